@@ -1,0 +1,38 @@
+# One target per module, declared the same way everywhere.
+
+# adaptdl_library(NAME SOURCES a.cc ... DEPS x y ...)
+# A static library, included as "libs/<module>/<header>.h" from the project's root.
+function(adaptdl_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE adaptdl_warnings)
+endfunction()
+
+# adaptdl_executable(NAME SOURCES main.cc ... DEPS x y ...)
+function(adaptdl_executable name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} adaptdl_warnings)
+endfunction()
+
+# adaptdl_test(NAME SOURCES a_test.cc ... DEPS x ... [LABELS unit] [TIMEOUT seconds] [PROPERTIES k v ...])
+# A GoogleTest program; each of its cases becomes a ctest case "NAME/Suite.Case".
+function(adaptdl_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;PROPERTIES" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(${name} PRIVATE
+    ADAPTDL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ADAPTDL_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main adaptdl_warnings)
+  gtest_discover_tests(${name} TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
+endfunction()

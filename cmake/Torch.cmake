@@ -1,0 +1,15 @@
+# LibTorch, as Debian packages it (1.13, CPU, Gloo) or as upstream builds it (2.x, CUDA, NCCL; found through
+# CMAKE_PREFIX_PATH). Gives the target adaptdl_torch.
+
+if(NOT DEFINED TORCH_CUDA_ARCH_LIST)
+  # We compile no device code, so any architecture does; without one, LibTorch's configuration compiles and runs a
+  # program to ask the GPU, which need not be in the machine that builds.
+  set(TORCH_CUDA_ARCH_LIST "9.0")
+endif()
+find_package(Torch REQUIRED)
+
+add_library(adaptdl_torch INTERFACE)
+target_include_directories(adaptdl_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+target_link_libraries(adaptdl_torch INTERFACE ${TORCH_LIBRARIES})
+separate_arguments(ADAPTDL_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+target_compile_options(adaptdl_torch INTERFACE ${ADAPTDL_TORCH_FLAGS})

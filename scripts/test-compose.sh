@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Proves docker-compose.yml and the image: builds the image from binaries that are already built, brings the cluster
+# up, trains a job to its end, reads the cluster's metrics from Prometheus, and takes everything down.
+#
+#   scripts/test-compose.sh [--build-dir build/release]
+#
+# Uses the Docker engine that runs, else starts a private one (root needed). Images are kept in <build-dir>/compose, so
+# that the next run is quicker. Exits with 77 (skipped) where no engine can run.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build_dir=$root/build/release
+[[ ${1:-} != --build-dir ]] || build_dir=$(cd "$2" && pwd)
+store=$build_dir/compose
+work=$(mktemp -d)
+
+say() { echo "compose: $*"; }
+fail() { echo "compose: error: $*" >&2; exit 1; }
+
+# shellcheck source=scripts/lib/docker-engine.sh
+. "$root/scripts/lib/docker-engine.sh"
+
+export COMPOSE_PROJECT_NAME=adaptdl-test-$$
+export COMPOSE_FILE=$root/docker-compose.yml
+export ADAPTDL_IMAGE=adaptdl:test PROMETHEUS_IMAGE=adaptdl-prometheus:test
+export ADAPTDL_PORT='' PROMETHEUS_PORT=''  # any free ones
+
+up=
+clean_up() {
+  local status=$?
+  trap - EXIT
+  if [[ -n $up ]]; then
+    if [[ $status -ne 0 ]]; then
+      compose ps || true
+      compose logs --tail 40 || true
+    fi
+    compose down --volumes --timeout 20 >/dev/null 2>&1 || say "docker compose down failed"
+  fi
+  engine_down
+  rm -rf "$work"
+  exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+[[ -x $build_dir/bin/adaptdl-supervisor ]] || fail "no programs in $build_dir/bin; run scripts/build.sh first"
+
+# Runs "$2..." every second until it succeeds, for at most $1 seconds.
+eventually() {
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < deadline)) || return 1
+    sleep 1
+  done
+}
+
+build_images() {
+  local context=$work/context
+  mkdir -p "$context/scripts"
+  cp "$root/scripts/setup.sh" "$root/scripts/packages.txt" "$context/scripts/"
+  cmake --install "$build_dir" --prefix "$context/prebuilt" --strip >"$work/install.log" 2>&1 ||
+    fail "cmake --install failed; has everything been built? $(tail -4 "$work/install.log")"
+  local build=(docker build --quiet --build-arg "BASE_IMAGE=$BASE_IMAGE")
+  docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
+  say "building $ADAPTDL_IMAGE and $PROMETHEUS_IMAGE"
+  "${build[@]}" --file "$root/deploy/docker/Dockerfile" --target prebuilt --tag "$ADAPTDL_IMAGE" "$context"
+  "${build[@]}" --tag "$PROMETHEUS_IMAGE" - <"$root/deploy/docker/prometheus.Dockerfile"
+}
+
+# Whether each container of the cluster runs, and is healthy where it says how to tell.
+all_healthy() {
+  local id state
+  for id in $(compose ps -q); do
+    state=$(docker inspect --format '{{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}}' "$id")
+    [[ $state == "running healthy" || $state == "running " ]] || return 1
+  done
+}
+
+adaptdl() { compose exec -T supervisor adaptdl "$@"; }
+
+# Prints the value of a Prometheus query that gives one number.
+query() {
+  curl --silent --fail --get "http://$prometheus/api/v1/query" --data-urlencode "query=$1" |
+    python3 -c 'import json, sys; r = json.load(sys.stdin)["data"]["result"]; print(r[0]["value"][1] if r else "none")'
+}
+query_is() { [[ $(query "$1") == "$2" ]]; }
+
+engine_up "$store"
+base_image "$store"
+build_images
+
+up=1
+compose up --detach --no-build
+eventually 120 all_healthy || fail "not all services became healthy"
+say "all services are healthy"
+
+"$build_dir/bin/adaptdl" --supervisor "$(compose port supervisor 7100)" nodes || fail "the published port does not answer"
+adaptdl submit --name compose-mnist --max-replicas 2 -- adaptdl-mnist --epochs 2
+adaptdl wait compose-mnist --timeout 600s || { adaptdl describe compose-mnist; fail "the job did not succeed"; }
+adaptdl describe compose-mnist
+adaptdl logs compose-mnist | tail -3
+
+prometheus=$(compose port prometheus 9090)
+eventually 60 query_is 'sum(up{job="adaptdl"})' 5 || fail "Prometheus does not reach all five services"
+eventually 30 query_is 'sum(adaptdl_supervisor_jobs{phase="JOB_PHASE_SUCCEEDED"})' 1 || fail "Prometheus does not know the finished job"
+say "Prometheus scrapes 5 services and counts 1 finished job"
+say "passed"
