@@ -1,0 +1,146 @@
+#include "libs/jobfile/fields.h"
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "libs/jobfile/checker.h"
+
+namespace adaptdl::jobfile {
+namespace {
+
+// Why a field has no effect.
+constexpr absl::string_view kServerSide = "the system sets it";
+constexpr absl::string_view kNotKept = "the system does not keep it";
+constexpr absl::string_view kKubernetesOnly = "replicas run as processes of a node worker, not as pods";
+
+constexpr KnownField kRoot[] = {
+    {"apiVersion", Type::kText},
+    {"kind", Type::kText},
+    {"metadata", Type::kMap},
+    {"spec", Type::kMap},
+    {"status", Type::kMap, kServerSide},
+};
+
+constexpr KnownField kMetadata[] = {
+    {"name", Type::kText},
+    {"generateName", Type::kText},
+    {"namespace", Type::kText},
+    {"labels", Type::kMap},
+    {"annotations", Type::kMap, kNotKept},
+    {"creationTimestamp", Type::kText, kServerSide},
+    {"deletionGracePeriodSeconds", Type::kInteger, kServerSide},
+    {"deletionTimestamp", Type::kText, kServerSide},
+    {"finalizers", Type::kList, kNotKept},
+    {"generation", Type::kInteger, kServerSide},
+    {"managedFields", Type::kList, kServerSide},
+    {"ownerReferences", Type::kList, kNotKept},
+    {"resourceVersion", Type::kText, kServerSide},
+    {"selfLink", Type::kText, kServerSide},
+    {"uid", Type::kText, kServerSide},
+};
+
+constexpr KnownField kSpec[] = {
+    {"minReplicas", Type::kInteger}, {"maxReplicas", Type::kInteger}, {"preemptible", Type::kBoolean},
+    {"maxRestarts", Type::kInteger}, {"rescale", Type::kText},        {"template", Type::kMap},
+};
+
+constexpr KnownField kTemplate[] = {
+    {"metadata", Type::kMap, kKubernetesOnly},
+    {"spec", Type::kMap},
+};
+
+constexpr KnownField kPod[] = {
+    {"containers", Type::kList},
+    {"terminationGracePeriodSeconds", Type::kInteger},
+    {"activeDeadlineSeconds", Type::kInteger, kKubernetesOnly},
+    {"affinity", Type::kMap, kKubernetesOnly},
+    {"automountServiceAccountToken", Type::kBoolean, kKubernetesOnly},
+    {"dnsConfig", Type::kMap, kKubernetesOnly},
+    {"dnsPolicy", Type::kText, kKubernetesOnly},
+    {"enableServiceLinks", Type::kBoolean, kKubernetesOnly},
+    {"ephemeralContainers", Type::kList, kKubernetesOnly},
+    {"hostAliases", Type::kList, kKubernetesOnly},
+    {"hostIPC", Type::kBoolean, kKubernetesOnly},
+    {"hostNetwork", Type::kBoolean, kKubernetesOnly},
+    {"hostPID", Type::kBoolean, kKubernetesOnly},
+    {"hostUsers", Type::kBoolean, kKubernetesOnly},
+    {"hostname", Type::kText, kKubernetesOnly},
+    {"imagePullSecrets", Type::kList, kKubernetesOnly},
+    {"initContainers", Type::kList, kKubernetesOnly},
+    {"nodeName", Type::kText, "the allocator chooses the nodes"},
+    {"nodeSelector", Type::kMap, "the allocator chooses the nodes"},
+    {"os", Type::kMap, kKubernetesOnly},
+    {"overhead", Type::kMap, kKubernetesOnly},
+    {"preemptionPolicy", Type::kText, kKubernetesOnly},
+    {"priority", Type::kInteger, kKubernetesOnly},
+    {"priorityClassName", Type::kText, kKubernetesOnly},
+    {"readinessGates", Type::kList, kKubernetesOnly},
+    {"resourceClaims", Type::kList, kKubernetesOnly},
+    {"resources", Type::kMap, kKubernetesOnly},
+    {"restartPolicy", Type::kText, "the supervisor restarts replicas by spec.maxRestarts"},
+    {"runtimeClassName", Type::kText, kKubernetesOnly},
+    {"schedulerName", Type::kText, kKubernetesOnly},
+    {"schedulingGates", Type::kList, kKubernetesOnly},
+    {"securityContext", Type::kMap, kKubernetesOnly},
+    {"serviceAccount", Type::kText, kKubernetesOnly},
+    {"serviceAccountName", Type::kText, kKubernetesOnly},
+    {"setHostnameAsFQDN", Type::kBoolean, kKubernetesOnly},
+    {"shareProcessNamespace", Type::kBoolean, kKubernetesOnly},
+    {"subdomain", Type::kText, kKubernetesOnly},
+    {"tolerations", Type::kList, kKubernetesOnly},
+    {"topologySpreadConstraints", Type::kList, kKubernetesOnly},
+    {"volumes", Type::kList, "replicas see the node's own file system"},
+};
+
+constexpr KnownField kContainer[] = {
+    {"name", Type::kText},
+    {"image", Type::kText},
+    {"command", Type::kList},
+    {"args", Type::kList},
+    {"env", Type::kList},
+    // Refused by the reader: a program must not start without what it was promised.
+    {"envFrom", Type::kList},
+    {"workingDir", Type::kText},
+    {"resources", Type::kMap},
+    {"imagePullPolicy", Type::kText, kKubernetesOnly},
+    {"lifecycle", Type::kMap, kKubernetesOnly},
+    {"livenessProbe", Type::kMap, kKubernetesOnly},
+    {"ports", Type::kList, "ports are bound to free numbers and published through the rendezvous"},
+    {"readinessProbe", Type::kMap, kKubernetesOnly},
+    {"resizePolicy", Type::kList, kKubernetesOnly},
+    {"restartPolicy", Type::kText, kKubernetesOnly},
+    {"securityContext", Type::kMap, kKubernetesOnly},
+    {"startupProbe", Type::kMap, kKubernetesOnly},
+    {"stdin", Type::kBoolean, kKubernetesOnly},
+    {"stdinOnce", Type::kBoolean, kKubernetesOnly},
+    {"terminationMessagePath", Type::kText, kKubernetesOnly},
+    {"terminationMessagePolicy", Type::kText, kKubernetesOnly},
+    {"tty", Type::kBoolean, kKubernetesOnly},
+    {"volumeDevices", Type::kList, "replicas see the node's own file system"},
+    {"volumeMounts", Type::kList, "replicas see the node's own file system"},
+};
+
+constexpr KnownField kEnv[] = {
+    {"name", Type::kText},
+    {"value", Type::kText},
+    // Refused by the reader.
+    {"valueFrom", Type::kMap},
+};
+
+constexpr KnownField kResources[] = {
+    {"requests", Type::kMap},
+    {"limits", Type::kMap},
+    {"claims", Type::kList, kKubernetesOnly},
+};
+
+}  // namespace
+
+absl::Span<const KnownField> RootFields() { return kRoot; }
+absl::Span<const KnownField> MetadataFields() { return kMetadata; }
+absl::Span<const KnownField> SpecFields() { return kSpec; }
+absl::Span<const KnownField> TemplateFields() { return kTemplate; }
+absl::Span<const KnownField> PodFields() { return kPod; }
+absl::Span<const KnownField> ContainerFields() { return kContainer; }
+absl::Span<const KnownField> EnvFields() { return kEnv; }
+absl::Span<const KnownField> ResourcesFields() { return kResources; }
+
+}  // namespace adaptdl::jobfile

@@ -1,0 +1,84 @@
+// The life of a job: one pure function from what is known to what comes next.
+//
+//   PENDING ──1──▶ STARTING ──2──▶ RUNNING ──────▶ SUCCEEDED (5)
+//      ▲  │            │              │
+//      │  6            3              3                FAILED (4b)
+//      │  ▼            ▼              ▼
+//      │ CANCELLED   STOPPING ◀───────┘            CANCELLED (6)
+//      └──4a───────────┘
+//
+//   1  an allocation is there, its nodes have the room, no back-off runs, no replica of an older group lives:
+//      group + 1, launch all members
+//   2  every member runs
+//   3  a member ended badly or was lost, the allocation changed, or the user cancelled: stop the rest
+//   4a all members have ended: try again, after a back-off if it was the job's own failure
+//   4b ... and that was one failure too many
+//   5  all members exited with 0, in whatever phase
+//   6  cancelled, and no process is left
+//
+// docs/job-life.md has the whole table. The caller observes and executes; it calls Advance() again until the
+// outcome is Settled(), stores the result, and only then carries out the commands. Thread-safe.
+
+#ifndef ADAPTDL_LIBS_JOBS_STATE_MACHINE_H_
+#define ADAPTDL_LIBS_JOBS_STATE_MACHINE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "libs/jobs/job.h"
+
+namespace adaptdl::jobs {
+
+struct Policy {
+  // Wait before the next attempt after the first own failure; doubles with each further one.
+  absl::Duration retry_backoff = absl::Seconds(1);
+  absl::Duration max_retry_backoff = absl::Seconds(60);
+  // A group that ran this long clears the job's failures.
+  absl::Duration healthy_after = absl::Minutes(10);
+};
+
+// Start one replica on each of `nodes`, as the members of `group`.
+struct LaunchGroup {
+  int64_t group = 0;
+  std::vector<std::string> nodes;
+};
+
+struct StopOrder {
+  std::string replica_id;
+  std::string node;
+  std::string reason;
+};
+
+// Something to tell the user.
+struct Event {
+  bool warning = false;
+  std::string reason;
+  std::string message;
+  std::string node;
+  std::string replica_id;
+};
+
+// What the job waits for now. Every job that is not finished waits for something that will come.
+enum class WaitsFor { kNothing, kReplicas, kAllocation, kRoom, kRetryTime };
+
+struct Outcome {
+  Job job;
+  std::optional<LaunchGroup> launch;
+  std::vector<StopOrder> stops;
+  std::vector<Event> events;
+  WaitsFor waits_for = WaitsFor::kNothing;
+};
+
+// One step of `job`. `replicas`: what is known of its replicas, of all groups.
+Outcome Advance(const Job& job, const std::vector<Replica>& replicas, const Desired& desired, absl::Time now,
+                const Policy& policy);
+
+// Whether another Advance() on the outcome's job would change nothing.
+bool Settled(const Job& before, const Outcome& outcome);
+
+}  // namespace adaptdl::jobs
+
+#endif  // ADAPTDL_LIBS_JOBS_STATE_MACHINE_H_

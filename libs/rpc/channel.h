@@ -1,0 +1,30 @@
+// Client channels, all made the same way: keep-alive that the servers permit, bounded messages, back-off when
+// a server is away, and retries of calls that never reached it.
+
+#ifndef ADAPTDL_LIBS_RPC_CHANNEL_H_
+#define ADAPTDL_LIBS_RPC_CHANNEL_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+
+namespace adaptdl::rpc {
+
+// Largest message that any of our servers and clients accepts, in bytes.
+inline constexpr int kMaxMessageBytes = 4 << 20;
+
+// Keep-alive pings of clients; servers permit one each half of this.
+inline constexpr absl::Duration kKeepalivePeriod = absl::Seconds(30);
+
+// A channel to `address` ("host:port"). Never blocks; the connection is made by the first call. Thread-safe.
+std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address);
+
+// Sets the call's deadline to `timeout` from now. Every call has one, streams excepted.
+void SetTimeout(grpc::ClientContext* context, absl::Duration timeout);
+
+}  // namespace adaptdl::rpc
+
+#endif  // ADAPTDL_LIBS_RPC_CHANNEL_H_

@@ -1,0 +1,65 @@
+#include "libs/service/main.h"
+
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "CLI/App.hpp"
+#include "CLI/Config.hpp"
+#include "CLI/Error.hpp"
+#include "CLI/Formatter.hpp"
+#include "CLI/Option.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libs/service/flags.h"
+#include "libs/service/log.h"
+#include "libs/service/termination.h"
+
+namespace adaptdl::service {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+bool OnCommandLine(const std::string& flag, int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (argv[i] == flag || absl::StartsWith(argv[i], absl::StrCat(flag, "="))) return true;
+  }
+  return false;
+}
+
+// The parser's messages name the flag; whoever set the variable looks for the variable.
+std::string EnvironmentHint(const CLI::App& app, const std::string& message, int argc, char** argv) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string flag = option->get_name();
+    const std::string variable = option->get_envname();
+    if (variable.empty() || std::getenv(variable.c_str()) == nullptr) continue;
+    if (!absl::StrContains(message, flag) || OnCommandLine(flag, argc, argv)) continue;
+    return absl::StrCat(" (the value comes from the environment variable ", variable, ")");
+  }
+  return "";
+}
+
+}  // namespace
+
+int RunMain(CLI::App& app, int argc, char** argv, const std::function<absl::Status()>& run) {
+  ReadAllFromEnvironment(app);
+  app.get_formatter()->column_width(44);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    std::cerr << argv[0] << ": " << error.what() << EnvironmentHint(app, error.what(), argc, argv)
+              << "\nRun with --help for the flags.\n";
+    return kUsage;
+  }
+  BlockTerminationSignals();
+  const absl::Status status = run();
+  if (status.ok()) return 0;
+  log::Error(status.message(), {{"code", absl::StatusCodeToString(status.code())}});
+  return absl::IsInvalidArgument(status) ? kUsage : kFailed;
+}
+
+}  // namespace adaptdl::service
