@@ -1,0 +1,53 @@
+#include "libs/goodput/speedup_table.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "libs/goodput/model.h"
+#include "libs/goodput/optimize.h"
+
+namespace adaptdl::goodput {
+namespace {
+
+double BestGoodput(const GoodputFunction& goodput, Topology topology, const BatchLimits& limits) {
+  const std::optional<BatchChoice> best = OptimizeBatchSize(goodput, topology, limits);
+  return best ? best->goodput : 0.0;
+}
+
+}  // namespace
+
+SpeedupTable SpeedupTable::Build(const GoodputFunction& goodput, const BatchLimits& limits,
+                                 int max_replicas) {
+  SpeedupTable table;
+  table.one_node_.resize(max_replicas + 1);
+  table.several_nodes_.resize(max_replicas + 1);
+  double unit = 0;
+  for (int replicas = 1; replicas <= max_replicas; ++replicas) {
+    table.one_node_[replicas] = BestGoodput(goodput, {1, replicas}, limits);
+    table.several_nodes_[replicas] =
+        replicas > 1 ? BestGoodput(goodput, {2, replicas}, limits) : table.one_node_[1];
+    if (unit == 0) unit = table.one_node_[replicas] / replicas;
+  }
+  if (unit == 0) return table;
+  for (double& value : table.one_node_) value /= unit;
+  for (double& value : table.several_nodes_) value /= unit;
+  return table;
+}
+
+SpeedupTable SpeedupTable::Linear(int max_replicas) {
+  SpeedupTable table;
+  for (int replicas = 1; replicas <= max_replicas; ++replicas) {
+    table.one_node_.push_back(replicas);
+    table.several_nodes_.push_back(replicas);
+  }
+  return table;
+}
+
+double SpeedupTable::At(int nodes, int replicas) const {
+  if (replicas <= 0) return 0;
+  const std::vector<double>& row = nodes > 1 ? several_nodes_ : one_node_;
+  return row[std::min<size_t>(replicas, row.size() - 1)];
+}
+
+}  // namespace adaptdl::goodput

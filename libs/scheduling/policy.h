@@ -1,0 +1,109 @@
+// What every allocation policy is: a pure function from the cluster as it is to what it should be, and why.
+//
+//   GreedyPolicy policy({});
+//   Decision decision = policy.Decide(view, /*seed=*/1);
+//
+// Policies are immutable: thread-safe. The view need not be alive after the call.
+
+#ifndef ADAPTDL_LIBS_SCHEDULING_POLICY_H_
+#define ADAPTDL_LIBS_SCHEDULING_POLICY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "libs/goodput/speedup_table.h"
+#include "libs/scheduling/resources.h"
+
+namespace adaptdl::scheduling {
+
+struct JobInfo {
+  // Unique. "namespace/name" by convention.
+  std::string key;
+  // What one replica needs.
+  Resources request;
+  // The job gets none or at least min_replicas (at least 1), and at most max_replicas (at least
+  // min_replicas).
+  int min_replicas = 1;
+  int max_replicas = 1;
+  // Why max_replicas is no larger, for people (for example "spec.maxReplicas is 4").
+  std::string max_replicas_reason;
+  // Whether the job may be moved or re-scaled once it has replicas.
+  bool preemptible = true;
+  // Not null. Speed-up 0 at some size means that the job can't run at that size.
+  std::shared_ptr<const goodput::SpeedupTable> speedup;
+  // When the job was submitted.
+  absl::Time created;
+  // Node of each replica by rank, as decided last. Empty: none. May name nodes that are gone.
+  std::vector<std::string> allocation;
+};
+
+struct NodeInfo {
+  // Unique.
+  std::string id;
+  // What it offers to replicas, in all.
+  Resources capacity;
+  // Model of the GPUs. Empty: none.
+  std::string gpu_type;
+  // Takes no new replicas; those it has are to go elsewhere.
+  bool draining = false;
+  // May be taken away at short notice.
+  bool preemptible = false;
+};
+
+struct ClusterView {
+  // In order of submission.
+  std::vector<JobInfo> jobs;
+  // In order of id.
+  std::vector<NodeInfo> nodes;
+};
+
+struct JobDecision {
+  // As in the view.
+  std::string key;
+  // Node of each replica by rank. Empty: none. Replicas that stay keep their order.
+  std::vector<std::string> allocation;
+  // Why, for people. Says the same as long as the situation is the same.
+  std::string reason;
+  // Whether no node of the cluster could ever hold one replica; the reason then says what is lacking.
+  bool unschedulable = false;
+  // Speed-up over one replica.
+  double speedup = 0;
+};
+
+struct CapacityDecision {
+  // Nodes that would be made good use of, whatever can be had.
+  int desired_nodes = 0;
+  // Nodes that take replicas now (draining ones do not).
+  int current_nodes = 0;
+  // Why, for people.
+  std::string reason;
+  // Nodes that run nothing under this decision.
+  std::vector<std::string> idle_nodes;
+};
+
+struct Decision {
+  // One for each job of the view, in the same order.
+  std::vector<JobDecision> jobs;
+  CapacityDecision capacity;
+  // Sum of the jobs' speed-ups.
+  double value = 0;
+};
+
+class AllocationPolicy {
+ public:
+  virtual ~AllocationPolicy() = default;
+
+  // For flags, logs and metrics.
+  virtual absl::string_view name() const = 0;
+
+  // Deterministic: the same view and seed give the same decision, bit by bit.
+  virtual Decision Decide(const ClusterView& view, uint64_t seed) const = 0;
+};
+
+}  // namespace adaptdl::scheduling
+
+#endif  // ADAPTDL_LIBS_SCHEDULING_POLICY_H_
