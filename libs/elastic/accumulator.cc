@@ -1,0 +1,91 @@
+#include "adaptdl/accumulator.h"
+
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "libs/elastic/job_core.h"
+
+namespace adaptdl {
+namespace {
+
+void Append(double value, std::string* to) {
+  to->append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+// Entries as "<bytes of the key, as double><key><value>".
+std::string Encode(const std::map<std::string, double>& updates) {
+  std::string text;
+  for (const auto& [key, value] : updates) {
+    Append(static_cast<double>(key.size()), &text);
+    text += key;
+    Append(value, &text);
+  }
+  return text;
+}
+
+double TakeDouble(absl::string_view* text) {
+  double value = 0;
+  std::memcpy(&value, text->data(), sizeof(value));
+  text->remove_prefix(sizeof(value));
+  return value;
+}
+
+void AddEncoded(absl::string_view text, std::map<std::string, double>* totals) {
+  while (!text.empty()) {
+    const auto bytes = static_cast<size_t>(TakeDouble(&text));
+    const std::string key(text.substr(0, bytes));
+    text.remove_prefix(bytes);
+    (*totals)[key] += TakeDouble(&text);
+  }
+}
+
+}  // namespace
+
+Accumulator::Accumulator(Job& job) : job_(job), name_(job.core().replay().NewAccumulatorName()) {
+  job_.core().Attach(this);
+}
+
+Accumulator::~Accumulator() { job_.core().Detach(this); }
+
+void Accumulator::Add(const std::string& key, double value) { pending_[key] += value; }
+
+double Accumulator::Get(const std::string& key) const {
+  const auto total = visible_.find(key);
+  return total == visible_.end() ? 0 : total->second;
+}
+
+const std::map<std::string, double>& Accumulator::Synchronize() {
+  elastic::JobCore& core = job_.core();
+  elastic::AccumulatorRecord& record = core.replay().accumulator(name_);
+  if (core.replay().in_loop()) {
+    Merge();
+    visible_ = record.totals;
+    return visible_;
+  }
+  const auto number = static_cast<size_t>(synchronized_++);
+  if (number < record.history.size()) {
+    // Done before the restart: what the replayed code has added since is in there already.
+    pending_.clear();
+    visible_ = record.history[number];
+    return visible_;
+  }
+  Merge();
+  record.history.push_back(record.totals);
+  visible_ = record.totals;
+  return visible_;
+}
+
+void Accumulator::Merge() {
+  elastic::JobCore& core = job_.core();
+  const auto updates = core.communicator().AllGather(Encode(pending_));
+  core.Check(updates.status());
+  // In order of rank, so that all replicas get the same to the last bit.
+  for (const std::string& update : *updates) {
+    AddEncoded(update, &core.replay().accumulator(name_).totals);
+  }
+  pending_.clear();
+}
+
+}  // namespace adaptdl

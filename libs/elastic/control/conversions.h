@@ -1,0 +1,17 @@
+// Plain structs to messages.
+
+#ifndef ADAPTDL_LIBS_ELASTIC_CONTROL_CONVERSIONS_H_
+#define ADAPTDL_LIBS_ELASTIC_CONTROL_CONVERSIONS_H_
+
+#include "adaptdl/v1/hints.pb.h"
+#include "adaptdl/v1/job.pb.h"
+#include "libs/elastic/control_plane.h"
+
+namespace adaptdl::elastic {
+
+v1::Hints ToProto(const Hints& hints);
+v1::TrainingProgress ToProto(const Progress& progress);
+
+}  // namespace adaptdl::elastic
+
+#endif  // ADAPTDL_LIBS_ELASTIC_CONTROL_CONVERSIONS_H_

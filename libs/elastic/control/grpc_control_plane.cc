@@ -1,0 +1,307 @@
+#include "libs/elastic/control/grpc_control_plane.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "adaptdl/v1/replica_service.grpc.pb.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "libs/base/mutex.h"
+#include "libs/elastic/control/conversions.h"
+#include "libs/rpc/channel.h"
+#include "libs/rpc/status.h"
+
+namespace adaptdl::elastic {
+namespace {
+
+constexpr absl::Duration kDefaultHeartbeatPeriod = absl::Seconds(5);
+constexpr absl::Duration kReportTimeout = absl::Seconds(5);
+
+// The supervisor has refused this replica for good; anything else may pass.
+bool IsFinal(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kInvalidArgument:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Pauses between attempts: doubling, at most 5 s, with jitter so that a whole job does not come back at once.
+class Backoff {
+ public:
+  absl::Duration Next() {
+    std::uniform_real_distribution<double> jitter(0.5, 1.0);
+    const absl::Duration pause = current_ * jitter(random_);
+    current_ = std::min(current_ * 2, absl::Seconds(5));
+    return pause;
+  }
+  void Reset() { current_ = kFirst; }
+
+ private:
+  static constexpr absl::Duration kFirst = absl::Milliseconds(200);
+  absl::Duration current_ = kFirst;
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+class GrpcControlPlane final : public ControlPlane {
+ public:
+  explicit GrpcControlPlane(const GrpcControlPlaneOptions& options)
+      : options_(options),
+        stub_(v1::ReplicaService::NewStub(rpc::CreateChannel(options.supervisor_address))) {}
+
+  ~GrpcControlPlane() override { Shutdown(); }
+
+  absl::StatusOr<GroupMembership> JoinGroup(const std::string& address) override {
+    Backoff backoff;
+    for (;;) {
+      absl::StatusOr<GroupMembership> membership = TryJoin(address);
+      if (membership.ok()) return membership;
+      if (IsFinal(membership.status())) return absl::AbortedError(membership.status().message());
+      if (!Pause(backoff.Next())) return absl::CancelledError("asked to stop");
+      std::fprintf(stderr, "adaptdl: waiting for the supervisor at %s: %s\n",
+                   options_.supervisor_address.c_str(), membership.status().ToString().c_str());
+    }
+  }
+
+  void Cancel() override {
+    MutexLock lock(&mutex_);
+    cancelled_ = true;
+    if (context_) context_->TryCancel();
+    changed_.SignalAll();
+  }
+
+  void Start(ControlObserver* observer) override {
+    observer_ = observer;
+    heartbeats_ = std::thread([this] { SendHeartbeats(); });
+  }
+
+  void UpdateProgress(const Progress& progress) override {
+    MutexLock lock(&mutex_);
+    progress_ = progress;
+  }
+
+  absl::Status ReportHints(const Hints& hints) override {
+    grpc::ClientContext context;
+    Authorize(&context);
+    rpc::SetTimeout(&context, kReportTimeout);
+    v1::ReportHintsRequest request;
+    *request.mutable_identity() = Identity();
+    *request.mutable_hints() = ToProto(hints);
+    v1::ReportHintsResponse response;
+    return rpc::FromGrpcStatus(stub_->ReportHints(&context, request, &response));
+  }
+
+  void Shutdown() override {
+    {
+      MutexLock lock(&mutex_);
+      stopping_ = true;
+      if (context_) context_->TryCancel();
+      changed_.SignalAll();
+    }
+    if (heartbeats_.joinable()) heartbeats_.join();
+  }
+
+ private:
+  using HeartbeatStream = grpc::ClientReaderWriter<v1::HeartbeatRequest, v1::HeartbeatResponse>;
+
+  v1::ReplicaIdentity Identity() const {
+    v1::ReplicaIdentity identity;
+    identity.set_namespace_(options_.job_namespace);
+    identity.set_job(options_.job);
+    identity.set_replica_id(options_.replica_id);
+    identity.set_group(options_.group);
+    return identity;
+  }
+
+  void Authorize(grpc::ClientContext* context) const {
+    context->AddMetadata("authorization", absl::StrCat("Bearer ", options_.token));
+  }
+
+  // Makes `context` the one that Cancel() and Shutdown() end. False: it is too late to begin.
+  bool Publish(grpc::ClientContext* context) {
+    MutexLock lock(&mutex_);
+    if (context != nullptr && (cancelled_ || stopping_)) return false;
+    context_ = context;
+    return true;
+  }
+
+  // False: asked to end meanwhile.
+  bool Pause(absl::Duration duration) {
+    MutexLock lock(&mutex_);
+    if (!cancelled_ && !stopping_) changed_.WaitFor(&mutex_, duration);
+    return !cancelled_ && !stopping_;
+  }
+
+  absl::StatusOr<GroupMembership> TryJoin(const std::string& address) {
+    grpc::ClientContext context;
+    Authorize(&context);
+    if (!Publish(&context)) return absl::UnavailableError("asked to stop");
+    v1::JoinGroupRequest request;
+    *request.mutable_identity() = Identity();
+    request.set_address(address);
+    request.set_library_version(options_.library_version);
+    auto reader = stub_->JoinGroup(&context, request);
+    std::optional<GroupMembership> membership;
+    v1::JoinGroupResponse response;
+    while (reader->Read(&response)) {
+      if (response.has_forming()) LogMissing(response.forming());
+      if (response.has_formed()) membership = FromProto(response.formed());
+    }
+    const absl::Status status = rpc::FromGrpcStatus(reader->Finish());
+    Publish(nullptr);
+    if (membership) return *membership;
+    return status.ok() ? absl::UnavailableError("the supervisor ended the rendezvous without a group")
+                       : status;
+  }
+
+  static void LogMissing(const v1::GroupForming& forming) {
+    if (forming.missing().empty()) return;
+    std::string missing;
+    for (const v1::GroupMember& member : forming.missing()) {
+      absl::StrAppend(&missing, missing.empty() ? "" : ", ", "rank ", member.rank(), " on ",
+                      member.node_id());
+    }
+    std::fprintf(stderr, "adaptdl: waiting for %d more of the group: %s\n", forming.missing_size(),
+                 missing.c_str());
+  }
+
+  static GroupMembership FromProto(const v1::GroupFormed& formed) {
+    return {formed.group(), formed.rank(), formed.world_size(), formed.num_nodes(), formed.master_address()};
+  }
+
+  void SendHeartbeats() {
+    Backoff backoff;
+    for (;;) {
+      const absl::Status status = RunHeartbeatStream(&backoff);
+      {
+        MutexLock lock(&mutex_);
+        if (stopping_) return;
+      }
+      if (IsFinal(status)) {
+        observer_->OnFenced(std::string(status.message()));
+        return;
+      }
+      // Training goes on without the supervisor, for as long as it is away.
+      if (!Pause(backoff.Next())) return;
+    }
+  }
+
+  // Sends until the stream breaks.
+  absl::Status RunHeartbeatStream(Backoff* backoff) {
+    grpc::ClientContext context;
+    Authorize(&context);
+    if (!Publish(&context)) return absl::CancelledError("asked to stop");
+    std::unique_ptr<HeartbeatStream> stream = stub_->Heartbeat(&context);
+    {
+      MutexLock lock(&mutex_);
+      broken_ = false;
+    }
+    std::thread reader([this, &stream, backoff] { ReadCommands(stream.get(), backoff); });
+    while (stream->Write(NextHeartbeat()) && AwaitNextHeartbeat()) {
+    }
+    // The reader ends with the stream; Shutdown() has cancelled it if that is why we are here.
+    reader.join();
+    const absl::Status status = rpc::FromGrpcStatus(stream->Finish());
+    Publish(nullptr);
+    return status;
+  }
+
+  v1::HeartbeatRequest NextHeartbeat() {
+    v1::HeartbeatRequest request;
+    *request.mutable_identity() = Identity();
+    MutexLock lock(&mutex_);
+    if (progress_) *request.mutable_progress() = ToProto(*progress_);
+    request.set_acknowledged_command_id(acknowledged_);
+    return request;
+  }
+
+  // False: the stream is broken, or it is time to end.
+  bool AwaitNextHeartbeat() {
+    MutexLock lock(&mutex_);
+    const int64_t acknowledged = acknowledged_;
+    absl::Duration left = period_;
+    const absl::Time deadline = absl::Now() + period_;
+    while (!broken_ && !stopping_ && acknowledged_ == acknowledged && left > absl::ZeroDuration()) {
+      changed_.WaitFor(&mutex_, left);
+      left = deadline - absl::Now();
+    }
+    return !broken_ && !stopping_;
+  }
+
+  void ReadCommands(HeartbeatStream* stream, Backoff* backoff) {
+    v1::HeartbeatResponse response;
+    while (stream->Read(&response)) {
+      backoff->Reset();
+      bool is_new = false;
+      {
+        MutexLock lock(&mutex_);
+        if (response.has_period()) {
+          period_ = std::clamp(
+              absl::Seconds(response.period().seconds()) + absl::Nanoseconds(response.period().nanos()),
+              absl::Milliseconds(10), absl::Minutes(1));
+        }
+        is_new = response.command_id() > acknowledged_;
+      }
+      if (is_new) CarryOut(response);
+    }
+    MutexLock lock(&mutex_);
+    broken_ = true;
+    changed_.SignalAll();
+  }
+
+  void CarryOut(const v1::HeartbeatResponse& response) {
+    switch (response.command()) {
+      case v1::REPLICA_COMMAND_CHECKPOINT:
+        observer_->OnCheckpointCommand(response.reason());
+        break;
+      case v1::REPLICA_COMMAND_STOP:
+        observer_->OnStopCommand(response.reason());
+        break;
+      default:
+        return;
+    }
+    MutexLock lock(&mutex_);
+    acknowledged_ = response.command_id();
+    changed_.SignalAll();
+  }
+
+  const GrpcControlPlaneOptions options_;
+  const std::unique_ptr<v1::ReplicaService::Stub> stub_;
+  ControlObserver* observer_ = nullptr;
+  std::thread heartbeats_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  // The call under way that is to be cancelled when it is time to end.
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  absl::Duration period_ ABSL_GUARDED_BY(mutex_) = kDefaultHeartbeatPeriod;
+  std::optional<Progress> progress_ ABSL_GUARDED_BY(mutex_);
+  int64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ControlPlane> CreateGrpcControlPlane(const GrpcControlPlaneOptions& options) {
+  return std::make_unique<GrpcControlPlane>(options);
+}
+
+}  // namespace adaptdl::elastic

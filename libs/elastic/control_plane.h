@@ -1,0 +1,123 @@
+// What a training process needs from the outside world, and nothing about how it gets there.
+//
+//   created ──JoinGroup()──▶ joined ──Start(observer)──▶ reporting ──Shutdown()──▶ ended
+//
+// Implementations: libadaptdl_control.so (gRPC to the supervisor, see control_loader.h),
+// StandaloneControlPlane (environment variables) and FakeControlPlane (tests).
+//
+// Thread-safety: thread-safe, except that JoinGroup() and Start() are called once, in this order.
+// The training thread calls only what is marked as non-blocking.
+
+#ifndef ADAPTDL_LIBS_ELASTIC_CONTROL_PLANE_H_
+#define ADAPTDL_LIBS_ELASTIC_CONTROL_PLANE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace adaptdl::elastic {
+
+// Place of this process in its group.
+struct GroupMembership {
+  // Generation of the replica set, from 1. 0: standalone.
+  int64_t group = 0;
+  int rank = 0;
+  int world_size = 1;
+  // Distinct nodes of the members.
+  int num_nodes = 1;
+  // Where rank 0 serves the rendezvous of the collectives. May be empty in a group of one.
+  std::string master_address;
+};
+
+// How far the job is.
+struct Progress {
+  int64_t optimizer_steps = 0;
+  int epoch = 0;
+  // 0: unknown.
+  int total_epochs = 0;
+  // Part of the whole work that is done, in [0, 1]. Negative: unknown.
+  double fraction = -1;
+  int64_t total_batch_size = 0;
+  int64_t local_batch_size = 0;
+  int accumulation_steps = 0;
+  // Samples per second. 0: unknown.
+  double throughput = 0;
+  double scale_invariant_steps = 0;
+};
+
+// Parameters of the throughput model; times in seconds.
+struct HintPerfParams {
+  double alpha_c = 0, beta_c = 0, alpha_n = 0, beta_n = 0, alpha_r = 0, beta_r = 0, gamma = 1;
+};
+
+struct HintGradParams {
+  double norm = 0, var = 0;
+};
+
+// What the job has learnt about itself, for the allocator.
+struct Hints {
+  int64_t init_batch_size = 0;
+  std::optional<int64_t> max_batch_size;
+  std::optional<int64_t> min_local_batch_size;
+  std::optional<int64_t> max_local_batch_size;
+  bool gradient_accumulation = false;
+  int max_profiled_replicas = 0;
+  std::optional<HintPerfParams> perf_params;
+  std::optional<HintGradParams> grad_params;
+};
+
+// Told by the control plane, from its own threads; must not block.
+class ControlObserver {
+ public:
+  virtual ~ControlObserver() = default;
+
+  // Write a checkpoint at the next step and go on.
+  virtual void OnCheckpointCommand(const std::string& reason) = 0;
+  // Write a checkpoint at the next step and stop.
+  virtual void OnStopCommand(const std::string& reason) = 0;
+  // The group is not the job's current one any more: this process must stop and write nothing.
+  virtual void OnFenced(const std::string& reason) = 0;
+};
+
+class ControlPlane {
+ public:
+  virtual ~ControlPlane() = default;
+
+  // Takes part in the rendezvous and waits for the other members, however long they take. `address`: where
+  // this process serves the rendezvous of the collectives; empty above rank 0. CANCELLED: Cancel() was
+  // called. ABORTED: the group is not the current one.
+  virtual absl::StatusOr<GroupMembership> JoinGroup(const std::string& address) = 0;
+
+  // Makes a JoinGroup() that waits return CANCELLED. Non-blocking.
+  virtual void Cancel() = 0;
+
+  // Begins to send heartbeats and to pass commands on. `observer` must outlive Shutdown().
+  virtual void Start(ControlObserver* observer) = 0;
+
+  // Goes out with the next heartbeat. Non-blocking.
+  virtual void UpdateProgress(const Progress& progress) = 0;
+
+  // Blocks for a few seconds at most. UNAVAILABLE: try again later.
+  virtual absl::Status ReportHints(const Hints& hints) = 0;
+
+  // Ends all traffic; no callback runs once it has returned. Idempotent.
+  virtual void Shutdown() = 0;
+};
+
+// What the gRPC implementation is told. Plain strings: it crosses a library border.
+struct GrpcControlPlaneOptions {
+  std::string supervisor_address;
+  std::string job_namespace;
+  std::string job;
+  std::string replica_id;
+  int64_t group = 0;
+  std::string token;
+  std::string library_version;
+};
+
+}  // namespace adaptdl::elastic
+
+#endif  // ADAPTDL_LIBS_ELASTIC_CONTROL_PLANE_H_

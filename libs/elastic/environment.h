@@ -1,0 +1,53 @@
+// The environment variables of a replica (docs/training-library.md lists them).
+
+#ifndef ADAPTDL_LIBS_ELASTIC_ENVIRONMENT_H_
+#define ADAPTDL_LIBS_ELASTIC_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace adaptdl::elastic {
+
+struct Environment {
+  // "namespace/name"; split here. Empty when standalone.
+  std::string job_namespace;
+  std::string job;
+  std::string checkpoint_path;
+  std::string share_path;
+  int replica_rank = 0;
+  int num_replicas = 1;
+  int num_nodes = 1;
+  int num_restarts = 0;
+  // Standalone with several replicas: where rank 0 serves the rendezvous.
+  std::string master_host;
+  int master_port = 0;
+  // Empty: standalone.
+  std::string supervisor_address;
+  std::string replica_id;
+  int64_t group = 0;
+  std::string group_token;
+  std::string replica_host;
+  std::string control_library;
+  absl::Duration checkpoint_period = absl::Seconds(30);
+  absl::Duration hints_period = absl::Seconds(30);
+  absl::Duration collective_timeout = absl::Minutes(5);
+
+  bool supervised() const { return !supervisor_address.empty(); }
+};
+
+using GetVariable = std::function<std::optional<std::string>(const std::string& name)>;
+
+// INVALID_ARGUMENT names a variable with a wrong value, or one that is missing.
+absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get);
+
+// From the process's environment.
+absl::StatusOr<Environment> ReadEnvironment();
+
+}  // namespace adaptdl::elastic
+
+#endif  // ADAPTDL_LIBS_ELASTIC_ENVIRONMENT_H_

@@ -1,0 +1,13 @@
+// The elastic training library: everything that a training program needs. See docs/training-library.md.
+
+#ifndef ADAPTDL_ADAPTDL_H_
+#define ADAPTDL_ADAPTDL_H_
+
+#include "adaptdl/accumulator.h"
+#include "adaptdl/data_loader.h"
+#include "adaptdl/data_parallel.h"
+#include "adaptdl/epochs.h"
+#include "adaptdl/job.h"
+#include "adaptdl/torch_data_loader.h"
+
+#endif  // ADAPTDL_ADAPTDL_H_

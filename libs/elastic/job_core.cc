@@ -1,0 +1,346 @@
+#include "libs/elastic/job_core.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+
+namespace adaptdl::elastic {
+namespace {
+
+constexpr char kJobState[] = "adaptdl-job";
+constexpr char kReplayState[] = "adaptdl-replay";
+constexpr char kProfileState[] = "adaptdl-profile";
+
+HintsReporter::Options HintsOptions(const Environment& environment) {
+  HintsReporter::Options options;
+  options.period = absl::ToDoubleSeconds(environment.hints_period);
+  options.first_after = std::min(options.first_after, options.period);
+  return options;
+}
+
+// A map of strings as one string, to travel between replicas.
+std::string Pack(const StateMap& states) {
+  std::string packed;
+  for (const auto& [name, content] : states) {
+    absl::StrAppend(&packed, name.size(), " ", content.size(), "\n", name, content);
+  }
+  return packed;
+}
+
+StateMap Unpack(const std::string& packed) {
+  StateMap states;
+  size_t at = 0;
+  while (at < packed.size()) {
+    char* end = nullptr;
+    const size_t name_bytes = std::strtoull(packed.c_str() + at, &end, 10);
+    const size_t content_bytes = std::strtoull(end, &end, 10);
+    at = static_cast<size_t>(end - packed.c_str()) + 1;
+    states[packed.substr(at, name_bytes)] = packed.substr(at + name_bytes, content_bytes);
+    at += name_bytes + content_bytes;
+  }
+  return states;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JobCore>> JobCore::Create(JobDependencies dependencies) {
+  std::unique_ptr<JobCore> core(new JobCore(std::move(dependencies)));
+  if (absl::Status status = core->Restore(); !status.ok()) return status;
+  core->last_checkpoint_ = core->Seconds();
+  core->dependencies_.control->Start(core.get());
+  core->background_ = std::thread([raw = core.get()] { raw->RunBackground(); });
+  return core;
+}
+
+JobCore::JobCore(JobDependencies dependencies)
+    : dependencies_(std::move(dependencies)),
+      environment_(dependencies_.environment),
+      membership_(dependencies_.membership),
+      communicator_(dependencies_.communicator),
+      store_({.folder = environment_.checkpoint_path,
+              .group = membership_.group,
+              .before_step = dependencies_.before_checkpoint_step}),
+      hints_(&profile_, dependencies_.control.get(), HintsOptions(environment_)) {}
+
+JobCore::~JobCore() {
+  if (dependencies_.on_end) dependencies_.on_end();
+  {
+    MutexLock lock(&mutex_);
+    ending_ = true;
+    changed_.SignalAll();
+  }
+  if (background_.joinable()) background_.join();
+  // All replicas are past their last step. One that leaves early may break the others' barrier, which is no
+  // loss.
+  if (training_done_) (void)communicator_->Barrier();
+  dependencies_.control->Shutdown();
+}
+
+absl::Status JobCore::Restore() {
+  std::string packed;
+  if (membership_.rank == 0 && !environment_.checkpoint_path.empty()) {
+    absl::StatusOr<Checkpoint> newest = store_.LoadNewest();
+    if (newest.ok()) {
+      std::fprintf(stderr, "adaptdl: restored checkpoint-%lld\n", static_cast<long long>(newest->version));
+      packed = Pack(newest->states);
+    } else if (newest.status().code() != absl::StatusCode::kNotFound) {
+      return newest.status();
+    }
+  }
+  if (absl::Status status = communicator_->BroadcastString(&packed, 0); !status.ok()) return status;
+  if (packed.empty()) return absl::OkStatus();
+  restored_ = Unpack(packed);
+  if (absl::Status status = replay_.Load(restored_[kReplayState]); !status.ok()) return status;
+  if (absl::Status status = profile_.Load(restored_[kProfileState]); !status.ok()) return status;
+  const nlohmann::json job = nlohmann::json::parse(restored_[kJobState], nullptr, /*allow_exceptions=*/false);
+  if (!job.is_object()) return absl::DataLossError("the saved job state cannot be read");
+  optimizer_steps_ = saved_steps_ = job.value("optimizer_steps", int64_t{0});
+  return absl::OkStatus();
+}
+
+void JobCore::Register(CheckpointState* state) {
+  for (const CheckpointState* other : states_) {
+    if (other->name() == state->name()) {
+      FailUsage(absl::StrCat("two checkpoint states are named \"", state->name(),
+                             "\"; give each a name of its own"));
+    }
+  }
+  states_.push_back(state);
+  LoadState(state);
+}
+
+void JobCore::LoadState(CheckpointState* state) {
+  const auto saved = restored_.find(state->name());
+  if (saved == restored_.end()) {
+    if (!restored_.empty() && membership_.rank == 0) {
+      std::fprintf(stderr, "adaptdl: the checkpoint holds no state \"%s\": it starts anew\n",
+                   state->name().c_str());
+    }
+    return;
+  }
+  if (!state->Load(saved->second)) {
+    FailUsage(
+        absl::StrCat("the state \"", state->name(),
+                     "\" of the checkpoint cannot be loaded; was the program changed since it was written?"));
+  }
+  restored_.erase(saved);
+}
+
+void JobCore::Unregister(CheckpointState* state) { std::erase(states_, state); }
+
+void JobCore::Detach(Accumulator* accumulator) { std::erase(accumulators_, accumulator); }
+
+void JobCore::RequestStop(const std::string& reason) {
+  MutexLock lock(&mutex_);
+  if (stop_requested_) return;
+  stop_requested_ = true;
+  stop_time_ = Seconds();
+  std::fprintf(stderr, "adaptdl: asked to stop (%s)\n", reason.c_str());
+  changed_.SignalAll();
+}
+
+void JobCore::RequestCheckpoint(const std::string& reason) {
+  MutexLock lock(&mutex_);
+  checkpoint_requested_ = true;
+  std::fprintf(stderr, "adaptdl: asked for a checkpoint (%s)\n", reason.c_str());
+}
+
+void JobCore::OnFenced(const std::string& reason) {
+  std::fprintf(stderr, "adaptdl: this replica is not wanted any more: %s\n", reason.c_str());
+  {
+    MutexLock lock(&mutex_);
+    fenced_ = true;
+  }
+  communicator_->Abort(absl::StrCat("fenced off: ", reason));
+}
+
+JobCore::Flags JobCore::TakeLocalFlags() {
+  MutexLock lock(&mutex_);
+  return {stop_requested_ ? 1.0 : 0.0, checkpoint_requested_ || PeriodIsOver() ? 1.0 : 0.0};
+}
+
+bool JobCore::PeriodIsOver() const {
+  return membership_.rank == 0 && !environment_.checkpoint_path.empty() && optimizer_steps_ > saved_steps_ &&
+         Seconds() - last_checkpoint_ >= absl::ToDoubleSeconds(environment_.checkpoint_period);
+}
+
+void JobCore::AgreeOn(const Flags& sums) {
+  agreed_.stop += sums.stop;
+  agreed_.checkpoint += sums.checkpoint;
+  exchanged_ = true;
+}
+
+void JobCore::OnOptimizerStep(double sync_time) {
+  if (!stepped_) ++optimizer_steps_;
+  stepped_ = true;
+  sync_time_ += sync_time;
+}
+
+void JobCore::StepBoundary() {
+  stepped_ = false;
+  sync_time_ = 0;
+  ExitIfFenced();
+  if (!exchanged_) {
+    const Flags local = TakeLocalFlags();
+    double sums[] = {local.stop, local.checkpoint};
+    BeginWait();
+    Check(communicator_->AllReduce(comm::BufferOf(absl::MakeSpan(sums))));
+    EndWait();
+    AgreeOn({sums[0], sums[1]});
+  }
+  exchanged_ = false;
+  if (agreed_.stop == 0 && agreed_.checkpoint == 0) return;
+  const bool stop = agreed_.stop > 0;
+  agreed_ = {};
+  {
+    MutexLock lock(&mutex_);
+    stop_time_ = -1;
+    checkpoint_requested_ = false;
+  }
+  SaveCheckpoint();
+  if (stop) Exit(kExitStopped);
+}
+
+void JobCore::SaveCheckpoint() {
+  for (CheckpointState* state : states_) state->Sync();
+  for (Accumulator* accumulator : accumulators_) accumulator->Merge();
+  ExitIfFenced();
+  saved_steps_ = optimizer_steps_;
+  if (membership_.rank == 0 && !environment_.checkpoint_path.empty()) {
+    const absl::StatusOr<int64_t> version = store_.Save(CollectStates());
+    if (version.ok()) {
+      std::fprintf(stderr, "adaptdl: wrote checkpoint-%lld after step %lld\n",
+                   static_cast<long long>(*version), static_cast<long long>(optimizer_steps_));
+    } else if (version.status().code() == absl::StatusCode::kAborted) {
+      OnFenced(std::string(version.status().message()));
+      ExitIfFenced();
+    } else {
+      std::fprintf(stderr, "adaptdl: WARNING: no checkpoint was written, the one before stays: %s\n",
+                   version.status().ToString().c_str());
+    }
+  }
+  last_checkpoint_ = Seconds();
+}
+
+StateMap JobCore::CollectStates() {
+  StateMap states = restored_;
+  states[kJobState] = nlohmann::json{{"optimizer_steps", optimizer_steps_}}.dump();
+  states[kReplayState] = replay_.Save();
+  states[kProfileState] = profile_.Save();
+  for (CheckpointState* state : states_) states[state->name()] = state->Save();
+  return states;
+}
+
+void JobCore::OnTrainingDone() {
+  if (optimizer_steps_ > saved_steps_) SaveCheckpoint();
+  training_done_ = true;
+}
+
+void JobCore::BeginStep() {
+  stepped_ = false;
+  sync_time_ = 0;
+  if (step_start_ == 0) step_start_ = Seconds();
+}
+
+void JobCore::FinishStep(int64_t samples, int64_t total, int64_t local, double pass_fraction) {
+  if (stepped_) Measure(samples, total, local);
+  ReportProgress(pass_fraction);
+  StepBoundary();
+  // From here on, so that reading the next batch is part of the next step's time, and a checkpoint of none.
+  step_start_ = Seconds();
+}
+
+void JobCore::Measure(int64_t samples, int64_t total, int64_t local) {
+  const double duration = Seconds() - step_start_;
+  hints_.SetBatchSize(total);
+  progress_.total_batch_size = total;
+  progress_.local_batch_size = local;
+  if (steps_seen_++ == 0 || samples < total || !(duration > 0)) return;
+  profile_.AddOptimizerStep({membership_.num_nodes, membership_.world_size, local}, duration, sync_time_);
+  const double throughput = static_cast<double>(samples) / duration;
+  progress_.throughput += (progress_.throughput == 0 ? 1.0 : 0.05) * (throughput - progress_.throughput);
+}
+
+void JobCore::ReportProgress(double pass_fraction) {
+  progress_.optimizer_steps = optimizer_steps_;
+  progress_.scale_invariant_steps = static_cast<double>(optimizer_steps_);
+  progress_.epoch = replay_.finished_epochs();
+  if (progress_.total_epochs > 0) {
+    progress_.fraction =
+        std::clamp((replay_.finished_epochs() + pass_fraction) / progress_.total_epochs, 0.0, 1.0);
+  }
+  if (membership_.rank == 0) dependencies_.control->UpdateProgress(progress_);
+}
+
+void JobCore::ExitIfFenced() {
+  bool fenced = false;
+  {
+    MutexLock lock(&mutex_);
+    fenced = fenced_;
+  }
+  // Without a checkpoint: another group writes them now.
+  if (fenced) Exit(kExitPeerLost);
+}
+
+void JobCore::Fail(const absl::Status& status) {
+  ExitIfFenced();
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kAborted:
+      std::fprintf(stderr, "adaptdl: a peer was lost, this replica stops to be restarted: %s\n",
+                   std::string(status.message()).c_str());
+      Exit(kExitPeerLost);
+    default:
+      std::fprintf(stderr, "adaptdl: %s\n", status.ToString().c_str());
+      Exit(1);
+  }
+}
+
+void JobCore::FailUsage(const std::string& text) {
+  std::fprintf(stderr, "adaptdl: %s\n", text.c_str());
+  Exit(1);
+}
+
+void JobCore::Exit(int code) {
+  dependencies_.exit(code);
+  std::abort();
+}
+
+void JobCore::RunBackground() {
+  constexpr absl::Duration kTick = absl::Milliseconds(500);
+  for (;;) {
+    {
+      MutexLock lock(&mutex_);
+      if (!ending_) changed_.WaitFor(&mutex_, kTick);
+      if (ending_) return;
+    }
+    if (membership_.rank == 0) hints_.Tick(Seconds());
+    WatchStop();
+  }
+}
+
+// A peer that is gone without a trace must not keep this replica from ending in time.
+void JobCore::WatchStop() {
+  const double waiting_since = waiting_since_;
+  if (waiting_since < 0) return;
+  {
+    MutexLock lock(&mutex_);
+    if (stop_time_ < 0) return;
+    const double waited = Seconds() - std::max(stop_time_, waiting_since);
+    if (waited < absl::ToDoubleSeconds(dependencies_.stop_timeout)) return;
+    stop_time_ = -1;
+  }
+  communicator_->Abort("the other replicas did not agree to stop in time");
+}
+
+}  // namespace adaptdl::elastic

@@ -1,0 +1,191 @@
+// The inside of a Job: requests to stop or checkpoint, their agreement between replicas, states, progress.
+//
+// How a stop or checkpoint comes about: anybody raises a request on any replica (signal, command, timer). It
+// rides as two extra numbers on the gradient all-reduce of the next step (TakeLocalFlags, AgreeOn), so that
+// all replicas know of it after the same step, and is carried out when that step is complete (StepBoundary).
+//
+// Thread-safety: the training thread only, except where a method says otherwise.
+
+#ifndef ADAPTDL_LIBS_ELASTIC_JOB_CORE_H_
+#define ADAPTDL_LIBS_ELASTIC_JOB_CORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "adaptdl/accumulator.h"
+#include "adaptdl/job.h"
+#include "libs/base/mutex.h"
+#include "libs/comm/communicator.h"
+#include "libs/elastic/checkpoint_store.h"
+#include "libs/elastic/control_plane.h"
+#include "libs/elastic/environment.h"
+#include "libs/elastic/hints_reporter.h"
+#include "libs/elastic/replay_state.h"
+#include "libs/elastic/step_profile.h"
+
+namespace adaptdl::elastic {
+
+struct JobDependencies {
+  // Whatever the communicator needs to live on; destroyed last.
+  std::shared_ptr<void> keep_alive;
+  Environment environment;
+  GroupMembership membership;
+  std::unique_ptr<ControlPlane> control;
+  std::unique_ptr<comm::Communicator> communicator;
+  // Ends the process with this code. Must not return (a test's may throw).
+  std::function<void(int code)> exit;
+  // Called when the job begins to end: no request may come from then on.
+  std::function<void()> on_end = nullptr;
+  // Monotonic seconds.
+  std::function<double()> seconds;
+  // Passed on to the checkpoint store.
+  std::function<absl::Status(absl::string_view)> before_checkpoint_step = nullptr;
+  // Longest that a replica that was asked to stop waits for the others.
+  absl::Duration stop_timeout = absl::Seconds(20);
+};
+
+class JobCore final : public ControlObserver {
+ public:
+  // Collective. Reads the newest checkpoint on rank 0 and hands it to all replicas.
+  static absl::StatusOr<std::unique_ptr<JobCore>> Create(JobDependencies dependencies);
+  ~JobCore() override;
+
+  const GroupMembership& membership() const { return membership_; }
+  const Environment& environment() const { return environment_; }
+  comm::Communicator& communicator() { return *communicator_; }
+  ReplayState& replay() { return replay_; }
+  StepProfile& profile() { return profile_; }
+  int64_t optimizer_steps() const { return optimizer_steps_; }
+  double Seconds() const { return dependencies_.seconds(); }
+
+  void Register(CheckpointState* state);
+  void Unregister(CheckpointState* state);
+  void Attach(Accumulator* accumulator) { accumulators_.push_back(accumulator); }
+  void Detach(Accumulator* accumulator);
+
+  // From any thread.
+  void RequestStop(const std::string& reason);
+  void RequestCheckpoint(const std::string& reason);
+  void OnCheckpointCommand(const std::string& reason) override { RequestCheckpoint(reason); }
+  void OnStopCommand(const std::string& reason) override { RequestStop(reason); }
+  void OnFenced(const std::string& reason) override;
+
+  // What this replica wants, as numbers to be summed over all replicas.
+  struct Flags {
+    double stop = 0;
+    double checkpoint = 0;
+  };
+  Flags TakeLocalFlags();
+  // The sums. Said once per collective that carried them.
+  void AgreeOn(const Flags& sums);
+
+  // The samples of the step in progress: those of this replica that count, and those of all. 0 of all: no
+  // loop.
+  struct Share {
+    int64_t local = 0;
+    int64_t global = 0;
+  };
+  void SetShare(const Share& share) { share_ = share; }
+  const Share& share() const { return share_; }
+
+  // A step of a data loader's loop begins, and is complete; measures it. FinishStep() ends with
+  // StepBoundary(). EndSteps(): the loop is over. `samples` were consumed of a total batch of `total`, of
+  // which one replica has at most `local`.
+  void BeginStep();
+  void EndSteps() { step_start_ = 0; }
+  void FinishStep(int64_t samples, int64_t total, int64_t local, double pass_fraction);
+
+  // Around whatever waits for other replicas.
+  void BeginWait() { waiting_since_ = Seconds(); }
+  void EndWait() { waiting_since_ = -1; }
+
+  // The gradients of the step in progress were applied; `sync_time`: seconds spent on exchanging them.
+  void OnOptimizerStep(double sync_time);
+  // The step in progress is complete: carries out what was agreed on. If no collective carried the flags
+  // since the last call, one is made for them. May end the process.
+  void StepBoundary();
+
+  // Every epoch is done: checkpoints, and lets the end of the job wait for all replicas.
+  void OnTrainingDone();
+
+  void SetTotalEpochs(int epochs) { progress_.total_epochs = epochs; }
+  // `pass_fraction`: part of the epoch in progress that is done.
+  void ReportProgress(double pass_fraction);
+
+  // Ends the process because of `status`: a lost peer is 75, anything else the program's own failure.
+  [[noreturn]] void Fail(const absl::Status& status);
+  // Fails unless OK.
+  void Check(const absl::Status& status) {
+    if (!status.ok()) Fail(status);
+  }
+  // Ends the process because the program uses the library wrongly.
+  [[noreturn]] void FailUsage(const std::string& text);
+
+ private:
+  explicit JobCore(JobDependencies dependencies);
+
+  absl::Status Restore();
+  void Measure(int64_t samples, int64_t total, int64_t local);
+  void LoadState(CheckpointState* state);
+  void ExitIfFenced();
+  [[noreturn]] void Exit(int code);
+  // Collective.
+  void SaveCheckpoint();
+  StateMap CollectStates();
+  bool PeriodIsOver() const;
+  void RunBackground();
+  void WatchStop();
+
+  JobDependencies dependencies_;
+  const Environment& environment_;
+  const GroupMembership& membership_;
+  const std::unique_ptr<comm::Communicator>& communicator_;
+  CheckpointStore store_;
+  ReplayState replay_;
+  StepProfile profile_;
+  HintsReporter hints_;
+
+  std::vector<CheckpointState*> states_;
+  std::vector<Accumulator*> accumulators_;
+  // States of the checkpoint that was restored; kept for those that register later or never.
+  StateMap restored_;
+
+  int64_t optimizer_steps_ = 0;
+  int64_t saved_steps_ = 0;
+  double last_checkpoint_ = 0;
+  Share share_;
+  bool stepped_ = false;
+  double sync_time_ = 0;
+  bool exchanged_ = false;
+  Flags agreed_;
+  bool training_done_ = false;
+  Progress progress_;
+  // When the step in progress began. Time between steps counts towards the next one.
+  double step_start_ = 0;
+  // Steps of this process that were finished; the first ones are slow and not measured.
+  int64_t steps_seen_ = 0;
+
+  // When the training thread began to wait for other replicas. Negative: it does not.
+  std::atomic<double> waiting_since_{-1};
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
+  bool checkpoint_requested_ ABSL_GUARDED_BY(mutex_) = false;
+  bool fenced_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  // When stop_requested_ was set; negative once the stop is under way.
+  double stop_time_ ABSL_GUARDED_BY(mutex_) = -1;
+  std::thread background_;
+};
+
+}  // namespace adaptdl::elastic
+
+#endif  // ADAPTDL_LIBS_ELASTIC_JOB_CORE_H_
