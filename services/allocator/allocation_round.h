@@ -1,0 +1,60 @@
+// One round: a snapshot in, what to apply and how many nodes to wish for out. No I/O.
+//
+// Not thread-safe.
+
+#ifndef ADAPTDL_SERVICES_ALLOCATOR_ALLOCATION_ROUND_H_
+#define ADAPTDL_SERVICES_ALLOCATOR_ALLOCATION_ROUND_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "adaptdl/v1/scheduling_service.pb.h"
+#include "libs/scheduling/policy.h"
+#include "services/allocator/snapshot_converter.h"
+
+namespace adaptdl::allocator {
+
+// A job whose replicas change.
+struct Move {
+  std::string job;
+  int replicas_before = 0;
+  int replicas_after = 0;
+  std::string reason;
+};
+
+struct RoundResult {
+  // Without request_id. Holds the jobs whose allocation or explanation changes.
+  v1::ApplyAllocationsRequest request;
+  scheduling::CapacityDecision capacity;
+  std::vector<Move> moves;
+  std::vector<Refusal> refusals;
+  // Number of jobs by outcome: "running", "waiting", "unschedulable", "refused".
+  std::map<std::string, int> jobs;
+};
+
+class AllocationRound {
+ public:
+  // `policy` is not owned and outlives the round.
+  explicit AllocationRound(const scheduling::AllocationPolicy* policy, uint64_t seed = 1)
+      : policy_(*policy), seed_(seed) {}
+
+  RoundResult Decide(const v1::ClusterSnapshot& snapshot);
+
+  // Tells that a request was stored, so that explanations are not sent again.
+  void Applied(const v1::ApplyAllocationsRequest& request);
+
+ private:
+  bool IsNews(const v1::Job& job, const v1::JobAllocation& allocation) const;
+
+  const scheduling::AllocationPolicy& policy_;
+  const uint64_t seed_;
+  SnapshotConverter converter_;
+  absl::flat_hash_map<std::string, std::string> applied_reasons_;  // by uid
+};
+
+}  // namespace adaptdl::allocator
+
+#endif  // ADAPTDL_SERVICES_ALLOCATOR_ALLOCATION_ROUND_H_

@@ -1,0 +1,285 @@
+#include "services/allocator/allocator.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/random_id.h"
+#include "libs/rpc/channel.h"
+#include "libs/rpc/status.h"
+#include "libs/service/log.h"
+#include "services/allocator/snapshot_converter.h"
+
+namespace adaptdl::allocator {
+namespace {
+
+std::string Signature(const v1::ClusterSnapshot& snapshot) {
+  // The version stands for jobs, nodes and allocations; hints do not change it.
+  std::string signature = absl::StrCat(snapshot.version());
+  for (const v1::Job& job : snapshot.jobs())
+    absl::StrAppend(&signature, "|", job.uid(), ":", HintSignature(job));
+  return signature;
+}
+
+const char* ToString(RoundOutcome outcome) {
+  switch (outcome) {
+    case RoundOutcome::kApplied:
+      return "applied";
+    case RoundOutcome::kConflict:
+      return "conflict";
+    case RoundOutcome::kFailed:
+      return "failed";
+    default:
+      return "unchanged";
+  }
+}
+
+v1::GetDesiredCapacityResponse ToResponse(const RoundResult& result, absl::Time now) {
+  v1::GetDesiredCapacityResponse response;
+  response.set_desired_nodes(result.capacity.desired_nodes);
+  response.set_current_nodes(result.capacity.current_nodes);
+  response.set_reason(result.capacity.reason);
+  response.set_snapshot_version(result.request.snapshot_version());
+  const int64_t nanoseconds = absl::ToUnixNanos(now);
+  response.mutable_decision_time()->set_seconds(nanoseconds / 1'000'000'000);
+  response.mutable_decision_time()->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+  for (const std::string& node : result.capacity.idle_nodes) response.add_idle_node_ids(node);
+  return response;
+}
+
+}  // namespace
+
+Allocator::Allocator(const AllocatorOptions& options, const Parts& parts)
+    : options_(options), parts_(parts), round_(parts.policy), pause_(options.first_pause) {}
+
+Allocator::~Allocator() { Stop(); }
+
+void Allocator::Start() {
+  watch_thread_ = std::thread([this] { WatchLoop(); });
+  round_thread_ = std::thread([this] { RoundLoop(); });
+}
+
+void Allocator::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    if (watch_call_ != nullptr) watch_call_->TryCancel();
+    if (apply_call_ != nullptr) apply_call_->TryCancel();
+    changed_.SignalAll();
+  }
+  if (watch_thread_.joinable()) watch_thread_.join();
+  if (round_thread_.joinable()) round_thread_.join();
+}
+
+bool Allocator::RoundIsDueForTest() const {
+  MutexLock lock(&mutex_);
+  return wanted_since_ != absl::InfiniteFuture();
+}
+
+// --- the watch thread
+
+void Allocator::WatchLoop() {
+  absl::Duration pause = options_.first_pause;
+  for (;;) {
+    if (WatchOnce()) pause = options_.first_pause;
+    {
+      MutexLock lock(&mutex_);
+      if (stopping_) return;
+    }
+    Pause(pause);
+    pause = std::min(2 * pause, options_.longest_pause);
+  }
+}
+
+bool Allocator::WatchOnce() {
+  grpc::ClientContext context;
+  if (!Register(&watch_call_, &context)) return false;
+  bool any = false;
+  auto reader = parts_.supervisor->WatchCluster(&context, v1::WatchClusterRequest());
+  v1::WatchClusterResponse response;
+  while (reader->Read(&response)) {
+    if (!any) {
+      parts_.metrics->Watching(true);
+      log::Info("watching the cluster", {{"version", absl::StrCat(response.snapshot().version())}});
+    }
+    any = true;
+    TakeSnapshot(std::move(*response.mutable_snapshot()));
+    response.Clear();
+  }
+  const absl::Status status = rpc::FromGrpcStatus(reader->Finish());
+  Unregister(&watch_call_);
+  parts_.metrics->Watching(false);
+  MutexLock lock(&mutex_);
+  if (!stopping_) {
+    log::Warning(
+        "the watch of the cluster ended; trying again",
+        {{"code", absl::StatusCodeToString(status.code())}, {"error", std::string(status.message())}});
+  }
+  return any;
+}
+
+void Allocator::TakeSnapshot(v1::ClusterSnapshot snapshot) {
+  std::string signature = Signature(snapshot);
+  auto shared = std::make_shared<const v1::ClusterSnapshot>(std::move(snapshot));
+  MutexLock lock(&mutex_);
+  latest_ = std::move(shared);
+  if (signature == signature_) return;
+  signature_ = std::move(signature);
+  // News may be what a failed round lacked.
+  not_before_ = absl::InfinitePast();
+  wanted_since_ = std::min(wanted_since_, parts_.clock->Now());
+  changed_.SignalAll();
+}
+
+// --- the round thread
+
+void Allocator::RoundLoop() {
+  while (WaitForRound()) RunRound();
+}
+
+bool Allocator::WaitForRound() {
+  MutexLock lock(&mutex_);
+  while (!stopping_) {
+    if (latest_ == nullptr) {
+      changed_.Wait(&mutex_);
+      continue;
+    }
+    const absl::Time due =
+        std::max(std::min(wanted_since_ + options_.debounce, last_round_ + options_.interval), not_before_);
+    const absl::Duration left = due - parts_.clock->Now();
+    if (left <= absl::ZeroDuration()) return true;
+    changed_.WaitFor(&mutex_, left);
+  }
+  return false;
+}
+
+RoundOutcome Allocator::RunRound() {
+  std::shared_ptr<const v1::ClusterSnapshot> snapshot;
+  {
+    MutexLock lock(&mutex_);
+    if (latest_ == nullptr) return RoundOutcome::kNoSnapshot;
+    snapshot = latest_;
+    wanted_since_ = absl::InfiniteFuture();
+    last_round_ = parts_.clock->Now();
+  }
+  const absl::Time start = parts_.clock->Now();
+  const RoundResult result = round_.Decide(*snapshot);
+  parts_.metrics->Decided(result, parts_.clock->Now() - start);
+  for (const Refusal& refusal : result.refusals) {
+    log::Warning("not used", {{"what", refusal.what}, {"why", refusal.why}});
+  }
+  const RoundOutcome outcome = Apply(result);
+  const bool moved = outcome == RoundOutcome::kApplied;
+  parts_.metrics->Ended(ToString(outcome), moved ? static_cast<int>(result.moves.size()) : 0);
+
+  if (outcome != RoundOutcome::kConflict) parts_.capacity->Set(ToResponse(result, parts_.clock->Now()));
+
+  MutexLock lock(&mutex_);
+  if (outcome == RoundOutcome::kConflict || outcome == RoundOutcome::kFailed) {
+    // The next snapshot starts a round at once; should none come, try again after a pause.
+    wanted_since_ = std::min(wanted_since_, parts_.clock->Now());
+    if (latest_ == snapshot) not_before_ = parts_.clock->Now() + pause_;
+    pause_ = std::min(2 * pause_, options_.longest_pause);
+  } else {
+    pause_ = options_.first_pause;
+  }
+  return outcome;
+}
+
+RoundOutcome Allocator::Apply(const RoundResult& result) {
+  if (result.request.allocations().empty()) return RoundOutcome::kUnchanged;
+  int64_t version = result.request.snapshot_version();
+  const absl::Status status = CallApply(result.request, &version);
+  if (absl::IsInvalidArgument(status) && result.request.allocations_size() > 1) {
+    log::Error("allocations refused; applying them one by one", {{"error", std::string(status.message())}});
+    return ApplyOneByOne(result.request);
+  }
+  if (absl::IsAborted(status)) {
+    log::Debug("the cluster changed meanwhile; deciding again", {{"version", absl::StrCat(version)}});
+    return RoundOutcome::kConflict;
+  }
+  if (absl::IsCancelled(status)) return RoundOutcome::kFailed;  // by Stop(), or by a supervisor that stops
+  if (!status.ok()) {
+    log::Warning("allocations not applied; trying again", {{"code", absl::StatusCodeToString(status.code())},
+                                                           {"error", std::string(status.message())}});
+    return RoundOutcome::kFailed;
+  }
+  round_.Applied(result.request);
+  for (const Move& move : result.moves) {
+    log::Info("allocation changed", {{"job", move.job},
+                                     {"from", absl::StrCat(move.replicas_before)},
+                                     {"to", absl::StrCat(move.replicas_after)},
+                                     {"reason", move.reason}});
+  }
+  return RoundOutcome::kApplied;
+}
+
+RoundOutcome Allocator::ApplyOneByOne(const v1::ApplyAllocationsRequest& request) {
+  std::vector<const v1::JobAllocation*> order;
+  for (const v1::JobAllocation& allocation : request.allocations()) order.push_back(&allocation);
+  // Whoever gives room away goes first.
+  std::stable_sort(order.begin(), order.end(), [](const v1::JobAllocation* a, const v1::JobAllocation* b) {
+    return a->node_ids_size() < b->node_ids_size();
+  });
+  int64_t version = request.snapshot_version();
+  RoundOutcome outcome = RoundOutcome::kFailed;
+  for (const v1::JobAllocation* allocation : order) {
+    v1::ApplyAllocationsRequest single;
+    single.set_snapshot_version(version);
+    *single.add_allocations() = *allocation;
+    const absl::Status status = CallApply(single, &version);
+    if (status.ok()) {
+      round_.Applied(single);
+      outcome = RoundOutcome::kApplied;
+    } else if (absl::IsInvalidArgument(status)) {
+      log::Error("allocation refused",
+                 {{"job", absl::StrCat(allocation->namespace_(), "/", allocation->name())},
+                  {"error", std::string(status.message())}});
+    } else {
+      return absl::IsAborted(status) ? RoundOutcome::kConflict : RoundOutcome::kFailed;
+    }
+  }
+  return outcome;
+}
+
+absl::Status Allocator::CallApply(v1::ApplyAllocationsRequest request, int64_t* version) {
+  request.set_request_id(RandomHex(16));
+  grpc::ClientContext context;
+  rpc::SetTimeout(&context, options_.apply_timeout);
+  if (!Register(&apply_call_, &context)) return absl::CancelledError("the allocator stops");
+  v1::ApplyAllocationsResponse response;
+  const absl::Status status =
+      rpc::FromGrpcStatus(parts_.supervisor->ApplyAllocations(&context, request, &response));
+  Unregister(&apply_call_);
+  if (status.ok()) *version = response.snapshot_version();
+  return status;
+}
+
+// --- both
+
+void Allocator::Pause(absl::Duration time) {
+  const absl::Time end = absl::Now() + time;
+  MutexLock lock(&mutex_);
+  while (!stopping_) {
+    const absl::Duration left = end - absl::Now();
+    if (left <= absl::ZeroDuration()) return;
+    changed_.WaitFor(&mutex_, left);
+  }
+}
+
+bool Allocator::Register(grpc::ClientContext** slot, grpc::ClientContext* context) {
+  MutexLock lock(&mutex_);
+  if (stopping_) return false;
+  *slot = context;
+  return true;
+}
+
+void Allocator::Unregister(grpc::ClientContext** slot) {
+  MutexLock lock(&mutex_);
+  *slot = nullptr;
+}
+
+}  // namespace adaptdl::allocator

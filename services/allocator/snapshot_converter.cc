@@ -1,0 +1,234 @@
+#include "services/allocator/snapshot_converter.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "libs/goodput/model.h"
+#include "libs/goodput/optimize.h"
+
+namespace adaptdl::allocator {
+namespace {
+
+using goodput::BatchLimits;
+using goodput::GoodputFunction;
+using goodput::GradParams;
+using goodput::PerfParams;
+using goodput::SpeedupTable;
+using scheduling::JobInfo;
+using scheduling::NodeInfo;
+
+// More replicas than this are no request that means something; keeps tables and sums small.
+constexpr int kMostReplicas = 1 << 14;
+// Amounts beyond this are no resources of one machine (a pebibyte); keeps sums within 64 bits.
+constexpr int64_t kLargestAmount = int64_t{1} << 50;
+
+absl::Status ToResources(const v1::Resources& from, scheduling::Resources* to) {
+  const auto set = [&](const std::string& name, int64_t amount) {
+    if (amount < 0 || amount > kLargestAmount) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("resource ", name, " is ", amount, "; it must be in [0, ", kLargestAmount, "]"));
+    }
+    if (amount > 0) (*to)[name] = amount;
+    return absl::OkStatus();
+  };
+  absl::Status status = set(scheduling::kCpu, from.cpu_millis());
+  if (status.ok()) status = set(scheduling::kMemory, from.memory_bytes());
+  if (status.ok()) status = set(scheduling::kGpu, from.gpus());
+  for (const auto& [name, amount] : from.extended()) {
+    if (status.ok() &&
+        (name == scheduling::kCpu || name == scheduling::kMemory || name == scheduling::kGpu)) {
+      status =
+          absl::InvalidArgumentError(absl::StrCat("extended resource ", name, " has a field of its own"));
+    }
+    if (status.ok()) status = set(name, amount);
+  }
+  return status;
+}
+
+absl::Status CheckSpec(const v1::JobSpec& spec) {
+  if (spec.min_replicas() < 0 || spec.min_replicas() > kMostReplicas) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("min_replicas is ", spec.min_replicas(), "; it must be in [0, ", kMostReplicas, "]"));
+  }
+  if (spec.max_replicas() != 0 && spec.max_replicas() < std::max(1, spec.min_replicas())) {
+    return absl::InvalidArgumentError(absl::StrCat("max_replicas is ", spec.max_replicas(),
+                                                   "; it must be 0 or at least min_replicas, ",
+                                                   spec.min_replicas()));
+  }
+  return absl::OkStatus();
+}
+
+PerfParams ToPerfParams(const v1::PerfParams& p) {
+  return {p.alpha_c(), p.beta_c(), p.alpha_n(), p.beta_n(), p.alpha_r(), p.beta_r(), p.gamma()};
+}
+
+// Without statistics: perfect scaling.
+GradParams ToGradParams(const v1::Hints& hints) {
+  if (!hints.has_grad_params()) return {};
+  return {hints.grad_params().norm(), hints.grad_params().var()};
+}
+
+BatchLimits ToLimits(const v1::Hints& hints) {
+  BatchLimits limits;
+  limits.max_batch_size = hints.max_batch_size();
+  limits.min_local = hints.min_local_batch_size();
+  limits.max_local = hints.max_local_batch_size();
+  limits.accumulation = hints.gradient_accumulation();
+  return limits;
+}
+
+// Replicas that can each be given the least batch.
+int64_t ReplicasThatCanBeFed(const v1::Hints& hints) {
+  const int64_t total = hints.max_batch_size() > 0 ? hints.max_batch_size() : hints.init_batch_size();
+  return total / std::max<int64_t>(1, hints.min_local_batch_size());
+}
+
+// Leaves the job as it is: it keeps its room and is not decided about.
+void Freeze(JobInfo* info) {
+  info->preemptible = false;
+  info->min_replicas = 1;
+  info->max_replicas = std::max<int>(1, static_cast<int>(info->allocation.size()));
+  info->speedup = std::make_shared<SpeedupTable>(SpeedupTable::Linear(info->max_replicas));
+}
+
+}  // namespace
+
+absl::Status CheckHints(const v1::Hints& hints) {
+  if (hints.max_profiled_replicas() < 0 || hints.max_profiled_replicas() > kMostReplicas) {
+    return absl::InvalidArgumentError(absl::StrCat("hints.max_profiled_replicas is ",
+                                                   hints.max_profiled_replicas(), "; it must be in [0, ",
+                                                   kMostReplicas, "]"));
+  }
+  absl::Status status = goodput::Validate(ToLimits(hints), hints.init_batch_size());
+  if (status.ok() && hints.has_perf_params()) status = goodput::Validate(ToPerfParams(hints.perf_params()));
+  if (status.ok()) status = goodput::Validate(ToGradParams(hints));
+  return status.ok() ? status : absl::InvalidArgumentError(absl::StrCat("hints: ", status.message()));
+}
+
+std::string HintSignature(const v1::Job& job) {
+  const v1::JobStatus& status = job.status();
+  if (!status.has_hints()) return "";
+  const v1::Hints& hints = status.hints();
+  return absl::StrCat(hints.max_profiled_replicas(), "/", hints.has_perf_params(), "/",
+                      hints.init_batch_size(), "/", hints.max_batch_size(), "/", hints.min_local_batch_size(),
+                      "/", hints.max_local_batch_size());
+}
+
+ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot) {
+  ConvertedCluster result;
+  for (auto& [uid, cached] : tables_) cached.used = false;
+  ConvertNodes(snapshot, &result);
+  for (int i = 0; i < snapshot.jobs_size(); ++i) ConvertJob(snapshot.jobs(i), i, &result);
+  absl::erase_if(tables_, [](const auto& entry) { return !entry.second.used; });
+  return result;
+}
+
+void SnapshotConverter::ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) const {
+  std::set<std::string> seen;
+  for (const v1::Node& node : snapshot.nodes()) {
+    NodeInfo info;
+    info.id = node.node_id();
+    const absl::Status status = ToResources(node.capacity(), &info.capacity);
+    if (!status.ok() || info.id.empty() || !seen.insert(info.id).second) {
+      result->refusals.push_back({absl::StrCat("node ", info.id), status.ok()
+                                                                      ? "node_id is empty or not unique"
+                                                                      : std::string(status.message())});
+      continue;
+    }
+    info.gpu_type = node.gpu_type();
+    info.draining = node.status().phase() != v1::NODE_PHASE_READY;
+    info.preemptible = node.preemptible();
+    result->view.nodes.push_back(std::move(info));
+  }
+  std::sort(result->view.nodes.begin(), result->view.nodes.end(),
+            [](const NodeInfo& a, const NodeInfo& b) { return a.id < b.id; });
+}
+
+void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedCluster* result) {
+  JobInfo info;
+  info.key = absl::StrCat(job.namespace_(), "/", job.name());
+  info.created = absl::FromUnixSeconds(job.status().submit_time().seconds());
+  info.allocation.assign(job.status().desired_allocation().begin(), job.status().desired_allocation().end());
+  absl::Status status = ToResources(job.spec().template_().resources(), &info.request);
+  if (status.ok()) status = CheckSpec(job.spec());
+  if (status.ok() && job.uid().empty()) status = absl::InvalidArgumentError("uid is empty");
+  if (info.request.count(scheduling::kCpu) == 0 && info.request.count(scheduling::kGpu) == 0) {
+    info.request[scheduling::kCpu] = 1000;  // what the job's specification says is the default
+  }
+  if (!status.ok() || job.status().cancel_requested()) {
+    if (!status.ok()) {
+      result->refusals.push_back({absl::StrCat("job ", info.key), std::string(status.message())});
+    }
+    if (info.allocation.empty()) return;
+    Freeze(&info);
+  } else {
+    info.preemptible = !job.spec().has_preemptible() || job.spec().preemptible();
+    info.min_replicas = std::max(1, job.spec().min_replicas());
+    if (job.status().has_hints()) status = CheckHints(job.status().hints());
+    if (!status.ok()) {
+      // As if it had none, but nothing is taken from a job for what it reports.
+      result->refusals.push_back({absl::StrCat("job ", info.key), std::string(status.message())});
+      info.max_replicas = std::max<int>(info.min_replicas, static_cast<int>(info.allocation.size()));
+      info.max_replicas_reason = std::string(status.message());
+      info.speedup = std::make_shared<SpeedupTable>(SpeedupTable::Linear(info.max_replicas));
+    } else {
+      UseHints(job, &info);
+    }
+  }
+  result->view.jobs.push_back(std::move(info));
+  result->job_index.push_back(index);
+}
+
+void SnapshotConverter::UseHints(const v1::Job& job, JobInfo* info) {
+  int64_t most = info->min_replicas;
+  info->max_replicas_reason = "no more before it has reported how fast it is";
+  const auto lower = [&](int64_t limit, const std::string& reason) {
+    if (limit >= most) return;
+    most = limit;
+    info->max_replicas_reason = reason;
+  };
+  if (job.status().has_hints()) {
+    const v1::Hints& hints = job.status().hints();
+    most = std::max(1, 2 * hints.max_profiled_replicas());
+    info->max_replicas_reason = absl::StrCat("no more than twice the largest size that it has measured, ",
+                                             hints.max_profiled_replicas());
+    lower(ReplicasThatCanBeFed(hints), "its largest batch can't feed more");
+  }
+  lower(kMostReplicas, "the most that any job may have");
+  if (job.spec().max_replicas() > 0) {
+    lower(job.spec().max_replicas(), absl::StrCat("maxReplicas is ", job.spec().max_replicas()));
+  }
+  if (most < info->min_replicas) {
+    most = info->min_replicas;
+    info->max_replicas_reason =
+        absl::StrCat("minReplicas is ", info->min_replicas, ", and ", info->max_replicas_reason);
+  }
+  info->max_replicas = static_cast<int>(most);
+  info->speedup = TableFor(job, info->max_replicas);
+}
+
+std::shared_ptr<const SpeedupTable> SnapshotConverter::TableFor(const v1::Job& job, int max_replicas) {
+  const v1::Hints& hints = job.status().hints();
+  if (!hints.has_perf_params()) return std::make_shared<SpeedupTable>(SpeedupTable::Linear(max_replicas));
+  CachedTable& cached = tables_[job.uid()];
+  cached.used = true;
+  std::string serialized = hints.SerializeAsString();
+  if (cached.table == nullptr || cached.hints != serialized || cached.max_replicas != max_replicas) {
+    const GoodputFunction goodput(ToPerfParams(hints.perf_params()), ToGradParams(hints),
+                                  hints.init_batch_size());
+    cached.table =
+        std::make_shared<SpeedupTable>(SpeedupTable::Build(goodput, ToLimits(hints), max_replicas));
+    cached.hints = std::move(serialized);
+    cached.max_replicas = max_replicas;
+  }
+  return cached.table;
+}
+
+}  // namespace adaptdl::allocator

@@ -1,0 +1,68 @@
+// From the supervisor's snapshot to the plain structs that policies see. Everything in the snapshot is
+// checked: what can't be used is refused with a reason and hurts nothing else.
+//
+// Keeps the speed-up table of each job until its hints change. Not thread-safe.
+
+#ifndef ADAPTDL_SERVICES_ALLOCATOR_SNAPSHOT_CONVERTER_H_
+#define ADAPTDL_SERVICES_ALLOCATOR_SNAPSHOT_CONVERTER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "adaptdl/v1/scheduling_service.pb.h"
+#include "libs/goodput/speedup_table.h"
+#include "libs/scheduling/policy.h"
+
+namespace adaptdl::allocator {
+
+// Something in a snapshot that can't be used.
+struct Refusal {
+  // "job default/mnist", "node local-0".
+  std::string what;
+  // Names the field, the value and what it should be.
+  std::string why;
+};
+
+struct ConvertedCluster {
+  scheduling::ClusterView view;
+  // Where the jobs of the view are in the snapshot, by index in the view.
+  std::vector<int> job_index;
+  // Jobs that are left as they are, nodes that are left out, and hints that are not used.
+  std::vector<Refusal> refusals;
+};
+
+class SnapshotConverter {
+ public:
+  // A job that can't be used but holds replicas is in the view as one that must not be touched, so that its
+  // room is not given away.
+  ConvertedCluster Convert(const v1::ClusterSnapshot& snapshot);
+
+ private:
+  struct CachedTable {
+    std::string hints;
+    int max_replicas = 0;
+    std::shared_ptr<const goodput::SpeedupTable> table;
+    bool used = false;
+  };
+
+  void ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) const;
+  void ConvertJob(const v1::Job& job, int index, ConvertedCluster* result);
+  // Sets size limits and speed-up.
+  void UseHints(const v1::Job& job, scheduling::JobInfo* info);
+  std::shared_ptr<const goodput::SpeedupTable> TableFor(const v1::Job& job, int max_replicas);
+
+  absl::flat_hash_map<std::string, CachedTable> tables_;  // by uid
+};
+
+// OK if the hints can be used; else INVALID_ARGUMENT that names the field.
+absl::Status CheckHints(const v1::Hints& hints);
+
+// Changes exactly when hints that matter at once do: the first ones, and those of a larger measured size.
+std::string HintSignature(const v1::Job& job);
+
+}  // namespace adaptdl::allocator
+
+#endif  // ADAPTDL_SERVICES_ALLOCATOR_SNAPSHOT_CONVERTER_H_

@@ -1,0 +1,234 @@
+#include "services/autoscaler/autoscaler.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/service/log.h"
+
+namespace adaptdl::autoscaler {
+namespace {
+
+v1::PoolNodeState ToProto(PoolNodePhase phase) {
+  switch (phase) {
+    case PoolNodePhase::kStarting:
+      return v1::POOL_NODE_STATE_STARTING;
+    case PoolNodePhase::kRunning:
+      return v1::POOL_NODE_STATE_RUNNING;
+    case PoolNodePhase::kDraining:
+      return v1::POOL_NODE_STATE_DRAINING;
+  }
+  return v1::POOL_NODE_STATE_UNSPECIFIED;
+}
+
+void SetTimestamp(absl::Time time, google::protobuf::Timestamp* timestamp) {
+  const int64_t nanos = absl::ToUnixNanos(time);
+  timestamp->set_seconds(nanos / 1'000'000'000);
+  timestamp->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+}
+
+// What the board shows of a pool that has not been looked at yet, and in any case.
+v1::NodePool Basics(const PoolLimits& limits, absl::string_view provider) {
+  v1::NodePool pool;
+  pool.set_name(limits.pool);
+  pool.set_provider(std::string(provider));
+  pool.set_min_nodes(limits.min_nodes);
+  pool.set_max_nodes(limits.max_nodes);
+  return pool;
+}
+
+}  // namespace
+
+Autoscaler::Autoscaler(const AutoscalerOptions& options, const Dependencies& dependencies)
+    : options_(options),
+      with_(dependencies),
+      metrics_(dependencies.metrics, options.limits.pool),
+      backoff_(options.restart),
+      last_change_(dependencies.clock->Now()) {
+  v1::NodePool pool = Basics(options_.limits, with_.provider->name());
+  pool.set_reason("not looked at yet");
+  with_.board->Set(pool);
+}
+
+Autoscaler::~Autoscaler() { Stop(); }
+
+void Autoscaler::Start() {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void Autoscaler::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    stop_ = true;
+    stop_changed_.SignalAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Autoscaler::Loop() {
+  while (true) {
+    Round();
+    const absl::Time next = absl::Now() + options_.poll_period;
+    MutexLock lock(&mutex_);
+    while (!stop_ && absl::Now() < next) stop_changed_.WaitFor(&mutex_, next - absl::Now());
+    if (stop_) return;
+  }
+}
+
+void Autoscaler::Round() {
+  last_errors_ = std::exchange(errors_, "");
+  std::optional<Observation> observation = Observe();
+  if (observation.has_value()) {
+    // First, so that their ids are free.
+    ForgetGone(&*observation);
+    const PoolView view = MakePoolView(*observation);
+    const PoolDecision decision = Decide(options_.limits, view, with_.clock->Now());
+    Execute(decision);
+    RestartDead(*observation, decision);
+    Publish(*observation, view, decision);
+  } else {
+    v1::NodePool pool = with_.board->Get();
+    pool.set_last_error(errors_);
+    with_.board->Set(pool);
+  }
+  LogErrors();
+}
+
+std::optional<Observation> Autoscaler::Observe() {
+  Observation observation;
+  observation.pool = options_.limits.pool;
+  observation.last_change = last_change_;
+  absl::StatusOr<std::vector<ProvidedNode>> provided = with_.provider->ListNodes();
+  if (!provided.ok()) {
+    NoteError("provider", "the provider can't list its nodes", provided.status());
+    return std::nullopt;
+  }
+  observation.provided = *std::move(provided);
+  absl::StatusOr<std::vector<v1::Node>> registered = with_.cluster->ListNodes();
+  const bool supervisor_there = registered.ok();
+  if (supervisor_there) {
+    registered_ = *std::move(registered);
+  } else {
+    NoteError("supervisor", "the supervisor does not answer, the pool stays as it is", registered.status());
+  }
+  observation.registered = registered_;
+  absl::StatusOr<v1::GetDesiredCapacityResponse> capacity = with_.cluster->GetDesiredCapacity();
+  if (!capacity.ok()) {
+    NoteError("allocator", "the allocator does not answer, the pool stays as it is", capacity.status());
+  } else if (supervisor_there) {
+    observation.capacity = *std::move(capacity);
+  }
+  return observation;
+}
+
+void Autoscaler::Execute(const PoolDecision& decision) {
+  bool changed = false;
+  for (const PoolAction& action : decision.actions) {
+    const std::string kind(PoolActionKindName(action.kind));
+    const absl::Status status = ExecuteOne(action);
+    if (!status.ok()) {
+      NoteError(action.kind == PoolActionKind::kDrain ? "supervisor" : "provider",
+                absl::StrCat(kind, " node ", action.node_id), status);
+      continue;
+    }
+    changed = true;
+    metrics_.CountAction(kind);
+    log::Info(
+        "node pool changed",
+        {{"pool", options_.limits.pool}, {"action", kind}, {"node", action.node_id}, {"why", action.reason}});
+  }
+  if (changed && decision.changes_size) last_change_ = with_.clock->Now();
+}
+
+absl::Status Autoscaler::ExecuteOne(const PoolAction& action) {
+  switch (action.kind) {
+    case PoolActionKind::kStart:
+      backoff_.Started(action.node_id, with_.clock->Now());
+      return with_.provider->StartNode(action.node_id);
+    case PoolActionKind::kDrain:
+      return with_.cluster->DrainNode(action.node_id,
+                                      absl::StrCat("node pool ", options_.limits.pool, ": ", action.reason));
+    case PoolActionKind::kRemove:
+      return with_.provider->StopNode(action.node_id);
+  }
+  return absl::InternalError("unknown action");
+}
+
+void Autoscaler::RestartDead(const Observation& observation, const PoolDecision& decision) {
+  const absl::Time now = with_.clock->Now();
+  std::set<std::string> removed, present;
+  for (const PoolAction& action : decision.actions) {
+    if (action.kind == PoolActionKind::kRemove) removed.insert(action.node_id);
+    if (action.kind == PoolActionKind::kStart) present.insert(action.node_id);
+  }
+  for (const ProvidedNode& node : observation.provided) {
+    present.insert(node.node_id);
+    if (node.state != ProvidedState::kDead || removed.contains(node.node_id)) continue;
+    const absl::Time next = backoff_.NextStart(node.node_id, now);
+    if (next > now) {
+      NoteError(
+          "provider",
+          absl::StrCat("node ", node.node_id, " died ", backoff_.Failures(node.node_id), " times at once"),
+          absl::UnavailableError(absl::StrCat(
+              "next start in ", absl::FormatDuration(absl::Ceil(next - now, absl::Seconds(1))))));
+      continue;
+    }
+    backoff_.Started(node.node_id, now);
+    const absl::Status status = with_.provider->StartNode(node.node_id);
+    if (!status.ok()) {
+      NoteError("provider", absl::StrCat("start node ", node.node_id, " again"), status);
+      continue;
+    }
+    metrics_.CountAction("restart");
+    log::Warning("node died and was started again", {{"pool", options_.limits.pool}, {"node", node.node_id}});
+  }
+  backoff_.KeepOnly(present);
+}
+
+void Autoscaler::ForgetGone(Observation* observation) {
+  for (const std::string& node_id : NodesToForget(*observation)) {
+    const absl::Status status = with_.cluster->RemoveNode(node_id);
+    if (status.ok()) {
+      std::erase_if(observation->registered, [&](const v1::Node& node) { return node.node_id() == node_id; });
+    } else if (!absl::IsFailedPrecondition(status)) {
+      // (That would mean that it changed meanwhile; the next round sees it as it is.)
+      NoteError("supervisor", absl::StrCat("remove node ", node_id), status);
+    }
+  }
+}
+
+void Autoscaler::Publish(const Observation& observation, const PoolView& view, const PoolDecision& decision) {
+  v1::NodePool pool = Basics(options_.limits, with_.provider->name());
+  pool.set_current_nodes(static_cast<int>(observation.provided.size()));
+  pool.set_target_nodes(decision.target_nodes);
+  pool.set_reason(decision.reason);
+  pool.set_last_error(errors_);
+  if (decision.cooldown_end.has_value())
+    SetTimestamp(*decision.cooldown_end, pool.mutable_cooldown_end_time());
+  for (const PoolNodeView& node : view.nodes) {
+    v1::PoolNode* entry = pool.add_nodes();
+    entry->set_node_id(node.node_id);
+    entry->set_state(ToProto(node.phase));
+  }
+  with_.board->Set(pool);
+  metrics_.SetNodes(view, decision.target_nodes);
+}
+
+void Autoscaler::NoteError(const std::string& source, const std::string& what, const absl::Status& status) {
+  metrics_.CountError(source);
+  absl::StrAppend(&errors_, errors_.empty() ? "" : "; ", what, ": ", status.message());
+}
+
+void Autoscaler::LogErrors() {
+  if (errors_ == last_errors_) return;
+  if (errors_.empty()) {
+    log::Info("all is well again", {{"pool", options_.limits.pool}});
+  } else {
+    log::Warning(errors_, {{"pool", options_.limits.pool}});
+  }
+}
+
+}  // namespace adaptdl::autoscaler

@@ -1,0 +1,42 @@
+// What the autoscaler asks of the supervisor and of the allocator. Every call has a deadline.
+//
+// Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_AUTOSCALER_CLUSTER_CLIENT_H_
+#define ADAPTDL_SERVICES_AUTOSCALER_CLUSTER_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "adaptdl/v1/capacity_service.grpc.pb.h"
+#include "adaptdl/v1/node_service.grpc.pb.h"
+
+namespace adaptdl::autoscaler {
+
+class ClusterClient {
+ public:
+  ClusterClient(std::unique_ptr<v1::NodeService::StubInterface> supervisor,
+                std::unique_ptr<v1::CapacityService::StubInterface> allocator, absl::Duration timeout)
+      : supervisor_(std::move(supervisor)), allocator_(std::move(allocator)), timeout_(timeout) {}
+
+  // All nodes, through all pages.
+  absl::StatusOr<std::vector<v1::Node>> ListNodes() const;
+  absl::StatusOr<v1::GetDesiredCapacityResponse> GetDesiredCapacity() const;
+  absl::Status DrainNode(const std::string& node_id, const std::string& reason) const;
+  // OK for a node that is unknown.
+  absl::Status RemoveNode(const std::string& node_id) const;
+
+ private:
+  const std::unique_ptr<v1::NodeService::StubInterface> supervisor_;
+  const std::unique_ptr<v1::CapacityService::StubInterface> allocator_;
+  // Of each call.
+  const absl::Duration timeout_;
+};
+
+}  // namespace adaptdl::autoscaler
+
+#endif  // ADAPTDL_SERVICES_AUTOSCALER_CLUSTER_CLIENT_H_

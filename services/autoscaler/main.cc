@@ -1,0 +1,155 @@
+// adaptdl-autoscaler: keeps a pool of nodes as large as the allocator would make good use of.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "CLI/App.hpp"
+#include "CLI/Config.hpp"
+#include "CLI/Formatter.hpp"
+#include "CLI/Validators.hpp"
+#include "absl/strings/str_cat.h"
+#include "libs/base/clock.h"
+#include "libs/rpc/channel.h"
+#include "libs/service/flags.h"
+#include "libs/service/main.h"
+#include "libs/service/server.h"
+#include "services/autoscaler/autoscaler.h"
+#include "services/autoscaler/autoscaler_service.h"
+#include "services/autoscaler/cluster_client.h"
+#include "services/autoscaler/process_provider.h"
+
+namespace adaptdl::autoscaler {
+namespace {
+
+// Deadline of each call to the supervisor and the allocator.
+constexpr absl::Duration kRpcTimeout = absl::Seconds(5);
+
+struct Flags {
+  service::ServerOptions server;
+  AutoscalerOptions autoscaler;
+  ProcessProviderOptions process;
+  std::string allocator = "127.0.0.1:7101";
+  std::string provider = "process";
+};
+
+// adaptdl-worker beside this program.
+std::string DefaultWorkerBinary() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (error ? std::filesystem::path("adaptdl-worker") : self.parent_path() / "adaptdl-worker").string();
+}
+
+// A DNS label with room for "-<k>": it begins the ids of the nodes.
+std::string CheckPoolName(const std::string& name) {
+  const bool characters =
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
+  if (!name.empty() && name.size() <= 50 && characters && name.front() != '-' && name.back() != '-')
+    return "";
+  return absl::StrCat("\"", name,
+                      "\" is no name for a pool: use a-z, 0-9 and - (inside), at most 50 characters");
+}
+
+void SetDefaults(Flags* flags) {
+  flags->server.name = "autoscaler";
+  flags->server.listen = "127.0.0.1:7102";
+  flags->server.metrics_listen = "127.0.0.1:7202";
+  flags->autoscaler.limits = {.pool = "local", .min_nodes = 1, .max_nodes = 0, .cooldown = absl::Seconds(60)};
+  flags->autoscaler.limits.max_nodes = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  flags->process.supervisor = "127.0.0.1:7100";
+  flags->process.state_dir = "adaptdl-state/autoscaler";
+  flags->process.worker_binary = DefaultWorkerBinary();
+}
+
+void AddFlags(CLI::App& app, Flags* flags) {
+  PoolLimits& limits = flags->autoscaler.limits;
+  ProcessProviderOptions& process = flags->process;
+  app.add_option("--supervisor", process.supervisor, "host:port of the supervisor")->capture_default_str();
+  app.add_option("--allocator", flags->allocator, "host:port of the allocator")->capture_default_str();
+  app.add_option("--provider", flags->provider, "Where nodes come from: process (workers on this machine)")
+      ->check(CLI::IsMember({"process"}))
+      ->capture_default_str();
+  app.add_option("--pool", limits.pool, "Name of the pool; nodes are called POOL-0, POOL-1, ...")
+      ->check(CLI::Validator(CheckPoolName, ""))
+      ->capture_default_str();
+  app.add_option("--min-nodes", limits.min_nodes, "Fewest nodes")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
+  app.add_option("--max-nodes", limits.max_nodes, "Most nodes; default: the machine's cores")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
+  service::AddDurationFlag(app, "--cooldown", &limits.cooldown,
+                           "Time without a change before the pool shrinks");
+  service::AddDurationFlag(app, "--poll-period", &flags->autoscaler.poll_period,
+                           "Time between two looks at the pool", absl::Milliseconds(10));
+  app.add_option("--state-dir", process.state_dir, "Folder for what the provider must remember")
+      ->capture_default_str();
+  app.add_option("--worker-binary", process.worker_binary, "Program that makes a node")
+      ->capture_default_str();
+  app.add_option("--worker-cpus", process.worker_cpus, "Cores that each worker offers")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  service::AddBytesFlag(app, "--worker-memory", &process.worker_memory_bytes,
+                        "Memory that each worker offers (0: the machine's)");
+  app.add_option("--storage-dir", process.storage_dir,
+                 "Folder of the jobs' files, the same for all nodes; default: STATE-DIR/storage");
+}
+
+// Paths are handed to processes that start elsewhere.
+absl::Status Complete(Flags* flags) {
+  const PoolLimits& limits = flags->autoscaler.limits;
+  if (limits.min_nodes > limits.max_nodes) {
+    return absl::InvalidArgumentError(absl::StrCat("--min-nodes ", limits.min_nodes,
+                                                   " is more than --max-nodes ", limits.max_nodes,
+                                                   ": raise the one or lower the other"));
+  }
+  ProcessProviderOptions& process = flags->process;
+  process.pool = limits.pool;
+  if (process.storage_dir.empty()) process.storage_dir = process.state_dir + "/storage";
+  for (std::string* path : {&process.state_dir, &process.storage_dir, &process.worker_binary}) {
+    std::error_code error;
+    *path = std::filesystem::absolute(*path, error).lexically_normal().string();
+    if (error) return absl::InternalError(absl::StrCat("no current folder: ", error.message()));
+  }
+  process.log_format = flags->server.log_format;
+  process.log_level = flags->server.log_level;
+  for (char** variable = environ; *variable != nullptr; ++variable) process.environment.push_back(*variable);
+  return absl::OkStatus();
+}
+
+absl::Status Run(Flags* flags) {
+  if (const absl::Status status = Complete(flags); !status.ok()) return status;
+  RealClock clock;
+  auto provider = ProcessProvider::Create(flags->process, &clock);
+  if (!provider.ok()) return provider.status();
+  const ClusterClient cluster(v1::NodeService::NewStub(rpc::CreateChannel(flags->process.supervisor)),
+                              v1::CapacityService::NewStub(rpc::CreateChannel(flags->allocator)),
+                              kRpcTimeout);
+  PoolBoard board;
+  AutoscalerService service(&board);
+  auto server = service::Server::Start(flags->server, {&service});
+  if (!server.ok()) return server.status();
+  Autoscaler autoscaler(flags->autoscaler, {provider->get(), &cluster, &board, &clock, (*server)->metrics()});
+  autoscaler.Start();
+  (*server)->WaitForTermination();
+  autoscaler.Stop();  // the nodes stay
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace adaptdl::autoscaler
+
+int main(int argc, char** argv) {
+  CLI::App app{"AdaptDL autoscaler: keeps a pool of nodes as large as the allocator would make good use of"};
+  adaptdl::autoscaler::Flags flags;
+  adaptdl::autoscaler::SetDefaults(&flags);
+  adaptdl::service::AddServerFlags(app, &flags.server);
+  adaptdl::autoscaler::AddFlags(app, &flags);
+  return adaptdl::service::RunMain(app, argc, argv, [&] { return adaptdl::autoscaler::Run(&flags); });
+}

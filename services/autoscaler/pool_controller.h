@@ -1,0 +1,102 @@
+// The decision about a node pool: what there is -> what to do, and why.
+//
+// Pure: no clock, no I/O. What it does, in order:
+//
+//   1. Nodes that drain and are empty are removed.
+//   2. It grows at once, up to what the allocator would make good use of, within the limits. Nodes that still
+//   drain
+//      count towards the maximum. Nodes that the minimum asks for are started even while the allocator is
+//      away; otherwise the pool then stays as it is.
+//   3. It shrinks only when `cooldown` has passed since the last change of size, and never takes a node that
+//   works:
+//      first those that have not registered yet, then those that the allocator calls idle. Only a pool over
+//      its maximum (a limit was lowered) gives up busy nodes, too.
+//
+// Ids are "<pool>-<k>", with the smallest k that is free.
+
+#ifndef ADAPTDL_SERVICES_AUTOSCALER_POOL_CONTROLLER_H_
+#define ADAPTDL_SERVICES_AUTOSCALER_POOL_CONTROLLER_H_
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace adaptdl::autoscaler {
+
+struct PoolLimits {
+  // Name of the pool.
+  std::string pool;
+  // Bounds of the number of nodes, inclusive. 0 <= min_nodes <= max_nodes.
+  int min_nodes = 0;
+  int max_nodes = 0;
+  // Time without a change of size before the pool shrinks. 0: none.
+  absl::Duration cooldown;
+};
+
+enum class PoolNodePhase { kStarting, kRunning, kDraining };
+
+absl::string_view PoolNodePhaseName(PoolNodePhase phase);
+
+struct PoolNodeView {
+  std::string node_id;
+  PoolNodePhase phase = PoolNodePhase::kStarting;
+  // Whether it runs no replica.
+  bool empty = false;
+  // Whether the allocator will move nothing to it, and it is empty.
+  bool idle = false;
+};
+
+// What the allocator says.
+struct Demand {
+  // Nodes that the whole cluster would make good use of.
+  int desired_nodes = 0;
+  std::string reason;
+};
+
+struct PoolView {
+  // Nodes that were started and not removed, in order of node_id.
+  std::vector<PoolNodeView> nodes;
+  // Nodes of the cluster that take replicas and are none of this pool's.
+  int other_nodes = 0;
+  // Ids that a new node must not have, beside those of `nodes`.
+  std::set<std::string> taken_ids;
+  // Absent: the allocator has nothing to say.
+  std::optional<Demand> demand;
+  // When the size changed last; the start of the program counts as a change.
+  absl::Time last_change;
+};
+
+enum class PoolActionKind { kStart, kDrain, kRemove };
+
+absl::string_view PoolActionKindName(PoolActionKind kind);
+
+struct PoolAction {
+  PoolActionKind kind = PoolActionKind::kStart;
+  std::string node_id;
+  // Why, for people.
+  std::string reason;
+
+  friend bool operator==(const PoolAction&, const PoolAction&) = default;
+};
+
+struct PoolDecision {
+  // Nodes that the pool has when the actions are carried out, without those that drain.
+  int target_nodes = 0;
+  // Why, for people.
+  std::string reason;
+  // When the pool may shrink again. Absent: now.
+  std::optional<absl::Time> cooldown_end;
+  std::vector<PoolAction> actions;
+  // Whether the actions change the pool's size (removing what has drained does not).
+  bool changes_size = false;
+};
+
+PoolDecision Decide(const PoolLimits& limits, const PoolView& view, absl::Time now);
+
+}  // namespace adaptdl::autoscaler
+
+#endif  // ADAPTDL_SERVICES_AUTOSCALER_POOL_CONTROLLER_H_

@@ -1,0 +1,87 @@
+#include "services/supervisor/change_hub.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace adaptdl::supervisor {
+
+void Changes::Merge(const Changes& other) {
+  jobs.insert(other.jobs.begin(), other.jobs.end());
+  for (const auto& [uid, job] : other.deleted) deleted[uid] = job;
+  cluster = cluster || other.cluster;
+}
+
+ChangeHub::ChangeHub() : thread_([this] { Run(); }) {}
+
+ChangeHub::~ChangeHub() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  wake_.SignalAll();
+  thread_.join();
+}
+
+void ChangeHub::Subscribe(std::weak_ptr<ChangeListener> listener) {
+  MutexLock lock(&mutex_);
+  all_.push_back(std::move(listener));
+}
+
+void ChangeHub::SubscribeToJob(const std::string& job_uid, std::weak_ptr<ChangeListener> listener) {
+  MutexLock lock(&mutex_);
+  by_job_[job_uid].push_back(std::move(listener));
+}
+
+void ChangeHub::Notify(const Changes& changes) {
+  if (changes.empty()) return;
+  {
+    MutexLock lock(&mutex_);
+    pending_.Merge(changes);
+  }
+  wake_.Signal();
+}
+
+void ChangeHub::Run() {
+  while (true) {
+    Changes changes;
+    {
+      MutexLock lock(&mutex_);
+      while (pending_.empty() && !stopping_) wake_.Wait(&mutex_);
+      if (stopping_) return;
+      std::swap(changes, pending_);
+    }
+    Deliver(changes);
+  }
+}
+
+void ChangeHub::Deliver(const Changes& changes) {
+  std::list<std::shared_ptr<ChangeListener>> listeners;
+  {
+    MutexLock lock(&mutex_);
+    Collect(&all_, &listeners);
+    const auto add_job = [&](const std::string& uid) {
+      const auto it = by_job_.find(uid);
+      if (it == by_job_.end()) return;
+      Collect(&it->second, &listeners);
+      if (it->second.empty()) by_job_.erase(it);
+    };
+    for (const std::string& uid : changes.jobs) add_job(uid);
+    for (const auto& [uid, job] : changes.deleted) add_job(uid);
+  }
+  for (const auto& listener : listeners) listener->OnChanges(changes);
+}
+
+void ChangeHub::Collect(Listeners* listeners, std::list<std::shared_ptr<ChangeListener>>* living) {
+  for (auto it = listeners->begin(); it != listeners->end();) {
+    std::shared_ptr<ChangeListener> listener = it->lock();
+    if (listener == nullptr) {
+      it = listeners->erase(it);
+    } else {
+      living->push_back(std::move(listener));
+      ++it;
+    }
+  }
+}
+
+}  // namespace adaptdl::supervisor

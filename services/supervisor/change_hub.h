@@ -1,0 +1,72 @@
+// Tells streams that something has changed. Changes are collected and delivered by a thread of the hub's own,
+// so that whoever causes a change neither waits for the readers nor calls them with a lock held; what comes
+// while a delivery goes on is delivered together.
+//
+// Listeners are held weakly: one that is gone is dropped. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_CHANGE_HUB_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_CHANGE_HUB_H_
+
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "adaptdl/v1/job.pb.h"
+#include "libs/base/mutex.h"
+
+namespace adaptdl::supervisor {
+
+struct Changes {
+  // Jobs that changed, by uid.
+  std::set<std::string> jobs;
+  // Jobs that were deleted, as they were last, by uid.
+  std::map<std::string, v1::Job> deleted;
+  // Whether the allocator's snapshot looks different.
+  bool cluster = false;
+
+  bool empty() const { return jobs.empty() && deleted.empty() && !cluster; }
+  void Merge(const Changes& other);
+};
+
+class ChangeListener {
+ public:
+  virtual ~ChangeListener() = default;
+  // Called by the hub's thread, with no lock held.
+  virtual void OnChanges(const Changes& changes) = 0;
+};
+
+class ChangeHub {
+ public:
+  ChangeHub();
+  ~ChangeHub();
+
+  // Every change.
+  void Subscribe(std::weak_ptr<ChangeListener> listener);
+  // Changes of one job only.
+  void SubscribeToJob(const std::string& job_uid, std::weak_ptr<ChangeListener> listener);
+
+  void Notify(const Changes& changes);
+
+ private:
+  using Listeners = std::list<std::weak_ptr<ChangeListener>>;
+
+  void Run();
+  void Deliver(const Changes& changes);
+  // The living listeners; forgets the dead.
+  static void Collect(Listeners* listeners, std::list<std::shared_ptr<ChangeListener>>* living);
+
+  Mutex mutex_;
+  CondVar wake_;
+  Changes pending_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Listeners all_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Listeners> by_job_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_CHANGE_HUB_H_

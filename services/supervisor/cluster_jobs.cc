@@ -1,0 +1,279 @@
+// What users do with jobs.
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/convert.h"
+#include "services/supervisor/validation.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+constexpr int kDefaultPageSize = 100;
+constexpr int kMaxPageSize = 1000;
+// Bytes of a page, well below the largest message: jobs can be large.
+constexpr size_t kMaxPageBytes = 2 << 20;
+
+bool Matches(const v1::ListJobsRequest& request, const v1::Job& job, const v1::JobStatus& status) {
+  if (request.namespace_() != "*" && job.namespace_() != NamespaceOr(request.namespace_())) return false;
+  if (!request.phases().empty() &&
+      std::find(request.phases().begin(), request.phases().end(), status.phase()) == request.phases().end()) {
+    return false;
+  }
+  return std::all_of(request.labels().begin(), request.labels().end(), [&](const auto& label) {
+    const auto it = job.labels().find(label.first);
+    return it != job.labels().end() && it->second == label.second;
+  });
+}
+
+}  // namespace
+
+absl::Status NoSuchJob(const std::string& name_space, const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("job \"", name, "\" does not exist in namespace \"", name_space,
+                                          "\"; list the jobs there are"));
+}
+
+std::string NamespaceOr(const std::string& name_space) { return name_space.empty() ? "default" : name_space; }
+
+absl::StatusOr<int64_t> ParsePageToken(const std::string& token) {
+  if (token.empty()) return 0;
+  int64_t value = 0;
+  if (absl::SimpleAtoi(token, &value) && value > 0) return value;
+  return absl::InvalidArgumentError("page_token: is none of ours; give next_page_token of the page before");
+}
+
+absl::StatusOr<int> ParsePageSize(int page_size) {
+  if (page_size < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("page_size: ", page_size, ": give a number from 0 to 1000"));
+  }
+  return page_size == 0 ? kDefaultPageSize : std::min(page_size, kMaxPageSize);
+}
+
+const JobEntry* ClusterState::FindEntry(const std::string& name_space, const std::string& name) const {
+  const auto it = tables_.by_name.find({NamespaceOr(name_space), name});
+  return it == tables_.by_name.end() ? nullptr : tables_.jobs.at(it->second).get();
+}
+
+absl::StatusOr<v1::SubmitJobResponse> ClusterState::SubmitJob(v1::SubmitJobRequest request) {
+  v1::Job* job = request.mutable_job();
+  job->set_namespace_(NamespaceOr(job->namespace_()));
+  absl::Status status = ValidateRequestId(request.request_id());
+  status.Update(ValidateNewJob(*job, request.generate_name()));
+  if (!status.ok()) return status;
+  FillDefaults(job->mutable_spec());
+  return Once<v1::SubmitJobResponse>(
+      request.request_id(), "SubmitJob",
+      [&](Transaction* transaction) ABSL_NO_THREAD_SAFETY_ANALYSIS { return AddJob(transaction, request); });
+}
+
+absl::StatusOr<std::string> ClusterState::ChooseName(const Transaction& transaction,
+                                                     const v1::SubmitJobRequest& request) const {
+  const std::string& name_space = request.job().namespace_();
+  if (!request.job().name().empty()) {
+    const std::string& name = request.job().name();
+    if (transaction.FindJobByName(name_space, name) == nullptr) return name;
+    return absl::AlreadyExistsError(
+        absl::StrCat("job.name: \"", name, "\" is taken in namespace \"", name_space,
+                     "\"; choose another name, or delete that job when it has finished"));
+  }
+  while (true) {
+    const std::string name = absl::StrCat(request.generate_name(), parts_.random_hex(3));
+    if (transaction.FindJobByName(name_space, name) == nullptr) return name;
+  }
+}
+
+absl::StatusOr<v1::SubmitJobResponse> ClusterState::AddJob(Transaction* transaction,
+                                                           const v1::SubmitJobRequest& request) {
+  const absl::StatusOr<std::string> name = ChooseName(*transaction, request);
+  if (!name.ok()) return name.status();
+  auto job = std::make_shared<v1::Job>(request.job());
+  job->clear_status();
+  job->set_name(*name);
+  job->set_uid(parts_.random_hex(16));
+  JobRecord record;
+  record.job = job;
+  record.status.set_phase(v1::JOB_PHASE_PENDING);
+  record.status.set_reason("Queued");
+  record.status.set_message("waits for an allocation");
+  *record.status.mutable_submit_time() = ToProto(transaction->now());
+  const JobEntry* entry = transaction->AddJob(std::move(record));
+  transaction->AddEvent(job->uid(), {false, "Submitted", "submitted; waits for an allocation", "", ""});
+  v1::SubmitJobResponse response;
+  *response.mutable_job() = DescribeJob(*entry, transaction->now());
+  return response;
+}
+
+absl::StatusOr<v1::Job> ClusterState::GetJob(const std::string& name_space, const std::string& name) const {
+  MutexLock lock(&mutex_);
+  const JobEntry* entry = FindEntry(name_space, name);
+  if (entry == nullptr) return NoSuchJob(NamespaceOr(name_space), name);
+  return DescribeJob(*entry, Now());
+}
+
+absl::StatusOr<v1::Job> ClusterState::GetJobByUid(const std::string& uid) const {
+  MutexLock lock(&mutex_);
+  const auto it = tables_.jobs.find(uid);
+  if (it == tables_.jobs.end()) return absl::NotFoundError("the job was deleted");
+  return DescribeJob(*it->second, Now());
+}
+
+absl::StatusOr<v1::ListJobsResponse> ClusterState::ListJobs(const v1::ListJobsRequest& request) const {
+  const absl::StatusOr<int> page_size = ParsePageSize(request.page_size());
+  if (!page_size.ok()) return page_size.status();
+  const absl::StatusOr<int64_t> after = ParsePageToken(request.page_token());
+  if (!after.ok()) return after.status();
+  v1::ListJobsResponse response;
+  size_t bytes = 0;
+  MutexLock lock(&mutex_);
+  int64_t last = 0;
+  for (auto it = tables_.by_sequence.upper_bound(*after); it != tables_.by_sequence.end(); ++it) {
+    const JobEntry& entry = *tables_.jobs.at(it->second);
+    if (!Matches(request, *entry.record.job, entry.record.status)) continue;
+    if (response.jobs_size() == *page_size || bytes > kMaxPageBytes) {
+      response.set_next_page_token(absl::StrCat(last));
+      break;
+    }
+    *response.add_jobs() = DescribeJob(entry, Now());
+    bytes += response.jobs(response.jobs_size() - 1).ByteSizeLong();
+    last = it->first;
+  }
+  return response;
+}
+
+std::vector<std::string> ClusterState::JobUids(const std::string& name_space) const {
+  std::vector<std::string> uids;
+  MutexLock lock(&mutex_);
+  for (const auto& [sequence, uid] : tables_.by_sequence) {
+    if (name_space == "*" || tables_.jobs.at(uid)->record.job->namespace_() == NamespaceOr(name_space)) {
+      uids.push_back(uid);
+    }
+  }
+  return uids;
+}
+
+absl::StatusOr<v1::CancelJobResponse> ClusterState::CancelJob(const v1::CancelJobRequest& request) {
+  if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
+  const std::string name_space = NamespaceOr(request.namespace_());
+  const auto change = [&](Transaction* transaction)
+                          ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::CancelJobResponse> {
+    const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
+    if (entry == nullptr) return NoSuchJob(name_space, request.name());
+    const std::string uid = entry->record.uid();
+    if (IsTerminal(entry->record.status.phase())) {
+      return absl::FailedPreconditionError(absl::StrCat("job \"", request.name(), "\" has finished already (",
+                                                        v1::JobPhase_Name(entry->record.status.phase()),
+                                                        ")"));
+    }
+    if (!entry->record.status.cancel_requested()) {
+      transaction->EditJob(uid)->record.status.set_cancel_requested(true);
+      transaction->AddEvent(uid,
+                            {false, "CancelRequested", "its user asks the job to stop for good", "", ""});
+      Settle(transaction, uid);
+    }
+    v1::CancelJobResponse response;
+    *response.mutable_job() = DescribeJob(*transaction->FindJob(uid), transaction->now());
+    return response;
+  };
+  return Once<v1::CancelJobResponse>(request.request_id(), "CancelJob", change);
+}
+
+absl::StatusOr<v1::DeleteJobResponse> ClusterState::DeleteJob(const v1::DeleteJobRequest& request) {
+  if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
+  const std::string name_space = NamespaceOr(request.namespace_());
+  const auto change = [&](Transaction* transaction)
+                          ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::DeleteJobResponse> {
+    const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
+    if (entry == nullptr) return NoSuchJob(name_space, request.name());
+    if (!IsTerminal(entry->record.status.phase())) {
+      return absl::FailedPreconditionError(absl::StrCat("job \"", request.name(), "\" has not finished (",
+                                                        v1::JobPhase_Name(entry->record.status.phase()),
+                                                        "); cancel it first"));
+    }
+    DeleteFiles(transaction, *entry->record.job);
+    transaction->DeleteJob(entry->record.uid());
+    return v1::DeleteJobResponse();
+  };
+  return Once<v1::DeleteJobResponse>(request.request_id(), "DeleteJob", change);
+}
+
+// Every node may hold logs of the job; those that are away are told when they come back.
+void ClusterState::DeleteFiles(Transaction* transaction, const v1::Job& job) const {
+  v1::DeleteJobFiles files;
+  files.set_namespace_(job.namespace_());
+  files.set_job(job.name());
+  files.set_job_uid(job.uid());
+  for (const auto& [id, node] : tables_.nodes) {
+    if (parts_.launcher->Connected(id)) {
+      transaction->effects()->deletions.emplace_back(id, files);
+    } else {
+      transaction->AddDeletion({id, job.namespace_(), job.name(), job.uid()});
+    }
+  }
+}
+
+absl::StatusOr<v1::ListEventsResponse> ClusterState::ListEvents(const v1::ListEventsRequest& request) const {
+  const absl::StatusOr<int> page_size = ParsePageSize(request.page_size());
+  if (!page_size.ok()) return page_size.status();
+  const absl::StatusOr<int64_t> token = ParsePageToken(request.page_token());
+  if (!token.ok()) return token.status();
+  const std::string name_space = NamespaceOr(request.namespace_());
+  if (!request.name().empty()) {
+    MutexLock lock(&mutex_);
+    if (FindEntry(name_space, request.name()) == nullptr) return NoSuchJob(name_space, request.name());
+  }
+  // One more than the page holds tells whether there is another page.
+  absl::StatusOr<std::vector<v1::Event>> events = parts_.store->ListEvents(
+      {name_space, request.name(), std::max(*token, request.after_id()), *page_size + 1});
+  if (!events.ok()) return events.status();
+  v1::ListEventsResponse response;
+  for (v1::Event& event : *events) {
+    if (response.events_size() == *page_size) {
+      response.set_next_page_token(absl::StrCat(response.events(*page_size - 1).id()));
+      break;
+    }
+    *response.add_events() = std::move(event);
+  }
+  return response;
+}
+
+absl::StatusOr<std::vector<LogLocation>> ClusterState::FindLogs(const std::string& uid) const {
+  absl::StatusOr<std::vector<ReplicaRecord>> replicas = parts_.store->ListReplicas(uid);
+  if (!replicas.ok()) return replicas.status();
+  std::vector<LogLocation> locations;
+  MutexLock lock(&mutex_);
+  for (ReplicaRecord& record : *replicas) {
+    LogLocation& location = locations.emplace_back();
+    location.replica = std::move(record.replica);
+    const auto node = tables_.nodes.find(location.replica.node_id());
+    if (node != tables_.nodes.end() && node->second->phase() != v1::NODE_PHASE_LOST) {
+      location.worker_address = node->second->record.node.worker_address();
+    }
+  }
+  return locations;
+}
+
+std::vector<std::string> ClusterState::FindFileServers(const std::string& uid) const {
+  std::vector<std::string> addresses;
+  std::set<std::string> preferred;
+  MutexLock lock(&mutex_);
+  const auto job = tables_.jobs.find(uid);
+  if (job != tables_.jobs.end()) {
+    for (const auto& replica : job->second->replicas) preferred.insert(replica->replica.node_id());
+  }
+  for (const bool wanted : {true, false}) {
+    for (const auto& [id, node] : tables_.nodes) {
+      if (node->phase() == v1::NODE_PHASE_LOST || (preferred.count(id) > 0) != wanted) continue;
+      addresses.push_back(node->record.node.worker_address());
+    }
+  }
+  return addresses;
+}
+
+}  // namespace adaptdl::supervisor

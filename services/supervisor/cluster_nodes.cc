@@ -1,0 +1,387 @@
+// Nodes: their registration, their leases, and what they say of their replicas.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "libs/service/log.h"
+#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/convert.h"
+#include "services/supervisor/rendezvous.h"
+#include "services/supervisor/validation.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+constexpr int kLostAfterPeriods = 3;
+constexpr size_t kMaxMessage = 1000;
+
+absl::Status NoSuchNode(const std::string& id) {
+  return absl::NotFoundError(absl::StrCat("node \"", id, "\" does not exist; list the nodes there are"));
+}
+
+// A new registration makes the node ready, with one exception: an administrator's drain goes on until the
+// node is lost or removed, whatever its worker does meanwhile.
+void SetPhaseAtRegistration(const NodeEntry* before, v1::NodeStatus* status) {
+  const bool drained = before != nullptr && before->phase() == v1::NODE_PHASE_DRAINING &&
+                       !before->record.node.status().has_preemption_time();
+  status->set_phase(drained ? v1::NODE_PHASE_DRAINING : v1::NODE_PHASE_READY);
+  if (drained) status->set_message(before->record.node.status().message());
+}
+
+void StopUnknown(Transaction* transaction, const std::string& node_id, const std::string& replica_id) {
+  v1::StopReplica stop;
+  stop.set_replica_id(replica_id);
+  stop.set_reason("this replica belongs to no current group");
+  transaction->effects()->stops.emplace_back(node_id, std::move(stop));
+}
+
+// Jobs with a replica that may be on the node, and the ranks of these.
+std::map<std::string, std::vector<int>> LiveOn(const Transaction& transaction, const std::string& node_id) {
+  std::map<std::string, std::vector<int>> jobs;
+  for (const JobEntry* job : transaction.ActiveJobs()) {
+    for (size_t rank = 0; rank < job->replicas.size(); ++rank) {
+      const v1::Replica& replica = job->replicas[rank]->replica;
+      if (replica.node_id() == node_id && IsLive(replica))
+        jobs[job->record.uid()].push_back(static_cast<int>(rank));
+    }
+  }
+  return jobs;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::RegisterNodeRequest& request) {
+  absl::Status status = ValidateRequestId(request.request_id());
+  status.Update(ValidateNode(request.node()));
+  if (!status.ok()) return status;
+  const std::string& id = request.node().node_id();
+  const auto change = [&](Transaction* transaction)
+                          ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::RegisterNodeResponse> {
+    const NodeEntry* before = transaction->FindNode(id);
+    last_session_ = std::max(last_session_ + 1, absl::ToUnixMicros(transaction->now()));
+    NodeEntry entry;
+    entry.record.node = request.node();
+    entry.record.session_id = last_session_;
+    entry.lease = std::make_shared<Lease>(transaction->now());
+    v1::NodeStatus* node_status = entry.record.node.mutable_status();
+    node_status->Clear();
+    SetPhaseAtRegistration(before, node_status);
+    *node_status->mutable_register_time() =
+        before != nullptr ? before->record.node.status().register_time() : ToProto(transaction->now());
+    transaction->AddNode(std::move(entry));
+    transaction->FreeRoom();
+    v1::RegisterNodeResponse response;
+    response.set_session_id(last_session_);
+    *response.mutable_heartbeat_period() = ToProto(options_.heartbeat_period);
+    return response;
+  };
+  absl::StatusOr<v1::RegisterNodeResponse> response =
+      Once<v1::RegisterNodeResponse>(request.request_id(), "RegisterNode", change);
+  if (response.ok()) {
+    parts_.launcher->EndSession(id, response->session_id(),
+                                absl::AbortedError(absl::StrCat("node \"", id, "\" has registered again")));
+    log::Info("node registered", {{"node", id}, {"worker", request.node().worker_address()}});
+  }
+  return response;
+}
+
+absl::StatusOr<std::shared_ptr<Lease>> ClusterState::FindSession(const std::string& node_id,
+                                                                 int64_t session_id) const {
+  MutexLock lock(&mutex_);
+  const auto it = tables_.nodes.find(node_id);
+  if (it == tables_.nodes.end()) {
+    return absl::AbortedError(absl::StrCat("node \"", node_id, "\" is not known; register it again"));
+  }
+  if (it->second->record.session_id != session_id) {
+    return absl::AbortedError(
+        absl::StrCat("session ", session_id, " of node \"", node_id, "\" was superseded; register again"));
+  }
+  if (it->second->phase() == v1::NODE_PHASE_LOST) {
+    return absl::AbortedError(absl::StrCat("node \"", node_id, "\" was lost meanwhile; register again"));
+  }
+  return it->second->lease;
+}
+
+absl::Status ClusterState::ReconcileNode(const v1::NodeHello& hello) {
+  const std::string& id = hello.node_id();
+  const absl::StatusOr<std::shared_ptr<Lease>> lease = FindSession(id, hello.session_id());
+  if (!lease.ok()) return lease.status();
+  (*lease)->Renew(Now());
+  MutexLock lock(&mutex_);
+  Transaction transaction(tables_, Now());
+  std::set<std::string> reported;
+  for (const v1::ReplicaReport& report : hello.replicas()) {
+    reported.insert(report.replica().replica_id());
+    Observe(&transaction, id, report);
+  }
+  for (const auto& [uid, ranks] : LiveOn(transaction, id)) {
+    for (const int rank : ranks) {
+      const JobEntry* job = transaction.FindJob(uid);
+      const ReplicaRecord record = *job->replicas[rank];
+      const std::string& replica = record.replica.replica_id();
+      if (reported.count(replica) > 0) {
+        // What we said when the node was away did not arrive.
+        if (record.stop_requested) SendStop(&transaction, *job, id, replica, job->record.status.message());
+      } else if (record.replica.state() == v1::REPLICA_STATE_LAUNCHING && !record.stop_requested) {
+        transaction.effects()->launches.emplace_back(id, LaunchCommand(*job, rank));
+      } else {
+        LoseReplica(&transaction, uid, rank, jobs::LossCause::kVanished,
+                    "its node does not know it any more");
+      }
+    }
+    Settle(&transaction, uid);
+  }
+  const auto deletions = tables_.deletions.find(id);
+  if (deletions != tables_.deletions.end()) {
+    for (const FileDeletion& deletion : deletions->second) {
+      v1::DeleteJobFiles files;
+      files.set_namespace_(deletion.name_space);
+      files.set_job(deletion.job);
+      files.set_job_uid(deletion.job_uid);
+      transaction.effects()->deletions.emplace_back(id, std::move(files));
+    }
+    transaction.FinishDeletions(id);
+  }
+  return Commit(&transaction);
+}
+
+absl::Status ClusterState::ObserveReplica(const std::string& node_id, const v1::ReplicaReport& report) {
+  MutexLock lock(&mutex_);
+  Transaction transaction(tables_, Now());
+  Observe(&transaction, node_id, report);
+  return Commit(&transaction);
+}
+
+void ClusterState::Observe(Transaction* transaction, const std::string& node_id,
+                           const v1::ReplicaReport& report) {
+  const v1::Replica& seen = report.replica();
+  const std::string& uid = report.job_uid();
+  const JobEntry* job = transaction->FindJob(uid);
+  const int rank = job == nullptr ? -1 : FindMember(job->replicas, seen.replica_id());
+  const bool ours =
+      rank >= 0 && job->replicas[rank]->replica.node_id() == node_id && IsLive(job->replicas[rank]->replica);
+  if (!ours) {
+    if (IsLive(seen)) {
+      StopUnknown(transaction, node_id, seen.replica_id());
+    } else {
+      transaction->effects()->acknowledgements.emplace_back(node_id, seen.replica_id());
+    }
+    return;
+  }
+  const ReplicaRecord known = *job->replicas[rank];
+  if (IsLive(seen)) {
+    if (seen.state() == known.replica.state() || seen.state() == v1::REPLICA_STATE_LAUNCHING) return;
+    v1::Replica* replica = &transaction->EditReplica(uid, rank)->replica;
+    replica->set_state(v1::REPLICA_STATE_RUNNING);
+    *replica->mutable_start_time() = seen.has_start_time() ? seen.start_time() : ToProto(transaction->now());
+    Settle(transaction, uid);
+    return;
+  }
+  const std::string message = seen.message().substr(0, kMaxMessage);
+  if (seen.state() == v1::REPLICA_STATE_LOST) {
+    const bool never_ran = known.replica.state() == v1::REPLICA_STATE_LAUNCHING && !known.stop_requested;
+    LoseReplica(transaction, uid, rank, never_ran ? jobs::LossCause::kNotStarted : jobs::LossCause::kVanished,
+                message);
+  } else {
+    const NodeEntry* node = transaction->FindNode(node_id);
+    ReplicaRecord* record = transaction->EditReplica(uid, rank);
+    record->node_leaving = node != nullptr && node->phase() == v1::NODE_PHASE_DRAINING;
+    record->replica.set_state(v1::REPLICA_STATE_EXITED);
+    record->replica.set_exit_code(seen.exit_code());
+    record->replica.set_signal(seen.signal());
+    record->replica.set_message(message);
+    if (seen.has_start_time()) *record->replica.mutable_start_time() = seen.start_time();
+    *record->replica.mutable_end_time() = seen.has_end_time() ? seen.end_time() : ToProto(transaction->now());
+    transaction->effects()->fenced.push_back(seen.replica_id());
+    transaction->FreeRoom();
+  }
+  transaction->effects()->acknowledgements.emplace_back(node_id, seen.replica_id());
+  Settle(transaction, uid);
+}
+
+void ClusterState::LoseReplica(Transaction* transaction, const std::string& uid, int rank,
+                               jobs::LossCause cause, const std::string& message) {
+  ReplicaRecord* record = transaction->EditReplica(uid, rank);
+  record->loss = cause;
+  record->replica.set_state(v1::REPLICA_STATE_LOST);
+  record->replica.set_message(message);
+  *record->replica.mutable_end_time() = ToProto(transaction->now());
+  transaction->effects()->fenced.push_back(record->replica.replica_id());
+  transaction->FreeRoom();
+}
+
+absl::Status ClusterState::NoticePreemption(const std::string& node_id, const v1::PreemptionNotice& notice) {
+  MutexLock lock(&mutex_);
+  Transaction transaction(tables_, Now());
+  const NodeEntry* before = transaction.FindNode(node_id);
+  if (before == nullptr) return NoSuchNode(node_id);
+  if (before->phase() == v1::NODE_PHASE_DRAINING && before->record.node.status().has_preemption_time()) {
+    return absl::OkStatus();  // It has said so before.
+  }
+  const std::string reason = notice.reason().empty() ? "preempted" : notice.reason().substr(0, kMaxMessage);
+  v1::NodeStatus* status = transaction.EditNode(node_id)->record.node.mutable_status();
+  status->set_phase(v1::NODE_PHASE_DRAINING);
+  status->set_message(absl::StrCat("goes away: ", reason));
+  *status->mutable_preemption_time() = notice.has_deadline() ? notice.deadline() : ToProto(transaction.now());
+  for (const auto& [uid, ranks] : LiveOn(transaction, node_id)) {
+    transaction.AddEvent(
+        uid, {true, "NodeLeaving", absl::StrCat("node ", node_id, " goes away: ", reason), node_id, ""});
+    // What the allocator decides may come too late: have a checkpoint at once.
+    for (const auto& replica : transaction.FindJob(uid)->replicas) {
+      if (replica->stop_requested || !IsLive(replica->replica)) continue;
+      transaction.effects()->commands.push_back({replica->replica.replica_id(),
+                                                 v1::REPLICA_COMMAND_CHECKPOINT,
+                                                 absl::StrCat("node ", node_id, " goes away")});
+    }
+  }
+  return Commit(&transaction);
+}
+
+void ClusterState::ExpireLeases() {
+  MutexLock lock(&mutex_);
+  const absl::Time now = Now();
+  // If it was us who stood still, nobody could be heard: all get another chance.
+  const bool slept = last_step_ != absl::InfinitePast() && now - last_step_ > options_.heartbeat_period;
+  last_step_ = now;
+  std::vector<std::string> lost;
+  for (const auto& [id, node] : tables_.nodes) {
+    if (node->phase() == v1::NODE_PHASE_LOST) continue;
+    if (slept) {
+      node->lease->Renew(now);
+    } else if (now - node->lease->heard() > kLostAfterPeriods * options_.heartbeat_period) {
+      lost.push_back(id);
+    }
+  }
+  for (const std::string& id : lost) {
+    Transaction transaction(tables_, now);
+    LoseNode(&transaction, id);
+    if (!Commit(&transaction).ok()) return;  // The next step tries again.
+    parts_.launcher->EndSession(id, 0,
+                                absl::AbortedError("the node was silent for too long; register again"));
+    log::Warning("node lost", {{"node", id}});
+  }
+}
+
+void ClusterState::LoseNode(Transaction* transaction, const std::string& id) {
+  const std::map<std::string, std::vector<int>> jobs = LiveOn(*transaction, id);
+  if (jobs.empty() && transaction->FindNode(id)->phase() == v1::NODE_PHASE_DRAINING) {
+    transaction->DeleteNode(id);  // It was meant to go, and is gone.
+    return;
+  }
+  v1::NodeStatus* status = transaction->EditNode(id)->record.node.mutable_status();
+  status->set_phase(v1::NODE_PHASE_LOST);
+  const std::string message = absl::StrCat(
+      "silent for more than ", absl::FormatDuration(kLostAfterPeriods * options_.heartbeat_period));
+  status->set_message(message);
+  for (const auto& [uid, ranks] : jobs) {
+    for (const int rank : ranks) LoseReplica(transaction, uid, rank, jobs::LossCause::kNode, message);
+    transaction->AddEvent(
+        uid,
+        {true, "NodeLost",
+         absl::StrCat("node ", id, " with ", ranks.size(), " of the job's replicas: ", message), id, ""});
+    Settle(transaction, uid);
+  }
+}
+
+std::map<std::string, std::pair<int, Amounts>> ClusterState::LiveReplicas() const {
+  std::map<std::string, std::pair<int, Amounts>> nodes;
+  for (const auto& [sequence, uid] : tables_.active) {
+    const JobEntry& job = *tables_.jobs.at(uid);
+    std::map<absl::string_view, int> counts;
+    for (const auto& replica : job.replicas) {
+      if (IsLive(replica->replica)) ++counts[replica->replica.node_id()];
+    }
+    if (counts.empty()) continue;
+    const Amounts need(job.record.job->spec().template_().resources());
+    for (const auto& [id, count] : counts) {
+      auto& [total, amounts] = nodes[std::string(id)];
+      total += count;
+      amounts.Add(need, count);
+    }
+  }
+  return nodes;
+}
+
+v1::Node ClusterState::DescribeNode(const NodeEntry& entry) const {
+  v1::Node node = entry.record.node;
+  *node.mutable_status()->mutable_last_heartbeat() = ToProto(entry.lease->heard());
+  return node;
+}
+
+absl::StatusOr<v1::ListNodesResponse> ClusterState::ListNodes(const v1::ListNodesRequest& request) const {
+  const absl::StatusOr<int> page_size = ParsePageSize(request.page_size());
+  if (!page_size.ok()) return page_size.status();
+  v1::ListNodesResponse response;
+  MutexLock lock(&mutex_);
+  const auto live = LiveReplicas();
+  // The token is the last node of the page before.
+  for (auto it = tables_.nodes.upper_bound(request.page_token()); it != tables_.nodes.end(); ++it) {
+    if (response.nodes_size() == *page_size) {
+      response.set_next_page_token(response.nodes(*page_size - 1).node_id());
+      break;
+    }
+    v1::Node* node = response.add_nodes();
+    *node = DescribeNode(*it->second);
+    const auto use = live.find(it->first);
+    if (use == live.end()) continue;
+    node->mutable_status()->set_replicas(use->second.first);
+    *node->mutable_status()->mutable_allocated() = use->second.second.ToProto();
+  }
+  return response;
+}
+
+absl::StatusOr<v1::DrainNodeResponse> ClusterState::DrainNode(const v1::DrainNodeRequest& request) {
+  if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
+  const auto change = [&](Transaction* transaction)
+                          ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::DrainNodeResponse> {
+    const NodeEntry* before = transaction->FindNode(request.node_id());
+    if (before == nullptr) return NoSuchNode(request.node_id());
+    if (before->phase() == v1::NODE_PHASE_LOST) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("node \"", request.node_id(), "\" is lost; remove it"));
+    }
+    if (before->phase() == v1::NODE_PHASE_READY) {
+      v1::NodeStatus* status = transaction->EditNode(request.node_id())->record.node.mutable_status();
+      status->set_phase(v1::NODE_PHASE_DRAINING);
+      status->set_message(request.reason().empty() ? "drained" : request.reason().substr(0, kMaxMessage));
+    }
+    v1::DrainNodeResponse response;
+    *response.mutable_node() = DescribeNode(*transaction->FindNode(request.node_id()));
+    return response;
+  };
+  return Once<v1::DrainNodeResponse>(request.request_id(), "DrainNode", change);
+}
+
+absl::StatusOr<v1::RemoveNodeResponse> ClusterState::RemoveNode(const v1::RemoveNodeRequest& request) {
+  if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
+  const std::string& id = request.node_id();
+  const auto change = [&](Transaction* transaction)
+                          ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::RemoveNodeResponse> {
+    const NodeEntry* node = transaction->FindNode(id);
+    if (node == nullptr) return NoSuchNode(id);
+    const bool empty = LiveOn(*transaction, id).empty();
+    const bool removable =
+        node->phase() == v1::NODE_PHASE_LOST || (node->phase() == v1::NODE_PHASE_DRAINING && empty);
+    if (!removable) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("node \"", id, "\" is ", v1::NodePhase_Name(node->phase()),
+                       empty ? "" : " and runs replicas", "; drain it, and remove it when it is empty"));
+    }
+    transaction->DeleteNode(id);
+    transaction->FinishDeletions(id);
+    return v1::RemoveNodeResponse();
+  };
+  absl::StatusOr<v1::RemoveNodeResponse> response =
+      Once<v1::RemoveNodeResponse>(request.request_id(), "RemoveNode", change);
+  if (response.ok()) parts_.launcher->EndSession(id, 0, absl::AbortedError("the node was removed"));
+  return response;
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,178 @@
+// The allocator's view of the cluster, and what it decides.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/convert.h"
+#include "services/supervisor/validation.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+constexpr size_t kMaxReason = 1000;
+
+// What decides on allocations: not the command, the environment and the history.
+v1::Job ForScheduling(const JobEntry& entry) {
+  v1::Job job;
+  const v1::Job& spec = *entry.record.job;
+  job.set_namespace_(spec.namespace_());
+  job.set_name(spec.name());
+  job.set_uid(spec.uid());
+  *job.mutable_labels() = spec.labels();
+  v1::JobSpec* slim = job.mutable_spec();
+  slim->set_min_replicas(spec.spec().min_replicas());
+  slim->set_max_replicas(spec.spec().max_replicas());
+  slim->set_preemptible(spec.spec().preemptible());
+  slim->set_max_restarts(spec.spec().max_restarts());
+  slim->set_rescale(spec.spec().rescale());
+  *slim->mutable_template_()->mutable_resources() = spec.spec().template_().resources();
+  *job.mutable_status() = entry.record.status;
+  return job;
+}
+
+bool SameNodes(const v1::JobStatus& status, const v1::JobAllocation& allocation) {
+  return std::equal(status.desired_allocation().begin(), status.desired_allocation().end(),
+                    allocation.node_ids().begin(), allocation.node_ids().end());
+}
+
+}  // namespace
+
+v1::ClusterSnapshot ClusterState::Snapshot() const {
+  v1::ClusterSnapshot snapshot;
+  MutexLock lock(&mutex_);
+  snapshot.set_version(tables_.version);
+  for (const auto& [sequence, uid] : tables_.active)
+    *snapshot.add_jobs() = ForScheduling(*tables_.jobs.at(uid));
+  const auto live = LiveReplicas();
+  for (const auto& [id, entry] : tables_.nodes) {
+    if (entry->phase() == v1::NODE_PHASE_LOST) continue;
+    v1::Node* node = snapshot.add_nodes();
+    *node = DescribeNode(*entry);
+    const auto use = live.find(id);
+    if (use == live.end()) continue;
+    node->mutable_status()->set_replicas(use->second.first);
+    *node->mutable_status()->mutable_allocated() = use->second.second.ToProto();
+  }
+  return snapshot;
+}
+
+absl::StatusOr<v1::ApplyAllocationsResponse> ClusterState::ApplyAllocations(
+    const v1::ApplyAllocationsRequest& request) {
+  if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
+  const auto change = [&](Transaction* transaction)
+                          ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ApplyAllocationsResponse> {
+    if (request.snapshot_version() != tables_.version) {
+      return absl::AbortedError(absl::StrCat("snapshot_version: ", request.snapshot_version(),
+                                             " is not the current one, ", tables_.version,
+                                             "; decide again on the newest snapshot"));
+    }
+    std::set<std::string> seen;
+    for (const v1::JobAllocation& allocation : request.allocations()) {
+      if (!seen.insert(allocation.job_uid()).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("allocations: job \"", allocation.name(), "\" is there twice; give each job once"));
+      }
+      const absl::Status status = CheckAllocation(*transaction, allocation);
+      if (!status.ok()) return status;
+      Allocate(transaction, allocation);
+    }
+    if (const absl::Status status = CheckCapacity(*transaction); !status.ok()) return status;
+    for (const std::string& uid : seen) Settle(transaction, uid);
+    v1::ApplyAllocationsResponse response;
+    response.set_snapshot_version(tables_.version + (transaction->SchedulingChanged() ? 1 : 0));
+    return response;
+  };
+  absl::StatusOr<v1::ApplyAllocationsResponse> response =
+      Once<v1::ApplyAllocationsResponse>(request.request_id(), "ApplyAllocations", change);
+  if (Metrics* metrics = metrics_) {
+    metrics->CountAllocation(response.ok()                        ? "applied"
+                             : absl::IsAborted(response.status()) ? "conflict"
+                                                                  : "refused");
+  }
+  return response;
+}
+
+absl::Status ClusterState::CheckAllocation(const Transaction& transaction,
+                                           const v1::JobAllocation& allocation) const {
+  const std::string name = absl::StrCat("allocations: job \"", allocation.name(), "\"");
+  const JobEntry* job = transaction.FindJobByName(NamespaceOr(allocation.namespace_()), allocation.name());
+  if (job == nullptr || job->record.uid() != allocation.job_uid()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " with uid \"", allocation.job_uid(),
+                                                   "\" does not exist; decide again on the newest snapshot"));
+  }
+  const v1::JobStatus& status = job->record.status;
+  const v1::JobSpec& spec = job->record.job->spec();
+  if (IsTerminal(status.phase())) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " has finished; leave it out"));
+  }
+  if (SameNodes(status, allocation)) return absl::OkStatus();
+  const int count = allocation.node_ids_size();
+  const bool active = status.phase() == v1::JOB_PHASE_STARTING || status.phase() == v1::JOB_PHASE_RUNNING;
+  if (active && !spec.preemptible()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " runs and is not preemptible; leave it as it is"));
+  }
+  if (count > 0 && count < std::max(1, spec.min_replicas())) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", count,
+                                                   " replicas are less than its min_replicas, ",
+                                                   spec.min_replicas(), "; give none or at least that many"));
+  }
+  if (spec.max_replicas() > 0 && count > spec.max_replicas()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", count, " replicas are more than its max_replicas, ", spec.max_replicas()));
+  }
+  for (const std::string& id : allocation.node_ids()) {
+    const NodeEntry* node = transaction.FindNode(id);
+    if (node != nullptr && node->phase() == v1::NODE_PHASE_READY) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": node \"", id, "\" ", node == nullptr ? "does not exist" : "takes no new replicas"));
+  }
+  return absl::OkStatus();
+}
+
+void ClusterState::Allocate(Transaction* transaction, const v1::JobAllocation& allocation) const {
+  const JobEntry* before = transaction->FindJob(allocation.job_uid());
+  const bool same = SameNodes(before->record.status, allocation);
+  if (same && before->record.unschedulable == allocation.unschedulable() &&
+      (before->record.status.allocation_reason() == allocation.reason() || !allocation.unschedulable())) {
+    return;  // A new wording alone is not worth a write.
+  }
+  const bool news = allocation.unschedulable() && !before->record.unschedulable;
+  JobEntry* job = transaction->EditJob(allocation.job_uid());
+  job->record.unschedulable = allocation.unschedulable();
+  job->record.status.mutable_desired_allocation()->CopyFrom(allocation.node_ids());
+  job->record.status.set_allocation_reason(allocation.reason().substr(0, kMaxReason));
+  if (news) {
+    transaction->AddEvent(allocation.job_uid(),
+                          {true, "Unschedulable", allocation.reason().substr(0, kMaxReason), "", ""});
+  }
+}
+
+absl::Status ClusterState::CheckCapacity(const Transaction& transaction) const {
+  std::map<std::string, Amounts> use;
+  for (const JobEntry* job : transaction.ActiveJobs()) {
+    std::map<absl::string_view, int> counts;
+    for (const std::string& id : job->record.status.desired_allocation()) ++counts[id];
+    if (counts.empty()) continue;
+    const Amounts need(job->record.job->spec().template_().resources());
+    for (const auto& [id, count] : counts) use[std::string(id)].Add(need, count);
+  }
+  for (const auto& [id, amounts] : use) {
+    const NodeEntry* node = transaction.FindNode(id);
+    // Jobs may still want a node that is lost; nobody launches there.
+    if (node == nullptr || node->phase() != v1::NODE_PHASE_READY) continue;
+    const std::string excess = amounts.Excess(Amounts(node->record.node.capacity()));
+    if (!excess.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("allocations: node \"", id, "\" is given more than it has (", excess, ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace adaptdl::supervisor

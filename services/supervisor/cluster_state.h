@@ -1,0 +1,262 @@
+// The truth of the cluster, and its single writer: jobs, nodes, allocations and replicas, in memory and in
+// the store.
+//
+// Every change goes the same way: a Transaction is prepared, the state machine of libs/jobs says what follows
+// from it, the store takes all of it at once, and only then it is visible, watchers are told, and commands go
+// out. If the store refuses, nothing has happened. Observations that are repeated change nothing.
+//
+// Step() does what depends on the time: leases, retries, the flush of progress and hints. A thread calls it
+// in production (supervisor.h), tests call it themselves.
+//
+// Thread-safe: one mutex guards everything. Requests are the messages of the services, and all errors are
+// those that their clients see.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_CLUSTER_STATE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_CLUSTER_STATE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "adaptdl/v1/job_service.pb.h"
+#include "adaptdl/v1/node_service.pb.h"
+#include "adaptdl/v1/replica_service.pb.h"
+#include "adaptdl/v1/scheduling_service.pb.h"
+#include "libs/base/clock.h"
+#include "libs/base/mutex.h"
+#include "libs/jobs/state_machine.h"
+#include "services/supervisor/amounts.h"
+#include "services/supervisor/change_hub.h"
+#include "services/supervisor/metrics.h"
+#include "services/supervisor/replica_launcher.h"
+#include "services/supervisor/replica_sessions.h"
+#include "services/supervisor/store/job_store.h"
+#include "services/supervisor/tables.h"
+#include "services/supervisor/transaction.h"
+
+namespace adaptdl::supervisor {
+
+struct ClusterOptions {
+  // Nodes are lost after three of these without a sign of life.
+  absl::Duration heartbeat_period = absl::Seconds(2);
+  absl::Duration replica_heartbeat_period = absl::Seconds(2);
+  jobs::Policy policy;
+  // How often progress and hints are stored; a crash loses at most this much of them.
+  absl::Duration flush_period = absl::Milliseconds(500);
+  // How long the answers of calls are kept for their repetition.
+  absl::Duration request_lifetime = absl::Hours(24);
+};
+
+// None is owned; all outlive the state.
+struct ClusterParts {
+  JobStore* store = nullptr;
+  ReplicaLauncher* launcher = nullptr;
+  ReplicaSessions* sessions = nullptr;
+  ChangeHub* hub = nullptr;
+  const Clock* clock = nullptr;
+  // Lower-case hexadecimal digits of so many random bytes.
+  std::function<std::string(int)> random_hex;
+};
+
+// A replica that has shown who it is.
+struct ReplicaContext {
+  std::string job_uid;
+  std::string replica_id;
+  int64_t group = 0;
+  int rank = 0;
+  bool stop_requested = false;
+};
+
+// Where output of a replica is to be found.
+struct LogLocation {
+  v1::Replica replica;
+  // Empty: its node is gone.
+  std::string worker_address;
+};
+
+class ClusterState {
+ public:
+  // Reads the store. All nodes get a fresh lease: their workers need not have noticed that we were away.
+  static absl::StatusOr<std::unique_ptr<ClusterState>> Create(const ClusterOptions& options,
+                                                              const ClusterParts& parts);
+
+  const ClusterOptions& options() const { return options_; }
+  // From now on counts there. `metrics` outlives the state.
+  void SetMetrics(Metrics* metrics) { metrics_ = metrics; }
+  Metrics* metrics() const { return metrics_; }
+
+  absl::Time Now() const { return parts_.clock->Now(); }
+  // Does what is due by the clock.
+  void Step();
+
+  // --- JobService
+  // -------------------------------------------------------------------------------------------
+  absl::StatusOr<v1::SubmitJobResponse> SubmitJob(v1::SubmitJobRequest request);
+  absl::StatusOr<v1::Job> GetJob(const std::string& name_space, const std::string& name) const;
+  // NOT_FOUND if there is none any more.
+  absl::StatusOr<v1::Job> GetJobByUid(const std::string& uid) const;
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) const;
+  // uids in order of submission; namespace "*" means all.
+  std::vector<std::string> JobUids(const std::string& name_space) const;
+  absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request);
+  absl::StatusOr<v1::DeleteJobResponse> DeleteJob(const v1::DeleteJobRequest& request);
+  absl::StatusOr<v1::ListEventsResponse> ListEvents(const v1::ListEventsRequest& request) const;
+  // Of all groups, in order of group and rank.
+  absl::StatusOr<std::vector<LogLocation>> FindLogs(const std::string& uid) const;
+  // Workers that may serve the job's files, the likeliest first.
+  std::vector<std::string> FindFileServers(const std::string& uid) const;
+
+  // --- NodeService
+  // ------------------------------------------------------------------------------------------
+  absl::StatusOr<v1::RegisterNodeResponse> RegisterNode(const v1::RegisterNodeRequest& request);
+  // The lease of the node's current session. ABORTED: there is no such session.
+  absl::StatusOr<std::shared_ptr<Lease>> FindSession(const std::string& node_id, int64_t session_id) const;
+  // The node says what runs there: what differs is stopped, started again or lost.
+  absl::Status ReconcileNode(const v1::NodeHello& hello);
+  absl::Status ObserveReplica(const std::string& node_id, const v1::ReplicaReport& report);
+  absl::Status NoticePreemption(const std::string& node_id, const v1::PreemptionNotice& notice);
+  absl::StatusOr<v1::ListNodesResponse> ListNodes(const v1::ListNodesRequest& request) const;
+  absl::StatusOr<v1::DrainNodeResponse> DrainNode(const v1::DrainNodeRequest& request);
+  absl::StatusOr<v1::RemoveNodeResponse> RemoveNode(const v1::RemoveNodeRequest& request);
+
+  // --- ReplicaService
+  // ---------------------------------------------------------------------------------------
+  absl::StatusOr<ReplicaContext> Authorize(const v1::ReplicaIdentity& identity,
+                                           const std::string& token) const;
+  absl::Status JoinGroup(const ReplicaContext& replica, const std::string& address);
+  // Who is missing, or the formed group. ABORTED: the group is over.
+  absl::StatusOr<v1::JoinGroupResponse> DescribeRendezvous(const ReplicaContext& replica) const;
+  absl::Status ReportHints(const ReplicaContext& replica, const v1::Hints& hints);
+
+  // --- SchedulingService
+  // ------------------------------------------------------------------------------------
+  v1::ClusterSnapshot Snapshot() const;
+  absl::StatusOr<v1::ApplyAllocationsResponse> ApplyAllocations(const v1::ApplyAllocationsRequest& request);
+
+ private:
+  // How fast a job goes, from the first progress of its group.
+  struct Pace {
+    int64_t group = 0;
+    absl::Time since;
+    double fraction = 0;
+  };
+
+  ClusterState(const ClusterOptions& options, const ClusterParts& parts) : options_(options), parts_(parts) {}
+  void Fill(const StoreContents& contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Runs `change` in a transaction, once per request id, and stores it together with its answer.
+  template <typename Response>
+  absl::StatusOr<Response> Once(const std::string& request_id, const std::string& method,
+                                const std::function<absl::StatusOr<Response>(Transaction*)>& change)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Commit(Transaction* transaction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CarryOut(const Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Asks the state machine until nothing more follows.
+  void Settle(Transaction* transaction, const std::string& uid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SettleWaiting(Transaction* transaction) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether something changed.
+  bool AdvanceOnce(Transaction* transaction, const std::string& uid) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  jobs::Desired DesiredOf(const Transaction& transaction, const JobEntry& job) const;
+  std::string FindObstacle(const Transaction& transaction, const JobEntry& job) const;
+  void Launch(Transaction* transaction, const std::string& uid, const jobs::LaunchGroup& launch) const;
+  void Stop(Transaction* transaction, const std::string& uid, const jobs::StopOrder& stop) const;
+  static v1::LaunchReplica LaunchCommand(const JobEntry& job, int rank);
+  static void SendStop(Transaction* transaction, const JobEntry& job, const std::string& node_id,
+                       const std::string& replica_id, const std::string& reason);
+
+  void ExpireLeases() ABSL_LOCKS_EXCLUDED(mutex_);
+  void LoseNode(Transaction* transaction, const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RetryDue() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Flush() ABSL_LOCKS_EXCLUDED(mutex_);
+  void StoreProgress(Transaction* transaction, const std::string& uid, const v1::TrainingProgress& progress)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PruneRequests() ABSL_LOCKS_EXCLUDED(mutex_);
+  void UpdateGauges() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::StatusOr<std::string> ChooseName(const Transaction& transaction,
+                                         const v1::SubmitJobRequest& request) const;
+  absl::StatusOr<v1::SubmitJobResponse> AddJob(Transaction* transaction, const v1::SubmitJobRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DeleteFiles(Transaction* transaction, const v1::Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Takes over what a node says of one of its replicas; stops it there if it should not be.
+  void Observe(Transaction* transaction, const std::string& node_id, const v1::ReplicaReport& report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void LoseReplica(Transaction* transaction, const std::string& uid, int rank, jobs::LossCause cause,
+                          const std::string& message);
+  v1::Node DescribeNode(const NodeEntry& node) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::map<std::string, std::pair<int, Amounts>> LiveReplicas() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Status CheckAllocation(const Transaction& transaction, const v1::JobAllocation& allocation) const;
+  void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckCapacity(const Transaction& transaction) const;
+
+  const JobEntry* FindEntry(const std::string& name_space, const std::string& name) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const ClusterOptions options_;
+  const ClusterParts parts_;
+  std::atomic<Metrics*> metrics_ = nullptr;
+
+  mutable Mutex mutex_;
+  Tables tables_ ABSL_GUARDED_BY(mutex_);
+  int64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Not stored yet.
+  std::map<std::string, v1::Hints> new_hints_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Pace> paces_ ABSL_GUARDED_BY(mutex_);
+  absl::Time next_flush_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time last_step_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time next_gauges_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time next_prune_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
+// "Namespace 'a', job 'b' ..."-style NOT_FOUND.
+absl::Status NoSuchJob(const std::string& name_space, const std::string& name);
+
+// The namespace, or "default".
+std::string NamespaceOr(const std::string& name_space);
+
+// Number from a page token; INVALID_ARGUMENT if it is none of ours.
+absl::StatusOr<int64_t> ParsePageToken(const std::string& token);
+// Page size within its limits. INVALID_ARGUMENT: it is negative.
+absl::StatusOr<int> ParsePageSize(int page_size);
+
+// ---- Implementation only ----
+
+template <typename Response>
+absl::StatusOr<Response> ClusterState::Once(
+    const std::string& request_id, const std::string& method,
+    const std::function<absl::StatusOr<Response>(Transaction*)>& change) {
+  MutexLock lock(&mutex_);
+  const absl::Time now = Now();
+  const absl::StatusOr<std::optional<RequestRecord>> earlier = parts_.store->FindRequest(request_id);
+  if (!earlier.ok()) return earlier.status();
+  if (earlier->has_value() && now - (*earlier)->time < options_.request_lifetime) {
+    Response response;
+    if ((*earlier)->method == method && response.ParseFromString((*earlier)->response)) return response;
+    return absl::InvalidArgumentError("request_id: \"" + request_id + "\" was used for " +
+                                      (*earlier)->method + "; choose a new one for every call");
+  }
+  Transaction transaction(tables_, now);
+  absl::StatusOr<Response> response = change(&transaction);
+  if (!response.ok()) return response.status();
+  transaction.SetRequest({request_id, method, response->SerializeAsString(), now});
+  if (const absl::Status status = Commit(&transaction); !status.ok()) return status;
+  return response;
+}
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_CLUSTER_STATE_H_

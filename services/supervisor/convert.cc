@@ -1,0 +1,157 @@
+#include "services/supervisor/convert.h"
+
+#include <string>
+#include <vector>
+
+namespace adaptdl::supervisor {
+namespace {
+
+template <typename Repeated>
+std::vector<std::string> ToVector(const Repeated& values) {
+  return {values.begin(), values.end()};
+}
+
+jobs::Phase ToPhase(v1::JobPhase phase) {
+  switch (phase) {
+    case v1::JOB_PHASE_STARTING:
+      return jobs::Phase::kStarting;
+    case v1::JOB_PHASE_RUNNING:
+      return jobs::Phase::kRunning;
+    case v1::JOB_PHASE_STOPPING:
+      return jobs::Phase::kStopping;
+    case v1::JOB_PHASE_SUCCEEDED:
+      return jobs::Phase::kSucceeded;
+    case v1::JOB_PHASE_FAILED:
+      return jobs::Phase::kFailed;
+    case v1::JOB_PHASE_CANCELLED:
+      return jobs::Phase::kCancelled;
+    default:
+      return jobs::Phase::kPending;
+  }
+}
+
+jobs::ReplicaState ToState(v1::ReplicaState state) {
+  switch (state) {
+    case v1::REPLICA_STATE_RUNNING:
+      return jobs::ReplicaState::kRunning;
+    case v1::REPLICA_STATE_EXITED:
+      return jobs::ReplicaState::kExited;
+    case v1::REPLICA_STATE_LOST:
+      return jobs::ReplicaState::kLost;
+    default:
+      return jobs::ReplicaState::kLaunching;
+  }
+}
+
+}  // namespace
+
+google::protobuf::Timestamp ToProto(absl::Time time) {
+  google::protobuf::Timestamp timestamp;
+  timestamp.set_seconds(absl::ToUnixSeconds(time));
+  const absl::Duration rest = time - absl::FromUnixSeconds(timestamp.seconds());
+  timestamp.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+  return timestamp;
+}
+
+absl::Time ToTime(const google::protobuf::Timestamp& timestamp) {
+  return absl::FromUnixSeconds(timestamp.seconds()) + absl::Nanoseconds(timestamp.nanos());
+}
+
+google::protobuf::Duration ToProto(absl::Duration duration) {
+  google::protobuf::Duration result;
+  absl::Duration rest;
+  result.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &rest));
+  result.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+  return result;
+}
+
+absl::Duration ToDuration(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+v1::JobPhase ToProto(jobs::Phase phase) {
+  switch (phase) {
+    case jobs::Phase::kPending:
+      return v1::JOB_PHASE_PENDING;
+    case jobs::Phase::kStarting:
+      return v1::JOB_PHASE_STARTING;
+    case jobs::Phase::kRunning:
+      return v1::JOB_PHASE_RUNNING;
+    case jobs::Phase::kStopping:
+      return v1::JOB_PHASE_STOPPING;
+    case jobs::Phase::kSucceeded:
+      return v1::JOB_PHASE_SUCCEEDED;
+    case jobs::Phase::kFailed:
+      return v1::JOB_PHASE_FAILED;
+    case jobs::Phase::kCancelled:
+      return v1::JOB_PHASE_CANCELLED;
+  }
+  return v1::JOB_PHASE_UNSPECIFIED;
+}
+
+bool IsTerminal(v1::JobPhase phase) {
+  return phase == v1::JOB_PHASE_SUCCEEDED || phase == v1::JOB_PHASE_FAILED ||
+         phase == v1::JOB_PHASE_CANCELLED;
+}
+
+jobs::Job ToJob(const JobRecord& record) {
+  const v1::JobStatus& status = record.status;
+  jobs::Job job;
+  job.preemptible = record.job->spec().preemptible();
+  job.max_restarts = record.job->spec().max_restarts();
+  job.phase = ToPhase(status.phase());
+  job.reason = status.reason();
+  job.message = status.message();
+  job.group = status.group();
+  job.allocation = ToVector(status.allocation());
+  job.restarts = status.restarts();
+  job.failures = status.failures();
+  job.cancel_requested = status.cancel_requested();
+  if (status.has_retry_time()) job.retry_time = ToTime(status.retry_time());
+  job.running_since = record.running_since;
+  if (status.has_start_time()) job.start_time = ToTime(status.start_time());
+  if (status.has_completion_time()) job.completion_time = ToTime(status.completion_time());
+  job.running_time = ToDuration(status.running_time());
+  return job;
+}
+
+void StoreJob(const jobs::Job& job, JobRecord* record) {
+  v1::JobStatus* status = &record->status;
+  status->set_phase(ToProto(job.phase));
+  status->set_reason(job.reason);
+  status->set_message(job.message);
+  status->set_group(job.group);
+  status->mutable_allocation()->Assign(job.allocation.begin(), job.allocation.end());
+  status->set_restarts(job.restarts);
+  status->set_failures(job.failures);
+  status->clear_retry_time();
+  if (job.retry_time != absl::InfinitePast()) *status->mutable_retry_time() = ToProto(job.retry_time);
+  if (job.start_time != absl::InfinitePast()) *status->mutable_start_time() = ToProto(job.start_time);
+  if (job.completion_time != absl::InfinitePast())
+    *status->mutable_completion_time() = ToProto(job.completion_time);
+  *status->mutable_running_time() = ToProto(job.running_time);
+  record->running_since = job.running_since;
+}
+
+jobs::Replica ToReplica(const ReplicaRecord& record, bool node_leaving_now) {
+  jobs::Replica replica;
+  replica.id = record.replica.replica_id();
+  replica.group = record.replica.group();
+  replica.rank = record.replica.rank();
+  replica.node = record.replica.node_id();
+  replica.state = ToState(record.replica.state());
+  replica.exit_code = record.replica.exit_code();
+  replica.signal = record.replica.signal();
+  replica.loss = record.loss;
+  replica.message = record.replica.message();
+  replica.stop_requested = record.stop_requested;
+  // What counts is how things stood when it ended.
+  replica.node_leaving = IsLive(record.replica) ? node_leaving_now : record.node_leaving;
+  return replica;
+}
+
+bool IsLive(const v1::Replica& replica) {
+  return replica.state() == v1::REPLICA_STATE_LAUNCHING || replica.state() == v1::REPLICA_STATE_RUNNING;
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,92 @@
+#include "services/supervisor/job_service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "libs/rpc/status.h"
+#include "services/supervisor/file_stream.h"
+#include "services/supervisor/log_stream.h"
+#include "services/supervisor/unary.h"
+#include "services/supervisor/watch_stream.h"
+
+namespace adaptdl::supervisor {
+
+grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext* context,
+                                                    const v1::SubmitJobRequest* request,
+                                                    v1::SubmitJobResponse* response) {
+  return Answer(context, state_->SubmitJob(*request), response);
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* context,
+                                                 const v1::GetJobRequest* request,
+                                                 v1::GetJobResponse* response) {
+  absl::StatusOr<v1::Job> job = state_->GetJob(request->namespace_(), request->name());
+  if (job.ok()) *response->mutable_job() = *std::move(job);
+  return Answer(context, job.status());
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* context,
+                                                   const v1::ListJobsRequest* request,
+                                                   v1::ListJobsResponse* response) {
+  return Answer(context, state_->ListJobs(*request), response);
+}
+
+grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
+    grpc::CallbackServerContext* /*context*/, const v1::WatchJobsRequest* request) {
+  auto stream = std::make_shared<WatchStream>(state_, *request);
+  hub_->Subscribe(std::static_pointer_cast<ChangeListener>(stream));
+  const absl::Status status = stream->List();
+  if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
+  stream->Begin(stream);
+  streams_->Add(stream);
+  return stream.get();
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext* context,
+                                                    const v1::CancelJobRequest* request,
+                                                    v1::CancelJobResponse* response) {
+  return Answer(context, state_->CancelJob(*request), response);
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext* context,
+                                                    const v1::DeleteJobRequest* request,
+                                                    v1::DeleteJobResponse* response) {
+  return Answer(context, state_->DeleteJob(*request), response);
+}
+
+grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
+    grpc::CallbackServerContext* /*context*/, const v1::StreamLogsRequest* request) {
+  const absl::StatusOr<v1::Job> job = state_->GetJob(request->namespace_(), request->name());
+  absl::Status status = job.status();
+  if (status.ok()) status = LogStream::Validate(*request);
+  auto stream = std::make_shared<LogStream>(state_, workers_, job.ok() ? job->uid() : "", *request);
+  if (status.ok()) {
+    hub_->SubscribeToJob(job->uid(), std::static_pointer_cast<ChangeListener>(stream));
+  } else {
+    stream->End(rpc::ToGrpcStatus(status));
+  }
+  stream->Begin(stream);
+  streams_->Add(stream);
+  return stream.get();
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(grpc::CallbackServerContext* context,
+                                                     const v1::ListEventsRequest* request,
+                                                     v1::ListEventsResponse* response) {
+  return Answer(context, state_->ListEvents(*request), response);
+}
+
+grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(
+    grpc::CallbackServerContext* /*context*/, const v1::ReadFilesRequest* request) {
+  const absl::StatusOr<v1::Job> job = state_->GetJob(request->namespace_(), request->name());
+  absl::Status status = job.status();
+  if (status.ok()) status = FileStream::Validate(*request);
+  auto stream = std::make_shared<FileStream>(state_, workers_, job.ok() ? *job : v1::Job(), *request);
+  if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
+  stream->Begin(stream);
+  streams_->Add(stream);
+  return stream.get();
+}
+
+}  // namespace adaptdl::supervisor

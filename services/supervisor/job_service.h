@@ -1,0 +1,52 @@
+// JobService at the gRPC edge: users. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_JOB_SERVICE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_JOB_SERVICE_H_
+
+#include "adaptdl/v1/job_service.grpc.pb.h"
+#include "services/supervisor/change_hub.h"
+#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/streams.h"
+#include "services/supervisor/worker_channels.h"
+
+namespace adaptdl::supervisor {
+
+class JobServiceImpl final : public v1::JobService::CallbackService {
+ public:
+  // All outlive the service.
+  JobServiceImpl(ClusterState* state, ChangeHub* hub, Streams* streams, WorkerChannels* workers)
+      : state_(state), hub_(hub), streams_(streams), workers_(workers) {}
+
+  grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
+                                      const v1::SubmitJobRequest* request,
+                                      v1::SubmitJobResponse* response) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+                                   v1::GetJobResponse* response) override;
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* response) override;
+  grpc::ServerWriteReactor<v1::WatchJobsResponse>* WatchJobs(grpc::CallbackServerContext* context,
+                                                             const v1::WatchJobsRequest* request) override;
+  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context,
+                                      const v1::CancelJobRequest* request,
+                                      v1::CancelJobResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteJob(grpc::CallbackServerContext* context,
+                                      const v1::DeleteJobRequest* request,
+                                      v1::DeleteJobResponse* response) override;
+  grpc::ServerWriteReactor<v1::StreamLogsResponse>* StreamLogs(grpc::CallbackServerContext* context,
+                                                               const v1::StreamLogsRequest* request) override;
+  grpc::ServerUnaryReactor* ListEvents(grpc::CallbackServerContext* context,
+                                       const v1::ListEventsRequest* request,
+                                       v1::ListEventsResponse* response) override;
+  grpc::ServerWriteReactor<v1::ReadFilesResponse>* ReadFiles(grpc::CallbackServerContext* context,
+                                                             const v1::ReadFilesRequest* request) override;
+
+ private:
+  ClusterState* const state_;
+  ChangeHub* const hub_;
+  Streams* const streams_;
+  WorkerChannels* const workers_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_JOB_SERVICE_H_

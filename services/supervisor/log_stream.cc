@@ -1,0 +1,171 @@
+#include "services/supervisor/log_stream.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "services/supervisor/convert.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+constexpr int kMaxLinesPerMessage = 512;
+constexpr size_t kMaxBytesPerMessage = 256 << 10;
+
+}  // namespace
+
+absl::Status LogStream::Validate(const v1::StreamLogsRequest& request) {
+  if (request.has_rank() && request.rank() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("rank: ", request.rank(), ": give a number from 0"));
+  }
+  if (request.group() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group: ", request.group(), ": give 0 for all, or a group's number"));
+  }
+  if (request.tail_lines() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tail_lines: ", request.tail_lines(), ": give 0 for all, or more"));
+  }
+  return absl::OkStatus();
+}
+
+Pull LogStream::Next(v1::StreamLogsResponse* message, grpc::Status* end) {
+  while (true) {
+    for (const auto& source : sources_) Fetch(source.get());
+    AddLines(message);
+    if (!message->lines().empty()) return Pull::kMessage;
+    const bool all_done =
+        std::all_of(sources_.begin(), sources_.end(), [](const auto& source) { return source->done; });
+    if (!all_done) return Pull::kWait;
+    for (const auto& source : sources_) {
+      if (source->warning.empty()) continue;
+      message->set_warning(std::exchange(source->warning, ""));
+      return Pull::kMessage;
+    }
+    bool over = false;
+    if (!OpenNextGroup(&over, end)) return over ? Pull::kEnd : Pull::kWait;
+  }
+}
+
+bool LogStream::OpenNextGroup(bool* over, grpc::Status* end) {
+  sources_.clear();
+  // First the job, then its replicas: a group that comes in between is not missed.
+  const absl::StatusOr<v1::Job> job = state_->GetJobByUid(job_uid_);
+  const absl::StatusOr<std::vector<LogLocation>> locations = state_->FindLogs(job_uid_);
+  if (!job.ok() || !locations.ok()) {
+    *end = job.ok() ? grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(locations.status().message()))
+                    : grpc::Status::OK;
+    *over = true;
+    return false;
+  }
+  int64_t next = 0;
+  for (const LogLocation& location : *locations) {
+    const int64_t group = location.replica.group();
+    const bool wanted = request_.group() == 0 || request_.group() == group;
+    if (wanted && group > group_ && (next == 0 || group < next)) next = group;
+  }
+  if (next == 0) {
+    const bool last_seen = request_.group() > 0 && job->status().group() > request_.group();
+    *over = !request_.follow() || IsTerminal(job->status().phase()) || last_seen ||
+            (request_.group() > 0 && group_ == request_.group());
+    return false;
+  }
+  group_ = next;
+  merging_ = true;
+  for (const LogLocation& location : *locations) {
+    if (location.replica.group() != next) continue;
+    if (request_.has_rank() && request_.rank() != location.replica.rank()) continue;
+    auto source = std::make_unique<Source>();
+    source->location = location;
+    if (request_.follow() && IsLive(location.replica)) merging_ = false;
+    sources_.push_back(std::move(source));
+  }
+  for (const auto& source : sources_) Open(source.get());
+  return true;
+}
+
+void LogStream::Open(Source* source) {
+  const v1::Replica& replica = source->location.replica;
+  if (source->location.worker_address.empty()) {
+    source->done = true;
+    source->warning = absl::StrCat("the output of replica ", replica.replica_id(),
+                                   " can't be read: its node ", replica.node_id(), " is gone");
+    return;
+  }
+  source->request.set_replica_id(replica.replica_id());
+  source->request.set_follow(request_.follow() && IsLive(replica));
+  source->request.set_tail_lines(request_.tail_lines());
+  source->stub = workers_->LogStub(source->location.worker_address);
+  std::weak_ptr<EndableStream> weak = weak_from_this();
+  source->reader = Reader::Start(
+      [source](auto* context, auto* reactor) {
+        source->stub->async()->StreamReplicaLogs(context, &source->request, reactor);
+      },
+      [this, weak] {
+        if (const auto self = weak.lock()) Poke();
+      });
+}
+
+void LogStream::Fetch(Source* source) {
+  if (source->done || !source->lines.empty()) return;
+  switch (source->reader->state()) {
+    case Reader::State::kWaiting:
+      return;
+    case Reader::State::kReady: {
+      v1::StreamReplicaLogsResponse response = source->reader->Take();
+      for (v1::LogLine& line : *response.mutable_lines()) {
+        line.set_replica_id(source->location.replica.replica_id());
+        line.set_group(source->location.replica.group());
+        line.set_rank(source->location.replica.rank());
+        source->lines.push_back(std::move(line));
+      }
+      return;
+    }
+    case Reader::State::kDone: {
+      source->done = true;
+      const grpc::Status status = source->reader->status();
+      if (status.ok()) return;
+      source->warning =
+          absl::StrCat("the output of replica ", source->location.replica.replica_id(), " on node ",
+                       source->location.replica.node_id(), " can't be read: ", status.error_message());
+      return;
+    }
+  }
+}
+
+LogStream::Source* LogStream::Oldest() {
+  Source* oldest = nullptr;
+  for (const auto& source : sources_) {
+    Fetch(source.get());
+    if (source->lines.empty()) {
+      if (merging_ && !source->done) return nullptr;
+      continue;
+    }
+    if (oldest == nullptr || ToTime(source->lines.front().time()) < ToTime(oldest->lines.front().time())) {
+      oldest = source.get();
+    }
+  }
+  return oldest;
+}
+
+void LogStream::AddLines(v1::StreamLogsResponse* message) {
+  size_t bytes = 0;
+  while (message->lines_size() < kMaxLinesPerMessage && bytes < kMaxBytesPerMessage) {
+    Source* source = Oldest();
+    if (source == nullptr) return;
+    bytes += source->lines.front().ByteSizeLong();
+    *message->add_lines() = std::move(source->lines.front());
+    source->lines.pop_front();
+  }
+}
+
+void LogStream::OnEnd() {
+  for (const auto& source : sources_) {
+    if (source->reader != nullptr) source->reader->Abandon();
+  }
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,77 @@
+// One StreamLogs call: collects the output of a job's replicas from the workers that have it, group after
+// group. Within a group that has ended the lines are merged by their time; those of one that still runs come
+// as they are written. Each source is read one message ahead, so a slow reader slows the workers' streams
+// down instead of filling memory. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_LOG_STREAM_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_LOG_STREAM_H_
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "adaptdl/v1/job_service.pb.h"
+#include "adaptdl/v1/log_service.pb.h"
+#include "services/supervisor/change_hub.h"
+#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/pull_reactor.h"
+#include "services/supervisor/remote_reader.h"
+#include "services/supervisor/worker_channels.h"
+
+namespace adaptdl::supervisor {
+
+class LogStream final : public PullReactor<v1::StreamLogsResponse>, public ChangeListener {
+ public:
+  LogStream(ClusterState* state, WorkerChannels* workers, const std::string& job_uid,
+            const v1::StreamLogsRequest& request)
+      : state_(state), workers_(workers), job_uid_(job_uid), request_(request) {}
+
+  static absl::Status Validate(const v1::StreamLogsRequest& request);
+
+  void OnChanges(const Changes& /*changes*/) override { Poke(); }
+
+ protected:
+  Pull Next(v1::StreamLogsResponse* message, grpc::Status* end) override;
+  void OnEnd() override;
+
+ private:
+  using Reader = RemoteReader<v1::StreamReplicaLogsResponse>;
+
+  // The output of one replica.
+  struct Source {
+    LogLocation location;
+    v1::StreamReplicaLogsRequest request;
+    std::shared_ptr<v1::LogService::Stub> stub;
+    std::shared_ptr<Reader> reader;
+    // Lines that were read and not passed on.
+    std::deque<v1::LogLine> lines;
+    bool done = false;
+    // Why there is nothing (more) to read, to be told.
+    std::string warning;
+  };
+
+  // Opens the sources of the next group. False: there is none (yet); `end` and `over` say whether there can
+  // be one.
+  bool OpenNextGroup(bool* over, grpc::Status* end);
+  void Open(Source* source);
+  // Takes what has arrived.
+  void Fetch(Source* source);
+  void AddLines(v1::StreamLogsResponse* message);
+  // The source whose next line is the oldest. Null: none has one, or (when merging) one has yet to be heard.
+  Source* Oldest();
+
+  ClusterState* const state_;
+  WorkerChannels* const workers_;
+  const std::string job_uid_;
+  const v1::StreamLogsRequest request_;
+  // The rest is used in Next() only, and after it in OnEnd().
+  std::vector<std::unique_ptr<Source>> sources_;
+  int64_t group_ = 0;
+  // Whether the group has ended, so that its lines can be put in order.
+  bool merging_ = false;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_LOG_STREAM_H_

@@ -1,0 +1,187 @@
+#include "services/supervisor/node_service.h"
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "libs/base/mutex.h"
+#include "libs/rpc/status.h"
+#include "services/supervisor/unary.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+// Commands that may wait for a worker; one that reads none for so long connects again and is told anew.
+constexpr size_t kMaxQueuedCommands = 10'000;
+
+class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>,
+                         public NodeLink,
+                         public EndableStream {
+ public:
+  NodeStream(ClusterState* state, WorkerLauncher* launcher) : state_(state), launcher_(launcher) {}
+
+  void Begin() {
+    self_ = Self();
+    StartRead(&request_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      End(grpc::Status::OK);
+      return;
+    }
+    const absl::Status status = Handle(request_);
+    if (!status.ok()) {
+      EndWith(status);
+      return;
+    }
+    request_.Clear();
+    StartRead(&request_);
+  }
+
+  void Send(v1::ConnectResponse command) override {
+    {
+      MutexLock lock(&mutex_);
+      if (ending_) return;
+      if (queue_.size() < kMaxQueuedCommands) {
+        queue_.push_back(std::move(command));
+      } else {
+        ending_ = true;
+        end_status_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                   "the worker does not read its commands; connect again");
+        queue_.clear();
+      }
+    }
+    Write();
+  }
+
+  void EndWith(const absl::Status& why) override { End(rpc::ToGrpcStatus(why)); }
+  void End(const grpc::Status& status) override {
+    {
+      MutexLock lock(&mutex_);
+      if (!ending_) end_status_ = status;
+      ending_ = true;
+      queue_.clear();
+    }
+    Write();
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      MutexLock lock(&mutex_);
+      writing_ = false;
+      if (!ok) {
+        ending_ = true;
+        queue_.clear();
+      }
+    }
+    Write();
+  }
+
+  void OnCancel() override { End(grpc::Status::CANCELLED); }
+  void OnDone() override {
+    if (!node_id_.empty()) launcher_->Detach(node_id_, this);
+    const std::shared_ptr<NodeStream> self = std::move(self_);
+  }
+
+ private:
+  std::shared_ptr<NodeStream> Self() { return std::static_pointer_cast<NodeStream>(shared_from_this()); }
+
+  absl::Status Handle(const v1::ConnectRequest& request) {
+    if (request.has_hello()) return Hello(request.hello());
+    if (lease_ == nullptr) {
+      return absl::InvalidArgumentError("message: the first one of a stream must be a hello; send it first");
+    }
+    lease_->Renew(state_->Now());
+    switch (request.message_case()) {
+      case v1::ConnectRequest::kHeartbeat:
+        if (Metrics* metrics = state_->metrics()) metrics->CountNodeHeartbeat();
+        return absl::OkStatus();
+      case v1::ConnectRequest::kReplicaReport:
+        return state_->ObserveReplica(node_id_, request.replica_report());
+      case v1::ConnectRequest::kPreemptionNotice:
+        return state_->NoticePreemption(node_id_, request.preemption_notice());
+      default:
+        return absl::OkStatus();  // Of a newer worker.
+    }
+  }
+
+  absl::Status Hello(const v1::NodeHello& hello) {
+    if (lease_ != nullptr)
+      return absl::InvalidArgumentError("hello: was sent before; open a new stream instead");
+    absl::StatusOr<std::shared_ptr<Lease>> lease = state_->FindSession(hello.node_id(), hello.session_id());
+    if (!lease.ok()) return lease.status();
+    lease_ = *std::move(lease);
+    node_id_ = hello.node_id();
+    launcher_->Attach(node_id_, hello.session_id(), Self());
+    return state_->ReconcileNode(hello);
+  }
+
+  // Sends the next command, or ends the stream when it is to end.
+  void Write() {
+    MutexLock lock(&mutex_);
+    if (writing_ || finished_) return;
+    if (ending_) {
+      finished_ = true;
+      Finish(end_status_);
+    } else if (!queue_.empty()) {
+      writing_ = true;
+      outgoing_ = std::move(queue_.front());
+      queue_.pop_front();
+      StartWrite(&outgoing_);
+    }
+  }
+
+  ClusterState* const state_;
+  WorkerLauncher* const launcher_;
+  std::shared_ptr<NodeStream> self_;
+  v1::ConnectRequest request_;
+  // Set by the hello; used by the reading thread only.
+  std::shared_ptr<Lease> lease_;
+  std::string node_id_;
+
+  Mutex mutex_;
+  std::deque<v1::ConnectResponse> queue_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
+  v1::ConnectResponse outgoing_;
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* NodeServiceImpl::RegisterNode(grpc::CallbackServerContext* context,
+                                                        const v1::RegisterNodeRequest* request,
+                                                        v1::RegisterNodeResponse* response) {
+  return Answer(context, state_->RegisterNode(*request), response);
+}
+
+grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>* NodeServiceImpl::Connect(
+    grpc::CallbackServerContext* /*context*/) {
+  auto stream = std::make_shared<NodeStream>(state_, launcher_);
+  stream->Begin();
+  streams_->Add(stream);
+  return stream.get();
+}
+
+grpc::ServerUnaryReactor* NodeServiceImpl::ListNodes(grpc::CallbackServerContext* context,
+                                                     const v1::ListNodesRequest* request,
+                                                     v1::ListNodesResponse* response) {
+  return Answer(context, state_->ListNodes(*request), response);
+}
+
+grpc::ServerUnaryReactor* NodeServiceImpl::DrainNode(grpc::CallbackServerContext* context,
+                                                     const v1::DrainNodeRequest* request,
+                                                     v1::DrainNodeResponse* response) {
+  return Answer(context, state_->DrainNode(*request), response);
+}
+
+grpc::ServerUnaryReactor* NodeServiceImpl::RemoveNode(grpc::CallbackServerContext* context,
+                                                      const v1::RemoveNodeRequest* request,
+                                                      v1::RemoveNodeResponse* response) {
+  return Answer(context, state_->RemoveNode(*request), response);
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,122 @@
+// A server stream that produces its next message only when the transport can take it. So a slow reader costs
+// one message of memory, whatever happens meanwhile, and sees the newest state when it is ready.
+//
+// Thread-safety: Poke() and End() may be called by any thread, without a lock that Next() takes.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_PULL_REACTOR_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_PULL_REACTOR_H_
+
+#include <memory>
+#include <utility>
+
+#include "grpcpp/support/server_callback.h"
+#include "libs/base/mutex.h"
+#include "services/supervisor/streams.h"
+
+namespace adaptdl::supervisor {
+
+enum class Pull {
+  // The message is to be sent.
+  kMessage,
+  // There is nothing to send before the next Poke().
+  kWait,
+  // The stream ends with the status.
+  kEnd,
+};
+
+template <typename Response>
+class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStream {
+ public:
+  // Starts the stream, which keeps itself alive through `self` until gRPC is done with it.
+  void Begin(std::shared_ptr<PullReactor> self) {
+    self_ = std::move(self);
+    Poke();
+  }
+
+  // Something may have come to send.
+  void Poke() {
+    {
+      MutexLock lock(&mutex_);
+      poked_ = true;
+      if (busy_ || finished_) return;
+      busy_ = true;
+    }
+    Run();
+  }
+
+  // Ends the stream after the message that is on its way.
+  void End(const grpc::Status& status) override {
+    {
+      MutexLock lock(&mutex_);
+      if (!ending_) end_status_ = status;
+      ending_ = true;
+    }
+    Poke();
+  }
+
+  void OnWriteDone(bool ok) final {
+    if (!ok) {
+      MutexLock lock(&mutex_);
+      ending_ = true;
+    }
+    Run();
+  }
+  void OnCancel() final { End(grpc::Status::CANCELLED); }
+  void OnDone() final {
+    OnEnd();
+    // The last reference may be this one.
+    const std::shared_ptr<PullReactor> self = std::move(self_);
+  }
+
+ protected:
+  // The next message, if there is one. Called by one thread at a time, with no lock held.
+  virtual Pull Next(Response* message, grpc::Status* end) = 0;
+  // The stream is over: let go of what it used.
+  virtual void OnEnd() {}
+
+ private:
+  // Called by whoever made busy_ true, or after a write: there is one at a time.
+  void Run() {
+    while (true) {
+      grpc::Status status;
+      Pull pull = Pull::kEnd;
+      {
+        MutexLock lock(&mutex_);
+        poked_ = false;
+        status = end_status_;
+        if (!ending_) pull = Pull::kWait;
+      }
+      if (pull == Pull::kWait) {
+        message_.Clear();
+        pull = Next(&message_, &status);
+      }
+      if (pull == Pull::kMessage) {
+        this->StartWrite(&message_);
+        return;
+      }
+      {
+        MutexLock lock(&mutex_);
+        if (pull == Pull::kWait && (poked_ || ending_)) continue;
+        busy_ = false;
+        if (pull == Pull::kWait) return;
+        finished_ = true;
+      }
+      this->Finish(status);
+      return;
+    }
+  }
+
+  Mutex mutex_;
+  bool poked_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether somebody runs Run(), or a message is on its way.
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
+  Response message_;  // Belongs to Run(), and to gRPC during a write.
+  std::shared_ptr<PullReactor> self_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_PULL_REACTOR_H_

@@ -1,0 +1,40 @@
+// The rendezvous of a group: exactly its members meet, never more, never fewer, and no timer decides.
+//
+// Pure functions over the group's replica records, which are stored with the job; so a restarted supervisor
+// carries on where it was. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_RENDEZVOUS_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_RENDEZVOUS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "adaptdl/v1/replica_service.pb.h"
+#include "services/supervisor/store/records.h"
+
+namespace adaptdl::supervisor {
+
+using GroupMembers = std::vector<std::shared_ptr<const ReplicaRecord>>;  // The index is the rank.
+
+// Rank of the member with this id; -1 if there is none.
+int FindMember(const GroupMembers& members, absl::string_view replica_id);
+
+// Whether all members have joined.
+bool GroupComplete(const GroupMembers& members);
+
+// Whether the member may join with `address`. It may say the same again at any time, and something else until
+// the group is complete.
+absl::Status CheckJoin(const GroupMembers& members, int rank, absl::string_view address);
+
+// What the member of `rank` is to know now: who is missing, or the formed group.
+v1::JoinGroupResponse DescribeGroup(const GroupMembers& members, int64_t group, int rank);
+
+// Whether two secrets are the same, in a time that does not depend on where they differ.
+bool SameSecret(absl::string_view a, absl::string_view b);
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_RENDEZVOUS_H_

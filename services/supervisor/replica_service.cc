@@ -1,0 +1,223 @@
+#include "services/supervisor/replica_service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "libs/base/mutex.h"
+#include "libs/rpc/status.h"
+#include "services/supervisor/convert.h"
+#include "services/supervisor/pull_reactor.h"
+#include "services/supervisor/unary.h"
+#include "services/supervisor/validation.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+// What follows "Bearer " in the call's metadata; empty if there is none.
+std::string BearerToken(const grpc::CallbackServerContext& context) {
+  const auto it = context.client_metadata().find("authorization");
+  if (it == context.client_metadata().end()) return "";
+  absl::string_view value(it->second.data(), it->second.length());
+  return absl::ConsumePrefix(&value, "Bearer ") ? std::string(value) : "";
+}
+
+// Tells a member who is missing, and at last how the group looks.
+class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public ChangeListener {
+ public:
+  JoinStream(ClusterState* state, ReplicaContext replica) : state_(state), replica_(std::move(replica)) {}
+
+  void OnChanges(const Changes& /*changes*/) override { Poke(); }
+
+ protected:
+  Pull Next(v1::JoinGroupResponse* message, grpc::Status* end) override {
+    if (last_.has_formed()) {
+      *end = grpc::Status::OK;
+      return Pull::kEnd;
+    }
+    absl::StatusOr<v1::JoinGroupResponse> view = state_->DescribeRendezvous(replica_);
+    if (!view.ok()) {
+      *end = rpc::ToGrpcStatus(view.status());
+      return Pull::kEnd;
+    }
+    if (google::protobuf::util::MessageDifferencer::Equals(*view, last_)) return Pull::kWait;
+    last_ = *view;
+    *message = *std::move(view);
+    return Pull::kMessage;
+  }
+
+ private:
+  ClusterState* const state_;
+  const ReplicaContext replica_;
+  v1::JoinGroupResponse last_;  // Used in Next() only.
+};
+
+class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>,
+                              public ReplicaStream,
+                              public EndableStream {
+ public:
+  HeartbeatStream(ClusterState* state, ReplicaSessions* sessions, std::string token)
+      : state_(state), sessions_(sessions), token_(std::move(token)) {}
+
+  void Begin() {
+    self_ = Self();
+    StartRead(&request_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      End(grpc::Status::OK);
+      return;
+    }
+    const absl::Status status = Handle();
+    if (!status.ok()) {
+      End(status);
+      return;
+    }
+    request_.Clear();
+    Poke();
+    StartRead(&request_);
+  }
+
+  void Poke() override {
+    {
+      MutexLock lock(&mutex_);
+      answer_due_ = true;
+    }
+    Write();
+  }
+  void End(const absl::Status& why) override { End(rpc::ToGrpcStatus(why)); }
+  void End(const grpc::Status& status) override {
+    {
+      MutexLock lock(&mutex_);
+      if (!ending_) end_status_ = status;
+      ending_ = true;
+    }
+    Write();
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      MutexLock lock(&mutex_);
+      writing_ = false;
+      ending_ = ending_ || !ok;
+    }
+    Write();
+  }
+  void OnCancel() override { End(grpc::Status::CANCELLED); }
+  void OnDone() override {
+    if (!replica_.replica_id.empty()) sessions_->Detach(replica_.replica_id, this);
+    const std::shared_ptr<HeartbeatStream> self = std::move(self_);
+  }
+
+ private:
+  std::shared_ptr<HeartbeatStream> Self() {
+    return std::static_pointer_cast<HeartbeatStream>(shared_from_this());
+  }
+
+  absl::Status Handle() {
+    if (replica_.replica_id.empty()) {
+      const absl::Status status = Attach();
+      if (!status.ok()) return status;
+    }
+    if (request_.has_progress()) {
+      if (replica_.rank != 0) request_.clear_progress();
+      const absl::Status status = ValidateProgress(request_.progress());
+      if (!status.ok()) return status;
+    }
+    sessions_->Heard(replica_.replica_id, replica_.job_uid, request_);
+    if (Metrics* metrics = state_->metrics()) metrics->CountReplicaHeartbeat();
+    return absl::OkStatus();
+  }
+
+  absl::Status Attach() {
+    absl::StatusOr<ReplicaContext> replica = state_->Authorize(request_.identity(), token_);
+    if (!replica.ok()) return replica.status();
+    {
+      MutexLock lock(&mutex_);
+      replica_ = *std::move(replica);
+    }
+    sessions_->Attach(replica_.replica_id, Self());
+    // Its group may have ended since we looked, and then nobody would end this stream.
+    replica = state_->Authorize(request_.identity(), token_);
+    if (!replica.ok()) {
+      sessions_->Forget(replica_.replica_id, replica.status());
+      return replica.status();
+    }
+    if (replica->stop_requested) {
+      sessions_->Command(replica_.replica_id, v1::REPLICA_COMMAND_STOP, "the group is being stopped");
+    }
+    return absl::OkStatus();
+  }
+
+  void Write() {
+    MutexLock lock(&mutex_);
+    if (writing_ || finished_) return;
+    if (ending_) {
+      finished_ = true;
+      Finish(end_status_);
+    } else if (answer_due_ && !replica_.replica_id.empty()) {
+      answer_due_ = false;
+      writing_ = true;
+      response_ = sessions_->Pending(replica_.replica_id);
+      *response_.mutable_period() = ToProto(state_->options().replica_heartbeat_period);
+      StartWrite(&response_);
+    }
+  }
+
+  ClusterState* const state_;
+  ReplicaSessions* const sessions_;
+  const std::string token_;
+  std::shared_ptr<HeartbeatStream> self_;
+  v1::HeartbeatRequest request_;
+  // Set once, by the first message.
+  ReplicaContext replica_;
+
+  Mutex mutex_;
+  bool answer_due_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
+  v1::HeartbeatResponse response_;
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::JoinGroupResponse>* ReplicaServiceImpl::JoinGroup(
+    grpc::CallbackServerContext* context, const v1::JoinGroupRequest* request) {
+  absl::StatusOr<ReplicaContext> replica = state_->Authorize(request->identity(), BearerToken(*context));
+  const ReplicaContext known = replica.ok() ? *replica : ReplicaContext();
+  auto stream = std::make_shared<JoinStream>(state_, known);
+  absl::Status status = replica.status();
+  if (status.ok()) {
+    hub_->SubscribeToJob(known.job_uid, std::static_pointer_cast<ChangeListener>(stream));
+    status = state_->JoinGroup(known, request->address());
+  }
+  if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
+  stream->Begin(stream);
+  streams_->Add(stream);
+  return stream.get();
+}
+
+grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>* ReplicaServiceImpl::Heartbeat(
+    grpc::CallbackServerContext* context) {
+  auto stream = std::make_shared<HeartbeatStream>(state_, sessions_, BearerToken(*context));
+  stream->Begin();
+  streams_->Add(stream);
+  return stream.get();
+}
+
+grpc::ServerUnaryReactor* ReplicaServiceImpl::ReportHints(grpc::CallbackServerContext* context,
+                                                          const v1::ReportHintsRequest* request,
+                                                          v1::ReportHintsResponse* /*response*/) {
+  const absl::StatusOr<ReplicaContext> replica =
+      state_->Authorize(request->identity(), BearerToken(*context));
+  if (!replica.ok()) return Answer(context, replica.status());
+  return Answer(context, state_->ReportHints(*replica, request->hints()));
+}
+
+}  // namespace adaptdl::supervisor

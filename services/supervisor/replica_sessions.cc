@@ -1,0 +1,110 @@
+#include "services/supervisor/replica_sessions.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace adaptdl::supervisor {
+
+void ReplicaSessions::Attach(const std::string& replica_id, const std::shared_ptr<ReplicaStream>& stream) {
+  std::shared_ptr<ReplicaStream> older;
+  {
+    MutexLock lock(&mutex_);
+    Session& session = sessions_[replica_id];
+    older = session.stream.lock();
+    session.stream = stream;
+  }
+  if (older != nullptr && older != stream) {
+    older->End(absl::AbortedError("a newer heartbeat stream of this replica has taken over"));
+  }
+}
+
+void ReplicaSessions::Detach(const std::string& replica_id, const ReplicaStream* stream) {
+  MutexLock lock(&mutex_);
+  const auto it = sessions_.find(replica_id);
+  if (it == sessions_.end()) return;
+  const std::shared_ptr<ReplicaStream> current = it->second.stream.lock();
+  if (current == nullptr || current.get() == stream) it->second.stream.reset();
+}
+
+void ReplicaSessions::Heard(const std::string& replica_id, const std::string& job_uid,
+                            const v1::HeartbeatRequest& request) {
+  MutexLock lock(&mutex_);
+  const auto it = sessions_.find(replica_id);
+  if (it == sessions_.end()) return;  // It was fenced off meanwhile.
+  Session& session = it->second;
+  session.last_id = std::max(session.last_id, request.acknowledged_command_id());
+  if (session.command != v1::REPLICA_COMMAND_NONE) {
+    // A supervisor that was restarted may have given a number that the replica knows from before.
+    if (session.command_id <= request.acknowledged_command_id() &&
+        session.command == v1::REPLICA_COMMAND_CHECKPOINT) {
+      session.command = v1::REPLICA_COMMAND_NONE;
+    }
+  }
+  if (request.has_progress()) progress_[job_uid] = request.progress();
+}
+
+v1::HeartbeatResponse ReplicaSessions::Pending(const std::string& replica_id) {
+  v1::HeartbeatResponse response;
+  response.set_command(v1::REPLICA_COMMAND_NONE);
+  MutexLock lock(&mutex_);
+  const auto it = sessions_.find(replica_id);
+  if (it == sessions_.end() || it->second.command == v1::REPLICA_COMMAND_NONE) return response;
+  response.set_command(it->second.command);
+  response.set_command_id(it->second.command_id);
+  response.set_reason(it->second.reason);
+  return response;
+}
+
+void ReplicaSessions::Command(const std::string& replica_id, v1::ReplicaCommand command,
+                              const std::string& reason) {
+  std::shared_ptr<ReplicaStream> stream;
+  {
+    MutexLock lock(&mutex_);
+    Session& session = sessions_[replica_id];
+    if (session.command == v1::REPLICA_COMMAND_STOP) return;
+    session.command = command;
+    session.reason = reason;
+    session.command_id = ++session.last_id;
+    stream = session.stream.lock();
+  }
+  if (stream != nullptr) stream->Poke();
+}
+
+void ReplicaSessions::Forget(const std::string& replica_id, const absl::Status& why) {
+  std::shared_ptr<ReplicaStream> stream;
+  {
+    MutexLock lock(&mutex_);
+    const auto it = sessions_.find(replica_id);
+    if (it == sessions_.end()) return;
+    stream = it->second.stream.lock();
+    sessions_.erase(it);
+  }
+  if (stream != nullptr) stream->End(why);
+}
+
+void ReplicaSessions::EndAll(const absl::Status& why) {
+  std::vector<std::shared_ptr<ReplicaStream>> streams;
+  {
+    MutexLock lock(&mutex_);
+    for (auto& [id, session] : sessions_) {
+      if (auto stream = session.stream.lock()) streams.push_back(std::move(stream));
+    }
+  }
+  for (const auto& stream : streams) stream->End(why);
+}
+
+std::map<std::string, v1::TrainingProgress> ReplicaSessions::TakeProgress() {
+  MutexLock lock(&mutex_);
+  return std::exchange(progress_, {});
+}
+
+void ReplicaSessions::ReturnProgress(const std::map<std::string, v1::TrainingProgress>& progress) {
+  MutexLock lock(&mutex_);
+  for (const auto& [uid, value] : progress) progress_.emplace(uid, value);
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,74 @@
+// The heartbeat streams of replicas: commands that wait to be acknowledged, and the newest progress. All of
+// it is soft: after a restart of the supervisor the replicas connect again, and commands follow from the
+// jobs' state.
+//
+// Heartbeats touch nothing but this, so that thousands of them never wait for the store. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_REPLICA_SESSIONS_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_REPLICA_SESSIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "absl/status/status.h"
+#include "adaptdl/v1/replica_service.pb.h"
+#include "libs/base/mutex.h"
+
+namespace adaptdl::supervisor {
+
+// One heartbeat stream, as the sessions see it.
+class ReplicaStream {
+ public:
+  virtual ~ReplicaStream() = default;
+  // Send a response soon: a command came. Called with no lock held.
+  virtual void Poke() = 0;
+  virtual void End(const absl::Status& why) = 0;
+};
+
+class ReplicaSessions {
+ public:
+  // Makes `stream` the replica's stream; ends an older one with ABORTED.
+  void Attach(const std::string& replica_id, const std::shared_ptr<ReplicaStream>& stream);
+  void Detach(const std::string& replica_id, const ReplicaStream* stream);
+
+  // Notes what the replica has carried out, and its progress if it sent any.
+  void Heard(const std::string& replica_id, const std::string& job_uid, const v1::HeartbeatRequest& request);
+
+  // The command that the replica has not acknowledged yet; REPLICA_COMMAND_NONE if there is none.
+  v1::HeartbeatResponse Pending(const std::string& replica_id);
+
+  // Replaces the replica's command and sends it. STOP is never replaced by CHECKPOINT.
+  void Command(const std::string& replica_id, v1::ReplicaCommand command, const std::string& reason);
+
+  // The replica has ended or is fenced off: ends its stream and forgets it.
+  void Forget(const std::string& replica_id, const absl::Status& why);
+
+  // Ends all streams.
+  void EndAll(const absl::Status& why);
+
+  // Progress that came since the last call, by job uid.
+  std::map<std::string, v1::TrainingProgress> TakeProgress();
+  // Puts progress back that could not be stored, unless newer one has come.
+  void ReturnProgress(const std::map<std::string, v1::TrainingProgress>& progress);
+
+ private:
+  struct Session {
+    std::weak_ptr<ReplicaStream> stream;
+    v1::ReplicaCommand command = v1::REPLICA_COMMAND_NONE;
+    std::string reason;
+    int64_t command_id = 0;
+    // Highest id that was given or acknowledged; the next command gets a larger one.
+    int64_t last_id = 0;
+  };
+
+  Mutex mutex_;
+  std::unordered_map<std::string, Session> sessions_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, v1::TrainingProgress> progress_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_REPLICA_SESSIONS_H_

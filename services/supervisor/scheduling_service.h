@@ -1,0 +1,33 @@
+// SchedulingService at the gRPC edge: the allocator. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_SCHEDULING_SERVICE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_SCHEDULING_SERVICE_H_
+
+#include "adaptdl/v1/scheduling_service.grpc.pb.h"
+#include "services/supervisor/change_hub.h"
+#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/streams.h"
+
+namespace adaptdl::supervisor {
+
+class SchedulingServiceImpl final : public v1::SchedulingService::CallbackService {
+ public:
+  // All outlive the service.
+  SchedulingServiceImpl(ClusterState* state, ChangeHub* hub, Streams* streams)
+      : state_(state), hub_(hub), streams_(streams) {}
+
+  grpc::ServerWriteReactor<v1::WatchClusterResponse>* WatchCluster(
+      grpc::CallbackServerContext* context, const v1::WatchClusterRequest* request) override;
+  grpc::ServerUnaryReactor* ApplyAllocations(grpc::CallbackServerContext* context,
+                                             const v1::ApplyAllocationsRequest* request,
+                                             v1::ApplyAllocationsResponse* response) override;
+
+ private:
+  ClusterState* const state_;
+  ChangeHub* const hub_;
+  Streams* const streams_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_SCHEDULING_SERVICE_H_

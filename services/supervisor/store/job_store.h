@@ -1,0 +1,87 @@
+// Where the supervisor keeps what must survive it. Two implementations: SQLite (sqlite_job_store.h), and
+// memory for tests (memory_job_store.h).
+//
+// Commit() is all or nothing, and durable when it returns OK. The caller holds the state in memory, which
+// follows the store: it changes only after a Commit() that succeeded. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_JOB_STORE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_STORE_JOB_STORE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "services/supervisor/store/records.h"
+
+namespace adaptdl::supervisor {
+
+// Everything that is read at start.
+struct StoreContents {
+  std::vector<JobRecord> jobs;  // In order of submission.
+  // Replicas of the current group of each job.
+  std::vector<ReplicaRecord> replicas;
+  std::vector<NodeRecord> nodes;
+  std::vector<FileDeletion> deletions;
+  // Largest ever used, also by what was deleted since.
+  int64_t last_sequence = 0;
+  int64_t last_event_id = 0;
+};
+
+// One transaction. Put means insert or replace.
+struct WriteBatch {
+  std::vector<JobRecord> put_jobs;
+  std::vector<ReplicaRecord> put_replicas;
+  std::vector<NodeRecord> put_nodes;
+  std::vector<v1::Event> add_events;
+  std::optional<RequestRecord> put_request;
+  std::vector<FileDeletion> add_deletions;
+  // With their replicas and events.
+  std::vector<std::string> delete_jobs;
+  std::vector<std::string> delete_nodes;
+  // Drops the deletions of these nodes.
+  std::vector<std::string> finish_deletions;
+
+  bool empty() const {
+    return put_jobs.empty() && put_replicas.empty() && put_nodes.empty() && add_events.empty() &&
+           !put_request.has_value() && add_deletions.empty() && delete_jobs.empty() && delete_nodes.empty() &&
+           finish_deletions.empty();
+  }
+};
+
+struct EventQuery {
+  std::string name_space;
+  // Empty: all jobs of the namespace.
+  std::string job;
+  // Only events with a larger id.
+  int64_t after_id = 0;
+  int limit = 100;
+};
+
+class JobStore {
+ public:
+  virtual ~JobStore() = default;
+
+  virtual absl::StatusOr<StoreContents> Load() = 0;
+
+  // RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE: it can't be written. Nothing has changed then.
+  virtual absl::Status Commit(const WriteBatch& batch) = 0;
+
+  // In order of id.
+  virtual absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) = 0;
+
+  // Replicas of all groups of a job, in order of group and rank.
+  virtual absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) = 0;
+
+  virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) = 0;
+
+  // Forgets requests that were made before `time`.
+  virtual absl::Status PruneRequests(absl::Time time) = 0;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_STORE_JOB_STORE_H_

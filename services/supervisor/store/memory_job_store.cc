@@ -1,0 +1,111 @@
+#include "services/supervisor/store/memory_job_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+
+namespace adaptdl::supervisor {
+
+absl::StatusOr<StoreContents> MemoryJobStore::Load() {
+  MutexLock lock(&mutex_);
+  StoreContents contents;
+  for (const auto& [uid, job] : jobs_) contents.jobs.push_back(job);
+  absl::c_sort(contents.jobs, [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
+  for (const auto& [key, replica] : replicas_) {
+    const auto job = jobs_.find(replica.job_uid);
+    if (job == jobs_.end() || job->second.status.group() != replica.replica.group()) continue;
+    contents.replicas.push_back(replica);
+  }
+  for (const auto& [id, node] : nodes_) contents.nodes.push_back(node);
+  contents.deletions = deletions_;
+  contents.last_sequence = last_sequence_;
+  contents.last_event_id = last_event_id_;
+  return contents;
+}
+
+absl::Status MemoryJobStore::Commit(const WriteBatch& batch) {
+  MutexLock lock(&mutex_);
+  if (!failure_.ok()) return failure_;
+  if (!batch.empty()) ++commits_;
+  for (const JobRecord& job : batch.put_jobs) {
+    jobs_[job.uid()] = job;
+    last_sequence_ = std::max(last_sequence_, job.sequence);
+  }
+  for (const ReplicaRecord& replica : batch.put_replicas) {
+    replicas_[{replica.job_uid, replica.replica.group(), replica.replica.rank()}] = replica;
+  }
+  for (const NodeRecord& node : batch.put_nodes) nodes_[node.node.node_id()] = node;
+  for (const v1::Event& event : batch.add_events) {
+    events_[event.id()] = event;
+    last_event_id_ = std::max(last_event_id_, event.id());
+  }
+  if (batch.put_request.has_value()) requests_[batch.put_request->request_id] = *batch.put_request;
+  for (const FileDeletion& deletion : batch.add_deletions) deletions_.push_back(deletion);
+  for (const std::string& uid : batch.delete_jobs) {
+    jobs_.erase(uid);
+    for (auto it = replicas_.begin(); it != replicas_.end();) {
+      it = it->second.job_uid == uid ? replicas_.erase(it) : std::next(it);
+    }
+    for (auto it = events_.begin(); it != events_.end();) {
+      it = it->second.job_uid() == uid ? events_.erase(it) : std::next(it);
+    }
+  }
+  for (const std::string& id : batch.delete_nodes) nodes_.erase(id);
+  for (const std::string& id : batch.finish_deletions) {
+    deletions_.erase(std::remove_if(deletions_.begin(), deletions_.end(),
+                                    [&](const FileDeletion& deletion) { return deletion.node_id == id; }),
+                     deletions_.end());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<v1::Event>> MemoryJobStore::ListEvents(const EventQuery& query) {
+  MutexLock lock(&mutex_);
+  std::vector<v1::Event> events;
+  for (auto it = events_.upper_bound(query.after_id); it != events_.end(); ++it) {
+    const v1::Event& event = it->second;
+    if (event.namespace_() != query.name_space || (!query.job.empty() && event.job() != query.job)) continue;
+    if (static_cast<int>(events.size()) == query.limit) break;
+    events.push_back(event);
+  }
+  return events;
+}
+
+absl::StatusOr<std::vector<ReplicaRecord>> MemoryJobStore::ListReplicas(const std::string& job_uid) {
+  MutexLock lock(&mutex_);
+  std::vector<ReplicaRecord> replicas;
+  for (const auto& [key, replica] : replicas_) {
+    if (replica.job_uid == job_uid) replicas.push_back(replica);
+  }
+  return replicas;
+}
+
+absl::StatusOr<std::optional<RequestRecord>> MemoryJobStore::FindRequest(const std::string& request_id) {
+  MutexLock lock(&mutex_);
+  const auto it = requests_.find(request_id);
+  if (it == requests_.end()) return std::optional<RequestRecord>();
+  return std::optional<RequestRecord>(it->second);
+}
+
+absl::Status MemoryJobStore::PruneRequests(absl::Time time) {
+  MutexLock lock(&mutex_);
+  for (auto it = requests_.begin(); it != requests_.end();) {
+    it = it->second.time < time ? requests_.erase(it) : std::next(it);
+  }
+  return absl::OkStatus();
+}
+
+void MemoryJobStore::FailCommits(absl::Status status) {
+  MutexLock lock(&mutex_);
+  failure_ = std::move(status);
+}
+
+int MemoryJobStore::commits() const {
+  MutexLock lock(&mutex_);
+  return commits_;
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,49 @@
+// A store in memory, for tests of what stands above it. Forgets everything when it is destroyed, and fails on
+// demand. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_MEMORY_JOB_STORE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_STORE_MEMORY_JOB_STORE_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "libs/base/mutex.h"
+#include "services/supervisor/store/job_store.h"
+
+namespace adaptdl::supervisor {
+
+class MemoryJobStore final : public JobStore {
+ public:
+  absl::StatusOr<StoreContents> Load() override;
+  absl::Status Commit(const WriteBatch& batch) override;
+  absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) override;
+  absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) override;
+  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) override;
+  absl::Status PruneRequests(absl::Time time) override;
+
+  // What Commit() returns from now on; OK: it works again.
+  void FailCommits(absl::Status status);
+  // Commits that changed something.
+  int commits() const;
+
+ private:
+  mutable Mutex mutex_;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  int commits_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, JobRecord> jobs_ ABSL_GUARDED_BY(mutex_);
+  // By job uid, group and rank.
+  std::map<std::tuple<std::string, int64_t, int>, ReplicaRecord> replicas_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, NodeRecord> nodes_ ABSL_GUARDED_BY(mutex_);
+  std::map<int64_t, v1::Event> events_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, RequestRecord> requests_ ABSL_GUARDED_BY(mutex_);
+  std::vector<FileDeletion> deletions_ ABSL_GUARDED_BY(mutex_);
+  int64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t last_event_id_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_STORE_MEMORY_JOB_STORE_H_

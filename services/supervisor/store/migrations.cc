@@ -1,0 +1,101 @@
+#include "services/supervisor/store/migrations.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace adaptdl::supervisor {
+
+const std::vector<std::string>& SchemaSteps() {
+  static const auto* steps = new std::vector<std::string>{
+      R"sql(
+      CREATE TABLE jobs (
+        sequence INTEGER PRIMARY KEY AUTOINCREMENT,  -- order of submission
+        uid TEXT NOT NULL UNIQUE,
+        namespace TEXT NOT NULL,
+        name TEXT NOT NULL,
+        phase INTEGER NOT NULL,
+        grp INTEGER NOT NULL,
+        spec BLOB NOT NULL,        -- adaptdl.v1.Job without status
+        status BLOB NOT NULL,      -- adaptdl.v1.JobStatus without replicas
+        running_since INTEGER,     -- Unix time in microseconds
+        unschedulable INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (namespace, name)
+      );
+      CREATE TABLE tokens (
+        job_uid TEXT NOT NULL REFERENCES jobs (uid) ON DELETE CASCADE,
+        grp INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        PRIMARY KEY (job_uid, grp)
+      ) WITHOUT ROWID;
+      CREATE TABLE replicas (
+        job_uid TEXT NOT NULL REFERENCES jobs (uid) ON DELETE CASCADE,
+        grp INTEGER NOT NULL,
+        rank INTEGER NOT NULL,
+        replica BLOB NOT NULL,     -- adaptdl.v1.Replica
+        stop_requested INTEGER NOT NULL,
+        node_leaving INTEGER NOT NULL,
+        loss INTEGER NOT NULL,
+        address TEXT NOT NULL,
+        PRIMARY KEY (job_uid, grp, rank)
+      ) WITHOUT ROWID;
+      CREATE TABLE events (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        job_uid TEXT NOT NULL REFERENCES jobs (uid) ON DELETE CASCADE,
+        namespace TEXT NOT NULL,
+        job TEXT NOT NULL,
+        event BLOB NOT NULL        -- adaptdl.v1.Event
+      );
+      CREATE INDEX events_by_job ON events (job_uid);
+      CREATE INDEX events_by_name ON events (namespace, job, id);
+      CREATE TABLE nodes (
+        node_id TEXT PRIMARY KEY,
+        session_id INTEGER NOT NULL,
+        node BLOB NOT NULL         -- adaptdl.v1.Node
+      ) WITHOUT ROWID;
+      CREATE TABLE requests (
+        request_id TEXT PRIMARY KEY,
+        method TEXT NOT NULL,
+        time INTEGER NOT NULL,     -- Unix time in microseconds
+        response BLOB NOT NULL
+      ) WITHOUT ROWID;
+      CREATE INDEX requests_by_time ON requests (time);
+      CREATE TABLE deletions (
+        node_id TEXT NOT NULL,
+        namespace TEXT NOT NULL,
+        job TEXT NOT NULL,
+        job_uid TEXT NOT NULL,
+        PRIMARY KEY (node_id, job_uid)
+      ) WITHOUT ROWID;
+      )sql",
+  };
+  return *steps;
+}
+
+absl::Status Migrate(Database* database, const std::vector<std::string>& steps) {
+  const absl::StatusOr<std::string> text = database->Query("PRAGMA user_version");
+  if (!text.ok()) return text.status();
+  int version = 0;
+  if (!absl::SimpleAtoi(*text, &version)) return absl::DataLossError("state database: no schema version");
+  const int newest = static_cast<int>(steps.size());
+  if (version > newest) {
+    return absl::FailedPreconditionError(absl::StrCat("state database: its schema version is ", version,
+                                                      ", this program knows up to ", newest,
+                                                      "; run the newer program again"));
+  }
+  for (; version < newest; ++version) {
+    absl::Status status = database->Execute("BEGIN IMMEDIATE");
+    if (status.ok()) status = database->Execute(steps[version]);
+    if (status.ok()) status = database->Execute(absl::StrCat("PRAGMA user_version = ", version + 1));
+    if (status.ok()) status = database->Execute("COMMIT");
+    if (!status.ok()) {
+      database->Execute("ROLLBACK").IgnoreError();
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,72 @@
+// What the supervisor remembers, as it is kept in memory and on disk. Plain values.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_RECORDS_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_STORE_RECORDS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "adaptdl/v1/event.pb.h"
+#include "adaptdl/v1/job.pb.h"
+#include "adaptdl/v1/node.pb.h"
+#include "libs/jobs/job.h"
+
+namespace adaptdl::supervisor {
+
+struct JobRecord {
+  // Place in the order of submission; never used twice.
+  int64_t sequence = 0;
+  // What the user asked for: everything but the status. Never changes, and is shared by all copies of the
+  // record.
+  std::shared_ptr<const v1::Job> job;
+  // Without replicas: see ReplicaRecord.
+  v1::JobStatus status;
+  // Since when the current group runs. InfinitePast: it does not.
+  absl::Time running_since = absl::InfinitePast();
+  // Whether the allocator said that no node could ever hold a replica.
+  bool unschedulable = false;
+  // Secrets of the newest groups, by group.
+  std::map<int64_t, std::string> tokens;
+
+  const std::string& uid() const { return job->uid(); }
+};
+
+struct ReplicaRecord {
+  std::string job_uid;
+  v1::Replica replica;
+  bool stop_requested = false;
+  // Whether its node was being drained or taken away when it ended.
+  bool node_leaving = false;
+  jobs::LossCause loss = jobs::LossCause::kNone;
+  // Where it serves the rendezvous of its collectives; empty before it joined.
+  std::string address;
+};
+
+struct NodeRecord {
+  v1::Node node;
+  int64_t session_id = 0;
+};
+
+// The answer of a mutating call, for a repetition of it.
+struct RequestRecord {
+  std::string request_id;
+  // Name of the method: an id is not to be used for two kinds of calls.
+  std::string method;
+  std::string response;
+  absl::Time time;
+};
+
+// Files of a deleted job that a node has not been told to delete yet.
+struct FileDeletion {
+  std::string node_id;
+  std::string name_space;
+  std::string job;
+  std::string job_uid;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_STORE_RECORDS_H_

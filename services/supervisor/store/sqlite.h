@@ -1,0 +1,71 @@
+// A thin layer over SQLite's C interface: databases and prepared statements that close themselves, and errors
+// as canonical codes. Not thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_SQLITE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_STORE_SQLITE_H_
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace adaptdl::supervisor {
+
+// Canonical status of the database's last error: RESOURCE_EXHAUSTED for a full disk, UNAVAILABLE for one that
+// can't be written or is busy, DATA_LOSS for a corrupt file, else INTERNAL.
+absl::Status SqliteStatus(sqlite3* database, absl::string_view what);
+
+class Statement {
+ public:
+  static absl::StatusOr<Statement> Prepare(sqlite3* database, const std::string& sql);
+
+  // Arguments are numbered from 1; bound ones keep their value until Reset().
+  void Bind(int index, int64_t value);
+  void Bind(int index, absl::string_view text);
+  void BindBlob(int index, absl::string_view bytes);
+
+  // Goes to the next row. False: there is none.
+  absl::StatusOr<bool> Step();
+  // For statements without rows: runs them once and resets them.
+  absl::Status Run();
+  void Reset();
+
+  // Columns of the row, numbered from 0.
+  int64_t Integer(int column) const;
+  std::string Text(int column) const;
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+  sqlite3* database_ = nullptr;
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+
+class Database {
+ public:
+  // Creates the file if it does not exist.
+  static absl::StatusOr<Database> Open(const std::string& path);
+
+  // Runs statements without arguments and without results.
+  absl::Status Execute(const std::string& sql);
+  // First column of the first row of `sql`, as text. Empty: no row.
+  absl::StatusOr<std::string> Query(const std::string& sql);
+
+  sqlite3* handle() const { return database_.get(); }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* database) const { sqlite3_close_v2(database); }
+  };
+  std::unique_ptr<sqlite3, Close> database_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_STORE_SQLITE_H_

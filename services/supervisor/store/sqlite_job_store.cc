@@ -1,0 +1,448 @@
+#include "services/supervisor/store/sqlite_job_store.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "services/supervisor/store/migrations.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+// Secrets of so many groups are kept, to tell a replica that is fenced from one that lies.
+constexpr int kKeptTokens = 8;
+
+absl::Status Damaged(absl::string_view what) {
+  return absl::DataLossError(
+      absl::StrCat("state database: ", what, " can't be read; restore it from a backup"));
+}
+
+int64_t ToMicros(absl::Time time) { return time == absl::InfinitePast() ? 0 : absl::ToUnixMicros(time); }
+
+absl::Time FromMicros(int64_t micros) {
+  return micros == 0 ? absl::InfinitePast() : absl::FromUnixMicros(micros);
+}
+
+absl::StatusOr<ReplicaRecord> ReadReplica(const Statement& row) {
+  ReplicaRecord record;
+  record.job_uid = row.Text(0);
+  if (!record.replica.ParseFromString(row.Text(1))) return Damaged("a replica");
+  record.stop_requested = row.Integer(2) != 0;
+  record.node_leaving = row.Integer(3) != 0;
+  record.loss = static_cast<jobs::LossCause>(row.Integer(4));
+  record.address = row.Text(5);
+  return record;
+}
+
+constexpr char kReplicaColumns[] =
+    "r.job_uid, r.replica, r.stop_requested, r.node_leaving, r.loss, r.address";
+
+absl::StatusOr<std::vector<ReplicaRecord>> ReadReplicas(Statement* statement) {
+  std::vector<ReplicaRecord> replicas;
+  while (true) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    absl::StatusOr<ReplicaRecord> replica = ReadReplica(*statement);
+    if (!replica.ok()) return replica.status();
+    replicas.push_back(*std::move(replica));
+  }
+  statement->Reset();
+  return replicas;
+}
+
+absl::Status Configure(const SqliteJobStoreOptions& options, Database* database) {
+  sqlite3_busy_timeout(database->handle(), static_cast<int>(absl::ToInt64Milliseconds(options.busy_timeout)));
+  // The lock is taken with the first access and kept: two supervisors on one state would overwrite each
+  // other.
+  for (const char* pragma :
+       {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL",
+        "PRAGMA foreign_keys = ON", "PRAGMA journal_size_limit = 67108864"}) {
+    const absl::StatusOr<std::string> result = database->Query(pragma);
+    if (!result.ok()) return result.status();
+  }
+  if (options.max_bytes > 0) {
+    const absl::StatusOr<std::string> page = database->Query("PRAGMA page_size");
+    if (!page.ok()) return page.status();
+    int64_t page_bytes = 4096;
+    (void)absl::SimpleAtoi(*page, &page_bytes);
+    const absl::StatusOr<std::string> limit = database->Query(
+        absl::StrCat("PRAGMA max_page_count = ", std::max<int64_t>(1, options.max_bytes / page_bytes)));
+    if (!limit.ok()) return limit.status();
+  }
+  const absl::StatusOr<std::string> check = database->Query("PRAGMA quick_check");
+  if (!check.ok()) return check.status();
+  if (*check != "ok") return absl::DataLossError(absl::StrCat("state database: is damaged: ", *check));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const SqliteJobStoreOptions& options) {
+  std::error_code error;
+  std::filesystem::create_directories(options.folder, error);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat("--state-dir: can't make ", options.folder, ": ", error.message()));
+  }
+  // The secrets of groups are in there.
+  std::filesystem::permissions(options.folder, std::filesystem::perms::owner_all, error);
+  absl::StatusOr<Database> database = Database::Open(absl::StrCat(options.folder, "/supervisor.db"));
+  if (!database.ok()) return database.status();
+  if (const absl::Status status = Configure(options, &*database); !status.ok()) return status;
+  if (const absl::Status status = Migrate(&*database); !status.ok()) return status;
+  return std::unique_ptr<SqliteJobStore>(new SqliteJobStore(*std::move(database)));
+}
+
+Statement* SqliteJobStore::Prepared(const std::string& sql, absl::Status* status) {
+  auto it = statements_.find(sql);
+  if (it == statements_.end()) {
+    absl::StatusOr<Statement> statement = Statement::Prepare(database_.handle(), sql);
+    if (!statement.ok()) {
+      *status = statement.status();
+      return nullptr;
+    }
+    it = statements_.emplace(sql, *std::move(statement)).first;
+  }
+  it->second.Reset();
+  return &it->second;
+}
+
+absl::Status SqliteJobStore::Commit(const WriteBatch& batch) {
+  if (batch.empty()) return absl::OkStatus();
+  MutexLock lock(&mutex_);
+  absl::Status status = database_.Execute("BEGIN IMMEDIATE");
+  if (!status.ok()) return status;
+  status = Write(batch);
+  if (status.ok()) status = database_.Execute("COMMIT");
+  // Some errors have rolled back by themselves; then this one does nothing.
+  if (!status.ok() && sqlite3_get_autocommit(database_.handle()) == 0) {
+    database_.Execute("ROLLBACK").IgnoreError();
+  }
+  return status;
+}
+
+absl::Status SqliteJobStore::Write(const WriteBatch& batch) {
+  absl::Status status;
+  for (const JobRecord& job : batch.put_jobs) status.Update(WriteJob(job));
+  for (const ReplicaRecord& replica : batch.put_replicas) status.Update(WriteReplica(replica));
+  for (const NodeRecord& node : batch.put_nodes) status.Update(WriteNode(node));
+  for (const v1::Event& event : batch.add_events) status.Update(WriteEvent(event));
+  for (const FileDeletion& deletion : batch.add_deletions) status.Update(WriteDeletion(deletion));
+  if (batch.put_request.has_value()) status.Update(WriteRequest(*batch.put_request));
+  for (const std::string& uid : batch.delete_jobs)
+    status.Update(DeleteBy("DELETE FROM jobs WHERE uid = ?", uid));
+  for (const std::string& id : batch.delete_nodes) {
+    status.Update(DeleteBy("DELETE FROM nodes WHERE node_id = ?", id));
+  }
+  for (const std::string& id : batch.finish_deletions) {
+    status.Update(DeleteBy("DELETE FROM deletions WHERE node_id = ?", id));
+  }
+  return status;
+}
+
+absl::Status SqliteJobStore::WriteJob(const JobRecord& record) {
+  absl::Status status = UpdateJob(record);
+  if (status.ok() && sqlite3_changes(database_.handle()) == 0) status = InsertJob(record);
+  if (!status.ok() || record.tokens.empty()) return status;
+  const auto& [group, token] = *record.tokens.rbegin();
+  Statement* statement =
+      Prepared("INSERT OR IGNORE INTO tokens (job_uid, grp, token) VALUES (?, ?, ?)", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, record.uid());
+  statement->Bind(2, group);
+  statement->Bind(3, token);
+  status = statement->Run();
+  if (!status.ok()) return status;
+  statement = Prepared("DELETE FROM tokens WHERE job_uid = ? AND grp <= ?", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, record.uid());
+  statement->Bind(2, group - kKeptTokens);
+  return statement->Run();
+}
+
+absl::Status SqliteJobStore::UpdateJob(const JobRecord& record) {
+  absl::Status status;
+  Statement* statement = Prepared(
+      "UPDATE jobs SET phase = ?, grp = ?, status = ?, running_since = ?, unschedulable = ? WHERE uid = ?",
+      &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, static_cast<int64_t>(record.status.phase()));
+  statement->Bind(2, record.status.group());
+  statement->BindBlob(3, record.status.SerializeAsString());
+  statement->Bind(4, ToMicros(record.running_since));
+  statement->Bind(5, int64_t{record.unschedulable});
+  statement->Bind(6, record.uid());
+  return statement->Run();
+}
+
+absl::Status SqliteJobStore::InsertJob(const JobRecord& record) {
+  absl::Status status;
+  Statement* statement = Prepared(
+      "INSERT INTO jobs (sequence, uid, namespace, name, phase, grp, spec, status, running_since, "
+      "unschedulable) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, record.sequence);
+  statement->Bind(2, record.uid());
+  statement->Bind(3, record.job->namespace_());
+  statement->Bind(4, record.job->name());
+  statement->Bind(5, static_cast<int64_t>(record.status.phase()));
+  statement->Bind(6, record.status.group());
+  statement->BindBlob(7, record.job->SerializeAsString());
+  statement->BindBlob(8, record.status.SerializeAsString());
+  statement->Bind(9, ToMicros(record.running_since));
+  statement->Bind(10, int64_t{record.unschedulable});
+  return statement->Run();
+}
+
+absl::Status SqliteJobStore::WriteReplica(const ReplicaRecord& record) {
+  absl::Status status;
+  Statement* statement = Prepared(
+      "INSERT OR REPLACE INTO replicas (job_uid, grp, rank, replica, stop_requested, node_leaving, loss, "
+      "address) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+      &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, record.job_uid);
+  statement->Bind(2, record.replica.group());
+  statement->Bind(3, int64_t{record.replica.rank()});
+  statement->BindBlob(4, record.replica.SerializeAsString());
+  statement->Bind(5, int64_t{record.stop_requested});
+  statement->Bind(6, int64_t{record.node_leaving});
+  statement->Bind(7, static_cast<int64_t>(record.loss));
+  statement->Bind(8, record.address);
+  return statement->Run();
+}
+
+absl::Status SqliteJobStore::WriteNode(const NodeRecord& record) {
+  absl::Status status;
+  Statement* statement =
+      Prepared("INSERT OR REPLACE INTO nodes (node_id, session_id, node) VALUES (?, ?, ?)", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, record.node.node_id());
+  statement->Bind(2, record.session_id);
+  statement->BindBlob(3, record.node.SerializeAsString());
+  return statement->Run();
+}
+
+absl::Status SqliteJobStore::WriteEvent(const v1::Event& event) {
+  absl::Status status;
+  Statement* statement =
+      Prepared("INSERT INTO events (id, job_uid, namespace, job, event) VALUES (?, ?, ?, ?, ?)", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, event.id());
+  statement->Bind(2, event.job_uid());
+  statement->Bind(3, event.namespace_());
+  statement->Bind(4, event.job());
+  statement->BindBlob(5, event.SerializeAsString());
+  return statement->Run();
+}
+
+absl::Status SqliteJobStore::WriteRequest(const RequestRecord& request) {
+  absl::Status status;
+  Statement* statement = Prepared(
+      "INSERT OR REPLACE INTO requests (request_id, method, time, response) VALUES (?, ?, ?, ?)", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, request.request_id);
+  statement->Bind(2, request.method);
+  statement->Bind(3, ToMicros(request.time));
+  statement->BindBlob(4, request.response);
+  return statement->Run();
+}
+
+absl::Status SqliteJobStore::WriteDeletion(const FileDeletion& deletion) {
+  absl::Status status;
+  Statement* statement = Prepared(
+      "INSERT OR REPLACE INTO deletions (node_id, namespace, job, job_uid) VALUES (?, ?, ?, ?)", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, deletion.node_id);
+  statement->Bind(2, deletion.name_space);
+  statement->Bind(3, deletion.job);
+  statement->Bind(4, deletion.job_uid);
+  return statement->Run();
+}
+
+absl::Status SqliteJobStore::DeleteBy(const std::string& sql, const std::string& key) {
+  absl::Status status;
+  Statement* statement = Prepared(sql, &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, key);
+  return statement->Run();
+}
+
+absl::StatusOr<StoreContents> SqliteJobStore::Load() {
+  MutexLock lock(&mutex_);
+  StoreContents contents;
+  absl::Status status = LoadJobs(&contents);
+  if (status.ok()) status = LoadTokens(&contents);
+  if (status.ok()) status = LoadNodes(&contents);
+  if (status.ok()) status = LoadDeletions(&contents);
+  if (!status.ok()) return status;
+  Statement* statement = Prepared(absl::StrCat("SELECT ", kReplicaColumns,
+                                               " FROM replicas r JOIN jobs j ON r.job_uid = j.uid "
+                                               "WHERE r.grp = j.grp ORDER BY r.job_uid, r.rank"),
+                                  &status);
+  if (statement == nullptr) return status;
+  absl::StatusOr<std::vector<ReplicaRecord>> replicas = ReadReplicas(statement);
+  if (!replicas.ok()) return replicas.status();
+  contents.replicas = *std::move(replicas);
+  const absl::StatusOr<int64_t> sequence = LastId("jobs");
+  if (!sequence.ok()) return sequence.status();
+  const absl::StatusOr<int64_t> event = LastId("events");
+  if (!event.ok()) return event.status();
+  contents.last_sequence = *sequence;
+  contents.last_event_id = *event;
+  return contents;
+}
+
+absl::Status SqliteJobStore::LoadJobs(StoreContents* contents) {
+  absl::Status status;
+  Statement* statement =
+      Prepared("SELECT sequence, uid, spec, status, running_since, unschedulable FROM jobs ORDER BY sequence",
+               &status);
+  if (statement == nullptr) return status;
+  while (true) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    JobRecord record;
+    record.sequence = statement->Integer(0);
+    auto job = std::make_shared<v1::Job>();
+    if (!job->ParseFromString(statement->Text(2)) || !record.status.ParseFromString(statement->Text(3))) {
+      return Damaged(absl::StrCat("job ", statement->Text(1)));
+    }
+    record.job = std::move(job);
+    record.running_since = FromMicros(statement->Integer(4));
+    record.unschedulable = statement->Integer(5) != 0;
+    contents->jobs.push_back(std::move(record));
+  }
+  statement->Reset();
+  return absl::OkStatus();
+}
+
+absl::Status SqliteJobStore::LoadTokens(StoreContents* contents) {
+  std::map<std::string, JobRecord*> by_uid;
+  for (JobRecord& job : contents->jobs) by_uid[job.uid()] = &job;
+  absl::Status status;
+  Statement* statement = Prepared("SELECT job_uid, grp, token FROM tokens", &status);
+  if (statement == nullptr) return status;
+  while (true) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    by_uid[statement->Text(0)]->tokens[statement->Integer(1)] = statement->Text(2);
+  }
+  statement->Reset();
+  return absl::OkStatus();
+}
+
+absl::Status SqliteJobStore::LoadNodes(StoreContents* contents) {
+  absl::Status status;
+  Statement* statement = Prepared("SELECT session_id, node FROM nodes ORDER BY node_id", &status);
+  if (statement == nullptr) return status;
+  while (true) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    NodeRecord record;
+    record.session_id = statement->Integer(0);
+    if (!record.node.ParseFromString(statement->Text(1))) return Damaged("a node");
+    contents->nodes.push_back(std::move(record));
+  }
+  statement->Reset();
+  return absl::OkStatus();
+}
+
+absl::Status SqliteJobStore::LoadDeletions(StoreContents* contents) {
+  absl::Status status;
+  Statement* statement = Prepared("SELECT node_id, namespace, job, job_uid FROM deletions", &status);
+  if (statement == nullptr) return status;
+  while (true) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    contents->deletions.push_back(
+        {statement->Text(0), statement->Text(1), statement->Text(2), statement->Text(3)});
+  }
+  statement->Reset();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> SqliteJobStore::LastId(const std::string& table) {
+  const absl::StatusOr<std::string> text =
+      database_.Query(absl::StrCat("SELECT seq FROM sqlite_sequence WHERE name = '", table, "'"));
+  if (!text.ok()) return text.status();
+  int64_t id = 0;
+  if (!text->empty() && !absl::SimpleAtoi(*text, &id)) return Damaged("the counter of " + table);
+  return id;
+}
+
+absl::StatusOr<std::vector<v1::Event>> SqliteJobStore::ListEvents(const EventQuery& query) {
+  MutexLock lock(&mutex_);
+  absl::Status status;
+  Statement* statement =
+      query.job.empty()
+          ? Prepared("SELECT event FROM events WHERE id > ?1 AND namespace = ?2 ORDER BY id LIMIT ?3",
+                     &status)
+          : Prepared(
+                "SELECT event FROM events WHERE id > ?1 AND namespace = ?2 AND job = ?4 ORDER BY id LIMIT ?3",
+                &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, query.after_id);
+  statement->Bind(2, query.name_space);
+  statement->Bind(3, int64_t{query.limit});
+  if (!query.job.empty()) statement->Bind(4, query.job);
+  std::vector<v1::Event> events;
+  while (true) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    if (!events.emplace_back().ParseFromString(statement->Text(0))) return Damaged("an event");
+  }
+  statement->Reset();
+  return events;
+}
+
+absl::StatusOr<std::vector<ReplicaRecord>> SqliteJobStore::ListReplicas(const std::string& job_uid) {
+  MutexLock lock(&mutex_);
+  absl::Status status;
+  Statement* statement = Prepared(
+      absl::StrCat("SELECT ", kReplicaColumns, " FROM replicas r WHERE r.job_uid = ? ORDER BY r.grp, r.rank"),
+      &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, job_uid);
+  return ReadReplicas(statement);
+}
+
+absl::StatusOr<std::optional<RequestRecord>> SqliteJobStore::FindRequest(const std::string& request_id) {
+  MutexLock lock(&mutex_);
+  absl::Status status;
+  Statement* statement =
+      Prepared("SELECT method, time, response FROM requests WHERE request_id = ?", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, request_id);
+  const absl::StatusOr<bool> row = statement->Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return std::optional<RequestRecord>();
+  RequestRecord record{request_id, statement->Text(0), statement->Text(2), FromMicros(statement->Integer(1))};
+  statement->Reset();
+  return std::optional<RequestRecord>(std::move(record));
+}
+
+absl::Status SqliteJobStore::PruneRequests(absl::Time time) {
+  MutexLock lock(&mutex_);
+  absl::Status status;
+  Statement* statement = Prepared("DELETE FROM requests WHERE time < ?", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, ToMicros(time));
+  return statement->Run();
+}
+
+}  // namespace adaptdl::supervisor

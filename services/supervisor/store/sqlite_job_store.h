@@ -1,0 +1,70 @@
+// The store on disk: one SQLite file in WAL mode with synchronous=FULL, so that what was committed survives a
+// crash of the process and of the machine. One process at a time: the file is locked while it is open.
+// Thread-safe; calls wait for each other.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_SQLITE_JOB_STORE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_STORE_SQLITE_JOB_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libs/base/mutex.h"
+#include "services/supervisor/store/job_store.h"
+#include "services/supervisor/store/sqlite.h"
+
+namespace adaptdl::supervisor {
+
+struct SqliteJobStoreOptions {
+  // Folder of the database; made if it does not exist.
+  std::string folder;
+  // Largest size of the database. 0: as large as the disk allows.
+  int64_t max_bytes = 0;
+  // How long to wait for another process that still holds the database (one that is just ending, say).
+  absl::Duration busy_timeout = absl::Seconds(5);
+};
+
+class SqliteJobStore final : public JobStore {
+ public:
+  // Opens, checks (PRAGMA quick_check) and migrates the database.
+  static absl::StatusOr<std::unique_ptr<SqliteJobStore>> Open(const SqliteJobStoreOptions& options);
+
+  absl::StatusOr<StoreContents> Load() override;
+  absl::Status Commit(const WriteBatch& batch) override;
+  absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) override;
+  absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) override;
+  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) override;
+  absl::Status PruneRequests(absl::Time time) override;
+
+ private:
+  explicit SqliteJobStore(Database database) : database_(std::move(database)) {}
+
+  // The prepared statement of `sql`, reset; null and an error in `status` if it can't be prepared.
+  Statement* Prepared(const std::string& sql, absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Write(const WriteBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WriteJob(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status UpdateJob(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status InsertJob(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WriteReplica(const ReplicaRecord& replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WriteNode(const NodeRecord& node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WriteEvent(const v1::Event& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WriteRequest(const RequestRecord& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WriteDeletion(const FileDeletion& deletion) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status DeleteBy(const std::string& sql, const std::string& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status LoadJobs(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status LoadTokens(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status LoadNodes(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status LoadDeletions(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<int64_t> LastId(const std::string& table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Mutex mutex_;
+  Database database_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Statement> statements_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_STORE_SQLITE_JOB_STORE_H_

@@ -1,0 +1,89 @@
+// The supervisor as a whole: the parts, made and joined. The caller serves services() and, in production,
+// starts the thread that steps through time; tests call Step() themselves.
+//
+// Thread-safe. Destroy it after the gRPC server that serves its services.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_SUPERVISOR_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_SUPERVISOR_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "grpcpp/impl/codegen/service_type.h"
+#include "libs/base/clock.h"
+#include "libs/base/mutex.h"
+#include "libs/base/random_id.h"
+#include "prometheus/registry.h"
+#include "services/supervisor/change_hub.h"
+#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/job_service.h"
+#include "services/supervisor/metrics.h"
+#include "services/supervisor/node_service.h"
+#include "services/supervisor/replica_service.h"
+#include "services/supervisor/replica_sessions.h"
+#include "services/supervisor/scheduling_service.h"
+#include "services/supervisor/store/job_store.h"
+#include "services/supervisor/streams.h"
+#include "services/supervisor/worker_channels.h"
+#include "services/supervisor/worker_launcher.h"
+
+namespace adaptdl::supervisor {
+
+struct SupervisorOptions {
+  ClusterOptions cluster;
+  // How often the thread calls Step().
+  absl::Duration step_period = absl::Milliseconds(100);
+};
+
+class Supervisor {
+ public:
+  // `clock` outlives the supervisor.
+  static absl::StatusOr<std::unique_ptr<Supervisor>> Create(
+      const SupervisorOptions& options, std::unique_ptr<JobStore> store, const Clock* clock,
+      std::function<std::string(int)> random_hex = [](int bytes) { return RandomHex(bytes); });
+  ~Supervisor();
+
+  std::vector<grpc::Service*> services() { return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_}; }
+  ClusterState* state() { return state_.get(); }
+
+  // From now on counts there.
+  void ExportMetrics(std::shared_ptr<prometheus::Registry> registry);
+  // Does what is due.
+  void Step() { state_->Step(); }
+  // Starts the thread that does so.
+  void Start();
+  // Ends all streams; clients find another supervisor, or this one again.
+  void EndStreams();
+
+ private:
+  explicit Supervisor(const SupervisorOptions& options) : options_(options) {}
+  void Run();
+
+  const SupervisorOptions options_;
+  std::unique_ptr<JobStore> store_;
+  WorkerLauncher launcher_;
+  ReplicaSessions sessions_;
+  Streams streams_;
+  WorkerChannels workers_;
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<ClusterState> state_;
+  ChangeHub hub_;  // Its thread uses what stands above.
+  std::unique_ptr<JobServiceImpl> jobs_;
+  std::unique_ptr<NodeServiceImpl> nodes_;
+  std::unique_ptr<ReplicaServiceImpl> replicas_;
+  std::unique_ptr<SchedulingServiceImpl> scheduling_;
+
+  Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_SUPERVISOR_H_

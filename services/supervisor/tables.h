@@ -1,0 +1,62 @@
+// The supervisor's state in memory: what the store holds, indexed, and the few things that need not survive.
+// Entries are immutable; a Transaction replaces them. Not thread-safe: ClusterState guards them.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_TABLES_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_TABLES_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "services/supervisor/store/records.h"
+
+namespace adaptdl::supervisor {
+
+struct JobEntry {
+  JobRecord record;
+  // Replicas of the current group; the index is the rank.
+  std::vector<std::shared_ptr<const ReplicaRecord>> replicas;
+};
+
+// When a node was heard last. Renewed by heartbeats without a lock. Thread-safe.
+class Lease {
+ public:
+  explicit Lease(absl::Time now) { Renew(now); }
+  void Renew(absl::Time now) { heard_nanos_.store(absl::ToUnixNanos(now), std::memory_order_relaxed); }
+  absl::Time heard() const { return absl::FromUnixNanos(heard_nanos_.load(std::memory_order_relaxed)); }
+
+ private:
+  std::atomic<int64_t> heard_nanos_;
+};
+
+struct NodeEntry {
+  NodeRecord record;
+  std::shared_ptr<Lease> lease;
+
+  const std::string& id() const { return record.node.node_id(); }
+  v1::NodePhase phase() const { return record.node.status().phase(); }
+};
+
+struct Tables {
+  std::unordered_map<std::string, std::shared_ptr<const JobEntry>> jobs;  // By uid.
+  // In order of submission: all, and those that have not finished.
+  std::map<int64_t, std::string> by_sequence;
+  std::map<int64_t, std::string> active;
+  std::map<std::pair<std::string, std::string>, std::string> by_name;  // (namespace, name) -> uid.
+  std::map<std::string, std::shared_ptr<const NodeEntry>> nodes;
+  std::map<std::string, std::vector<FileDeletion>> deletions;  // By node.
+  int64_t last_sequence = 0;
+  int64_t last_event_id = 0;
+  // Version of the snapshot that the allocator sees.
+  int64_t version = 0;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_TABLES_H_

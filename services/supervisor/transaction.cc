@@ -1,0 +1,224 @@
+#include "services/supervisor/transaction.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "services/supervisor/convert.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+// Whether the allocator would look at the job with other eyes.
+bool LooksDifferent(const JobEntry& before, const JobEntry& after) {
+  const auto same = [](const auto& a, const auto& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  };
+  const v1::JobStatus& a = before.record.status;
+  const v1::JobStatus& b = after.record.status;
+  return a.phase() != b.phase() || a.group() != b.group() || a.cancel_requested() != b.cancel_requested() ||
+         a.failures() != b.failures() || before.record.unschedulable != after.record.unschedulable ||
+         !same(a.allocation(), b.allocation()) || !same(a.desired_allocation(), b.desired_allocation());
+}
+
+}  // namespace
+
+const JobEntry* Transaction::FindJob(const std::string& uid) const {
+  if (deleted_jobs_.count(uid) > 0) return nullptr;
+  const auto edited = jobs_.find(uid);
+  if (edited != jobs_.end()) return edited->second.get();
+  const auto it = base_.jobs.find(uid);
+  return it == base_.jobs.end() ? nullptr : it->second.get();
+}
+
+const JobEntry* Transaction::FindJobByName(const std::string& name_space, const std::string& name) const {
+  const auto it = base_.by_name.find({name_space, name});
+  return it == base_.by_name.end() ? nullptr : FindJob(it->second);
+}
+
+JobEntry* Transaction::EditJob(const std::string& uid) {
+  std::shared_ptr<JobEntry>& entry = jobs_[uid];
+  if (entry == nullptr) entry = std::make_shared<JobEntry>(*base_.jobs.at(uid));
+  return entry.get();
+}
+
+JobEntry* Transaction::AddJob(JobRecord record) {
+  record.sequence = ++sequence_;
+  auto entry = std::make_shared<JobEntry>();
+  entry->record = std::move(record);
+  JobEntry* result = entry.get();
+  jobs_[result->record.uid()] = std::move(entry);
+  return result;
+}
+
+void Transaction::DeleteJob(const std::string& uid) {
+  deleted_jobs_.insert(uid);
+  jobs_.erase(uid);
+  events_.erase(uid);
+}
+
+ReplicaRecord* Transaction::EditReplica(const std::string& uid, int rank) {
+  JobEntry* job = EditJob(uid);
+  std::shared_ptr<ReplicaRecord>& own = replicas_[{uid, rank}];
+  if (own == nullptr || own != job->replicas[rank]) {
+    own = std::make_shared<ReplicaRecord>(*job->replicas[rank]);
+    job->replicas[rank] = own;
+  }
+  return own.get();
+}
+
+std::vector<const JobEntry*> Transaction::ActiveJobs() const {
+  std::vector<const JobEntry*> jobs;
+  for (const auto& [sequence, uid] : base_.active) {
+    const JobEntry* job = FindJob(uid);
+    if (job != nullptr && !IsTerminal(job->record.status.phase())) jobs.push_back(job);
+  }
+  return jobs;
+}
+
+const NodeEntry* Transaction::FindNode(const std::string& id) const {
+  if (deleted_nodes_.count(id) > 0) return nullptr;
+  const auto edited = nodes_.find(id);
+  if (edited != nodes_.end()) return edited->second.get();
+  const auto it = base_.nodes.find(id);
+  return it == base_.nodes.end() ? nullptr : it->second.get();
+}
+
+NodeEntry* Transaction::EditNode(const std::string& id) {
+  std::shared_ptr<NodeEntry>& entry = nodes_[id];
+  if (entry == nullptr) entry = std::make_shared<NodeEntry>(*base_.nodes.at(id));
+  return entry.get();
+}
+
+NodeEntry* Transaction::AddNode(NodeEntry entry) {
+  const std::string id = entry.id();
+  deleted_nodes_.erase(id);
+  nodes_[id] = std::make_shared<NodeEntry>(std::move(entry));
+  return nodes_[id].get();
+}
+
+void Transaction::DeleteNode(const std::string& id) {
+  nodes_.erase(id);
+  deleted_nodes_.insert(id);
+}
+
+void Transaction::AddEvent(const std::string& uid, const jobs::Event& event) {
+  const JobEntry* job = FindJob(uid);
+  v1::Event& stored = events_[uid].emplace_back();
+  *stored.mutable_time() = ToProto(now_);
+  stored.set_namespace_(job->record.job->namespace_());
+  stored.set_job(job->record.job->name());
+  stored.set_job_uid(uid);
+  stored.set_type(event.warning ? v1::EVENT_TYPE_WARNING : v1::EVENT_TYPE_NORMAL);
+  stored.set_reason(event.reason);
+  stored.set_message(event.message);
+  stored.set_group(job->record.status.group());
+  stored.set_node_id(event.node);
+  stored.set_replica_id(event.replica_id);
+  // The job is written with its event.
+  EditJob(uid);
+}
+
+// Every event carries the number of replicas after it, and every change of that number has an event: a reader
+// can draw the job's history from its events alone.
+void Transaction::CompleteEvents(const std::string& uid) {
+  const JobEntry& after = *jobs_.at(uid);
+  const auto base = base_.jobs.find(uid);
+  const int before = base == base_.jobs.end() ? 0 : RunningReplicas(*base->second);
+  const int running = RunningReplicas(after);
+  if (running != before && events_[uid].empty()) {
+    AddEvent(uid, {false, "ReplicasChanged",
+                   absl::StrCat(running, " of ", after.replicas.size(), " replicas of group ",
+                                after.record.status.group(), " run"),
+                   "", ""});
+  }
+  for (v1::Event& event : events_[uid]) event.set_replicas(running);
+}
+
+const WriteBatch& Transaction::Finish() {
+  int64_t event_id = base_.last_event_id;
+  for (const auto& [uid, entry] : jobs_) {
+    CompleteEvents(uid);
+    batch_.put_jobs.push_back(entry->record);
+    const auto base = base_.jobs.find(uid);
+    for (size_t rank = 0; rank < entry->replicas.size(); ++rank) {
+      const bool known = base != base_.jobs.end() && rank < base->second->replicas.size() &&
+                         base->second->replicas[rank] == entry->replicas[rank];
+      if (!known) batch_.put_replicas.push_back(*entry->replicas[rank]);
+    }
+    for (v1::Event& event : events_[uid]) {
+      event.set_id(++event_id);
+      batch_.add_events.push_back(event);
+    }
+  }
+  for (const auto& [id, entry] : nodes_) batch_.put_nodes.push_back(entry->record);
+  batch_.delete_jobs.assign(deleted_jobs_.begin(), deleted_jobs_.end());
+  batch_.delete_nodes.assign(deleted_nodes_.begin(), deleted_nodes_.end());
+  return batch_;
+}
+
+bool Transaction::SchedulingChanged() const {
+  if (!nodes_.empty() || !deleted_nodes_.empty() || !deleted_jobs_.empty()) return true;
+  for (const auto& [uid, entry] : jobs_) {
+    const auto it = base_.jobs.find(uid);
+    if (it == base_.jobs.end() || LooksDifferent(*it->second, *entry)) return true;
+  }
+  return false;
+}
+
+Changes Transaction::Apply(Tables* tables) {
+  Changes changes;
+  const bool scheduling_changed = SchedulingChanged();
+  changes.cluster = scheduling_changed || hints_changed_;
+  if (scheduling_changed) ++tables->version;
+  for (const std::string& uid : deleted_jobs_) {
+    const std::shared_ptr<const JobEntry> entry = tables->jobs.at(uid);
+    changes.deleted[uid] = DescribeJob(*entry, now_);
+    tables->by_sequence.erase(entry->record.sequence);
+    tables->active.erase(entry->record.sequence);
+    tables->by_name.erase({entry->record.job->namespace_(), entry->record.job->name()});
+    tables->jobs.erase(uid);
+  }
+  for (const auto& [uid, entry] : jobs_) {
+    const JobRecord& record = entry->record;
+    changes.jobs.insert(uid);
+    tables->jobs[uid] = entry;
+    tables->by_sequence[record.sequence] = uid;
+    tables->by_name[{record.job->namespace_(), record.job->name()}] = uid;
+    if (IsTerminal(record.status.phase())) {
+      tables->active.erase(record.sequence);
+    } else {
+      tables->active[record.sequence] = uid;
+    }
+  }
+  for (const std::string& id : deleted_nodes_) tables->nodes.erase(id);
+  for (const auto& [id, entry] : nodes_) tables->nodes[id] = entry;
+  for (const FileDeletion& deletion : batch_.add_deletions)
+    tables->deletions[deletion.node_id].push_back(deletion);
+  for (const std::string& id : batch_.finish_deletions) tables->deletions.erase(id);
+  tables->last_sequence = sequence_;
+  tables->last_event_id += static_cast<int64_t>(batch_.add_events.size());
+  return changes;
+}
+
+int RunningReplicas(const JobEntry& job) {
+  int running = 0;
+  for (const auto& replica : job.replicas) running += replica->replica.state() == v1::REPLICA_STATE_RUNNING;
+  return running;
+}
+
+v1::Job DescribeJob(const JobEntry& entry, absl::Time now) {
+  v1::Job job = *entry.record.job;
+  v1::JobStatus* status = job.mutable_status();
+  *status = entry.record.status;
+  for (const auto& replica : entry.replicas) *status->add_replicas() = replica->replica;
+  if (entry.record.running_since != absl::InfinitePast() && now > entry.record.running_since) {
+    *status->mutable_running_time() =
+        ToProto(ToDuration(status->running_time()) + (now - entry.record.running_since));
+  }
+  return job;
+}
+
+}  // namespace adaptdl::supervisor

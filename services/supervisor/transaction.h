@@ -1,0 +1,123 @@
+// A change of the supervisor's state that is being prepared: copies of the entries that it edits, events, and
+// what is to be done once it is stored. Nothing of it is visible to anybody before ClusterState::Commit() has
+// stored it and calls Apply(). Not thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_TRANSACTION_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_TRANSACTION_H_
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "adaptdl/v1/node_service.pb.h"
+#include "adaptdl/v1/replica_service.pb.h"
+#include "libs/jobs/state_machine.h"
+#include "services/supervisor/change_hub.h"
+#include "services/supervisor/store/job_store.h"
+#include "services/supervisor/tables.h"
+
+namespace adaptdl::supervisor {
+
+// What follows from a change, in this order, after it was stored.
+struct Effects {
+  struct Command {
+    std::string replica_id;
+    v1::ReplicaCommand command;
+    std::string reason;
+  };
+  std::vector<std::pair<std::string, v1::LaunchReplica>> launches;  // First: the node.
+  std::vector<std::pair<std::string, v1::StopReplica>> stops;
+  std::vector<Command> commands;
+  std::vector<std::pair<std::string, std::string>> acknowledgements;  // Node, replica.
+  std::vector<std::pair<std::string, v1::DeleteJobFiles>> deletions;
+  // Replicas that have ended or do not belong to their job any more.
+  std::vector<std::string> fenced;
+  // Reasons of restarts, for the metrics.
+  std::vector<std::string> restarts;
+};
+
+class Transaction {
+ public:
+  // `base` outlives the transaction and does not change meanwhile, except by Apply().
+  Transaction(const Tables& base, absl::Time now) : base_(base), now_(now), sequence_(base.last_sequence) {}
+
+  absl::Time now() const { return now_; }
+
+  // The job as this transaction leaves it; null if there is none.
+  const JobEntry* FindJob(const std::string& uid) const;
+  const JobEntry* FindJobByName(const std::string& name_space, const std::string& name) const;
+  // The job, to be changed. It exists.
+  JobEntry* EditJob(const std::string& uid);
+  // Gives the record its place in the order.
+  JobEntry* AddJob(JobRecord record);
+  void DeleteJob(const std::string& uid);
+  ReplicaRecord* EditReplica(const std::string& uid, int rank);
+  // All jobs that have not finished, in order of submission.
+  std::vector<const JobEntry*> ActiveJobs() const;
+
+  const NodeEntry* FindNode(const std::string& id) const;
+  NodeEntry* EditNode(const std::string& id);
+  NodeEntry* AddNode(NodeEntry entry);
+  void DeleteNode(const std::string& id);
+
+  // `event.replicas` is filled in at the end.
+  void AddEvent(const std::string& uid, const jobs::Event& event);
+
+  void SetRequest(RequestRecord request) { batch_.put_request = std::move(request); }
+  void AddDeletion(FileDeletion deletion) { batch_.add_deletions.push_back(std::move(deletion)); }
+  void FinishDeletions(const std::string& node_id) { batch_.finish_deletions.push_back(node_id); }
+
+  // Hints changed: the allocator wants to see them, though the version stays.
+  void ShowHints() { hints_changed_ = true; }
+  // A replica ended or a node changed: jobs that wait for room may go on.
+  void FreeRoom() { room_freed_ = true; }
+  bool TakeRoomFreed() { return std::exchange(room_freed_, false); }
+
+  Effects* effects() { return &effects_; }
+
+  // Whether nothing was edited.
+  bool empty() const {
+    return jobs_.empty() && deleted_jobs_.empty() && nodes_.empty() && deleted_nodes_.empty() &&
+           batch_.empty();
+  }
+  // Whether the allocator would see another cluster.
+  bool SchedulingChanged() const;
+
+  // Completes the events. What is to be stored.
+  const WriteBatch& Finish();
+  // After it was stored: moves the change into `tables`, which are those it was based on. Returns what
+  // changed.
+  Changes Apply(Tables* tables);
+
+ private:
+  void CompleteEvents(const std::string& uid);
+
+  const Tables& base_;
+  const absl::Time now_;
+  int64_t sequence_;
+  std::map<std::string, std::shared_ptr<JobEntry>> jobs_;
+  std::set<std::string> deleted_jobs_;
+  std::map<std::string, std::shared_ptr<NodeEntry>> nodes_;
+  std::set<std::string> deleted_nodes_;
+  // Replicas of the edited jobs that this transaction has its own copy of.
+  std::map<std::pair<std::string, int>, std::shared_ptr<ReplicaRecord>> replicas_;
+  std::map<std::string, std::vector<v1::Event>> events_;  // By job.
+  WriteBatch batch_;
+  Effects effects_;
+  bool hints_changed_ = false;
+  bool room_freed_ = false;
+};
+
+// How many replicas of the job run.
+int RunningReplicas(const JobEntry& job);
+
+// The job as users see it.
+v1::Job DescribeJob(const JobEntry& entry, absl::Time now);
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_TRANSACTION_H_

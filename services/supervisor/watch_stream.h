@@ -1,0 +1,48 @@
+// One WatchJobs call: the jobs as they are, then every change of them. A job that changes several times
+// before the reader is ready is sent once, as it is then. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_WATCH_STREAM_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_WATCH_STREAM_H_
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+
+#include "adaptdl/v1/job_service.pb.h"
+#include "services/supervisor/change_hub.h"
+#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/pull_reactor.h"
+
+namespace adaptdl::supervisor {
+
+class WatchStream final : public PullReactor<v1::WatchJobsResponse>, public ChangeListener {
+ public:
+  WatchStream(ClusterState* state, const v1::WatchJobsRequest& request) : state_(state), request_(request) {}
+
+  // Notes the jobs that there are now. Call it after the subscription and before Begin().
+  absl::Status List();
+
+  void OnChanges(const Changes& changes) override;
+
+ protected:
+  Pull Next(v1::WatchJobsResponse* message, grpc::Status* end) override;
+
+ private:
+  bool Wanted(const v1::Job& job) const;
+
+  ClusterState* const state_;
+  const v1::WatchJobsRequest request_;
+  Mutex mutex_;
+  // When one job is watched.
+  std::string only_uid_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> initial_ ABSL_GUARDED_BY(mutex_);
+  bool initial_done_sent_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<std::string> changed_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, v1::Job> deleted_ ABSL_GUARDED_BY(mutex_);
+  bool only_one_deleted_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_WATCH_STREAM_H_

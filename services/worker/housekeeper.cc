@@ -1,0 +1,54 @@
+#include "services/worker/housekeeper.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace adaptdl::worker {
+
+Housekeeper::Housekeeper(Options options, ReplicaManager* replicas, WorkerMetrics* metrics,
+                         std::function<bool()> connected)
+    : options_(options),
+      replicas_(replicas),
+      metrics_(metrics),
+      connected_(std::move(connected)),
+      thread_([this] { Run(); }) {}
+
+Housekeeper::~Housekeeper() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.SignalAll();
+  }
+  thread_.join();
+}
+
+void Housekeeper::DeleteJob(const v1::DeleteJobFiles& job) {
+  MutexLock lock(&mutex_);
+  deletions_.push_back(job);
+  changed_.SignalAll();
+}
+
+void Housekeeper::Run() {
+  absl::Time next_prune = absl::InfinitePast();
+  while (true) {
+    std::optional<v1::DeleteJobFiles> deletion;
+    {
+      MutexLock lock(&mutex_);
+      if (!stopping_ && deletions_.empty()) changed_.WaitFor(&mutex_, options_.metrics_period);
+      if (stopping_) return;
+      if (!deletions_.empty()) {
+        deletion = std::move(deletions_.front());
+        deletions_.pop_front();
+      }
+    }
+    if (deletion) replicas_->DeleteJob(*deletion);
+    metrics_->Update(replicas_->Stats(), connected_());
+    if (absl::Now() < next_prune) continue;
+    metrics_->SetLogBytes(replicas_->PruneLogs(options_.max_ended_replicas, options_.max_log_bytes));
+    next_prune = absl::Now() + options_.prune_period;
+  }
+}
+
+}  // namespace adaptdl::worker

@@ -1,0 +1,227 @@
+#include "services/worker/log_service.h"
+
+#include <ctime>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "libs/rpc/status.h"
+#include "services/worker/job_files.h"
+#include "services/worker/log_cursor.h"
+#include "services/worker/names.h"
+
+namespace adaptdl::worker {
+namespace {
+
+constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
+constexpr size_t kBatchBytes = 128 << 10;
+
+template <typename Response>
+class FailedStream final : public grpc::ServerWriteReactor<Response> {
+ public:
+  explicit FailedStream(const absl::Status& status) { this->Finish(rpc::ToGrpcStatus(status)); }
+  void OnDone() override { delete this; }
+};
+
+// Owns itself: gRPC holds it until OnDone(), the list of followers while it waits there. At any moment
+// exactly one of them acts on it: a write in progress, or the list.
+class LogStreamReactor final : public grpc::ServerWriteReactor<v1::StreamReplicaLogsResponse>,
+                               public WaitingFollower {
+ public:
+  LogStreamReactor(const ReplicaManager* replicas, FollowerList* followers,
+                   const ReplicaManager::LogPlace& place, const v1::StreamReplicaLogsRequest& request)
+      : replicas_(replicas),
+        followers_(followers),
+        place_(place),
+        replica_id_(request.replica_id()),
+        follow_(request.follow()),
+        cursor_(place.folder, request.tail_lines()) {}
+
+  void Start(std::shared_ptr<LogStreamReactor> self) {
+    self_ = std::move(self);
+    GoOn();
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) {
+      Finish(grpc::Status::CANCELLED);
+      return;
+    }
+    GoOn();
+  }
+
+  void OnCancel() override {
+    MutexLock lock(&mutex_);
+    cancelled_ = true;
+  }
+
+  // No call of gRPC comes after this one.
+  void OnDone() override { std::shared_ptr<LogStreamReactor>(std::move(self_)).reset(); }
+
+  bool Poll() override {
+    if (Cancelled()) {
+      Finish(grpc::Status::CANCELLED);
+      return false;
+    }
+    return !Advance();
+  }
+
+ private:
+  bool Cancelled() {
+    MutexLock lock(&mutex_);
+    return cancelled_;
+  }
+
+  void GoOn() {
+    if (!Advance()) followers_->Add(self_);
+  }
+
+  // Writes or finishes. False: neither, there is nothing new.
+  bool Advance() {
+    // Before reading: what was written before the end is then sure to be seen.
+    const bool last = !follow_ || replicas_->HasEnded(replica_id_);
+    response_.Clear();
+    for (LogEntry& entry : cursor_.Read(kBatchBytes)) AddLine(std::move(entry));
+    if (response_.lines_size() > 0) {
+      StartWrite(&response_);
+      return true;
+    }
+    if (last) {
+      Finish(grpc::Status::OK);
+      return true;
+    }
+    if (followers_->ending()) {
+      Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the worker is ending: ask again in a moment"));
+      return true;
+    }
+    return false;
+  }
+
+  void AddLine(LogEntry entry) {
+    v1::LogLine& line = *response_.add_lines();
+    const timespec time = absl::ToTimespec(entry.time);
+    line.mutable_time()->set_seconds(time.tv_sec);
+    line.mutable_time()->set_nanos(static_cast<int32_t>(time.tv_nsec));
+    line.set_source(entry.is_stderr ? v1::LOG_SOURCE_STDERR : v1::LOG_SOURCE_STDOUT);
+    line.set_replica_id(replica_id_);
+    line.set_group(place_.group);
+    line.set_rank(place_.rank);
+    line.set_text(std::move(entry.text));
+    line.set_partial(entry.partial);
+  }
+
+  const ReplicaManager* const replicas_;
+  FollowerList* const followers_;
+  const ReplicaManager::LogPlace place_;
+  const std::string replica_id_;
+  const bool follow_;
+  LogCursor cursor_;
+  v1::StreamReplicaLogsResponse response_;
+  std::shared_ptr<LogStreamReactor> self_;
+  Mutex mutex_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class FileStreamReactor final : public grpc::ServerWriteReactor<v1::ReadJobFilesResponse> {
+ public:
+  explicit FileStreamReactor(std::unique_ptr<JobFileReader> reader) : reader_(std::move(reader)) { GoOn(); }
+
+  void OnWriteDone(bool ok) override {
+    if (ok) {
+      GoOn();
+    } else {
+      Finish(grpc::Status::CANCELLED);
+    }
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  void GoOn() {
+    absl::StatusOr<std::optional<v1::FileChunk>> chunk = reader_->Next();
+    if (!chunk.ok() || !chunk->has_value()) {
+      Finish(rpc::ToGrpcStatus(chunk.status()));
+      return;
+    }
+    *response_.mutable_chunk() = *std::move(*chunk);
+    StartWrite(&response_);
+  }
+
+  const std::unique_ptr<JobFileReader> reader_;
+  v1::ReadJobFilesResponse response_;
+};
+
+}  // namespace
+
+FollowerList::FollowerList(absl::Duration period) : period_(period), thread_([this] { Run(); }) {}
+
+FollowerList::~FollowerList() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.SignalAll();
+  }
+  thread_.join();
+}
+
+void FollowerList::Add(std::shared_ptr<WaitingFollower> follower) {
+  MutexLock lock(&mutex_);
+  followers_.push_back(std::move(follower));
+  changed_.SignalAll();
+}
+
+bool FollowerList::ending() const {
+  MutexLock lock(&mutex_);
+  return ending_;
+}
+
+void FollowerList::End() {
+  MutexLock lock(&mutex_);
+  ending_ = true;
+  changed_.SignalAll();
+}
+
+void FollowerList::Run() {
+  while (true) {
+    std::vector<std::shared_ptr<WaitingFollower>> waiting;
+    {
+      MutexLock lock(&mutex_);
+      while (!stopping_ && followers_.empty()) changed_.Wait(&mutex_);
+      if (!stopping_ && !ending_) changed_.WaitFor(&mutex_, period_);
+      if (stopping_) return;
+      waiting.swap(followers_);
+    }
+    for (std::shared_ptr<WaitingFollower>& follower : waiting) {
+      if (follower->Poll()) Add(std::move(follower));
+    }
+  }
+}
+
+LogServiceImpl::LogServiceImpl(const ReplicaManager* replicas, std::string storage_folder)
+    : replicas_(replicas), storage_folder_(std::move(storage_folder)), followers_(kPollPeriod) {}
+
+grpc::ServerWriteReactor<v1::StreamReplicaLogsResponse>* LogServiceImpl::StreamReplicaLogs(
+    grpc::CallbackServerContext* /*context*/, const v1::StreamReplicaLogsRequest* request) {
+  using Failed = FailedStream<v1::StreamReplicaLogsResponse>;
+  if (absl::Status status = CheckReplicaId(request->replica_id()); !status.ok()) return new Failed(status);
+  if (request->tail_lines() < 0) {
+    return new Failed(absl::InvalidArgumentError(
+        absl::StrCat("tail_lines ", request->tail_lines(), " is negative: give 0 for all lines")));
+  }
+  const absl::StatusOr<ReplicaManager::LogPlace> place = replicas_->FindLog(request->replica_id());
+  if (!place.ok()) return new Failed(place.status());
+  const auto stream = std::make_shared<LogStreamReactor>(replicas_, &followers_, *place, *request);
+  stream->Start(stream);
+  return stream.get();
+}
+
+grpc::ServerWriteReactor<v1::ReadJobFilesResponse>* LogServiceImpl::ReadJobFiles(
+    grpc::CallbackServerContext* /*context*/, const v1::ReadJobFilesRequest* request) {
+  absl::StatusOr<std::unique_ptr<JobFileReader>> reader = JobFileReader::Open(storage_folder_, *request);
+  if (!reader.ok()) return new FailedStream<v1::ReadJobFilesResponse>(reader.status());
+  return new FileStreamReactor(*std::move(reader));
+}
+
+}  // namespace adaptdl::worker

@@ -1,0 +1,123 @@
+// adaptdl-worker: offers this machine to the cluster and runs replicas on it.
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/App.hpp"
+#include "CLI/Config.hpp"
+#include "CLI/Formatter.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "libs/service/flags.h"
+#include "libs/service/main.h"
+#include "libs/service/server.h"
+#include "services/worker/child_reaper.h"
+#include "services/worker/worker.h"
+
+namespace {
+
+using adaptdl::service::AddBytesFlag;
+using adaptdl::service::AddDurationFlag;
+using adaptdl::worker::OnTerminate;
+using adaptdl::worker::WorkerOptions;
+
+// Flags that need a look after parsing.
+struct RawFlags {
+  std::vector<std::string> labels;
+  std::string on_terminate = "keep";
+};
+
+std::string ShimBesideThisProgram() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::string("adaptdl-shim") : (program.parent_path() / "adaptdl-shim").string();
+}
+
+void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
+  app.add_option("--supervisor", options->supervisor, "HOST:PORT of the supervisor; replicas use it too")
+      ->capture_default_str();
+  app.add_option("--node-id", options->node_id, "Name of this node [the machine's name]");
+  app.add_option("--state-dir", options->state_dir,
+                 "Folder for replicas' logs and records; survives restarts")
+      ->capture_default_str();
+  app.add_option("--storage-dir", options->storage_dir,
+                 "Folder for jobs' checkpoints and files, the same on all nodes [STATE_DIR/storage]");
+  app.add_option("--cpus", options->cpus, "Cores to offer [all]");
+  AddBytesFlag(app, "--memory", &options->memory_bytes, "Memory to offer; 0: all of the machine's");
+  app.add_option("--gpus", options->gpus, "GPUs to offer: \"auto\" or a number")->capture_default_str();
+  app.add_option("--gpu-type", options->gpu_type, "Model of the GPUs [what the driver says]");
+  app.add_option("--label", raw->labels, "Label of this node as KEY=VALUE; repeatable, or split by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_flag("--preemptible", options->preemptible, "This node may be taken away at short notice");
+  app.add_option(
+      "--advertise-host", options->advertise_host,
+      "Host at which others reach this node [127.0.0.1 when listening on loopback, else its address]");
+  app.add_option(
+         "--on-terminate", raw->on_terminate,
+         "On SIGTERM: \"keep\" leaves replicas running for the next worker, \"drain\" gives notice and stops "
+         "them gracefully")
+      ->check(CLI::IsMember({"keep", "drain"}))
+      ->capture_default_str();
+  AddDurationFlag(app, "--terminate-timeout", &options->terminate_timeout, "Most time that a drain takes");
+  app.add_option("--pass-env", options->pass_env,
+                 "Environment variable that replicas get from the worker; repeatable, or split by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--shim", options->shim_program, "Path of adaptdl-shim")->capture_default_str();
+  AddDurationFlag(app, "--orphan-timeout", &options->orphan_timeout,
+                  "Replicas are stopped when no worker came back for this long");
+  AddBytesFlag(app, "--log-file-size", &options->log_file_bytes, "Size at which a replica's log is rotated",
+               4096);
+  app.add_option("--log-files", options->log_files, "Log files kept per replica")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app.add_option("--keep-ended-replicas", options->keep_ended_replicas,
+                 "Ended replicas whose logs are kept, at most")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  AddBytesFlag(app, "--max-log-bytes", &options->max_log_bytes,
+               "Size of all logs together above which those of ended replicas go, the oldest first");
+}
+
+absl::Status Interpret(const RawFlags& raw, WorkerOptions* options) {
+  options->on_terminate = raw.on_terminate == "drain" ? OnTerminate::kDrain : OnTerminate::kKeep;
+  for (const std::string& label : raw.labels) {
+    const size_t equals = label.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--label \"", label, "\" is not valid: give KEY=VALUE"));
+    }
+    options->labels[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"AdaptDL worker: offers this machine to the cluster and runs training processes on it"};
+  WorkerOptions options;
+  options.server.name = "worker";
+  options.server.listen = "127.0.0.1:7103";
+  options.server.metrics_listen = "127.0.0.1:7203";
+  options.shim_program = ShimBesideThisProgram();
+  RawFlags raw;
+  adaptdl::service::AddServerFlags(app, &options.server);
+  AddFlags(app, &options, &raw);
+  return adaptdl::service::RunMain(app, argc, argv, [&]() -> absl::Status {
+    if (absl::Status status = Interpret(raw, &options); !status.ok()) return status;
+    std::unique_ptr<adaptdl::worker::ChildReaper> reaper;
+    if (getpid() == 1) {
+      adaptdl::worker::ChildReaper::BlockSignal();
+      reaper = std::make_unique<adaptdl::worker::ChildReaper>();
+    }
+    absl::StatusOr<std::unique_ptr<adaptdl::worker::Worker>> worker = adaptdl::worker::Worker::Start(options);
+    if (!worker.ok()) return worker.status();
+    (*worker)->Wait();
+    return absl::OkStatus();
+  });
+}

@@ -1,0 +1,345 @@
+#include "services/worker/process_shims.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libs/base/file.h"
+#include "libs/service/log.h"
+
+namespace adaptdl::worker {
+namespace {
+
+constexpr int kSearchPeriodMs = 50;
+// Inherited files get numbers from here on, out of the way of those they are moved to.
+constexpr int kFirstFreeFd = 20;
+constexpr int kLockFdInShim = 3;
+constexpr int kControlFdInShim = 4;
+
+class OwnedFd {
+ public:
+  explicit OwnedFd(int fd) : fd_(fd) {}
+  ~OwnedFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  OwnedFd(const OwnedFd&) = delete;
+  OwnedFd& operator=(const OwnedFd&) = delete;
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// The locked lock file; -1 if somebody else has it.
+int TakeLock(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kLockFile);
+  OwnedFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (fd.get() < 0 || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return -1;
+  return fd.Release();
+}
+
+// Whether a shim lives. When in doubt, yes: the folder may be gone, but then so is the lock.
+bool IsLocked(const std::string& folder) {
+  const OwnedFd fd(open(absl::StrCat(folder, "/", kLockFile).c_str(), O_RDWR | O_CLOEXEC));
+  if (fd.get() < 0) return errno != ENOENT;
+  return flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
+}
+
+// A connection to the shim's socket, or -1. Through the folder's descriptor, because socket paths are limited
+// to 107 bytes.
+int ConnectTo(const std::string& folder) {
+  const OwnedFd folder_fd(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (folder_fd.get() < 0) return -1;
+  const std::string path = absl::StrCat("/proc/self/fd/", folder_fd.get(), "/", kControlSocket);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, path.data(), path.size());
+  OwnedFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd.get() < 0 || connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return -1;
+  }
+  return fd.Release();
+}
+
+absl::StatusOr<ExitRecord> ReadExitRecord(const std::string& folder) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(absl::StrCat(folder, "/", kExitFile));
+  if (!text.ok()) return text.status();
+  return ExitRecordFromJson(*text);
+}
+
+// What a shim needs of our environment: nothing, but for finding shared libraries and for the sanitizers.
+std::vector<std::string> ShimEnvironment() {
+  std::vector<std::string> environment;
+  for (const char* name : {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
+    if (const char* value = getenv(name); value != nullptr) {
+      environment.push_back(absl::StrCat(name, "=", value));
+    }
+  }
+  return environment;
+}
+
+}  // namespace
+
+int KillProcessesOfReplica(const std::string& replica_id) {
+  const std::string wanted = absl::StrCat("ADAPTDL_REPLICA_ID=", replica_id);
+  int killed = 0;
+  DIR* processes = opendir("/proc");
+  if (processes == nullptr) return 0;
+  while (const dirent* entry = readdir(processes)) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &pid) || pid == getpid()) continue;
+    const absl::StatusOr<std::string> environment = ReadWholeFile(absl::StrCat("/proc/", pid, "/environ"));
+    if (!environment.ok()) continue;
+    for (const absl::string_view variable : absl::StrSplit(*environment, '\0')) {
+      if (variable == wanted && kill(pid, SIGKILL) == 0) ++killed;
+    }
+  }
+  closedir(processes);
+  return killed;
+}
+
+absl::StatusOr<std::unique_ptr<ProcessShims>> ProcessShims::Create(Options options) {
+  if (access(options.shim_program.c_str(), X_OK) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("the shim \"", options.shim_program, "\" can't be executed"));
+  }
+  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_fd < 0) return ErrnoStatus(errno, "eventfd");
+  return std::unique_ptr<ProcessShims>(new ProcessShims(std::move(options), wake_fd));
+}
+
+ProcessShims::ProcessShims(Options options, int wake_fd) : options_(std::move(options)), wake_fd_(wake_fd) {}
+
+ProcessShims::~ProcessShims() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  Wake();
+  if (thread_.joinable()) thread_.join();
+  for (const auto& [replica_id, connection] : connections_) {
+    if (connection.fd >= 0) close(connection.fd);
+  }
+  close(wake_fd_);
+}
+
+void ProcessShims::SetListener(ShimListener* listener) {
+  listener_ = listener;
+  thread_ = std::thread([this] { Run(); });
+}
+
+absl::Status ProcessShims::Launch(const std::string& replica_id, const std::string& folder) {
+  const OwnedFd lock_fd(TakeLock(folder));
+  if (lock_fd.get() < 0) return absl::AlreadyExistsError(absl::StrCat(folder, " has a shim already"));
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+    return ErrnoStatus(errno, "socketpair");
+  }
+  OwnedFd ours(ends[0]);
+  const OwnedFd theirs(ends[1]);
+  if (absl::Status status = Spawn(folder, lock_fd.get(), theirs.get()); !status.ok()) return status;
+  {
+    MutexLock lock(&mutex_);
+    Connection& connection = connections_[replica_id];
+    connection.folder = folder;
+    connection.fd = ours.Release();
+  }
+  Wake();
+  return absl::OkStatus();
+}
+
+absl::Status ProcessShims::Spawn(const std::string& folder, int lock_fd, int control_fd) const {
+  const OwnedFd lock(fcntl(lock_fd, F_DUPFD_CLOEXEC, kFirstFreeFd));
+  const OwnedFd control(fcntl(control_fd, F_DUPFD_CLOEXEC, kFirstFreeFd));
+  if (lock.get() < 0 || control.get() < 0) return ErrnoStatus(errno, "duplicate a descriptor");
+
+  std::vector<std::string> arguments = {options_.shim_program, folder,
+                                        "--lock-fd",           absl::StrCat(kLockFdInShim),
+                                        "--control-fd",        absl::StrCat(kControlFdInShim),
+                                        "--orphan-timeout",    absl::FormatDuration(options_.orphan_timeout),
+                                        "--log-file-bytes",    absl::StrCat(options_.log_file_bytes),
+                                        "--log-files",         absl::StrCat(options_.log_files)};
+  std::vector<std::string> variables = ShimEnvironment();
+  std::vector<char*> argv, env;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  for (std::string& variable : variables) env.push_back(variable.data());
+  argv.push_back(nullptr);
+  env.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, lock.get(), kLockFdInShim);
+  posix_spawn_file_actions_adddup2(&actions, control.get(), kControlFdInShim);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  pid_t pid = -1;
+  const int error =
+      posix_spawn(&pid, options_.shim_program.c_str(), &actions, &attributes, argv.data(), env.data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return ErrnoStatus(error, absl::StrCat("start ", options_.shim_program));
+
+  // It forks the real shim and ends at once. Somebody else may reap it where the worker is process 1.
+  int wait_status = 0;
+  while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
+  }
+  if (wait_status != 0) {
+    return absl::InternalError(absl::StrCat(options_.shim_program, " failed with wait status ", wait_status));
+  }
+  return absl::OkStatus();
+}
+
+void ProcessShims::Attach(const std::string& replica_id, const std::string& folder) {
+  {
+    MutexLock lock(&mutex_);
+    connections_[replica_id].folder = folder;
+  }
+  Wake();
+}
+
+void ProcessShims::Stop(const std::string& replica_id, absl::Duration grace_period,
+                        const std::string& reason) {
+  MutexLock lock(&mutex_);
+  const auto it = connections_.find(replica_id);
+  if (it == connections_.end()) return;
+  it->second.unsent += StopCommandToLine({.grace_period = grace_period, .reason = reason});
+  SendUnsent(&it->second);
+}
+
+void ProcessShims::SendUnsent(Connection* connection) {
+  if (connection->fd < 0 || connection->unsent.empty()) return;
+  const ssize_t sent =
+      send(connection->fd, connection->unsent.data(), connection->unsent.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  // If not: the connection is broken, the reader will see it, and the command goes with the next one.
+  if (sent == static_cast<ssize_t>(connection->unsent.size())) connection->unsent.clear();
+}
+
+void ProcessShims::Wake() {
+  const uint64_t one = 1;
+  if (write(wake_fd_, &one, sizeof(one)) < 0) return;  // full: it is awake anyway
+}
+
+void ProcessShims::Run() {
+  while (true) {
+    for (const Notice& notice : WaitForNotices()) {
+      if (notice.event.kind == ShimEvent::Kind::kRunning) {
+        listener_->OnRunning(notice.replica_id, notice.event.running);
+      } else {
+        listener_->OnExited(notice.replica_id, notice.event.exit);
+      }
+    }
+    MutexLock lock(&mutex_);
+    if (stopping_) return;
+  }
+}
+
+std::vector<ProcessShims::Notice> ProcessShims::WaitForNotices() {
+  std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}};
+  bool searching = false;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [replica_id, connection] : connections_) {
+      searching = searching || connection.fd < 0;
+      if (connection.fd >= 0) fds.push_back({connection.fd, POLLIN, 0});
+    }
+  }
+  poll(fds.data(), fds.size(), searching ? kSearchPeriodMs : -1);
+  uint64_t count;
+  if (read(wake_fd_, &count, sizeof(count)) < 0) count = 0;
+
+  std::vector<Notice> notices;
+  MutexLock lock(&mutex_);
+  for (auto& [replica_id, connection] : connections_) {
+    if (connection.fd >= 0) Read(replica_id, &connection, &notices);
+    if (connection.fd < 0) Search(replica_id, &connection, &notices);
+  }
+  for (const Notice& notice : notices) {
+    if (notice.event.kind != ShimEvent::Kind::kExited) continue;
+    const auto it = connections_.find(notice.replica_id);
+    if (it->second.fd >= 0) close(it->second.fd);
+    connections_.erase(it);
+  }
+  return notices;
+}
+
+void ProcessShims::Read(const std::string& replica_id, Connection* connection, std::vector<Notice>* notices) {
+  char buffer[4096];
+  while (true) {
+    const ssize_t count = read(connection->fd, buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) {
+      close(connection->fd);
+      connection->fd = -1;
+      connection->received.clear();
+      return;
+    }
+    connection->received.append(buffer, count);
+    size_t line_end;
+    while ((line_end = connection->received.find('\n')) != std::string::npos) {
+      absl::StatusOr<ShimEvent> event = ShimEventFromLine(connection->received.substr(0, line_end));
+      connection->received.erase(0, line_end + 1);
+      if (!event.ok()) {
+        log::Warning("a shim sent something unknown", {{"replica", replica_id}});
+        continue;
+      }
+      const bool exited = event->kind == ShimEvent::Kind::kExited;
+      notices->push_back({replica_id, *std::move(event)});
+      if (exited) return;
+    }
+  }
+}
+
+void ProcessShims::Search(const std::string& replica_id, Connection* connection,
+                          std::vector<Notice>* notices) {
+  if (notices->size() > 0 && notices->back().replica_id == replica_id &&
+      notices->back().event.kind == ShimEvent::Kind::kExited) {
+    return;
+  }
+  // The order matters: a shim writes its record before it lets go of the lock.
+  const bool locked = IsLocked(connection->folder);
+  if (const absl::StatusOr<ExitRecord> record = ReadExitRecord(connection->folder); record.ok()) {
+    notices->push_back({replica_id, {.kind = ShimEvent::Kind::kExited, .exit = *record}});
+    return;
+  }
+  if (locked) {
+    connection->fd = ConnectTo(connection->folder);
+    SendUnsent(connection);
+    return;
+  }
+  const int killed = KillProcessesOfReplica(replica_id);
+  ExitRecord record;
+  record.lost = true;
+  record.message = "its shim ended without leaving a record of what happened";
+  record.start_time = absl::UnixEpoch();
+  record.end_time = absl::Now();
+  if (killed > 0) absl::StrAppend(&record.message, "; ", killed, " processes of it were left and killed");
+  notices->push_back({replica_id, {.kind = ShimEvent::Kind::kExited, .exit = record}});
+}
+
+}  // namespace adaptdl::worker

@@ -1,0 +1,194 @@
+#include "services/worker/replica_process.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "libs/base/version.h"
+#include "services/worker/names.h"
+
+namespace adaptdl::worker {
+namespace {
+
+constexpr int kMaxArguments = 1024;
+constexpr int kMaxVariables = 1024;
+// Linux refuses single strings of 128 KiB, and by default 2 MiB of them together.
+constexpr size_t kMaxStringBytes = 120 << 10;
+constexpr size_t kMaxTotalBytes = 1 << 20;
+constexpr absl::Duration kDefaultGracePeriod = absl::Seconds(30);
+constexpr absl::Duration kMaxGracePeriod = absl::Hours(24);
+
+constexpr absl::string_view kInherited[] = {"PATH",
+                                            "HOME",
+                                            "LANG",
+                                            "LC_ALL",
+                                            "LC_CTYPE",
+                                            "LANGUAGE",
+                                            "TZ",
+                                            "USER",
+                                            "LOGNAME",
+                                            "SHELL",
+                                            "LD_LIBRARY_PATH",
+                                            "TMPDIR",
+                                            "NVIDIA_VISIBLE_DEVICES",
+                                            "NVIDIA_DRIVER_CAPABILITIES",
+                                            "CUDA_HOME"};
+
+void Set(Environment* environment, absl::string_view name, absl::string_view value) {
+  for (auto& [known, known_value] : *environment) {
+    if (known == name) {
+      known_value = std::string(value);
+      return;
+    }
+  }
+  environment->emplace_back(std::string(name), std::string(value));
+}
+
+bool Has(const Environment& environment, absl::string_view name) {
+  return std::any_of(environment.begin(), environment.end(),
+                     [&](const auto& variable) { return variable.first == name; });
+}
+
+absl::Status CheckText(absl::string_view field, absl::string_view text, size_t* total) {
+  *total += text.size();
+  if (text.size() > kMaxStringBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " has ", text.size(), " bytes: at most ", kMaxStringBytes, " are possible"));
+  }
+  if (*total > kMaxTotalBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("command, args and env together are larger than ",
+                                                   kMaxTotalBytes, " bytes, which no program can be given"));
+  }
+  if (absl::StrContains(text, '\0'))
+    return absl::InvalidArgumentError(absl::StrCat(field, " holds a NUL byte"));
+  return absl::OkStatus();
+}
+
+absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
+  if (replica.command_size() > kMaxArguments || replica.args_size() > kMaxArguments) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("template.command and template.args take at most ", kMaxArguments, " entries each"));
+  }
+  if (replica.env_size() > kMaxVariables) {
+    return absl::InvalidArgumentError(absl::StrCat("template.env takes at most ", kMaxVariables, " entries"));
+  }
+  size_t total = 0;
+  for (const std::string& text : replica.command()) {
+    if (absl::Status status = CheckText("template.command", text, &total); !status.ok()) return status;
+  }
+  for (const std::string& text : replica.args()) {
+    if (absl::Status status = CheckText("template.args", text, &total); !status.ok()) return status;
+  }
+  for (const v1::EnvironmentVariable& variable : replica.env()) {
+    if (variable.name().empty() || absl::StrContains(variable.name(), '=')) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("template.env name \"", variable.name(), "\" is not valid: empty, or with a '='"));
+    }
+    for (const std::string* text : {&variable.name(), &variable.value()}) {
+      if (absl::Status status = CheckText("template.env", *text, &total); !status.ok()) return status;
+    }
+  }
+  return CheckText("template.working_directory", replica.working_directory(), &total);
+}
+
+std::string Number(int64_t number) { return absl::StrCat(number); }
+
+}  // namespace
+
+Environment InheritedEnvironment(const char* const* environment, const std::vector<std::string>& more_names) {
+  Environment inherited;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const absl::string_view variable = *environment;
+    const size_t equals = variable.find('=');
+    if (equals == absl::string_view::npos || equals == 0) continue;
+    const absl::string_view name = variable.substr(0, equals);
+    if (absl::StartsWith(name, "ADAPTDL_")) continue;
+    if (std::find(std::begin(kInherited), std::end(kInherited), name) == std::end(kInherited) &&
+        std::find(more_names.begin(), more_names.end(), name) == more_names.end()) {
+      continue;
+    }
+    inherited.emplace_back(std::string(name), std::string(variable.substr(equals + 1)));
+  }
+  return inherited;
+}
+
+absl::Status CheckLaunch(const v1::LaunchReplica& launch) {
+  if (absl::Status status = CheckReplicaId(launch.replica_id()); !status.ok()) return status;
+  if (absl::Status status = CheckJobNames(launch.namespace_(), launch.job(), launch.job_uid());
+      !status.ok()) {
+    return status;
+  }
+  if (launch.rank() < 0 || launch.num_replicas() < 1 || launch.rank() >= launch.num_replicas()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", launch.rank(), " is not in a group of ", launch.num_replicas(), " replicas"));
+  }
+  size_t total = 0;
+  if (absl::Status status = CheckText("token", launch.token(), &total); !status.ok()) return status;
+  return CheckTemplate(launch.template_());
+}
+
+absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, const ReplicaPlace& place,
+                                            const Environment& inherited) {
+  const v1::ReplicaTemplate& replica = launch.template_();
+  ProcessSpec spec;
+  spec.argv.assign(replica.command().begin(), replica.command().end());
+  spec.argv.insert(spec.argv.end(), replica.args().begin(), replica.args().end());
+  if (spec.argv.empty()) {
+    return absl::InvalidArgumentError("template.command is empty: give the program to run");
+  }
+  spec.working_directory =
+      replica.working_directory().empty() ? place.share_path : replica.working_directory();
+  if (spec.working_directory[0] != '/') {
+    return absl::InvalidArgumentError(
+        absl::StrCat("template.working_directory \"", spec.working_directory,
+                     "\" is relative: give an absolute path, or none for the job's "
+                     "share folder"));
+  }
+  spec.grace_period = TerminationGracePeriod(replica);
+
+  Environment& env = spec.env;
+  env = inherited;
+  bool sets_threads = false;
+  for (const v1::EnvironmentVariable& variable : replica.env()) {
+    if (absl::StartsWith(variable.name(), "ADAPTDL_SERVER_")) continue;
+    sets_threads = sets_threads || variable.name() == "OMP_NUM_THREADS";
+    Set(&env, variable.name(), variable.value());
+  }
+  if (!Has(env, "PATH")) Set(&env, "PATH", "/usr/local/bin:/usr/bin:/bin");
+  if (!sets_threads) {
+    Set(&env, "OMP_NUM_THREADS", Number(std::max<int64_t>(1, replica.resources().cpu_millis() / 1000)));
+  }
+  Set(&env, "CUDA_VISIBLE_DEVICES", absl::StrJoin(place.devices, ","));
+  Set(&env, "ADAPTDL_JOB_ID", absl::StrCat(launch.namespace_(), "/", launch.job()));
+  Set(&env, "ADAPTDL_JOB_UID", launch.job_uid());
+  Set(&env, "ADAPTDL_CHECKPOINT_PATH", place.checkpoint_path);
+  Set(&env, "ADAPTDL_SHARE_PATH", place.share_path);
+  Set(&env, "ADAPTDL_REPLICA_RANK", Number(launch.rank()));
+  Set(&env, "ADAPTDL_NUM_REPLICAS", Number(launch.num_replicas()));
+  Set(&env, "ADAPTDL_NUM_NODES", Number(launch.num_nodes()));
+  Set(&env, "ADAPTDL_NUM_RESTARTS", Number(launch.num_restarts()));
+  Set(&env, "ADAPTDL_SCHED_VERSION", Version());
+  Set(&env, "ADAPTDL_SUPERVISOR_ADDRESS", place.supervisor_address);
+  Set(&env, "ADAPTDL_REPLICA_ID", launch.replica_id());
+  Set(&env, "ADAPTDL_GROUP", Number(launch.group()));
+  Set(&env, "ADAPTDL_GROUP_TOKEN", launch.token());
+  Set(&env, "ADAPTDL_NODE_ID", place.node_id);
+  Set(&env, "ADAPTDL_REPLICA_HOST", place.replica_host);
+  return spec;
+}
+
+absl::Duration TerminationGracePeriod(const v1::ReplicaTemplate& replica_template) {
+  if (!replica_template.has_termination_grace_period()) return kDefaultGracePeriod;
+  const auto& period = replica_template.termination_grace_period();
+  return std::clamp(absl::Seconds(period.seconds()) + absl::Nanoseconds(period.nanos()), absl::ZeroDuration(),
+                    kMaxGracePeriod);
+}
+
+}  // namespace adaptdl::worker

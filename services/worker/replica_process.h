@@ -1,0 +1,52 @@
+// From a launch order to the process to start: the environment contract of replicas. Pure; thread-safe.
+
+#ifndef ADAPTDL_SERVICES_WORKER_REPLICA_PROCESS_H_
+#define ADAPTDL_SERVICES_WORKER_REPLICA_PROCESS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "adaptdl/v1/job.pb.h"
+#include "adaptdl/v1/node_service.pb.h"
+#include "services/worker/shim/records.h"
+
+namespace adaptdl::worker {
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// What the node adds to a launch order.
+struct ReplicaPlace {
+  std::string checkpoint_path;
+  std::string share_path;
+  std::string node_id;
+  // Host at which replicas on other nodes reach this one.
+  std::string replica_host;
+  // "host:port" of the supervisor.
+  std::string supervisor_address;
+  // GPUs given to the replica, as CUDA_VISIBLE_DEVICES names them.
+  std::vector<std::string> devices;
+};
+
+// Variables that replicas get from the worker's own environment: PATH, HOME, LANG and such, and `more_names`.
+// Never one that begins with ADAPTDL_SERVER_.
+Environment InheritedEnvironment(const char* const* environment, const std::vector<std::string>& more_names);
+
+// Bounds of the order: names that are safe in paths, sizes, no NUL in a string. INVALID_ARGUMENT names the
+// field.
+absl::Status CheckLaunch(const v1::LaunchReplica& launch);
+
+// INVALID_ARGUMENT for what is the job's own mistake: a relative working directory, or no command.
+absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, const ReplicaPlace& place,
+                                            const Environment& inherited);
+
+// The template's, or 30 s, and at most a day.
+absl::Duration TerminationGracePeriod(const v1::ReplicaTemplate& replica_template);
+
+}  // namespace adaptdl::worker
+
+#endif  // ADAPTDL_SERVICES_WORKER_REPLICA_PROCESS_H_

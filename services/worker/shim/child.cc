@@ -1,0 +1,219 @@
+#include "services/worker/shim/child.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libs/base/file.h"
+
+namespace adaptdl::worker {
+namespace {
+
+constexpr char kDefaultPath[] = "/usr/local/bin:/usr/bin:/bin";
+
+// What the child tells its parent when it can't become the program.
+struct StartError {
+  enum Stage : int { kSetUp, kWorkingDirectory, kExecute } stage;
+  int error;
+};
+
+std::string PathOf(const std::vector<std::pair<std::string, std::string>>& env) {
+  std::string path = kDefaultPath;
+  for (const auto& [name, value] : env) {
+    if (name == "PATH") path = value;
+  }
+  return path;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& text : strings) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+[[noreturn]] void FailChild(int error_fd, StartError::Stage stage) {
+  const StartError error{stage, errno};
+  if (write(error_fd, &error, sizeof(error)) < 0) _exit(kExitCannotExecute);
+  _exit(kExitCannotExecute);
+}
+
+struct ChildPlan {
+  const char* program;
+  char* const* argv;
+  char* const* env;
+  const char* working_directory;
+  int stdout_fd;
+  int stderr_fd;
+  int error_fd;
+  pid_t parent;
+};
+
+// Runs in the child.
+[[noreturn]] void BecomeProgram(const ChildPlan& plan) {
+  setsid();
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) FailChild(plan.error_fd, StartError::kSetUp);
+  if (getppid() != plan.parent) _exit(kExitCannotExecute);  // the parent died before the line above
+  const int null_fd = open("/dev/null", O_RDONLY);
+  if (null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 || dup2(plan.stdout_fd, STDOUT_FILENO) < 0 ||
+      dup2(plan.stderr_fd, STDERR_FILENO) < 0) {
+    FailChild(plan.error_fd, StartError::kSetUp);
+  }
+  // Nothing else of ours goes on into the program, not even what a library forgot to mark.
+  syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (chdir(plan.working_directory) != 0) FailChild(plan.error_fd, StartError::kWorkingDirectory);
+  execve(plan.program, plan.argv, plan.env);
+  FailChild(plan.error_fd, StartError::kExecute);
+}
+
+StartedChild Failure(int exit_code, std::string message) {
+  StartedChild child;
+  child.exit_code = exit_code;
+  child.failure = std::move(message);
+  return child;
+}
+
+StartedChild Explain(const StartError& error, const ProcessSpec& spec) {
+  const std::string& command = spec.argv[0];
+  if (error.stage == StartError::kWorkingDirectory) {
+    return Failure(kExitCannotExecute, absl::StrCat("working directory '", spec.working_directory,
+                                                    "' can't be entered: ", strerror(error.error)));
+  }
+  if (error.stage == StartError::kSetUp) {
+    return Failure(kExitCannotExecute, absl::StrCat("the process can't be set up: ", strerror(error.error)));
+  }
+  switch (error.error) {
+    case ENOENT:
+      return Failure(kExitNotFound,
+                     absl::StrCat("command '", command, "' not found (or the interpreter that it names)"));
+    case EACCES:
+      return Failure(kExitCannotExecute, absl::StrCat("command '", command, "' is not executable"));
+    case ENOEXEC:
+      return Failure(kExitCannotExecute,
+                     absl::StrCat("command '", command,
+                                  "' is no program for this machine, and no script that begins with '#!'"));
+    default:
+      return Failure(kExitCannotExecute,
+                     absl::StrCat("command '", command, "' can't be executed: ", strerror(error.error)));
+  }
+}
+
+struct Pipe {
+  int read_end = -1;
+  int write_end = -1;
+
+  bool Open() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    read_end = ends[0];
+    write_end = ends[1];
+    return true;
+  }
+  void Close() {
+    if (read_end >= 0) close(read_end);
+    if (write_end >= 0) close(write_end);
+  }
+};
+
+}  // namespace
+
+std::string FindProgram(const std::string& program,
+                        const std::vector<std::pair<std::string, std::string>>& env) {
+  if (program.find('/') != std::string::npos) return program;
+  if (program.empty()) return "";
+  std::string not_executable;
+  for (const absl::string_view folder : absl::StrSplit(PathOf(env), ':')) {
+    const std::string candidate = absl::StrCat(folder.empty() ? "." : folder, "/", program);
+    struct stat info = {};
+    if (stat(candidate.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (not_executable.empty()) not_executable = candidate;
+  }
+  return not_executable;
+}
+
+StartedChild StartChild(const ProcessSpec& spec) {
+  const std::string program = FindProgram(spec.argv[0], spec.env);
+  if (program.empty()) {
+    return Failure(kExitNotFound,
+                   absl::StrCat("command '", spec.argv[0], "' not found in PATH (", PathOf(spec.env), ")"));
+  }
+  std::vector<std::string> arguments = spec.argv;
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : spec.env) variables.push_back(absl::StrCat(name, "=", value));
+  const std::vector<char*> argv = Pointers(arguments);
+  const std::vector<char*> env = Pointers(variables);
+
+  Pipe output, errors, start;
+  pid_t pid = -1;
+  if (output.Open() && errors.Open() && start.Open()) {
+    const ChildPlan plan{program.c_str(),  argv.data(),      env.data(),      spec.working_directory.c_str(),
+                         output.write_end, errors.write_end, start.write_end, getpid()};
+    pid = fork();
+    if (pid == 0) BecomeProgram(plan);
+  }
+  if (pid < 0) {
+    const int error = errno;
+    for (Pipe* pipe : {&output, &errors, &start}) pipe->Close();
+    return Failure(kExitCannotExecute, absl::StrCat("no process can be made: ", strerror(error)));
+  }
+  close(output.write_end);
+  close(errors.write_end);
+  close(start.write_end);
+  StartError error = {};
+  ssize_t count;
+  do {
+    count = read(start.read_end, &error, sizeof(error));
+  } while (count < 0 && errno == EINTR);
+  close(start.read_end);
+  if (count == static_cast<ssize_t>(sizeof(error))) {
+    close(output.read_end);
+    close(errors.read_end);
+    return Explain(error, spec);
+  }
+  fcntl(output.read_end, F_SETFL, O_NONBLOCK);
+  fcntl(errors.read_end, F_SETFL, O_NONBLOCK);
+  return {
+      .pid = pid, .stdout_fd = output.read_end, .stderr_fd = errors.read_end, .exit_code = 0, .failure = ""};
+}
+
+void KillAll(pid_t group) {
+  if (group > 1) kill(-group, SIGKILL);
+  DIR* processes = opendir("/proc");
+  if (processes == nullptr) return;
+  while (const dirent* entry = readdir(processes)) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
+    const absl::StatusOr<std::string> stat = ReadWholeFile(absl::StrCat("/proc/", pid, "/stat"), 4096);
+    if (!stat.ok()) continue;
+    // "pid (name) state parent ...": the name may hold anything, so look behind its last bracket.
+    const size_t name_end = stat->rfind(')');
+    int parent = 0;
+    if (name_end == std::string::npos || sscanf(stat->c_str() + name_end + 1, " %*c %d", &parent) != 1)
+      continue;
+    if (parent == getpid()) kill(pid, SIGKILL);
+  }
+  closedir(processes);
+}
+
+}  // namespace adaptdl::worker

@@ -1,0 +1,108 @@
+// The worker's line to the supervisor: registers the node, holds the one stream, and never gives up.
+//
+//   ┌──▶ register ──▶ connected: hello with the inventory, heartbeats and reports up, commands down
+//   │       │              │
+//   └───────┴──(any error)─┘   after a back-off that doubles up to a bound, with jitter
+//
+// Every connection begins with a registration, so an ABORTED session needs no case of its own. Replicas run
+// on while the supervisor is away.
+//
+// Two threads: one registers and reads commands, one writes. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_WORKER_SUPERVISOR_LINK_H_
+#define ADAPTDL_SERVICES_WORKER_SUPERVISOR_LINK_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "adaptdl/v1/node.pb.h"
+#include "adaptdl/v1/node_service.grpc.pb.h"
+#include "libs/base/mutex.h"
+
+namespace adaptdl::worker {
+
+// What the link asks of the node and tells it. Called from the link's threads.
+class LinkHandler {
+ public:
+  virtual ~LinkHandler() = default;
+  virtual std::vector<v1::ReplicaReport> Inventory() = 0;
+  virtual std::vector<v1::ReplicaReport> Unacknowledged() = 0;
+  virtual void OnCommand(const v1::ConnectResponse& command) = 0;
+};
+
+class SupervisorLink {
+ public:
+  struct Options {
+    // What to register.
+    v1::Node node;
+    // Time between attempts: doubles from the first to the second, each shortened by up to half at random.
+    absl::Duration initial_backoff = absl::Milliseconds(100);
+    absl::Duration max_backoff = absl::Seconds(2);
+    // Deadline of the registration.
+    absl::Duration register_timeout = absl::Seconds(10);
+  };
+
+  // `handler` must outlive the link.
+  SupervisorLink(Options options, std::unique_ptr<v1::NodeService::StubInterface> stub, LinkHandler* handler);
+  // Ends the stream.
+  ~SupervisorLink();
+
+  void Start();
+
+  // Sends the report, or one for the same replica that comes after it.
+  void Report(const v1::ReplicaReport& report);
+
+  // Tells the supervisor that the node goes away, now and after each reconnection.
+  void AnnouncePreemption(const v1::PreemptionNotice& notice);
+
+  bool connected() const;
+
+  // Ends the stream and the threads. Idempotent.
+  void Shutdown();
+
+ private:
+  using Stream = grpc::ClientReaderWriterInterface<v1::ConnectRequest, v1::ConnectResponse>;
+
+  void Run();
+  // One registration and one stream, to its end. `*heard` tells whether the supervisor took the stream.
+  absl::Status RunSession(bool* heard);
+  absl::Status Register(v1::RegisterNodeResponse* response);
+  void WriteUntilDone(Stream* stream, int64_t session_id, absl::Duration period);
+  bool WriteHello(Stream* stream, int64_t session_id);
+  // What to send next; waits for it until `period` has passed since the last heartbeat.
+  std::vector<v1::ConnectRequest> NextMessages(absl::Duration period, absl::Time* next_heartbeat);
+  // Returns false if the link is to end.
+  bool WaitBeforeRetry(absl::Duration backoff);
+  bool SetContext(grpc::ClientContext* context);
+
+  const Options options_;
+  const std::unique_ptr<v1::NodeService::StubInterface> stub_;
+  LinkHandler* const handler_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stream_done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool connected_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the call in progress
+  // Latest report of each replica that is to be sent, in order of their first change.
+  std::map<std::string, v1::ReplicaReport> reports_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> report_order_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::PreemptionNotice> notice_ ABSL_GUARDED_BY(mutex_);
+  bool notice_due_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace adaptdl::worker
+
+#endif  // ADAPTDL_SERVICES_WORKER_SUPERVISOR_LINK_H_

@@ -1,0 +1,259 @@
+#include "services/worker/worker.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libs/base/clock.h"
+#include "libs/base/file.h"
+#include "libs/base/version.h"
+#include "libs/rpc/channel.h"
+#include "libs/service/listen_address.h"
+#include "libs/service/log.h"
+#include "services/worker/housekeeper.h"
+#include "services/worker/log_service.h"
+#include "services/worker/machine.h"
+#include "services/worker/names.h"
+#include "services/worker/process_shims.h"
+#include "services/worker/replica_manager.h"
+#include "services/worker/supervisor_link.h"
+#include "services/worker/worker_metrics.h"
+
+namespace adaptdl::worker {
+namespace {
+
+constexpr int kMaxGpus = 1024;
+
+absl::StatusOr<GpuInventory> Gpus(const WorkerOptions& options) {
+  GpuInventory gpus;
+  int count = 0;
+  if (options.gpus == "auto") {
+    gpus = FindGpus(getenv("CUDA_VISIBLE_DEVICES"));
+  } else if (absl::SimpleAtoi(options.gpus, &count) && count >= 0 && count <= kMaxGpus) {
+    for (int index = 0; index < count; ++index) gpus.devices.push_back(absl::StrCat(index));
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat("--gpus \"", options.gpus,
+                                                   "\" is not valid: give \"auto\" or a "
+                                                   "number from 0 to ",
+                                                   kMaxGpus));
+  }
+  if (!options.gpu_type.empty()) gpus.type = options.gpu_type;
+  return gpus;
+}
+
+absl::StatusOr<std::string> AbsoluteFolder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder));
+  return std::filesystem::canonical(folder).string();
+}
+
+// Fills in what the flags left open.
+absl::Status Complete(WorkerOptions* options) {
+  if (options->node_id.empty()) options->node_id = MachineName();
+  if (absl::Status status = CheckName("--node-id", options->node_id, 253); !status.ok()) return status;
+  if (!(options->cpus >= 0) || options->cpus > 1e6) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cpus ", options->cpus, " is not valid: give a number of cores"));
+  }
+  if (options->advertise_host.empty()) {
+    const absl::StatusOr<service::ListenAddress> listen =
+        service::ParseListenAddress("--listen", options->server.listen);
+    if (!listen.ok()) return listen.status();
+    absl::StatusOr<std::string> host = FindAdvertiseHost(listen->host);
+    if (!host.ok()) return host.status();
+    options->advertise_host = *host;
+  }
+  absl::StatusOr<std::string> state_dir = AbsoluteFolder(options->state_dir);
+  if (!state_dir.ok()) return state_dir.status();
+  options->state_dir = *state_dir;
+  absl::StatusOr<std::string> storage_dir = AbsoluteFolder(
+      options->storage_dir.empty() ? absl::StrCat(options->state_dir, "/storage") : options->storage_dir);
+  if (!storage_dir.ok()) return storage_dir.status();
+  options->storage_dir = *storage_dir;
+  return absl::OkStatus();
+}
+
+// The descriptor that keeps other workers off the state folder.
+absl::StatusOr<int> LockStateFolder(const std::string& state_dir) {
+  const std::string path = absl::StrCat(state_dir, "/worker.lock");
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  close(fd);
+  return absl::FailedPreconditionError(
+      absl::StrCat("another worker uses --state-dir ", state_dir, ": end it, or give another folder"));
+}
+
+class WorkerImpl final : public Worker, public LinkHandler {
+ public:
+  WorkerImpl(WorkerOptions options, GpuInventory gpus, int lock_fd)
+      : options_(std::move(options)), gpus_(std::move(gpus)), lock_fd_(lock_fd) {}
+
+  ~WorkerImpl() override {
+    if (replicas_ != nullptr) replicas_->SetSink(nullptr);
+    if (link_ != nullptr) link_->Shutdown();  // no more commands
+    housekeeper_.reset();
+    link_.reset();
+    server_.reset();
+    log_service_.reset();
+    shims_.reset();  // calls the manager, so it goes first
+    replicas_.reset();
+    close(lock_fd_);
+  }
+
+  absl::Status Start() {
+    if (absl::Status status = StartReplicas(); !status.ok()) return status;
+    log_service_ = std::make_unique<LogServiceImpl>(replicas_.get(), options_.storage_dir);
+    absl::StatusOr<std::unique_ptr<service::Server>> server =
+        service::Server::Start(options_.server, {log_service_.get()});
+    if (!server.ok()) return server.status();
+    server_ = *std::move(server);
+    metrics_registry_ = server_->metrics();
+    metrics_ = std::make_unique<WorkerMetrics>(metrics_registry_.get());
+    SupervisorLink::Options link_options;
+    link_options.node = MakeNode();
+    link_ = std::make_unique<SupervisorLink>(
+        link_options, v1::NodeService::NewStub(rpc::CreateChannel(options_.supervisor)), this);
+    replicas_->SetSink([link = link_.get()](const v1::ReplicaReport& report) { link->Report(report); });
+    housekeeper_ = std::make_unique<Housekeeper>(
+        Housekeeper::Options{.max_ended_replicas = options_.keep_ended_replicas,
+                             .max_log_bytes = options_.max_log_bytes},
+        replicas_.get(), metrics_.get(), [link = link_.get()] { return link->connected(); });
+    link_->Start();
+    return absl::OkStatus();
+  }
+
+  std::string address() const override { return server_->address(); }
+
+  void Wait() override {
+    server_->OnDrain([this] {
+      if (options_.on_terminate == OnTerminate::kDrain) Drain();
+      log_service_->EndStreams();
+    });
+    server_->WaitForTermination();
+    link_->Shutdown();
+    replicas_->SetSink(nullptr);
+  }
+
+  void Shutdown() override { server_->Shutdown(); }
+
+ private:
+  absl::Status StartReplicas() {
+    absl::StatusOr<std::unique_ptr<ProcessShims>> shims =
+        ProcessShims::Create({.shim_program = options_.shim_program,
+                              .orphan_timeout = options_.orphan_timeout,
+                              .log_file_bytes = options_.log_file_bytes,
+                              .log_files = options_.log_files});
+    if (!shims.ok()) return shims.status();
+    shims_ = *std::move(shims);
+    absl::StatusOr<JobStorage> storage = JobStorage::Create(options_.storage_dir);
+    if (!storage.ok()) return storage.status();
+    absl::StatusOr<std::unique_ptr<ReplicaManager>> replicas =
+        ReplicaManager::Create({.state_dir = options_.state_dir,
+                                .node_id = options_.node_id,
+                                .replica_host = options_.advertise_host,
+                                .supervisor_address = options_.supervisor,
+                                .devices = gpus_.devices,
+                                .inherited_environment = InheritedEnvironment(environ, options_.pass_env)},
+                               *std::move(storage), &clock_, shims_.get());
+    if (!replicas.ok()) return replicas.status();
+    replicas_ = *std::move(replicas);
+    return absl::OkStatus();
+  }
+
+  v1::Node MakeNode() const {
+    const std::string address = server_->address();
+    v1::Node node;
+    node.set_node_id(options_.node_id);
+    node.set_worker_address(absl::StrCat(options_.advertise_host, address.substr(address.rfind(':'))));
+    node.set_replica_host(options_.advertise_host);
+    v1::Resources& capacity = *node.mutable_capacity();
+    capacity.set_cpu_millis(options_.cpus > 0 ? std::llround(options_.cpus * 1000) : MachineCpuMillis());
+    capacity.set_memory_bytes(options_.memory_bytes > 0 ? options_.memory_bytes : MachineMemoryBytes());
+    capacity.set_gpus(static_cast<int>(gpus_.devices.size()));
+    node.set_gpu_type(gpus_.type);
+    for (const auto& [key, value] : options_.labels) (*node.mutable_labels())[key] = value;
+    node.set_preemptible(options_.preemptible);
+    node.set_version(Version());
+    return node;
+  }
+
+  // Says good-bye: the notice goes first, so that the supervisor knows why the replicas end.
+  void Drain() {
+    const absl::Time deadline = absl::Now() + options_.terminate_timeout;
+    v1::PreemptionNotice notice;
+    notice.set_reason("the worker was told to end");
+    notice.mutable_deadline()->set_seconds(absl::ToUnixSeconds(deadline));
+    link_->AnnouncePreemption(notice);
+    replicas_->StopAll("the node goes away");
+    log::Info("draining: waiting for the replicas to end and for the supervisor to know");
+    // The end of each replica and its acknowledgement come through other threads; looking now and then will
+    // do here.
+    while (!replicas_->Inventory().empty() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(50));
+  }
+
+  std::vector<v1::ReplicaReport> Inventory() override { return replicas_->Inventory(); }
+  std::vector<v1::ReplicaReport> Unacknowledged() override { return replicas_->Unacknowledged(); }
+
+  void OnCommand(const v1::ConnectResponse& command) override {
+    switch (command.command_case()) {
+      case v1::ConnectResponse::kLaunch:
+        replicas_->Launch(command.launch());
+        break;
+      case v1::ConnectResponse::kStop:
+        replicas_->Stop(command.stop());
+        break;
+      case v1::ConnectResponse::kAcknowledge:
+        replicas_->Acknowledge(command.acknowledge().replica_id());
+        break;
+      case v1::ConnectResponse::kDeleteJobFiles:
+        housekeeper_->DeleteJob(command.delete_job_files());
+        break;
+      case v1::ConnectResponse::COMMAND_NOT_SET:
+        log::Warning("the supervisor sent a command that this worker does not know");
+        break;
+    }
+  }
+
+  const WorkerOptions options_;
+  const GpuInventory gpus_;
+  const int lock_fd_;
+  const RealClock clock_;
+  std::unique_ptr<ProcessShims> shims_;
+  std::unique_ptr<ReplicaManager> replicas_;
+  std::unique_ptr<LogServiceImpl> log_service_;
+  std::unique_ptr<service::Server> server_;
+  std::shared_ptr<prometheus::Registry> metrics_registry_;
+  std::unique_ptr<WorkerMetrics> metrics_;
+  std::unique_ptr<SupervisorLink> link_;
+  std::unique_ptr<Housekeeper> housekeeper_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
+  if (absl::Status status = Complete(&options); !status.ok()) return status;
+  absl::StatusOr<GpuInventory> gpus = Gpus(options);
+  if (!gpus.ok()) return gpus.status();
+  const absl::StatusOr<int> lock_fd = LockStateFolder(options.state_dir);
+  if (!lock_fd.ok()) return lock_fd.status();
+  auto worker = std::make_unique<WorkerImpl>(std::move(options), *std::move(gpus), *lock_fd);
+  if (absl::Status status = worker->Start(); !status.ok()) return status;
+  return worker;
+}
+
+}  // namespace adaptdl::worker

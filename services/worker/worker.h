@@ -1,0 +1,81 @@
+// The worker: one node's end of the cluster, made of its parts.
+//
+// Not thread-safe: for main() and tests.
+
+#ifndef ADAPTDL_SERVICES_WORKER_WORKER_H_
+#define ADAPTDL_SERVICES_WORKER_WORKER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/service/server.h"
+
+namespace adaptdl::worker {
+
+enum class OnTerminate {
+  // Ends and leaves the replicas to the next worker (an upgrade).
+  kKeep,
+  // Gives notice, stops the replicas gracefully and ends when the supervisor knows (a spot reclaim).
+  kDrain,
+};
+
+struct WorkerOptions {
+  service::ServerOptions server;
+  // "host:port" of the supervisor; replicas get the same.
+  std::string supervisor = "127.0.0.1:7100";
+  // Empty: the machine's name.
+  std::string node_id;
+  std::string state_dir = "./adaptdl-worker";
+  // Shared by all nodes. Empty: <state-dir>/storage.
+  std::string storage_dir;
+  // Cores offered. 0: all.
+  double cpus = 0;
+  // Bytes of memory offered. 0: all.
+  int64_t memory_bytes = 0;
+  // "auto", or a number of GPUs to offer whether they are there or not.
+  std::string gpus = "auto";
+  // Empty: what the driver says.
+  std::string gpu_type;
+  std::map<std::string, std::string> labels;
+  bool preemptible = false;
+  // Host at which others reach this node. Empty: found out from where the server listens.
+  std::string advertise_host;
+  OnTerminate on_terminate = OnTerminate::kKeep;
+  // Most time that a drain takes, with the replicas' grace periods.
+  absl::Duration terminate_timeout = absl::Minutes(2);
+  // Names of environment variables that replicas get as the worker has them, beyond PATH, HOME and such.
+  std::vector<std::string> pass_env;
+
+  // Of the shims.
+  std::string shim_program;
+  absl::Duration orphan_timeout = absl::Seconds(60);
+  int64_t log_file_bytes = int64_t{10} << 20;
+  int log_files = 5;
+  // Bounds of the logs that are kept of ended replicas.
+  int keep_ended_replicas = 1000;
+  int64_t max_log_bytes = int64_t{10} << 30;
+};
+
+class Worker {
+ public:
+  // Takes the state folder, finds the replicas that run, serves, and connects. FAILED_PRECONDITION: another
+  // worker uses the state folder.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options);
+  virtual ~Worker() = default;
+
+  // "host:port" of its services.
+  virtual std::string address() const = 0;
+
+  // Blocks until SIGTERM, SIGINT or Shutdown(), and does what on_terminate says.
+  virtual void Wait() = 0;
+  virtual void Shutdown() = 0;
+};
+
+}  // namespace adaptdl::worker
+
+#endif  // ADAPTDL_SERVICES_WORKER_WORKER_H_

@@ -1,0 +1,35 @@
+// What the worker shows under /metrics, beyond what every server shows. Not thread-safe.
+
+#ifndef ADAPTDL_SERVICES_WORKER_WORKER_METRICS_H_
+#define ADAPTDL_SERVICES_WORKER_WORKER_METRICS_H_
+
+#include <cstdint>
+
+#include "prometheus/counter.h"
+#include "prometheus/family.h"
+#include "prometheus/gauge.h"
+#include "prometheus/registry.h"
+#include "services/worker/replica_manager.h"
+
+namespace adaptdl::worker {
+
+class WorkerMetrics {
+ public:
+  // `registry` must outlive it.
+  explicit WorkerMetrics(prometheus::Registry* registry);
+
+  void Update(const ReplicaStats& stats, bool connected);
+  void SetLogBytes(int64_t bytes) { log_bytes_.Set(static_cast<double>(bytes)); }
+
+ private:
+  prometheus::Family<prometheus::Gauge>& replicas_;
+  prometheus::Counter& launches_;
+  prometheus::Family<prometheus::Counter>& exits_;
+  prometheus::Gauge& log_bytes_;
+  prometheus::Counter& dropped_log_bytes_;
+  prometheus::Gauge& connected_;
+};
+
+}  // namespace adaptdl::worker
+
+#endif  // ADAPTDL_SERVICES_WORKER_WORKER_METRICS_H_
