@@ -1,0 +1,139 @@
+#include "cli/app.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "CLI/App.hpp"
+#include "CLI/Config.hpp"
+#include "CLI/Formatter.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/commands/commands.h"
+#include "cli/context.h"
+#include "cli/format.h"
+#include "cli/output.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr int kDefaultWidth = 80;
+
+bool UseColours() {
+  const char* no_colour = std::getenv("NO_COLOR");
+  if (no_colour != nullptr && *no_colour != '\0') return false;
+  const char* terminal = std::getenv("TERM");
+  const bool dumb = terminal != nullptr && std::string(terminal) == "dumb";
+  return isatty(STDOUT_FILENO) == 1 && !dumb;
+}
+
+int TerminalWidth() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  int width = 0;
+  const char* columns = std::getenv("COLUMNS");
+  if (columns != nullptr && absl::SimpleAtoi(columns, &width) && width > 0) return width;
+  return kDefaultWidth;
+}
+
+void AddGlobalFlags(CLI::App& app, Context* context) {
+  app.add_option(
+      "--supervisor", context->supervisor,
+      "Supervisor's HOST:PORT. Default: $ADAPTDL_SUPERVISOR_ADDRESS, else the local cluster's, else "
+      "127.0.0.1:7100");
+  app.add_option("--namespace", context->name_space, "Namespace of the jobs. Default: default");
+  const std::map<std::string, Format> formats = {
+      {"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}};
+  app.add_option_function<std::string>(
+         "-o,--output", [context, formats](const std::string& name) { context->format = formats.at(name); },
+         "Output: table, json or yaml")
+      ->check(CLI::IsMember(formats))
+      ->type_name("FORMAT");
+  AddDuration(app, "--call-timeout", &context->call_timeout, "Deadline of each call to the supervisor",
+              absl::Milliseconds(1));
+}
+
+void AddCommands(CLI::App& app, Context* context) {
+  AddSubmit(app, context);
+  AddLs(app, context);
+  AddDescribe(app, context);
+  AddLogs(app, context);
+  AddCp(app, context);
+  AddEvents(app, context);
+  AddTimeline(app, context);
+  AddWait(app, context);
+  AddCancel(app, context);
+  AddDelete(app, context);
+  AddNodes(app, context);
+  AddDrain(app, context);
+  AddHealth(app, context);
+  AddCluster(app, context);
+  AddVersion(app, context);
+}
+
+int Report(const Context& context, const absl::Status& status) {
+  const std::string head = context.colours ? Coloured("error:", Colour::kRed) : "error:";
+  // One problem per line; each is made safe for the terminal by itself.
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(status.message(), '\n'))) {
+    Note(absl::StrCat(head, " ", Printable(line)));
+  }
+  return IsUsageError(status) ? kExitUsage : kExitError;
+}
+
+// Help goes to standard output; what is wrong is said like every other error.
+int ReportParseError(const CLI::App& app, const Context& context, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  const CLI::App* command = &app;
+  std::string path = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    absl::StrAppend(&path, " ", command->get_name());
+  }
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  std::string text = error.what();
+  if (!unknown.empty() && !command->get_subcommands([](const CLI::App*) { return true; }).empty()) {
+    text = absl::StrCat(unknown.front(), " is no command of ", path);
+  }
+  return Report(context, UsageError(absl::StrCat(text, "; see ", path, " --help")));
+}
+
+}  // namespace
+
+int Run(const std::vector<std::string>& arguments) {
+  Context context;
+  context.colours = UseColours();
+  context.width = TerminalWidth();
+  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  std::vector<std::string> own(arguments.begin(), separator);
+  if (separator != arguments.end()) {
+    context.has_separator = true;
+    context.after_separator.assign(separator + 1, arguments.end());
+  }
+
+  CLI::App app("Elastic, goodput-optimised deep-learning training.", "adaptdl");
+  app.require_subcommand(1);
+  app.fallthrough();
+  AddGlobalFlags(app, &context);
+  AddCommands(app, &context);
+  try {
+    std::reverse(own.begin(), own.end());  // CLI11 takes the arguments from the back
+    app.parse(own);
+  } catch (const CLI::ParseError& error) {
+    return ReportParseError(app, context, error);
+  }
+  if (context.has_separator && !app.got_subcommand("submit")) {
+    return Report(context, UsageError("only \"adaptdl submit\" takes arguments after \"--\""));
+  }
+  const absl::StatusOr<int> code = context.action();
+  return code.ok() ? *code : Report(context, code.status());
+}
+
+}  // namespace adaptdl::cli

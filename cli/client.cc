@@ -1,0 +1,114 @@
+#include "cli/client.h"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "cli/cluster/record.h"
+#include "libs/rpc/status.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr int kPageSize = 1000;
+
+}  // namespace
+
+std::string FindSupervisor(const Context& context) {
+  if (!context.supervisor.empty()) return context.supervisor;
+  const char* variable = std::getenv("ADAPTDL_SUPERVISOR_ADDRESS");
+  if (variable != nullptr && *variable != '\0') return variable;
+  const absl::StatusOr<ClusterRecord> record = ReadClusterRecord(HomeFolder());
+  if (record.ok() && !record->supervisor.empty()) return record->supervisor;
+  return "127.0.0.1:7100";
+}
+
+Client::Client(const Context& context)
+    : address_(FindSupervisor(context)), call_timeout_(context.call_timeout) {
+  const std::shared_ptr<grpc::Channel> channel = rpc::CreateChannel(address_);
+  jobs_ = v1::JobService::NewStub(channel);
+  nodes_ = v1::NodeService::NewStub(channel);
+}
+
+absl::Status Client::Explain(const grpc::Status& status) const {
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+      return absl::UnavailableError(absl::StrCat(
+          "supervisor unreachable at ", address_,
+          ": is the cluster up? \"adaptdl cluster up\" starts one here (", status.error_message(), ")"));
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return absl::DeadlineExceededError(absl::StrCat("supervisor at ", address_, " did not answer within ",
+                                                      absl::FormatDuration(call_timeout_),
+                                                      "; --call-timeout gives it longer"));
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return absl::UnimplementedError(absl::StrCat(
+          "the server at ", address_, " does not know this call: is it a supervisor, and of this ",
+          "version? (", status.error_message(), ")"));
+    default:
+      return rpc::FromGrpcStatus(status);
+  }
+}
+
+absl::StatusOr<v1::ListJobsResponse> ListAllJobs(Client& client, v1::ListJobsRequest request) {
+  v1::ListJobsResponse all;
+  request.set_page_size(kPageSize);
+  do {
+    absl::StatusOr<v1::ListJobsResponse> page = client.Call(&Jobs::ListJobs, request);
+    if (!page.ok()) return page.status();
+    request.set_page_token(page->next_page_token());
+    all.mutable_jobs()->MergeFrom(page->jobs());
+  } while (!request.page_token().empty());
+  return all;
+}
+
+absl::StatusOr<v1::ListEventsResponse> ListAllEvents(Client& client, v1::ListEventsRequest request) {
+  v1::ListEventsResponse all;
+  request.set_page_size(kPageSize);
+  do {
+    absl::StatusOr<v1::ListEventsResponse> page = client.Call(&Jobs::ListEvents, request);
+    if (!page.ok()) return page.status();
+    request.set_page_token(page->next_page_token());
+    all.mutable_events()->MergeFrom(page->events());
+  } while (!request.page_token().empty());
+  return all;
+}
+
+absl::StatusOr<v1::ListNodesResponse> ListAllNodes(Client& client) {
+  v1::ListNodesResponse all;
+  v1::ListNodesRequest request;
+  request.set_page_size(kPageSize);
+  do {
+    absl::StatusOr<v1::ListNodesResponse> page = client.Call(&Nodes::ListNodes, request);
+    if (!page.ok()) return page.status();
+    request.set_page_token(page->next_page_token());
+    all.mutable_nodes()->MergeFrom(page->nodes());
+  } while (!request.page_token().empty());
+  return all;
+}
+
+absl::StatusOr<v1::Job> GetJob(Client& client, const JobReference& job) {
+  v1::GetJobRequest request;
+  request.set_namespace_(job.name_space);
+  request.set_name(job.name);
+  absl::StatusOr<v1::GetJobResponse> response = client.Call(&Jobs::GetJob, request);
+  if (!response.ok()) return response.status();
+  return std::move(*response->mutable_job());
+}
+
+bool IsFinished(v1::JobPhase phase) {
+  return phase == v1::JOB_PHASE_SUCCEEDED || phase == v1::JOB_PHASE_FAILED ||
+         phase == v1::JOB_PHASE_CANCELLED;
+}
+
+int ExitCodeOf(v1::JobPhase phase) {
+  if (phase == v1::JOB_PHASE_FAILED) return kExitJobFailed;
+  if (phase == v1::JOB_PHASE_CANCELLED) return kExitJobCancelled;
+  return kExitOk;
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,94 @@
+// The supervisor as the commands see it: each call has a deadline, calls that did not reach it are repeated a
+// few times, and failures say what to do.
+//
+// Thread-safe.
+
+#ifndef ADAPTDL_CLI_CLIENT_H_
+#define ADAPTDL_CLI_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "adaptdl/v1/job_service.grpc.pb.h"
+#include "adaptdl/v1/node_service.grpc.pb.h"
+#include "cli/context.h"
+#include "grpcpp/client_context.h"
+#include "libs/rpc/channel.h"
+
+namespace adaptdl::cli {
+
+using Jobs = v1::JobService::Stub;
+using Nodes = v1::NodeService::Stub;
+
+// Times between attempts of a call that was answered UNAVAILABLE.
+inline constexpr absl::Duration kRetryDelays[] = {absl::Milliseconds(200), absl::Milliseconds(400),
+                                                  absl::Milliseconds(800)};
+
+class Client {
+ public:
+  // Does not connect yet: the first call does.
+  explicit Client(const Context& context);
+
+  const std::string& address() const { return address_; }
+  Jobs& jobs() { return *jobs_; }
+
+  // One unary call: client.Call(&Jobs::GetJob, request).
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                                const std::type_identity_t<Request>& request) {
+    Response response;
+    grpc::Status status;
+    for (size_t attempt = 0;; ++attempt) {
+      grpc::ClientContext context;
+      rpc::SetTimeout(&context, call_timeout_);
+      status = (stub<Stub>().*method)(&context, request, &response);
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE || attempt == std::size(kRetryDelays)) break;
+      absl::SleepFor(kRetryDelays[attempt]);
+    }
+    if (!status.ok()) return Explain(status);
+    return response;
+  }
+
+  // The status with a text for people: for UNAVAILABLE and DEADLINE_EXCEEDED what to do about it.
+  absl::Status Explain(const grpc::Status& status) const;
+
+ private:
+  template <typename Stub>
+  Stub& stub() {
+    if constexpr (std::is_same_v<Stub, Jobs>) {
+      return *jobs_;
+    } else {
+      return *nodes_;
+    }
+  }
+
+  const std::string address_;
+  const absl::Duration call_timeout_;
+  std::unique_ptr<Jobs> jobs_;
+  std::unique_ptr<Nodes> nodes_;
+};
+
+// "host:port" of the supervisor: --supervisor, $ADAPTDL_SUPERVISOR_ADDRESS, the local cluster's,
+// 127.0.0.1:7100.
+std::string FindSupervisor(const Context& context);
+
+// All pages of jobs. `request`'s page fields are ignored.
+absl::StatusOr<v1::ListJobsResponse> ListAllJobs(Client& client, v1::ListJobsRequest request);
+// All pages of events after `request`'s after_id.
+absl::StatusOr<v1::ListEventsResponse> ListAllEvents(Client& client, v1::ListEventsRequest request);
+absl::StatusOr<v1::ListNodesResponse> ListAllNodes(Client& client);
+absl::StatusOr<v1::Job> GetJob(Client& client, const JobReference& job);
+
+// Whether the phase is one that a job stays in.
+bool IsFinished(v1::JobPhase phase);
+// The exit code for a finished job.
+int ExitCodeOf(v1::JobPhase phase);
+
+}  // namespace adaptdl::cli
+
+#endif  // ADAPTDL_CLI_CLIENT_H_

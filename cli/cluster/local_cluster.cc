@@ -1,0 +1,80 @@
+#include "cli/cluster/local_cluster.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "cli/health_check.h"
+#include "libs/base/file.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr absl::Duration kHealthTimeout = absl::Seconds(2);
+
+}  // namespace
+
+LocalCluster::LocalCluster(std::string folder, std::string binaries, Progress progress)
+    : folder_(std::move(folder)), binaries_(std::move(binaries)), progress_(std::move(progress)) {}
+
+std::string LocalCluster::PidFile(absl::string_view service) const {
+  return absl::StrCat(folder_, "/run/", service, ".pid");
+}
+
+std::string LocalCluster::AddressFile(absl::string_view service) const {
+  return absl::StrCat(folder_, "/run/", service, ".address");
+}
+
+std::string LocalCluster::LogFile(absl::string_view service) const {
+  return absl::StrCat(folder_, "/logs/", service, ".log");
+}
+
+std::optional<ProcessId> LocalCluster::Running(absl::string_view service) const {
+  const absl::StatusOr<ProcessId> process = ReadPidFile(PidFile(service));
+  if (!process.ok() || !IsAlive(*process)) return std::nullopt;
+  return *process;
+}
+
+std::vector<ProcessId> LocalCluster::Workers() const {
+  std::vector<ProcessId> workers;
+  std::error_code error;
+  for (const auto& node :
+       std::filesystem::directory_iterator(absl::StrCat(folder_, "/autoscaler/nodes"), error)) {
+    const absl::StatusOr<ProcessId> process = ReadPidFile((node.path() / "pid").string());
+    if (process.ok() && IsAlive(*process)) workers.push_back(*process);
+  }
+  return workers;
+}
+
+std::vector<ServiceState> LocalCluster::Status() const {
+  std::vector<ServiceState> states;
+  for (const char* service : kServices) {
+    ServiceState state{.name = service, .pid = 0, .address = "", .health = "DOWN"};
+    const std::optional<ProcessId> process = Running(service);
+    if (process.has_value()) {
+      state.pid = process->pid;
+      state.address = ReadWholeFile(AddressFile(service), 1 << 10).value_or("");
+      state.health = state.address.empty()
+                         ? "STARTING"
+                         : CheckHealth(state.address, "", kHealthTimeout).value_or("UNREACHABLE");
+    }
+    states.push_back(std::move(state));
+  }
+  return states;
+}
+
+std::string BinaryFolder() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return self.parent_path().string();
+}
+
+}  // namespace adaptdl::cli

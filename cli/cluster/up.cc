@@ -1,0 +1,279 @@
+// LocalCluster::Up and what it needs.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "cli/client.h"
+#include "cli/cluster/folder_lock.h"
+#include "cli/cluster/local_cluster.h"
+#include "cli/format.h"
+#include "cli/health_check.h"
+#include "libs/base/file.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr absl::Duration kPollPeriod = absl::Milliseconds(50);
+constexpr absl::Duration kHealthTimeout = absl::Seconds(2);
+constexpr absl::Duration kStopGrace = absl::Seconds(15);
+constexpr int kSupervisorPort = 7100;
+constexpr int kMetricsPort = 7200;
+constexpr size_t kLogLines = 20;
+
+std::string Loopback(int port) { return absl::StrCat("127.0.0.1:", port); }
+
+bool IsPortFree(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return free;
+}
+
+int ServiceIndex(absl::string_view service) {
+  return static_cast<int>(std::find(std::begin(kServices), std::end(kServices), service) -
+                          std::begin(kServices));
+}
+
+std::string* AddressOf(absl::string_view service, ClusterRecord* record) {
+  if (service == "supervisor") return &record->supervisor;
+  return service == "allocator" ? &record->allocator : &record->autoscaler;
+}
+
+// The last lines of a file.
+std::string Tail(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (!text.ok()) return "";
+  std::vector<std::string> lines = absl::StrSplit(*text, '\n', absl::SkipEmpty());
+  if (lines.size() > kLogLines) lines.erase(lines.begin(), lines.end() - kLogLines);
+  return absl::StrJoin(lines, "\n");
+}
+
+}  // namespace
+
+std::string LocalCluster::WithLog(absl::string_view text, absl::string_view service) const {
+  const std::string tail = Tail(LogFile(service));
+  if (tail.empty()) return absl::StrCat(text, "; ", LogFile(service), " is empty");
+  return absl::StrCat(text, "; the end of ", LogFile(service), ":\n", tail);
+}
+
+absl::Status LocalCluster::MakeFolders() const {
+  for (const char* folder : {"", "/run", "/logs", "/supervisor", "/autoscaler", "/storage"}) {
+    std::error_code error;
+    std::filesystem::create_directories(folder_ + folder, error);
+    if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder_, folder));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ClusterRecord> LocalCluster::Settle(const UpOptions& options) const {
+  absl::StatusOr<ClusterRecord> last = ReadClusterRecord(folder_);
+  if (!last.ok() && !absl::IsNotFound(last.status())) return last.status();
+  ClusterRecord record = last.value_or(ClusterRecord{});
+  if (options.cpus_per_worker.has_value()) record.cpus_per_worker = *options.cpus_per_worker;
+  if (options.workers.has_value()) {
+    record.workers = *options.workers;
+    // The old limit belongs to the old number.
+    record.max_workers = record.workers;
+  } else if (record.workers == 0) {
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    record.workers = std::max(1, cores / record.cpus_per_worker);
+    record.max_workers = record.workers;
+  }
+  if (options.max_workers.has_value()) record.max_workers = *options.max_workers;
+  if (record.max_workers < record.workers) {
+    return absl::InvalidArgumentError(absl::StrCat("--max-workers is ", record.max_workers,
+                                                   ", fewer than the ", record.workers, " workers to start"));
+  }
+  if (options.listen_metrics) record.listen_metrics = true;
+  if (options.port.has_value()) {
+    record.supervisor = Loopback(*options.port);
+  } else if (record.supervisor.empty()) {
+    record.supervisor = Loopback(IsPortFree(kSupervisorPort) ? kSupervisorPort : 0);
+  }
+  if (record.allocator.empty()) record.allocator = Loopback(0);
+  if (record.autoscaler.empty()) record.autoscaler = Loopback(0);
+  return record;
+}
+
+std::vector<std::string> LocalCluster::CommandLine(absl::string_view service,
+                                                   const ClusterRecord& record) const {
+  ClusterRecord copy = record;
+  std::vector<std::string> line = {
+      absl::StrCat(binaries_, "/adaptdl-", service),
+      "--listen",
+      *AddressOf(service, &copy),
+      "--metrics-listen",
+      Loopback(record.listen_metrics ? kMetricsPort + ServiceIndex(service) : 0),
+      "--address-file",
+      AddressFile(service),
+  };
+  const auto add = [&](absl::string_view flag, absl::string_view value) {
+    line.emplace_back(flag);
+    line.emplace_back(value);
+  };
+  if (service == "supervisor") {
+    add("--state-dir", absl::StrCat(folder_, "/supervisor"));
+    return line;
+  }
+  add("--supervisor", record.supervisor);
+  if (service == "allocator") return line;
+  add("--allocator", record.allocator);
+  add("--provider", "process");
+  add("--pool", "local");
+  add("--min-nodes", absl::StrCat(record.workers));
+  add("--max-nodes", absl::StrCat(record.max_workers));
+  add("--state-dir", absl::StrCat(folder_, "/autoscaler"));
+  add("--worker-binary", absl::StrCat(binaries_, "/adaptdl-worker"));
+  add("--worker-cpus", absl::StrCat(record.cpus_per_worker));
+  add("--storage-dir", absl::StrCat(folder_, "/storage"));
+  return line;
+}
+
+absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const ProcessId& process,
+                                            absl::Time deadline, std::string* address) const {
+  while (true) {
+    const absl::StatusOr<std::string> listening = ReadWholeFile(AddressFile(service), 1 << 10);
+    if (listening.ok() && !listening->empty() &&
+        CheckHealth(*listening, "", kHealthTimeout).value_or("") == "SERVING") {
+      *address = *listening;
+      return absl::OkStatus();
+    }
+    if (!IsAlive(process)) {
+      return absl::InternalError(WithLog(absl::StrCat("the ", service, " ended while it started"), service));
+    }
+    if (absl::Now() >= deadline) {
+      return absl::DeadlineExceededError(
+          WithLog(absl::StrCat("the ", service, " is not healthy in time"), service));
+    }
+    absl::SleepFor(kPollPeriod);
+  }
+}
+
+absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline, ClusterRecord* record) {
+  const absl::Time begin = absl::Now();
+  std::optional<ProcessId> process = Running(service);
+  const bool was_running = process.has_value();
+  if (!was_running) {
+    std::error_code error;
+    std::filesystem::remove(AddressFile(service), error);
+    const absl::StatusOr<ProcessId> started =
+        StartDaemon(CommandLine(service, *record), folder_, LogFile(service));
+    if (!started.ok()) return started.status();
+    process = *started;
+    started_.emplace_back(service);
+    const absl::Status written = WritePidFile(PidFile(service), *process);
+    if (!written.ok()) return written;
+  }
+  std::string address;
+  const absl::Status healthy = WaitUntilHealthy(service, *process, deadline, &address);
+  if (!healthy.ok()) return healthy;
+  *AddressOf(service, record) = address;
+  progress_(absl::StrCat(
+      service, was_running ? " runs at " : " started at ", address, ", process ", process->pid,
+      was_running
+          ? ""
+          : absl::StrCat(" (", absl::FormatDuration(absl::Trunc(absl::Now() - begin, absl::Milliseconds(10))),
+                         ")")));
+  return WriteClusterRecord(folder_, *record);
+}
+
+absl::Status LocalCluster::WaitForNodes(const ClusterRecord& record, absl::Time heard_since,
+                                        absl::Time deadline) const {
+  Context context;
+  context.supervisor = record.supervisor;
+  Client client(context);
+  int reported = -1;
+  while (true) {
+    const absl::StatusOr<v1::ListNodesResponse> nodes = ListAllNodes(client);
+    if (!nodes.ok()) return nodes.status();
+    const int ready = static_cast<int>(
+        std::count_if(nodes->nodes().begin(), nodes->nodes().end(), [&](const v1::Node& node) {
+          return node.status().phase() == v1::NODE_PHASE_READY &&
+                 ToTime(node.status().last_heartbeat()) >= heard_since;
+        }));
+    if (ready != reported) progress_(absl::StrCat(ready, " of ", record.workers, " nodes are ready"));
+    reported = ready;
+    if (ready >= record.workers) return absl::OkStatus();
+    if (!Running("autoscaler").has_value()) {
+      return absl::InternalError(WithLog("the autoscaler ended while its workers started", "autoscaler"));
+    }
+    if (absl::Now() >= deadline) {
+      return absl::DeadlineExceededError(WithLog(
+          absl::StrCat("only ", ready, " of ", record.workers, " nodes are ready in time"), "autoscaler"));
+    }
+    absl::SleepFor(kPollPeriod);
+  }
+}
+
+absl::Status LocalCluster::StartAll(const UpOptions& options, ClusterRecord* record) {
+  const absl::Time deadline = absl::Now() + options.timeout;
+  absl::Time supervisor_ready;
+  for (const char* service : kServices) {
+    const absl::Status status = Ensure(service, deadline, record);
+    if (!status.ok()) return status;
+    if (service == kServices[0]) supervisor_ready = absl::Now();
+  }
+  // A supervisor that has just been started still believes in nodes of the time before.
+  return WaitForNodes(*record, started_.empty() ? absl::InfinitePast() : supervisor_ready, deadline);
+}
+
+absl::StatusOr<ClusterRecord> LocalCluster::Up(const UpOptions& options) {
+  const absl::Status folders = MakeFolders();
+  if (!folders.ok()) return folders;
+  const absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Take(folder_);
+  if (!lock.ok()) return lock.status();
+  absl::StatusOr<ClusterRecord> record = Settle(options);
+  if (!record.ok()) return record.status();
+  const absl::StatusOr<ClusterRecord> last = ReadClusterRecord(folder_);
+  const bool other_supervisor =
+      last.ok() && options.port.has_value() && *options.port != 0 && last->supervisor != record->supervisor;
+  if (other_supervisor && Running("supervisor").has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the supervisor runs at ", last->supervisor,
+                     "; \"adaptdl cluster down\" comes before another --port"));
+  }
+  const bool same_pool = last.ok() && last->workers == record->workers &&
+                         last->max_workers == record->max_workers &&
+                         last->cpus_per_worker == record->cpus_per_worker;
+  if (!same_pool && Running("autoscaler").has_value()) {
+    // Its workers go on: the new one takes them over.
+    progress_("autoscaler restarts with the new settings");
+    if (!Stop("autoscaler", kStopGrace)) return absl::InternalError("the autoscaler can't be stopped");
+  }
+  const absl::Status status = StartAll(options, &*record);
+  if (status.ok()) return record;
+  std::reverse(started_.begin(), started_.end());
+  const bool with_workers = !started_.empty() && started_.front() == "autoscaler" && started_.size() == 3;
+  for (const std::string& service : started_) {
+    Stop(service, kStopGrace);
+    if (service == "autoscaler" && with_workers) StopWorkers(kStopGrace, kStopGrace);
+  }
+  return status;
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,33 @@
+// The sub-commands. Each function adds one to `app`; when the command line names it, the parse sets
+// context->action. `context` must outlive the parse and the action.
+
+#ifndef ADAPTDL_CLI_COMMANDS_COMMANDS_H_
+#define ADAPTDL_CLI_COMMANDS_COMMANDS_H_
+
+#include "cli/context.h"
+
+namespace CLI {
+class App;
+}
+
+namespace adaptdl::cli {
+
+void AddSubmit(CLI::App& app, Context* context);
+void AddLs(CLI::App& app, Context* context);
+void AddDescribe(CLI::App& app, Context* context);
+void AddLogs(CLI::App& app, Context* context);
+void AddCp(CLI::App& app, Context* context);
+void AddEvents(CLI::App& app, Context* context);
+void AddTimeline(CLI::App& app, Context* context);
+void AddWait(CLI::App& app, Context* context);
+void AddCancel(CLI::App& app, Context* context);
+void AddDelete(CLI::App& app, Context* context);
+void AddNodes(CLI::App& app, Context* context);
+void AddDrain(CLI::App& app, Context* context);
+void AddHealth(CLI::App& app, Context* context);
+void AddCluster(CLI::App& app, Context* context);
+void AddVersion(CLI::App& app, Context* context);
+
+}  // namespace adaptdl::cli
+
+#endif  // ADAPTDL_CLI_COMMANDS_COMMANDS_H_

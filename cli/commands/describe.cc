@@ -1,0 +1,52 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/App.hpp"
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "cli/client.h"
+#include "cli/commands/commands.h"
+#include "cli/description.h"
+#include "cli/output.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr int kEventsShown = 20;
+
+absl::StatusOr<int> Describe(const Context& context, const std::string& name) {
+  const absl::StatusOr<JobReference> reference = ParseJobReference(context, name);
+  if (!reference.ok()) return reference.status();
+  Client client(context);
+  const absl::StatusOr<v1::Job> job = GetJob(client, *reference);
+  if (!job.ok()) return job.status();
+  v1::ListEventsRequest request;
+  request.set_namespace_(reference->name_space);
+  request.set_name(reference->name);
+  absl::StatusOr<v1::ListEventsResponse> events = ListAllEvents(client, request);
+  if (!events.ok()) return events.status();
+  const int surplus = events->events_size() - kEventsShown;
+  if (surplus > 0) events->mutable_events()->DeleteSubrange(0, surplus);
+  if (context.format == Format::kTable) {
+    Print(DescribeJob(*job, *events, absl::Now(), context.colours));
+  } else {
+    Json document;
+    document["job"] = ToJson(*job);
+    document["events"] = ToJson(*events)["events"];
+    PrintDocument(context, document);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddDescribe(CLI::App& app, Context* context) {
+  CLI::App* command = app.add_subcommand("describe", "Show all about a job");
+  const auto name = std::make_shared<std::string>();
+  command->add_option("JOB", *name, "Job, as NAME or NAMESPACE/NAME")->required();
+  command->callback(
+      [context, name] { context->action = [context, name] { return Describe(*context, *name); }; });
+}
+
+}  // namespace adaptdl::cli

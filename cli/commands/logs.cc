@@ -1,0 +1,66 @@
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "CLI/App.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "cli/client.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/log_printer.h"
+#include "cli/follow.h"
+#include "cli/output.h"
+
+namespace adaptdl::cli {
+namespace {
+
+struct LogsOptions {
+  std::string job;
+  bool follow = false;
+  int rank = -1;
+  int64_t group = 0;
+  int tail = 0;
+  bool timestamps = false;
+};
+
+absl::StatusOr<int> Logs(const Context& context, const LogsOptions& options) {
+  const absl::StatusOr<JobReference> reference = ParseJobReference(context, options.job);
+  if (!reference.ok()) return reference.status();
+  Client client(context);
+  // Unknown jobs fail here, with a deadline, before the stream.
+  const absl::StatusOr<v1::Job> job = GetJob(client, *reference);
+  if (!job.ok()) return job.status();
+  v1::StreamLogsRequest request;
+  request.set_namespace_(reference->name_space);
+  request.set_name(reference->name);
+  request.set_follow(options.follow);
+  request.set_group(options.group);
+  request.set_tail_lines(options.tail);
+  if (options.rank >= 0) request.set_rank(options.rank);
+  LogPrinter printer(context, {.ranks = options.rank < 0 && job->spec().max_replicas() != 1,
+                               .timestamps = options.timestamps});
+  const absl::Status status = printer.PrintAll(client, request);
+  if (!status.ok()) return status;
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddLogs(CLI::App& app, Context* context) {
+  CLI::App* command = app.add_subcommand("logs", "Print what a job's replicas wrote");
+  const auto options = std::make_shared<LogsOptions>();
+  command->add_option("JOB", options->job, "Job, as NAME or NAMESPACE/NAME")->required();
+  command->add_flag("-f,--follow", options->follow, "Go on until the job has finished");
+  command->add_option("--rank", options->rank, "Only this rank")->check(CLI::NonNegativeNumber);
+  command->add_option("--group", options->group, "Only this group")->check(CLI::PositiveNumber);
+  command->add_option("--tail", options->tail, "Only the last so many lines of each replica")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--timestamps", options->timestamps, "The time of each line before it");
+  command->callback(
+      [context, options] { context->action = [context, options] { return Logs(*context, *options); }; });
+}
+
+}  // namespace adaptdl::cli

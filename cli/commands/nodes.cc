@@ -1,0 +1,30 @@
+#include "CLI/App.hpp"
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "cli/client.h"
+#include "cli/commands/commands.h"
+#include "cli/job_table.h"
+#include "cli/output.h"
+#include "cli/table.h"
+
+namespace adaptdl::cli {
+
+void AddNodes(CLI::App& app, Context* context) {
+  app.add_subcommand("nodes", "List nodes")->callback([context] {
+    context->action = [context]() -> absl::StatusOr<int> {
+      Client client(*context);
+      const absl::StatusOr<v1::ListNodesResponse> nodes = ListAllNodes(client);
+      if (!nodes.ok()) return nodes.status();
+      if (context->format != Format::kTable) {
+        PrintDocument(*context, ToJson(*nodes));
+      } else if (nodes->nodes().empty()) {
+        Note("no nodes");
+      } else {
+        Print(Render(NodeTable(*nodes, absl::Now()), context->colours));
+      }
+      return kExitOk;
+    };
+  });
+}
+
+}  // namespace adaptdl::cli

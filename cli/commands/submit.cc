@@ -1,0 +1,250 @@
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "CLI/App.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "cli/client.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/log_printer.h"
+#include "cli/commands/wait.h"
+#include "cli/output.h"
+#include "libs/base/random_id.h"
+#include "libs/jobfile/job_file.h"
+#include "libs/jobfile/names.h"
+#include "libs/jobfile/quantity.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr absl::string_view kDefaultFile = "adaptdljob.yaml";
+
+struct SubmitOptions {
+  // Job file, or a folder that holds one. Empty: the command after "--".
+  std::string path;
+  std::string file;
+  std::string name_prefix;
+  bool wait = false;
+  bool follow = false;
+  // For a command only.
+  std::string name;
+  int min_replicas = 0;
+  int max_replicas = 0;
+  std::string cpus;
+  std::string memory;
+  int gpus = 0;
+  int max_restarts = -1;
+  std::vector<std::string> env;
+  std::vector<std::string> labels;
+  std::string folder;
+  // Names of the flags above that were given.
+  std::vector<std::string> command_flags;
+};
+
+absl::StatusOr<std::string> FindJobFile(const SubmitOptions& options) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(options.path, error);
+  if (!std::filesystem::exists(status)) {
+    return absl::NotFoundError(absl::StrCat(options.path, " does not exist; give a job file, a folder with ",
+                                            kDefaultFile, ", or a command after \"--\""));
+  }
+  if (!std::filesystem::is_directory(status)) {
+    if (!options.file.empty()) {
+      return UsageError(
+          absl::StrCat("-f ", options.file, " goes with a folder; ", options.path, " is a file"));
+    }
+    return options.path;
+  }
+  const std::string name = options.file.empty() ? std::string(kDefaultFile) : options.file;
+  const std::filesystem::path path = std::filesystem::path(options.path) / name;
+  if (!std::filesystem::exists(path, error)) {
+    return absl::NotFoundError(
+        absl::StrCat(path.string(), " does not exist; -f names another file of the folder"));
+  }
+  return path.string();
+}
+
+// A folder that the file gives relative to itself means the same wherever the replica starts.
+void ResolveFolder(const std::string& file, v1::ReplicaTemplate* replica) {
+  const std::filesystem::path folder = replica->working_directory();
+  if (folder.empty() || folder.is_absolute()) return;
+  const std::filesystem::path base = std::filesystem::absolute(file).parent_path();
+  replica->set_working_directory((base / folder).lexically_normal().string());
+}
+
+absl::StatusOr<v1::SubmitJobRequest> FromFile(const Context& context, const SubmitOptions& options) {
+  if (!options.command_flags.empty()) {
+    return UsageError(absl::StrCat(options.command_flags.front(),
+                                   " goes with a command after \"--\"; a job file holds the value itself"));
+  }
+  const absl::StatusOr<std::string> path = FindJobFile(options);
+  if (!path.ok()) return path.status();
+  absl::StatusOr<jobfile::JobFile> file =
+      jobfile::ReadJobFile(*path, {.named_by_caller = !options.name_prefix.empty()});
+  if (!file.ok()) return file.status();
+  for (const std::string& warning : file->warnings) Note(absl::StrCat("warning: ", warning));
+  v1::SubmitJobRequest request;
+  *request.mutable_job() = std::move(file->job);
+  request.set_generate_name(file->generate_name);
+  v1::ReplicaTemplate* replica = request.mutable_job()->mutable_spec()->mutable_template_();
+  ResolveFolder(*path, replica);
+  if (context.has_separator) {
+    replica->mutable_args()->Assign(context.after_separator.begin(), context.after_separator.end());
+  }
+  return request;
+}
+
+// A name that begins as the program is called: "Train_it.py" gives "train-it-py".
+std::string PrefixFromProgram(const std::string& program) {
+  std::string prefix;
+  for (const char c : std::filesystem::path(program).filename().string().substr(0, 40)) {
+    const char lower = absl::ascii_tolower(c);
+    if (absl::ascii_isalnum(lower)) {
+      prefix.push_back(lower);
+    } else if (!prefix.empty() && prefix.back() != '-') {
+      prefix.push_back('-');
+    }
+  }
+  while (!prefix.empty() && prefix.back() == '-') prefix.pop_back();
+  return absl::StrCat(prefix.empty() ? "job" : prefix, "-");
+}
+
+absl::Status FillResources(const SubmitOptions& options, v1::Resources* resources) {
+  if (!options.cpus.empty()) {
+    const absl::StatusOr<int64_t> millis = jobfile::ParseCpuMillis(options.cpus);
+    if (!millis.ok()) return UsageError(absl::StrCat("--cpus: ", millis.status().message()));
+    resources->set_cpu_millis(*millis);
+  }
+  if (!options.memory.empty()) {
+    const absl::StatusOr<int64_t> bytes = jobfile::ParseBytes(options.memory);
+    if (!bytes.ok()) return UsageError(absl::StrCat("--memory: ", bytes.status().message()));
+    resources->set_memory_bytes(*bytes);
+  }
+  resources->set_gpus(options.gpus);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::SubmitJobRequest> FromCommand(const Context& context, const SubmitOptions& options) {
+  if (context.after_separator.empty() || context.after_separator.front().empty()) {
+    return UsageError("nothing to submit; give a job file, a folder, or a command after \"--\"");
+  }
+  if (!options.file.empty()) return UsageError("-f goes with a folder");
+  v1::SubmitJobRequest request;
+  v1::JobSpec* spec = request.mutable_job()->mutable_spec();
+  request.mutable_job()->set_name(options.name);
+  if (options.name.empty()) request.set_generate_name(PrefixFromProgram(context.after_separator.front()));
+  spec->set_min_replicas(options.min_replicas);
+  spec->set_max_replicas(options.max_replicas);
+  if (options.max_restarts >= 0) spec->set_max_restarts(options.max_restarts);
+  v1::ReplicaTemplate* replica = spec->mutable_template_();
+  replica->mutable_command()->Assign(context.after_separator.begin(), context.after_separator.end());
+  const std::filesystem::path folder = options.folder.empty() ? "." : options.folder;
+  replica->set_working_directory(std::filesystem::weakly_canonical(folder).string());
+  for (const std::string& text : options.env) {
+    const auto variable = ParseKeyValue("--env", text);
+    if (!variable.ok()) return variable.status();
+    v1::EnvironmentVariable* entry = replica->add_env();
+    entry->set_name(variable->first);
+    entry->set_value(variable->second);
+  }
+  for (const std::string& text : options.labels) {
+    const auto label = ParseKeyValue("--label", text);
+    if (!label.ok()) return label.status();
+    (*request.mutable_job()->mutable_labels())[label->first] = label->second;
+  }
+  const absl::Status resources = FillResources(options, replica->mutable_resources());
+  if (!resources.ok()) return resources;
+  return request;
+}
+
+absl::StatusOr<int> Follow(const Context& context, Client& client, const v1::Job& job, bool with_logs) {
+  if (with_logs) {
+    v1::StreamLogsRequest request;
+    request.set_namespace_(job.namespace_());
+    request.set_name(job.name());
+    request.set_follow(true);
+    const absl::Status status =
+        LogPrinter(context, {.ranks = job.spec().max_replicas() != 1}).PrintAll(client, request);
+    if (!status.ok()) return status;
+  }
+  return WaitForJobs(context, client, {{job.namespace_(), job.name()}}, absl::InfiniteFuture());
+}
+
+absl::StatusOr<int> Submit(const Context& context, const SubmitOptions& options) {
+  absl::StatusOr<v1::SubmitJobRequest> request =
+      options.path.empty() ? FromCommand(context, options) : FromFile(context, options);
+  if (!request.ok()) return request.status();
+  if (!options.name_prefix.empty()) {
+    const std::string prefix = absl::StrCat(options.name_prefix, "-");
+    const absl::Status status = jobfile::CheckNamePrefix(prefix, "-n");
+    if (!status.ok()) return UsageError(status.message());
+    request->mutable_job()->clear_name();
+    request->set_generate_name(prefix);
+  }
+  if (!context.name_space.empty()) request->mutable_job()->set_namespace_(context.name_space);
+  request->set_request_id(RandomHex(16));
+  Client client(context);
+  const absl::StatusOr<v1::SubmitJobResponse> response = client.Call(&Jobs::SubmitJob, *request);
+  if (!response.ok()) return response.status();
+  const v1::Job& job = response->job();
+  const bool stays = options.wait || options.follow;
+  if (context.format == Format::kTable) {
+    Print(absl::StrCat("job ", job.namespace_(), "/", job.name(), " submitted\n"));
+  } else if (!stays) {
+    PrintDocument(context, ToJson(job));
+  }
+  return stays ? Follow(context, client, job, options.follow) : kExitOk;
+}
+
+void AddCommandFlags(CLI::App* command, SubmitOptions* options) {
+  const std::string group = "For a command after \"--\"";
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return command->add_option(name, value, help)->group(group);
+  };
+  add("--name", options->name, "Name of the job. Default: made from the program's");
+  add("--min-replicas", options->min_replicas, "Fewest replicas")->check(CLI::NonNegativeNumber);
+  add("--max-replicas", options->max_replicas, "Most replicas. 0: no limit")->check(CLI::NonNegativeNumber);
+  add("--cpus", options->cpus, "Cores per replica, such as 2 or 500m");
+  add("--memory", options->memory, "Memory per replica, such as 2Gi");
+  add("--gpus", options->gpus, "GPUs per replica")->check(CLI::NonNegativeNumber);
+  add("--max-restarts", options->max_restarts, "Own failures before the job is given up. Default: 3")
+      ->check(CLI::NonNegativeNumber);
+  add("--env", options->env, "Variable of the replicas, KEY=VALUE; may be repeated");
+  add("--label", options->labels, "Label of the job, KEY=VALUE; may be repeated");
+  add("--workdir", options->folder, "Folder to start in. Default: this one");
+}
+
+}  // namespace
+
+void AddSubmit(CLI::App& app, Context* context) {
+  CLI::App* command = app.add_subcommand(
+      "submit",
+      "Submit a job: a job file (its arguments replaced by those after \"--\"), or the command after "
+      "\"--\"");
+  const auto options = std::make_shared<SubmitOptions>();
+  command->add_option("FILE|DIR", options->path, "Job file, or a folder that holds adaptdljob.yaml");
+  command->add_option("-f,--file", options->file, "The job file's name in the folder");
+  command->add_option("-n", options->name_prefix, "Beginning of the job's name; the system completes it");
+  CLI::Option* wait = command->add_flag("--wait", options->wait, "Wait until the job has finished");
+  command->add_flag("--follow", options->follow, "Print the job's output and wait")->excludes(wait);
+  AddCommandFlags(command, options.get());
+  command->callback([context, options, command] {
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->get_group() == "For a command after \"--\"" && option->count() > 0) {
+        options->command_flags.push_back(option->get_name());
+      }
+    }
+    context->action = [context, options] { return Submit(*context, *options); };
+  });
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/App.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "cli/client.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/wait.h"
+#include "cli/follow.h"
+#include "cli/format.h"
+#include "cli/output.h"
+
+namespace adaptdl::cli {
+namespace {
+
+struct WaitOptions {
+  std::vector<std::string> jobs;
+  absl::Duration timeout = absl::ZeroDuration();
+};
+
+absl::StatusOr<int> Wait(const Context& context, const WaitOptions& options) {
+  std::vector<JobReference> references;
+  for (const std::string& name : options.jobs) {
+    absl::StatusOr<JobReference> reference = ParseJobReference(context, name);
+    if (!reference.ok()) return reference.status();
+    references.push_back(*reference);
+  }
+  const absl::Time deadline =
+      options.timeout > absl::ZeroDuration() ? absl::Now() + options.timeout : absl::InfiniteFuture();
+  Client client(context);
+  return WaitForJobs(context, client, references, deadline);
+}
+
+// Failed comes before cancelled, which comes before succeeded.
+int Worse(int a, int b) {
+  for (const int code : {kExitJobFailed, kExitJobCancelled}) {
+    if (a == code || b == code) return code;
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+absl::StatusOr<int> WaitForJobs(const Context& context, Client& client,
+                                const std::vector<JobReference>& references, absl::Time deadline) {
+  v1::ListJobsResponse ended;
+  int code = kExitOk;
+  for (const JobReference& reference : references) {
+    const absl::StatusOr<v1::Job> job = WaitUntilFinished(client, reference, deadline);
+    if (absl::IsDeadlineExceeded(job.status())) {
+      Note(absl::StrCat("timeout: ", job.status().message()));
+      return kExitTimeout;
+    }
+    if (!job.ok()) return job.status();
+    *ended.add_jobs() = *job;
+    code = Worse(code, ExitCodeOf(job->status().phase()));
+    if (context.format != Format::kTable) continue;
+    const std::string message = job->status().message().empty() ? "" : ": " + job->status().message();
+    Print(Printable(
+              absl::StrCat(job->namespace_(), "/", job->name(), " ", StatusText(job->status()), message)) +
+          "\n");
+  }
+  if (context.format != Format::kTable) PrintDocument(context, ToJson(ended));
+  return code;
+}
+
+void AddWait(CLI::App& app, Context* context) {
+  CLI::App* command = app.add_subcommand(
+      "wait",
+      "Wait until jobs have finished; exit code 0: all succeeded, 3: one failed, 4: one was cancelled, "
+      "124: timeout");
+  const auto options = std::make_shared<WaitOptions>();
+  command->add_option("JOB", options->jobs, "Jobs, as NAME or NAMESPACE/NAME")->required();
+  AddDuration(*command, "--timeout", &options->timeout, "Longest time to wait. 0: for ever");
+  command->callback(
+      [context, options] { context->action = [context, options] { return Wait(*context, *options); }; });
+}
+
+}  // namespace adaptdl::cli

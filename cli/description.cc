@@ -1,0 +1,175 @@
+#include "cli/description.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "cli/format.h"
+#include "cli/job_table.h"
+#include "cli/table.h"
+
+namespace adaptdl::cli {
+namespace {
+
+// "Name:      value" lines under a heading; values in one column.
+class Section {
+ public:
+  explicit Section(absl::string_view heading) : heading_(heading) {}
+
+  void Add(absl::string_view name, std::string value) {
+    if (!value.empty()) lines_.push_back({std::string(name), std::move(value)});
+  }
+
+  void AppendTo(std::string* out, bool colours) const {
+    if (lines_.empty()) return;
+    absl::StrAppend(out, "\n", colours ? Coloured(heading_, Colour::kBold) : heading_, "\n");
+    for (const auto& [name, value] : lines_) {
+      absl::StrAppend(out, absl::StrFormat("  %-18s %s\n", absl::StrCat(name, ":"), value));
+    }
+  }
+
+ private:
+  const std::string heading_;
+  std::vector<std::pair<std::string, std::string>> lines_;
+};
+
+// As a shell would need it.
+std::string CommandText(const v1::ReplicaTemplate& replica) {
+  std::vector<std::string> words;
+  const auto add = [&](const std::string& word) {
+    const bool plain =
+        !word.empty() && word.find_first_of(" \t\n'\"\\$`|&;<>()*?[]#~!{}") == std::string::npos;
+    words.push_back(Printable(plain ? word : absl::StrCat("'", word, "'")));
+  };
+  for (const std::string& word : replica.command()) add(word);
+  for (const std::string& word : replica.args()) add(word);
+  return absl::StrJoin(words, " ");
+}
+
+Section SpecSection(const v1::JobSpec& spec) {
+  Section section("Spec");
+  const v1::ReplicaTemplate& replica = spec.template_();
+  section.Add("Replicas", absl::StrCat(std::max(spec.min_replicas(), 1), " to ",
+                                       spec.max_replicas() == 0 ? "any" : absl::StrCat(spec.max_replicas())));
+  section.Add("Preemptible", !spec.has_preemptible() || spec.preemptible() ? "yes" : "no");
+  section.Add("Max restarts", absl::StrCat(spec.has_max_restarts() ? spec.max_restarts() : 3));
+  section.Add("Command", CommandText(replica));
+  section.Add("Folder", Printable(replica.working_directory()));
+  std::vector<std::string> variables;
+  for (const v1::EnvironmentVariable& variable : replica.env()) {
+    variables.push_back(Printable(absl::StrCat(variable.name(), "=", variable.value())));
+  }
+  section.Add("Environment", absl::StrJoin(variables, " "));
+  section.Add("Each replica", FormatResources(replica.resources()));
+  section.Add("Image", Printable(replica.image()));
+  if (replica.has_termination_grace_period()) {
+    section.Add("Grace period", DurationText(ToDuration(replica.termination_grace_period())));
+  }
+  return section;
+}
+
+std::string MomentText(bool present, const google::protobuf::Timestamp& time) {
+  return present ? absl::StrCat(FormatSecond(ToTime(time)), " UTC") : "";
+}
+
+Section StatusSection(const v1::JobStatus& status, absl::Time now) {
+  Section section("Status");
+  section.Add("Phase", StatusText(status));
+  section.Add("Message", Printable(status.message()));
+  section.Add("Group", absl::StrCat(status.group()));
+  section.Add("Allocation", Printable(absl::StrJoin(status.allocation(), " ")));
+  section.Add("Moving to", Printable(absl::StrJoin(status.desired_allocation(), " ")));
+  section.Add("Because", Printable(status.allocation_reason()));
+  section.Add("Restarts", absl::StrCat(status.restarts()));
+  section.Add("Failures", status.failures() == 0 ? "" : absl::StrCat(status.failures()));
+  section.Add("Next attempt", MomentText(status.has_retry_time(), status.retry_time()));
+  section.Add("Submitted", MomentText(status.has_submit_time(), status.submit_time()));
+  section.Add("Started", MomentText(status.has_start_time(), status.start_time()));
+  section.Add("Ended", MomentText(status.has_completion_time(), status.completion_time()));
+  section.Add("Runtime", RuntimeText(status, now));
+  if (status.has_running_time()) section.Add("All running", DurationText(ToDuration(status.running_time())));
+  section.Add("ETA", status.has_estimated_completion_time() ? EtaText(status, now) : "");
+  return section;
+}
+
+Section ProgressSection(const v1::JobStatus& status) {
+  Section section("Progress");
+  if (!status.has_progress()) return section;
+  const v1::TrainingProgress& progress = status.progress();
+  section.Add("Steps", absl::StrCat(progress.optimizer_steps()));
+  // Counted from 0, and past the last one when all are done.
+  const int epoch = progress.epoch() + 1;
+  const int total = progress.total_epochs();
+  section.Add("Epoch", total > 0 ? absl::StrCat(std::min(epoch, total), " of ", total) : absl::StrCat(epoch));
+  if (progress.fraction() >= 0) section.Add("Done", absl::StrFormat("%.0f %%", progress.fraction() * 100));
+  section.Add("Batch size",
+              absl::StrFormat("%d (%d per replica, %d accumulation steps)", progress.total_batch_size(),
+                              progress.local_batch_size(), progress.accumulation_steps()));
+  if (progress.throughput() > 0) {
+    section.Add("Throughput", absl::StrFormat("%.1f samples/s", progress.throughput()));
+  }
+  return section;
+}
+
+Section HintsSection(const v1::JobStatus& status) {
+  Section section("Hints");
+  if (!status.has_hints()) return section;
+  const v1::Hints& hints = status.hints();
+  section.Add("Batch size", hints.has_max_batch_size()
+                                ? absl::StrCat(hints.init_batch_size(), " to ", hints.max_batch_size())
+                                : absl::StrCat(hints.init_batch_size()));
+  if (hints.has_min_local_batch_size() || hints.has_max_local_batch_size()) {
+    section.Add(
+        "Per replica",
+        absl::StrCat(std::max<int64_t>(1, hints.min_local_batch_size()), " to ",
+                     hints.has_max_local_batch_size() ? absl::StrCat(hints.max_local_batch_size()) : "any"));
+  }
+  section.Add("Accumulation", hints.gradient_accumulation() ? "yes" : "no");
+  section.Add("Most replicas", absl::StrCat(hints.max_profiled_replicas(), " measured"));
+  if (hints.has_perf_params()) {
+    const v1::PerfParams& perf = hints.perf_params();
+    section.Add("Step time model",
+                absl::StrFormat("compute %.4g + %.4g b, nodes %.4g + %.4g (r-2), ranks %.4g + %.4g (r-2), "
+                                "gamma %.3g",
+                                perf.alpha_c(), perf.beta_c(), perf.alpha_n(), perf.beta_n(), perf.alpha_r(),
+                                perf.beta_r(), perf.gamma()));
+  }
+  if (hints.has_grad_params()) {
+    section.Add("Gradient", absl::StrFormat("norm %.4g, variance %.4g", hints.grad_params().norm(),
+                                            hints.grad_params().var()));
+  }
+  return section;
+}
+
+void AppendTable(absl::string_view heading, const Table& table, bool colours, std::string* out) {
+  if (table.rows.empty()) return;
+  absl::StrAppend(out, "\n", colours ? Coloured(heading, Colour::kBold) : heading, "\n",
+                  Render(table, colours));
+}
+
+}  // namespace
+
+std::string DescribeJob(const v1::Job& job, const v1::ListEventsResponse& events, absl::Time now,
+                        bool colours) {
+  std::string out = Printable(absl::StrCat(job.namespace_(), "/", job.name(), " (", job.uid(), ")"));
+  const std::map<std::string, std::string> labels(job.labels().begin(), job.labels().end());
+  if (!labels.empty())
+    absl::StrAppend(&out, "\n", Printable(absl::StrJoin(labels, " ", absl::PairFormatter("="))));
+  out.push_back('\n');
+  SpecSection(job.spec()).AppendTo(&out, colours);
+  StatusSection(job.status(), now).AppendTo(&out, colours);
+  AppendTable("Replicas", ReplicaTable(job.status()), colours, &out);
+  ProgressSection(job.status()).AppendTo(&out, colours);
+  HintsSection(job.status()).AppendTo(&out, colours);
+  AppendTable("Events", EventTable(events, /*with_job=*/false), colours, &out);
+  return out;
+}
+
+}  // namespace adaptdl::cli

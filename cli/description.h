@@ -1,0 +1,20 @@
+// All about a job, as text for people. Thread-safe.
+
+#ifndef ADAPTDL_CLI_DESCRIPTION_H_
+#define ADAPTDL_CLI_DESCRIPTION_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "adaptdl/v1/job.pb.h"
+#include "adaptdl/v1/job_service.pb.h"
+
+namespace adaptdl::cli {
+
+// Spec, status, replicas, progress and hints of `job`, then `events`, its latest.
+std::string DescribeJob(const v1::Job& job, const v1::ListEventsResponse& events, absl::Time now,
+                        bool colours);
+
+}  // namespace adaptdl::cli
+
+#endif  // ADAPTDL_CLI_DESCRIPTION_H_

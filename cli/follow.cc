@@ -1,0 +1,150 @@
+#include "cli/follow.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "cli/format.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/support/sync_stream.h"
+
+namespace adaptdl::cli {
+namespace {
+
+// Decides whether a broken stream is opened again, and waits before it is. The supervisor was heard by a
+// unary call before the stream: it gets time to be restarted.
+class Reconnector {
+ public:
+  // The stream gave something: an outage, if there was one, is over.
+  void Heard() {
+    delay_ = kFirstDelay;
+    outage_start_ = absl::InfiniteFuture();
+  }
+
+  // Whether to try again after the stream has broken.
+  bool WaitToRetry() {
+    const absl::Time now = absl::Now();
+    outage_start_ = std::min(outage_start_, now);
+    if (now - outage_start_ > kLongestOutage) return false;
+    absl::SleepFor(delay_);
+    delay_ = std::min(2 * delay_, absl::Seconds(2));
+    return true;
+  }
+
+ private:
+  static constexpr absl::Duration kFirstDelay = kRetryDelays[0];
+
+  absl::Duration delay_ = kFirstDelay;
+  absl::Time outage_start_ = absl::InfiniteFuture();
+};
+
+// Leaves out the lines that an earlier stream of the same request has given.
+class SeenLines {
+ public:
+  // Begins to read a stream from its start again.
+  void Restart() {
+    for (auto& [replica, position] : positions_) position.to_skip = position.at_time;
+  }
+
+  bool IsNew(const v1::LogLine& line) {
+    Position& position = positions_[absl::StrCat(line.replica_id(), "/", line.source())];
+    const absl::Time time = ToTime(line.time());
+    if (time < position.time) return false;
+    if (time == position.time && position.to_skip > 0) {
+      --position.to_skip;
+      return false;
+    }
+    position.at_time = time == position.time ? position.at_time + 1 : 1;
+    position.time = time;
+    position.to_skip = 0;
+    return true;
+  }
+
+ private:
+  // Where a replica's output was left: the time of its last line, and how many lines bore it.
+  struct Position {
+    absl::Time time = absl::InfinitePast();
+    int at_time = 0;
+    int to_skip = 0;
+  };
+  std::map<std::string, Position> positions_;
+};
+
+bool IsOutage(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+         // A server that is shut down cancels the streams that it still has.
+         status.error_code() == grpc::StatusCode::CANCELLED || status.ok();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& job, absl::Time deadline) {
+  // A unary call comes first: it has a deadline, and tells a supervisor that was never there from one that is
+  // away.
+  const absl::StatusOr<v1::Job> now = GetJob(client, job);
+  if (!now.ok() || IsFinished(now->status().phase())) return now;
+  v1::WatchJobsRequest request;
+  request.set_namespace_(job.name_space);
+  request.set_name(job.name);
+  Reconnector reconnector;
+  v1::Job last = *now;
+  while (true) {
+    grpc::ClientContext context;
+    if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+    const auto stream = client.jobs().WatchJobs(&context, request);
+    v1::WatchJobsResponse response;
+    while (stream->Read(&response)) {
+      reconnector.Heard();
+      if (response.deleted()) {
+        return absl::NotFoundError(absl::StrCat("job ", job.name_space, "/", job.name, " was deleted"));
+      }
+      if (!response.has_job()) continue;
+      last = std::move(*response.mutable_job());
+      if (IsFinished(last.status().phase())) {
+        context.TryCancel();
+        return last;
+      }
+    }
+    const grpc::Status status = stream->Finish();
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED || absl::Now() >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("job ", job.name_space, "/", job.name, " is still ", StatusText(last.status())));
+    }
+    if (!IsOutage(status) || !reconnector.WaitToRetry()) return client.Explain(status);
+  }
+}
+
+absl::Status StreamLogs(Client& client, const v1::StreamLogsRequest& request,
+                        const std::function<void(const v1::LogLine&)>& on_line,
+                        const std::function<void(const std::string&)>& on_warning) {
+  Reconnector reconnector;
+  SeenLines seen;
+  v1::StreamLogsRequest current = request;
+  while (true) {
+    grpc::ClientContext context;
+    const auto stream = client.jobs().StreamLogs(&context, current);
+    v1::StreamLogsResponse response;
+    while (stream->Read(&response)) {
+      reconnector.Heard();
+      // What was there before the first stream's tail stays unseen after a reconnect, too: lines carry times.
+      for (const v1::LogLine& line : response.lines()) {
+        if (seen.IsNew(line)) on_line(line);
+      }
+      if (!response.warning().empty()) on_warning(response.warning());
+    }
+    const grpc::Status status = stream->Finish();
+    if (status.ok()) return absl::OkStatus();
+    if (!request.follow() || !IsOutage(status) || !reconnector.WaitToRetry()) return client.Explain(status);
+    seen.Restart();
+    current.set_tail_lines(0);
+  }
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,33 @@
+// Following jobs over time: their phases and their logs, across restarts of the supervisor. Thread-safe.
+
+#ifndef ADAPTDL_CLI_FOLLOW_H_
+#define ADAPTDL_CLI_FOLLOW_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "adaptdl/v1/job_service.pb.h"
+#include "cli/client.h"
+#include "cli/context.h"
+
+namespace adaptdl::cli {
+
+// How long a supervisor that was there may stay away before a stream is given up.
+inline constexpr absl::Duration kLongestOutage = absl::Seconds(60);
+
+// Waits until the job has finished and returns it. DEADLINE_EXCEEDED when that is not before `deadline`;
+// NOT_FOUND when it does not exist or is deleted meanwhile.
+absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& job, absl::Time deadline);
+
+// Calls `on_line` for each line, each once, and `on_warning` for what could not be read, until the stream
+// ends. Call it after another call to the supervisor has succeeded.
+absl::Status StreamLogs(Client& client, const v1::StreamLogsRequest& request,
+                        const std::function<void(const v1::LogLine&)>& on_line,
+                        const std::function<void(const std::string&)>& on_warning);
+
+}  // namespace adaptdl::cli
+
+#endif  // ADAPTDL_CLI_FOLLOW_H_

@@ -1,0 +1,143 @@
+#include "cli/format.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace adaptdl::cli {
+
+absl::Time ToTime(const google::protobuf::Timestamp& timestamp) {
+  return absl::FromUnixSeconds(timestamp.seconds()) + absl::Nanoseconds(timestamp.nanos());
+}
+
+absl::Duration ToDuration(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+std::string DurationText(absl::Duration duration) {
+  const int64_t seconds = std::max<int64_t>(0, absl::ToInt64Seconds(duration));
+  if (seconds < 60) return absl::StrCat(seconds, "s");
+  if (seconds < 3600) return absl::StrFormat("%dm%02ds", seconds / 60, seconds % 60);
+  if (seconds < 24 * 3600) return absl::StrFormat("%dh%02dm", seconds / 3600, seconds / 60 % 60);
+  return absl::StrFormat("%dd%02dh", seconds / (24 * 3600), seconds / 3600 % 24);
+}
+
+std::string FormatMinute(absl::Time time) {
+  return absl::FormatTime("%b-%d %H:%M", time, absl::UTCTimeZone());
+}
+
+std::string FormatSecond(absl::Time time) {
+  return absl::FormatTime("%b-%d %H:%M:%S", time, absl::UTCTimeZone());
+}
+
+std::string FormatBytes(int64_t bytes) {
+  constexpr absl::string_view kUnits[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  std::string text = unit == 0 ? absl::StrCat(bytes) : absl::StrFormat("%.1f", value);
+  if (absl::EndsWith(text, ".0")) text.resize(text.size() - 2);
+  return absl::StrCat(text, kUnits[unit]);
+}
+
+std::string FormatCores(int64_t millis) {
+  std::string text = absl::StrFormat("%d.%03d", millis / 1000, millis % 1000);
+  text.resize(text.find_last_not_of('0') + 1);
+  if (absl::EndsWith(text, ".")) text.pop_back();
+  return text;
+}
+
+std::string FormatResources(const v1::Resources& resources) {
+  std::vector<std::string> parts;
+  if (resources.cpu_millis() != 0) parts.push_back("cpu " + FormatCores(resources.cpu_millis()));
+  if (resources.memory_bytes() != 0) parts.push_back("memory " + FormatBytes(resources.memory_bytes()));
+  if (resources.gpus() != 0) parts.push_back(absl::StrCat("gpu ", resources.gpus()));
+  for (const auto& [name, amount] : resources.extended()) {
+    parts.push_back(absl::StrCat(Printable(name), " ", amount));
+  }
+  return parts.empty() ? "none" : absl::StrJoin(parts, ", ");
+}
+
+std::string EnumText(absl::string_view value, absl::string_view prefix) {
+  if (absl::StartsWith(value, prefix)) value.remove_prefix(prefix.size());
+  std::string text;
+  for (const absl::string_view word : absl::StrSplit(value, '_', absl::SkipEmpty())) {
+    std::string lower = absl::AsciiStrToLower(word);
+    lower[0] = absl::ascii_toupper(lower[0]);
+    absl::StrAppend(&text, lower);
+  }
+  return text;
+}
+
+std::string StatusText(const v1::JobStatus& status) {
+  const std::string phase = EnumText(v1::JobPhase_Name(status.phase()), "JOB_PHASE_");
+  const bool cancelling = status.cancel_requested() && status.phase() != v1::JOB_PHASE_CANCELLED &&
+                          status.phase() != v1::JOB_PHASE_SUCCEEDED && status.phase() != v1::JOB_PHASE_FAILED;
+  const std::string reason = cancelling ? "Cancelling" : Printable(status.reason());
+  // What goes well needs no reason.
+  const bool well =
+      !cancelling && (status.phase() == v1::JOB_PHASE_RUNNING || status.phase() == v1::JOB_PHASE_SUCCEEDED);
+  if (reason.empty() || reason == phase || well) return phase;
+  return absl::StrCat(phase, " (", reason, ")");
+}
+
+Colour StatusColour(v1::JobPhase phase) {
+  switch (phase) {
+    case v1::JOB_PHASE_RUNNING:
+    case v1::JOB_PHASE_SUCCEEDED:
+      return Colour::kGreen;
+    case v1::JOB_PHASE_FAILED:
+      return Colour::kRed;
+    case v1::JOB_PHASE_PENDING:
+    case v1::JOB_PHASE_STARTING:
+    case v1::JOB_PHASE_STOPPING:
+    case v1::JOB_PHASE_RESCALING:
+      return Colour::kYellow;
+    default:
+      return Colour::kNone;
+  }
+}
+
+std::string RuntimeText(const v1::JobStatus& status, absl::Time now) {
+  if (!status.has_start_time()) return "-";
+  const absl::Time end = status.has_completion_time() ? ToTime(status.completion_time()) : now;
+  return DurationText(end - ToTime(status.start_time()));
+}
+
+std::string EtaText(const v1::JobStatus& status, absl::Time now) {
+  if (!status.has_estimated_completion_time() || status.has_completion_time()) return "-";
+  return DurationText(ToTime(status.estimated_completion_time()) - now);
+}
+
+std::string Printable(absl::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const unsigned char c = text[i];
+    // C1 controls come as 0xc2 0x80 to 0xc2 0x9f in UTF-8.
+    const bool c1 = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (c == '\n' || c == '\t') {
+      result.push_back(' ');
+    } else if (c < 0x20 || c == 0x7f) {
+      absl::StrAppend(&result, absl::StrFormat("\\x%02x", c));
+    } else if (c1) {
+      absl::StrAppend(&result, absl::StrFormat("\\x%02x", static_cast<unsigned char>(text[++i])));
+    } else {
+      result.push_back(text[i]);
+    }
+  }
+  return result;
+}
+
+}  // namespace adaptdl::cli

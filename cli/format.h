@@ -1,0 +1,54 @@
+// Values as people read them. Plain functions, thread-safe.
+
+#ifndef ADAPTDL_CLI_FORMAT_H_
+#define ADAPTDL_CLI_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "adaptdl/v1/job.pb.h"
+#include "adaptdl/v1/node.pb.h"
+#include "adaptdl/v1/resources.pb.h"
+#include "cli/table.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
+
+namespace adaptdl::cli {
+
+absl::Time ToTime(const google::protobuf::Timestamp& timestamp);
+absl::Duration ToDuration(const google::protobuf::Duration& duration);
+
+// "45s", "3m12s", "2h05m", "3d04h". Negative ones count as 0.
+std::string DurationText(absl::Duration duration);
+
+// "Nov-21 01:02", in UTC.
+std::string FormatMinute(absl::Time time);
+// "Nov-21 01:02:03", in UTC.
+std::string FormatSecond(absl::Time time);
+
+// "512", "1.5Ki", "31.3Gi".
+std::string FormatBytes(int64_t bytes);
+// "2", "0.5", "1.25": thousandths of cores as cores.
+std::string FormatCores(int64_t millis);
+// "cpu 2, memory 1.5Gi, gpu 1"; "none" if nothing is there.
+std::string FormatResources(const v1::Resources& resources);
+
+// "Running", "Pending (Unschedulable)".
+std::string StatusText(const v1::JobStatus& status);
+Colour StatusColour(v1::JobPhase phase);
+// Time from the job's start to its end or to `now`, "-" before the start.
+std::string RuntimeText(const v1::JobStatus& status, absl::Time now);
+// Time that is left by the job's own estimate, "-" while unknown.
+std::string EtaText(const v1::JobStatus& status, absl::Time now);
+
+// "RUNNING" of REPLICA_STATE_RUNNING as "Running", and so on for every enum value "<prefix>SOME_NAME".
+std::string EnumText(absl::string_view value, absl::string_view prefix);
+
+// The text without what would steer a terminal: control characters become escapes.
+std::string Printable(absl::string_view text);
+
+}  // namespace adaptdl::cli
+
+#endif  // ADAPTDL_CLI_FORMAT_H_

@@ -1,0 +1,127 @@
+#include "cli/job_table.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "cli/format.h"
+
+namespace adaptdl::cli {
+namespace {
+
+std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
+
+Cell NodeStatus(const v1::NodeStatus& status) {
+  const std::string text = EnumText(v1::NodePhase_Name(status.phase()), "NODE_PHASE_");
+  switch (status.phase()) {
+    case v1::NODE_PHASE_READY:
+      return {text, Colour::kGreen};
+    case v1::NODE_PHASE_LOST:
+      return {text, Colour::kRed};
+    default:
+      return {text, Colour::kYellow};
+  }
+}
+
+std::string LabelsText(const google::protobuf::Map<std::string, std::string>& labels) {
+  // Protobuf's maps have no order of their own.
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : labels) parts.push_back(Printable(absl::StrCat(key, "=", value)));
+  std::sort(parts.begin(), parts.end());
+  return OrDash(absl::StrJoin(parts, ","));
+}
+
+Cell ReplicaState(const v1::Replica& replica) {
+  const std::string state = EnumText(v1::ReplicaState_Name(replica.state()), "REPLICA_STATE_");
+  switch (replica.state()) {
+    case v1::REPLICA_STATE_RUNNING:
+      return {replica.joined() ? absl::StrCat(state, " (joined)") : state, Colour::kGreen};
+    case v1::REPLICA_STATE_EXITED:
+      if (replica.signal() != 0)
+        return {absl::StrCat(state, " (signal ", replica.signal(), ")"), Colour::kRed};
+      return {absl::StrCat(state, " (code ", replica.exit_code(), ")"),
+              replica.exit_code() == 0 ? Colour::kGreen : Colour::kRed};
+    case v1::REPLICA_STATE_LOST:
+      return {state, Colour::kRed};
+    default:
+      return {state, Colour::kYellow};
+  }
+}
+
+}  // namespace
+
+Table JobTable(const v1::ListJobsResponse& jobs, bool with_namespace, absl::Time now) {
+  Table table;
+  if (with_namespace) table.headers.push_back("NAMESPACE");
+  for (const char* header : {"NAME", "STATUS", "START(UTC)", "RUNTIME", "REPLICAS", "RESTARTS", "ETA"}) {
+    table.headers.push_back(header);
+  }
+  for (const v1::Job& job : jobs.jobs()) {
+    const v1::JobStatus& status = job.status();
+    std::vector<Cell> row;
+    if (with_namespace) row.push_back(Printable(job.namespace_()));
+    row.push_back(Printable(job.name()));
+    row.push_back({StatusText(status), StatusColour(status.phase())});
+    row.push_back(status.has_start_time() ? FormatMinute(ToTime(status.start_time())) : "-");
+    row.push_back(RuntimeText(status, now));
+    row.push_back(absl::StrCat(status.allocation_size()));
+    row.push_back(absl::StrCat(status.restarts()));
+    row.push_back(EtaText(status, now));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now) {
+  Table table;
+  table.headers = {"NAME", "STATUS", "REPLICAS", "CPU", "MEMORY", "GPUS", "AGE", "LABELS"};
+  for (const v1::Node& node : nodes.nodes()) {
+    const v1::NodeStatus& status = node.status();
+    const v1::Resources& used = status.allocated();
+    const v1::Resources& offered = node.capacity();
+    const std::string gpu_type = node.gpu_type().empty() ? "" : absl::StrCat(" ", Printable(node.gpu_type()));
+    table.rows.push_back(
+        {Printable(node.node_id()), NodeStatus(status), absl::StrCat(status.replicas()),
+         absl::StrCat(FormatCores(used.cpu_millis()), "/", FormatCores(offered.cpu_millis())),
+         absl::StrCat(FormatBytes(used.memory_bytes()), "/", FormatBytes(offered.memory_bytes())),
+         absl::StrCat(used.gpus(), "/", offered.gpus(), gpu_type),
+         status.has_register_time() ? DurationText(now - ToTime(status.register_time())) : "-",
+         LabelsText(node.labels())});
+  }
+  return table;
+}
+
+Table ReplicaTable(const v1::JobStatus& status) {
+  Table table;
+  table.headers = {"RANK", "NODE", "STATE", "STARTED(UTC)", "REPLICA", "MESSAGE"};
+  for (const v1::Replica& replica : status.replicas()) {
+    table.rows.push_back({absl::StrCat(replica.rank()), Printable(replica.node_id()), ReplicaState(replica),
+                          replica.has_start_time() ? FormatSecond(ToTime(replica.start_time())) : "-",
+                          Printable(replica.replica_id()), OrDash(Printable(replica.message()))});
+  }
+  return table;
+}
+
+Table EventTable(const v1::ListEventsResponse& events, bool with_job) {
+  Table table;
+  table.headers = {"TIME(UTC)", "TYPE", "REASON"};
+  if (with_job) table.headers.push_back("JOB");
+  table.headers.push_back("GROUP");
+  table.headers.push_back("MESSAGE");
+  for (const v1::Event& event : events.events()) {
+    const bool warning = event.type() == v1::EVENT_TYPE_WARNING;
+    std::vector<Cell> row = {FormatSecond(ToTime(event.time())),
+                             {warning ? "Warning" : "Normal", warning ? Colour::kYellow : Colour::kNone},
+                             Printable(event.reason())};
+    if (with_job) row.push_back(Printable(event.job()));
+    row.push_back(event.group() == 0 ? "-" : absl::StrCat(event.group()));
+    row.push_back(Printable(event.message()));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,27 @@
+// Jobs, nodes and events as tables. Plain functions, thread-safe.
+
+#ifndef ADAPTDL_CLI_JOB_TABLE_H_
+#define ADAPTDL_CLI_JOB_TABLE_H_
+
+#include "absl/time/time.h"
+#include "adaptdl/v1/job_service.pb.h"
+#include "adaptdl/v1/node_service.pb.h"
+#include "cli/table.h"
+
+namespace adaptdl::cli {
+
+// NAME STATUS START(UTC) RUNTIME REPLICAS RESTARTS ETA, after NAMESPACE if that is asked for.
+Table JobTable(const v1::ListJobsResponse& jobs, bool with_namespace, absl::Time now);
+
+// NAME STATUS REPLICAS CPU MEMORY GPUS AGE LABELS; CPU, MEMORY and GPUS as "used/offered".
+Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now);
+
+// RANK NODE STATE STARTED REPLICA MESSAGE.
+Table ReplicaTable(const v1::JobStatus& status);
+
+// TIME(UTC) TYPE REASON JOB GROUP MESSAGE; JOB is left out when `with_job` is not set.
+Table EventTable(const v1::ListEventsResponse& events, bool with_job);
+
+}  // namespace adaptdl::cli
+
+#endif  // ADAPTDL_CLI_JOB_TABLE_H_
