@@ -1,0 +1,66 @@
+// The nodes of a simulated cluster.
+//
+//   absl::StatusOr<Cluster> cluster = Cluster::Parse("aws:6x4,rtx:3x8");
+//
+// Immutable; thread-safe.
+
+#ifndef ADAPTDL_SIMULATOR_CLUSTER_H_
+#define ADAPTDL_SIMULATOR_CLUSTER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace adaptdl::simulator {
+
+// GPUs of one job on one node.
+struct NodeShare {
+  int node = 0;
+  int gpus = 0;
+  bool operator==(const NodeShare& other) const { return node == other.node && gpus == other.gpus; }
+};
+
+// All GPUs of one job, in order of rank. Neighbours are different nodes. Empty: none.
+using Placement = std::vector<NodeShare>;
+
+int CountGpus(const Placement& placement);
+
+class Cluster {
+ public:
+  struct Node {
+    int gpus = 0;
+    int type = 0;  // index into gpu_types()
+  };
+
+  // The type of GPU when none is named: the one that the published traces were recorded on.
+  static constexpr char kDefaultType[] = "aws";
+
+  // "<nodes>x<GPUs per node>", or several "<type>:<nodes>x<GPUs per node>" separated by commas.
+  // INVALID_ARGUMENT: anything else, named.
+  static absl::StatusOr<Cluster> Parse(absl::string_view text);
+
+  // Nodes of one type stand together.
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<std::string>& gpu_types() const { return types_; }
+  int total_gpus() const;
+  // GPUs of one type.
+  int total_gpus(int type) const;
+  // GPUs of the largest node of a type.
+  int largest_node(int type) const;
+
+  // As densely as can be on nodes of one type, from its first node on. REQUIRES: 1 <= gpus <=
+  // total_gpus(type).
+  Placement Pack(int type, int gpus) const;
+
+ private:
+  absl::Status AddGroup(absl::string_view text);
+
+  std::vector<Node> nodes_;
+  std::vector<std::string> types_;
+};
+
+}  // namespace adaptdl::simulator
+
+#endif  // ADAPTDL_SIMULATOR_CLUSTER_H_

@@ -1,0 +1,344 @@
+#include "simulator/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+namespace adaptdl::simulator {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// Events that are this close are one.
+constexpr double kSameTime = 1e-9;
+// A scheduler that starts nobody for so long never will.
+constexpr double kLongestStandstill = 30.0 * 24 * 3600;
+
+bool HaveSameShape(const Placement& a, const Placement& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const NodeShare& x, const NodeShare& y) { return x.gpus == y.gpus; });
+}
+
+absl::Status CheckOptions(const SimulationOptions& options) {
+  const auto check = [](const char* name, double value, double least, bool exclusive) {
+    const bool fine = std::isfinite(value) && (exclusive ? value > least : value >= least);
+    return fine ? absl::OkStatus()
+                : absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; it must be ",
+                                                          exclusive ? "greater than " : "at least ", least));
+  };
+  for (const absl::Status& status : {
+           check("round", options.round_seconds, 0, false),
+           check("debounce", options.debounce_seconds, 0, true),
+           check("interval", options.interval_seconds, 0, true),
+           check("report period", options.report_seconds, 0, true),
+           check("restart", options.restart_seconds.value_or(0), 0, false),
+           check("interference", options.interference, 0, false),
+       }) {
+    if (!status.ok()) {
+      return status;
+    }
+  }
+  if (options.interference >= 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("interference is ", options.interference, "; it must be less than 1"));
+  }
+  return absl::OkStatus();
+}
+
+class Simulation {
+ public:
+  Simulation(const Cluster& cluster, absl::Span<const WorkloadJob> workload, Scheduler& scheduler,
+             const Clock& clock, const SimulationOptions& options)
+      : cluster_(cluster), scheduler_(scheduler), clock_(clock), options_(options) {
+    const double round = options.round_seconds;
+    const JobOptions job_options{scheduler.adaptive(), options.search,
+                                 round > 0 && round == std::floor(round)};
+    for (const WorkloadJob& spec : workload) {
+      jobs_.emplace_back(spec, static_cast<int>(cluster.gpu_types().size()), job_options);
+    }
+    speed_.assign(jobs_.size(), 1.0);
+    open_.resize(jobs_.size());
+  }
+
+  absl::StatusOr<SimulationResult> Run() {
+    const absl::Status status = options_.round_seconds > 0 ? RunRounds() : RunEvents();
+    if (!status.ok()) {
+      return status;
+    }
+    CollectOutcomes();
+    return std::move(result_);
+  }
+
+ private:
+  // The segment of the timeline that a job is in.
+  struct OpenSegment {
+    double start = 0;
+    int gpus = 0;
+    int gpu_type = 0;
+  };
+
+  absl::Status RunRounds();
+  absl::Status RunEvents();
+  // Admits everyone who was submitted by now, and forgets those who are done.
+  void UpdateActive(double now);
+  absl::Status AdvanceAll(double until);
+  absl::StatusOr<double> NextEvent(size_t job) const;
+
+  absl::Status Decide(double now);
+  absl::Status CheckPlacements(const std::vector<Placement>& placements) const;
+  void Apply(size_t job, const Placement& placement, double now);
+  void UpdateInterference();
+  void CloseSegment(size_t job, double end);
+  absl::Status CheckStandstill(double now) const;
+  void CollectOutcomes();
+
+  const Cluster& cluster_;
+  Scheduler& scheduler_;
+  const Clock& clock_;
+  const SimulationOptions options_;
+
+  std::vector<Job> jobs_;       // in order of submission
+  std::vector<size_t> active_;  // submitted and not done, in order
+  size_t arrived_ = 0;          // so many of jobs_ were submitted
+  std::vector<double> speed_;   // by job: 1, or less under interference
+  std::vector<OpenSegment> open_;
+  double last_running_ = 0;
+  SimulationResult result_;
+};
+
+void Simulation::UpdateActive(double now) {
+  while (arrived_ < jobs_.size() && jobs_[arrived_].spec().submitted <= now) {
+    active_.push_back(arrived_++);
+  }
+  active_.erase(
+      std::remove_if(active_.begin(), active_.end(), [this](size_t job) { return jobs_[job].done(); }),
+      active_.end());
+}
+
+absl::Status Simulation::AdvanceAll(double until) {
+  for (const size_t job : active_) {
+    if (absl::Status status = jobs_[job].Advance(until, speed_[job]); !status.ok()) {
+      return status;
+    }
+    if (jobs_[job].done()) {
+      CloseSegment(job, *jobs_[job].completed());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Simulation::RunRounds() {
+  // Rounds are counted, so that their times do not drift.
+  double round = 0;
+  while (!active_.empty() || arrived_ < jobs_.size()) {
+    if (active_.empty()) {
+      round = std::max(round, std::ceil(jobs_[arrived_].spec().submitted / options_.round_seconds) - 1);
+    }
+    round += 1;
+    const double now = round * options_.round_seconds;
+    if (absl::Status status = AdvanceAll(now); !status.ok()) {
+      return status;
+    }
+    UpdateActive(now);
+    if (absl::Status status = Decide(now); !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> Simulation::NextEvent(size_t job) const {
+  absl::StatusOr<std::optional<double>> event = jobs_[job].NextEvent(speed_[job], options_.report_seconds);
+  if (!event.ok()) {
+    return event.status();
+  }
+  return event->value_or(kNever);
+}
+
+absl::Status Simulation::RunEvents() {
+  double pending = kNever;  // when the scheduler is to decide next
+  std::vector<double> events(jobs_.size(), kNever);
+  while (!active_.empty() || arrived_ < jobs_.size()) {
+    double now = pending;
+    if (arrived_ < jobs_.size()) {
+      now = std::min(now, jobs_[arrived_].spec().submitted);
+    }
+    for (const size_t job : active_) {
+      now = std::min(now, events[job]);
+    }
+    bool news = false;
+    for (const size_t job : active_) {
+      if (events[job] > now + kSameTime) {
+        continue;
+      }
+      const int version = jobs_[job].profile_version();
+      if (absl::Status status = jobs_[job].Advance(now, speed_[job]); !status.ok()) {
+        return status;
+      }
+      absl::StatusOr<double> next = NextEvent(job);
+      if (!next.ok()) {
+        return next.status();
+      }
+      events[job] = *next;
+      news = news || jobs_[job].done() || jobs_[job].profile_version() != version;
+      if (jobs_[job].done()) {
+        CloseSegment(job, *jobs_[job].completed());
+      }
+    }
+    const size_t arrived = arrived_;
+    UpdateActive(now);
+    if (news || arrived_ > arrived) {
+      pending = std::min(pending, now + options_.debounce_seconds);
+    }
+    if (now < pending) {
+      continue;
+    }
+    if (absl::Status status = AdvanceAll(now); !status.ok()) {
+      return status;
+    }
+    UpdateActive(now);
+    if (absl::Status status = Decide(now); !status.ok()) {
+      return status;
+    }
+    pending = active_.empty() ? kNever : now + options_.interval_seconds;
+    for (const size_t job : active_) {
+      absl::StatusOr<double> next = NextEvent(job);
+      if (!next.ok()) {
+        return next.status();
+      }
+      events[job] = *next;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Simulation::Decide(double now) {
+  if (active_.empty()) {
+    return absl::OkStatus();
+  }
+  std::vector<const Job*> jobs;
+  for (const size_t job : active_) {
+    jobs.push_back(&jobs_[job]);
+  }
+  const absl::Time begin = clock_.Now();
+  absl::StatusOr<std::vector<Placement>> placements = scheduler_.Schedule({now, cluster_, jobs});
+  result_.decision_seconds.push_back(absl::ToDoubleSeconds(clock_.Now() - begin));
+  if (!placements.ok()) {
+    return placements.status();
+  }
+  if (absl::Status status = CheckPlacements(*placements); !status.ok()) {
+    return status;
+  }
+  bool running = false;
+  for (size_t i = 0; i < active_.size(); ++i) {
+    running = running || !(*placements)[i].empty();
+    if ((*placements)[i] != jobs_[active_[i]].placement()) {
+      Apply(active_[i], (*placements)[i], now);
+    }
+  }
+  last_running_ = running ? now : last_running_;
+  UpdateInterference();
+  return running ? absl::OkStatus() : CheckStandstill(now);
+}
+
+absl::Status Simulation::CheckPlacements(const std::vector<Placement>& placements) const {
+  if (placements.size() != active_.size()) {
+    return absl::InternalError(
+        absl::StrCat("the scheduler placed ", placements.size(), " jobs; there are ", active_.size()));
+  }
+  std::vector<int> used(cluster_.nodes().size(), 0);
+  for (size_t i = 0; i < placements.size(); ++i) {
+    for (const NodeShare& share : placements[i]) {
+      if (share.node < 0 || share.node >= static_cast<int>(used.size()) || share.gpus < 1 ||
+          (used[share.node] += share.gpus) > cluster_.nodes()[share.node].gpus) {
+        return absl::InternalError(absl::StrCat("the scheduler placed ", share.gpus, " GPUs of ",
+                                                jobs_[active_[i]].spec().name, " on node ", share.node,
+                                                ", which has not so many left"));
+      }
+      if (cluster_.nodes()[share.node].type != cluster_.nodes()[placements[i].front().node].type) {
+        return absl::InternalError(
+            absl::StrCat("the scheduler mixed GPU types for ", jobs_[active_[i]].spec().name));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Simulation::Apply(size_t job, const Placement& placement, double now) {
+  Job& it = jobs_[job];
+  const int type = placement.empty() ? it.gpu_type() : cluster_.nodes()[placement.front().node].type;
+  const bool free_move = options_.free_moves && !placement.empty() && type == it.gpu_type() &&
+                         HaveSameShape(placement, it.placement());
+  CloseSegment(job, now);
+  // Brings the clock of a job that has waited to now.
+  (void)it.Advance(now, speed_[job]);
+  it.Reallocate(placement, type, options_.restart_seconds.value_or(it.application().restart_seconds),
+                free_move);
+  open_[job] = {now, CountGpus(placement), type};
+}
+
+void Simulation::UpdateInterference() {
+  if (options_.interference == 0) {
+    return;
+  }
+  std::vector<int> distributed(cluster_.nodes().size(), 0);
+  const auto is_distributed = [this](size_t job) { return jobs_[job].placement().size() > 1; };
+  for (const size_t job : active_) {
+    if (is_distributed(job)) {
+      for (const NodeShare& share : jobs_[job].placement()) {
+        ++distributed[share.node];
+      }
+    }
+  }
+  for (const size_t job : active_) {
+    const Placement& placement = jobs_[job].placement();
+    const bool slowed =
+        is_distributed(job) && std::any_of(placement.begin(), placement.end(),
+                                           [&](const auto& share) { return distributed[share.node] > 1; });
+    speed_[job] = slowed ? 1 - options_.interference : 1;
+  }
+}
+
+void Simulation::CloseSegment(size_t job, double end) {
+  OpenSegment& open = open_[job];
+  if (open.gpus > 0 && end > open.start) {
+    result_.timeline.push_back({static_cast<int>(job), open.start, end, open.gpus, open.gpu_type});
+  }
+  open.gpus = 0;
+}
+
+absl::Status Simulation::CheckStandstill(double now) const {
+  const double since = std::max(last_running_, jobs_[active_.front()].spec().submitted);
+  if (now - since < kLongestStandstill) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("nothing has run for ", now - since, " s, though ", active_.size(), " jobs wait, ",
+                   jobs_[active_.front()].spec().name, " first: does it fit the cluster?"));
+}
+
+void Simulation::CollectOutcomes() {
+  for (const Job& job : jobs_) {
+    result_.jobs.push_back({job.spec().name, job.application().name, job.spec().submitted,
+                            *job.first_started(), *job.completed(), job.attained_service(), job.restarts()});
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<SimulationResult> Simulate(const Cluster& cluster, absl::Span<const WorkloadJob> workload,
+                                          Scheduler& scheduler, const Clock& clock,
+                                          const SimulationOptions& options) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) {
+    return status;
+  }
+  return Simulation(cluster, workload, scheduler, clock, options).Run();
+}
+
+}  // namespace adaptdl::simulator

@@ -1,0 +1,78 @@
+// The simulation: jobs arrive, a scheduler decides, jobs advance, until all are done.
+//
+//   absl::StatusOr<SimulationResult> result = Simulate(cluster, workload, scheduler, clock, {});
+//
+// Deterministic but for the measured decision times. Thread-safe for different schedulers.
+
+#ifndef ADAPTDL_SIMULATOR_ENGINE_H_
+#define ADAPTDL_SIMULATOR_ENGINE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "libs/base/clock.h"
+#include "simulator/batch_choice.h"
+#include "simulator/cluster.h"
+#include "simulator/schedulers/scheduler.h"
+#include "simulator/traces/workload.h"
+
+namespace adaptdl::simulator {
+
+struct SimulationOptions {
+  // Length of a round, in seconds. 0: decisions follow events (arrival, completion, a job's first measurement
+  // at a size), as in the live allocator.
+  double round_seconds = 60;
+  // With events: how long the scheduler waits for further ones, the longest time between decisions, and how
+  // often jobs report. All greater than 0, in seconds.
+  double debounce_seconds = 0.1;
+  double interval_seconds = 60;
+  double report_seconds = 30;
+  // What a restart costs, in seconds. Nothing: what the application's constant says.
+  std::optional<double> restart_seconds = 30;
+  // Whether a job may move to other nodes without a restart, if shape and GPU type stay.
+  bool free_moves = false;
+  // Distributed jobs (on several nodes) that share a node are slowed down by this fraction. In [0, 1).
+  double interference = 0;
+  BatchSearch search = BatchSearch::kGrid;
+};
+
+struct JobOutcome {
+  std::string name;
+  std::string application;
+  double submitted = 0;
+  double started = 0;
+  double completed = 0;
+  double gpu_seconds = 0;
+  int restarts = 0;
+
+  double jct() const { return completed - submitted; }
+};
+
+// GPUs of one job over one stretch of time.
+struct Segment {
+  int job = 0;  // index of its outcome
+  double start = 0;
+  double end = 0;
+  int gpus = 0;
+  int gpu_type = 0;
+};
+
+struct SimulationResult {
+  std::vector<JobOutcome> jobs;  // in order of submission
+  std::vector<Segment> timeline;
+  std::vector<double> decision_seconds;  // real time, by decision
+};
+
+// INVALID_ARGUMENT: an option is out of its range, named. INTERNAL: the scheduler's answer does not fit the
+// cluster. FAILED_PRECONDITION: the traces do not cover what was decided, or the scheduler leaves jobs
+// waiting for ever. `clock` measures decisions.
+absl::StatusOr<SimulationResult> Simulate(const Cluster& cluster, absl::Span<const WorkloadJob> workload,
+                                          Scheduler& scheduler, const Clock& clock,
+                                          const SimulationOptions& options);
+
+}  // namespace adaptdl::simulator
+
+#endif  // ADAPTDL_SIMULATOR_ENGINE_H_

@@ -1,0 +1,126 @@
+// adaptdl-sim: replays workloads on virtual time. docs/simulator.md.
+
+#include <iostream>
+#include <map>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "libs/base/version.h"
+#include "simulator/replay.h"
+#include "simulator/schedulers/factory.h"
+
+namespace adaptdl::simulator {
+namespace {
+
+// Adds an option for a duration such as 60s. `*seconds` is the default.
+CLI::Option* AddDuration(CLI::App* app, const std::string& name, double* seconds, const std::string& help) {
+  const auto parse = [name, seconds](const std::string& text) {
+    absl::Duration duration;
+    if (!absl::ParseDuration(text, &duration) || duration < absl::ZeroDuration() ||
+        duration == absl::InfiniteDuration()) {
+      throw CLI::ValidationError(name,
+                                 absl::StrCat("\"", text, "\" is no duration; write one like 60s or 500ms"));
+    }
+    *seconds = absl::ToDoubleSeconds(duration);
+  };
+  return app->add_option_function<std::string>(name, parse, help)
+      ->type_name("DURATION")
+      ->default_str(absl::FormatDuration(absl::Seconds(*seconds)));
+}
+
+// The texts that stand for something else than a duration.
+struct Texts {
+  std::string round = "60s";
+  std::string restart = "30s";
+};
+
+double ParseSeconds(const std::string& option, const std::string& text, const std::string& word) {
+  absl::Duration duration;
+  if (!absl::ParseDuration(text, &duration) || duration == absl::InfiniteDuration() ||
+      duration < absl::ZeroDuration()) {
+    throw CLI::ValidationError(option,
+                               absl::StrCat("\"", text, "\" is neither a duration like 60s nor ", word));
+  }
+  return absl::ToDoubleSeconds(duration);
+}
+
+void ParseTexts(const Texts& texts, SimulationOptions* simulation) {
+  simulation->round_seconds =
+      texts.round == "events" ? 0 : ParseSeconds("--round", texts.round, "\"events\"");
+  if (texts.round != "events" && simulation->round_seconds <= 0) {
+    throw CLI::ValidationError("--round", "a round must be longer than 0; write \"events\" for no rounds");
+  }
+  simulation->restart_seconds.reset();
+  if (texts.restart != "per-application") {
+    simulation->restart_seconds = ParseSeconds("--restart", texts.restart, "\"per-application\"");
+  }
+}
+
+void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
+  SimulationOptions* simulation = &options->simulation;
+  app->add_option("--workload", options->workload,
+                  "CSV of jobs: name, time, application, num_replicas, batch_size")
+      ->required();
+  app->add_option("--traces", options->traces, "Folder that has traces/<application>; may be repeated")
+      ->required();
+  app->add_option("--cluster", options->cluster, "16x4, or by GPU type: aws:6x4,rtx:3x8")
+      ->capture_default_str();
+  app->add_option("--policy", options->policy, absl::StrCat("One of ", SchedulerNames()))->required();
+  app->add_option("--round", texts->round,
+                  "Time between decisions, or \"events\": as the live allocator decides")
+      ->capture_default_str();
+  AddDuration(app, "--interval", &simulation->interval_seconds,
+              "With events: longest time between decisions");
+  AddDuration(app, "--debounce", &simulation->debounce_seconds, "With events: time to wait for further ones");
+  AddDuration(app, "--report-period", &simulation->report_seconds,
+              "With events: time between a job's reports");
+  app->add_option("--restart", texts->restart, "What a restart costs: a duration, or \"per-application\"")
+      ->capture_default_str();
+  app->add_option("--interference", simulation->interference,
+                  "Slow-down of distributed jobs that share a node, from 0 to below 1")
+      ->capture_default_str();
+  const std::map<std::string, BatchSearch> searches = {{"grid", BatchSearch::kGrid},
+                                                       {"library", BatchSearch::kLibrary}};
+  app->add_option(
+         "--batch-search", simulation->search,
+         "How jobs choose their batch size: grid (as in the published simulators), library (as our own do)")
+      ->transform(CLI::CheckedTransformer(searches))
+      ->default_str("grid");
+  app->add_option("--seed", options->seed, "Seed of the policy")->capture_default_str();
+  const std::map<std::string, OutputFormat> formats = {
+      {"table", OutputFormat::kTable}, {"json", OutputFormat::kJson}, {"csv", OutputFormat::kCsv}};
+  app->add_option("-o,--output", options->format, "table, json, or csv (one line per job)")
+      ->transform(CLI::CheckedTransformer(formats))
+      ->default_str("table");
+  app->add_option("--svg", options->svg, "Write a picture to this file");
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Replays training workloads against allocation policies, on virtual time.");
+  app.set_version_flag("--version", std::string(Version()));
+  app.require_subcommand(1);
+  ReplayOptions options;
+  Texts texts;
+  CLI::App* replay = app.add_subcommand("replay", "Simulate one workload under one policy");
+  AddReplay(replay, &options, &texts);
+  try {
+    app.parse(argc, argv);
+    ParseTexts(texts, &options.simulation);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  const absl::StatusOr<std::string> output = Replay(options);
+  if (!output.ok()) {
+    std::cerr << "adaptdl-sim: " << output.status().message() << "\n";
+    return 1;
+  }
+  std::cout << *output;
+  return 0;
+}
+
+}  // namespace
+}  // namespace adaptdl::simulator
+
+int main(int argc, char** argv) { return adaptdl::simulator::Main(argc, argv); }

@@ -1,0 +1,87 @@
+#include "simulator/replay.h"
+
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/clock.h"
+#include "libs/base/file.h"
+#include "simulator/report/fairness.h"
+#include "simulator/report/plot.h"
+#include "simulator/report/summary.h"
+#include "simulator/schedulers/factory.h"
+
+namespace adaptdl::simulator {
+namespace {
+
+// CPU time of this process, in seconds.
+double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+std::vector<std::string> TraceFolders(const std::vector<std::string>& given) {
+  std::vector<std::string> folders = given;
+  // Absolute, because "." and "x/" have no parent in their text.
+  std::error_code error;
+  const std::filesystem::path first = std::filesystem::weakly_canonical(given.front(), error);
+  folders.push_back((first.parent_path() / "pollux").string());
+  return folders;
+}
+
+std::string PlotTitle(const ReplayOptions& options) {
+  const std::filesystem::path path(options.workload);
+  return absl::StrCat((path.parent_path().filename() / path.stem()).string(), " under ", options.policy,
+                      " on ", options.cluster);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
+  absl::StatusOr<Cluster> cluster = Cluster::Parse(options.cluster);
+  if (!cluster.ok()) {
+    return cluster.status();
+  }
+  absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = MakeScheduler(options.policy, options.seed);
+  if (!scheduler.ok()) {
+    return scheduler.status();
+  }
+  if (options.traces.empty()) {
+    return absl::InvalidArgumentError("traces: none given; name the folder of a simulator's traces");
+  }
+  const TraceRules rules = DetectRules(options.traces.front());
+  absl::StatusOr<std::vector<WorkloadJob>> workload =
+      LoadWorkload({options.workload, TraceFolders(options.traces), cluster->gpu_types(), rules});
+  if (!workload.ok()) {
+    return workload.status();
+  }
+  SimulationOptions simulation = options.simulation;
+  simulation.free_moves = rules == TraceRules::kSia;
+  const RealClock clock;
+  absl::StatusOr<SimulationResult> result = Simulate(*cluster, *workload, **scheduler, clock, simulation);
+  if (!result.ok()) {
+    return result.status();
+  }
+  if (!options.svg.empty()) {
+    if (absl::Status status = WriteFileAtomically(options.svg, Plot(PlotTitle(options), *cluster, *result));
+        !status.ok()) {
+      return status;
+    }
+  }
+  const std::vector<double> fairness =
+      FinishTimeFairness(*cluster, *workload, (*scheduler)->adaptive(), simulation, *result);
+  const Summary summary = Summarise(options.policy, *cluster, *result, fairness, CpuSeconds());
+  switch (options.format) {
+    case OutputFormat::kJson:
+      return ToJson(summary);
+    case OutputFormat::kCsv:
+      return ToCsv(summary);
+    case OutputFormat::kTable:
+      break;
+  }
+  return ToTable(summary);
+}
+
+}  // namespace adaptdl::simulator

@@ -1,0 +1,37 @@
+// `adaptdl-sim replay`: one workload under one policy. Thread-safe.
+
+#ifndef ADAPTDL_SIMULATOR_REPLAY_H_
+#define ADAPTDL_SIMULATOR_REPLAY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/engine.h"
+
+namespace adaptdl::simulator {
+
+enum class OutputFormat { kTable = 0, kJson = 1, kCsv = 2 };
+
+struct ReplayOptions {
+  std::string workload;
+  // The folders of traces. Behind them, a folder `pollux` beside the first one is looked into, too: Sia's
+  // traces lack what they share with Pollux's.
+  std::vector<std::string> traces;
+  std::string cluster = "16x4";
+  std::string policy;
+  uint64_t seed = 1;
+  // `free_moves` is set by the traces' rules.
+  SimulationOptions simulation;
+  OutputFormat format = OutputFormat::kTable;
+  // Where to write the picture. Empty: nowhere.
+  std::string svg;
+};
+
+// The text for the standard output.
+absl::StatusOr<std::string> Replay(const ReplayOptions& options);
+
+}  // namespace adaptdl::simulator
+
+#endif  // ADAPTDL_SIMULATOR_REPLAY_H_

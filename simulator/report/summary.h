@@ -1,0 +1,61 @@
+// What a simulation comes to, as numbers and as text. Pure functions; thread-safe.
+
+#ifndef ADAPTDL_SIMULATOR_REPORT_SUMMARY_H_
+#define ADAPTDL_SIMULATOR_REPORT_SUMMARY_H_
+
+#include <string>
+#include <vector>
+
+#include "simulator/cluster.h"
+#include "simulator/engine.h"
+
+namespace adaptdl::simulator {
+
+// The p-th percentile, linear between two values. 0 of none. REQUIRES: 0 <= p <= 100.
+double Percentile(std::vector<double> values, double p);
+
+// All times are in seconds unless the name says otherwise.
+struct Summary {
+  std::string policy;
+  // JCT: from submission to completion.
+  double avg_jct_s = 0;
+  double p50_jct_s = 0;
+  double p99_jct_s = 0;
+  // From the first submission to the last completion.
+  double makespan_s = 0;
+  // From submission to the first start.
+  double avg_wait_s = 0;
+  // Restarts included.
+  double gpu_hours = 0;
+  // GPU hours, by those that the cluster had over the makespan.
+  double utilisation = 0;
+  double restarts_per_job = 0;
+  double worst_finish_time_fairness = 0;
+  // Part of the jobs whose finish-time fairness is above 1.
+  double unfair_fraction = 0;
+  // Real time of one decision.
+  double decision_ms_p50 = 0;
+  double decision_ms_p95 = 0;
+  double decision_ms_max = 0;
+  int decisions = 0;
+  // Of the whole program.
+  double cpu_s = 0;
+  // By job.
+  std::vector<JobOutcome> jobs;
+  std::vector<double> finish_time_fairness;
+};
+
+// `fairness` is by job of the result.
+Summary Summarise(const std::string& policy, const Cluster& cluster, const SimulationResult& result,
+                  const std::vector<double>& fairness, double cpu_seconds);
+
+// One JSON object; `jcts` by job name.
+std::string ToJson(const Summary& summary);
+// One line per job.
+std::string ToCsv(const Summary& summary);
+// For people: the whole, and by application.
+std::string ToTable(const Summary& summary);
+
+}  // namespace adaptdl::simulator
+
+#endif  // ADAPTDL_SIMULATOR_REPORT_SUMMARY_H_

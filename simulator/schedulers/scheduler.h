@@ -1,0 +1,38 @@
+// Who decides which simulated job runs where.
+//
+// A scheduler may keep state between rounds; it lives for one simulation. Not thread-safe.
+
+#ifndef ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
+#define ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "simulator/cluster.h"
+#include "simulator/job.h"
+
+namespace adaptdl::simulator {
+
+struct Situation {
+  // Seconds since the start.
+  double now = 0;
+  const Cluster& cluster;
+  // Submitted and not done, in order of submission.
+  absl::Span<const Job* const> jobs;
+};
+
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+
+  // Whether jobs choose their batch size; else they keep the workload's.
+  virtual bool adaptive() const = 0;
+
+  // Where each job of the situation runs from now on, in the same order. All GPUs of a job are of one type.
+  virtual absl::StatusOr<std::vector<Placement>> Schedule(const Situation& situation) = 0;
+};
+
+}  // namespace adaptdl::simulator
+
+#endif  // ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
