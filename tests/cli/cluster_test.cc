@@ -1,0 +1,173 @@
+// Processes of a local cluster, and how its start fails. That it works is for the tests with the real
+// programs.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "cli/cluster/folder_lock.h"
+#include "cli/cluster/local_cluster.h"
+#include "cli/cluster/process.h"
+#include "cli/cluster/record.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/base/file.h"
+
+namespace adaptdl::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class ClusterTest : public testing::Test {
+ protected:
+  ClusterTest() {
+    std::string pattern = absl::StrCat(testing::TempDir(), "/adaptdl-cluster-XXXXXX");
+    folder_ = std::filesystem::canonical(mkdtemp(pattern.data())).string();
+  }
+  ~ClusterTest() override { std::filesystem::remove_all(folder_); }
+
+  ProcessId Daemon(const std::string& script) {
+    return StartDaemon({"/bin/sh", "-c", script}, folder_, folder_ + "/log").value();
+  }
+
+  // A program called `name` that does this.
+  void WriteProgram(const std::string& name, const std::string& script) {
+    const std::string path = folder_ + "/bin/" + name;
+    std::filesystem::create_directories(folder_ + "/bin");
+    std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+    chmod(path.c_str(), 0755);
+  }
+
+  LocalCluster Cluster() {
+    return LocalCluster(folder_ + "/state", folder_ + "/bin", [](absl::string_view) {});
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ClusterTest, StartsDaemonsThatInheritNothing) {
+  const ProcessId process =
+      Daemon("pwd; echo problem >&2; ls /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' '; echo $$");
+  EXPECT_TRUE(StopProcesses({}, absl::ZeroDuration()));
+  while (IsAlive(process)) usleep(1000);
+  const std::string log = ReadWholeFile(folder_ + "/log").value();
+  // ls itself has its folder open besides the three standard files.
+  const std::string pid = absl::StrCat(process.pid);
+  EXPECT_EQ(log, absl::StrCat(folder_, "\nproblem\n4\n", pid, "\n", pid, "\n"));
+}
+
+TEST_F(ClusterTest, TellsAProcessFromOneOfTheSameNumber) {
+  const ProcessId process = Daemon("exec sleep 1000");
+  EXPECT_TRUE(IsAlive(process));
+  EXPECT_FALSE(IsAlive({process.pid, process.start_time + 1}));
+  EXPECT_TRUE(StopProcesses({{process.pid, process.start_time + 1}}, absl::ZeroDuration()));
+  EXPECT_TRUE(IsAlive(process));
+  EXPECT_TRUE(StopProcesses({process}, absl::Seconds(10)));
+  EXPECT_FALSE(IsAlive(process));
+}
+
+TEST_F(ClusterTest, EndsAProcessThatWillNotEnd) {
+  const ProcessId process = Daemon("trap '' TERM; echo ready; while true; do sleep 1000; done");
+  while (ReadWholeFile(folder_ + "/log").value_or("").empty()) usleep(1000);
+  EXPECT_TRUE(StopProcesses({process}, absl::Milliseconds(50)));
+  EXPECT_FALSE(IsAlive(process));
+  for (const ProcessId& child : FindProcesses("sleep", folder_)) kill(child.pid, SIGKILL);
+}
+
+TEST_F(ClusterTest, FindsProcessesByProgramAndFolder) {
+  std::filesystem::create_directory(folder_ + "/in");
+  std::filesystem::create_directory(folder_ + "/inner");
+  const ProcessId process = StartDaemon({"/bin/sleep", "1000"}, folder_ + "/in", folder_ + "/log").value();
+  // The program is there once it has taken the place of its starter.
+  while (FindProcesses("sleep", folder_).empty()) usleep(1000);
+  EXPECT_THAT(FindProcesses("sleep", folder_ + "/in"), SizeIs(1));
+  EXPECT_THAT(FindProcesses("sleep", folder_ + "/inner"), IsEmpty());
+  EXPECT_THAT(FindProcesses("adaptdl-shim", folder_), IsEmpty());
+  EXPECT_TRUE(StopProcesses({process}, absl::Seconds(10)));
+}
+
+TEST_F(ClusterTest, KeepsPidsInFiles) {
+  EXPECT_TRUE(WritePidFile(folder_ + "/pid", {12, 345}).ok());
+  EXPECT_EQ(ReadPidFile(folder_ + "/pid")->pid, 12);
+  EXPECT_EQ(ReadPidFile(folder_ + "/pid")->start_time, 345u);
+  std::ofstream(folder_ + "/pid") << "-1 5";
+  EXPECT_TRUE(absl::IsNotFound(ReadPidFile(folder_ + "/pid").status()));
+  std::ofstream(folder_ + "/pid") << "12";
+  EXPECT_TRUE(absl::IsNotFound(ReadPidFile(folder_ + "/pid").status()));
+}
+
+TEST_F(ClusterTest, KeepsItsRecord) {
+  EXPECT_TRUE(absl::IsNotFound(ReadClusterRecord(folder_).status()));
+  ClusterRecord record;
+  record.supervisor = "127.0.0.1:7100";
+  record.workers = 2;
+  record.max_workers = 3;
+  record.listen_metrics = true;
+  ASSERT_TRUE(WriteClusterRecord(folder_, record).ok());
+  EXPECT_EQ(ReadClusterRecord(folder_)->supervisor, "127.0.0.1:7100");
+  EXPECT_EQ(ReadClusterRecord(folder_)->max_workers, 3);
+  EXPECT_TRUE(ReadClusterRecord(folder_)->listen_metrics);
+  std::ofstream(folder_ + "/cluster.json") << "{\"workers\": \"two\"}";
+  EXPECT_TRUE(absl::IsDataLoss(ReadClusterRecord(folder_).status()));
+}
+
+TEST_F(ClusterTest, LetsOneCommandWorkAtATime) {
+  std::unique_ptr<FolderLock> lock = FolderLock::Take(folder_).value();
+  EXPECT_TRUE(absl::IsAborted(FolderLock::Take(folder_).status()));
+  lock.reset();
+  EXPECT_TRUE(FolderLock::Take(folder_).ok());
+}
+
+TEST_F(ClusterTest, ShowsTheLogOfAServiceThatDoesNotStart) {
+  WriteProgram("adaptdl-supervisor", "echo the state is from the future >&2; exit 1");
+  LocalCluster cluster = Cluster();
+  const absl::Status status = cluster.Up({}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the supervisor ended while it started"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\nthe state is from the future"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/state/run/supervisor.pid"));
+}
+
+TEST_F(ClusterTest, StopsWhatItStartedWhenTheStartFails) {
+  WriteProgram("adaptdl-supervisor", "exec sleep 1000");
+  LocalCluster cluster = Cluster();
+  const absl::Status status = cluster.Up({.timeout = absl::Milliseconds(300)}).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(FindProcesses("sleep", folder_), IsEmpty());
+}
+
+TEST_F(ClusterTest, NamesAProgramThatIsMissing) {
+  LocalCluster cluster = Cluster();
+  EXPECT_THAT(std::string(cluster.Up({}).status().message()), HasSubstr("/bin/adaptdl-supervisor"));
+}
+
+TEST_F(ClusterTest, RefusesFewerWorkersThanItKeeps) {
+  LocalCluster cluster = Cluster();
+  EXPECT_THAT(std::string(cluster.Up({.workers = 3, .max_workers = 2}).status().message()),
+              HasSubstr("--max-workers is 2, fewer than the 3 workers"));
+}
+
+TEST_F(ClusterTest, PurgesOnlyItsOwn) {
+  std::filesystem::create_directories(folder_ + "/state/storage/default");
+  std::ofstream(folder_ + "/state/thesis.tex") << "precious";
+  LocalCluster cluster = Cluster();
+  EXPECT_TRUE(cluster.Down({.purge = true}).ok());
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/state/storage"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/state/thesis.tex"));
+  std::filesystem::remove(folder_ + "/state/thesis.tex");
+  EXPECT_TRUE(cluster.Down({.purge = true}).ok());
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/state"));
+  EXPECT_TRUE(cluster.Down({}).ok());
+}
+
+}  // namespace
+}  // namespace adaptdl::cli

@@ -1,0 +1,286 @@
+// Listing, showing, following and ending jobs by the real program.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/command_fixture.h"
+
+namespace adaptdl::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+nlohmann::json Json(const ProgramResult& result) { return nlohmann::json::parse(result.out, nullptr, false); }
+
+TEST_F(CommandTest, ListsJobsAsATable) {
+  supervisor_.AddJob(EndedJob("first", v1::JOB_PHASE_SUCCEEDED));
+  supervisor_.AddJob(PendingJob("second"));
+  const ProgramResult result = Run({"ls"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "NAME     STATUS                    START(UTC)     RUNTIME   REPLICAS   RESTARTS   ETA\n"
+            "first    Succeeded                 Nov-14 22:13   1h00m     0          1          -\n"
+            "second   Pending (Unschedulable)   -              -         0          0          -\n");
+}
+
+TEST_F(CommandTest, ListsJobsAsJsonAndYaml) {
+  supervisor_.AddJob(EndedJob("first", v1::JOB_PHASE_FAILED));
+  const nlohmann::json json = Json(Run({"ls", "-o", "json"}));
+  EXPECT_EQ(json["jobs"][0]["name"], "first");
+  EXPECT_EQ(json["jobs"][0]["status"]["phase"], "JOB_PHASE_FAILED");
+  EXPECT_EQ(json["jobs"][0]["status"]["failures"], 0);
+  EXPECT_EQ(json["jobs"][0]["status"]["startTime"], "2023-11-14T22:13:20Z");
+  const ProgramResult yaml = Run({"-o", "yaml", "ls"});
+  EXPECT_THAT(yaml.out, StartsWith("jobs:\n  - namespace: \"default\"\n    name: \"first\"\n"));
+}
+
+TEST_F(CommandTest, FiltersJobs) {
+  v1::Job job = PendingJob("labelled");
+  (*job.mutable_labels())["team"] = "vision";
+  supervisor_.AddJob(job);
+  supervisor_.AddJob(EndedJob("ended", v1::JOB_PHASE_SUCCEEDED));
+  job = PendingJob("elsewhere");
+  job.set_namespace_("other");
+  supervisor_.AddJob(job);
+  EXPECT_EQ(Json(Run({"ls", "-o", "json"}))["jobs"].size(), 2u);
+  EXPECT_EQ(Json(Run({"ls", "-A", "-o", "json"}))["jobs"].size(), 3u);
+  EXPECT_EQ(Json(Run({"ls", "--namespace", "other", "-o", "json"}))["jobs"].size(), 1u);
+  EXPECT_EQ(Json(Run({"ls", "--phase", "pending,running", "-o", "json"}))["jobs"][0]["name"], "labelled");
+  EXPECT_EQ(Json(Run({"ls", "-l", "team=vision", "-o", "json"}))["jobs"].size(), 1u);
+  EXPECT_THAT(Run({"ls", "-l", "team=audio"}).err, HasSubstr("no jobs"));
+  EXPECT_EQ(Run({"ls", "--phase", "sleeping"}).code, 2);
+  EXPECT_EQ(Run({"ls", "-l", "team"}).code, 2);
+}
+
+TEST_F(CommandTest, DescribesAJob) {
+  supervisor_.AddJob(EndedJob("a", v1::JOB_PHASE_SUCCEEDED));
+  v1::Event event;
+  event.set_id(1);
+  event.set_job("a");
+  event.set_reason("Submitted");
+  supervisor_.AddEvent(event);
+  const ProgramResult result = Run({"describe", "a"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Phase:             Succeeded"));
+  EXPECT_THAT(result.out, HasSubstr("Submitted"));
+  const nlohmann::json json = Json(Run({"describe", "default/a", "-o", "json"}));
+  EXPECT_EQ(json["job"]["name"], "a");
+  EXPECT_EQ(json["events"][0]["reason"], "Submitted");
+}
+
+TEST_F(CommandTest, NamesAJobThatDoesNotExist) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"describe", "ghost"},
+                                             {"logs", "ghost"},
+                                             {"wait", "ghost"},
+                                             {"cancel", "ghost"},
+                                             {"delete", "ghost"}}) {
+    const ProgramResult result = Run(arguments);
+    EXPECT_EQ(result.code, 1) << arguments[0];
+    EXPECT_EQ(result.err, "error: job ghost does not exist\n") << arguments[0];
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+}
+
+TEST_F(CommandTest, PrintsLogsWithRanks) {
+  supervisor_.AddJob(EndedJob("a", v1::JOB_PHASE_SUCCEEDED));
+  v1::StreamLogsResponse logs;
+  const auto add = [&](int rank, const std::string& text, bool partial) {
+    v1::LogLine* line = logs.add_lines();
+    line->set_rank(rank);
+    line->set_replica_id(absl::StrCat("r", rank));
+    line->set_text(text);
+    line->set_partial(partial);
+    line->mutable_time()->set_seconds(1'700'000'000 + logs.lines_size());
+  };
+  add(0, "first", false);
+  add(1, "a long ", true);
+  add(0, "between", false);
+  add(1, "line", false);
+  supervisor_.AddLogs(logs);
+  v1::StreamLogsResponse warning;
+  warning.set_warning("the log of r2 is gone with its node");
+  supervisor_.AddLogs(warning);
+  ProgramResult result = Run({"logs", "a"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "[0] first\n[0] between\n[1] a long line\n");
+  EXPECT_EQ(result.err, "warning: the log of r2 is gone with its node\n");
+  result = Run({"logs", "a", "--rank", "1", "--tail", "5", "--group", "2", "--timestamps"});
+  EXPECT_THAT(result.out, StartsWith("2023-11-14T22:13:21.000000Z first\n"));
+  EXPECT_EQ(supervisor_.last_logs_request().rank(), 1);
+  EXPECT_EQ(supervisor_.last_logs_request().tail_lines(), 5);
+  EXPECT_EQ(supervisor_.last_logs_request().group(), 2);
+  result = Run({"logs", "a", "-o", "json"});
+  EXPECT_THAT(result.out, StartsWith("{\"time\":\"2023-11-14T22:13:21.000000Z\",\"source\":\"stdout\""));
+}
+
+TEST_F(CommandTest, TakesABrokenStreamUpAgainWithoutRepeatingLines) {
+  supervisor_.AddJob(EndedJob("a", v1::JOB_PHASE_SUCCEEDED));
+  v1::StreamLogsResponse logs;
+  for (const char* text : {"one", "two", "three", "two"}) {
+    v1::LogLine* line = logs.add_lines();
+    line->set_replica_id("r");
+    line->set_text(text);
+    // Several lines bear one time.
+    line->mutable_time()->set_seconds(1'700'000'000 + logs.lines_size() / 3);
+  }
+  supervisor_.AddLogs(logs);
+  supervisor_.BreakNextLogs();
+  const ProgramResult result = Run({"logs", "-f", "a", "--rank", "0"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "one\ntwo\nthree\ntwo\n");
+  supervisor_.BreakNextLogs();
+  EXPECT_EQ(Run({"logs", "a"}).code, 1);
+}
+
+TEST_F(CommandTest, WaitsAndTellsTheEndByItsExitCode) {
+  supervisor_.AddJob(EndedJob("good", v1::JOB_PHASE_SUCCEEDED));
+  supervisor_.AddJob(EndedJob("bad", v1::JOB_PHASE_FAILED));
+  supervisor_.AddJob(EndedJob("gone", v1::JOB_PHASE_CANCELLED));
+  supervisor_.AddJob(PendingJob("slow"));
+  EXPECT_EQ(Run({"wait", "good"}).code, 0);
+  EXPECT_EQ(Run({"wait", "good", "bad", "gone"}).code, 3);
+  EXPECT_EQ(Run({"wait", "gone", "good"}).code, 4);
+  EXPECT_EQ(Run({"wait", "good"}).out, "default/good Succeeded\n");
+  const ProgramResult slow = Run({"wait", "slow", "--timeout", "100ms"});
+  EXPECT_EQ(slow.code, 124);
+  EXPECT_EQ(slow.err, "timeout: job default/slow is still Pending (Unschedulable)\n");
+}
+
+TEST_F(CommandTest, ListsEventsOfAllPages) {
+  for (int i = 1; i <= 5; ++i) {
+    v1::Event event;
+    event.set_id(i);
+    event.set_job(i % 2 == 1 ? "odd" : "even");
+    event.set_reason("Rescaling");
+    event.set_type(v1::EVENT_TYPE_NORMAL);
+    event.set_group(i);
+    event.set_message(absl::StrCat("from ", i, " to ", i + 1, " replicas"));
+    event.mutable_time()->set_seconds(1'700'000'000 + i);
+    supervisor_.AddEvent(event);
+  }
+  supervisor_.AddJob(EndedJob("odd", v1::JOB_PHASE_SUCCEEDED));
+  EXPECT_EQ(Json(Run({"events", "-o", "json"}))["events"].size(), 5u);
+  EXPECT_EQ(Run({"events", "even"}).out,
+            "TIME(UTC)         TYPE     REASON      GROUP   MESSAGE\n"
+            "Nov-14 22:13:22   Normal   Rescaling   2       from 2 to 3 replicas\n"
+            "Nov-14 22:13:24   Normal   Rescaling   4       from 4 to 5 replicas\n");
+  const ProgramResult followed = Run({"events", "-f", "odd"});
+  EXPECT_EQ(followed.code, 0);
+  EXPECT_THAT(followed.out, HasSubstr("from 5 to 6 replicas"));
+}
+
+TEST_F(CommandTest, DrawsATimeline) {
+  v1::Job job = EndedJob("a", v1::JOB_PHASE_SUCCEEDED);
+  job.mutable_status()->mutable_completion_time()->set_seconds(1'700'000'004);
+  supervisor_.AddJob(job);
+  v1::Event event;
+  event.set_id(1);
+  event.set_job("a");
+  event.set_job_uid("uid-a");
+  event.set_replicas(2);
+  event.mutable_time()->set_seconds(1'700'000'001);
+  supervisor_.AddEvent(event);
+  EXPECT_THAT(Run({"timeline"}).out, HasSubstr("\na  .222\n"));
+  EXPECT_EQ(Json(Run({"timeline", "a", "-o", "json"}))["jobs"][0]["changes"][0]["replicas"], 2);
+}
+
+TEST_F(CommandTest, CancelsAndDeletes) {
+  supervisor_.AddJob(PendingJob("a"));
+  const ProgramResult refused = Run({"delete", "a"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.err, "error: job a has not finished (--cancel stops it first)\n");
+  EXPECT_EQ(Run({"delete", "a", "--cancel"}).out, "job default/a deleted\n");
+  EXPECT_EQ(supervisor_.cancellations().size(), 1u);
+  EXPECT_EQ(Run({"describe", "a"}).code, 1);
+  supervisor_.AddJob(PendingJob("b"));
+  EXPECT_EQ(Run({"cancel", "b"}).out, "job default/b is being cancelled\n");
+}
+
+TEST_F(CommandTest, ListsAndDrainsNodes) {
+  v1::Node node;
+  node.set_node_id("local-0");
+  node.mutable_capacity()->set_cpu_millis(2000);
+  node.mutable_capacity()->set_memory_bytes(int64_t{4} << 30);
+  (*node.mutable_labels())["pool"] = "local";
+  node.mutable_status()->set_phase(v1::NODE_PHASE_READY);
+  node.mutable_status()->set_replicas(1);
+  node.mutable_status()->mutable_allocated()->set_cpu_millis(1000);
+  supervisor_.AddNode(node);
+  EXPECT_EQ(Run({"nodes"}).out,
+            "NAME      STATUS   REPLICAS   CPU   MEMORY   GPUS   AGE   LABELS\n"
+            "local-0   Ready    1          1/2   0/4Gi    0/0    -     pool=local\n");
+  EXPECT_EQ(Run({"drain", "local-0"}).out, "node local-0 is draining, 1 replicas on it\n");
+  EXPECT_EQ(Json(Run({"nodes", "-o", "json"}))["nodes"][0]["status"]["phase"], "NODE_PHASE_DRAINING");
+  EXPECT_EQ(Run({"drain", "ghost"}).err, "error: node ghost does not exist\n");
+}
+
+TEST_F(CommandTest, AsksForHealth) {
+  EXPECT_EQ(Run({"health", supervisor_.address()}).out, "SERVING\n");
+  EXPECT_EQ(Run({"health", supervisor_.address(), "--service", "no.such.Service"}).code, 1);
+  const ProgramResult dead = Run({"health", "127.0.0.1:1", "--timeout", "1s"});
+  EXPECT_EQ(dead.code, 1);
+  EXPECT_THAT(dead.err, HasSubstr("127.0.0.1:1 is not healthy"));
+}
+
+TEST_F(CommandTest, RepeatsCallsThatDidNotGetThrough) {
+  supervisor_.AddJob(EndedJob("a", v1::JOB_PHASE_SUCCEEDED));
+  supervisor_.FailNext(2);
+  EXPECT_EQ(Run({"ls"}).code, 0);
+}
+
+TEST_F(CommandTest, SaysHowToGetASupervisor) {
+  const ProgramResult result = Run({"--supervisor", "127.0.0.1:1", "ls"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, StartsWith("error: supervisor unreachable at 127.0.0.1:1: is the cluster up? "
+                                     "\"adaptdl cluster up\" starts one here"));
+}
+
+TEST_F(CommandTest, FindsTheLocalClustersSupervisor) {
+  folder_.Write(".adaptdl/cluster.json", absl::StrCat("{\"supervisor\": \"", supervisor_.address(), "\"}"));
+  EXPECT_EQ(RunProgram(folder_.path(), {"ls"}).err, "no jobs\n");
+  folder_.Write("elsewhere/cluster.json", "{\"supervisor\": \"127.0.0.1:1\"}");
+  EXPECT_EQ(RunProgram(folder_.path(), {"ls"}, {"ADAPTDL_HOME=" + folder_.path() + "/elsewhere"}).code, 1);
+}
+
+TEST_F(CommandTest, RefusesWrongUsage) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{},
+                                             {"lx"},
+                                             {"ls", "--nonsense"},
+                                             {"ls", "-o", "xml"},
+                                             {"logs"},
+                                             {"logs", "a", "--rank", "x"},
+                                             {"describe", "a/b/c"},
+                                             {"describe", "/a"},
+                                             {"ls", "--", "x"},
+                                             {"cluster"},
+                                             {"cluster", "sideways"}}) {
+    const ProgramResult result = Run(arguments);
+    EXPECT_EQ(result.code, 2) << absl::StrCat(arguments.empty() ? "nothing" : arguments.back());
+    EXPECT_THAT(result.err, StartsWith("error: "));
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+  EXPECT_THAT(Run({"lx"}).err, HasSubstr("lx is no command of adaptdl"));
+  EXPECT_EQ(Run({"--help"}).code, 0);
+  EXPECT_THAT(Run({"submit", "--help"}).out, HasSubstr("--follow"));
+}
+
+TEST_F(CommandTest, ShowsNoEscapesWithoutATerminal) {
+  v1::Job job = PendingJob("a");
+  job.mutable_status()->set_reason("\x1b[31mEvil");
+  supervisor_.AddJob(job);
+  EXPECT_THAT(Run({"ls"}).out, Not(HasSubstr("\x1b")));
+}
+
+TEST_F(CommandTest, TellsItsVersion) { EXPECT_THAT(Run({"version"}).out, StartsWith("adaptdl ")); }
+
+}  // namespace
+}  // namespace adaptdl::cli

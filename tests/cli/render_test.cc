@@ -1,0 +1,169 @@
+// Values, tables and documents as text.
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "cli/description.h"
+#include "cli/format.h"
+#include "cli/job_table.h"
+#include "cli/output.h"
+#include "cli/table.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace adaptdl::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+const absl::Time kNow = absl::FromCivil(absl::CivilSecond(2026, 11, 21, 1, 2, 3), absl::UTCTimeZone());
+
+void Set(absl::Time time, google::protobuf::Timestamp* timestamp) {
+  timestamp->set_seconds(absl::ToUnixSeconds(time));
+}
+
+TEST(FormatTest, DurationsNeverLoseTheirDays) {
+  EXPECT_EQ(DurationText(absl::Seconds(0)), "0s");
+  EXPECT_EQ(DurationText(absl::Milliseconds(59'900)), "59s");
+  EXPECT_EQ(DurationText(absl::Seconds(61)), "1m01s");
+  EXPECT_EQ(DurationText(absl::Minutes(125)), "2h05m");
+  EXPECT_EQ(DurationText(absl::Hours(76)), "3d04h");
+  EXPECT_EQ(DurationText(absl::Seconds(-5)), "0s");
+}
+
+TEST(FormatTest, TimesShowHoursAndMinutes) {
+  EXPECT_EQ(FormatMinute(kNow), "Nov-21 01:02");
+  EXPECT_EQ(FormatSecond(kNow), "Nov-21 01:02:03");
+}
+
+TEST(FormatTest, Amounts) {
+  EXPECT_EQ(FormatBytes(0), "0");
+  EXPECT_EQ(FormatBytes(1536), "1.5Ki");
+  EXPECT_EQ(FormatBytes(int64_t{1} << 30), "1Gi");
+  EXPECT_EQ(FormatCores(2000), "2");
+  EXPECT_EQ(FormatCores(10'000), "10");
+  EXPECT_EQ(FormatCores(250), "0.25");
+  EXPECT_EQ(FormatCores(0), "0");
+  EXPECT_EQ(FormatResources({}), "none");
+}
+
+TEST(FormatTest, StatusTellsWhy) {
+  v1::JobStatus status;
+  status.set_phase(v1::JOB_PHASE_PENDING);
+  EXPECT_EQ(StatusText(status), "Pending");
+  status.set_reason("Unschedulable");
+  EXPECT_EQ(StatusText(status), "Pending (Unschedulable)");
+  status.set_cancel_requested(true);
+  EXPECT_EQ(StatusText(status), "Pending (Cancelling)");
+  status.set_phase(v1::JOB_PHASE_CANCELLED);
+  status.set_reason("Cancelled");
+  EXPECT_EQ(StatusText(status), "Cancelled");
+}
+
+TEST(FormatTest, TextCannotSteerTheTerminal) {
+  EXPECT_EQ(Printable("a\x1b[31mb\nc\xc2\x9b"), "a\\x1b[31mb c\\x9b");
+  EXPECT_EQ(Printable("Zürich 東京"), "Zürich 東京");
+}
+
+TEST(TableTest, AlignsColumns) {
+  const Table table = {{"NAME", "STATUS", "N"},
+                       {{"a", Cell("Running", Colour::kGreen), "1"}, {"größe", "x", "10"}}};
+  EXPECT_EQ(Render(table, false),
+            "NAME    STATUS    N\n"
+            "a       Running   1\n"
+            "größe   x         10\n");
+}
+
+TEST(TableTest, ColoursCountForNoWidth) {
+  const Table table = {{"A", "B"}, {{Cell("x", Colour::kRed), "y"}}};
+  EXPECT_EQ(Render(table, true), "\x1b[1mA\x1b[0m   \x1b[1mB\x1b[0m\n\x1b[31mx\x1b[0m   y\n");
+}
+
+TEST(JobTableTest, ShowsAJobWithoutAnyStatus) {
+  v1::ListJobsResponse jobs;
+  jobs.add_jobs()->set_name("a");
+  EXPECT_EQ(Render(JobTable(jobs, false, kNow), false),
+            "NAME   STATUS        START(UTC)   RUNTIME   REPLICAS   RESTARTS   ETA\n"
+            "a      Unspecified   -            -         0          0          -\n");
+}
+
+TEST(JobTableTest, ShowsRunningAndFinishedJobs) {
+  v1::ListJobsResponse jobs;
+  v1::Job* job = jobs.add_jobs();
+  job->set_namespace_("default");
+  job->set_name("a");
+  job->mutable_status()->set_phase(v1::JOB_PHASE_RUNNING);
+  job->mutable_status()->add_allocation("n1");
+  job->mutable_status()->add_allocation("n1");
+  job->mutable_status()->set_restarts(3);
+  Set(kNow - absl::Hours(50), job->mutable_status()->mutable_start_time());
+  Set(kNow + absl::Minutes(7), job->mutable_status()->mutable_estimated_completion_time());
+  job = jobs.add_jobs();
+  job->set_namespace_("other");
+  job->set_name("b");
+  job->mutable_status()->set_phase(v1::JOB_PHASE_FAILED);
+  job->mutable_status()->set_reason("TooManyFailures");
+  Set(kNow - absl::Hours(2), job->mutable_status()->mutable_start_time());
+  Set(kNow - absl::Hours(1), job->mutable_status()->mutable_completion_time());
+  EXPECT_EQ(
+      Render(JobTable(jobs, true, kNow), false),
+      "NAMESPACE   NAME   STATUS                     START(UTC)     RUNTIME   REPLICAS   RESTARTS   ETA\n"
+      "default     a      Running                    Nov-18 23:02   2d02h     2          3          7m00s\n"
+      "other       b      Failed (TooManyFailures)   Nov-20 23:02   1h00m     0          0          -\n");
+}
+
+TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
+  v1::Job job;
+  job.set_namespace_("default");
+  job.set_name("a");
+  job.set_uid("u1");
+  (*job.mutable_labels())["team"] = "vision";
+  job.mutable_spec()->mutable_template_()->add_command("train");
+  job.mutable_spec()->mutable_template_()->add_args("two words");
+  job.mutable_status()->set_phase(v1::JOB_PHASE_RUNNING);
+  job.mutable_status()->mutable_progress()->set_total_epochs(10);
+  job.mutable_status()->mutable_progress()->set_fraction(0.25);
+  job.mutable_status()->mutable_hints()->set_init_batch_size(64);
+  v1::Replica* replica = job.mutable_status()->add_replicas();
+  replica->set_replica_id("a-u1-1-0");
+  replica->set_node_id("n1");
+  replica->set_state(v1::REPLICA_STATE_EXITED);
+  replica->set_exit_code(127);
+  replica->set_message("command not found");
+  v1::ListEventsResponse events;
+  events.add_events()->set_reason("ReplicaFailed");
+  const std::string text = DescribeJob(job, events, kNow, false);
+  for (const char* part :
+       {"default/a (u1)", "team=vision", "train 'two words'", "Replicas:          1 to any",
+        "Max restarts:      3", "Phase:             Running", "Epoch:             1 of 10",
+        "Done:              25 %", "Exited (code 127)", "command not found", "ReplicaFailed",
+        "Batch size:        64"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(YamlTest, KeepsTextsTexts) {
+  const Json json = {{"name", "a: b"},
+                     {"number", 5},
+                     {"text", "5"},
+                     {"yes", "no"},
+                     {"empty", Json::array()},
+                     {"list", {1, Json{{"x", true}, {"y", nullptr}}}},
+                     {"map", {{"a b", "c\nd"}}}};
+  EXPECT_EQ(ToYaml(json),
+            "name: \"a: b\"\n"
+            "number: 5\n"
+            "text: \"5\"\n"
+            "\"yes\": \"no\"\n"
+            "empty: []\n"
+            "list:\n"
+            "  - 1\n"
+            "  - x: true\n"
+            "    \"y\": null\n"
+            "map:\n"
+            "  \"a b\": \"c\\nd\"\n");
+}
+
+}  // namespace
+}  // namespace adaptdl::cli

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The client examples: short, and able to submit a job, follow it and fetch its result on a real cluster.
+#
+#   clients_test.sh SOURCE_DIR BUILD_DIR          counts lines, then runs both (exit code 77: programs are missing)
+set -euo pipefail
+
+source_dir=$1
+build_dir=$2
+for client in client.cc client.py; do
+  lines=$(wc -l <"$source_dir/examples/client/$client")
+  ((lines < 60)) || { echo "$client has $lines lines; an example has fewer than 60" >&2; exit 1; }
+done
+
+for program in adaptdl adaptdl-client adaptdl-{supervisor,allocator,autoscaler,worker,shim}; do
+  [[ -x $build_dir/bin/$program ]] || { echo "$program is not built"; exit 77; }
+done
+/usr/bin/python3 -c 'import grpc, google.protobuf' || { echo "python3-grpcio is not installed"; exit 77; }
+
+ADAPTDL_HOME=$(mktemp -d "${TMPDIR:-/tmp}/adaptdl-clients.XXXXXX")
+export ADAPTDL_HOME
+unset ADAPTDL_SUPERVISOR_ADDRESS # it would win over the folder
+adaptdl=$build_dir/bin/adaptdl
+trap '"$adaptdl" cluster down --force --purge; rm -rf "$ADAPTDL_HOME"' EXIT
+
+"$adaptdl" cluster up --workers 1 --port 0
+address=$("$adaptdl" cluster status -o json |
+  /usr/bin/python3 -c 'import json, sys; print(json.load(sys.stdin)["services"][0]["address"])')
+
+check() {
+  local name=$1 output
+  shift
+  output=$("$@") || { echo "$name failed: $output" >&2; "$adaptdl" events >&2; exit 1; }
+  echo "$output"
+  [[ $output == *JOB_PHASE_SUCCEEDED*42 ]] || { echo "$name did not fetch the result" >&2; exit 1; }
+}
+check client.cc "$build_dir/bin/adaptdl-client" "$address"
+check client.py env PYTHONPATH="$build_dir/examples/client/python" PYTHONDONTWRITEBYTECODE=1 \
+  "$source_dir/examples/client/client.py" "$address"
+
+# And with nobody there, both say so.
+for client in "$build_dir/bin/adaptdl-client" "$source_dir/examples/client/client.py"; do
+  if PYTHONPATH=$build_dir/examples/client/python "$client" 127.0.0.1:1 >/dev/null 2>"$ADAPTDL_HOME/error"; then
+    echo "$client ended well without a supervisor" >&2
+    exit 1
+  fi
+  grep -q '^client: ' "$ADAPTDL_HOME/error" || { cat "$ADAPTDL_HOME/error" >&2; exit 1; }
+done

@@ -1,0 +1,352 @@
+#include "tests/integration/test_cluster.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "libs/base/file.h"
+#include "libs/base/random_id.h"
+#include "libs/rpc/channel.h"
+#include "libs/rpc/status.h"
+
+namespace adaptdl::integration {
+namespace {
+
+constexpr absl::Duration kStartTimeout = absl::Seconds(60);
+constexpr absl::Duration kCallTimeout = absl::Seconds(20);
+
+// The least wait between two looks at something that tells no news by itself.
+void Pause() { poll(nullptr, 0, 50); }
+
+std::string MakeFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "adaptdl-test-XXXXXX").string();
+  EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+  return pattern;
+}
+
+}  // namespace
+
+bool Finished(const v1::Job& job) {
+  const v1::JobPhase phase = job.status().phase();
+  return phase == v1::JOB_PHASE_SUCCEEDED || phase == v1::JOB_PHASE_FAILED ||
+         phase == v1::JOB_PHASE_CANCELLED;
+}
+
+JobPredicate RunningWith(int replicas) {
+  return [replicas](const v1::Job& job) {
+    return job.status().phase() == v1::JOB_PHASE_RUNNING && job.status().allocation_size() == replicas;
+  };
+}
+
+JobPredicate RunningAfterGroup(int64_t group) {
+  return [group](const v1::Job& job) {
+    return job.status().phase() == v1::JOB_PHASE_RUNNING && job.status().group() > group;
+  };
+}
+
+JobPredicate StepsReached(int64_t steps) {
+  return [steps](const v1::Job& job) {
+    return job.status().phase() == v1::JOB_PHASE_RUNNING &&
+           job.status().progress().optimizer_steps() >= steps;
+  };
+}
+
+TestCluster::TestCluster(TestClusterOptions options) : options_(options), folder_(MakeFolder()) {}
+
+TestCluster::~TestCluster() {
+  for (auto& [index, worker] : workers_) worker.Kill();
+  autoscaler_.Kill();
+  allocator_.Kill();
+  supervisor_.Kill();
+  // Shims, and workers of the autoscaler, name their state folder in their command line.
+  while (KillProcessesMatching(folder_) > 0) Pause();
+  if (testing::Test::HasFailure()) {
+    std::cerr << "state and logs of the failed test: " << folder_ << "\n";
+    return;
+  }
+  std::error_code error;
+  std::filesystem::remove_all(folder_, error);
+}
+
+std::string TestCluster::Binary(const std::string& name) const {
+  return absl::StrCat(ADAPTDL_BINARY_DIR, "/bin/", name);
+}
+
+absl::Status TestCluster::Start() {
+  if (absl::Status status = StartSupervisor(); !status.ok()) return status;
+  if (options_.allocator) {
+    if (absl::Status status = StartAllocator(); !status.ok()) return status;
+  }
+  if (options_.autoscaler) {
+    if (absl::Status status = StartAutoscaler(); !status.ok()) return status;
+  } else {
+    for (int i = 0; i < options_.workers; ++i) StartWorker(i);
+  }
+  return WaitForNodes(options_.workers, kStartTimeout);
+}
+
+absl::StatusOr<std::string> TestCluster::WaitForAddress(const std::string& program, Process& process) {
+  const std::string path = absl::StrCat(folder_, "/", program, ".address");
+  const absl::Time deadline = absl::Now() + kStartTimeout;
+  while (absl::Now() < deadline) {
+    if (auto address = ReadWholeFile(path); address.ok()) {
+      return std::string(absl::StripAsciiWhitespace(*address));
+    }
+    if (process.Wait(absl::Milliseconds(20)) != -1) {
+      return absl::UnavailableError(absl::StrCat(program, " ended at its start, see ", folder_));
+    }
+  }
+  return absl::DeadlineExceededError(absl::StrCat(program, " gave no address, see ", folder_));
+}
+
+absl::Status TestCluster::StartSupervisor() {
+  std::filesystem::remove(folder_ + "/supervisor.address");
+  supervisor_ =
+      Process::Start({Binary("adaptdl-supervisor"), "--listen",
+                      supervisor_address_.empty() ? std::string("127.0.0.1:0") : supervisor_address_,
+                      "--metrics-listen", "127.0.0.1:0", "--state-dir", folder_ + "/supervisor",
+                      "--heartbeat-period", "500ms", "--replica-heartbeat-period", "300ms", "--retry-backoff",
+                      "200ms", "--address-file", folder_ + "/supervisor.address"},
+                     folder_ + "/supervisor.log");
+  auto address = WaitForAddress("supervisor", supervisor_);
+  if (!address.ok()) return address.status();
+  supervisor_address_ = *address;
+  if (jobs_ == nullptr) {
+    const auto channel = rpc::CreateChannel(supervisor_address_);
+    jobs_ = v1::JobService::NewStub(channel);
+    nodes_ = v1::NodeService::NewStub(channel);
+    scheduling_ = v1::SchedulingService::NewStub(channel);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TestCluster::StartAllocator() {
+  std::filesystem::remove(folder_ + "/allocator.address");
+  allocator_ = Process::Start({Binary("adaptdl-allocator"), "--listen",
+                               allocator_address_.empty() ? std::string("127.0.0.1:0") : allocator_address_,
+                               "--metrics-listen", "127.0.0.1:0", "--supervisor", supervisor_address_,
+                               "--interval", "5s", "--address-file", folder_ + "/allocator.address"},
+                              folder_ + "/allocator.log");
+  auto address = WaitForAddress("allocator", allocator_);
+  if (address.ok()) allocator_address_ = *address;
+  return address.status();
+}
+
+absl::Status TestCluster::StartAutoscaler() {
+  std::filesystem::remove(folder_ + "/autoscaler.address");
+  autoscaler_ =
+      Process::Start({Binary("adaptdl-autoscaler"),
+                      "--listen",
+                      autoscaler_address_.empty() ? std::string("127.0.0.1:0") : autoscaler_address_,
+                      "--metrics-listen",
+                      "127.0.0.1:0",
+                      "--supervisor",
+                      supervisor_address_,
+                      "--allocator",
+                      allocator_address_,
+                      "--min-nodes",
+                      absl::StrCat(options_.workers),
+                      "--max-nodes",
+                      absl::StrCat(options_.workers),
+                      "--poll-period",
+                      "300ms",
+                      "--state-dir",
+                      folder_ + "/autoscaler",
+                      "--storage-dir",
+                      storage(),
+                      "--address-file",
+                      folder_ + "/autoscaler.address"},
+                     folder_ + "/autoscaler.log");
+  auto address = WaitForAddress("autoscaler", autoscaler_);
+  if (address.ok()) autoscaler_address_ = *address;
+  return address.status();
+}
+
+void TestCluster::StartWorker(int index) {
+  const std::string node = absl::StrCat("node-", index);
+  workers_[index] =
+      Process::Start({Binary("adaptdl-worker"), "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+                      "--supervisor", supervisor_address_, "--node-id", node, "--state-dir",
+                      absl::StrCat(folder_, "/", node), "--storage-dir", storage(), "--cpus", "1", "--gpus",
+                      "0", "--orphan-timeout", absl::FormatDuration(options_.orphan_timeout)},
+                     absl::StrCat(folder_, "/", node, ".log"));
+}
+
+v1::Job TestCluster::CommandJob(const std::string& name, const std::vector<std::string>& command) const {
+  v1::Job job;
+  job.set_name(name);
+  for (const std::string& word : command) job.mutable_spec()->mutable_template_()->add_command(word);
+  return job;
+}
+
+v1::Job TestCluster::MnistJob(const std::string& name, const std::vector<std::string>& arguments) const {
+  v1::Job job = CommandJob(name, {Binary("adaptdl-mnist")});
+  for (const std::string& argument : arguments) job.mutable_spec()->mutable_template_()->add_args(argument);
+  return job;
+}
+
+absl::StatusOr<v1::Job> TestCluster::Submit(const v1::Job& job) {
+  v1::SubmitJobRequest request;
+  request.set_request_id(RandomHex(16));
+  *request.mutable_job() = job;
+  v1::SubmitJobResponse response;
+  grpc::ClientContext context;
+  rpc::SetTimeout(&context, kCallTimeout);
+  const grpc::Status status = jobs_->SubmitJob(&context, request, &response);
+  if (!status.ok()) return rpc::FromGrpcStatus(status);
+  return response.job();
+}
+
+absl::StatusOr<v1::Job> TestCluster::GetJob(const std::string& name) {
+  v1::GetJobRequest request;
+  request.set_name(name);
+  v1::GetJobResponse response;
+  grpc::ClientContext context;
+  rpc::SetTimeout(&context, kCallTimeout);
+  const grpc::Status status = jobs_->GetJob(&context, request, &response);
+  if (!status.ok()) return rpc::FromGrpcStatus(status);
+  return response.job();
+}
+
+absl::StatusOr<v1::Job> TestCluster::WaitForJob(const std::string& name, const JobPredicate& predicate,
+                                                absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  v1::Job last;
+  while (absl::Now() < deadline) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(deadline));
+    v1::WatchJobsRequest request;
+    request.set_name(name);
+    const auto stream = jobs_->WatchJobs(&context, request);
+    v1::WatchJobsResponse response;
+    while (stream->Read(&response)) {
+      if (!response.has_job()) continue;
+      last = response.job();
+      if (predicate(last)) {
+        context.TryCancel();
+        return last;
+      }
+      if (Finished(last)) return absl::FailedPreconditionError("the job ended: " + last.ShortDebugString());
+    }
+    const grpc::Status status = stream->Finish();
+    if (status.error_code() == grpc::StatusCode::NOT_FOUND) return rpc::FromGrpcStatus(status);
+    Pause();  // The supervisor is away, or the stream was cut: look again.
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("not within ", absl::FormatDuration(timeout), ": ", last.ShortDebugString()));
+}
+
+absl::Status TestCluster::WaitForNodes(int ready_nodes, absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  int ready = 0;
+  while (absl::Now() < deadline) {
+    grpc::ClientContext context;
+    rpc::SetTimeout(&context, kCallTimeout);
+    v1::ListNodesResponse response;
+    if (nodes_->ListNodes(&context, v1::ListNodesRequest(), &response).ok()) {
+      ready = static_cast<int>(
+          std::count_if(response.nodes().begin(), response.nodes().end(),
+                        [](const v1::Node& node) { return node.status().phase() == v1::NODE_PHASE_READY; }));
+      if (ready >= ready_nodes) return absl::OkStatus();
+    }
+    Pause();
+  }
+  return absl::DeadlineExceededError(absl::StrCat(ready, " of ", ready_nodes, " nodes are ready"));
+}
+
+absl::StatusOr<v1::ClusterSnapshot> TestCluster::Snapshot() {
+  grpc::ClientContext context;
+  rpc::SetTimeout(&context, kCallTimeout);
+  const auto stream = scheduling_->WatchCluster(&context, v1::WatchClusterRequest());
+  v1::WatchClusterResponse response;
+  if (!stream->Read(&response)) return rpc::FromGrpcStatus(stream->Finish());
+  context.TryCancel();
+  return response.snapshot();
+}
+
+absl::Status TestCluster::Allocate(const std::string& name, const std::vector<std::string>& node_ids) {
+  absl::Status last;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const auto snapshot = Snapshot();
+    if (!snapshot.ok()) return snapshot.status();
+    v1::ApplyAllocationsRequest request;
+    request.set_request_id(RandomHex(16));
+    request.set_snapshot_version(snapshot->version());
+    for (const v1::Job& job : snapshot->jobs()) {
+      if (job.name() != name) continue;
+      v1::JobAllocation* allocation = request.add_allocations();
+      allocation->set_namespace_(job.namespace_());
+      allocation->set_name(name);
+      allocation->set_job_uid(job.uid());
+      allocation->set_reason("the test says so");
+      for (const std::string& node : node_ids) allocation->add_node_ids(node);
+    }
+    if (request.allocations().empty()) return absl::NotFoundError(absl::StrCat("no unfinished job ", name));
+    grpc::ClientContext context;
+    rpc::SetTimeout(&context, kCallTimeout);
+    v1::ApplyAllocationsResponse response;
+    last = rpc::FromGrpcStatus(scheduling_->ApplyAllocations(&context, request, &response));
+    if (!absl::IsAborted(last)) return last;
+  }
+  return last;
+}
+
+std::string TestCluster::Logs(const std::string& name) {
+  v1::StreamLogsRequest request;
+  request.set_name(name);
+  grpc::ClientContext context;
+  rpc::SetTimeout(&context, kCallTimeout);
+  const auto stream = jobs_->StreamLogs(&context, request);
+  v1::StreamLogsResponse response;
+  std::string text;
+  while (stream->Read(&response)) {
+    for (const v1::LogLine& line : response.lines()) {
+      absl::StrAppend(&text, line.text(), line.partial() ? "" : "\n");
+    }
+    if (!response.warning().empty()) absl::StrAppend(&text, "[", response.warning(), "]\n");
+  }
+  return text;
+}
+
+std::vector<v1::Event> TestCluster::Events(const std::string& name) {
+  v1::ListEventsRequest request;
+  request.set_name(name);
+  request.set_page_size(1000);
+  grpc::ClientContext context;
+  rpc::SetTimeout(&context, kCallTimeout);
+  v1::ListEventsResponse response;
+  const grpc::Status status = jobs_->ListEvents(&context, request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return {response.events().begin(), response.events().end()};
+}
+
+std::vector<std::string> TestCluster::EventReasons(const std::string& name) {
+  std::vector<std::string> reasons;
+  for (const v1::Event& event : Events(name)) reasons.push_back(event.reason());
+  return reasons;
+}
+
+double TestCluster::TestAccuracy(const std::string& name) {
+  const std::string log = Logs(name);
+  static const std::regex pattern("test accuracy: ([0-9.]+) %");
+  double accuracy = -1;
+  for (std::sregex_iterator it(log.begin(), log.end(), pattern), end; it != end; ++it) {
+    accuracy = std::stod((*it)[1].str());
+  }
+  return accuracy;
+}
+
+}  // namespace adaptdl::integration

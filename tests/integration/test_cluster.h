@@ -1,0 +1,127 @@
+// A cluster of the real programs on this machine, under a test's control: each can be killed and started
+// again.
+//
+//   TestCluster cluster({.workers = 2});
+//   ASSERT_TRUE(cluster.Start().ok());
+//   cluster.Submit(cluster.MnistJob("a", {"--epochs", "2"}));
+//   cluster.WaitForJob("a", Finished, absl::Minutes(5));
+//
+// All state is in a temporary folder, which a failed test leaves for inspection (its path is in the test's
+// output). Thread-safety: one thread at a time.
+
+#ifndef ADAPTDL_TESTS_INTEGRATION_TEST_CLUSTER_H_
+#define ADAPTDL_TESTS_INTEGRATION_TEST_CLUSTER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "adaptdl/v1/capacity_service.grpc.pb.h"
+#include "adaptdl/v1/job_service.grpc.pb.h"
+#include "adaptdl/v1/node_service.grpc.pb.h"
+#include "adaptdl/v1/scheduling_service.grpc.pb.h"
+#include "tests/integration/process.h"
+
+namespace adaptdl::integration {
+
+struct TestClusterOptions {
+  // One-core workers that Start() starts, with node ids "node-0", "node-1", ...
+  int workers = 2;
+  // Whether Start() starts the allocator. Without it the test allocates by Allocate().
+  bool allocator = true;
+  // Whether the autoscaler starts the workers (node ids "local-0", ...) instead of the test.
+  bool autoscaler = false;
+  // Time that the shims wait for a worker to come back.
+  absl::Duration orphan_timeout = absl::Seconds(30);
+};
+
+using JobPredicate = std::function<bool(const v1::Job&)>;
+
+// Whether the job has ended, in whichever way.
+bool Finished(const v1::Job& job);
+// Whether the job runs with so many replicas.
+JobPredicate RunningWith(int replicas);
+// Whether the job runs in a group later than `group`.
+JobPredicate RunningAfterGroup(int64_t group);
+// Whether the job has done at least so many optimiser steps.
+JobPredicate StepsReached(int64_t steps);
+
+class TestCluster {
+ public:
+  explicit TestCluster(TestClusterOptions options);
+  ~TestCluster();
+
+  // Starts everything and waits until all workers are registered.
+  absl::Status Start();
+
+  // Start one program, again if it was killed. Programs keep their addresses over a restart.
+  absl::Status StartSupervisor();
+  absl::Status StartAllocator();
+  absl::Status StartAutoscaler();
+  void StartWorker(int index);
+
+  Process& supervisor() { return supervisor_; }
+  Process& allocator() { return allocator_; }
+  Process& autoscaler() { return autoscaler_; }
+  Process& worker(int index) { return workers_[index]; }
+
+  const std::string& folder() const { return folder_; }
+  std::string storage() const { return folder_ + "/storage"; }
+  const std::string& supervisor_address() const { return supervisor_address_; }
+  v1::JobService::Stub& jobs() { return *jobs_; }
+  v1::NodeService::Stub& nodes() { return *nodes_; }
+  v1::SchedulingService::Stub& scheduling() { return *scheduling_; }
+
+  // A job that runs `command`; fields may be changed before Submit().
+  v1::Job CommandJob(const std::string& name, const std::vector<std::string>& command) const;
+  // A job that trains examples/mnist with these arguments.
+  v1::Job MnistJob(const std::string& name, const std::vector<std::string>& arguments) const;
+
+  absl::StatusOr<v1::Job> Submit(const v1::Job& job);
+  absl::StatusOr<v1::Job> GetJob(const std::string& name);
+
+  // Waits until the predicate holds for the job; follows the supervisor over restarts. DEADLINE_EXCEEDED
+  // tells the job's last state.
+  absl::StatusOr<v1::Job> WaitForJob(const std::string& name, const JobPredicate& predicate,
+                                     absl::Duration timeout);
+  absl::Status WaitForNodes(int ready_nodes, absl::Duration timeout);
+
+  // Gives the job exactly these nodes, in place of an allocator. Retries while the snapshot changes under it.
+  absl::Status Allocate(const std::string& name, const std::vector<std::string>& node_ids);
+
+  // All that the job's replicas wrote, in order.
+  std::string Logs(const std::string& name);
+  std::vector<v1::Event> Events(const std::string& name);
+  // Reasons of the job's events, in order.
+  std::vector<std::string> EventReasons(const std::string& name);
+
+  // Last figure of "test accuracy: 97.35 %" in the job's log. -1: none.
+  double TestAccuracy(const std::string& name);
+
+ private:
+  std::string Binary(const std::string& name) const;
+  absl::StatusOr<std::string> WaitForAddress(const std::string& program, Process& process);
+  absl::StatusOr<v1::ClusterSnapshot> Snapshot();
+
+  const TestClusterOptions options_;
+  std::string folder_;
+  std::string supervisor_address_;
+  std::string allocator_address_;
+  std::string autoscaler_address_;
+  Process supervisor_;
+  Process allocator_;
+  Process autoscaler_;
+  std::map<int, Process> workers_;
+  std::unique_ptr<v1::JobService::Stub> jobs_;
+  std::unique_ptr<v1::NodeService::Stub> nodes_;
+  std::unique_ptr<v1::SchedulingService::Stub> scheduling_;
+};
+
+}  // namespace adaptdl::integration
+
+#endif  // ADAPTDL_TESTS_INTEGRATION_TEST_CLUSTER_H_

@@ -1,0 +1,85 @@
+#include "libs/comm/in_process_communicator.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace adaptdl::comm {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Runs `body` once per member, each in a thread of its own.
+void RunMembers(int size, const std::function<void(Communicator&)>& body) {
+  auto members = CreateInProcessGroup(size, absl::Seconds(20));
+  std::vector<std::thread> threads;
+  for (auto& member : members) threads.emplace_back([&body, &member] { body(*member); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(InProcessCommunicator, SumsOverAllMembers) {
+  RunMembers(3, [](Communicator& member) {
+    std::vector<double> values = {1.0 * member.rank(), 10.0};
+    ASSERT_TRUE(member.AllReduce(BufferOf(absl::MakeSpan(values))).ok());
+    EXPECT_THAT(values, ElementsAre(3.0, 30.0));
+  });
+}
+
+TEST(InProcessCommunicator, FinishesSeveralAsynchronousSumsInAnyOrder) {
+  RunMembers(2, [](Communicator& member) {
+    std::vector<float> first = {1};
+    std::vector<int64_t> second = {2};
+    auto work_1 = member.AllReduceAsync(BufferOf(absl::MakeSpan(first)));
+    auto work_2 = member.AllReduceAsync(BufferOf(absl::MakeSpan(second)));
+    ASSERT_TRUE(work_2->Wait().ok());
+    ASSERT_TRUE(work_1->Wait().ok());
+    EXPECT_EQ(first[0], 2);
+    EXPECT_EQ(second[0], 4);
+  });
+}
+
+TEST(InProcessCommunicator, GathersStringsOfDifferentLengthInOrderOfRank) {
+  RunMembers(3, [](Communicator& member) {
+    auto all = member.AllGather(std::string(member.rank(), 'x'));
+    ASSERT_TRUE(all.ok());
+    EXPECT_THAT(*all, ElementsAre("", "x", "xx"));
+  });
+}
+
+TEST(InProcessCommunicator, BroadcastsAStringOfTheRoot) {
+  RunMembers(2, [](Communicator& member) {
+    std::string value = member.rank() == 1 ? "from one" : "a longer one that is replaced";
+    ASSERT_TRUE(member.BroadcastString(&value, 1).ok());
+    EXPECT_EQ(value, "from one");
+  });
+}
+
+TEST(InProcessCommunicator, ReportsALostPeer) {
+  auto members = CreateInProcessGroup(2, absl::Seconds(20));
+  members[1].reset();
+  EXPECT_EQ(members[0]->Barrier().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(members[0]->Barrier().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(InProcessCommunicator, AbortEndsAWaitingCollective) {
+  auto members = CreateInProcessGroup(2, absl::Seconds(20));
+  absl::Status status;
+  std::thread waiting([&] { status = members[0]->Barrier(); });
+  members[0]->Abort("enough");
+  waiting.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(members[1]->Barrier().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(InProcessCommunicator, GivesUpOnAPeerThatDoesNotTakePart) {
+  auto members = CreateInProcessGroup(2, absl::Milliseconds(1));
+  EXPECT_EQ(members[0]->Barrier().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+}  // namespace
+}  // namespace adaptdl::comm

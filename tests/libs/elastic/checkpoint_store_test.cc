@@ -1,0 +1,148 @@
+#include "libs/elastic/checkpoint_store.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace adaptdl::elastic {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "adaptdl-checkpoint-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  CheckpointStore Store(int64_t group = 1) { return CheckpointStore({.folder = folder_, .group = group}); }
+
+  std::vector<std::string> Entries() {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      names.push_back(entry.path().filename().string());
+    return names;
+  }
+
+  void Damage(const std::string& file) {
+    std::fstream stream(folder_ + "/" + file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(3);
+    stream.put('#');
+  }
+
+  std::string folder_;
+};
+
+const StateMap kOld = {{"model", "old weights"}, {"position", "1"}};
+const StateMap kNew = {{"model", std::string("new\0weights", 11)}, {"position", ""}};
+
+TEST_F(CheckpointStoreTest, GivesBackWhatWasSavedLast) {
+  EXPECT_EQ(Store().LoadNewest().status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(Store().Save(kOld).ok());
+  ASSERT_TRUE(Store().Save(kNew).ok());
+  const auto checkpoint = Store().LoadNewest();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->states, kNew);
+  EXPECT_EQ(checkpoint->version, 2);
+  EXPECT_EQ(checkpoint->group, 1);
+}
+
+TEST_F(CheckpointStoreTest, KeepsTheNewestTwo) {
+  CheckpointStore store = Store();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(store.Save(kOld).ok());
+  EXPECT_THAT(Entries(), ::testing::UnorderedElementsAre("checkpoint-4", "checkpoint-5"));
+}
+
+TEST_F(CheckpointStoreTest, FallsBackToTheOneBeforeADamagedOne) {
+  for (const char* damaged : {"checkpoint-2/model", "checkpoint-2/MANIFEST"}) {
+    fs::remove_all(folder_);
+    ASSERT_TRUE(Store().Save(kOld).ok());
+    ASSERT_TRUE(Store().Save(kNew).ok());
+    Damage(damaged);
+    CheckpointStore store = Store();
+    EXPECT_EQ(store.LoadNewest()->states, kOld) << damaged;
+    // The next one takes the place of the damaged one, not of the good one.
+    ASSERT_TRUE(store.Save(kNew).ok());
+    EXPECT_THAT(Entries(), ::testing::UnorderedElementsAre("checkpoint-1", "checkpoint-3")) << damaged;
+  }
+}
+
+TEST_F(CheckpointStoreTest, FallsBackWhenAFileIsCutShortOrMissing) {
+  ASSERT_TRUE(Store().Save(kOld).ok());
+  ASSERT_TRUE(Store().Save(kNew).ok());
+  fs::resize_file(folder_ + "/checkpoint-2/model", 4);
+  EXPECT_EQ(Store().LoadNewest()->states, kOld);
+  fs::remove(folder_ + "/checkpoint-2/model");
+  EXPECT_EQ(Store().LoadNewest()->states, kOld);
+}
+
+TEST_F(CheckpointStoreTest, IgnoresWhatIsNoCheckpoint) {
+  ASSERT_TRUE(Store().Save(kOld).ok());
+  fs::create_directories(folder_ + "/checkpoint-latest");
+  fs::create_directories(folder_ + "/checkpoint-7");
+  EXPECT_EQ(Store().LoadNewest()->states, kOld);
+  EXPECT_EQ(*Store().Save(kNew), 8);
+  EXPECT_EQ(Store().LoadNewest()->states, kNew);
+}
+
+TEST_F(CheckpointStoreTest, ACrashAtAnyStepLeavesTheOlderOne) {
+  for (const std::string step : {"folder", "model", "position", "MANIFEST", "rename"}) {
+    fs::remove_all(folder_);
+    ASSERT_TRUE(Store().Save(kOld).ok());
+    const pid_t pid = fork();
+    if (pid == 0) {
+      CheckpointStore store({.folder = folder_, .group = 1, .before_step = [&](absl::string_view at) {
+                               if (at == step) _exit(9);
+                               return absl::OkStatus();
+                             }});
+      (void)store.Save(kNew);
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    ASSERT_EQ(WEXITSTATUS(status), 9) << step;
+    EXPECT_EQ(Store().LoadNewest()->states, kOld) << step;
+    // What the crash left behind does not end up in the next one, and goes.
+    ASSERT_TRUE(Store().Save(kNew).ok());
+    EXPECT_EQ(Store().LoadNewest()->states, kNew) << step;
+    EXPECT_THAT(Entries(), ::testing::UnorderedElementsAre("checkpoint-1", "checkpoint-2")) << step;
+  }
+}
+
+TEST_F(CheckpointStoreTest, AFullDiskLeavesTheOlderOne) {
+  ASSERT_TRUE(Store().Save(kOld).ok());
+  CheckpointStore store({.folder = folder_, .group = 1, .before_step = [](absl::string_view step) {
+                           return step == "position" ? absl::ResourceExhaustedError("no space left on device")
+                                                     : absl::OkStatus();
+                         }});
+  EXPECT_EQ(store.Save(kNew).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Store().LoadNewest()->states, kOld);
+  EXPECT_THAT(Entries(), ::testing::ElementsAre("checkpoint-1"));
+}
+
+TEST_F(CheckpointStoreTest, AnOldGroupDoesNotWriteAfterANewerOne) {
+  ASSERT_TRUE(Store(/*group=*/2).Save(kNew).ok());
+  EXPECT_EQ(Store(/*group=*/1).Save(kOld).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Store().LoadNewest()->states, kNew);
+}
+
+TEST_F(CheckpointStoreTest, RefusesANameThatIsNoFileName) {
+  for (const std::string name : {"", "../evil", ".hidden", "MANIFEST"}) {
+    EXPECT_EQ(Store().Save({{name, "x"}}).status().code(), absl::StatusCode::kInvalidArgument) << name;
+  }
+  EXPECT_TRUE(Entries().empty());
+}
+
+}  // namespace
+}  // namespace adaptdl::elastic

@@ -1,0 +1,277 @@
+// Training over any sequence of re-scales is the training of one replica: each sample of a pass once, no step
+// twice or left out, the same parameters in the end.
+
+#include "adaptdl/data_parallel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "adaptdl/data_loader.h"
+#include "adaptdl/epochs.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/libs/elastic/replica_threads.h"
+#include "tests/libs/elastic/temp_folder.h"
+#include "torch/nn/functional.h"
+#include "torch/nn/modules/linear.h"
+#include "torch/nn/pimpl.h"
+#include "torch/optim/adam.h"
+#include "torch/optim/sgd.h"
+#include "torch/utils.h"
+
+namespace adaptdl::elastic {
+namespace {
+
+constexpr int64_t kSamples = 53;
+constexpr int64_t kBatch = 8;
+constexpr int kEpochs = 3;
+constexpr int64_t kStepsPerEpoch = (kSamples + kBatch - 1) / kBatch;
+
+struct Samples {
+  torch::Tensor inputs;
+  torch::Tensor targets;
+};
+
+Samples MakeSamples() {
+  torch::Tensor numbers = torch::empty({kSamples, 4}, torch::kDouble);
+  std::mt19937 random(5);
+  for (int64_t i = 0; i < numbers.numel(); ++i) numbers.data_ptr<double>()[i] = random() / 4294967296.0 - 0.5;
+  return {numbers.narrow(1, 0, 3).to(torch::kFloat), numbers.narrow(1, 3, 1).to(torch::kFloat)};
+}
+
+// A model with the same parameters every time.
+torch::nn::Linear MakeModel(double start) {
+  torch::nn::Linear model(3, 1);
+  torch::NoGradGuard no_gradients;
+  for (torch::Tensor& parameter : model->parameters()) parameter.fill_(start);
+  return model;
+}
+
+// What the members of a run did, step by step.
+class Trace {
+ public:
+  void Add(int64_t step, const AdaptiveDataLoader& loader) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto& samples = steps_[step];
+    samples.insert(samples.end(), loader.indices().begin(), loader.indices().begin() + loader.weight());
+  }
+
+  // Every step once, every sample once per epoch.
+  void ExpectComplete() const {
+    ASSERT_EQ(static_cast<int64_t>(steps_.size()), kEpochs * kStepsPerEpoch);
+    for (int epoch = 0; epoch < kEpochs; ++epoch) {
+      std::vector<int64_t> seen;
+      for (int64_t step = epoch * kStepsPerEpoch; step < (epoch + 1) * kStepsPerEpoch; ++step) {
+        seen.insert(seen.end(), steps_.at(step).begin(), steps_.at(step).end());
+      }
+      std::sort(seen.begin(), seen.end());
+      ASSERT_EQ(static_cast<int64_t>(seen.size()), kSamples) << "epoch " << epoch;
+      for (int64_t i = 0; i < kSamples; ++i) ASSERT_EQ(seen[i], i) << "epoch " << epoch;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int64_t, std::vector<int64_t>> steps_;
+};
+
+enum class Optimizer { kSgd, kAdam };
+
+struct Segment {
+  int replicas = 1;
+  // Steps of the whole job after which to stop; beyond the end: not at all.
+  int64_t stop_after = 1'000'000;
+};
+
+// Trains with the given sequence of replica sets, and gives the final parameters, one after the other.
+std::vector<float> TrainInSegments(const std::vector<Segment>& segments, Optimizer kind, Trace* trace) {
+  const Samples samples = MakeSamples();
+  TempFolder folder;
+  std::vector<float> result;
+  int64_t group = 0;
+  for (const Segment& segment : segments) {
+    RunReplicas(
+        segment.replicas, {.checkpoint_path = folder.path(), .group = ++group}, [&](Replica& replica) {
+          // Ranks above 0 start from other parameters: the broadcast must make up for it.
+          torch::nn::Linear model = MakeModel(replica.job.rank() == 0 ? 0.1 : 7.0);
+          std::unique_ptr<torch::optim::Optimizer> optimizer;
+          if (kind == Optimizer::kSgd) {
+            optimizer = std::make_unique<torch::optim::SGD>(model->parameters(),
+                                                            torch::optim::SGDOptions(0.1).momentum(0.9));
+          } else {
+            optimizer =
+                std::make_unique<torch::optim::Adam>(model->parameters(), torch::optim::AdamOptions(0.05));
+          }
+          AdaptiveDataParallel parallel(replica.job, *model, *optimizer);
+          AdaptiveDataLoader loader(replica.job, kSamples, {.batch_size = kBatch, .seed = 11});
+          for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, kEpochs)) {
+            if (!loader.BeginLoop()) continue;
+            while (loader.Next()) {
+              trace->Add(replica.job.optimizer_steps(), loader);
+              const torch::Tensor chosen = torch::tensor(loader.indices(), torch::kLong);
+              optimizer->zero_grad();
+              torch::mse_loss(model->forward(samples.inputs.index_select(0, chosen)),
+                              samples.targets.index_select(0, chosen))
+                  .backward();
+              // Any one member asks, before the step that is to be the last.
+              if (replica.job.optimizer_steps() + 1 == segment.stop_after &&
+                  replica.job.rank() == segment.stop_after % segment.replicas) {
+                replica.job.RequestStop();
+              }
+              parallel.Step();
+            }
+          }
+          if (replica.job.rank() == 0) {
+            for (const torch::Tensor& parameter : model->parameters()) {
+              const torch::Tensor flat = parameter.detach().flatten();
+              result.insert(result.end(), flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
+            }
+          }
+        });
+  }
+  return result;
+}
+
+void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  ASSERT_FALSE(expected.empty());
+  for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 2e-5);
+}
+
+class AnyOptimizer : public ::testing::TestWithParam<Optimizer> {};
+
+TEST_P(AnyOptimizer, ReplicasTakeTheStepsOfOne) {
+  Trace single;
+  const std::vector<float> expected = TrainInSegments({{.replicas = 1}}, GetParam(), &single);
+  single.ExpectComplete();
+  for (int replicas : {2, 3, 5, 11}) {
+    Trace trace;
+    ExpectNear(TrainInSegments({{.replicas = replicas}}, GetParam(), &trace), expected);
+    trace.ExpectComplete();
+  }
+}
+
+TEST_P(AnyOptimizer, AnyScheduleOfRescalesGivesTheSameModel) {
+  Trace single;
+  const std::vector<float> expected = TrainInSegments({{.replicas = 1}}, GetParam(), &single);
+  std::mt19937 random(17);
+  for (int schedule = 0; schedule < 8; ++schedule) {
+    std::vector<Segment> segments;
+    int64_t step = 0;
+    while (true) {
+      step += 1 + static_cast<int64_t>(random() % 6);
+      const int replicas = 1 + static_cast<int>(random() % 5);
+      if (step >= kEpochs * kStepsPerEpoch) {
+        segments.push_back({.replicas = replicas});
+        break;
+      }
+      segments.push_back({.replicas = replicas, .stop_after = step});
+    }
+    SCOPED_TRACE("schedule " + std::to_string(schedule));
+    Trace trace;
+    ExpectNear(TrainInSegments(segments, GetParam(), &trace), expected);
+    trace.ExpectComplete();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, AnyOptimizer, ::testing::Values(Optimizer::kSgd, Optimizer::kAdam),
+                         [](const auto& info) { return info.param == Optimizer::kSgd ? "Sgd" : "Adam"; });
+
+// Gradients of 5 samples on 3 replicas (shares of 2, 2 and 1) in tiny buckets, against the whole batch.
+TEST(AdaptiveDataParallel, AveragesGradientsOverSamplesNotReplicas) {
+  const Samples samples = MakeSamples();
+  torch::nn::Linear whole = MakeModel(0.1);
+  torch::mse_loss(whole->forward(samples.inputs.narrow(0, 0, 5)), samples.targets.narrow(0, 0, 5)).backward();
+  RunReplicas(3, {}, [&](Replica& replica) {
+    torch::nn::Linear model = MakeModel(0.1);
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.0));
+    AdaptiveDataParallel parallel(replica.job, *model, optimizer, {.bucket_bytes = 1});
+    AdaptiveDataLoader loader(replica.job, 5, {.batch_size = 5, .shuffle = false});
+    for (loader.BeginLoop(); loader.Next();) {
+      const torch::Tensor chosen = torch::tensor(loader.indices(), torch::kLong);
+      torch::mse_loss(model->forward(samples.inputs.index_select(0, chosen)),
+                      samples.targets.index_select(0, chosen))
+          .backward();
+      parallel.Step();
+      for (size_t i = 0; i < model->parameters().size(); ++i) {
+        EXPECT_TRUE(
+            torch::allclose(model->parameters()[i].grad(), whole->parameters()[i].grad(), 1e-5, 1e-6));
+      }
+    }
+  });
+}
+
+// A replica without samples computes on a stand-in, and even NaN from it must not spread.
+TEST(AdaptiveDataParallel, WhatAnEmptyShareComputesCountsForNothing) {
+  RunReplicas(3, {}, [&](Replica& replica) {
+    torch::nn::Linear model = MakeModel(0.1);
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(1.0));
+    AdaptiveDataParallel parallel(replica.job, *model, optimizer);
+    AdaptiveDataLoader loader(replica.job, 1, {.batch_size = 8});
+    for (loader.BeginLoop(); loader.Next();) {
+      const float value = loader.weight() > 0 ? 1.0f : std::nanf("");
+      model->forward(torch::full({1, 3}, value)).sum().backward();
+      parallel.Step();
+    }
+    EXPECT_TRUE(torch::allclose(model->bias, torch::full({1}, 0.1 - 1.0), 1e-5, 1e-6));
+  });
+}
+
+TEST(AdaptiveDataParallel, AParameterThatNobodyUsedStaysAsItIs) {
+  RunReplicas(2, {}, [&](Replica& replica) {
+    torch::nn::Linear model = MakeModel(0.5);
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).weight_decay(0.5));
+    AdaptiveDataParallel parallel(replica.job, *model, optimizer);
+    model->weight.sum().backward();
+    parallel.Step();
+    EXPECT_FALSE(model->bias.grad().defined());
+    EXPECT_TRUE(torch::equal(model->bias, torch::full({1}, 0.5)));
+    EXPECT_FALSE(torch::equal(model->weight, torch::full({1, 3}, 0.5)));
+  });
+}
+
+// The peer is lost after this replica's backward pass: its parameters must be those of the last common step.
+TEST(AdaptiveDataParallel, AStepWithoutAllReplicasIsNotTaken) {
+  torch::nn::Linear survivor = MakeModel(0.5);
+  const std::vector<int> codes = RunReplicas(2, {}, [&](Replica& replica) {
+    torch::nn::Linear model = replica.job.rank() == 0 ? survivor : MakeModel(0.5);
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+    AdaptiveDataParallel parallel(replica.job, *model, optimizer);
+    if (replica.job.rank() == 1) throw ReplicaExit{9};
+    model->forward(torch::ones({1, 3})).sum().backward();
+    parallel.Step();
+  });
+  EXPECT_EQ(codes, (std::vector<int>{kExitPeerLost, 9}));
+  EXPECT_TRUE(torch::equal(survivor->weight, torch::full({1, 3}, 0.5)));
+}
+
+// Rank 0's generator goes on as if nothing had happened.
+TEST(AdaptiveDataParallel, RestoresTheRandomGenerator) {
+  TempFolder folder;
+  torch::Tensor expected;
+  const auto run = [&](const std::function<void(Replica&)>& body) {
+    RunReplicas(1, {.checkpoint_path = folder.path()}, [&](Replica& replica) {
+      torch::nn::Linear model = MakeModel(0.5);
+      torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+      AdaptiveDataParallel parallel(replica.job, *model, optimizer);
+      body(replica);
+    });
+  };
+  torch::manual_seed(3);
+  run([&](Replica& replica) {
+    replica.job.RequestCheckpoint();
+    replica.job.Synchronize();
+    expected = torch::rand({4});
+  });
+  torch::manual_seed(99);
+  run([&](Replica&) { EXPECT_TRUE(torch::equal(torch::rand({4}), expected)); });
+}
+
+}  // namespace
+}  // namespace adaptdl::elastic

@@ -1,0 +1,272 @@
+// The gRPC control plane against a supervisor that the test plays, over a real connection.
+
+#include "libs/elastic/control/grpc_control_plane.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "adaptdl/v1/replica_service.grpc.pb.h"
+#include "gmock/gmock.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "grpcpp/server_context.h"
+#include "gtest/gtest.h"
+#include "libs/base/mutex.h"
+
+namespace adaptdl::elastic {
+namespace {
+
+using HeartbeatStream = grpc::ServerReaderWriter<v1::HeartbeatResponse, v1::HeartbeatRequest>;
+
+// A value that one thread sets and another waits for.
+template <typename T>
+class Mailbox {
+ public:
+  void Put(T value) {
+    MutexLock lock(&mutex_);
+    values_.push_back(std::move(value));
+    changed_.SignalAll();
+  }
+  T Take() {
+    MutexLock lock(&mutex_);
+    while (values_.empty()) changed_.Wait(&mutex_);
+    T value = std::move(values_.front());
+    values_.erase(values_.begin());
+    return value;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<T> values_ ABSL_GUARDED_BY(mutex_);
+};
+
+class FakeSupervisor final : public v1::ReplicaService::Service {
+ public:
+  grpc::Status JoinGroup(grpc::ServerContext* context, const v1::JoinGroupRequest* request,
+                         grpc::ServerWriter<v1::JoinGroupResponse>* writer) override {
+    return on_join(context, *request, writer);
+  }
+  grpc::Status Heartbeat(grpc::ServerContext* context, HeartbeatStream* stream) override {
+    return on_heartbeat(context, stream);
+  }
+  grpc::Status ReportHints(grpc::ServerContext*, const v1::ReportHintsRequest* request,
+                           v1::ReportHintsResponse*) override {
+    hints.Put(request->hints());
+    return grpc::Status::OK;
+  }
+
+  std::function<grpc::Status(grpc::ServerContext*, const v1::JoinGroupRequest&,
+                             grpc::ServerWriter<v1::JoinGroupResponse>*)>
+      on_join;
+  std::function<grpc::Status(grpc::ServerContext*, HeartbeatStream*)> on_heartbeat;
+  Mailbox<v1::Hints> hints;
+};
+
+class RecordingObserver final : public ControlObserver {
+ public:
+  void OnCheckpointCommand(const std::string& reason) override { events.Put("checkpoint " + reason); }
+  void OnStopCommand(const std::string& reason) override { events.Put("stop " + reason); }
+  void OnFenced(const std::string& reason) override { events.Put("fenced " + reason); }
+  Mailbox<std::string> events;
+};
+
+class GrpcControlPlaneTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&supervisor_);
+    server_ = builder.BuildAndStart();
+    GrpcControlPlaneOptions options;
+    options.supervisor_address = "127.0.0.1:" + std::to_string(port);
+    options.job_namespace = "default";
+    options.job = "mnist";
+    options.replica_id = "mnist-12345678-3-1";
+    options.group = 3;
+    options.token = "secret";
+    control_ = CreateGrpcControlPlane(options);
+  }
+  void TearDown() override {
+    control_->Shutdown();
+    server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  static v1::HeartbeatResponse Command(v1::ReplicaCommand command, int64_t id, const std::string& reason) {
+    v1::HeartbeatResponse response;
+    response.set_command(command);
+    response.set_command_id(id);
+    response.set_reason(reason);
+    response.mutable_period()->set_nanos(10'000'000);
+    return response;
+  }
+
+  FakeSupervisor supervisor_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ControlPlane> control_;
+  RecordingObserver observer_;
+};
+
+TEST_F(GrpcControlPlaneTest, WaitsForTheGroupAndTellsWhoItIs) {
+  supervisor_.on_join = [](grpc::ServerContext* context, const v1::JoinGroupRequest& request,
+                           grpc::ServerWriter<v1::JoinGroupResponse>* writer) {
+    const auto token = context->client_metadata().find("authorization");
+    EXPECT_NE(token, context->client_metadata().end());
+    EXPECT_EQ(std::string(token->second.data(), token->second.size()), "Bearer secret");
+    EXPECT_EQ(request.identity().namespace_(), "default");
+    EXPECT_EQ(request.identity().job(), "mnist");
+    EXPECT_EQ(request.identity().replica_id(), "mnist-12345678-3-1");
+    EXPECT_EQ(request.identity().group(), 3);
+    EXPECT_EQ(request.address(), "10.0.0.1:4711");
+    v1::JoinGroupResponse forming;
+    forming.mutable_forming()->add_missing()->set_rank(0);
+    writer->Write(forming);
+    v1::JoinGroupResponse formed;
+    formed.mutable_formed()->set_group(3);
+    formed.mutable_formed()->set_rank(1);
+    formed.mutable_formed()->set_world_size(2);
+    formed.mutable_formed()->set_num_nodes(2);
+    formed.mutable_formed()->set_master_address("10.0.0.7:40000");
+    writer->Write(formed);
+    return grpc::Status::OK;
+  };
+  const auto membership = control_->JoinGroup("10.0.0.1:4711");
+  ASSERT_TRUE(membership.ok()) << membership.status();
+  EXPECT_EQ(membership->group, 3);
+  EXPECT_EQ(membership->rank, 1);
+  EXPECT_EQ(membership->world_size, 2);
+  EXPECT_EQ(membership->num_nodes, 2);
+  EXPECT_EQ(membership->master_address, "10.0.0.7:40000");
+}
+
+TEST_F(GrpcControlPlaneTest, TriesAgainWhenTheSupervisorIsAway) {
+  std::atomic<int> calls = 0;
+  supervisor_.on_join = [&](grpc::ServerContext*, const v1::JoinGroupRequest&,
+                            grpc::ServerWriter<v1::JoinGroupResponse>* writer) {
+    if (++calls == 1) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+    v1::JoinGroupResponse formed;
+    formed.mutable_formed()->set_world_size(1);
+    writer->Write(formed);
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(control_->JoinGroup("").ok());
+  EXPECT_EQ(calls, 2);
+}
+
+TEST_F(GrpcControlPlaneTest, AnOldGroupCannotJoin) {
+  supervisor_.on_join = [](grpc::ServerContext*, const v1::JoinGroupRequest&,
+                           grpc::ServerWriter<v1::JoinGroupResponse>*) {
+    return grpc::Status(grpc::StatusCode::ABORTED, "group 3 is not the current one");
+  };
+  EXPECT_EQ(control_->JoinGroup("").status().code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(GrpcControlPlaneTest, CancelEndsTheWait) {
+  supervisor_.on_join = [&](grpc::ServerContext* context, const v1::JoinGroupRequest&,
+                            grpc::ServerWriter<v1::JoinGroupResponse>* writer) {
+    // From within the call, so that the client surely waits.
+    control_->Cancel();
+    v1::JoinGroupResponse forming;
+    forming.mutable_forming();
+    while (!context->IsCancelled() && writer->Write(forming)) {
+    }
+    return grpc::Status::CANCELLED;
+  };
+  EXPECT_EQ(control_->JoinGroup("").status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(GrpcControlPlaneTest, PassesEachCommandOnOnceAndAcknowledgesIt) {
+  Mailbox<int64_t> acknowledged;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    EXPECT_TRUE(stream->Read(&request));
+    EXPECT_EQ(request.acknowledged_command_id(), 0);
+    stream->Write(Command(v1::REPLICA_COMMAND_NONE, 0, ""));
+    stream->Write(Command(v1::REPLICA_COMMAND_CHECKPOINT, 1, "first"));
+    stream->Write(Command(v1::REPLICA_COMMAND_CHECKPOINT, 1, "repeated"));
+    stream->Write(Command(v1::REPLICA_COMMAND_STOP, 2, "second"));
+    while (stream->Read(&request)) {
+      if (request.acknowledged_command_id() == 2) {
+        acknowledged.Put(2);
+        break;
+      }
+    }
+    while (stream->Read(&request)) {
+    }
+    return grpc::Status::OK;
+  };
+  control_->Start(&observer_);
+  EXPECT_EQ(observer_.events.Take(), "checkpoint first");
+  EXPECT_EQ(observer_.events.Take(), "stop second");
+  EXPECT_EQ(acknowledged.Take(), 2);
+}
+
+TEST_F(GrpcControlPlaneTest, SendsProgressWithHeartbeats) {
+  Mailbox<v1::TrainingProgress> progress;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    stream->Write(Command(v1::REPLICA_COMMAND_NONE, 0, ""));
+    while (stream->Read(&request)) {
+      if (request.has_progress()) {
+        progress.Put(request.progress());
+        break;
+      }
+    }
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+  };
+  Progress sent;
+  sent.optimizer_steps = 10;
+  sent.epoch = 2;
+  sent.total_epochs = 5;
+  sent.fraction = 0.5;
+  sent.throughput = 100;
+  control_->UpdateProgress(sent);
+  control_->Start(&observer_);
+  const v1::TrainingProgress got = progress.Take();
+  EXPECT_EQ(got.optimizer_steps(), 10);
+  EXPECT_EQ(got.epoch(), 2);
+  EXPECT_EQ(got.total_epochs(), 5);
+  EXPECT_EQ(got.fraction(), 0.5);
+  EXPECT_EQ(got.throughput(), 100);
+  // The stream broke, and the next one comes.
+  EXPECT_EQ(progress.Take().optimizer_steps(), 10);
+}
+
+TEST_F(GrpcControlPlaneTest, AFencedReplicaIsTold) {
+  supervisor_.on_heartbeat = [](grpc::ServerContext*, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    stream->Read(&request);
+    return grpc::Status(grpc::StatusCode::ABORTED, "group 4 has begun");
+  };
+  control_->Start(&observer_);
+  EXPECT_EQ(observer_.events.Take(), "fenced group 4 has begun");
+}
+
+TEST_F(GrpcControlPlaneTest, ReportsHintsFieldByField) {
+  Hints hints;
+  hints.init_batch_size = 64;
+  hints.max_profiled_replicas = 2;
+  hints.perf_params = HintPerfParams{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.5};
+  ASSERT_TRUE(control_->ReportHints(hints).ok());
+  const v1::Hints got = supervisor_.hints.Take();
+  EXPECT_EQ(got.init_batch_size(), 64);
+  EXPECT_EQ(got.max_profiled_replicas(), 2);
+  EXPECT_FALSE(got.has_max_batch_size());
+  EXPECT_FALSE(got.has_grad_params());
+  EXPECT_EQ(got.perf_params().alpha_c(), 0.1);
+  EXPECT_EQ(got.perf_params().beta_c(), 0.2);
+  EXPECT_EQ(got.perf_params().alpha_n(), 0.3);
+  EXPECT_EQ(got.perf_params().beta_n(), 0.4);
+  EXPECT_EQ(got.perf_params().alpha_r(), 0.5);
+  EXPECT_EQ(got.perf_params().beta_r(), 0.6);
+  EXPECT_EQ(got.perf_params().gamma(), 1.5);
+}
+
+}  // namespace
+}  // namespace adaptdl::elastic

@@ -1,0 +1,237 @@
+// Requests, checkpoints, losses and progress of a job.
+
+#include "libs/elastic/job_core.h"
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "adaptdl/data_loader.h"
+#include "adaptdl/epochs.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/elastic/checkpoint_store.h"
+#include "tests/libs/elastic/replica_threads.h"
+#include "tests/libs/elastic/temp_folder.h"
+
+namespace adaptdl::elastic {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Counts its own steps, as a model would.
+class Counter final : public CheckpointState {
+ public:
+  explicit Counter(std::string name = "counter") : name_(std::move(name)) {}
+  std::string name() const override { return name_; }
+  std::string Save() override { return std::to_string(value); }
+  bool Load(const std::string& bytes) override {
+    value = std::stoi(bytes);
+    return value >= 0;
+  }
+  int value = 0;
+
+ private:
+  const std::string name_;
+};
+
+class JobCoreTest : public ::testing::Test {
+ protected:
+  bool HasCheckpoint() { return CheckpointStore({.folder = folder_.path()}).LoadNewest().ok(); }
+  int SavedSteps() {
+    return std::stoi(CheckpointStore({.folder = folder_.path()}).LoadNewest()->states["counter"]);
+  }
+
+  TempFolder folder_;
+};
+
+// A training loop without a model: `steps` steps of a batch of 4, as the optimiser wrapper would take them.
+void Train(Replica& replica, int steps, Counter* counter, const std::function<void(int step)>& in_step) {
+  AdaptiveDataLoader loader(replica.job, 4 * steps, {.batch_size = 4});
+  for (loader.BeginLoop(); loader.Next();) {
+    in_step(counter->value);
+    ++counter->value;
+    replica.job.core().OnOptimizerStep(0);
+  }
+}
+
+TEST_F(JobCoreTest, AStopOfOneReplicaStopsAllAfterTheSameStep) {
+  std::atomic<int> steps[3] = {};
+  EXPECT_THAT(RunReplicas(3, {.checkpoint_path = folder_.path()},
+                          [&](Replica& replica) {
+                            Counter counter;
+                            replica.job.Register(&counter);
+                            Train(replica, 10, &counter, [&](int step) {
+                              steps[replica.job.rank()] = step + 1;
+                              if (step == 3 && replica.job.rank() == 1)
+                                replica.control.observer()->OnStopCommand("test");
+                            });
+                          }),
+              ElementsAre(kExitStopped, kExitStopped, kExitStopped));
+  EXPECT_EQ(steps[0], 4);
+  EXPECT_EQ(steps[1], 4);
+  EXPECT_EQ(steps[2], 4);
+  EXPECT_EQ(SavedSteps(), 4);
+}
+
+TEST_F(JobCoreTest, ACheckpointCommandDoesNotStop) {
+  EXPECT_THAT(RunReplicas(2, {.checkpoint_path = folder_.path()},
+                          [&](Replica& replica) {
+                            Counter counter;
+                            replica.job.Register(&counter);
+                            Train(replica, 6, &counter, [&](int step) {
+                              if (step == 2) replica.control.observer()->OnCheckpointCommand("test");
+                            });
+                            EXPECT_EQ(counter.value, 6);
+                          }),
+              ElementsAre(0, 0));
+  EXPECT_EQ(SavedSteps(), 3);
+}
+
+TEST_F(JobCoreTest, CheckpointsPeriodically) {
+  RunReplicas(1, {.checkpoint_path = folder_.path(), .checkpoint_period = absl::Milliseconds(1)},
+              [&](Replica& replica) {
+                Counter counter;
+                replica.job.Register(&counter);
+                Train(replica, 20, &counter, [](int) {});
+              });
+  EXPECT_GT(SavedSteps(), 10);
+}
+
+TEST_F(JobCoreTest, AFullDiskDoesNotStopTraining) {
+  const RunOptions full = {.checkpoint_path = folder_.path(),
+                           .checkpoint_period = absl::Milliseconds(1),
+                           .before_checkpoint_step = [](absl::string_view) {
+                             return absl::ResourceExhaustedError("no space left on device");
+                           }};
+  EXPECT_THAT(RunReplicas(1, full,
+                          [&](Replica& replica) {
+                            Counter counter;
+                            replica.job.Register(&counter);
+                            Train(replica, 20, &counter, [](int) {});
+                            EXPECT_EQ(counter.value, 20);
+                          }),
+              ElementsAre(0));
+  EXPECT_FALSE(HasCheckpoint());
+}
+
+TEST_F(JobCoreTest, AFencedReplicaStopsWithoutACheckpoint) {
+  EXPECT_THAT(RunReplicas(2, {.checkpoint_path = folder_.path()},
+                          [&](Replica& replica) {
+                            Counter counter;
+                            replica.job.Register(&counter);
+                            Train(replica, 10, &counter, [&](int step) {
+                              if (step == 3 && replica.job.rank() == 0) {
+                                replica.control.observer()->OnStopCommand("test");
+                                replica.control.observer()->OnFenced("test");
+                              }
+                            });
+                          }),
+              ElementsAre(kExitPeerLost, kExitPeerLost));
+  EXPECT_FALSE(HasCheckpoint());
+}
+
+TEST_F(JobCoreTest, ALostPeerEndsTheOthers) {
+  EXPECT_THAT(RunReplicas(3, {.checkpoint_path = folder_.path()},
+                          [&](Replica& replica) {
+                            Counter counter;
+                            replica.job.Register(&counter);
+                            Train(replica, 10, &counter, [&](int step) {
+                              if (step == 3 && replica.job.rank() == 2) throw ReplicaExit{9};
+                            });
+                          }),
+              ElementsAre(kExitPeerLost, kExitPeerLost, 9));
+  EXPECT_FALSE(HasCheckpoint());
+}
+
+TEST_F(JobCoreTest, WritesACheckpointWhenTrainingIsDone) {
+  RunReplicas(2, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+    Counter counter;
+    replica.job.Register(&counter);
+    for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 2)) {
+      Train(replica, 5, &counter, [](int) {});
+    }
+  });
+  EXPECT_EQ(SavedSteps(), 10);
+  // Started again it has nothing left to do.
+  RunReplicas(1, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+    EXPECT_EQ(replica.job.optimizer_steps(), 10);
+    for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 2)) FAIL();
+  });
+}
+
+TEST_F(JobCoreTest, HandsTheCheckpointToReplicasThatHaveNoFolder) {
+  RunReplicas(1, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+    Counter counter;
+    replica.job.Register(&counter);
+    replica.job.RequestCheckpoint();
+    counter.value = 7;
+    replica.job.Synchronize();
+  });
+  RunReplicas(3, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+    Counter counter;
+    replica.job.Register(&counter);
+    EXPECT_EQ(counter.value, 7);
+  });
+}
+
+TEST_F(JobCoreTest, RefusesTwoStatesOfOneName) {
+  EXPECT_THAT(RunReplicas(1, {},
+                          [&](Replica& replica) {
+                            Counter a, b;
+                            replica.job.Register(&a);
+                            replica.job.Register(&b);
+                          }),
+              ElementsAre(1));
+}
+
+TEST_F(JobCoreTest, KeepsSavedStatesThatTheProgramHasNotRegisteredYet) {
+  RunReplicas(1, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+    Counter counter("late");
+    counter.value = 5;
+    replica.job.Register(&counter);
+    replica.job.RequestCheckpoint();
+    replica.job.Synchronize();
+  });
+  RunReplicas(1, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+    replica.job.RequestCheckpoint();
+    replica.job.Synchronize();
+  });
+  EXPECT_EQ(CheckpointStore({.folder = folder_.path()}).LoadNewest()->states["late"], "5");
+}
+
+TEST_F(JobCoreTest, ReportsProgressOfRankZeroOnly) {
+  RunReplicas(2, {}, [&](Replica& replica) {
+    Counter counter;
+    for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 4)) {
+      if (epoch == 1) break;
+      Train(replica, 8, &counter, [](int) {});
+    }
+    const auto progress = replica.control.progress();
+    ASSERT_EQ(progress.has_value(), replica.job.rank() == 0);
+    if (!progress) return;
+    EXPECT_EQ(progress->optimizer_steps, 8);
+    EXPECT_EQ(progress->total_epochs, 4);
+    EXPECT_DOUBLE_EQ(progress->fraction, 0.25);
+    EXPECT_EQ(progress->total_batch_size, 4);
+    EXPECT_EQ(progress->local_batch_size, 2);
+    EXPECT_GT(progress->throughput, 0);
+  });
+}
+
+TEST_F(JobCoreTest, ProfilesAllButTheFirstStepAndShortBatches) {
+  RunReplicas(2, {}, [&](Replica& replica) {
+    AdaptiveDataLoader loader(replica.job, 22, {.batch_size = 4});
+    for (loader.BeginLoop(); loader.Next();) replica.job.core().OnOptimizerStep(0.0001);
+    const auto entries = replica.job.core().profile().Entries();
+    ASSERT_EQ(entries.size(), 1u);
+    EXPECT_EQ(entries.begin()->first, (ProfileKey{1, 2, 2}));
+    EXPECT_EQ(entries.begin()->second.optim_count, 4);
+    EXPECT_GT(entries.begin()->second.optim_step_time, 0);
+  });
+}
+
+}  // namespace
+}  // namespace adaptdl::elastic

@@ -1,0 +1,103 @@
+#include "libs/elastic/step_profile.h"
+
+#include <fstream>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "libs/elastic/fake_control_plane.h"
+#include "libs/elastic/hints_reporter.h"
+#include "nlohmann/json.hpp"
+
+namespace adaptdl::elastic {
+namespace {
+
+TEST(StepProfile, AggregatesLikeTheReference) {
+  std::ifstream file(VECTORS);
+  if (!file) GTEST_SKIP() << "no " << VECTORS;
+  const auto vector = nlohmann::json::parse(file).at("metrics_aggregation");
+  StepProfile profile;
+  nlohmann::json rows = vector.at("profile");
+  for (auto& row : rows) {
+    row["local_batch_size"] = row.at("atomic_bsz");
+    for (const char* key :
+         {"accum_step_time", "accum_count", "optim_step_time", "optim_sync_time", "optim_count"}) {
+      if (!row.contains(key)) row[key] = 0;
+    }
+  }
+  ASSERT_TRUE(profile.Load(rows.dump()).ok());
+  const auto& expected = vector.at("fit_args");
+  const auto measurements = profile.Measurements();
+  ASSERT_EQ(measurements.size(), expected.at("num_nodes").size());
+  for (size_t i = 0; i < measurements.size(); ++i) {
+    EXPECT_EQ(measurements[i].nodes, expected.at("num_nodes").at(i));
+    EXPECT_EQ(measurements[i].replicas, expected.at("num_replicas").at(i));
+    EXPECT_EQ(measurements[i].atomic_batch_size, expected.at("atomic_bsz").at(i));
+    EXPECT_DOUBLE_EQ(measurements[i].accum_time, expected.at("accum_step_time").at(i));
+    EXPECT_DOUBLE_EQ(measurements[i].optim_time, expected.at("optim_step_time").at(i));
+  }
+}
+
+TEST(StepProfile, SurvivesSavingAndAddsUpWhatItLoads) {
+  StepProfile profile;
+  profile.AddOptimizerStep({1, 2, 32}, 0.5, 0.1);
+  profile.AddAccumulationStep({1, 2, 32}, 0.25);
+  StepProfile other;
+  other.AddOptimizerStep({1, 2, 32}, 0.5, 0.1);
+  ASSERT_TRUE(other.Load(profile.Save()).ok());
+  const ProfileEntry entry = other.Entries().at({1, 2, 32});
+  EXPECT_EQ(entry.optim_count, 2);
+  EXPECT_DOUBLE_EQ(entry.optim_step_time, 1.0);
+  EXPECT_DOUBLE_EQ(entry.optim_sync_time, 0.2);
+  EXPECT_EQ(entry.accum_count, 1);
+  EXPECT_DOUBLE_EQ(other.AddedSeconds(), 0.5);
+  EXPECT_EQ(other.Load("{nonsense").code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(StepProfile, DoesNotTrustMoreWaitingThanThereWasTime) {
+  StepProfile profile;
+  profile.AddOptimizerStep({1, 2, 32}, 0.5, 0.7);
+  EXPECT_TRUE(profile.Measurements().empty());
+  profile.AddAccumulationStep({1, 2, 32}, 0.5);
+  ASSERT_EQ(profile.Measurements().size(), 1u);
+  EXPECT_DOUBLE_EQ(profile.Measurements()[0].accum_time, 0.25);
+}
+
+class HintsReporterTest : public ::testing::Test {
+ protected:
+  StepProfile profile_;
+  FakeControlPlane control_{GroupMembership{}};
+  HintsReporter reporter_{&profile_, &control_, {.first_after = 5, .period = 30}};
+};
+
+TEST_F(HintsReporterTest, WaitsForEnoughStepsThenReportsPeriodically) {
+  EXPECT_FALSE(reporter_.Tick(0));
+  reporter_.SetBatchSize(64);
+  profile_.AddOptimizerStep({1, 1, 64}, 4.9, 0);
+  EXPECT_FALSE(reporter_.Tick(1));
+  profile_.AddOptimizerStep({1, 1, 64}, 0.2, 0);
+  EXPECT_TRUE(reporter_.Tick(2));
+  EXPECT_FALSE(reporter_.Tick(31));
+  EXPECT_TRUE(reporter_.Tick(32));
+}
+
+TEST_F(HintsReporterTest, SaysWhatWasMeasured) {
+  reporter_.SetBatchSize(64);
+  for (int i = 0; i < 100; ++i) {
+    profile_.AddOptimizerStep({1, 1, 64}, 0.10, 0);
+    profile_.AddOptimizerStep({1, 2, 32}, 0.07, 0.02);
+  }
+  ASSERT_TRUE(reporter_.Tick(0));
+  const Hints hints = control_.AwaitHints();
+  EXPECT_EQ(hints.init_batch_size, 64);
+  EXPECT_EQ(hints.max_profiled_replicas, 2);
+  EXPECT_FALSE(hints.max_batch_size.has_value());
+  EXPECT_FALSE(hints.gradient_accumulation);
+  EXPECT_FALSE(hints.grad_params.has_value());
+  ASSERT_TRUE(hints.perf_params.has_value());
+  const HintPerfParams& perf = *hints.perf_params;
+  EXPECT_NEAR(perf.alpha_c + 64 * perf.beta_c, 0.10, 0.01);
+  EXPECT_GE(perf.gamma, 1);
+}
+
+}  // namespace
+}  // namespace adaptdl::elastic

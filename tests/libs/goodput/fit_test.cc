@@ -1,0 +1,154 @@
+#include "libs/goodput/fit.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/libs/goodput/vectors.h"
+
+namespace adaptdl::goodput {
+namespace {
+
+std::vector<Measurement> MeasurementsFromJson(const nlohmann::json& j) {
+  std::vector<Measurement> measurements;
+  for (size_t i = 0; i < j["num_nodes"].size(); ++i) {
+    measurements.push_back({j["num_nodes"][i], j["num_replicas"][i], j["atomic_bsz"][i],
+                            j["accum_step_time"][i], j["optim_step_time"][i]});
+  }
+  return measurements;
+}
+
+// What a job with these parameters would measure.
+std::vector<Measurement> Measure(const PerfParams& perf, const std::vector<Topology>& topologies,
+                                 const std::vector<int64_t>& batch_sizes) {
+  std::vector<Measurement> measurements;
+  for (const Topology topology : topologies) {
+    for (const int64_t size : batch_sizes) {
+      measurements.push_back({topology.nodes, topology.replicas, size,
+                              AccumTime(perf, static_cast<double>(size)),
+                              OptimTime(perf, topology, static_cast<double>(size))});
+    }
+  }
+  return measurements;
+}
+
+TEST(FitLoss, ReproducesTheReference) {
+  const auto vectors = LoadVectors("fit_perf_params.json");
+  if (!vectors) GTEST_SKIP() << "the vectors are not here";
+  const auto& exact = (*vectors)["objective_gradient"];
+  const std::vector<Measurement> measurements = MeasurementsFromJson(exact);
+  ASSERT_FALSE(exact["points"].empty());
+  for (const auto& point : exact["points"]) {
+    PerfGradient gradient;
+    EXPECT_CLOSE(FitLoss(PerfFromJson(point["params"]), measurements, &gradient),
+                 point["objective"].get<double>(), 1e-9);
+    for (int i = 0; i < 7; ++i) {
+      const double expected = point["gradient"][i];
+      EXPECT_NEAR(gradient[i], expected, 1e-9 * std::max(1.0, std::abs(expected))) << i;
+    }
+  }
+}
+
+TEST(FitPerfParams, IsNeverWorseThanTheReference) {
+  const auto vectors = LoadVectors("fit_perf_params.json");
+  if (!vectors) GTEST_SKIP() << "the vectors are not here";
+  for (const auto& c : (*vectors)["cases"]) {
+    SCOPED_TRACE(c["name"].get<std::string>());
+    const std::vector<Measurement> measurements = MeasurementsFromJson(c);
+    const auto fitted = FitPerfParams(measurements);
+    ASSERT_TRUE(fitted.ok()) << fitted.status();
+    EXPECT_TRUE(Validate(*fitted).ok());
+    const double reference = FitLoss(PerfFromJson(c["fitted"]), measurements, nullptr);
+    EXPECT_CLOSE(reference, c["obj_at_fitted"].get<double>(), 1e-9);
+    EXPECT_LE(FitLoss(*fitted, measurements, nullptr), reference * (1 + 1e-6) + 1e-7);
+  }
+}
+
+TEST(FitPerfParams, FindsTheModelBehindNoiseFreeTimes) {
+  const PerfParams truth = {.121, .00568, .0236, .00634, .0118, .00317, 1.14};
+  const auto measurements = Measure(truth, {{1, 1}, {1, 2}, {1, 4}, {2, 4}, {4, 16}}, {32, 64, 128, 256});
+  const auto fitted = FitPerfParams(measurements);
+  ASSERT_TRUE(fitted.ok());
+  // The penalties pull a little at the truth; the predictions are what counts.
+  for (const Measurement& m : measurements) {
+    const double size = static_cast<double>(m.atomic_batch_size);
+    EXPECT_CLOSE(AccumTime(*fitted, size), m.accum_time, 0.01);
+    EXPECT_CLOSE(OptimTime(*fitted, {m.nodes, m.replicas}, size), m.optim_time, 0.01);
+  }
+  EXPECT_LE(FitLoss(*fitted, measurements, nullptr), FitLoss(truth, measurements, nullptr) + 1e-7);
+}
+
+TEST(FitPerfParams, FixesWhatWasNotMeasured) {
+  const PerfParams truth = {.1, .004, .05, .01, .02, .003, 1.5};
+  const auto single = FitPerfParams(Measure(truth, {{1, 1}}, {32}));
+  ASSERT_TRUE(single.ok());
+  EXPECT_DOUBLE_EQ(single->alpha_c, AccumTime(truth, 32) / 2);
+  EXPECT_DOUBLE_EQ(single->alpha_r, 1e-8);
+  EXPECT_DOUBLE_EQ(single->alpha_n, 1.1e-8);
+
+  const auto one_node = FitPerfParams(Measure(truth, {{1, 1}, {1, 2}, {1, 4}}, {32, 64}));
+  ASSERT_TRUE(one_node.ok());
+  EXPECT_DOUBLE_EQ(one_node->alpha_n, 1.1 * one_node->alpha_r);
+  EXPECT_DOUBLE_EQ(one_node->beta_n, 1.1 * one_node->beta_r);
+
+  const auto two_nodes = FitPerfParams(Measure(truth, {{1, 1}, {2, 2}}, {32, 64}));
+  ASSERT_TRUE(two_nodes.ok());
+  EXPECT_DOUBLE_EQ(two_nodes->alpha_r, 1e-8);
+  EXPECT_DOUBLE_EQ(two_nodes->beta_r, 1e-8);
+  EXPECT_DOUBLE_EQ(two_nodes->beta_n, 1e-8);
+  EXPECT_GT(two_nodes->alpha_n, 1e-6);
+}
+
+TEST(FitPerfParams, RefusesWhatIsNoMeasurement) {
+  EXPECT_EQ(FitPerfParams({}).status().code(), absl::StatusCode::kInvalidArgument);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const Measurement& bad : std::vector<Measurement>{{1, 1, 32, 0, 1},
+                                                         {1, 1, 32, 1, nan},
+                                                         {1, 1, 32, -1, 1},
+                                                         {2, 1, 32, 1, 1},
+                                                         {0, 1, 32, 1, 1},
+                                                         {1, 1, 0, 1, 1},
+                                                         {1, 1, 32, 1, 1, 0}}) {
+    EXPECT_EQ(FitPerfParams({bad}).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(FitPerfParams, IsDeterministicAndScalesWithTime) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> noise(0, 0.05);
+  const PerfParams truth = {.1, .004, .05, .01, .02, .003, 1.5};
+  auto measurements = Measure(truth, {{1, 1}, {1, 2}, {1, 4}, {2, 8}}, {16, 32, 64});
+  for (Measurement& m : measurements) {
+    m.accum_time *= std::exp(noise(random));
+    m.optim_time *= std::exp(noise(random));
+  }
+  const auto first = FitPerfParams(measurements);
+  const auto second = FitPerfParams(measurements);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->alpha_c, second->alpha_c);
+  EXPECT_EQ(first->gamma, second->gamma);
+  const double loss = FitLoss(*first, measurements, nullptr);
+  for (Measurement& m : measurements) {
+    m.accum_time *= 10;
+    m.optim_time *= 10;
+  }
+  const auto slower = FitPerfParams(measurements);
+  ASSERT_TRUE(slower.ok());
+  EXPECT_CLOSE(FitLoss(*slower, measurements, nullptr), loss, 1e-3);
+}
+
+TEST(FitPerfParams, HeavyMeasurementsCountMore) {
+  std::vector<Measurement> measurements = {{1, 1, 32, 1.0, 1.0, 1.0},
+                                           {1, 1, 64, 2.0, 2.0, 1.0},
+                                           {1, 1, 32, 2.0, 2.0, 100.0},
+                                           {1, 1, 64, 4.0, 4.0, 100.0}};
+  const auto fitted = FitPerfParams(measurements);
+  ASSERT_TRUE(fitted.ok());
+  EXPECT_CLOSE(AccumTime(*fitted, 64), 4.0, 0.05);
+}
+
+}  // namespace
+}  // namespace adaptdl::goodput

@@ -1,0 +1,181 @@
+#include "libs/jobfile/job_file.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace adaptdl::jobfile {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+constexpr char kSmallest[] = R"(apiVersion: adaptdl.petuum.com/v1
+kind: AdaptDLJob
+metadata:
+  name: small
+spec:
+  template:
+    spec:
+      containers:
+      - command: [train]
+)";
+
+constexpr char kFull[] = R"(apiVersion: adaptdl.petuum.com/v1
+kind: AdaptDLJob
+metadata:
+  generateName: mnist-
+  namespace: research
+  labels: {team: vision, "a/b": "1"}
+spec:
+  minReplicas: 2
+  maxReplicas: 8
+  preemptible: false
+  maxRestarts: 5
+  rescale: restart
+  template:
+    spec:
+      terminationGracePeriodSeconds: 45
+      containers:
+      - name: main
+        image: example.com/train:1
+        command: ["python3", "train.py"]
+        args:
+        - --epochs
+        - "10"
+        env:
+        - name: MODE
+          value: fast
+        - {name: EMPTY}
+        workingDir: /data
+        resources:
+          requests: {cpu: 2.007, memory: 1.5Gi}
+          limits: {nvidia.com/gpu: 1, cpu: 4, example.com/fpga: "2"}
+)";
+
+TEST(JobFileTest, ReadsTheSmallestFile) {
+  const auto file = ParseJobFile(kSmallest, "job.yaml", {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->job.name(), "small");
+  EXPECT_EQ(file->generate_name, "");
+  EXPECT_EQ(file->job.namespace_(), "");
+  EXPECT_THAT(file->job.spec().template_().command(), ElementsAre("train"));
+  EXPECT_FALSE(file->job.spec().has_preemptible());
+  EXPECT_FALSE(file->job.spec().has_max_restarts());
+  EXPECT_FALSE(file->job.spec().template_().has_resources());
+  EXPECT_FALSE(file->job.spec().template_().has_termination_grace_period());
+  EXPECT_THAT(file->warnings, IsEmpty());
+}
+
+TEST(JobFileTest, ReadsEveryField) {
+  const auto file = ParseJobFile(kFull, "job.yaml", {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->warnings, IsEmpty());
+  EXPECT_EQ(file->generate_name, "mnist-");
+  EXPECT_EQ(file->job.namespace_(), "research");
+  EXPECT_THAT(file->job.labels(), UnorderedElementsAre(Pair("team", "vision"), Pair("a/b", "1")));
+  const v1::JobSpec& spec = file->job.spec();
+  EXPECT_EQ(spec.min_replicas(), 2);
+  EXPECT_EQ(spec.max_replicas(), 8);
+  EXPECT_TRUE(spec.has_preemptible());
+  EXPECT_FALSE(spec.preemptible());
+  EXPECT_EQ(spec.max_restarts(), 5);
+  EXPECT_EQ(spec.rescale(), v1::RESCALE_MODE_RESTART);
+  const v1::ReplicaTemplate& replica = spec.template_();
+  EXPECT_EQ(replica.termination_grace_period().seconds(), 45);
+  EXPECT_EQ(replica.image(), "example.com/train:1");
+  EXPECT_THAT(replica.command(), ElementsAre("python3", "train.py"));
+  EXPECT_THAT(replica.args(), ElementsAre("--epochs", "10"));
+  ASSERT_EQ(replica.env_size(), 2);
+  EXPECT_EQ(replica.env(0).name(), "MODE");
+  EXPECT_EQ(replica.env(0).value(), "fast");
+  EXPECT_EQ(replica.env(1).value(), "");
+  EXPECT_EQ(replica.working_directory(), "/data");
+  EXPECT_EQ(replica.resources().cpu_millis(), 2007);
+  EXPECT_EQ(replica.resources().memory_bytes(), 1610612736);
+  EXPECT_EQ(replica.resources().gpus(), 1);
+  EXPECT_THAT(replica.resources().extended(), UnorderedElementsAre(Pair("example.com/fpga", 2)));
+}
+
+TEST(JobFileTest, RequestsWhatIsOnlyLimited) {
+  const auto file = ParseJobFile(
+      absl::StrCat(kSmallest, "        resources: {limits: {cpu: 500m, memory: 1Ki}}\n"), "job.yaml", {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->job.spec().template_().resources().cpu_millis(), 500);
+  EXPECT_EQ(file->job.spec().template_().resources().memory_bytes(), 1024);
+}
+
+TEST(JobFileTest, WarnsOfFieldsWithoutEffectByLine) {
+  const auto file = ParseJobFile(absl::StrCat(kSmallest,
+                                              "        imagePullPolicy: Always\n"
+                                              "        ports: [{containerPort: 80, anything: [1]}]\n"
+                                              "      - command: [sidecar]\n"
+                                              "      restartPolicy: Never\n"
+                                              "      tolerations: []\n"
+                                              "status: {phase: Running}\n"),
+                                 "job.yaml", {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(
+      file->warnings,
+      ElementsAre(HasSubstr("job.yaml:10: spec.template.spec.containers[0].imagePullPolicy has no effect"),
+                  HasSubstr("job.yaml:11: spec.template.spec.containers[0].ports has no effect"),
+                  HasSubstr("job.yaml:12: spec.template.spec.containers[1] has no effect"),
+                  HasSubstr("job.yaml:13: spec.template.spec.restartPolicy has no effect"),
+                  HasSubstr("job.yaml:14: spec.template.spec.tolerations has no effect"),
+                  HasSubstr("job.yaml:15: status has no effect")));
+  EXPECT_THAT(file->job.spec().template_().command(), ElementsAre("train"));
+}
+
+TEST(JobFileTest, KeepsTextsThatAreQuoted) {
+  const auto file = ParseJobFile(
+      absl::StrCat(kSmallest, "        args: [\"1\", 'true', 1.2.3, \"${HOME}\", 2020-01-01, ~x]\n"),
+      "job.yaml", {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->job.spec().template_().args(),
+              ElementsAre("1", "true", "1.2.3", "${HOME}", "2020-01-01", "~x"));
+}
+
+TEST(JobFileTest, WritesAliasesOut) {
+  const auto file =
+      ParseJobFile(absl::StrCat(kSmallest, "        args: &a [x, y]\n      - command: *a\n"), "job.yaml", {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->job.spec().template_().args(), ElementsAre("x", "y"));
+}
+
+TEST(JobFileTest, NeedsNoNameFromAFileThatTheCallerNames) {
+  std::string text = kSmallest;
+  text.erase(text.find("metadata:"), std::string("metadata:\n  name: small\n").size());
+  EXPECT_FALSE(ParseJobFile(text, "job.yaml", {}).ok());
+  EXPECT_TRUE(ParseJobFile(text, "job.yaml", {.named_by_caller = true}).ok());
+}
+
+TEST(JobFileTest, PrefersTheNameToItsPrefix) {
+  std::string text = kSmallest;
+  text.insert(text.find("spec:"), "  generateName: other-\n");
+  const auto file = ParseJobFile(text, "job.yaml", {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->job.name(), "small");
+  EXPECT_EQ(file->generate_name, "");
+  EXPECT_THAT(file->warnings, ElementsAre(HasSubstr("job.yaml:5: metadata.generateName has no effect")));
+}
+
+TEST(JobFileTest, ReadsFromTheDisk) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/jobfile_read_test.yaml");
+  std::ofstream(path) << kFull;
+  EXPECT_TRUE(ReadJobFile(path, {}).ok());
+  std::ofstream(path) << "kind: [";
+  EXPECT_THAT(std::string(ReadJobFile(path, {}).status().message()), HasSubstr("jobfile_read_test.yaml:1: "));
+  std::filesystem::remove(path);
+  EXPECT_TRUE(absl::IsNotFound(ReadJobFile(path, {}).status()));
+}
+
+}  // namespace
+}  // namespace adaptdl::jobfile

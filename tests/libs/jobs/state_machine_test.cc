@@ -1,0 +1,176 @@
+#include "libs/jobs/state_machine.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/libs/jobs/replicas.h"
+
+namespace adaptdl::jobs {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Field;
+using ::testing::HasSubstr;
+
+class StateMachineTest : public ::testing::Test {
+ protected:
+  // A job whose group 2 runs on n1 and n2.
+  static Job RunningJob() {
+    Job job;
+    job.phase = Phase::kRunning;
+    job.group = 2;
+    job.allocation = {"n1", "n2"};
+    job.running_since = kStart;
+    return job;
+  }
+  Outcome Step(const Job& job, const std::vector<Replica>& replicas,
+               absl::Time now = kStart + absl::Seconds(5)) {
+    return Advance(job, replicas, desired_, now, policy_);
+  }
+  // The job after all of `replicas` have ended.
+  Job End(const Job& job, const std::vector<Replica>& replicas, absl::Time now = kStart + absl::Seconds(5)) {
+    return Step(Step(job, replicas, now).job, replicas, now).job;
+  }
+
+  static inline const absl::Time kStart = absl::FromUnixSeconds(3600);
+  Desired desired_ = Wants({"n1", "n2"});
+  Policy policy_;
+};
+
+TEST_F(StateMachineTest, LaunchesWhatTheAllocatorDecided) {
+  Job job;
+  desired_.reason = "goodput 1.8";
+  const Outcome outcome = Step(job, {});
+  ASSERT_TRUE(outcome.launch.has_value());
+  EXPECT_EQ(outcome.launch->group, 1);
+  EXPECT_EQ(outcome.job.restarts, 0);
+  EXPECT_THAT(outcome.events, Contains(Field(&Event::message, HasSubstr("goodput 1.8"))));
+}
+
+// Defect 25 of the reference: the loss of some replicas left the job RUNNING for ever.
+TEST_F(StateMachineTest, Defect25LossOfSomeReplicasRestartsTheGroup) {
+  for (Phase phase : {Phase::kStarting, Phase::kRunning, Phase::kStopping}) {
+    Job job = RunningJob();
+    job.phase = phase;
+    const Outcome stop = Step(job, {Running(0), Lost(1)});
+    EXPECT_EQ(stop.job.phase, Phase::kStopping);
+    ASSERT_EQ(stop.stops.size(), 1u);
+    EXPECT_EQ(stop.stops[0].replica_id, Running(0).id);
+    const std::vector<Replica> ended = {Asked(Exited(0, 143)), Lost(1)};
+    const Outcome pending = Step(stop.job, ended);
+    EXPECT_EQ(pending.job.phase, Phase::kPending);
+    const Outcome again = Step(pending.job, ended);
+    EXPECT_EQ(again.job.phase, Phase::kStarting);
+    EXPECT_EQ(again.job.group, 3);
+    EXPECT_EQ(again.job.failures, 0);
+    EXPECT_EQ(again.job.restarts, 1);
+  }
+}
+
+// The other half of defect 25: all replicas exit with 143 while the allocation stays.
+TEST_F(StateMachineTest, Defect25AllReplicasExitingWith143DoNotStayRunning) {
+  const Job job = End(RunningJob(), {Exited(0, 143), Exited(1, 143)});
+  EXPECT_EQ(job.phase, Phase::kPending);
+  EXPECT_EQ(job.failures, 1);
+}
+
+// Defect 26: any pod failure was final, there was no retry and no back-off.
+TEST_F(StateMachineTest, Defect26OwnFailuresBackOffAndEndAtTheLimit) {
+  Job job = RunningJob();
+  job.max_restarts = 3;
+  absl::Time now = kStart + absl::Seconds(5);
+  std::vector<absl::Duration> waits;
+  while (!IsTerminal(job.phase)) {
+    std::vector<Replica> replicas = {Exited(0, 1), Asked(Exited(1, 143))};
+    for (Replica& replica : replicas) replica.group = job.group;
+    job = End(job, replicas, now);
+    if (IsTerminal(job.phase)) break;
+    ASSERT_EQ(job.phase, Phase::kPending);
+    EXPECT_EQ(job.reason, "BackOff");
+    waits.push_back(job.retry_time - now);
+    EXPECT_EQ(Step(job, {}, now).job.phase, Phase::kPending);
+    now = job.retry_time;
+    job = Step(job, {}, now).job;
+    ASSERT_EQ(job.phase, Phase::kStarting);
+  }
+  EXPECT_EQ(job.phase, Phase::kFailed);
+  EXPECT_EQ(job.failures, 4);
+  EXPECT_EQ(job.reason, "MaxRestartsExceeded");
+  EXPECT_THAT(job.message, HasSubstr("exited with code 1"));
+  EXPECT_THAT(waits, ::testing::ElementsAre(absl::Seconds(1), absl::Seconds(2), absl::Seconds(4)));
+}
+
+TEST_F(StateMachineTest, BackOffIsBounded) {
+  Job job = RunningJob();
+  job.max_restarts = 1000;
+  job.failures = 500;
+  job = End(job, {Exited(0, 1), Exited(1, 1)});
+  EXPECT_EQ(job.retry_time, kStart + absl::Seconds(5) + policy_.max_retry_backoff);
+}
+
+TEST_F(StateMachineTest, Defect26LossesOutsideOfTheJobNeverCount) {
+  Job job = RunningJob();
+  job.max_restarts = 0;
+  EXPECT_EQ(End(job, {Lost(0), Asked(Exited(1, 143))}).phase, Phase::kPending);
+  EXPECT_EQ(End(job, {Leaving(Exited(0, 143)), Exited(1, 75)}).phase, Phase::kPending);
+  EXPECT_EQ(End(job, {Lost(0, LossCause::kVanished), Exited(1, 75)}).phase, Phase::kPending);
+}
+
+TEST_F(StateMachineTest, HealthyGroupClearsFailures) {
+  Job job = RunningJob();
+  job.failures = 3;
+  const Job late = End(job, {Exited(0, 1), Exited(1, 1)}, kStart + policy_.healthy_after);
+  EXPECT_EQ(late.failures, 1);
+  const Job soon = End(job, {Exited(0, 1), Exited(1, 1)}, kStart + policy_.healthy_after - absl::Seconds(1));
+  EXPECT_EQ(soon.phase, Phase::kFailed);
+}
+
+TEST_F(StateMachineTest, RescaleStopsAndStartsTheNextGroup) {
+  desired_.nodes = {"n1"};
+  const Outcome stop = Step(RunningJob(), {Running(0), Running(1)});
+  EXPECT_EQ(stop.job.phase, Phase::kStopping);
+  EXPECT_EQ(stop.stops.size(), 2u);
+  EXPECT_EQ(stop.job.running_time, absl::Seconds(5));
+  const std::vector<Replica> ended = {Asked(Exited(0, 143)), Asked(Exited(1, 143))};
+  const Outcome launch = Step(Step(stop.job, ended).job, ended);
+  ASSERT_TRUE(launch.launch.has_value());
+  EXPECT_EQ(launch.launch->nodes, std::vector<std::string>{"n1"});
+}
+
+TEST_F(StateMachineTest, FinishedDuringAStopIsFinished) {
+  desired_.nodes = {"n1"};
+  const Job job = Step(RunningJob(), {Running(0), Running(1)}).job;
+  EXPECT_EQ(Step(job, {Asked(Exited(0, 0)), Asked(Exited(1, 0))}).job.phase, Phase::kSucceeded);
+  EXPECT_EQ(Step(job, {Asked(Exited(0, 0)), Asked(Exited(1, 143))}).job.phase, Phase::kPending);
+}
+
+TEST_F(StateMachineTest, CancelWinsOverEverythingButAnEarlierEnd) {
+  Job job = RunningJob();
+  job.cancel_requested = true;
+  const Outcome stop = Step(job, {Running(0), Running(1)});
+  EXPECT_EQ(stop.job.phase, Phase::kStopping);
+  EXPECT_EQ(Step(stop.job, {Asked(Exited(0, 1)), Asked(Exited(1, 143))}).job.phase, Phase::kCancelled);
+  Job pending;
+  pending.cancel_requested = true;
+  EXPECT_EQ(Step(pending, {}).job.phase, Phase::kCancelled);
+}
+
+TEST_F(StateMachineTest, TimesAndReasonsAreKept) {
+  Job job = Step(Job(), {}).job;
+  job = Step(job, {Member(0, ReplicaState::kRunning, 1), Member(1, ReplicaState::kRunning, 1)}, kStart).job;
+  EXPECT_EQ(job.phase, Phase::kRunning);
+  EXPECT_EQ(job.start_time, kStart);
+  Replica first = Member(0, ReplicaState::kExited, 1);
+  Replica second = Member(1, ReplicaState::kExited, 1);
+  job = Step(job, {first, second}, kStart + absl::Seconds(30)).job;
+  EXPECT_EQ(job.phase, Phase::kSucceeded);
+  EXPECT_EQ(job.completion_time, kStart + absl::Seconds(30));
+  EXPECT_EQ(job.running_time, absl::Seconds(30));
+}
+
+}  // namespace
+}  // namespace adaptdl::jobs

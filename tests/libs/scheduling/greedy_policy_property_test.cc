@@ -1,0 +1,221 @@
+// What holds for every cluster.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "libs/scheduling/greedy_policy.h"
+#include "tests/libs/scheduling/views.h"
+
+namespace adaptdl::scheduling {
+namespace {
+
+class RandomCluster {
+ public:
+  explicit RandomCluster(uint64_t seed) : engine_(seed) {}
+
+  int Int(int low, int high) { return std::uniform_int_distribution<int>(low, high)(engine_); }
+  bool Chance(double p) { return std::bernoulli_distribution(p)(engine_); }
+  double Real(double low, double high) { return std::uniform_real_distribution<double>(low, high)(engine_); }
+
+  ClusterView Make() {
+    ClusterView view;
+    const int nodes = Int(0, 12);
+    for (int i = 0; i < nodes; ++i) {
+      NodeInfo node = Node("node-" + std::to_string(100 + i), Int(1, 8) * 1000, Chance(0.4) ? Int(1, 4) : 0);
+      node.draining = Chance(0.1);
+      node.preemptible = Chance(0.2);
+      view.nodes.push_back(node);
+    }
+    const int jobs = Int(0, 16);
+    for (int i = 0; i < jobs; ++i) view.jobs.push_back(RandomJob(i));
+    // Some hold replicas from before, on nodes that may be gone.
+    for (JobInfo& job : view.jobs) {
+      if (nodes == 0 || !Chance(0.5)) continue;
+      const int held = Int(job.min_replicas, job.max_replicas);
+      for (int i = 0; i < held; ++i) {
+        job.allocation.push_back(Chance(0.03) ? "gone" : view.nodes[Int(0, nodes - 1)].id);
+      }
+    }
+    DropWhatDoesNotFit(&view);
+    return view;
+  }
+
+  JobInfo RandomJob(int index) {
+    JobInfo job = Job("ns/job-" + std::to_string(index));
+    job.request = {{kCpu, Int(1, 6) * 500}};
+    if (Chance(0.3)) job.request[kGpu] = Int(1, 2);
+    if (Chance(0.3)) job.request[kMemory] = int64_t{Int(1, 40)} << 30;
+    job.min_replicas = Chance(0.3) ? Int(1, 5) : 1;
+    job.max_replicas = job.min_replicas + (Chance(0.7) ? Int(0, 12) : 0);
+    job.preemptible = !Chance(0.15);
+    job.speedup = Chance(0.2) ? Linear() : Scaling(Real(0, 0.6), 20, Real(0, 0.3));
+    return job;
+  }
+
+  // The supervisor never stores more than a node has.
+  static void DropWhatDoesNotFit(ClusterView* view) {
+    std::map<std::string, Resources> left;
+    for (const NodeInfo& node : view->nodes) left[node.id] = node.capacity;
+    for (JobInfo& job : view->jobs) {
+      std::map<std::string, Resources> after = left;
+      bool fits = true;
+      for (const std::string& node : job.allocation) {
+        if (node == "gone") continue;
+        for (const auto& [name, amount] : job.request) fits &= (after[node][name] -= amount) >= 0;
+      }
+      if (fits) {
+        left = after;
+      } else {
+        job.allocation.clear();
+      }
+    }
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+Decision Decide(const ClusterView& view) { return GreedyPolicy({}).Decide(view, 1); }
+
+bool Pinned(const ClusterView& view, const JobInfo& job) {
+  if (job.preemptible || job.allocation.empty()) return false;
+  for (const std::string& node : job.allocation) {
+    const bool known = std::any_of(view.nodes.begin(), view.nodes.end(),
+                                   [&](const NodeInfo& info) { return info.id == node; });
+    if (!known) return false;
+  }
+  return true;
+}
+
+class GreedyPolicyProperty : public ::testing::TestWithParam<int> {
+ protected:
+  static constexpr int kClusters = 250;
+};
+
+TEST_P(GreedyPolicyProperty, NoNodeIsGivenMoreThanItHas) {
+  RandomCluster random(GetParam());
+  for (int i = 0; i < kClusters; ++i) {
+    const ClusterView view = random.Make();
+    const Decision decision = Decide(view);
+    std::map<std::string, Resources> left;
+    for (const NodeInfo& node : view.nodes) left[node.id] = node.capacity;
+    for (size_t j = 0; j < view.jobs.size(); ++j) {
+      for (const std::string& node : decision.jobs[j].allocation) {
+        ASSERT_TRUE(left.count(node)) << node;
+        for (const auto& [name, amount] : view.jobs[j].request) ASSERT_GE(left[node][name] -= amount, 0) << i;
+      }
+    }
+  }
+}
+
+TEST_P(GreedyPolicyProperty, SizesAreWithinTheirBoundsAndPinnedJobsStay) {
+  RandomCluster random(GetParam() + 1000);
+  for (int i = 0; i < kClusters; ++i) {
+    const ClusterView view = random.Make();
+    const Decision decision = Decide(view);
+    ASSERT_EQ(decision.jobs.size(), view.jobs.size());
+    for (size_t j = 0; j < view.jobs.size(); ++j) {
+      const JobInfo& job = view.jobs[j];
+      const JobDecision& result = decision.jobs[j];
+      EXPECT_EQ(result.key, job.key);
+      EXPECT_FALSE(result.reason.empty());
+      if (Pinned(view, job)) {
+        EXPECT_EQ(result.allocation, job.allocation);
+        continue;
+      }
+      const int replicas = static_cast<int>(result.allocation.size());
+      EXPECT_TRUE(replicas == 0 || replicas >= job.min_replicas) << i;
+      EXPECT_LE(replicas, job.max_replicas) << i;
+      for (const NodeInfo& node : view.nodes) {
+        if (!node.draining) continue;
+        EXPECT_EQ(std::count(result.allocation.begin(), result.allocation.end(), node.id), 0);
+      }
+    }
+  }
+}
+
+TEST_P(GreedyPolicyProperty, DecidingAgainChangesNothing) {
+  RandomCluster random(GetParam() + 2000);
+  for (int i = 0; i < kClusters; ++i) {
+    const ClusterView view = random.Make();
+    const Decision first = Decide(view);
+    const Decision same = Decide(view);
+    const Decision second = Decide(After(view, first));
+    for (size_t j = 0; j < view.jobs.size(); ++j) {
+      EXPECT_EQ(first.jobs[j].allocation, same.jobs[j].allocation);
+      EXPECT_EQ(first.jobs[j].allocation, second.jobs[j].allocation) << "cluster " << i << " job " << j;
+      EXPECT_EQ(first.jobs[j].reason, second.jobs[j].reason) << "cluster " << i << " job " << j;
+    }
+    EXPECT_EQ(first.capacity.desired_nodes, second.capacity.desired_nodes) << i;
+    EXPECT_EQ(first.capacity.reason, second.capacity.reason) << i;
+  }
+}
+
+TEST_P(GreedyPolicyProperty, TheSumOfSpeedupsOnlyFallsToStartAJob) {
+  RandomCluster random(GetParam() + 3000);
+  int compared = 0;
+  for (int i = 0; i < kClusters; ++i) {
+    ClusterView view = random.Make();
+    for (NodeInfo& node : view.nodes) node.draining = false;
+    view = After(view, Decide(view));
+    // Jobs learn something new about themselves.
+    for (JobInfo& job : view.jobs) job.speedup = Scaling(random.Real(0, 0.6), 20, random.Real(0, 0.3));
+    double before = 0;
+    for (const JobInfo& job : view.jobs) {
+      std::vector<std::string> nodes = job.allocation;
+      std::sort(nodes.begin(), nodes.end());
+      nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+      before += job.speedup->At(static_cast<int>(nodes.size()), static_cast<int>(job.allocation.size()));
+    }
+    const Decision decision = Decide(view);
+    bool started = false;
+    for (size_t j = 0; j < view.jobs.size(); ++j) {
+      started |= view.jobs[j].allocation.empty() && !decision.jobs[j].allocation.empty();
+    }
+    if (started) continue;
+    ++compared;
+    EXPECT_GE(decision.value, before - 1e-9) << i;
+  }
+  EXPECT_GT(compared, kClusters / 2);
+}
+
+TEST_P(GreedyPolicyProperty, NobodyStarvesWhenThereIsRoomForAllMinima) {
+  RandomCluster random(GetParam() + 4000);
+  for (int i = 0; i < kClusters; ++i) {
+    ClusterView view;
+    const int nodes = random.Int(1, 8);
+    int slots = 0;
+    for (int n = 0; n < nodes; ++n) {
+      const int cores = random.Int(1, 4);
+      slots += cores;
+      view.nodes.push_back(Node("node-" + std::to_string(n), cores * 1000));
+    }
+    for (int left = slots, j = 0; left > 0; ++j) {
+      JobInfo job = random.RandomJob(j);
+      job.request = {{kCpu, 1000}};
+      job.preemptible = true;
+      job.min_replicas = random.Int(1, std::min(left, 4));
+      job.max_replicas = job.min_replicas + random.Int(0, 8);
+      left -= job.min_replicas;
+      if (random.Chance(0.5)) {
+        const int held = random.Int(job.min_replicas, job.max_replicas);
+        for (int r = 0; r < held; ++r) job.allocation.push_back(view.nodes[random.Int(0, nodes - 1)].id);
+      }
+      view.jobs.push_back(job);
+    }
+    RandomCluster::DropWhatDoesNotFit(&view);
+    const Decision decision = Decide(view);
+    for (const JobDecision& job : decision.jobs) EXPECT_FALSE(job.allocation.empty()) << i << " " << job.key;
+    EXPECT_GE(decision.capacity.desired_nodes, 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, GreedyPolicyProperty, ::testing::Values(1, 2, 3, 4));
+
+}  // namespace
+}  // namespace adaptdl::scheduling

@@ -1,0 +1,111 @@
+#include "libs/service/log.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace adaptdl::log {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<std::string> Lines(const Options& options, const std::function<void()>& write) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(Initialize(options).ok());
+  write();
+  std::vector<std::string> lines = absl::StrSplit(::testing::internal::GetCapturedStderr(), '\n');
+  EXPECT_EQ(lines.back(), "");
+  lines.pop_back();
+  return lines;
+}
+
+nlohmann::json Record(const std::function<void()>& write) {
+  const std::vector<std::string> lines = Lines({"json", "debug", "tester"}, write);
+  EXPECT_EQ(lines.size(), 1u);
+  return nlohmann::json::parse(lines.at(0));
+}
+
+TEST(LogTest, JsonRecordsCarryEverythingOnOneLine) {
+  const nlohmann::json record = Record([] {
+    Warning("replica lost", {{"job", "default/mnist"}, {"group", "3"}});
+  });
+  EXPECT_EQ(record["message"], "replica lost");
+  EXPECT_EQ(record["level"], "warning");
+  EXPECT_EQ(record["service"], "tester");
+  EXPECT_EQ(record["job"], "default/mnist");
+  EXPECT_EQ(record["group"], "3");
+  EXPECT_THAT(record["time"].get<std::string>(), ::testing::MatchesRegex("....-..-..T..:..:..\\....Z"));
+}
+
+TEST(LogTest, JsonSurvivesWhatUsersPutIntoIt) {
+  const std::string nasty =
+      "quote \" backslash \\ line\nfeed tab\t nul" + std::string(1, '\0') + " %v {} \x1b[31m é";
+  const nlohmann::json record = Record([&] { Info(nasty, {{"a \"key\"", nasty}}); });
+  EXPECT_EQ(record["message"], nasty);
+  EXPECT_EQ(record["a \"key\""], nasty);
+}
+
+TEST(LogTest, BytesThatAreNotUtf8AreReplaced) {
+  const nlohmann::json record = Record([] { Info("bad \xff\xfe byte", {{"job", "\xc3"}}); });
+  EXPECT_EQ(record["message"], "bad \uFFFD\uFFFD byte");
+  EXPECT_EQ(record["job"], "\uFFFD");
+}
+
+TEST(LogTest, AServiceNameIsEscapedToo) {
+  const std::vector<std::string> lines = Lines({"json", "info", "a%v\"b"}, [] { Info("x"); });
+  EXPECT_EQ(nlohmann::json::parse(lines.at(0))["service"], "a%v\"b");
+}
+
+TEST(LogTest, ConsoleRecordsCannotBeForged) {
+  const std::vector<std::string> lines = Lines({"console", "info", "tester"}, [] {
+    Info("a\nb \x1b[31m", {{"job", "x y"}, {"node", "n1"}, {"e", ""}});
+  });
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], HasSubstr("tester: a\\nb \\x1b[31m job=\"x y\" node=n1 e=\"\""));
+}
+
+TEST(LogTest, NoColoursWithoutATerminal) {
+  const std::vector<std::string> lines = Lines({"console", "info", "tester"}, [] { Error("red?"); });
+  EXPECT_THAT(lines.at(0), Not(HasSubstr("\x1b")));
+}
+
+TEST(LogTest, LessSevereRecordsAreLeftOut) {
+  const std::vector<std::string> lines = Lines({"console", "warning", "tester"}, [] {
+    Debug("one");
+    Info("two");
+    Warning("three");
+    Error("four");
+  });
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0], HasSubstr("three"));
+  EXPECT_THAT(lines[1], HasSubstr("four"));
+}
+
+TEST(LogTest, FormatsAndLevelsThatDoNotExistAreRefused) {
+  EXPECT_TRUE(absl::IsInvalidArgument(Initialize({"xml", "info", "tester"})));
+  EXPECT_TRUE(absl::IsInvalidArgument(Initialize({"json", "loud", "tester"})));
+  EXPECT_TRUE(absl::IsInvalidArgument(Initialize({"json", "off", "tester"})));
+}
+
+TEST(LogTest, RecordsOfManyThreadsStayWhole) {
+  const std::vector<std::string> lines = Lines({"json", "info", "tester"}, [] {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([] {
+        for (int j = 0; j < 50; ++j) Info("record", {{"node", "n"}});
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  });
+  EXPECT_EQ(lines.size(), 200u);
+  for (const std::string& line : lines) EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+}
+
+}  // namespace
+}  // namespace adaptdl::log

@@ -1,0 +1,89 @@
+#include "services/allocator/allocation_round.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/scheduling/greedy_policy.h"
+#include "tests/services/allocator/snapshots.h"
+
+namespace adaptdl::allocator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class AllocationRoundTest : public ::testing::Test {
+ protected:
+  AllocationRoundTest() {
+    snapshot_.set_version(7);
+    *snapshot_.add_nodes() = MakeNode("n0");
+    *snapshot_.add_nodes() = MakeNode("n1");
+  }
+
+  // As the supervisor stores it.
+  void Store(const v1::ApplyAllocationsRequest& request) {
+    for (const v1::JobAllocation& allocation : request.allocations()) {
+      for (v1::Job& job : *snapshot_.mutable_jobs()) {
+        if (job.uid() != allocation.job_uid()) continue;
+        *job.mutable_status()->mutable_desired_allocation() = allocation.node_ids();
+        job.mutable_status()->set_allocation_reason(allocation.reason());
+      }
+    }
+  }
+
+  scheduling::GreedyPolicy policy_{{}};
+  AllocationRound round_{&policy_};
+  v1::ClusterSnapshot snapshot_;
+};
+
+TEST_F(AllocationRoundTest, SendsWhatChangesAndNothingTwice) {
+  *snapshot_.add_jobs() = MakeJob("a");
+  const RoundResult first = round_.Decide(snapshot_);
+  EXPECT_EQ(first.request.snapshot_version(), 7);
+  ASSERT_EQ(first.request.allocations_size(), 1);
+  EXPECT_EQ(first.request.allocations(0).job_uid(), "uid-a");
+  EXPECT_THAT(first.request.allocations(0).node_ids(), ElementsAre("n0"));
+  EXPECT_FALSE(first.request.allocations(0).reason().empty());
+  ASSERT_EQ(first.moves.size(), 1u);
+  EXPECT_EQ(first.moves[0].replicas_after, 1);
+  EXPECT_EQ(first.jobs.at("running"), 1);
+  Store(first.request);
+  EXPECT_EQ(round_.Decide(snapshot_).request.allocations_size(), 0);
+}
+
+TEST_F(AllocationRoundTest, SendsANewExplanationOnce) {
+  *snapshot_.add_jobs() = MakeJob("a");
+  Store(round_.Decide(snapshot_).request);
+  snapshot_.mutable_jobs(0)->mutable_spec()->set_max_replicas(1);
+  *snapshot_.mutable_jobs(0)->mutable_status()->mutable_hints() = MakeHints(1);
+  const RoundResult second = round_.Decide(snapshot_);
+  ASSERT_EQ(second.request.allocations_size(), 1);
+  EXPECT_THAT(second.request.allocations(0).reason(), HasSubstr("maxReplicas is 1"));
+  EXPECT_TRUE(second.moves.empty());
+  round_.Applied(second.request);
+  EXPECT_EQ(round_.Decide(snapshot_).request.allocations_size(), 0);
+}
+
+TEST_F(AllocationRoundTest, SaysAtOnceThatAJobFitsNowhere) {
+  *snapshot_.add_jobs() = MakeJob("big");
+  snapshot_.mutable_jobs(0)->mutable_spec()->mutable_template_()->mutable_resources()->set_cpu_millis(4000);
+  const RoundResult result = round_.Decide(snapshot_);
+  ASSERT_EQ(result.request.allocations_size(), 1);
+  EXPECT_TRUE(result.request.allocations(0).unschedulable());
+  EXPECT_EQ(result.request.allocations(0).reason(),
+            "one replica needs 4000m CPU; the largest node offers 1000m CPU");
+  EXPECT_EQ(result.jobs.at("unschedulable"), 1);
+}
+
+TEST_F(AllocationRoundTest, ABadJobHurtsNoOther) {
+  *snapshot_.add_jobs() = MakeJob("bad");
+  snapshot_.mutable_jobs(0)->mutable_spec()->set_min_replicas(-3);
+  *snapshot_.add_jobs() = MakeJob("good");
+  const RoundResult result = round_.Decide(snapshot_);
+  ASSERT_EQ(result.request.allocations_size(), 1);
+  EXPECT_EQ(result.request.allocations(0).name(), "good");
+  EXPECT_EQ(result.refusals.size(), 1u);
+  EXPECT_EQ(result.jobs.at("refused"), 1);
+}
+
+}  // namespace
+}  // namespace adaptdl::allocator

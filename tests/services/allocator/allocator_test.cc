@@ -1,0 +1,233 @@
+#include "services/allocator/allocator.h"
+
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "grpcpp/create_channel.h"
+#include "gtest/gtest.h"
+#include "libs/base/clock.h"
+#include "libs/base/manual_clock.h"
+#include "libs/rpc/channel.h"
+#include "libs/scheduling/greedy_policy.h"
+#include "prometheus/registry.h"
+#include "services/allocator/capacity_service.h"
+#include "tests/services/allocator/fake_supervisor.h"
+#include "tests/services/allocator/snapshots.h"
+
+namespace adaptdl::allocator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class AllocatorTest : public ::testing::Test {
+ protected:
+  AllocatorTest()
+      : stub_(v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_.address()))),
+        metrics_(&registry_) {
+    supervisor_.Edit([](v1::ClusterSnapshot* cluster) {
+      *cluster->add_nodes() = MakeNode("n0");
+      *cluster->add_nodes() = MakeNode("n1");
+    });
+  }
+
+  std::unique_ptr<Allocator> Make(const Clock* clock) {
+    AllocatorOptions options;
+    options.debounce = absl::ZeroDuration();
+    options.interval = absl::Hours(1);
+    options.first_pause = absl::Milliseconds(5);
+    options.longest_pause = absl::Milliseconds(50);
+    return std::make_unique<Allocator>(options,
+                                       Allocator::Parts{&policy_, stub_.get(), clock, &capacity_, &metrics_});
+  }
+
+  void Submit(const v1::Job& job) {
+    supervisor_.Edit([&](v1::ClusterSnapshot* cluster) { *cluster->add_jobs() = job; });
+  }
+  void Finish(int index) {
+    supervisor_.Edit(
+        [&](v1::ClusterSnapshot* cluster) { cluster->mutable_jobs()->DeleteSubrange(index, 1); });
+  }
+  void ReportHints(int index, const v1::Hints& hints) {
+    supervisor_.Edit(
+        [&](v1::ClusterSnapshot* cluster) {
+          *cluster->mutable_jobs(index)->mutable_status()->mutable_hints() = hints;
+        },
+        /*grow=*/false);
+  }
+  // Whether the first jobs come to have so many replicas.
+  bool Reaches(const std::vector<int>& replicas) {
+    return supervisor_.WaitUntil([&](const v1::ClusterSnapshot& cluster) {
+      for (size_t i = 0; i < replicas.size(); ++i) {
+        if (cluster.jobs(static_cast<int>(i)).status().desired_allocation_size() != replicas[i]) return false;
+      }
+      return true;
+    });
+  }
+
+  RealClock real_clock_;
+  ManualClock manual_clock_;
+  FakeSupervisor supervisor_;
+  std::unique_ptr<v1::SchedulingService::Stub> stub_;
+  scheduling::GreedyPolicy policy_{{}};
+  prometheus::Registry registry_;
+  CapacityBoard capacity_;
+  Metrics metrics_;
+};
+
+TEST_F(AllocatorTest, TellsTheWholeStory) {
+  const auto allocator = Make(&real_clock_);
+  allocator->Start();
+  Submit(MakeJob("a"));
+  ASSERT_TRUE(Reaches({1}));
+  ReportHints(0, MakeHints(1));
+  ASSERT_TRUE(Reaches({2}));
+  Submit(MakeJob("b"));
+  ASSERT_TRUE(Reaches({1, 1}));
+  EXPECT_THAT(NodesOf(supervisor_.cluster().jobs(0)), ElementsAre("n0"));
+  EXPECT_THAT(NodesOf(supervisor_.cluster().jobs(1)), ElementsAre("n1"));
+  Finish(1);
+  ASSERT_TRUE(Reaches({2}));
+  EXPECT_THAT(NodesOf(supervisor_.cluster().jobs(0)), ElementsAre("n0", "n1"));
+  allocator->Stop();
+  const auto capacity = capacity_.Get();
+  ASSERT_TRUE(capacity.ok());
+  EXPECT_EQ(capacity->current_nodes(), 2);
+}
+
+TEST_F(AllocatorTest, OutlivesASupervisorThatRestarts) {
+  const auto allocator = Make(&real_clock_);
+  allocator->Start();
+  Submit(MakeJob("a"));
+  ASSERT_TRUE(Reaches({1}));
+  supervisor_.Close();
+  supervisor_.Reopen();
+  Submit(MakeJob("b"));
+  EXPECT_TRUE(Reaches({1, 1}));
+}
+
+TEST_F(AllocatorTest, DecidesAgainAfterAConflict) {
+  supervisor_.ConflictNext(3);
+  const auto allocator = Make(&real_clock_);
+  allocator->Start();
+  Submit(MakeJob("a"));
+  EXPECT_TRUE(Reaches({1}));
+  EXPECT_EQ(supervisor_.conflicts_seen(), 3);
+}
+
+TEST_F(AllocatorTest, GarbageInASnapshotStopsNobody) {
+  const auto allocator = Make(&real_clock_);
+  allocator->Start();
+  v1::Job garbage = MakeJob("garbage");
+  v1::Hints hints = MakeHints(4);
+  hints.mutable_perf_params()->set_alpha_c(std::numeric_limits<double>::quiet_NaN());
+  hints.set_init_batch_size(-1);
+  *garbage.mutable_status()->mutable_hints() = hints;
+  Submit(garbage);
+  v1::Job worse;
+  Submit(worse);
+  Submit(MakeJob("a"));
+  EXPECT_TRUE(supervisor_.WaitUntil([](const v1::ClusterSnapshot& cluster) {
+    return cluster.jobs_size() == 3 && cluster.jobs(2).status().desired_allocation_size() == 1;
+  }));
+}
+
+TEST_F(AllocatorTest, StopEndsWhileTheSupervisorIsAway) {
+  supervisor_.Close();
+  const auto allocator = Make(&real_clock_);
+  allocator->Start();
+  allocator->Stop();
+  EXPECT_EQ(capacity_.Get().status().code(), absl::StatusCode::kUnavailable);
+}
+
+// --- step by step, without threads
+
+TEST_F(AllocatorTest, ARefusedAllocationDoesNotHoldUpTheOthers) {
+  Submit(MakeJob("bad"));
+  Submit(MakeJob("good"));
+  supervisor_.Refuse("uid-bad");
+  const auto allocator = Make(&manual_clock_);
+  allocator->TakeSnapshotForTest(supervisor_.cluster());
+  EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kApplied);
+  EXPECT_THAT(NodesOf(supervisor_.cluster().jobs(0)), IsEmpty());
+  EXPECT_THAT(NodesOf(supervisor_.cluster().jobs(1)), ElementsAre("n1"));
+}
+
+TEST_F(AllocatorTest, ARoundOnAnOldSnapshotChangesNothing) {
+  Submit(MakeJob("a"));
+  const v1::ClusterSnapshot old = supervisor_.cluster();
+  Submit(MakeJob("b"));
+  const auto allocator = Make(&manual_clock_);
+  EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kNoSnapshot);
+  allocator->TakeSnapshotForTest(old);
+  EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kConflict);
+  EXPECT_TRUE(allocator->RoundIsDueForTest());
+  allocator->TakeSnapshotForTest(supervisor_.cluster());
+  EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kApplied);
+  EXPECT_FALSE(allocator->RoundIsDueForTest());
+}
+
+TEST_F(AllocatorTest, OnlyNewsThatMatterCallForARound) {
+  Submit(MakeJob("a"));
+  const auto allocator = Make(&manual_clock_);
+  v1::ClusterSnapshot cluster = supervisor_.cluster();
+  allocator->TakeSnapshotForTest(cluster);
+  EXPECT_TRUE(allocator->RoundIsDueForTest());
+  allocator->RunRoundForTest();
+  cluster = supervisor_.cluster();
+  allocator->TakeSnapshotForTest(cluster);
+  EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kUnchanged);
+  // Progress does not; first hints do; the same size measured again does not.
+  cluster.mutable_jobs(0)->mutable_status()->mutable_progress()->set_optimizer_steps(5);
+  allocator->TakeSnapshotForTest(cluster);
+  EXPECT_FALSE(allocator->RoundIsDueForTest());
+  *cluster.mutable_jobs(0)->mutable_status()->mutable_hints() = MakeHints(1);
+  allocator->TakeSnapshotForTest(cluster);
+  EXPECT_TRUE(allocator->RoundIsDueForTest());
+  allocator->RunRoundForTest();
+  cluster.mutable_jobs(0)->mutable_status()->mutable_hints()->mutable_perf_params()->set_alpha_c(0.002);
+  allocator->TakeSnapshotForTest(cluster);
+  EXPECT_FALSE(allocator->RoundIsDueForTest());
+}
+
+TEST_F(AllocatorTest, AFailedRoundIsTriedAgain) {
+  Submit(MakeJob("a"));
+  const auto allocator = Make(&manual_clock_);
+  allocator->TakeSnapshotForTest(supervisor_.cluster());
+  supervisor_.Close();
+  EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kFailed);
+  EXPECT_TRUE(allocator->RoundIsDueForTest());
+}
+
+TEST_F(AllocatorTest, ServesTheDesiredCapacity) {
+  CapacityService service(&capacity_);
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const auto server = builder.BuildAndStart();
+  const auto client = v1::CapacityService::NewStub(rpc::CreateChannel(absl::StrCat("127.0.0.1:", port)));
+  const auto ask = [&](v1::GetDesiredCapacityResponse* response) {
+    grpc::ClientContext context;
+    rpc::SetTimeout(&context, absl::Seconds(10));
+    return client->GetDesiredCapacity(&context, {}, response);
+  };
+  v1::GetDesiredCapacityResponse response;
+  EXPECT_EQ(ask(&response).error_code(), grpc::StatusCode::UNAVAILABLE);
+
+  Submit(MakeJob("a"));
+  const auto allocator = Make(&manual_clock_);
+  allocator->TakeSnapshotForTest(supervisor_.cluster());
+  allocator->RunRoundForTest();
+  ASSERT_TRUE(ask(&response).ok());
+  EXPECT_EQ(response.desired_nodes(), 1);
+  EXPECT_EQ(response.current_nodes(), 2);
+  EXPECT_THAT(response.idle_node_ids(), ElementsAre("n1"));
+  EXPECT_THAT(response.reason(), HasSubstr("1 idle"));
+  EXPECT_EQ(response.decision_time().seconds(), absl::ToUnixSeconds(manual_clock_.Now()));
+}
+
+}  // namespace
+}  // namespace adaptdl::allocator

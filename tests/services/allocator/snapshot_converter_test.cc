@@ -1,0 +1,242 @@
+#include "services/allocator/snapshot_converter.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/scheduling/greedy_policy.h"
+#include "tests/services/allocator/snapshots.h"
+
+namespace adaptdl::allocator {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+scheduling::JobInfo ConvertOne(const v1::Job& job) {
+  v1::ClusterSnapshot snapshot;
+  *snapshot.add_jobs() = job;
+  SnapshotConverter converter;
+  const ConvertedCluster cluster = converter.Convert(snapshot);
+  EXPECT_EQ(cluster.view.jobs.size(), 1u);
+  return cluster.view.jobs.at(0);
+}
+
+TEST(SnapshotConverter, AJobWithoutHintsMayHaveItsMinimum) {
+  v1::Job job = MakeJob("a");
+  EXPECT_EQ(ConvertOne(job).max_replicas, 1);
+  EXPECT_THAT(ConvertOne(job).max_replicas_reason, HasSubstr("reported"));
+  job.mutable_spec()->set_min_replicas(3);
+  EXPECT_EQ(ConvertOne(job).min_replicas, 3);
+  EXPECT_EQ(ConvertOne(job).max_replicas, 3);
+}
+
+TEST(SnapshotConverter, HintsDoubleWhatWasMeasuredWithinTheSpec) {
+  v1::Job job = MakeJob("a");
+  *job.mutable_status()->mutable_hints() = MakeHints(4);
+  EXPECT_EQ(ConvertOne(job).max_replicas, 8);
+  EXPECT_THAT(ConvertOne(job).max_replicas_reason, HasSubstr("measured, 4"));
+  job.mutable_spec()->set_max_replicas(5);
+  EXPECT_EQ(ConvertOne(job).max_replicas, 5);
+  EXPECT_EQ(ConvertOne(job).max_replicas_reason, "maxReplicas is 5");
+  job.mutable_status()->mutable_hints()->set_min_local_batch_size(32);  // of 64
+  EXPECT_EQ(ConvertOne(job).max_replicas, 2);
+  EXPECT_THAT(ConvertOne(job).max_replicas_reason, HasSubstr("can't feed more"));
+  job.mutable_spec()->set_min_replicas(3);
+  EXPECT_EQ(ConvertOne(job).max_replicas, 3);
+  *job.mutable_status()->mutable_hints() = MakeHints(0);
+  job.mutable_spec()->set_min_replicas(0);
+  EXPECT_EQ(ConvertOne(job).max_replicas, 1);
+}
+
+TEST(SnapshotConverter, SpeedupsAreThoseOfTheJobsOwnBatch) {
+  v1::Job job = MakeJob("a");
+  *job.mutable_status()->mutable_hints() = MakeHints(4);
+  const scheduling::JobInfo fixed = ConvertOne(job);
+  // 64 samples: 0.641 s on one replica; 0.321 + 0.03 s on two; on three, 22 samples each are 66 in all.
+  EXPECT_NEAR(fixed.speedup->At(2, 2), 0.641 / 0.351, 1e-6);
+  EXPECT_NEAR(fixed.speedup->At(2, 3), 66.0 / 64 * 0.641 / (0.001 + 22 * 0.01 + 0.03), 1e-6);
+  // With a larger batch and no gradient statistics, scaling is perfect.
+  job.mutable_status()->mutable_hints()->set_max_batch_size(6400);
+  EXPECT_GT(ConvertOne(job).speedup->At(2, 3), fixed.speedup->At(2, 3));
+}
+
+TEST(SnapshotConverter, KeepsATableUntilTheHintsChange) {
+  v1::ClusterSnapshot snapshot;
+  *snapshot.add_jobs() = MakeJob("a");
+  *snapshot.mutable_jobs(0)->mutable_status()->mutable_hints() = MakeHints(2);
+  SnapshotConverter converter;
+  const auto first = converter.Convert(snapshot).view.jobs[0].speedup;
+  EXPECT_EQ(converter.Convert(snapshot).view.jobs[0].speedup, first);
+  snapshot.mutable_jobs(0)->mutable_status()->mutable_hints()->mutable_perf_params()->set_beta_c(0.02);
+  EXPECT_NE(converter.Convert(snapshot).view.jobs[0].speedup, first);
+}
+
+TEST(SnapshotConverter, UsesDefaultsOfTheSpecification) {
+  v1::Job job = MakeJob("a");
+  job.mutable_spec()->mutable_template_()->clear_resources();
+  const scheduling::JobInfo info = ConvertOne(job);
+  EXPECT_EQ(info.request.at(scheduling::kCpu), 1000);
+  EXPECT_TRUE(info.preemptible);
+  job.mutable_spec()->set_preemptible(false);
+  EXPECT_FALSE(ConvertOne(job).preemptible);
+}
+
+TEST(SnapshotConverter, RefusesABadJobAloneAndByName) {
+  v1::ClusterSnapshot snapshot;
+  *snapshot.add_nodes() = MakeNode("n0");
+  *snapshot.add_jobs() = MakeJob("good");
+  *snapshot.add_jobs() = MakeJob("bad");
+  snapshot.mutable_jobs(1)->mutable_spec()->set_min_replicas(4);
+  snapshot.mutable_jobs(1)->mutable_spec()->set_max_replicas(2);
+  SnapshotConverter converter;
+  ConvertedCluster cluster = converter.Convert(snapshot);
+  ASSERT_EQ(cluster.view.jobs.size(), 1u);
+  EXPECT_EQ(cluster.view.jobs[0].key, "default/good");
+  ASSERT_EQ(cluster.refusals.size(), 1u);
+  EXPECT_EQ(cluster.refusals[0].what, "job default/bad");
+  EXPECT_THAT(cluster.refusals[0].why, HasSubstr("max_replicas is 2"));
+
+  // If it holds replicas, these keep their room.
+  snapshot.mutable_jobs(1)->mutable_status()->add_desired_allocation("n0");
+  cluster = converter.Convert(snapshot);
+  ASSERT_EQ(cluster.view.jobs.size(), 2u);
+  EXPECT_FALSE(cluster.view.jobs[1].preemptible);
+  const scheduling::Decision decision = scheduling::GreedyPolicy({}).Decide(cluster.view, 1);
+  EXPECT_THAT(decision.jobs[0].allocation, IsEmpty());
+  EXPECT_EQ(decision.jobs[1].allocation.size(), 1u);
+}
+
+TEST(SnapshotConverter, HintsThatCannotBeAreNotUsed) {
+  v1::Job job = MakeJob("a");
+  job.mutable_status()->add_desired_allocation("n0");
+  job.mutable_status()->add_desired_allocation("n1");
+  v1::Hints& hints = *job.mutable_status()->mutable_hints();
+  const auto check = [&](const std::string& field) {
+    v1::ClusterSnapshot snapshot;
+    *snapshot.add_jobs() = job;
+    SnapshotConverter converter;
+    const ConvertedCluster cluster = converter.Convert(snapshot);
+    ASSERT_EQ(cluster.refusals.size(), 1u) << field;
+    EXPECT_THAT(cluster.refusals[0].why, HasSubstr(field));
+    EXPECT_EQ(cluster.view.jobs[0].max_replicas, 2) << "what it has is not taken away";
+    hints = MakeHints(4);
+  };
+  hints = MakeHints(4);
+  hints.mutable_perf_params()->set_alpha_c(std::nan(""));
+  check("alpha_c");
+  hints.mutable_perf_params()->set_beta_n(-1);
+  check("beta_n");
+  hints.mutable_perf_params()->set_gamma(0);
+  check("gamma");
+  hints.set_init_batch_size(0);
+  check("init_batch_size");
+  hints.set_max_batch_size(32);
+  check("max_batch_size");
+  hints.set_min_local_batch_size(128);
+  check("min_local_batch_size");
+  hints.set_max_profiled_replicas(-5);
+  check("max_profiled_replicas");
+  hints.set_max_profiled_replicas(std::numeric_limits<int32_t>::max());
+  check("max_profiled_replicas");
+  hints.mutable_grad_params()->set_var(std::numeric_limits<double>::infinity());
+  check("var");
+}
+
+TEST(SnapshotConverter, LeavesOutNodesThatCannotBe) {
+  v1::ClusterSnapshot snapshot;
+  *snapshot.add_nodes() = MakeNode("n1");
+  *snapshot.add_nodes() = MakeNode("n1");
+  *snapshot.add_nodes() = MakeNode("");
+  *snapshot.add_nodes() = MakeNode("n0", -5);
+  *snapshot.add_nodes() = MakeNode("n2");
+  snapshot.mutable_nodes(4)->mutable_status()->set_phase(v1::NODE_PHASE_DRAINING);
+  SnapshotConverter converter;
+  const ConvertedCluster cluster = converter.Convert(snapshot);
+  ASSERT_EQ(cluster.view.nodes.size(), 2u);
+  EXPECT_EQ(cluster.view.nodes[0].id, "n1");
+  EXPECT_FALSE(cluster.view.nodes[0].draining);
+  EXPECT_TRUE(cluster.view.nodes[1].draining);
+  EXPECT_EQ(cluster.refusals.size(), 3u);
+}
+
+TEST(SnapshotConverter, AJobThatIsBeingCancelledIsLeftAlone) {
+  v1::ClusterSnapshot snapshot;
+  *snapshot.add_jobs() = MakeJob("a");
+  snapshot.mutable_jobs(0)->mutable_status()->set_cancel_requested(true);
+  SnapshotConverter converter;
+  EXPECT_TRUE(converter.Convert(snapshot).view.jobs.empty());
+  snapshot.mutable_jobs(0)->mutable_status()->add_desired_allocation("n0");
+  EXPECT_FALSE(converter.Convert(snapshot).view.jobs.at(0).preemptible);
+}
+
+TEST(HintSignature, ChangesWithTheFirstHintsAndALargerMeasuredSize) {
+  v1::Job job = MakeJob("a");
+  const std::string none = HintSignature(job);
+  *job.mutable_status()->mutable_hints() = MakeHints(1);
+  const std::string first = HintSignature(job);
+  EXPECT_NE(none, first);
+  job.mutable_status()->mutable_hints()->mutable_perf_params()->set_alpha_c(0.3);
+  EXPECT_EQ(HintSignature(job), first);
+  job.mutable_status()->mutable_hints()->set_max_profiled_replicas(2);
+  EXPECT_NE(HintSignature(job), first);
+}
+
+// Whatever a snapshot holds, a round ends, and with an answer for each job that can be used.
+TEST(SnapshotConverter, SurvivesAnything) {
+  std::mt19937_64 random(5);
+  const auto pick = [&](auto... values) {
+    using T = std::common_type_t<decltype(values)...>;
+    const T all[] = {static_cast<T>(values)...};
+    return all[std::uniform_int_distribution<size_t>(0, sizeof...(values) - 1)(random)];
+  };
+  const int64_t least = std::numeric_limits<int64_t>::min();
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  const int32_t most32 = std::numeric_limits<int32_t>::max();
+  const double infinity = std::numeric_limits<double>::infinity();
+  SnapshotConverter converter;
+  for (int trial = 0; trial < 2000; ++trial) {
+    v1::ClusterSnapshot snapshot;
+    for (int n = 0; n < 4; ++n) {
+      *snapshot.add_nodes() =
+          MakeNode(std::to_string(n % 3), pick(int64_t{1000}, int64_t{4000}, int64_t{0}, least, most));
+    }
+    for (int j = 0; j < 4; ++j) {
+      v1::Job job = MakeJob(std::to_string(j % 3));
+      job.mutable_spec()->set_min_replicas(pick(0, 1, 2, -1, most32));
+      job.mutable_spec()->set_max_replicas(pick(0, 1, 8, -1, most32));
+      job.mutable_spec()->set_preemptible(pick(0, 1) == 1);
+      job.mutable_spec()->mutable_template_()->mutable_resources()->set_cpu_millis(
+          pick(int64_t{1000}, int64_t{0}, int64_t{1}, least, most));
+      (*job.mutable_spec()->mutable_template_()->mutable_resources()->mutable_extended())["x"] =
+          pick(int64_t{0}, int64_t{0}, int64_t{1}, least, most);
+      for (int r = pick(0, 0, 1, 5); r > 0; --r) {
+        job.mutable_status()->add_desired_allocation(std::string(1, static_cast<char>(pick('0', '1', '9'))));
+      }
+      v1::Hints& hints = *job.mutable_status()->mutable_hints();
+      hints = MakeHints(pick(0, 1, 8, -1, most32));
+      hints.set_init_batch_size(pick(int64_t{64}, int64_t{64}, int64_t{0}, int64_t{1}, least, most));
+      if (pick(0, 1) == 1)
+        hints.set_max_batch_size(pick(int64_t{64}, int64_t{6400}, int64_t{0}, least, most));
+      if (pick(0, 1) == 1) hints.set_min_local_batch_size(pick(int64_t{1}, int64_t{64}, least, most));
+      if (pick(0, 1) == 1) hints.set_max_local_batch_size(pick(int64_t{1}, int64_t{64}, least, most));
+      hints.set_gradient_accumulation(pick(0, 1) == 1);
+      hints.mutable_perf_params()->set_alpha_c(pick(0.1, 0.0, 1e-300, 1e300, infinity, std::nan("")));
+      hints.mutable_perf_params()->set_beta_c(pick(0.1, 0.0, 1e-300, 1e300, -1.0));
+      hints.mutable_perf_params()->set_alpha_n(pick(0.1, 0.0, 1e5));
+      hints.mutable_perf_params()->set_gamma(pick(1.0, 10.0, 1.5, 0.0));
+      hints.mutable_grad_params()->set_norm(pick(0.0, 1.0, 1e-300, 1e149, infinity));
+      hints.mutable_grad_params()->set_var(pick(0.0, 1.0, 1e-300, 1e149, -1.0));
+      *snapshot.add_jobs() = job;
+    }
+    const ConvertedCluster cluster = converter.Convert(snapshot);
+    const scheduling::Decision decision = scheduling::GreedyPolicy({}).Decide(cluster.view, 1);
+    ASSERT_EQ(decision.jobs.size(), cluster.job_index.size());
+  }
+}
+
+}  // namespace
+}  // namespace adaptdl::allocator

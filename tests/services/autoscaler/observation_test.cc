@@ -1,0 +1,122 @@
+#include "services/autoscaler/observation.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace adaptdl::autoscaler {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+class ObservationTest : public ::testing::Test {
+ protected:
+  ObservationTest() { observation_.pool = "local"; }
+
+  void Provided(const std::string& id, ProvidedState state = ProvidedState::kAlive) {
+    observation_.provided.push_back({id, state});
+  }
+  void Registered(const std::string& id, v1::NodePhase phase, int replicas = 0,
+                  const std::string& pool = "local") {
+    v1::Node node;
+    node.set_node_id(id);
+    node.mutable_status()->set_phase(phase);
+    node.mutable_status()->set_replicas(replicas);
+    if (!pool.empty()) (*node.mutable_labels())[kPoolLabel] = pool;
+    observation_.registered.push_back(node);
+  }
+  PoolNodeView Only() {
+    const PoolView view = MakePoolView(observation_);
+    EXPECT_EQ(view.nodes.size(), 1u);
+    return view.nodes.at(0);
+  }
+
+  Observation observation_;
+};
+
+TEST_F(ObservationTest, ANodeThatHasNotRegisteredIsStarting) {
+  Provided("local-0");
+  EXPECT_EQ(Only().phase, PoolNodePhase::kStarting);
+  EXPECT_TRUE(Only().empty);
+}
+
+TEST_F(ObservationTest, ALostNodeIsStartingAgain) {
+  Provided("local-0", ProvidedState::kDead);
+  Registered("local-0", v1::NODE_PHASE_LOST);
+  EXPECT_EQ(Only().phase, PoolNodePhase::kStarting);
+}
+
+TEST_F(ObservationTest, ADeadWorkerWhoseReplicasRunIsNoEmptyNode) {
+  Provided("local-0", ProvidedState::kDead);
+  Registered("local-0", v1::NODE_PHASE_READY, 1);
+  EXPECT_EQ(Only().phase, PoolNodePhase::kRunning);
+  EXPECT_FALSE(Only().empty);
+}
+
+TEST_F(ObservationTest, IdleTakesTheAllocatorAndTheSupervisor) {
+  Provided("local-0");
+  observation_.capacity.emplace().add_idle_node_ids("local-0");
+  EXPECT_FALSE(Only().idle);  // not registered
+  Registered("local-0", v1::NODE_PHASE_READY, 0);
+  EXPECT_TRUE(Only().idle);
+  observation_.registered[0].mutable_status()->set_replicas(1);
+  EXPECT_FALSE(Only().idle);
+  observation_.registered[0].mutable_status()->set_replicas(0);
+  observation_.capacity->clear_idle_node_ids();
+  EXPECT_FALSE(Only().idle);
+}
+
+TEST_F(ObservationTest, ANodeThatSomebodyDrainsIsDraining) {
+  Provided("local-0");
+  Registered("local-0", v1::NODE_PHASE_DRAINING, 2);
+  EXPECT_EQ(Only().phase, PoolNodePhase::kDraining);
+  EXPECT_FALSE(Only().empty);
+}
+
+TEST_F(ObservationTest, ANodeThatStopsIsDraining) {
+  Provided("local-0", ProvidedState::kStopping);
+  Registered("local-0", v1::NODE_PHASE_READY);
+  EXPECT_EQ(Only().phase, PoolNodePhase::kDraining);
+}
+
+TEST_F(ObservationTest, CountsTheNodesOutsideThePool) {
+  Provided("local-0");
+  Registered("local-0", v1::NODE_PHASE_READY);
+  Registered("other-0", v1::NODE_PHASE_READY, 0, "other");
+  Registered("by-hand", v1::NODE_PHASE_READY, 0, "");
+  Registered("gone", v1::NODE_PHASE_LOST, 0, "");
+  Registered("leaving", v1::NODE_PHASE_DRAINING, 1, "");
+  // Ours once: neither ours nor another's.
+  Registered("local-7", v1::NODE_PHASE_READY);
+  Registered("local-8", v1::NODE_PHASE_DRAINING, 1);
+  const PoolView view = MakePoolView(observation_);
+  EXPECT_EQ(view.other_nodes, 2);
+  EXPECT_THAT(view.taken_ids, UnorderedElementsAre("other-0", "by-hand", "gone", "leaving", "local-8"));
+}
+
+TEST_F(ObservationTest, ForgetsOnlyThePoolsOwnNodesThatAreGone) {
+  Provided("local-0", ProvidedState::kDead);
+  Registered("local-0", v1::NODE_PHASE_LOST);              // comes back
+  Registered("local-1", v1::NODE_PHASE_LOST);              // gone
+  Registered("local-2", v1::NODE_PHASE_DRAINING, 0);       // gone
+  Registered("local-3", v1::NODE_PHASE_DRAINING, 1);       // still holds a replica
+  Registered("local-4", v1::NODE_PHASE_READY);             // its lease runs
+  Registered("by-hand", v1::NODE_PHASE_LOST, 0, "");       // not ours
+  Registered("other-0", v1::NODE_PHASE_LOST, 0, "other");  // not ours
+  EXPECT_THAT(NodesToForget(observation_), ElementsAre("local-1", "local-2"));
+}
+
+TEST_F(ObservationTest, WithoutTheAllocatorThereIsNoDemand) {
+  EXPECT_FALSE(MakePoolView(observation_).demand.has_value());
+  observation_.capacity.emplace().set_desired_nodes(3);
+  observation_.capacity->set_reason("why");
+  const PoolView view = MakePoolView(observation_);
+  ASSERT_TRUE(view.demand.has_value());
+  EXPECT_EQ(view.demand->desired_nodes, 3);
+  EXPECT_EQ(view.demand->reason, "why");
+}
+
+}  // namespace
+}  // namespace adaptdl::autoscaler

@@ -1,0 +1,123 @@
+// The real program adaptdl-autoscaler, with a script for the worker.
+
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "adaptdl/v1/autoscaler_service.grpc.pb.h"
+#include "gmock/gmock.h"
+#include "libs/rpc/channel.h"
+#include "tests/services/autoscaler/fake_cluster.h"
+#include "tests/services/autoscaler/process_fixture.h"
+
+namespace adaptdl::autoscaler {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kProgram[] = ADAPTDL_BINARY_DIR "/bin/adaptdl-autoscaler";
+
+class AutoscalerProgramTest : public ProcessTest {
+ protected:
+  ~AutoscalerProgramTest() override {
+    for (int k = 0; k < 4; ++k) {
+      const auto worker = Worker(k);
+      if (worker.ok()) EndLater(*worker);
+    }
+  }
+
+  absl::StatusOr<ProcessIdentity> Worker(int k) const {
+    return ParseIdentity(Content(absl::StrCat(folder_, "/state/nodes/local-", k, "/pid")));
+  }
+
+  void Start(const std::vector<std::string>& more = {}) {
+    const std::string worker = Script("worker", "exec sleep 1000\n");
+    std::vector<std::string> command = {kProgram,
+                                        "--listen=127.0.0.1:0",
+                                        "--metrics-listen=127.0.0.1:0",
+                                        absl::StrCat("--address-file=", folder_, "/address"),
+                                        absl::StrCat("--supervisor=", cluster_.address()),
+                                        absl::StrCat("--allocator=", cluster_.address()),
+                                        absl::StrCat("--state-dir=", folder_, "/state"),
+                                        absl::StrCat("--worker-binary=", worker),
+                                        "--max-nodes=3",
+                                        "--cooldown=0s",
+                                        "--poll-period=10ms"};
+    command.insert(command.end(), more.begin(), more.end());
+    const auto started = SpawnDetached({command, {"PATH=/usr/bin:/bin"}, folder_ + "/log"},
+                                       [](const ProcessIdentity&) { return absl::OkStatus(); });
+    ASSERT_TRUE(started.ok()) << started.status();
+    program_ = *started;
+    EndLater(program_);
+  }
+
+  bool Ends() {
+    return Eventually([this] { return !IsAlive(program_); });
+  }
+
+  v1::NodePool Pool() {
+    const auto stub = v1::AutoscalerService::NewStub(rpc::CreateChannel(Content(folder_ + "/address")));
+    grpc::ClientContext context;
+    rpc::SetTimeout(&context, absl::Seconds(30));
+    v1::ListNodePoolsResponse response;
+    const grpc::Status status = stub->ListNodePools(&context, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.node_pools_size() == 1 ? response.node_pools(0) : v1::NodePool();
+  }
+
+  FakeCluster cluster_;
+  ProcessIdentity program_;
+};
+
+TEST_F(AutoscalerProgramTest, KeepsItsPoolAndLeavesTheWorkersWhenItEnds) {
+  cluster_.SetDesired(2);
+  Start();
+  ASSERT_TRUE(Eventually([&] { return Exists(folder_ + "/address"); })) << Content(folder_ + "/log");
+  ASSERT_TRUE(Eventually([&] { return Pool().current_nodes() == 2; })) << Content(folder_ + "/log");
+  EXPECT_EQ(Pool().provider(), "process");
+  const ProcessIdentity worker = Worker(0).value();
+  ASSERT_TRUE(SignalProcess(program_, SIGTERM).ok());
+  ASSERT_TRUE(Ends());
+  EXPECT_TRUE(IsAlive(worker));
+  // Another one finds them, also after a crash, and shrinks the pool to its minimum.
+  for (const int how_it_ended : {SIGKILL, SIGTERM}) {
+    Start();
+    ASSERT_TRUE(Eventually([&] { return Exists(folder_ + "/address") && Pool().current_nodes() == 2; }));
+    EXPECT_EQ(Worker(0).value(), worker);
+    ASSERT_TRUE(SignalProcess(program_, how_it_ended).ok());
+    ASSERT_TRUE(Ends());
+    // After an orderly end it is gone already.
+    EXPECT_EQ(std::filesystem::remove(folder_ + "/address"), how_it_ended == SIGKILL);
+  }
+  cluster_.SetDesired(0, {"local-1"});
+  cluster_.SetNode("local-0", v1::NODE_PHASE_READY, 1);
+  cluster_.SetNode("local-1", v1::NODE_PHASE_READY, 0);
+  Start();
+  ASSERT_TRUE(Eventually([&] { return cluster_.nodes().size() == 1; })) << Content(folder_ + "/log");
+  EXPECT_TRUE(cluster_.drained().contains("local-1"));
+  EXPECT_FALSE(Worker(1).ok());
+  EXPECT_TRUE(IsAlive(worker));
+}
+
+TEST_F(AutoscalerProgramTest, RefusesLimitsThatContradictEachOther) {
+  Start({"--min-nodes=5"});
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("--min-nodes 5 is more than --max-nodes 3"));
+}
+
+TEST_F(AutoscalerProgramTest, RefusesAnUnknownProvider) {
+  Start({"--provider=magic"});
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("--provider"));
+}
+
+TEST_F(AutoscalerProgramTest, RefusesANameThatIsNoLabel) {
+  Start({"--pool=Not/A/Name"});
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("no name for a pool"));
+}
+
+}  // namespace
+}  // namespace adaptdl::autoscaler

@@ -1,0 +1,248 @@
+// Nodes: leases, sessions, drains and preemptions.
+
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "tests/services/supervisor/cluster_fixture.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+class NodesTest : public ClusterTest {
+ protected:
+  v1::Node GetNode(const std::string& id) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::ListNodesResponse response;
+    EXPECT_TRUE(nodes_->ListNodes(&context, {}, &response).ok());
+    for (const v1::Node& node : response.nodes()) {
+      if (node.node_id() == id) return node;
+    }
+    return {};
+  }
+  grpc::Status Drain(const std::string& id) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::DrainNodeRequest request;
+    request.set_request_id(RandomHex(8));
+    request.set_node_id(id);
+    v1::DrainNodeResponse response;
+    return nodes_->DrainNode(&context, request, &response);
+  }
+  grpc::Status Remove(const std::string& id) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::RemoveNodeRequest request;
+    request.set_request_id(RandomHex(8));
+    request.set_node_id(id);
+    v1::RemoveNodeResponse response;
+    return nodes_->RemoveNode(&context, request, &response);
+  }
+  // Sends a heartbeat and waits until it has been taken in: the report of a ghost behind it is answered.
+  void Beat(FakeWorker* worker) {
+    worker->Heartbeat();
+    v1::ReplicaReport ghost;
+    ghost.mutable_replica()->set_replica_id("ghost");
+    ghost.mutable_replica()->set_state(v1::REPLICA_STATE_EXITED);
+    worker->Report(ghost);
+    while (!worker->Next().has_acknowledge()) {
+    }
+  }
+};
+
+TEST_F(NodesTest, SilentForThreePeriodsIsLostAndTheJobGoesOnElsewhere) {
+  const auto n1 = AddWorker("n1");
+  const auto n2 = AddWorker("n2");
+  const v1::Job job = Submit(NewJob("a"));
+  Allocate(job, {"n1", "n2"});
+  const v1::LaunchReplica rank0 = n1->NextLaunch();
+  const v1::LaunchReplica rank1 = n2->NextLaunch();
+  n1->Running(rank0);
+  n2->Running(rank1);
+  WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  // n1 speaks, n2 does not.
+  for (int second = 0; second < 6; ++second) {
+    Advance(absl::Seconds(1));
+    EXPECT_EQ(GetNode("n2").status().phase(), v1::NODE_PHASE_READY);
+    Beat(n1.get());
+  }
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(GetNode("n1").status().phase(), v1::NODE_PHASE_READY);
+  EXPECT_EQ(GetNode("n2").status().phase(), v1::NODE_PHASE_LOST);
+  EXPECT_EQ(n2->End().error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(n1->NextStop().replica_id(), rank0.replica_id());
+  EXPECT_TRUE(HasEvent("a", "NodeLost"));
+  EXPECT_EQ(Snapshot().nodes_size(), 1) << "the allocator sees no lost nodes";
+  n1->Exited(rank0, 75);
+  // It waits for another allocation, since the old one names a node that is gone.
+  const v1::Job waiting = WaitForPhase("a", v1::JOB_PHASE_PENDING);
+  EXPECT_EQ(waiting.status().failures(), 0);
+  Allocate(job, {"n1"});
+  EXPECT_EQ(n1->NextLaunch().group(), 2);
+}
+
+TEST_F(NodesTest, LostNodeComesBackAndItsOldReplicasAreStopped) {
+  const auto n1 = AddWorker("n1");
+  const v1::Job job = Submit(NewJob("a"));
+  Allocate(job, {"n1"});
+  const v1::LaunchReplica old = n1->NextLaunch();
+  n1->Running(old);
+  WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  Advance(absl::Seconds(7));
+  EXPECT_EQ(GetNode("n1").status().phase(), v1::NODE_PHASE_LOST);
+  EXPECT_EQ(n1->End().error_code(), grpc::StatusCode::ABORTED);
+  // The old session is over for good.
+  n1->Connect();
+  EXPECT_EQ(n1->End().error_code(), grpc::StatusCode::ABORTED);
+  ASSERT_TRUE(n1->Register().ok());
+  n1->Connect({FakeWorker::ReportOf(old, v1::REPLICA_STATE_RUNNING)});
+  bool stopped = false;
+  bool launched = false;
+  while (!stopped || !launched) {
+    const v1::ConnectResponse command = n1->Next();
+    ASSERT_NE(command.command_case(), v1::ConnectResponse::COMMAND_NOT_SET);
+    stopped = stopped || (command.has_stop() && command.stop().replica_id() == old.replica_id());
+    launched = launched || (command.has_launch() && command.launch().group() == 2);
+  }
+}
+
+TEST_F(NodesTest, PauseOfTheSupervisorItselfCostsNoNode) {
+  const auto n1 = AddWorker("n1");
+  supervisor_->Step();
+  clock_.Advance(absl::Minutes(5));
+  supervisor_->Step();
+  EXPECT_EQ(GetNode("n1").status().phase(), v1::NODE_PHASE_READY);
+  Advance(absl::Seconds(7));
+  EXPECT_EQ(GetNode("n1").status().phase(), v1::NODE_PHASE_LOST);
+}
+
+TEST_F(NodesTest, NewerRegistrationEndsTheOlderSession) {
+  const auto older = AddWorker("n1");
+  Beat(older.get());
+  const auto newer = AddWorker("n1");
+  EXPECT_GT(newer->session(), older->session());
+  EXPECT_EQ(older->End().error_code(), grpc::StatusCode::ABORTED);
+  older->Connect();
+  EXPECT_EQ(older->End().error_code(), grpc::StatusCode::ABORTED);
+  Beat(newer.get());
+}
+
+TEST_F(NodesTest, ReconnectedWorkerIsToldWhatDiffers) {
+  const auto n1 = AddWorker("n1");
+  const v1::Job a = Submit(NewJob("a"));
+  const v1::Job b = Submit(NewJob("b"));
+  Allocate(a, {"n1"});
+  const v1::LaunchReplica of_a = n1->NextLaunch();
+  n1->Running(of_a);
+  WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  n1->Disconnect();
+  // Said while nobody listened.
+  Allocate(b, {"n1"});
+  EXPECT_TRUE(Cancel("a").ok());
+  v1::ReplicaReport stranger = FakeWorker::ReportOf(of_a, v1::REPLICA_STATE_RUNNING);
+  stranger.mutable_replica()->set_replica_id("stranger");
+  n1->Connect({FakeWorker::ReportOf(of_a, v1::REPLICA_STATE_RUNNING), stranger});
+  std::string launched;
+  std::set<std::string> stopped;
+  while (launched.empty() || stopped.size() < 2) {
+    const v1::ConnectResponse command = n1->Next();
+    ASSERT_NE(command.command_case(), v1::ConnectResponse::COMMAND_NOT_SET);
+    if (command.has_launch()) launched = command.launch().job();
+    if (command.has_stop()) stopped.insert(command.stop().replica_id());
+  }
+  EXPECT_EQ(launched, "b");
+  EXPECT_THAT(stopped, testing::ElementsAre(of_a.replica_id(), "stranger"));
+}
+
+TEST_F(NodesTest, EndOfAReplicaIsAcknowledgedUntilTheWorkerHasHeard) {
+  const auto n1 = AddWorker("n1");
+  const v1::Job job = Submit(NewJob("a"));
+  Allocate(job, {"n1"});
+  const v1::LaunchReplica launch = n1->NextLaunch();
+  for (int i = 0; i < 2; ++i) {
+    n1->Exited(launch, 0);
+    EXPECT_EQ(n1->Next().acknowledge().replica_id(), launch.replica_id());
+  }
+  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_SUCCEEDED);
+}
+
+TEST_F(NodesTest, DrainedNodesTakeNothingNewAndAreRemovedWhenEmpty) {
+  const auto n1 = AddWorker("n1");
+  AddWorker("n2");
+  const v1::Job a = Submit(NewJob("a"));
+  Allocate(a, {"n1"});
+  const v1::LaunchReplica launch = n1->NextLaunch();
+  n1->Running(launch);
+  WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  EXPECT_EQ(Remove("n1").error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(Drain("n1").ok());
+  EXPECT_TRUE(Drain("n1").ok());
+  EXPECT_EQ(Drain("nowhere").error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RUNNING) << "the allocator moves it, not the drain";
+  const v1::Job b = Submit(NewJob("b"));
+  EXPECT_EQ(Apply({AllocationOf(b, {"n1"})}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Remove("n1").error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  // An administrator's drain outlives the worker.
+  ASSERT_TRUE(n1->Register().ok());
+  EXPECT_EQ(GetNode("n1").status().phase(), v1::NODE_PHASE_DRAINING);
+  n1->Disconnect();
+  n1->Connect({FakeWorker::ReportOf(launch, v1::REPLICA_STATE_RUNNING)});
+  Allocate(a, {"n2"});
+  EXPECT_EQ(n1->NextStop().replica_id(), launch.replica_id());
+  n1->Exited(launch, 143);
+  WaitFor("a", [](const v1::Job& job) { return job.status().group() == 2; });
+  EXPECT_TRUE(Remove("n1").ok());
+  EXPECT_EQ(GetNode("n1").node_id(), "");
+}
+
+// Defect 26, second half: what ends with its node is not the job's fault.
+TEST_F(NodesTest, Defect26PreemptionIsNotTheJobsFault) {
+  const auto n1 = AddWorker("n1");
+  v1::Job spec = NewJob("a");
+  spec.mutable_spec()->set_max_restarts(0);
+  const v1::Job job = Submit(spec);
+  Allocate(job, {"n1"});
+  const v1::LaunchReplica launch = n1->NextLaunch();
+  n1->Running(launch);
+  v1::ConnectRequest notice;
+  notice.mutable_preemption_notice()->set_reason("spot reclaim");
+  notice.mutable_preemption_notice()->mutable_deadline()->set_seconds(2'000'000'000);
+  n1->Send(notice);
+  n1->Send(notice);
+  // The machine stops the process before the allocator has decided.
+  n1->Exited(launch, 143);
+  const v1::Job after = WaitForPhase("a", v1::JOB_PHASE_PENDING);
+  EXPECT_EQ(after.status().failures(), 0);
+  EXPECT_TRUE(HasEvent("a", "NodeLeaving"));
+  const v1::Node node = GetNode("n1");
+  EXPECT_EQ(node.status().phase(), v1::NODE_PHASE_DRAINING);
+  EXPECT_EQ(node.status().preemption_time().seconds(), 2'000'000'000);
+  // It is gone: an empty node that was to leave is forgotten when it falls silent.
+  Advance(absl::Seconds(7));
+  EXPECT_EQ(GetNode("n1").node_id(), "");
+}
+
+TEST_F(NodesTest, PreemptedNodeThatRegistersAgainIsReady) {
+  const auto n1 = AddWorker("n1");
+  v1::ConnectRequest notice;
+  notice.mutable_preemption_notice()->set_reason("worker is shutting down");
+  n1->Send(notice);
+  Beat(n1.get());
+  EXPECT_EQ(GetNode("n1").status().phase(), v1::NODE_PHASE_DRAINING);
+  ASSERT_TRUE(n1->Register().ok());
+  EXPECT_EQ(GetNode("n1").status().phase(), v1::NODE_PHASE_READY);
+}
+
+TEST_F(NodesTest, ListShowsWhatIsInUse) {
+  const auto n1 = AddWorker("n1");
+  const v1::Job job = Submit(NewJob("a"));
+  Allocate(job, {"n1", "n1"});
+  const v1::Node node = GetNode("n1");
+  EXPECT_EQ(node.status().replicas(), 2);
+  EXPECT_EQ(node.status().allocated().cpu_millis(), 2000);
+  EXPECT_TRUE(node.status().has_last_heartbeat());
+}
+
+}  // namespace
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,338 @@
+// What replicas may do: join their group, send heartbeats, report hints, each only as who they are.
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/services/supervisor/cluster_fixture.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A JoinGroup call.
+class Join {
+ public:
+  Join(v1::ReplicaService::Stub* stub, const v1::ReplicaIdentity& identity, const std::string& token,
+       const std::string& address) {
+    SetDeadline(&context_);
+    context_.AddMetadata("authorization", "Bearer " + token);
+    v1::JoinGroupRequest request;
+    *request.mutable_identity() = identity;
+    request.set_address(address);
+    stream_ = stub->JoinGroup(&context_, request);
+  }
+  ~Join() {
+    context_.TryCancel();
+    End();
+  }
+  v1::JoinGroupResponse Next() {
+    v1::JoinGroupResponse response;
+    stream_->Read(&response);
+    return response;
+  }
+  v1::GroupFormed Formed() {
+    v1::JoinGroupResponse response;
+    while (stream_->Read(&response)) {
+      if (response.has_formed()) return response.formed();
+    }
+    ADD_FAILURE() << "the group did not form";
+    return {};
+  }
+  grpc::Status End() {
+    if (stream_ == nullptr) return grpc::Status::OK;
+    v1::JoinGroupResponse ignored;
+    while (stream_->Read(&ignored)) {
+    }
+    const grpc::Status status = stream_->Finish();
+    stream_ = nullptr;
+    return status;
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::JoinGroupResponse>> stream_;
+};
+
+// A Heartbeat call.
+class Heart {
+ public:
+  Heart(v1::ReplicaService::Stub* stub, const v1::ReplicaIdentity& identity, const std::string& token)
+      : identity_(identity) {
+    SetDeadline(&context_);
+    context_.AddMetadata("authorization", "Bearer " + token);
+    stream_ = stub->Heartbeat(&context_);
+  }
+  ~Heart() {
+    context_.TryCancel();
+    End();
+  }
+  void Beat(double fraction = -1, int64_t acknowledged = 0) {
+    v1::HeartbeatRequest request;
+    *request.mutable_identity() = identity_;
+    request.mutable_progress()->set_fraction(fraction);
+    request.mutable_progress()->set_optimizer_steps(static_cast<int64_t>(fraction * 1000) + 1000);
+    request.set_acknowledged_command_id(acknowledged);
+    stream_->Write(request);
+  }
+  v1::HeartbeatResponse Next() {
+    v1::HeartbeatResponse response;
+    stream_->Read(&response);
+    return response;
+  }
+  v1::HeartbeatResponse NextCommand() {
+    v1::HeartbeatResponse response;
+    while (stream_->Read(&response)) {
+      if (response.command() != v1::REPLICA_COMMAND_NONE) return response;
+    }
+    ADD_FAILURE() << "no command came";
+    return {};
+  }
+  grpc::Status End() {
+    if (stream_ == nullptr) return grpc::Status::OK;
+    v1::HeartbeatResponse ignored;
+    while (stream_->Read(&ignored)) {
+    }
+    const grpc::Status status = stream_->Finish();
+    stream_ = nullptr;
+    return status;
+  }
+
+ private:
+  const v1::ReplicaIdentity identity_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::HeartbeatRequest, v1::HeartbeatResponse>> stream_;
+};
+
+v1::Hints SomeHints() {
+  v1::Hints hints;
+  hints.set_init_batch_size(64);
+  hints.set_max_profiled_replicas(1);
+  return hints;
+}
+
+class ReplicasTest : public ClusterTest {
+ protected:
+  void SetUp() override {
+    ClusterTest::SetUp();
+    worker_ = AddWorker("n1");
+    other_worker_ = AddWorker("n2");
+    job_ = Submit(NewJob("a"));
+    Allocate(job_, {"n1", "n2"});
+    rank0_ = worker_->NextLaunch();
+    rank1_ = other_worker_->NextLaunch();
+  }
+  void TearDown() override {
+    worker_ = nullptr;
+    other_worker_ = nullptr;
+    ClusterTest::TearDown();
+  }
+  std::unique_ptr<Join> JoinAs(const v1::LaunchReplica& launch, const std::string& address) {
+    return std::make_unique<Join>(replicas_.get(), IdentityOf(launch), launch.token(), address);
+  }
+  void Run() {
+    worker_->Running(rank0_);
+    other_worker_->Running(rank1_);
+    WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  }
+
+  std::unique_ptr<FakeWorker> worker_;
+  std::unique_ptr<FakeWorker> other_worker_;
+  v1::Job job_;
+  v1::LaunchReplica rank0_;
+  v1::LaunchReplica rank1_;
+};
+
+TEST_F(ReplicasTest, RendezvousWaitsForExactlyTheMembersAndSaysWhoIsMissing) {
+  const auto first = JoinAs(rank0_, "n1:5000");
+  const v1::JoinGroupResponse forming = first->Next();
+  ASSERT_TRUE(forming.has_forming());
+  ASSERT_EQ(forming.forming().missing_size(), 1);
+  EXPECT_EQ(forming.forming().missing(0).replica_id(), rank1_.replica_id());
+  EXPECT_EQ(forming.forming().missing(0).node_id(), "n2");
+  // No timer forms a group.
+  Advance(absl::Seconds(5));
+  const auto second = JoinAs(rank1_, "");
+  const v1::GroupFormed formed = second->Formed();
+  EXPECT_EQ(formed.rank(), 1);
+  EXPECT_EQ(formed.world_size(), 2);
+  EXPECT_EQ(formed.num_nodes(), 2);
+  EXPECT_EQ(formed.master_address(), "n1:5000");
+  EXPECT_EQ(first->Formed().rank(), 0);
+  EXPECT_TRUE(first->End().ok());
+  // Whoever lost the answer asks again.
+  EXPECT_EQ(JoinAs(rank1_, "")->Formed().master_address(), "n1:5000");
+  EXPECT_EQ(JoinAs(rank0_, "n1:5001")->End().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(HasEvent("a", "RendezvousComplete"));
+  EXPECT_TRUE(Get("a").status().replicas(1).joined());
+}
+
+TEST_F(ReplicasTest, RendezvousOfAStoppedGroupEnds) {
+  const auto first = JoinAs(rank0_, "n1:5000");
+  first->Next();
+  EXPECT_TRUE(Cancel("a").ok());
+  EXPECT_EQ(first->End().error_code(), grpc::StatusCode::ABORTED);
+}
+
+TEST_F(ReplicasTest, OldGroupsAreFencedOff) {
+  Run();
+  Heart heart(replicas_.get(), IdentityOf(rank0_), rank0_.token());
+  heart.Beat();
+  EXPECT_EQ(heart.Next().command(), v1::REPLICA_COMMAND_NONE);
+  Allocate(job_, {"n1"});
+  worker_->Exited(rank0_, 143);
+  other_worker_->Exited(rank1_, 143);
+  const v1::LaunchReplica next = worker_->NextLaunch();
+  EXPECT_EQ(next.group(), 2);
+  EXPECT_EQ(heart.End().error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(JoinAs(rank0_, "n1:5000")->End().error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(ReportHints(IdentityOf(rank0_), rank0_.token(), SomeHints()).error_code(),
+            grpc::StatusCode::ABORTED);
+  // The old token opens nothing of the new group.
+  EXPECT_EQ(ReportHints(IdentityOf(next), rank0_.token(), SomeHints()).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_TRUE(ReportHints(IdentityOf(next), next.token(), SomeHints()).ok());
+}
+
+// Defect 44: anybody could write any job's hints.
+TEST_F(ReplicasTest, Defect44NobodySpeaksForAnotherJob) {
+  const v1::Job other = Submit(NewJob("b"));
+  Allocate(other, {"n1"});
+  const v1::LaunchReplica stranger = worker_->NextLaunch();
+  const auto code = [&](const v1::ReplicaIdentity& identity, const std::string& token) {
+    return ReportHints(identity, token, SomeHints()).error_code();
+  };
+  EXPECT_EQ(code(IdentityOf(rank0_), rank0_.token()), grpc::StatusCode::OK);
+  EXPECT_EQ(code(IdentityOf(rank0_), stranger.token()), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code(IdentityOf(rank0_), ""), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code(IdentityOf(rank0_), rank0_.token().substr(0, 63)), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code(v1::ReplicaIdentity(), rank0_.token()), grpc::StatusCode::UNAUTHENTICATED);
+  v1::ReplicaIdentity unknown = IdentityOf(rank0_);
+  unknown.set_job("nobody");
+  EXPECT_EQ(code(unknown, rank0_.token()), grpc::StatusCode::UNAUTHENTICATED);
+  v1::ReplicaIdentity no_member = IdentityOf(rank0_);
+  no_member.set_replica_id(stranger.replica_id());
+  EXPECT_EQ(code(no_member, rank0_.token()), grpc::StatusCode::PERMISSION_DENIED);
+  // The other calls look as closely.
+  EXPECT_EQ(Join(replicas_.get(), IdentityOf(rank0_), stranger.token(), "n1:1").End().error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  Heart heart(replicas_.get(), IdentityOf(rank0_), stranger.token());
+  heart.Beat();
+  EXPECT_EQ(heart.End().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  grpc::ClientContext bare;
+  SetDeadline(&bare);
+  v1::ReportHintsRequest request;
+  *request.mutable_identity() = IdentityOf(rank0_);
+  v1::ReportHintsResponse response;
+  EXPECT_EQ(replicas_->ReportHints(&bare, request, &response).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(ReplicasTest, Defect44TokensAreNeverShown) {
+  Run();
+  EXPECT_THAT(Get("a").DebugString(), Not(HasSubstr(rank0_.token())));
+  EXPECT_THAT(Snapshot().DebugString(), Not(HasSubstr(rank0_.token())));
+  for (const v1::Event& event : Events("a")) EXPECT_THAT(event.DebugString(), Not(HasSubstr(rank0_.token())));
+}
+
+// Defect 30: hints are checked, and one job's nonsense reaches nobody.
+TEST_F(ReplicasTest, Defect30HintsAreCheckedBeforeAnybodySeesThem) {
+  v1::Hints hints = SomeHints();
+  ASSERT_TRUE(ReportHints(IdentityOf(rank0_), rank0_.token(), hints).ok());
+  hints.mutable_perf_params()->set_alpha_c(std::nan(""));
+  EXPECT_EQ(ReportHints(IdentityOf(rank0_), rank0_.token(), hints).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  hints = SomeHints();
+  hints.set_max_batch_size(1);
+  EXPECT_EQ(ReportHints(IdentityOf(rank0_), rank0_.token(), hints).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  const int64_t version = Snapshot().version();
+  Advance(absl::Seconds(1));
+  const v1::ClusterSnapshot snapshot = Snapshot();
+  EXPECT_EQ(snapshot.jobs(0).status().hints().init_batch_size(), 64);
+  EXPECT_FALSE(snapshot.jobs(0).status().hints().has_perf_params());
+  EXPECT_EQ(snapshot.version(), version) << "hints alone must not void the allocator's decision";
+}
+
+TEST_F(ReplicasTest, AllocatorSeesNewHintsAtOnce) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  auto stream = scheduling_->WatchCluster(&context, {});
+  v1::WatchClusterResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  ASSERT_TRUE(ReportHints(IdentityOf(rank0_), rank0_.token(), SomeHints()).ok());
+  Advance(absl::Seconds(1));
+  while (!response.snapshot().jobs(0).status().has_hints()) ASSERT_TRUE(stream->Read(&response));
+  context.TryCancel();
+  while (stream->Read(&response)) {
+  }
+  stream->Finish();
+}
+
+TEST_F(ReplicasTest, StopReachesReplicasByTheirHeartbeat) {
+  Run();
+  Heart heart(replicas_.get(), IdentityOf(rank1_), rank1_.token());
+  heart.Beat();
+  const v1::HeartbeatResponse first = heart.Next();
+  EXPECT_EQ(first.command(), v1::REPLICA_COMMAND_NONE);
+  EXPECT_EQ(first.period().seconds(), 2);
+  EXPECT_TRUE(Cancel("a").ok());
+  const v1::HeartbeatResponse stop = heart.NextCommand();
+  EXPECT_EQ(stop.command(), v1::REPLICA_COMMAND_STOP);
+  EXPECT_GT(stop.command_id(), 0);
+  // One that connects late learns it with its first message.
+  Heart late(replicas_.get(), IdentityOf(rank0_), rank0_.token());
+  late.Beat();
+  EXPECT_EQ(late.NextCommand().command(), v1::REPLICA_COMMAND_STOP);
+}
+
+TEST_F(ReplicasTest, PreemptionAsksForACheckpointUntilItIsAcknowledged) {
+  Run();
+  Heart heart(replicas_.get(), IdentityOf(rank0_), rank0_.token());
+  heart.Beat(-1, 41);
+  heart.Next();
+  v1::ConnectRequest notice;
+  notice.mutable_preemption_notice()->set_reason("spot reclaim");
+  other_worker_->Send(notice);
+  const v1::HeartbeatResponse command = heart.NextCommand();
+  EXPECT_EQ(command.command(), v1::REPLICA_COMMAND_CHECKPOINT);
+  EXPECT_GT(command.command_id(), 41) << "larger than what the replica knows from before";
+  heart.Beat(-1, 41);
+  EXPECT_EQ(heart.Next().command(), v1::REPLICA_COMMAND_CHECKPOINT);
+  heart.Beat(-1, command.command_id());
+  EXPECT_EQ(heart.Next().command(), v1::REPLICA_COMMAND_NONE);
+}
+
+TEST_F(ReplicasTest, ProgressOfRankZeroIsKeptAndGivesAnEstimate) {
+  Run();
+  Heart rank0(replicas_.get(), IdentityOf(rank0_), rank0_.token());
+  Heart rank1(replicas_.get(), IdentityOf(rank1_), rank1_.token());
+  rank0.Beat(0.1);
+  rank0.Next();
+  Advance(absl::Seconds(1));
+  Advance(absl::Seconds(4));
+  rank0.Beat(0.2);
+  rank0.Next();
+  rank1.Beat(0.9);  // Not its business.
+  rank1.Next();
+  Advance(absl::Seconds(5));
+  const v1::Job job = Get("a");
+  EXPECT_DOUBLE_EQ(job.status().progress().fraction(), 0.2);
+  ASSERT_TRUE(job.status().has_estimated_completion_time());
+  // A tenth in some seconds leaves eight tenths to go, from when the second one was stored.
+  EXPECT_GT(job.status().estimated_completion_time().seconds(), absl::ToUnixSeconds(clock_.Now()) + 20);
+  EXPECT_LT(job.status().estimated_completion_time().seconds(), absl::ToUnixSeconds(clock_.Now()) + 60);
+}
+
+TEST_F(ReplicasTest, ProgressThatIsNoNumberEndsTheStream) {
+  Heart heart(replicas_.get(), IdentityOf(rank0_), rank0_.token());
+  heart.Beat(std::nan(""));
+  EXPECT_EQ(heart.End().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace adaptdl::supervisor

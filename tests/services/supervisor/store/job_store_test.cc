@@ -1,0 +1,271 @@
+// Both stores keep the same promises; SQLite's are also kept over crashes and full disks.
+
+#include "services/supervisor/store/job_store.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "libs/base/random_id.h"
+#include "services/supervisor/store/memory_job_store.h"
+#include "services/supervisor/store/migrations.h"
+#include "services/supervisor/store/sqlite_job_store.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+const absl::Time kTime = absl::FromUnixSeconds(1'000'000'000);
+
+JobRecord MakeJob(int64_t sequence) {
+  auto job = std::make_shared<v1::Job>();
+  job->set_namespace_("default");
+  job->set_name(absl::StrCat("job-", sequence));
+  job->set_uid(absl::StrCat("uid-", sequence));
+  job->mutable_spec()->mutable_template_()->add_command("train");
+  JobRecord record;
+  record.sequence = sequence;
+  record.job = job;
+  record.status.set_phase(v1::JOB_PHASE_PENDING);
+  return record;
+}
+
+ReplicaRecord MakeReplica(int64_t group, int rank) {
+  ReplicaRecord record;
+  record.job_uid = "uid-1";
+  record.replica.set_replica_id(absl::StrCat("r-", group, "-", rank));
+  record.replica.set_group(group);
+  record.replica.set_rank(rank);
+  record.stop_requested = true;
+  record.loss = jobs::LossCause::kVanished;
+  record.address = "h:1";
+  return record;
+}
+
+v1::Event MakeEvent(int64_t id, const std::string& reason) {
+  v1::Event event;
+  event.set_id(id);
+  event.set_namespace_("default");
+  event.set_job("job-1");
+  event.set_job_uid("uid-1");
+  event.set_reason(reason);
+  return event;
+}
+
+class Folder {
+ public:
+  Folder() : path_(absl::StrCat(testing::TempDir(), "/store-", RandomHex(8))) {}
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+std::unique_ptr<SqliteJobStore> OpenSqlite(const std::string& folder, int64_t max_bytes = 0) {
+  SqliteJobStoreOptions options;
+  options.folder = folder;
+  options.max_bytes = max_bytes;
+  absl::StatusOr<std::unique_ptr<SqliteJobStore>> store = SqliteJobStore::Open(options);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return store.ok() ? *std::move(store) : nullptr;
+}
+
+class JobStoreTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (GetParam()) {
+      store_ = OpenSqlite(folder_.path());
+    } else {
+      store_ = std::make_unique<MemoryJobStore>();
+    }
+    ASSERT_NE(store_, nullptr);
+  }
+  Folder folder_;
+  std::unique_ptr<JobStore> store_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Sqlite" : "Memory"; });
+
+TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
+  WriteBatch batch;
+  JobRecord job = MakeJob(1);
+  job.status.set_group(2);
+  job.running_since = kTime;
+  job.unschedulable = true;
+  job.tokens[2] = "secret";
+  batch.put_jobs = {job, MakeJob(2)};
+  batch.put_replicas = {MakeReplica(1, 0), MakeReplica(2, 0), MakeReplica(2, 1)};
+  NodeRecord node;
+  node.node.set_node_id("n1");
+  node.session_id = 7;
+  batch.put_nodes = {node};
+  batch.add_events = {MakeEvent(1, "Submitted")};
+  batch.add_deletions = {{"n1", "default", "old", "uid-0"}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+
+  const absl::StatusOr<StoreContents> contents = store_->Load();
+  ASSERT_TRUE(contents.ok());
+  ASSERT_EQ(contents->jobs.size(), 2u);
+  EXPECT_EQ(contents->jobs[0].job->name(), "job-1");
+  EXPECT_EQ(contents->jobs[0].tokens.at(2), "secret");
+  EXPECT_EQ(contents->jobs[0].running_since, kTime);
+  EXPECT_TRUE(contents->jobs[0].unschedulable);
+  EXPECT_EQ(contents->jobs[1].running_since, absl::InfinitePast());
+  ASSERT_EQ(contents->replicas.size(), 2u) << "only those of the current group";
+  EXPECT_EQ(contents->replicas[1].replica.rank(), 1);
+  EXPECT_TRUE(contents->replicas[1].stop_requested);
+  EXPECT_EQ(contents->replicas[1].loss, jobs::LossCause::kVanished);
+  EXPECT_EQ(contents->replicas[1].address, "h:1");
+  EXPECT_EQ(contents->nodes[0].session_id, 7);
+  EXPECT_EQ(contents->deletions[0].job_uid, "uid-0");
+  EXPECT_EQ(contents->last_sequence, 2);
+  EXPECT_EQ(contents->last_event_id, 1);
+  EXPECT_EQ(store_->ListReplicas("uid-1")->size(), 3u);
+}
+
+TEST_P(JobStoreTest, NumbersAreNotUsedTwiceAfterDeletion) {
+  WriteBatch batch;
+  batch.put_jobs = {MakeJob(1)};
+  batch.add_events = {MakeEvent(5, "Submitted")};
+  batch.put_replicas = {MakeReplica(0, 0)};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  WriteBatch removal;
+  removal.delete_jobs = {"uid-1"};
+  ASSERT_TRUE(store_->Commit(removal).ok());
+  const absl::StatusOr<StoreContents> contents = store_->Load();
+  EXPECT_TRUE(contents->jobs.empty());
+  EXPECT_EQ(contents->last_sequence, 1);
+  EXPECT_EQ(contents->last_event_id, 5);
+  EXPECT_TRUE(store_->ListEvents({"default", "job-1", 0, 10})->empty());
+  EXPECT_TRUE(store_->ListReplicas("uid-1")->empty());
+}
+
+TEST_P(JobStoreTest, EventsComeInPagesAndByJob) {
+  WriteBatch batch;
+  batch.put_jobs = {MakeJob(1)};
+  for (int i = 1; i <= 5; ++i) batch.add_events.push_back(MakeEvent(i, absl::StrCat("E", i)));
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_EQ(store_->ListEvents({"default", "job-1", 2, 2})->at(0).reason(), "E3");
+  EXPECT_EQ(store_->ListEvents({"default", "", 0, 100})->size(), 5u);
+  EXPECT_TRUE(store_->ListEvents({"default", "job-2", 0, 100})->empty());
+}
+
+TEST_P(JobStoreTest, RequestsAreKeptUntilPruned) {
+  WriteBatch batch;
+  batch.put_request = RequestRecord{"id", "SubmitJob", "answer", kTime};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_EQ((*store_->FindRequest("id"))->response, "answer");
+  EXPECT_FALSE(store_->FindRequest("other")->has_value());
+  ASSERT_TRUE(store_->PruneRequests(kTime).ok());
+  EXPECT_TRUE(store_->FindRequest("id")->has_value());
+  ASSERT_TRUE(store_->PruneRequests(kTime + absl::Seconds(1)).ok());
+  EXPECT_FALSE(store_->FindRequest("id")->has_value());
+}
+
+TEST(SqliteJobStoreTest, FullDiskIsNamedAndLeavesNothingHalfDone) {
+  const Folder folder;
+  const auto store = OpenSqlite(folder.path(), 256 << 10);
+  WriteBatch small;
+  small.put_jobs = {MakeJob(1)};
+  ASSERT_TRUE(store->Commit(small).ok());
+  WriteBatch large;
+  large.put_jobs = {MakeJob(2)};
+  large.put_request = RequestRecord{"large", "SubmitJob", std::string(1 << 20, 'x'), kTime};
+  const absl::Status status = store->Commit(large);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(store->Load()->jobs.size(), 1u);
+  // There is room for something small, still.
+  WriteBatch event;
+  event.add_events = {MakeEvent(1, "Submitted")};
+  EXPECT_TRUE(store->Commit(event).ok());
+}
+
+TEST(SqliteJobStoreTest, OneStoreAtATime) {
+  const Folder folder;
+  const auto store = OpenSqlite(folder.path());
+  SqliteJobStoreOptions options;
+  options.folder = folder.path();
+  options.busy_timeout = absl::ZeroDuration();
+  EXPECT_EQ(SqliteJobStore::Open(options).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(SqliteJobStoreTest, DamageIsFoundAtTheStart) {
+  const Folder folder;
+  std::filesystem::create_directories(folder.path());
+  std::ofstream(folder.path() + "/supervisor.db") << std::string(8192, 'x');
+  SqliteJobStoreOptions options;
+  options.folder = folder.path();
+  EXPECT_EQ(SqliteJobStore::Open(options).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(SqliteJobStoreTest, FolderThatCannotBeMadeIsNamed) {
+  SqliteJobStoreOptions options;
+  options.folder = "/proc/nowhere/state";
+  const absl::Status status = SqliteJobStore::Open(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(status.message().find(options.folder), std::string::npos);
+}
+
+// The child commits jobs and tells of each one that was acknowledged; it is killed in mid-write.
+TEST(SqliteJobStoreTest, AcknowledgedRowsSurviveKill) {
+  for (int round = 0; round < 3; ++round) {
+    const Folder folder;
+    int pipe_ends[2];
+    ASSERT_EQ(pipe(pipe_ends), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      SqliteJobStoreOptions options;
+      options.folder = folder.path();
+      auto store = SqliteJobStore::Open(options);
+      for (int64_t i = 1; store.ok(); ++i) {
+        WriteBatch batch;
+        batch.put_jobs = {MakeJob(i)};
+        if (!(*store)->Commit(batch).ok() || write(pipe_ends[1], &i, sizeof(i)) != sizeof(i)) break;
+      }
+      _exit(1);
+    }
+    close(pipe_ends[1]);
+    int64_t acknowledged = 0;
+    int64_t next = 0;
+    while (acknowledged < 20 + round && read(pipe_ends[0], &next, sizeof(next)) == sizeof(next))
+      acknowledged = next;
+    kill(child, SIGKILL);
+    while (read(pipe_ends[0], &next, sizeof(next)) == sizeof(next)) acknowledged = next;
+    close(pipe_ends[0]);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    ASSERT_GE(acknowledged, 20);
+    const auto store = OpenSqlite(folder.path());
+    ASSERT_NE(store, nullptr);
+    const absl::StatusOr<StoreContents> contents = store->Load();
+    ASSERT_TRUE(contents.ok());
+    EXPECT_GE(static_cast<int64_t>(contents->jobs.size()), acknowledged);
+    EXPECT_LE(static_cast<int64_t>(contents->jobs.size()), acknowledged + 1);
+  }
+}
+
+TEST(MigrationsTest, StepsAreDoneOnceAndInOrder) {
+  const Folder folder;
+  std::filesystem::create_directories(folder.path());
+  absl::StatusOr<Database> database = Database::Open(folder.path() + "/a.db");
+  ASSERT_TRUE(database.ok());
+  ASSERT_TRUE(Migrate(&*database, {"CREATE TABLE a (x)"}).ok());
+  // A step that fails leaves the version before it, and nothing of its own.
+  EXPECT_FALSE(Migrate(&*database, {"CREATE TABLE a (x)", "CREATE TABLE b (x); nonsense"}).ok());
+  EXPECT_EQ(*database->Query("PRAGMA user_version"), "1");
+  ASSERT_TRUE(Migrate(&*database, {"CREATE TABLE a (x)", "CREATE TABLE b (x)"}).ok());
+  EXPECT_EQ(*database->Query("PRAGMA user_version"), "2");
+  EXPECT_EQ(Migrate(&*database, {"CREATE TABLE a (x)"}).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,205 @@
+#include "services/supervisor/validation.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::Job GoodJob() {
+  v1::Job job;
+  job.set_namespace_("default");
+  job.set_name("mnist");
+  job.mutable_spec()->mutable_template_()->add_command("train");
+  return job;
+}
+
+TEST(ValidateNewJobTest, WrongFieldsAreRefusedByName) {
+  EXPECT_TRUE(ValidateNewJob(GoodJob(), "").ok());
+  const std::vector<std::pair<std::string, std::function<void(v1::Job*)>>> cases = {
+      {"job.name", [](v1::Job* job) { job->set_name(std::string(64, 'a')); }},
+      {"job.name", [](v1::Job* job) { job->set_name("Mnist"); }},
+      {"job.name", [](v1::Job* job) { job->set_name("-a"); }},
+      {"job.name", [](v1::Job* job) { job->set_name("a-"); }},
+      {"job.name", [](v1::Job* job) { job->set_name("a/../b"); }},
+      {"job.name", [](v1::Job* job) { job->clear_name(); }},
+      {"job.namespace", [](v1::Job* job) { job->set_namespace_("a.b"); }},
+      {"labels", [](v1::Job* job) { (*job->mutable_labels())[std::string(64, 'a')] = "x"; }},
+      {"labels", [](v1::Job* job) { (*job->mutable_labels())["a"] = std::string(64, 'x'); }},
+      {"spec.template.command",
+       [](v1::Job* job) { job->mutable_spec()->mutable_template_()->clear_command(); }},
+      {"spec.template.command",
+       [](v1::Job* job) { job->mutable_spec()->mutable_template_()->add_command(std::string("a\0b", 3)); }},
+      {"spec.template.args",
+       [](v1::Job* job) {
+         for (int i = 0; i < 1025; ++i) job->mutable_spec()->mutable_template_()->add_args();
+       }},
+      {"spec.template.env",
+       [](v1::Job* job) { job->mutable_spec()->mutable_template_()->add_env()->set_name("A=B"); }},
+      {"spec.template.env",
+       [](v1::Job* job) {
+         job->mutable_spec()->mutable_template_()->add_env()->set_name("ADAPTDL_GROUP_TOKEN");
+       }},
+      {"spec: ",
+       [](v1::Job* job) { job->mutable_spec()->mutable_template_()->add_args(std::string(257 << 10, 'x')); }},
+      {"spec.min_replicas", [](v1::Job* job) { job->mutable_spec()->set_min_replicas(-1); }},
+      {"spec.min_replicas",
+       [](v1::Job* job) {
+         job->mutable_spec()->set_min_replicas(3);
+         job->mutable_spec()->set_max_replicas(2);
+       }},
+      {"spec.max_replicas", [](v1::Job* job) { job->mutable_spec()->set_max_replicas(-5); }},
+      {"spec.max_restarts", [](v1::Job* job) { job->mutable_spec()->set_max_restarts(1001); }},
+      {"spec.rescale",
+       [](v1::Job* job) { job->mutable_spec()->set_rescale(static_cast<v1::RescaleMode>(77)); }},
+      {"resources.cpu_millis",
+       [](v1::Job* job) {
+         job->mutable_spec()->mutable_template_()->mutable_resources()->set_cpu_millis(-1);
+       }},
+      {"resources.memory_bytes",
+       [](v1::Job* job) {
+         job->mutable_spec()->mutable_template_()->mutable_resources()->set_memory_bytes(
+             std::numeric_limits<int64_t>::max());
+       }},
+      {"resources.gpus",
+       [](v1::Job* job) { job->mutable_spec()->mutable_template_()->mutable_resources()->set_gpus(-1); }},
+      {"resources.extended",
+       [](v1::Job* job) {
+         (*job->mutable_spec()->mutable_template_()->mutable_resources()->mutable_extended())["fpga"] = -1;
+       }},
+      {"termination_grace_period",
+       [](v1::Job* job) {
+         job->mutable_spec()->mutable_template_()->mutable_termination_grace_period()->set_seconds(3601);
+       }},
+      {"termination_grace_period",
+       [](v1::Job* job) {
+         job->mutable_spec()->mutable_template_()->mutable_termination_grace_period()->set_seconds(-1);
+       }},
+  };
+  for (const auto& [field, spoil] : cases) {
+    v1::Job job = GoodJob();
+    spoil(&job);
+    const absl::Status status = ValidateNewJob(job, "");
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(field));
+  }
+}
+
+TEST(ValidateNewJobTest, GeneratedNamesNeedAPrefixThatLeavesRoom) {
+  v1::Job job = GoodJob();
+  EXPECT_FALSE(ValidateNewJob(job, "both-").ok());
+  job.clear_name();
+  EXPECT_TRUE(ValidateNewJob(job, "run-").ok());
+  EXPECT_FALSE(ValidateNewJob(job, std::string(58, 'a')).ok());
+  EXPECT_FALSE(ValidateNewJob(job, "Run").ok());
+}
+
+TEST(FillDefaultsTest, AskForOneCoreOnlyWhenNothingElseIsAskedFor) {
+  v1::JobSpec spec;
+  FillDefaults(&spec);
+  EXPECT_TRUE(spec.preemptible());
+  EXPECT_EQ(spec.max_restarts(), 3);
+  EXPECT_EQ(spec.template_().resources().cpu_millis(), 1000);
+  EXPECT_EQ(spec.template_().termination_grace_period().seconds(), 30);
+  v1::JobSpec gpu;
+  gpu.mutable_template_()->mutable_resources()->set_gpus(1);
+  FillDefaults(&gpu);
+  EXPECT_EQ(gpu.template_().resources().cpu_millis(), 0);
+}
+
+v1::Hints GoodHints() {
+  v1::Hints hints;
+  hints.set_init_batch_size(64);
+  hints.set_max_batch_size(1024);
+  hints.set_min_local_batch_size(16);
+  hints.set_max_local_batch_size(256);
+  hints.set_max_profiled_replicas(4);
+  v1::PerfParams* perf = hints.mutable_perf_params();
+  perf->set_alpha_c(0.1);
+  perf->set_beta_c(0.01);
+  perf->set_gamma(1.5);
+  hints.mutable_grad_params()->set_norm(1);
+  hints.mutable_grad_params()->set_var(2);
+  return hints;
+}
+
+// Defect 30 of the reference: hints that no policy survives, from the reference's own probes and beyond.
+TEST(ValidateHintsTest, Defect30ImplausibleHintsAreRefusedByName) {
+  EXPECT_TRUE(ValidateHints(GoodHints()).ok());
+  v1::Hints least;
+  least.set_init_batch_size(1);
+  EXPECT_TRUE(ValidateHints(least).ok());
+  const double nan = std::nan("");
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::pair<std::string, std::function<void(v1::Hints*)>>> cases = {
+      {"init_batch_size", [](v1::Hints* hints) { hints->set_init_batch_size(0); }},
+      {"init_batch_size", [](v1::Hints* hints) { hints->set_init_batch_size(-64); }},
+      {"max_batch_size", [](v1::Hints* hints) { hints->set_max_batch_size(63); }},
+      {"max_batch_size",
+       [](v1::Hints* hints) { hints->set_max_batch_size(std::numeric_limits<int64_t>::max()); }},
+      {"min_local_batch_size", [](v1::Hints* hints) { hints->set_min_local_batch_size(65); }},
+      {"min_local_batch_size", [](v1::Hints* hints) { hints->set_min_local_batch_size(0); }},
+      {"min_local_batch_size", [](v1::Hints* hints) { hints->set_min_local_batch_size(5000); }},
+      {"max_local_batch_size", [](v1::Hints* hints) { hints->set_max_local_batch_size(15); }},
+      {"max_profiled_replicas", [](v1::Hints* hints) { hints->set_max_profiled_replicas(-1); }},
+      {"alpha_c", [&](v1::Hints* hints) { hints->mutable_perf_params()->set_alpha_c(nan); }},
+      {"beta_c", [&](v1::Hints* hints) { hints->mutable_perf_params()->set_beta_c(infinity); }},
+      {"alpha_n", [](v1::Hints* hints) { hints->mutable_perf_params()->set_alpha_n(-1); }},
+      {"beta_n", [&](v1::Hints* hints) { hints->mutable_perf_params()->set_beta_n(nan); }},
+      {"alpha_r", [&](v1::Hints* hints) { hints->mutable_perf_params()->set_alpha_r(-infinity); }},
+      {"beta_r", [](v1::Hints* hints) { hints->mutable_perf_params()->set_beta_r(-0.1); }},
+      {"gamma", [](v1::Hints* hints) { hints->mutable_perf_params()->set_gamma(0.5); }},
+      {"gamma", [](v1::Hints* hints) { hints->mutable_perf_params()->set_gamma(11); }},
+      {"perf_params", [](v1::Hints* hints) { hints->mutable_perf_params()->Clear(); }},
+      {"grad_params.norm", [](v1::Hints* hints) { hints->mutable_grad_params()->set_norm(-1); }},
+      {"grad_params.var", [&](v1::Hints* hints) { hints->mutable_grad_params()->set_var(nan); }},
+  };
+  for (const auto& [field, spoil] : cases) {
+    v1::Hints hints = GoodHints();
+    spoil(&hints);
+    const absl::Status status = ValidateHints(hints);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(field));
+  }
+}
+
+TEST(ValidateProgressTest, NotANumberIsRefused) {
+  v1::TrainingProgress progress;
+  EXPECT_TRUE(ValidateProgress(progress).ok());
+  progress.set_fraction(-1);
+  EXPECT_TRUE(ValidateProgress(progress).ok());
+  progress.set_fraction(std::nan(""));
+  EXPECT_FALSE(ValidateProgress(progress).ok());
+  progress.set_fraction(1.5);
+  EXPECT_FALSE(ValidateProgress(progress).ok());
+}
+
+TEST(ValidateNodeTest, NodesNeedAnIdAndAnAddress) {
+  v1::Node node;
+  node.set_node_id("a.example-1");
+  node.set_worker_address("10.0.0.1:7103");
+  node.set_replica_host("10.0.0.1");
+  EXPECT_TRUE(ValidateNode(node).ok());
+  for (const char* id : {"", "A", "a b", "-a", "a."}) {
+    v1::Node wrong = node;
+    wrong.set_node_id(id);
+    EXPECT_FALSE(ValidateNode(wrong).ok()) << id;
+  }
+  for (const char* address : {"", "10.0.0.1", ":80", "a:0", "a:99999", "a:b"}) {
+    v1::Node wrong = node;
+    wrong.set_worker_address(address);
+    EXPECT_FALSE(ValidateNode(wrong).ok()) << address;
+  }
+}
+
+}  // namespace
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,63 @@
+// The program itself, as a user starts it.
+
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/simulator/toy.h"
+
+namespace adaptdl::simulator {
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int status = 0;
+  std::string output;  // both streams
+};
+
+class CommandLineTest : public ToyTest {
+ protected:
+  Outcome Run(const std::string& arguments) const {
+    const std::string command = std::string(ADAPTDL_BINARY_DIR) + "/bin/adaptdl-sim replay --workload " +
+                                (folder_ / "workload.csv").string() + " --traces " + folder_.string() + " " +
+                                arguments + " 2>&1";
+    FILE* pipe = ::popen(command.c_str(), "r");
+    EXPECT_NE(pipe, nullptr);
+    Outcome outcome;
+    std::array<char, 4096> buffer;
+    for (size_t read = 0; (read = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+      outcome.output.append(buffer.data(), read);
+    }
+    outcome.status = ::pclose(pipe);
+    return outcome;
+  }
+};
+
+TEST_F(CommandLineTest, OptionsReachTheSimulation) {
+  Load({"a,10"});
+  const Outcome rounds = Run("--cluster 1x4 --policy tiresias --round 2m --restart 1s -o json");
+  ASSERT_EQ(rounds.status, 0) << rounds.output;
+  EXPECT_EQ(nlohmann::json::parse(rounds.output)["jcts"]["a"], 110 + 1 + 300);
+  const Outcome events = Run(
+      "--cluster 1x4 --policy tiresias --round events --debounce 500ms --restart per-application -o json");
+  ASSERT_EQ(events.status, 0) << events.output;
+  EXPECT_NEAR(nlohmann::json::parse(events.output)["jcts"]["a"].get<double>(), 0.5 + 30 + 300, 1e-6);
+}
+
+TEST_F(CommandLineTest, WrongUseIsExplained) {
+  Load({"a,10"});
+  const Outcome round = Run("--policy tiresias --round soon");
+  EXPECT_NE(round.status, 0);
+  EXPECT_THAT(round.output, HasSubstr("\"soon\" is neither a duration like 60s nor \"events\""));
+  const Outcome policy = Run("--policy magic");
+  EXPECT_NE(policy.status, 0);
+  EXPECT_THAT(policy.output, HasSubstr("there is no policy \"magic\"; choose one of"));
+}
+
+}  // namespace
+}  // namespace adaptdl::simulator

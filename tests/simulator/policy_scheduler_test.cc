@@ -1,0 +1,139 @@
+#include "simulator/schedulers/policy_scheduler.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/base/clock.h"
+#include "simulator/engine.h"
+#include "simulator/schedulers/factory.h"
+#include "tests/simulator/toy.h"
+
+namespace adaptdl::simulator {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Call {
+  scheduling::ClusterView view;
+  uint64_t seed;
+};
+
+// Gives each job as many replicas as it may have, from the last node backwards, ranks in that order.
+class Generous final : public scheduling::AllocationPolicy {
+ public:
+  explicit Generous(std::vector<Call>* calls) : calls_(calls) {}
+
+  absl::string_view name() const override { return "generous"; }
+
+  scheduling::Decision Decide(const scheduling::ClusterView& view, uint64_t seed) const override {
+    calls_->push_back({view, seed});
+    std::vector<std::string> free;
+    for (const scheduling::NodeInfo& node : view.nodes) {
+      free.insert(free.end(), node.capacity.at(scheduling::kGpu), node.id);
+    }
+    scheduling::Decision decision;
+    for (const scheduling::JobInfo& job : view.jobs) {
+      scheduling::JobDecision& mine = decision.jobs.emplace_back();
+      mine.key = job.key;
+      for (int i = 0; i < job.max_replicas && !free.empty(); ++i) {
+        mine.allocation.push_back(free.back());
+        free.pop_back();
+      }
+    }
+    return decision;
+  }
+
+ private:
+  std::vector<Call>* const calls_;
+};
+
+class PolicySchedulerTest : public ToyTest {
+ protected:
+  absl::StatusOr<SimulationResult> Run(const std::vector<std::string>& jobs, const std::string& nodes,
+                                       Scheduler& scheduler) {
+    const absl::StatusOr<Cluster> cluster = Cluster::Parse(nodes);
+    EXPECT_TRUE(cluster.ok());
+    workload_ = Load(jobs, cluster->gpu_types());
+    return Simulate(*cluster, workload_, scheduler, RealClock(), {});
+  }
+
+  std::vector<WorkloadJob> workload_;
+  std::vector<Call> calls_;
+};
+
+TEST_F(PolicySchedulerTest, ThePolicySeesWhatALiveOneSees) {
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), /*seed=*/7);
+  const auto result = Run({"a,10"}, "1x4", scheduler);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_GE(calls_.size(), 3u);
+
+  const scheduling::JobInfo& first = calls_[0].view.jobs[0];
+  EXPECT_EQ(first.key, "a");
+  EXPECT_EQ(first.max_replicas, 1);  // never measured
+  EXPECT_EQ(first.request, (scheduling::Resources{{scheduling::kGpu, 1}}));
+  EXPECT_EQ(first.created, absl::UnixEpoch() + absl::Seconds(10));
+  EXPECT_TRUE(first.allocation.empty());
+  EXPECT_EQ(first.speedup->At(1, 1), 1);
+  EXPECT_EQ(calls_[0].view.nodes[0].capacity.at(scheduling::kGpu), 4);
+  EXPECT_EQ(calls_[0].view.nodes[0].gpu_type, "aws");
+
+  const scheduling::JobInfo& second = calls_[1].view.jobs[0];
+  EXPECT_EQ(second.max_replicas, 2);  // twice what it measured
+  EXPECT_THAT(second.allocation, ElementsAre(calls_[0].view.nodes[0].id));
+  EXPECT_EQ(calls_[2].view.jobs[0].max_replicas, 4);
+  EXPECT_EQ(calls_[0].seed, 7u);
+  EXPECT_EQ(calls_[1].seed, 8u);
+}
+
+TEST_F(PolicySchedulerTest, RanksMayComeInAnyOrderOfNodes) {
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), 1);
+  // Two nodes of one GPU: the second round spans both, the last node first.
+  const auto result = Run({"a,0"}, "2x1", scheduler);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_GE(calls_.size(), 3u);
+  const std::string& low = calls_[0].view.nodes[0].id;
+  const std::string& high = calls_[0].view.nodes[1].id;
+  EXPECT_LT(low, high);
+  EXPECT_THAT(calls_[1].view.jobs[0].allocation, ElementsAre(high));
+  EXPECT_THAT(calls_[2].view.jobs[0].allocation, ElementsAre(low, high));
+  EXPECT_EQ(result->jobs[0].restarts, 1);
+}
+
+TEST_F(PolicySchedulerTest, SeveralGpuTypesAreRefused) {
+  WriteTraces("toy", "placements-slow.csv", 2);
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), 1);
+  const auto result = Run({"a,0"}, "aws:1x1,slow:1x1", scheduler);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("generous knows one GPU type only"));
+}
+
+TEST_F(PolicySchedulerTest, TheGreedyPolicyRunsAndIsDeterministic) {
+  std::vector<double> completed;
+  for (int run = 0; run < 2; ++run) {
+    const auto scheduler = MakeScheduler("greedy", 1);
+    ASSERT_TRUE(scheduler.ok());
+    const auto result = Run({"a,0", "b,10", "c,20", "d,70"}, "1x4", **scheduler);
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (size_t i = 0; i < result->jobs.size(); ++i) {
+      if (run == 0) {
+        completed.push_back(result->jobs[i].completed);
+      } else {
+        EXPECT_EQ(result->jobs[i].completed, completed[i]);
+      }
+    }
+  }
+}
+
+TEST(Factory, NamesWhatThereIs) {
+  const auto missing = MakeScheduler("magic", 1);
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("greedy, optimus, tiresias"));
+}
+
+}  // namespace
+}  // namespace adaptdl::simulator
