@@ -103,7 +103,8 @@ class ControlPlane {
   // Blocks for a few seconds at most. UNAVAILABLE: try again later.
   virtual absl::Status ReportHints(const Hints& hints) = 0;
 
-  // Ends all traffic; no callback runs once it has returned. Idempotent.
+  // Sends the latest progress, for two seconds at most, and ends all traffic; no callback runs once it has
+  // returned. Idempotent.
   virtual void Shutdown() = 0;
 };
 

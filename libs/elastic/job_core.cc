@@ -312,6 +312,8 @@ void JobCore::FailUsage(const std::string& text) {
 }
 
 void JobCore::Exit(int code) {
+  // A replica that stops in order tells how far it came.
+  if (code == kExitStopped) dependencies_.control->Shutdown();
   dependencies_.exit(code);
   std::abort();
 }

@@ -9,7 +9,9 @@
 #define ADAPTDL_LIBS_SCHEDULING_POLICY_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,13 +35,39 @@ struct JobInfo {
   std::string max_replicas_reason;
   // Whether the job may be moved or re-scaled once it has replicas.
   bool preemptible = true;
-  // Not null. Speed-up 0 at some size means that the job can't run at that size.
+  // The only sizes that it may have, ascending. Empty: every size from min_replicas to max_replicas.
+  std::vector<int> allowed_replicas;
+  // Its namespace, for quotas and weights. Empty: none.
+  std::string name_space;
+  // How much its speed-up counts, relative to other jobs. Greater than 0.
+  double weight = 1;
+  // Jobs of a higher priority take what they need first.
+  int priority = 0;
+  // Not null. Speed-up 0 at some size means that the job can't run at that size. Tables of all GPU types have
+  // the same unit; by convention the speed of one replica on the type that the job knows best.
   std::shared_ptr<const goodput::SpeedupTable> speedup;
+  // On GPU types that differ from the others.
+  std::map<std::string, std::shared_ptr<const goodput::SpeedupTable>> speedup_by_type;
   // When the job was submitted.
   absl::Time created;
+  // GPUs (replicas, where they have none) times time that it was given so far, in seconds.
+  double attained_service = 0;
+  // Times that it was re-scaled or moved.
+  int restarts = 0;
+  // What a change of its allocation costs: the time without progress, in seconds.
+  double rescale_seconds = 30;
+  // Time to completion at speed-up 1, in seconds, if the job knows.
+  std::optional<double> remaining_seconds;
   // Node of each replica by rank, as decided last. Empty: none. May name nodes that are gone.
   std::vector<std::string> allocation;
 };
+
+// The job's speed-ups on nodes of a GPU type.
+inline const goodput::SpeedupTable& SpeedupOn(const JobInfo& job, const std::string& gpu_type) {
+  if (job.speedup_by_type.empty()) return *job.speedup;
+  const auto found = job.speedup_by_type.find(gpu_type);
+  return found == job.speedup_by_type.end() ? *job.speedup : *found->second;
+}
 
 struct NodeInfo {
   // Unique.
@@ -54,11 +82,21 @@ struct NodeInfo {
   bool preemptible = false;
 };
 
+struct NamespaceInfo {
+  // Most GPUs (replicas, where they have none) of all its jobs together. 0: no bound.
+  int gpu_quota = 0;
+  // How much its jobs count. Greater than 0.
+  double weight = 1;
+};
+
 struct ClusterView {
+  absl::Time now;
   // In order of submission.
   std::vector<JobInfo> jobs;
   // In order of id.
   std::vector<NodeInfo> nodes;
+  // By name; those that are missing have no quota and weight 1.
+  std::map<std::string, NamespaceInfo> namespaces;
 };
 
 struct JobDecision {

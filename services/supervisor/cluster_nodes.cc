@@ -184,6 +184,8 @@ void ClusterState::Observe(Transaction* transaction, const std::string& node_id,
     Settle(transaction, uid);
     return;
   }
+  // Whoever sees the job end also sees how far it came.
+  if (const auto progress = parts_.sessions->LatestProgress(uid)) StoreProgress(transaction, uid, *progress);
   const std::string message = seen.message().substr(0, kMaxMessage);
   if (seen.state() == v1::REPLICA_STATE_LOST) {
     const bool never_ran = known.replica.state() == v1::REPLICA_STATE_LAUNCHING && !known.stop_requested;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,6 +96,13 @@ void ReplicaSessions::EndAll(const absl::Status& why) {
     }
   }
   for (const auto& stream : streams) stream->End(why);
+}
+
+std::optional<v1::TrainingProgress> ReplicaSessions::LatestProgress(const std::string& job_uid) {
+  MutexLock lock(&mutex_);
+  const auto it = progress_.find(job_uid);
+  if (it == progress_.end()) return std::nullopt;
+  return it->second;
 }
 
 std::map<std::string, v1::TrainingProgress> ReplicaSessions::TakeProgress() {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -49,6 +50,8 @@ class ReplicaSessions {
   // Ends all streams.
   void EndAll(const absl::Status& why);
 
+  // The job's progress that came since the last TakeProgress(), which will return it still.
+  std::optional<v1::TrainingProgress> LatestProgress(const std::string& job_uid);
   // Progress that came since the last call, by job uid.
   std::map<std::string, v1::TrainingProgress> TakeProgress();
   // Puts progress back that could not be stored, unless newer one has come.

@@ -34,6 +34,7 @@ absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation
   }
   PrepareNodes(situation.cluster);
   scheduling::ClusterView view;
+  view.now = ToTime(situation.now);
   view.nodes = nodes_;
   for (const Job* job : situation.jobs) {
     view.jobs.push_back(Describe(*job, situation.cluster.total_gpus()));
@@ -76,6 +77,8 @@ scheduling::JobInfo PolicyScheduler::Describe(const Job& job, int total_gpus) {
   info.max_replicas = MostReplicas(job, total_gpus);
   info.speedup = Speedup(job, info.max_replicas);
   info.created = ToTime(job.spec().submitted);
+  info.attained_service = job.attained_service();
+  info.restarts = job.restarts();
   for (const NodeShare& share : job.placement()) {
     info.allocation.insert(info.allocation.end(), share.gpus, nodes_[share.node].id);
   }

@@ -27,6 +27,8 @@ namespace {
 
 constexpr absl::Duration kDefaultHeartbeatPeriod = absl::Seconds(5);
 constexpr absl::Duration kReportTimeout = absl::Seconds(5);
+// How long the last heartbeat, which tells how far the job came, may delay the end of the process.
+constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
 
 // The supervisor has refused this replica for good; anything else may pass.
 bool IsFinal(const absl::Status& status) {
@@ -111,8 +113,10 @@ class GrpcControlPlane final : public ControlPlane {
     {
       MutexLock lock(&mutex_);
       stopping_ = true;
-      if (context_) context_->TryCancel();
       changed_.SignalAll();
+      const absl::Time deadline = absl::Now() + kGoodbyeTimeout;
+      while (streaming_ && absl::Now() < deadline) changed_.WaitFor(&mutex_, deadline - absl::Now());
+      if (context_) context_->TryCancel();
     }
     if (heartbeats_.joinable()) heartbeats_.join();
   }
@@ -211,11 +215,13 @@ class GrpcControlPlane final : public ControlPlane {
     {
       MutexLock lock(&mutex_);
       broken_ = false;
+      streaming_ = true;
     }
     std::thread reader([this, &stream, backoff] { ReadCommands(stream.get(), backoff); });
-    while (stream->Write(NextHeartbeat()) && AwaitNextHeartbeat()) {
-    }
-    // The reader ends with the stream; Shutdown() has cancelled it if that is why we are here.
+    bool writable = stream->Write(NextHeartbeat());
+    while (writable && AwaitNextHeartbeat()) writable = stream->Write(NextHeartbeat());
+    // The supervisor ends the stream once it has read the last heartbeat; Shutdown() waits for that, not for long.
+    if (writable && stream->Write(NextHeartbeat())) stream->WritesDone();
     reader.join();
     const absl::Status status = rpc::FromGrpcStatus(stream->Finish());
     Publish(nullptr);
@@ -262,6 +268,7 @@ class GrpcControlPlane final : public ControlPlane {
     }
     MutexLock lock(&mutex_);
     broken_ = true;
+    streaming_ = false;
     changed_.SignalAll();
   }
 
@@ -291,6 +298,8 @@ class GrpcControlPlane final : public ControlPlane {
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  // From the beginning of a heartbeat stream until the supervisor has ended it.
+  bool streaming_ ABSL_GUARDED_BY(mutex_) = false;
   // The call under way that is to be cancelled when it is time to end.
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
   absl::Duration period_ ABSL_GUARDED_BY(mutex_) = kDefaultHeartbeatPeriod;

@@ -238,6 +238,44 @@ TEST_F(GrpcControlPlaneTest, SendsProgressWithHeartbeats) {
   EXPECT_EQ(progress.Take().optimizer_steps(), 10);
 }
 
+TEST_F(GrpcControlPlaneTest, TheLastProgressIsReadBeforeTheEnd) {
+  Mailbox<bool> connected;
+  int64_t last = 0;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    // A period so long that no other heartbeat comes.
+    v1::HeartbeatResponse response = Command(v1::REPLICA_COMMAND_NONE, 0, "");
+    response.mutable_period()->set_seconds(60);
+    EXPECT_TRUE(stream->Read(&request));
+    stream->Write(response);
+    connected.Put(true);
+    while (stream->Read(&request)) last = request.progress().optimizer_steps();
+    return grpc::Status::OK;
+  };
+  control_->Start(&observer_);
+  connected.Take();
+  Progress progress;
+  progress.optimizer_steps = 250;
+  control_->UpdateProgress(progress);
+  control_->Shutdown();
+  server_->Shutdown();  // Waits for the handler.
+  EXPECT_EQ(last, 250);
+}
+
+TEST_F(GrpcControlPlaneTest, ASupervisorThatHangsDoesNotKeepTheProcess) {
+  Mailbox<bool> connected;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext* context, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    stream->Read(&request);
+    connected.Put(true);
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status::CANCELLED;
+  };
+  control_->Start(&observer_);
+  connected.Take();
+  control_->Shutdown();
+}
+
 TEST_F(GrpcControlPlaneTest, AFencedReplicaIsTold) {
   supervisor_.on_heartbeat = [](grpc::ServerContext*, HeartbeatStream* stream) {
     v1::HeartbeatRequest request;

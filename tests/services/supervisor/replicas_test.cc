@@ -328,6 +328,17 @@ TEST_F(ReplicasTest, ProgressOfRankZeroIsKeptAndGivesAnEstimate) {
   EXPECT_LT(job.status().estimated_completion_time().seconds(), absl::ToUnixSeconds(clock_.Now()) + 60);
 }
 
+TEST_F(ReplicasTest, AJobThatHasEndedShowsItsLastProgress) {
+  Run();
+  Heart heart(replicas_.get(), IdentityOf(rank0_), rank0_.token());
+  heart.Beat(1.0);
+  heart.Next();
+  worker_->Exited(rank0_, 0);
+  other_worker_->Exited(rank1_, 0);
+  // The clock stands still: nothing but the end itself stores progress.
+  EXPECT_EQ(WaitForPhase("a", v1::JOB_PHASE_SUCCEEDED).status().progress().optimizer_steps(), 2000);
+}
+
 TEST_F(ReplicasTest, ProgressThatIsNoNumberEndsTheStream) {
   Heart heart(replicas_.get(), IdentityOf(rank0_), rank0_.token());
   heart.Beat(std::nan(""));
