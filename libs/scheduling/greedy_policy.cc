@@ -13,6 +13,7 @@
 #include "libs/scheduling/explain.h"
 #include "libs/scheduling/growth.h"
 #include "libs/scheduling/policy.h"
+#include "libs/scheduling/ranks.h"
 
 namespace adaptdl::scheduling {
 namespace {
@@ -197,23 +198,11 @@ class Round {
   std::vector<bool> settled_;  // put back; not to be changed again
 };
 
-// The nodes by rank: replicas that stay keep their order, new ones follow.
 std::vector<std::string> ToAllocation(const JobInfo& job, const Placement& placement,
                                       const ClusterView& view) {
-  std::map<std::string, int> left;
-  for (const Share& share : placement) left[view.nodes[share.node].id] = share.replicas;
-  std::vector<std::string> allocation;
-  for (const std::string& node : job.allocation) {
-    const auto found = left.find(node);
-    if (found == left.end() || found->second == 0) continue;
-    --found->second;
-    allocation.push_back(node);
-  }
-  for (const Share& share : placement) {
-    const std::string& node = view.nodes[share.node].id;
-    for (int& count = left[node]; count > 0; --count) allocation.push_back(node);
-  }
-  return allocation;
+  std::map<std::string, int> replicas;
+  for (const Share& share : placement) replicas[view.nodes[share.node].id] = share.replicas;
+  return OrderRanks(job.allocation, std::move(replicas));
 }
 
 }  // namespace

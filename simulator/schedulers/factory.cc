@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/scheduling/greedy_policy.h"
+#include "libs/scheduling/pollux/pollux_policy.h"
 #include "simulator/schedulers/optimus.h"
 #include "simulator/schedulers/policy_scheduler.h"
 #include "simulator/schedulers/tiresias.h"
@@ -16,7 +17,14 @@
 namespace adaptdl::simulator {
 namespace {
 
+namespace pollux = scheduling::pollux;
+
 using Maker = std::function<std::unique_ptr<Scheduler>(uint64_t seed)>;
+
+std::unique_ptr<Scheduler> MakePollux(pollux::Variant variant, uint64_t seed) {
+  return std::make_unique<PolicyScheduler>(
+      std::make_unique<pollux::PolluxPolicy>(pollux::PolluxOptions{.search = {.variant = variant}}), seed);
+}
 
 std::map<std::string, Maker> Makers() {
   return {
@@ -26,6 +34,8 @@ std::map<std::string, Maker> Makers() {
              std::make_unique<scheduling::GreedyPolicy>(scheduling::GreedyOptions()), seed);
        }},
       {"optimus", [](uint64_t) { return std::make_unique<Optimus>(); }},
+      {"pollux", [](uint64_t seed) { return MakePollux(pollux::Variant::kOsdi, seed); }},
+      {"pollux-master", [](uint64_t seed) { return MakePollux(pollux::Variant::kMaster, seed); }},
       {"tiresias", [](uint64_t) { return std::make_unique<Tiresias>(); }},
   };
 }

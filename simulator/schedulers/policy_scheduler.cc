@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation
   view.now = ToTime(situation.now);
   view.nodes = nodes_;
   for (const Job* job : situation.jobs) {
-    view.jobs.push_back(Describe(*job, situation.cluster.total_gpus()));
+    view.jobs.push_back(Describe(*job, situation));
   }
   const scheduling::Decision decision = policy_->Decide(view, seed_++);
   if (decision.jobs.size() != view.jobs.size()) {
@@ -70,12 +70,15 @@ void PolicyScheduler::PrepareNodes(const Cluster& cluster) {
   }
 }
 
-scheduling::JobInfo PolicyScheduler::Describe(const Job& job, int total_gpus) {
+scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& situation) {
+  const int total_gpus = situation.cluster.total_gpus();
+  const int jobs = static_cast<int>(situation.jobs.size());
   scheduling::JobInfo info;
   info.key = job.spec().name;
   info.request[scheduling::kGpu] = 1;
   info.max_replicas = MostReplicas(job, total_gpus);
-  info.speedup = Speedup(job, info.max_replicas);
+  // Policies may compare with a fair share, also where the job may not have so much yet.
+  info.speedup = Speedup(job, std::max(info.max_replicas, (total_gpus + jobs - 1) / jobs));
   info.created = ToTime(job.spec().submitted);
   info.attained_service = job.attained_service();
   info.restarts = job.restarts();
@@ -89,7 +92,7 @@ std::shared_ptr<const goodput::SpeedupTable> PolicyScheduler::Speedup(const Job&
   CachedSpeedup& cached = speedups_[&job];
   const goodput::GradParams& gradient = job.gradient();
   if (cached.table != nullptr && cached.profile_version == job.profile_version() &&
-      cached.max_replicas == max_replicas && cached.gradient.sqr == gradient.sqr &&
+      cached.max_replicas >= max_replicas && cached.gradient.sqr == gradient.sqr &&
       cached.gradient.var == gradient.var) {
     return cached.table;
   }

@@ -42,7 +42,7 @@ class PolicyScheduler final : public Scheduler {
   };
 
   void PrepareNodes(const Cluster& cluster);
-  scheduling::JobInfo Describe(const Job& job, int total_gpus);
+  scheduling::JobInfo Describe(const Job& job, const Situation& situation);
   std::shared_ptr<const goodput::SpeedupTable> Speedup(const Job& job, int max_replicas);
   absl::StatusOr<Placement> ToPlacement(const scheduling::JobDecision& decision) const;
 

@@ -132,7 +132,7 @@ TEST_F(PolicySchedulerTest, TheGreedyPolicyRunsAndIsDeterministic) {
 TEST(Factory, NamesWhatThereIs) {
   const auto missing = MakeScheduler("magic", 1);
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("greedy, optimus, tiresias"));
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("greedy, optimus, pollux, pollux-master, tiresias"));
 }
 
 }  // namespace
