@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""The examples of the documents, run as a reader would, on a cluster of their own: the shell blocks of README.md and
+docs/cli.md, and the job files of docs/job-file.md. The folder with the programs is the only argument."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BLOCK = r"^```{}\n(.*?)^```"
+
+
+def blocks(document, heading, language):
+    text = (ROOT / document).read_text()
+    section = text.split(heading, 1)
+    if len(section) != 2:
+        sys.exit(f"{document}: no heading {heading!r}")
+    found = re.findall(BLOCK.format(language), section[1], re.MULTILINE | re.DOTALL)
+    if not found:
+        sys.exit(f"{document}: no {language} block after {heading!r}")
+    return found
+
+
+class Reader:
+    """Somebody who types what the documents say."""
+
+    def __init__(self, programs, home):
+        self.home = home
+        self.environment = dict(os.environ, ADAPTDL_HOME=str(home / "state"), PATH=f"{programs}:{os.environ['PATH']}")
+        self.environment.pop("ADAPTDL_SUPERVISOR_ADDRESS", None)
+
+    def runs(self, script):
+        print(f"--- running\n{script}", flush=True)
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=self.home, env=self.environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+        print(done.stdout, flush=True)
+        if done.returncode:
+            raise SystemExit(f"exit code {done.returncode}")
+        return done.stdout
+
+    def expects(self, text, output):
+        if text not in output:
+            raise SystemExit(f"{text!r} is not in the output")
+
+
+def main():
+    programs = pathlib.Path(sys.argv[1]).resolve()
+    with tempfile.TemporaryDirectory(prefix="adaptdl-doc-") as folder:
+        reader = Reader(programs, pathlib.Path(folder))
+        try:
+            build, *commands = blocks("README.md", "## Run jobs", "sh")[0].splitlines()
+            reader.expects("scripts/build.sh", build)  # done already
+            reader.expects("test accuracy", reader.runs("\n".join(commands)).lower())
+
+            reader.expects("hello", reader.runs(blocks("docs/cli.md", "# The adaptdl command", "sh")[0]))
+            if not (reader.home / "date").is_file():
+                raise SystemExit("adaptdl cp fetched nothing")
+
+            simple, full = blocks("docs/job-file.md", "# Job files", "yaml")[:2]
+            (reader.home / "adaptdljob.yaml").write_text(simple)
+            reader.expects("hello from", reader.runs("adaptdl submit adaptdljob.yaml --follow"))
+            (reader.home / "adaptdljob.yaml").write_text(full.replace("name: digits", "name: digits-from-file"))
+            reader.runs("adaptdl submit adaptdljob.yaml --wait")
+        finally:
+            subprocess.run(["adaptdl", "cluster", "down", "--force", "--purge"], cwd=reader.home,
+                           env=reader.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    print("all examples work")
+
+
+if __name__ == "__main__":
+    main()
