@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "libs/goodput/overlap.h"
 
 namespace adaptdl::goodput {
 namespace {
@@ -22,14 +23,6 @@ absl::Status CheckRange(absl::string_view field, double value, double low, doubl
   if (std::isfinite(value) && value >= low && value <= high) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, " is ", value, "; it must be a finite number in [", low, ", ", high, "]"));
-}
-
-// (x^p + y^p)^(1/p) for positive numbers; does not overflow when the result does not.
-double PNorm(double x, double y, double p) {
-  const double larger = std::max(x, y);
-  const double ratio = std::min(x, y) / larger;
-  if (p == 1) return x + y;
-  return larger * std::exp(std::log1p(std::pow(ratio, p)) / p);
 }
 
 }  // namespace
@@ -72,7 +65,8 @@ double NetworkTime(const PerfParams& params, Topology topology) {
 }
 
 double OptimTime(const PerfParams& params, Topology topology, double atomic_batch_size) {
-  return PNorm(AccumTime(params, atomic_batch_size), NetworkTime(params, topology), params.gamma);
+  return internal::Overlap(AccumTime(params, atomic_batch_size), NetworkTime(params, topology), params.gamma)
+      .time;
 }
 
 double GoodputFunction::Throughput(Topology topology, BatchConfig batch) const {

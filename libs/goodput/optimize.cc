@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "libs/goodput/model.h"
+#include "libs/goodput/overlap.h"
 
 namespace adaptdl::goodput {
 namespace {
@@ -17,8 +18,8 @@ constexpr int kGridSize = 50;
 constexpr double kEpsilon = 1e-8;
 // Larger batches than this are no batch sizes; keeps products of sizes and replicas within 64 bits.
 constexpr int64_t kLargestBatch = int64_t{1} << 40;
-// Accumulation steps beyond those that fill the largest batch only matter by rounding; so many are tried.
-constexpr int64_t kExtraSteps = 64;
+// So many more accumulation steps are tried than the model asks for: they only matter by rounding.
+constexpr int64_t kExtraSteps = 256;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -41,30 +42,125 @@ struct Share {
   int64_t high;
 };
 
-// The best atomic batch size in [low, high] for fixed accumulation steps, by bisection: gain is concave and
-// the step time convex in it, so goodput rises to one peak and then falls.
-BatchChoice BestAtomicBatch(const GoodputFunction& goodput, Topology topology, int64_t steps, int64_t low,
-                            int64_t high) {
-  const auto value = [&](int64_t size) { return goodput.Evaluate(topology, {size, steps}); };
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    if (value(middle) < value(middle + 1)) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+// The step time of one topology against n, the samples that a replica takes in a step, as a straight line
+// `fixed + per_sample * n`. The step time is convex in n, so that a tangent is nowhere above it.
+struct Line {
+  double fixed;
+  double per_sample;
+};
+
+// Goodput of one topology.
+class Curve {
+ public:
+  Curve(const GoodputFunction& goodput, Topology topology)
+      : perf_(goodput.perf()),
+        network_time_(NetworkTime(perf_, topology)),
+        var_share_(goodput.grad().var * static_cast<double>(goodput.init_batch_size()) / topology.replicas),
+        sqr_(goodput.grad().sqr),
+        numerator_((goodput.grad().var + sqr_) * static_cast<double>(goodput.init_batch_size())),
+        constant_gain_(var_share_ + sqr_ > 0 ? 0 : static_cast<double>(goodput.init_batch_size())) {}
+
+  struct Point {
+    double goodput;
+    // Whether goodput rises with the samples.
+    bool rises;
+    Line tangent;
+  };
+
+  Point At(BatchConfig batch) const {
+    const double steps = static_cast<double>(batch.accumulation_steps);
+    const double samples = static_cast<double>(batch.atomic_batch_size) * (steps + 1);
+    const double accum_time = AccumTime(perf_, static_cast<double>(batch.atomic_batch_size));
+    const internal::Overlapped last = internal::Overlap(accum_time, network_time_, perf_.gamma);
+    // How the last micro-step's time grows with its compute time.
+    const double slope = last.share * last.time / accum_time;
+    const Line tangent = {(steps + slope) * perf_.alpha_c + (1 - last.share) * last.time,
+                          (steps + slope) * perf_.beta_c / (steps + 1)};
+    return {Gain(samples) / (steps * accum_time + last.time),
+            var_share_ * tangent.fixed > sqr_ * tangent.per_sample * samples * samples, tangent};
   }
-  return {{low, steps}, value(low)};
+
+  // The samples that are best when the step time is this line. May be infinite.
+  double Best(Line time) const {
+    if (var_share_ * time.fixed <= 0) return 0;
+    return std::sqrt(var_share_ * time.fixed / (sqr_ * time.per_sample));
+  }
+
+  // The goodput there, within bounds of the samples.
+  double Most(Line time, Share share) const {
+    const double samples =
+        std::clamp(Best(time), static_cast<double>(share.low), static_cast<double>(share.high));
+    return Gain(samples) / (time.fixed + time.per_sample * samples);
+  }
+
+  // The step time if computation and communication did not overlap.
+  Line WithoutOverlap(int64_t steps) const {
+    return {static_cast<double>(steps + 1) * perf_.alpha_c + network_time_, perf_.beta_c};
+  }
+
+  // The step time when every micro-step takes `size` samples, against the number of samples.
+  Line OfFullMicroSteps(int64_t size) const {
+    const double accum_time = AccumTime(perf_, static_cast<double>(size));
+    const double last = internal::Overlap(accum_time, network_time_, perf_.gamma).time;
+    return {std::max(last - accum_time, 0.0), accum_time / static_cast<double>(size)};
+  }
+
+ private:
+  // Progress of a step in samples of the initial batch size.
+  double Gain(double samples) const {
+    if (constant_gain_ > 0) return constant_gain_;
+    return numerator_ * samples / (var_share_ + sqr_ * samples);
+  }
+
+  const PerfParams& perf_;
+  const double network_time_;
+  const double var_share_;
+  const double sqr_;
+  const double numerator_;
+  const double constant_gain_;
+};
+
+struct Peak {
+  BatchChoice choice;
+  // The step time's tangent there.
+  Line tangent;
+};
+
+// The best atomic batch size in [low, high] for fixed accumulation steps. Goodput rises to one peak and then
+// falls; at the peak, the tangent has its best number of samples where it touches. So tangents lead there.
+Peak FindPeak(const Curve& curve, int64_t steps, int64_t low, int64_t high) {
+  const auto best_size = [&](Line line) {
+    const double size = curve.Best(line) / static_cast<double>(steps + 1);
+    return static_cast<int64_t>(std::clamp(size, static_cast<double>(low), static_cast<double>(high)));
+  };
+  Peak peak = {{{low, steps}, -1}, {}};
+  // Goodput rises at all sizes below `first`, and falls at all beyond `last`.
+  int64_t first = low;
+  int64_t last = high;
+  int64_t size = best_size(curve.WithoutOverlap(steps));
+  for (int probes = 1; first <= last; ++probes) {
+    const Curve::Point at = curve.At({size, steps});
+    if (at.goodput > peak.choice.goodput ||
+        (at.goodput == peak.choice.goodput && size < peak.choice.batch.atomic_batch_size)) {
+      peak = {{{size, steps}, at.goodput}, at.tangent};
+    }
+    if (at.rises) {
+      first = size + 1;
+    } else {
+      last = size - 1;
+    }
+    if (first > last) break;
+    // Where the step time bends sharply, tangents on either side mislead; halves always lead there.
+    size = probes % 3 == 0 ? first + (last - first) / 2 : std::clamp(best_size(at.tangent), first, last);
+  }
+  return peak;
 }
 
-// No batch with at least `steps` accumulation steps has more goodput than this.
-double UpperBound(const GoodputFunction& goodput, int replicas, int64_t steps, int64_t low, Share share) {
-  const PerfParams& perf = goodput.perf();
-  const double micro_steps = static_cast<double>(steps + 1);
-  const double samples = std::max(static_cast<double>(low) * micro_steps, static_cast<double>(share.low));
-  const double least_time = perf.alpha_c * micro_steps + perf.beta_c * samples;
-  const double largest_total = static_cast<double>(replicas) * static_cast<double>(share.high);
-  return goodput.Gain(largest_total) * static_cast<double>(goodput.init_batch_size()) / least_time;
+// So many accumulation steps are worth while with full micro-steps of `size` samples: goodput rises up to
+// there, and so much that with fewer steps nothing but full micro-steps comes into question.
+int64_t StepsWorthWhile(const Curve& curve, int64_t size, int64_t most) {
+  const double micro_steps = curve.Best(curve.OfFullMicroSteps(size)) / static_cast<double>(size);
+  return static_cast<int64_t>(std::clamp(micro_steps - 1, 0.0, static_cast<double>(most)));
 }
 
 }  // namespace
@@ -102,22 +198,35 @@ std::optional<BatchChoice> OptimizeBatchSize(const GoodputFunction& goodput, Top
   share.low = CeilDiv(goodput.init_batch_size(), topology.replicas);
   share.high = std::max(bounds.max_batch / topology.replicas, share.low);
 
-  // With so many accumulation steps every share can be reached; more of them only help by rounding.
-  const int64_t filling = CeilDiv(share.high, std::min(bounds.high, share.high)) - 1;
-  int64_t most_steps = 0;
-  if (limits.accumulation && filling > 0) {
-    most_steps = std::min(share.high / bounds.low - 1, 2 * filling + kExtraSteps);
+  const Curve curve(goodput, topology);
+  // The fewest steps with which the smallest share fits, and the most with which micro-steps can be full.
+  const int64_t fewest = CeilDiv(share.low, bounds.high) - 1;
+  if (fewest > 0 && !limits.accumulation) return std::nullopt;
+  int64_t steps = fewest;
+  int64_t most_steps = fewest;
+  if (limits.accumulation && share.high > bounds.high) {
+    steps = std::max(fewest, StepsWorthWhile(curve, bounds.high, share.high / bounds.high - 1));
+    most_steps = std::min(share.high / bounds.low - 1, steps + kExtraSteps);
   }
-  std::optional<BatchChoice> best;
-  for (int64_t steps = 0; steps <= most_steps; ++steps) {
+  std::optional<Peak> best;
+  for (; steps <= most_steps; ++steps) {
     const int64_t low = std::max(bounds.low, CeilDiv(share.low, steps + 1));
     const int64_t high = std::min(bounds.high, share.high / (steps + 1));
     if (low > high) continue;
-    if (best && UpperBound(goodput, topology.replicas, steps, bounds.low, share) <= best->goodput) break;
-    const BatchChoice choice = BestAtomicBatch(goodput, topology, steps, low, high);
-    if (!best || choice.goodput > best->goodput) best = choice;
+    if (best) {
+      // Every further step costs at least alpha_c.
+      const double more = static_cast<double>(steps - best->choice.batch.accumulation_steps);
+      const Line bound = {best->tangent.fixed + more * goodput.perf().alpha_c, best->tangent.per_sample};
+      if (curve.Most(bound, share) <= best->choice.goodput) break;
+    }
+    const Peak peak = FindPeak(curve, steps, low, high);
+    if (!best || peak.choice.goodput > best->choice.goodput) best = peak;
   }
-  return best;
+  if (best) return BatchChoice{best->choice.batch, goodput.Evaluate(topology, best->choice.batch)};
+  // No total within the limits can be split evenly: the next larger one.
+  const BatchConfig rounded = {CeilDiv(share.low, fewest + 1), fewest};
+  if (rounded.atomic_batch_size < bounds.low) return std::nullopt;
+  return BatchChoice{rounded, goodput.Evaluate(topology, rounded)};
 }
 
 std::vector<double> ReferenceGrid(int64_t init_batch_size, int replicas, const BatchLimits& limits) {

@@ -43,8 +43,12 @@ absl::Status Validate(const BatchLimits& limits, int64_t init_batch_size);
 //
 // Feasible means: the atomic batch size is within its bounds, there is no accumulation unless allowed, every
 // replica gets a sample, and the total is between the initial and the largest batch size. Since all replicas
-// take the same number of samples, a total that R does not divide is rounded up to the next that it does when
-// nothing else is left: a job that keeps a batch of 128 runs on 3 replicas with 43 samples each.
+// take the same number of samples in every micro-step, a total that can't be split evenly is rounded up to
+// the next that can when nothing else is left: a job that keeps a batch of 128 runs on 3 replicas with 43
+// samples each.
+//
+// "Largest" is exact for each number of accumulation steps that is tried. Others are left out when the model
+// rules them out, or when hundreds were tried: atomic batches of a few samples may then miss half a per cent.
 //
 // REQUIRES: the limits pass Validate(), 1 <= nodes <= replicas.
 std::optional<BatchChoice> OptimizeBatchSize(const GoodputFunction& goodput, Topology topology,

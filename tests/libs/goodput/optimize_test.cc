@@ -134,6 +134,48 @@ TEST(OptimizeBatchSize, PrefersTheSmallerOfEquals) {
   EXPECT_EQ(choice->batch.accumulation_steps, 0);
 }
 
+TEST(OptimizeBatchSize, RoundsATotalUpThatCannotBeSplitEvenly) {
+  // 127 is a prime: 2 micro-steps of 64 samples.
+  const auto choice =
+      OptimizeBatchSize(GoodputFunction(AnchorPerf(), AnchorGrad(), 127), {1, 1},
+                        {.max_batch_size = 127, .min_local = 16, .max_local = 64, .accumulation = true});
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->batch.atomic_batch_size, 64);
+  EXPECT_EQ(choice->batch.accumulation_steps, 1);
+}
+
+TEST(OptimizeBatchSize, EndsForTheWidestLimits) {
+  // A billion accumulation steps are allowed, and larger batches only get better.
+  const int64_t largest = int64_t{1} << 40;
+  const GoodputFunction noisy(AnchorPerf(), {0, 1}, 128);
+  for (const int64_t max_local : {int64_t{1}, int64_t{1000}, largest}) {
+    const BatchLimits limits = {.max_batch_size = largest, .max_local = max_local, .accumulation = true};
+    ASSERT_TRUE(Validate(limits, 128).ok());
+    const auto choice = OptimizeBatchSize(noisy, {2, 16}, limits);
+    ASSERT_TRUE(choice);
+    EXPECT_LE(Total({2, 16}, choice->batch), largest);
+    EXPECT_GE(Total({2, 16}, choice->batch), largest - 16 * max_local);
+  }
+}
+
+TEST(OptimizeBatchSize, FindsThePeakWhereStepTimesBendSharply) {
+  // Full overlap: the step time is the larger one of compute and network time, with a bend at 1000 samples.
+  const GoodputFunction goodput({1e-8, 1e-3, 1, 0, 1, 0, 10}, {1, 1e6}, 1);
+  const BatchLimits limits = {.max_batch_size = 1 << 20};
+  const auto choice = OptimizeBatchSize(goodput, {1, 2}, limits);
+  ASSERT_TRUE(choice);
+  double most = 0;
+  for (int64_t size = 1; size <= 1 << 19; ++size) most = std::max(most, goodput.Evaluate({1, 2}, {size, 0}));
+  EXPECT_CLOSE(choice->goodput, most, 1e-12);
+}
+
+TEST(OptimizeBatchSize, SaysTheGoodputOfItsChoice) {
+  const auto choice = OptimizeBatchSize(Anchor(), {2, 8}, {.max_batch_size = 12800});
+  ASSERT_TRUE(choice);
+  // To the last bit: policies compare goodputs.
+  EXPECT_EQ(choice->goodput, Anchor().Evaluate({2, 8}, choice->batch));
+}
+
 // Random models and limits, small enough to try every configuration.
 class Random {
  public:
