@@ -13,6 +13,8 @@ find_package(CURL REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(NLopt CONFIG REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
 include(Torch)  # LibTorch: finding it differs between Debian's and upstream's builds
 
 if(ADAPTDL_BUILD_TESTS)

@@ -78,6 +78,8 @@ class Job {
     return application().curve.ProgressAfter(application().curve.epochs() - 1);
   }
   int restarts() const { return restarts_; }
+  // Has GPUs, but makes no progress yet.
+  bool restarting() const { return !placement_.empty() && restart_left_ > 0; }
   // GPU seconds, restarts included.
   double attained_service() const { return attained_service_; }
   bool adaptive() const { return options_.adaptive; }

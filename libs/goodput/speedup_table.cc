@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "libs/goodput/model.h"
@@ -41,6 +42,13 @@ SpeedupTable SpeedupTable::Linear(int max_replicas) {
     table.one_node_.push_back(replicas);
     table.several_nodes_.push_back(replicas);
   }
+  return table;
+}
+
+SpeedupTable SpeedupTable::FromRows(std::vector<double> one_node, std::vector<double> several_nodes) {
+  SpeedupTable table;
+  table.one_node_ = std::move(one_node);
+  table.several_nodes_ = std::move(several_nodes);
   return table;
 }
 

@@ -27,6 +27,10 @@ class SpeedupTable {
   // n replicas are n times as fast. For jobs that have measured nothing.
   static SpeedupTable Linear(int max_replicas);
 
+  // Speed-ups by number of replicas from 0, on one node and on several, in any unit. REQUIRES: both are as
+  // long, and begin with 0.
+  static SpeedupTable FromRows(std::vector<double> one_node, std::vector<double> several_nodes);
+
   // The speed-up. 0 replicas: 0. More replicas than the table has: the value for the largest.
   double At(int nodes, int replicas) const;
 

@@ -56,6 +56,8 @@ struct JobInfo {
   int restarts = 0;
   // What a change of its allocation costs: the time without progress, in seconds.
   double rescale_seconds = 30;
+  // Whether it is being started, re-scaled or moved, and makes no progress yet.
+  bool restarting = false;
   // Time to completion at speed-up 1, in seconds, if the job knows.
   std::optional<double> remaining_seconds;
   // Node of each replica by rank, as decided last. Empty: none. May name nodes that are gone.

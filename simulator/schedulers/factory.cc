@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "libs/scheduling/greedy_policy.h"
 #include "libs/scheduling/pollux/pollux_policy.h"
+#include "libs/scheduling/sia/sia_policy.h"
 #include "simulator/schedulers/optimus.h"
 #include "simulator/schedulers/policy_scheduler.h"
 #include "simulator/schedulers/tiresias.h"
@@ -36,6 +37,12 @@ std::map<std::string, Maker> Makers() {
       {"optimus", [](uint64_t) { return std::make_unique<Optimus>(); }},
       {"pollux", [](uint64_t seed) { return MakePollux(pollux::Variant::kOsdi, seed); }},
       {"pollux-master", [](uint64_t seed) { return MakePollux(pollux::Variant::kMaster, seed); }},
+      {"sia",
+       [](uint64_t seed) {
+         return std::make_unique<PolicyScheduler>(
+             std::make_unique<scheduling::sia::SiaPolicy>(scheduling::sia::SiaOptions()), seed,
+             /*knows_gpu_types=*/true);
+       }},
       {"tiresias", [](uint64_t) { return std::make_unique<Tiresias>(); }},
   };
 }

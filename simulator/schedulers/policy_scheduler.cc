@@ -13,22 +13,87 @@
 namespace adaptdl::simulator {
 namespace {
 
-constexpr int kType = 0;  // the only one
+using goodput::SpeedupTable;
 
 absl::Time ToTime(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
 
-int MostReplicas(const Job& job, int total_gpus) {
+int MostReplicasOn(const Job& job, int type, int gpus) {
   const Application& app = job.application();
-  const int64_t by_batch = app.max_batch_size() / app.min_local[kType];
-  const int by_profile = std::max(2 * job.profiled_replicas(), 1);
-  const int by_traces = std::min(app.max_replicas, app.step_times[kType].max_replicas());
-  return static_cast<int>(std::min<int64_t>({by_batch, by_profile, by_traces, total_gpus}));
+  const int64_t by_batch = app.max_batch_size() / app.min_local[type];
+  const int by_traces = std::min(app.max_replicas, app.step_times[type].max_replicas());
+  return static_cast<int>(std::min<int64_t>({by_batch, by_traces, gpus}));
+}
+
+int MostReplicas(const Job& job, const Cluster& cluster) {
+  int most = 1;
+  for (int type = 0; type < static_cast<int>(cluster.gpu_types().size()); ++type) {
+    most = std::max(most, MostReplicasOn(job, type, cluster.total_gpus(type)));
+  }
+  return std::min(most, std::max(2 * job.profiled_replicas(), 1));
+}
+
+// What a job's model of one GPU type says, in samples per second for each unit of the table.
+struct Scaling {
+  SpeedupTable table;
+  double unit = 0;
+};
+
+Scaling ModelledScaling(const Job& job, int type, int max_replicas) {
+  const BatchBounds bounds = job.Bounds(type);
+  const goodput::GoodputFunction goodput(*job.knowledge(type).perf, job.gradient(), bounds.init_batch_size);
+  const goodput::BatchLimits limits{bounds.max_batch_size, bounds.min_local, bounds.max_local,
+                                    /*accumulation=*/true};
+  Scaling scaling{SpeedupTable::Build(goodput, limits, max_replicas)};
+  for (int replicas = 1; replicas <= max_replicas; ++replicas) {
+    const std::optional<goodput::BatchChoice> best =
+        goodput::OptimizeBatchSize(goodput, {1, replicas}, limits);
+    if (best) {
+      scaling.unit = best->goodput / scaling.table.At(1, replicas);
+      break;
+    }
+  }
+  return scaling;
+}
+
+// `table` times a factor; nothing above `most` replicas.
+SpeedupTable Scaled(const SpeedupTable& table, double factor, int most) {
+  std::vector<double> one_node;
+  std::vector<double> several_nodes;
+  for (int replicas = 0; replicas <= table.max_replicas(); ++replicas) {
+    const double kept = replicas <= most ? factor : 0;
+    one_node.push_back(kept * table.At(1, replicas));
+    several_nodes.push_back(kept * table.At(2, replicas));
+  }
+  return SpeedupTable::FromRows(std::move(one_node), std::move(several_nodes));
+}
+
+// The same for a type that is known by another only: as many GPUs there may need another number of nodes.
+SpeedupTable Projected(const SpeedupTable& table, int gpus_per_node, double factor, int most) {
+  std::vector<double> row;
+  for (int replicas = 0; replicas <= table.max_replicas(); ++replicas) {
+    row.push_back(replicas <= most ? factor * table.At(replicas > gpus_per_node ? 2 : 1, replicas) : 0);
+  }
+  return SpeedupTable::FromRows(row, row);
+}
+
+// The type that the job has measured most; nullopt: none.
+std::optional<int> BestKnownType(const Job& job, int types) {
+  std::optional<int> best;
+  for (int type = 0; type < types; ++type) {
+    if (!job.knowledge(type).perf) {
+      continue;
+    }
+    if (!best || job.knowledge(type).profile.size() > job.knowledge(*best).profile.size()) {
+      best = type;
+    }
+  }
+  return best;
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation& situation) {
-  if (situation.cluster.gpu_types().size() > 1) {
+  if (situation.cluster.gpu_types().size() > 1 && !knows_gpu_types_) {
     return absl::InvalidArgumentError(absl::StrCat("cluster: the policy ", std::string(policy_->name()),
                                                    " knows one GPU type only; give one group, as in 16x4"));
   }
@@ -71,43 +136,65 @@ void PolicyScheduler::PrepareNodes(const Cluster& cluster) {
 }
 
 scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& situation) {
-  const int total_gpus = situation.cluster.total_gpus();
+  const Cluster& cluster = situation.cluster;
   const int jobs = static_cast<int>(situation.jobs.size());
   scheduling::JobInfo info;
   info.key = job.spec().name;
   info.request[scheduling::kGpu] = 1;
-  info.max_replicas = MostReplicas(job, total_gpus);
+  info.max_replicas = MostReplicas(job, cluster);
   // Policies may compare with a fair share, also where the job may not have so much yet.
-  info.speedup = Speedup(job, std::max(info.max_replicas, (total_gpus + jobs - 1) / jobs));
+  const int fair_share = (cluster.total_gpus() + jobs - 1) / jobs;
+  const std::vector<Table>& tables = Speedups(job, cluster, std::max(info.max_replicas, fair_share));
+  info.speedup = tables[job.gpu_type() < static_cast<int>(tables.size()) ? job.gpu_type() : 0];
+  for (size_t type = 0; type < tables.size() && tables.size() > 1; ++type) {
+    info.speedup_by_type[cluster.gpu_types()[type]] = tables[type];
+  }
   info.created = ToTime(job.spec().submitted);
   info.attained_service = job.attained_service();
   info.restarts = job.restarts();
+  info.restarting = job.restarting();
+  info.rescale_seconds = situation.restart_seconds.value_or(job.application().restart_seconds);
   for (const NodeShare& share : job.placement()) {
     info.allocation.insert(info.allocation.end(), share.gpus, nodes_[share.node].id);
   }
   return info;
 }
 
-std::shared_ptr<const goodput::SpeedupTable> PolicyScheduler::Speedup(const Job& job, int max_replicas) {
-  CachedSpeedup& cached = speedups_[&job];
+const std::vector<PolicyScheduler::Table>& PolicyScheduler::Speedups(const Job& job, const Cluster& cluster,
+                                                                     int max_replicas) {
+  CachedSpeedups& cached = speedups_[&job];
   const goodput::GradParams& gradient = job.gradient();
-  if (cached.table != nullptr && cached.profile_version == job.profile_version() &&
+  if (!cached.tables.empty() && cached.profile_version == job.profile_version() &&
       cached.max_replicas >= max_replicas && cached.gradient.sqr == gradient.sqr &&
       cached.gradient.var == gradient.var) {
-    return cached.table;
+    return cached.tables;
   }
-  cached = {job.profile_version(), max_replicas, gradient, nullptr};
-  const std::optional<goodput::PerfParams>& perf = job.knowledge(kType).perf;
-  if (perf) {
-    const BatchBounds bounds = job.Bounds(kType);
-    const goodput::GoodputFunction goodput(*perf, gradient, bounds.init_batch_size);
-    cached.table = std::make_shared<const goodput::SpeedupTable>(goodput::SpeedupTable::Build(
-        goodput, {bounds.max_batch_size, bounds.min_local, bounds.max_local, /*accumulation=*/true},
-        max_replicas));
-  } else {
-    cached.table = std::make_shared<const goodput::SpeedupTable>(goodput::SpeedupTable::Linear(max_replicas));
+  cached = {job.profile_version(), max_replicas, gradient, {}};
+  const auto add = [&cached](SpeedupTable table) {
+    cached.tables.push_back(std::make_shared<const SpeedupTable>(std::move(table)));
+  };
+  const int types = static_cast<int>(cluster.gpu_types().size());
+  const std::optional<int> known = BestKnownType(job, types);
+  if (!known) {
+    add(SpeedupTable::Linear(max_replicas));
+    return cached.tables;
   }
-  return cached.table;
+  const Scaling best = ModelledScaling(job, *known, max_replicas);
+  const double throughput = job.application().step_times[*known].single_gpu_throughput();
+  for (int type = 0; type < types; ++type) {
+    // With one type, the fair share may be more than the job may have.
+    const int most = types == 1 ? max_replicas : MostReplicasOn(job, type, cluster.total_gpus(type));
+    if (type == *known) {
+      add(Scaled(best.table, 1, most));
+    } else if (job.knowledge(type).perf) {
+      const Scaling scaling = ModelledScaling(job, type, max_replicas);
+      add(Scaled(scaling.table, scaling.unit / best.unit, most));
+    } else {
+      const double ratio = job.application().step_times[type].single_gpu_throughput() / throughput;
+      add(Projected(best.table, cluster.largest_node(*known), ratio, most));
+    }
+  }
+  return cached.tables;
 }
 
 absl::StatusOr<Placement> PolicyScheduler::ToPlacement(const scheduling::JobDecision& decision) const {

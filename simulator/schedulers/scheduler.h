@@ -5,6 +5,7 @@
 #ifndef ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
 #define ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,8 @@ struct Situation {
   const Cluster& cluster;
   // Submitted and not done, in order of submission.
   absl::Span<const Job* const> jobs;
+  // How long a restart takes; nullopt: as long as each application needs.
+  std::optional<double> restart_seconds = std::nullopt;
 };
 
 class Scheduler {

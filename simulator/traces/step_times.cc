@@ -112,6 +112,15 @@ absl::Status StepTimes::LoadTable(const std::string& application, const Files& f
   return absl::OkStatus();
 }
 
+double StepTimes::single_gpu_throughput() const {
+  const auto found = measured_.find({1});
+  if (found == measured_.end()) {
+    return 0;
+  }
+  const Sample& largest = found->second.back();
+  return static_cast<double>(largest.local) / largest.time.step;
+}
+
 StepTimes::Shape StepTimes::Resolve(absl::Span<const int> gpus_per_node) const {
   Shape shape;
   shape.times_ = this;

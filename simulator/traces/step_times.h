@@ -44,6 +44,8 @@ class StepTimes {
   // Smallest and largest atomic batch size measured on any placement.
   int64_t min_local() const { return min_local_; }
   int64_t max_local() const { return max_local_; }
+  // Samples per second on one GPU at the largest atomic batch size that was measured there. 0: none was.
+  double single_gpu_throughput() const;
   // Most replicas that were measured.
   int max_replicas() const { return max_replicas_; }
 

@@ -112,6 +112,44 @@ TEST_F(PolicySchedulerTest, SeveralGpuTypesAreRefused) {
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("generous knows one GPU type only"));
 }
 
+TEST_F(PolicySchedulerTest, OtherGpuTypesAreProjectedUntilTheyAreMeasured) {
+  WriteTraces("toy", "placements-slow.csv", 2);
+  WriteTraces("toy", "placements-slower.csv", 4);
+  // Runs on the last node, which is of type "slower", at first; then is offered all nodes.
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), 1, /*knows_gpu_types=*/true);
+  const auto result = Run({"a,0"}, "aws:1x1,slow:1x1,slower:1x4", scheduler);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_GE(calls_.size(), 3u);
+  const scheduling::JobInfo& first = calls_[0].view.jobs[0];
+  EXPECT_TRUE(first.speedup_by_type.empty());
+  EXPECT_EQ(scheduling::SpeedupOn(first, "slow").At(1, 1), 1);
+  EXPECT_FALSE(first.restarting);
+
+  const scheduling::JobInfo& second = calls_[1].view.jobs[0];
+  EXPECT_EQ(calls_[1].view.nodes[0].gpu_type, "aws");
+  EXPECT_NEAR(scheduling::SpeedupOn(second, "slower").At(1, 1), 1, 1e-9);
+  EXPECT_NEAR(scheduling::SpeedupOn(second, "slow").At(1, 1), 2, 1e-9);
+  EXPECT_NEAR(scheduling::SpeedupOn(second, "aws").At(1, 1), 4, 1e-9);
+  // There is one GPU of that type only.
+  EXPECT_EQ(scheduling::SpeedupOn(second, "aws").At(2, 2), 0);
+  EXPECT_GT(scheduling::SpeedupOn(second, "slower").At(1, 2), 1);
+}
+
+TEST_F(PolicySchedulerTest, ThePolicyIsToldOfRestarts) {
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), 1);
+  const absl::StatusOr<Cluster> cluster = Cluster::Parse("1x4");
+  ASSERT_TRUE(cluster.ok());
+  workload_ = Load({"a,0"}, cluster->gpu_types());
+  SimulationOptions options;
+  options.restart_seconds = 90;
+  ASSERT_TRUE(Simulate(*cluster, workload_, scheduler, RealClock(), options).ok());
+  ASSERT_GE(calls_.size(), 3u);
+  EXPECT_EQ(calls_[0].view.jobs[0].rescale_seconds, 90);
+  EXPECT_FALSE(calls_[0].view.jobs[0].restarting);
+  EXPECT_TRUE(calls_[1].view.jobs[0].restarting);
+  EXPECT_FALSE(calls_[2].view.jobs[0].restarting);
+}
+
 TEST_F(PolicySchedulerTest, TheGreedyPolicyRunsAndIsDeterministic) {
   std::vector<double> completed;
   for (int run = 0; run < 2; ++run) {
@@ -132,7 +170,8 @@ TEST_F(PolicySchedulerTest, TheGreedyPolicyRunsAndIsDeterministic) {
 TEST(Factory, NamesWhatThereIs) {
   const auto missing = MakeScheduler("magic", 1);
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("greedy, optimus, pollux, pollux-master, tiresias"));
+  EXPECT_THAT(std::string(missing.status().message()),
+              HasSubstr("greedy, optimus, pollux, pollux-master, sia, tiresias"));
 }
 
 }  // namespace
