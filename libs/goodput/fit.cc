@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/goodput/fit_loss.h"
 #include "libs/goodput/fit_search.h"
@@ -27,6 +28,8 @@ constexpr double kShortestTime = 1e-9;
 constexpr double kLongestTime = 1e6;
 constexpr double kLeastWeight = 1e-100;
 constexpr double kLargestWeight = 1e100;
+// See RecencyWeight().
+constexpr double kLeastRecency = 1e-6;
 // Smoothing for the search from afar: errors of a hundredth.
 constexpr double kRough = 1e-2;
 
@@ -146,15 +149,23 @@ absl::Status CheckMeasurement(const Measurement& m) {
     return absl::InvalidArgumentError(
         absl::StrCat(field.name, " is ", field.value, "; it must be in [", field.low, ", ", field.high, "]"));
   }
-  if (m.nodes < 1 || m.replicas < m.nodes || m.atomic_batch_size < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "nodes = ", m.nodes, ", replicas = ", m.replicas, ", atomic_batch_size = ", m.atomic_batch_size,
-        "; 1 <= nodes <= replicas and 1 <= atomic_batch_size must hold"));
+  if (m.nodes < 1 || m.replicas < m.nodes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("nodes = ", m.nodes, ", replicas = ", m.replicas, "; 1 <= nodes <= replicas must hold"));
+  }
+  if (m.atomic_batch_size < 1 || m.atomic_batch_size > kLargestBatchSize) {
+    return absl::InvalidArgumentError(absl::StrCat("atomic_batch_size is ", m.atomic_batch_size,
+                                                   "; it must be in [1, ", kLargestBatchSize, "]"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+double RecencyWeight(absl::Time measured, absl::Time now, absl::Duration half_life) {
+  if (measured >= now) return 1;
+  return std::max(std::exp2(-absl::FDivDuration(now - measured, half_life)), kLeastRecency);
+}
 
 double FitLoss(const PerfParams& params, absl::Span<const Measurement> measurements, PerfGradient* gradient) {
   const internal::Expansion at =

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "libs/goodput/overlap.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr double kNoTime = 1e-8;
 // A micro-step or an exchange that takes longer is no measurement: 11 days.
 constexpr double kLongestTime = 1e6;
+// Nor is a micro-step that takes less: a nanosecond. Keeps throughputs finite.
+constexpr double kShortestTime = 1e-9;
 // Largest gradient statistic that stays finite under the model's sums and products.
 constexpr double kLargestStatistic = 1e150;
 
@@ -37,8 +40,9 @@ absl::Status Validate(const PerfParams& params) {
     absl::Status status = CheckRange(time.name, time.value, 0, kLongestTime);
     if (!status.ok()) return status;
   }
-  if (params.alpha_c + params.beta_c <= 0) {
-    return absl::InvalidArgumentError("alpha_c and beta_c are both 0; a micro-step takes some time");
+  if (params.alpha_c + params.beta_c < kShortestTime) {
+    return absl::InvalidArgumentError(absl::StrCat("alpha_c + beta_c is ", params.alpha_c + params.beta_c,
+                                                   "; a micro-step takes at least ", kShortestTime, " s"));
   }
   return CheckRange("gamma", params.gamma, 1, 10);
 }
@@ -47,6 +51,19 @@ absl::Status Validate(const GradParams& params) {
   absl::Status status = CheckRange("norm", params.sqr, 0, kLargestStatistic);
   if (!status.ok()) return status;
   return CheckRange("var", params.var, 0, kLargestStatistic);
+}
+
+absl::StatusOr<PerfParams> ScaleToGpuType(const PerfParams& known, double throughput_ratio) {
+  if (!std::isfinite(throughput_ratio) || throughput_ratio <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("throughput_ratio is ", throughput_ratio,
+                                                   "; it must be a finite number greater than 0"));
+  }
+  PerfParams scaled = known;
+  scaled.alpha_c /= throughput_ratio;
+  scaled.beta_c /= throughput_ratio;
+  absl::Status status = Validate(scaled);
+  if (!status.ok()) return status;
+  return scaled;
 }
 
 double AccumTime(const PerfParams& params, double atomic_batch_size) {
@@ -81,7 +98,9 @@ double GoodputFunction::Throughput(Topology topology, BatchConfig batch) const {
 double GoodputFunction::Gain(double total_batch_size) const {
   const double scale = total_batch_size / static_cast<double>(init_batch_size_);
   const double denominator = grad_.var / scale + grad_.sqr;
-  return denominator > 0 ? (grad_.var + grad_.sqr) / denominator : 1.0;
+  const double gain = denominator > 0 ? (grad_.var + grad_.sqr) / denominator : 1.0;
+  // It never is more in exact arithmetic; the rounding of tiny statistics could make it so.
+  return std::min(gain, std::max(scale, 1.0));
 }
 
 double GoodputFunction::Efficiency(double total_batch_size) const {

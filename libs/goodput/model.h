@@ -16,8 +16,12 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace adaptdl::goodput {
+
+// Larger batches, in samples, are no batch sizes. Keeps products of sizes and replicas within 64 bits.
+inline constexpr int64_t kLargestBatchSize = int64_t{1} << 40;
 
 // Throughput model. Every field is finite and at least 0; gamma is in [1, 10].
 struct PerfParams {
@@ -59,6 +63,13 @@ struct BatchConfig {
 // come from outside.
 absl::Status Validate(const PerfParams& params);
 absl::Status Validate(const GradParams& params);
+
+// The model on a GPU type that was not measured yet, from that on a known one. `throughput_ratio`: the
+// throughput of one GPU of the new type by that of one of the known type at the same batch size; or the
+// inverse ratio of their compute times. Only compute times change: the network is the nodes', not the GPUs'.
+// (Sia, SOSP'23, scales the whole goodput, which is the same for a single replica.)
+// INVALID_ARGUMENT: the ratio is not a finite number greater than 0, or no plausible model results.
+absl::StatusOr<PerfParams> ScaleToGpuType(const PerfParams& known, double throughput_ratio);
 
 // Compute time of one micro-step. `atomic_batch_size` may be any real number.
 double AccumTime(const PerfParams& params, double atomic_batch_size);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -16,8 +17,6 @@ namespace {
 
 constexpr int kGridSize = 50;
 constexpr double kEpsilon = 1e-8;
-// Larger batches than this are no batch sizes; keeps products of sizes and replicas within 64 bits.
-constexpr int64_t kLargestBatch = int64_t{1} << 40;
 // So many more accumulation steps are tried than the model asks for: they only matter by rounding.
 constexpr int64_t kExtraSteps = 256;
 
@@ -82,8 +81,12 @@ class Curve {
 
   // The samples that are best when the step time is this line. May be infinite.
   double Best(Line time) const {
-    if (var_share_ * time.fixed <= 0) return 0;
-    return std::sqrt(var_share_ * time.fixed / (sqr_ * time.per_sample));
+    const double gained = var_share_ * time.fixed;
+    const double lost = sqr_ * time.per_sample;
+    if (gained <= 0) return 0;
+    // Not a division by 0, which may be the negative one.
+    if (lost <= 0) return std::numeric_limits<double>::infinity();
+    return std::sqrt(gained / lost);
   }
 
   // The goodput there, within bounds of the samples.
@@ -166,15 +169,15 @@ int64_t StepsWorthWhile(const Curve& curve, int64_t size, int64_t most) {
 }  // namespace
 
 absl::Status Validate(const BatchLimits& limits, int64_t init_batch_size) {
-  if (init_batch_size < 1 || init_batch_size > kLargestBatch) {
+  if (init_batch_size < 1 || init_batch_size > kLargestBatchSize) {
     return absl::InvalidArgumentError(
-        absl::StrCat("init_batch_size is ", init_batch_size, "; it must be in [1, ", kLargestBatch, "]"));
+        absl::StrCat("init_batch_size is ", init_batch_size, "; it must be in [1, ", kLargestBatchSize, "]"));
   }
   if (limits.max_batch_size != 0 &&
-      (limits.max_batch_size < init_batch_size || limits.max_batch_size > kLargestBatch)) {
+      (limits.max_batch_size < init_batch_size || limits.max_batch_size > kLargestBatchSize)) {
     return absl::InvalidArgumentError(absl::StrCat("max_batch_size is ", limits.max_batch_size,
                                                    "; it must be in [init_batch_size = ", init_batch_size,
-                                                   ", ", kLargestBatch, "]"));
+                                                   ", ", kLargestBatchSize, "]"));
   }
   const Bounds bounds = Resolve(limits, init_batch_size);
   if (limits.min_local < 0 || bounds.low > bounds.max_batch) {
@@ -182,10 +185,10 @@ absl::Status Validate(const BatchLimits& limits, int64_t init_batch_size) {
         absl::StrCat("min_local_batch_size is ", limits.min_local,
                      "; it must be in [1, the largest total batch size = ", bounds.max_batch, "]"));
   }
-  if (limits.max_local < 0 || bounds.high < bounds.low || bounds.high > kLargestBatch) {
+  if (limits.max_local < 0 || bounds.high < bounds.low || bounds.high > kLargestBatchSize) {
     return absl::InvalidArgumentError(absl::StrCat(
         "max_local_batch_size is ", limits.max_local,
-        "; it must be at least min_local_batch_size = ", bounds.low, ", and at most ", kLargestBatch));
+        "; it must be at least min_local_batch_size = ", bounds.low, ", and at most ", kLargestBatchSize));
   }
   return absl::OkStatus();
 }

@@ -18,21 +18,22 @@ double BestGoodput(const GoodputFunction& goodput, Topology topology, const Batc
 
 }  // namespace
 
-SpeedupTable SpeedupTable::Build(const GoodputFunction& goodput, const BatchLimits& limits,
-                                 int max_replicas) {
+SpeedupTable SpeedupTable::Build(const GoodputFunction& goodput, const BatchLimits& limits, int max_replicas,
+                                 std::optional<double> base_goodput) {
   SpeedupTable table;
   table.one_node_.resize(max_replicas + 1);
   table.several_nodes_.resize(max_replicas + 1);
-  double unit = 0;
+  double base = base_goodput.value_or(0);
   for (int replicas = 1; replicas <= max_replicas; ++replicas) {
     table.one_node_[replicas] = BestGoodput(goodput, {1, replicas}, limits);
     table.several_nodes_[replicas] =
         replicas > 1 ? BestGoodput(goodput, {2, replicas}, limits) : table.one_node_[1];
-    if (unit == 0) unit = table.one_node_[replicas] / replicas;
+    if (base == 0) base = table.one_node_[replicas] / replicas;
   }
-  if (unit == 0) return table;
-  for (double& value : table.one_node_) value /= unit;
-  for (double& value : table.several_nodes_) value /= unit;
+  table.base_goodput_ = base;
+  if (base == 0) return table;
+  for (double& value : table.one_node_) value /= base;
+  for (double& value : table.several_nodes_) value /= base;
   return table;
 }
 

@@ -7,6 +7,7 @@
 #ifndef ADAPTDL_LIBS_GOODPUT_SPEEDUP_TABLE_H_
 #define ADAPTDL_LIBS_GOODPUT_SPEEDUP_TABLE_H_
 
+#include <optional>
 #include <vector>
 
 #include "libs/goodput/model.h"
@@ -19,10 +20,16 @@ class SpeedupTable {
   // No speed-up at any size.
   SpeedupTable() = default;
 
-  // Goodput relative to one replica, each at its best batch size, for 1 to max_replicas replicas. If one
-  // replica can't be fed within the limits, relative to one replica's part of the smallest size that can.
-  // Sizes that can't be fed have the value 0. REQUIRES: the limits pass Validate(), max_replicas >= 1.
-  static SpeedupTable Build(const GoodputFunction& goodput, const BatchLimits& limits, int max_replicas);
+  // Goodput relative to `base_goodput`, in samples per second, each size at its best batch size, for 1 to
+  // max_replicas replicas. Sizes that can't be fed have the value 0.
+  //
+  // Without a base: relative to one replica, or, if one can't be fed within the limits, to one replica's part
+  // of the smallest size that can. Tables of one job on several GPU types compare when all have the same
+  // base, say that of its slowest type.
+  //
+  // REQUIRES: the model and the limits pass Validate(), max_replicas >= 1, base_goodput > 0.
+  static SpeedupTable Build(const GoodputFunction& goodput, const BatchLimits& limits, int max_replicas,
+                            std::optional<double> base_goodput = std::nullopt);
 
   // n replicas are n times as fast. For jobs that have measured nothing.
   static SpeedupTable Linear(int max_replicas);
@@ -34,6 +41,10 @@ class SpeedupTable {
   // The speed-up. 0 replicas: 0. More replicas than the table has: the value for the largest.
   double At(int nodes, int replicas) const;
 
+  // The goodput that counts as speed-up 1, in samples of the initial batch size per second. 0: unknown (of a
+  // linear or an empty table), or no size can be fed.
+  double base_goodput() const { return base_goodput_; }
+
   // Largest number of replicas in the table.
   int max_replicas() const { return static_cast<int>(one_node_.size()) - 1; }
 
@@ -41,6 +52,7 @@ class SpeedupTable {
   // By number of replicas, from 0.
   std::vector<double> one_node_ = {0};
   std::vector<double> several_nodes_ = {0};
+  double base_goodput_ = 0;
 };
 
 }  // namespace adaptdl::goodput

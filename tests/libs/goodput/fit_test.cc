@@ -1,11 +1,14 @@
 #include "libs/goodput/fit.h"
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tests/libs/goodput/vectors.h"
 
@@ -67,6 +70,54 @@ TEST(FitPerfParams, IsNeverWorseThanTheReference) {
   }
 }
 
+TEST(FitPerfParams, IsNeverWorseThanTheReferenceOnMeasuredProfiles) {
+  const auto profiles = LoadPeers("fit-check.json");
+  if (!profiles) GTEST_SKIP() << "the profiles are not here";
+  for (const auto& c : *profiles) {
+    SCOPED_TRACE(c["app"].get<std::string>() + " " + std::to_string(c["n"].get<int>()));
+    const std::vector<Measurement> measurements = MeasurementsFromJson(c);
+    const auto fitted = FitPerfParams(measurements);
+    ASSERT_TRUE(fitted.ok()) << fitted.status();
+    const double reference = c["loss"];
+    EXPECT_LE(FitLoss(*fitted, measurements, nullptr), reference * (1 + 1e-6) + 1e-7);
+  }
+}
+
+// All placements of an application's trace: a digit of "placement" is a node's replicas.
+std::vector<Measurement> MeasurementsFromTrace(const std::string& path) {
+  std::vector<Measurement> measurements;
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    std::istringstream fields(line);
+    std::string placement, size, step, sync;
+    std::getline(std::getline(std::getline(std::getline(fields, placement, ','), size, ','), step, ','),
+                 sync);
+    int replicas = 0;
+    for (const char digit : placement) replicas += digit - '0';
+    measurements.push_back({static_cast<int>(placement.size()), replicas, std::stoll(size),
+                            std::stod(step) - std::stod(sync), std::stod(step)});
+  }
+  return measurements;
+}
+
+TEST(FitPerfParams, IsNeverWorseThanTheReferenceOnWholeTraces) {
+  const auto applications = LoadPeers("micro-jobs.json");
+  if (!applications) GTEST_SKIP() << "the traces are not here";
+  for (const auto& [name, application] : applications->items()) {
+    if (!application.contains("fit_points")) continue;
+    SCOPED_TRACE(name);
+    const auto measurements =
+        MeasurementsFromTrace(SharedFolder() + "/peers/pollux/traces/" + name + "/placements.csv");
+    ASSERT_EQ(measurements.size(), application["fit_points"].get<size_t>());
+    const auto fitted = FitPerfParams(measurements);
+    ASSERT_TRUE(fitted.ok()) << fitted.status();
+    const double reference = FitLoss(PerfFromJson(application["perf_params"]), measurements, nullptr);
+    EXPECT_LE(FitLoss(*fitted, measurements, nullptr), reference * (1 + 1e-6));
+  }
+}
+
 TEST(FitPerfParams, FindsTheModelBehindNoiseFreeTimes) {
   const PerfParams truth = {.121, .00568, .0236, .00634, .0118, .00317, 1.14};
   const auto measurements = Measure(truth, {{1, 1}, {1, 2}, {1, 4}, {2, 4}, {4, 16}}, {32, 64, 128, 256});
@@ -111,6 +162,9 @@ TEST(FitPerfParams, RefusesWhatIsNoMeasurement) {
                                                          {2, 1, 32, 1, 1},
                                                          {0, 1, 32, 1, 1},
                                                          {1, 1, 0, 1, 1},
+                                                         {1, 1, 32, 1e-10, 1},
+                                                         {1, 1, 32, 1, 1e7},
+                                                         {1, 1, int64_t{1} << 50, 1, 1},
                                                          {1, 1, 32, 1, 1, 0}}) {
     EXPECT_EQ(FitPerfParams({bad}).status().code(), absl::StatusCode::kInvalidArgument);
   }
@@ -138,6 +192,34 @@ TEST(FitPerfParams, IsDeterministicAndScalesWithTime) {
   const auto slower = FitPerfParams(measurements);
   ASSERT_TRUE(slower.ok());
   EXPECT_CLOSE(FitLoss(*slower, measurements, nullptr), loss, 1e-3);
+}
+
+TEST(RecencyWeight, HalvesWithEveryHalfLife) {
+  const absl::Time now = absl::FromUnixSeconds(1000000);
+  const absl::Duration hour = absl::Hours(1);
+  EXPECT_DOUBLE_EQ(RecencyWeight(now, now, hour), 1);
+  EXPECT_DOUBLE_EQ(RecencyWeight(now - hour, now, hour), 0.5);
+  EXPECT_DOUBLE_EQ(RecencyWeight(now - 3 * hour, now, hour), 0.125);
+  // A clock that was ahead is no reason to count more; old news still count.
+  EXPECT_DOUBLE_EQ(RecencyWeight(now + hour, now, hour), 1);
+  EXPECT_DOUBLE_EQ(RecencyWeight(absl::InfinitePast(), now, hour), 1e-6);
+  EXPECT_DOUBLE_EQ(RecencyWeight(now - hour, now, absl::InfiniteDuration()), 1);
+}
+
+TEST(RecencyWeight, LetsTheFitFollowAJobThatGotSlower) {
+  const PerfParams before = {.1, .004, .05, .01, .02, .003, 1.5};
+  PerfParams after = before;
+  after.alpha_c *= 2;
+  after.beta_c *= 2;
+  const absl::Time now = absl::FromUnixSeconds(1000000);
+  std::vector<Measurement> measurements = Measure(before, {{1, 1}, {1, 2}}, {32, 64});
+  for (Measurement& m : measurements) {
+    m.weight = RecencyWeight(now - absl::Hours(8), now, absl::Minutes(30));
+  }
+  for (Measurement& m : Measure(after, {{1, 1}, {1, 2}}, {32, 64})) measurements.push_back(m);
+  const auto fitted = FitPerfParams(measurements);
+  ASSERT_TRUE(fitted.ok());
+  EXPECT_CLOSE(AccumTime(*fitted, 64), AccumTime(after, 64), 0.05);
 }
 
 TEST(FitPerfParams, HeavyMeasurementsCountMore) {

@@ -82,6 +82,26 @@ TEST(Model, NetworkTimeNeverVanishes) {
   EXPECT_DOUBLE_EQ(NetworkTime(perf, {1, 4}), .0118 + 2 * .00317);
 }
 
+TEST(ScaleToGpuType, ChangesComputeTimesOnly) {
+  const auto scaled = ScaleToGpuType(AnchorPerf(), 2.5);
+  ASSERT_TRUE(scaled.ok());
+  const GoodputFunction known(AnchorPerf(), AnchorGrad(), 128);
+  const GoodputFunction other(*scaled, AnchorGrad(), 128);
+  EXPECT_CLOSE(other.Throughput({1, 1}, {64, 0}), 2.5 * known.Throughput({1, 1}, {64, 0}), 1e-6);
+  EXPECT_DOUBLE_EQ(NetworkTime(*scaled, {2, 4}), NetworkTime(AnchorPerf(), {2, 4}));
+  // The same network under faster GPUs weighs more.
+  EXPECT_LT(other.Throughput({2, 4}, {64, 0}), 2.5 * known.Throughput({2, 4}, {64, 0}));
+  EXPECT_GT(other.Throughput({2, 4}, {64, 0}), known.Throughput({2, 4}, {64, 0}));
+}
+
+TEST(ScaleToGpuType, RefusesWhatIsNoRatio) {
+  for (const double ratio : {0.0, -1.0, 1e-30, 1e30, std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_EQ(ScaleToGpuType(AnchorPerf(), ratio).status().code(), absl::StatusCode::kInvalidArgument)
+        << ratio;
+  }
+}
+
 TEST(Validate, NamesTheFieldThatCannotBe) {
   EXPECT_TRUE(Validate(AnchorPerf()).ok());
   PerfParams perf = AnchorPerf();

@@ -64,6 +64,30 @@ TEST(OptimizeOnReferenceGrid, ReproducesScalarCallsAndTheGrid) {
   }
 }
 
+TEST(OptimizeOnReferenceGrid, ReproducesTheChoicesForMeasuredApplications) {
+  const auto choices = LoadPeers("optimize-check.json");
+  const auto applications = LoadPeers("micro-jobs.json");
+  if (!choices || !applications) GTEST_SKIP() << "the applications are not here";
+  for (const auto& c : *choices) {
+    SCOPED_TRACE(c.dump());
+    const auto& app = (*applications)[c["app"].get<std::string>()];
+    const GoodputFunction goodput(PerfFromJson(app["perf_params"]), GradFromJson(app["grad_params"]),
+                                  app["init_batch_size"]);
+    const BatchLimits limits = {app["max_batch_size"], app["min_local_bsz"], app["max_local_bsz"],
+                                c["accumulation"]};
+    const Topology topology = {c["num_nodes"], c["num_replicas"]};
+    const BatchChoice reference = OptimizeOnReferenceGrid(goodput, topology, limits);
+    EXPECT_CLOSE(reference.goodput, c["goodput"].get<double>(), 1e-12);
+    EXPECT_EQ(reference.batch.atomic_batch_size, c["atomic_bsz"].get<int64_t>());
+    EXPECT_EQ(reference.batch.accumulation_steps, c["accum_steps"].get<int64_t>());
+    const int64_t total = Total(topology, reference.batch);
+    if (total > limits.max_batch_size || total < goodput.init_batch_size()) continue;
+    const auto ours = OptimizeBatchSize(goodput, topology, limits);
+    ASSERT_TRUE(ours);
+    EXPECT_GE(ours->goodput, reference.goodput * (1 - 1e-12));
+  }
+}
+
 TEST(OptimizeOnReferenceGrid, KnowsTheAnchors) {
   const auto check = [](Topology topology, BatchLimits limits, double value, int64_t size) {
     const BatchChoice choice = OptimizeOnReferenceGrid(Anchor(), topology, limits);
@@ -94,6 +118,33 @@ TEST(SpeedupVectors, AreRatiosOnTheReferenceGrid) {
                    c["speedup"][i].get<double>(), 1e-12);
     }
   }
+}
+
+TEST(OptimizeBatchSize, IsNeverWorseThanTheReferenceOnItsVectors) {
+  const auto vectors = LoadVectors("goodput_optimize.json");
+  if (!vectors) GTEST_SKIP() << "the vectors are not here";
+  int compared = 0;
+  for (const auto& c : (*vectors)["cases"]) {
+    const GoodputFunction goodput(PerfFromJson(c["perf_params"]), GradFromJson(c["grad_params"]),
+                                  c["init_batch_size"]);
+    const BatchLimits limits = LimitsFromJson(c);
+    const int64_t most = limits.max_batch_size > 0 ? limits.max_batch_size : goodput.init_batch_size();
+    for (size_t i = 0; i < c["num_nodes"].size(); ++i) {
+      const Topology topology = {c["num_nodes"][i], c["num_replicas"][i]};
+      for (const char* version : {"master", "osdi"}) {
+        const auto& theirs = c[version];
+        const BatchConfig batch = {theirs["atomic_bsz"][i], theirs["accum_steps"][i]};
+        const int64_t total = Total(topology, batch);
+        const double value = theirs["goodput"][i];
+        if (total > most || total < goodput.init_batch_size() || value == 0) continue;
+        ++compared;
+        const auto ours = OptimizeBatchSize(goodput, topology, limits);
+        ASSERT_TRUE(ours);
+        EXPECT_GE(ours->goodput, value * (1 - 1e-12)) << c["name"] << " R=" << topology.replicas;
+      }
+    }
+  }
+  EXPECT_GT(compared, 1000);
 }
 
 TEST(OptimizeBatchSize, SaysThatALimitCannotBeMet) {
@@ -331,8 +382,39 @@ TEST(SpeedupTable, CountsFromTheSmallestSizeThatCanBeFed) {
   EXPECT_EQ(SpeedupTable::Build(Anchor(), {.min_local = 128}, 4).At(1, 2), 0);
 }
 
+TEST(SpeedupTable, HasTheBaseThatItIsGiven) {
+  const SpeedupTable own = SpeedupTable::Build(Anchor(), {}, 4);
+  EXPECT_CLOSE(own.base_goodput(), 150.936276470, 1e-9);
+  // A GPU type that computes twice as fast, against the first one's base.
+  const auto perf = ScaleToGpuType(AnchorPerf(), 2);
+  ASSERT_TRUE(perf.ok());
+  const GoodputFunction faster(*perf, AnchorGrad(), 128);
+  const SpeedupTable table = SpeedupTable::Build(faster, {}, 4, own.base_goodput());
+  EXPECT_EQ(table.base_goodput(), own.base_goodput());
+  EXPECT_CLOSE(table.At(1, 1), 2, 1e-6);
+  const SpeedupTable alone = SpeedupTable::Build(faster, {}, 4);
+  for (int replicas = 1; replicas <= 4; ++replicas) {
+    EXPECT_CLOSE(table.At(1, replicas) * own.base_goodput(), alone.At(1, replicas) * alone.base_goodput(),
+                 1e-12);
+  }
+}
+
+TEST(SpeedupTable, IsTheBestGoodputByTheBase) {
+  const BatchLimits limits = {
+      .max_batch_size = 12800, .min_local = 16, .max_local = 64, .accumulation = true};
+  const SpeedupTable table = SpeedupTable::Build(Anchor(), limits, 16);
+  for (int replicas = 2; replicas <= 16; ++replicas) {
+    for (const int nodes : {1, 2}) {
+      const auto choice = OptimizeBatchSize(Anchor(), {nodes, replicas}, limits);
+      ASSERT_TRUE(choice);
+      EXPECT_CLOSE(table.At(nodes, replicas) * table.base_goodput(), choice->goodput, 1e-12);
+    }
+  }
+}
+
 TEST(SpeedupTable, LinearAndEmpty) {
   EXPECT_EQ(SpeedupTable::Linear(3).At(2, 3), 3);
+  EXPECT_EQ(SpeedupTable::Linear(3).base_goodput(), 0);
   EXPECT_EQ(SpeedupTable().At(1, 1), 0);
 }
 

@@ -14,11 +14,22 @@
 
 namespace adaptdl::goodput {
 
+inline std::string SharedFolder() { return std::string(ADAPTDL_SOURCE_DIR) + "/../shared"; }
+
 // nullopt when the file is not there: the test is skipped.
-inline std::optional<nlohmann::json> LoadVectors(const std::string& name) {
-  std::ifstream file(std::string(ADAPTDL_SOURCE_DIR) + "/../shared/vectors/" + name);
+inline std::optional<nlohmann::json> LoadJson(const std::string& path) {
+  std::ifstream file(path);
   if (!file) return std::nullopt;
   return nlohmann::json::parse(file);
+}
+
+inline std::optional<nlohmann::json> LoadVectors(const std::string& name) {
+  return LoadJson(SharedFolder() + "/vectors/" + name);
+}
+
+// What the reference answers for the applications of the published simulators.
+inline std::optional<nlohmann::json> LoadPeers(const std::string& name) {
+  return LoadJson(SharedFolder() + "/peers/" + name);
 }
 
 inline PerfParams PerfFromJson(const nlohmann::json& j) {
