@@ -43,16 +43,9 @@ Scaling ModelledScaling(const Job& job, int type, int max_replicas) {
   const goodput::GoodputFunction goodput(*job.knowledge(type).perf, job.gradient(), bounds.init_batch_size);
   const goodput::BatchLimits limits{bounds.max_batch_size, bounds.min_local, bounds.max_local,
                                     /*accumulation=*/true};
-  Scaling scaling{SpeedupTable::Build(goodput, limits, max_replicas)};
-  for (int replicas = 1; replicas <= max_replicas; ++replicas) {
-    const std::optional<goodput::BatchChoice> best =
-        goodput::OptimizeBatchSize(goodput, {1, replicas}, limits);
-    if (best) {
-      scaling.unit = best->goodput / scaling.table.At(1, replicas);
-      break;
-    }
-  }
-  return scaling;
+  SpeedupTable table = SpeedupTable::Build(goodput, limits, max_replicas);
+  const double unit = table.base_goodput();
+  return {std::move(table), unit};
 }
 
 // `table` times a factor; nothing above `most` replicas.
