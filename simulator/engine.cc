@@ -227,7 +227,8 @@ absl::Status Simulation::Decide(double now) {
     jobs.push_back(&jobs_[job]);
   }
   const absl::Time begin = clock_.Now();
-  absl::StatusOr<std::vector<Placement>> placements = scheduler_.Schedule({now, cluster_, jobs, options_.restart_seconds});
+  absl::StatusOr<std::vector<Placement>> placements =
+      scheduler_.Schedule({now, cluster_, jobs, options_.restart_seconds});
   result_.decision_seconds.push_back(absl::ToDoubleSeconds(clock_.Now() - begin));
   if (!placements.ok()) {
     return placements.status();

@@ -7,7 +7,6 @@
 #define ADAPTDL_LIBS_SCHEDULING_POLLUX_OPERATORS_H_
 
 #include <cstdint>
-#include <random>
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
@@ -18,19 +17,27 @@ namespace adaptdl::scheduling::pollux {
 // A generator, and draws from it that are the same on every platform.
 class Random {
  public:
-  explicit Random(uint64_t seed) : engine_(seed) {}
+  explicit Random(uint64_t seed) : state_(seed) {}
 
   // In [0, 1).
-  double Uniform() { return static_cast<double>(engine_() >> 11) * 0x1.0p-53; }
+  double Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
   // In [0, n). REQUIRES: n >= 1.
   int Below(int n) {
-    return static_cast<int>((static_cast<unsigned __int128>(engine_()) * static_cast<uint64_t>(n)) >> 64);
+    return static_cast<int>((static_cast<unsigned __int128>(Next()) * static_cast<uint64_t>(n)) >> 64);
   }
   // Trials before the first success, each with this probability; a large number if that is 0.
   int Failures(double probability);
 
  private:
-  std::mt19937_64 engine_;
+  // SplitMix64 (Steele, Lea, Flood 2014): most of the search is drawing numbers.
+  uint64_t Next() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+
+  uint64_t state_;
 };
 
 // Makes an allocation keep the rules, in this order: pinned jobs are as they are; at most one job that spans

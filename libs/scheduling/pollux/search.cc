@@ -1,12 +1,12 @@
 #include "libs/scheduling/pollux/search.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/hash/hash.h"
 #include "libs/scheduling/pollux/operators.h"
 
 namespace adaptdl::scheduling::pollux {
@@ -16,13 +16,19 @@ constexpr double kCrossOverProbability = 0.9;
 // Matings of a generation, in units of the population, before it makes do with fewer children.
 constexpr int kMostMatings = 3;
 
-// FNV-1a by words would do; what matters is that it is the same in every process.
+// Any hash that is the same in every process; by words, since every child is hashed.
 uint64_t Fingerprint(const State& state) {
+  constexpr size_t kCells = sizeof(uint64_t) / sizeof(Cell);
   uint64_t hash = 0xcbf29ce484222325;
-  for (const Cell cell : state) {
-    hash = (hash ^ static_cast<uint16_t>(cell)) * 0x100000001b3;
-    hash ^= hash >> 29;
-  }
+  const auto mix = [&hash](const Cell* cells, size_t count) {
+    uint64_t word = 0;
+    std::memcpy(&word, cells, count * sizeof(Cell));
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  };
+  size_t i = 0;
+  for (; i + kCells <= state.size(); i += kCells) mix(&state[i], kCells);
+  if (i < state.size()) mix(&state[i], state.size() - i);
   return hash;
 }
 
@@ -57,7 +63,8 @@ class Evolution {
           return keys_;
         },
         state);
-    if (!known_.insert(Fingerprint(state)).second) {
+    const uint64_t fingerprint = Fingerprint(state);
+    if (!known_.insert(fingerprint).second) {
       spare_.push_back(std::move(state));
       return false;
     }
@@ -66,6 +73,7 @@ class Evolution {
                                       ? EvaluateOsdi(problem_, options_.power, state)
                                       : EvaluateMaster(problem_, state);
     members_.push_back({std::move(state), objectives});
+    fingerprints_.push_back(fingerprint);
     return true;
   }
 
@@ -142,16 +150,19 @@ class Evolution {
     const size_t kept = std::min<size_t>(order.size(), options_.population);
     for (size_t i = kept; i < order.size(); ++i) spare_.push_back(std::move(members_[order[i]].state));
     std::vector<Individual> survivors;
+    std::vector<uint64_t> fingerprints;
     known_.clear();
     rank_.clear();
     crowding_.clear();
     for (size_t i = 0; i < kept; ++i) {
       survivors.push_back(std::move(members_[order[i]]));
-      known_.insert(Fingerprint(survivors.back().state));
+      fingerprints.push_back(fingerprints_[order[i]]);
+      known_.insert(fingerprints.back());
       rank_.push_back(rank[order[i]]);
       crowding_.push_back(crowding[order[i]]);
     }
     members_ = std::move(survivors);
+    fingerprints_ = std::move(fingerprints);
   }
 
   // A copy in the memory of one that is not needed any more.
@@ -170,6 +181,7 @@ class Evolution {
   std::vector<double> keys_;
   std::vector<double> uniform_;
   std::vector<Individual> members_;
+  std::vector<uint64_t> fingerprints_;  // of the members
   std::vector<int> rank_;
   std::vector<double> crowding_;
   std::vector<State> spare_;
