@@ -412,6 +412,14 @@ TEST(SpeedupTable, IsTheBestGoodputByTheBase) {
   }
 }
 
+TEST(SpeedupTable, FromRowsSaysWhatItWasGiven) {
+  const SpeedupTable table = SpeedupTable::FromRows({0, 2, 3}, {0, 2, 2.5});
+  EXPECT_EQ(table.max_replicas(), 2);
+  EXPECT_EQ(table.At(1, 2), 3);
+  EXPECT_EQ(table.At(3, 2), 2.5);
+  EXPECT_EQ(table.At(2, 9), 2.5);
+}
+
 TEST(SpeedupTable, LinearAndEmpty) {
   EXPECT_EQ(SpeedupTable::Linear(3).At(2, 3), 3);
   EXPECT_EQ(SpeedupTable::Linear(3).base_goodput(), 0);

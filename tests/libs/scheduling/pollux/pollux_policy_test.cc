@@ -1,7 +1,10 @@
 #include "libs/scheduling/pollux/pollux_policy.h"
 
 #include <map>
+#include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -120,6 +123,18 @@ TEST_P(BothVariants, WithoutWarmStartADecisionDependsOnItsViewAlone) {
   for (size_t j = 0; j < first.jobs.size(); ++j) {
     EXPECT_EQ(first.jobs[j].allocation, again.jobs[j].allocation);
   }
+}
+
+TEST_P(BothVariants, MayBeAskedByManyAtOnce) {
+  const PolluxPolicy policy(Options(GetParam()));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&policy, i] {
+      const ClusterView view = GpuView(2 + i, 2, 2);
+      for (uint64_t round = 0; round < 3; ++round) ExpectKeepsTheRules(view, policy.Decide(view, round));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_P(BothVariants, Defect42JobsThatAskForNothingAndSeveralGpuTypesAreSaidToBe) {
