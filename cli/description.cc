@@ -58,6 +58,8 @@ Section SpecSection(const v1::JobSpec& spec) {
   const v1::ReplicaTemplate& replica = spec.template_();
   section.Add("Replicas", absl::StrCat(std::max(spec.min_replicas(), 1), " to ",
                                        spec.max_replicas() == 0 ? "any" : absl::StrCat(spec.max_replicas())));
+  section.Add("Allowed", absl::StrJoin(spec.allowed_replicas(), ", "));
+  section.Add("Priority", spec.priority() == 0 ? "" : absl::StrCat(spec.priority()));
   section.Add("Preemptible", !spec.has_preemptible() || spec.preemptible() ? "yes" : "no");
   section.Add("Max restarts", absl::StrCat(spec.has_max_restarts() ? spec.max_restarts() : 3));
   section.Add("Command", CommandText(replica));

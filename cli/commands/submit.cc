@@ -39,6 +39,8 @@ struct SubmitOptions {
   std::string name;
   int min_replicas = 0;
   int max_replicas = 0;
+  std::vector<int> allowed_replicas;
+  int priority = 0;
   std::string cpus;
   std::string memory;
   int gpus = 0;
@@ -144,6 +146,8 @@ absl::StatusOr<v1::SubmitJobRequest> FromCommand(const Context& context, const S
   if (options.name.empty()) request.set_generate_name(PrefixFromProgram(context.after_separator.front()));
   spec->set_min_replicas(options.min_replicas);
   spec->set_max_replicas(options.max_replicas);
+  spec->mutable_allowed_replicas()->Assign(options.allowed_replicas.begin(), options.allowed_replicas.end());
+  spec->set_priority(options.priority);
   if (options.max_restarts >= 0) spec->set_max_restarts(options.max_restarts);
   v1::ReplicaTemplate* replica = spec->mutable_template_();
   replica->mutable_command()->Assign(context.after_separator.begin(), context.after_separator.end());
@@ -213,6 +217,10 @@ void AddCommandFlags(CLI::App* command, SubmitOptions* options) {
   add("--name", options->name, "Name of the job. Default: made from the program's");
   add("--min-replicas", options->min_replicas, "Fewest replicas")->check(CLI::NonNegativeNumber);
   add("--max-replicas", options->max_replicas, "Most replicas. 0: no limit")->check(CLI::NonNegativeNumber);
+  add("--allowed-replicas", options->allowed_replicas, "The only numbers of replicas, such as 1,2,4")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  add("--priority", options->priority, "Jobs of a higher one start first. -1000 to 1000, default 0");
   add("--cpus", options->cpus, "Cores per replica, such as 2 or 500m");
   add("--memory", options->memory, "Memory per replica, such as 2Gi");
   add("--gpus", options->gpus, "GPUs per replica")->check(CLI::NonNegativeNumber);

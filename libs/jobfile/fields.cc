@@ -39,8 +39,9 @@ constexpr KnownField kMetadata[] = {
 };
 
 constexpr KnownField kSpec[] = {
-    {"minReplicas", Type::kInteger}, {"maxReplicas", Type::kInteger}, {"preemptible", Type::kBoolean},
-    {"maxRestarts", Type::kInteger}, {"rescale", Type::kText},        {"template", Type::kMap},
+    {"minReplicas", Type::kInteger},  {"maxReplicas", Type::kInteger}, {"preemptible", Type::kBoolean},
+    {"maxRestarts", Type::kInteger},  {"rescale", Type::kText},        {"template", Type::kMap},
+    {"allowedReplicas", Type::kList}, {"priority", Type::kInteger},
 };
 
 constexpr KnownField kTemplate[] = {

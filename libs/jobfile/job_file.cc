@@ -1,5 +1,6 @@
 #include "libs/jobfile/job_file.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -26,6 +27,9 @@ constexpr size_t kMaxArguments = 1024;
 constexpr size_t kMaxLabels = 64;
 constexpr size_t kMaxLabelLength = 63;
 constexpr int64_t kMaxGraceSeconds = 7 * 24 * 3600;
+constexpr size_t kMaxAllowedReplicas = 64;
+constexpr int64_t kLargestAllowedReplicas = 1 << 14;
+constexpr int64_t kMaxPriority = 1000;
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
 class Reader {
@@ -43,6 +47,9 @@ class Reader {
   void ReadLabels(const Node& labels);
   void ReadSpec(const Node& spec);
   void ReadReplicaBounds(const Node& spec);
+  void ReadAllowedReplicas(const Node& list);
+  // Whether a job that may have these sizes only can run within its bounds.
+  void CheckAllowedReplicas(const Node& list);
   void ReadRescale(const Node& spec);
   void ReadPod(const Node& pod);
   void ReadContainer(const Node& container);
@@ -169,6 +176,45 @@ void Reader::ReadReplicaBounds(const Node& spec) {
   }
 }
 
+void Reader::ReadAllowedReplicas(const Node& list) {
+  v1::JobSpec* out = file_->job.mutable_spec();
+  if (list.items.size() > kMaxAllowedReplicas) {
+    problems_->Add(list.line, absl::StrCat("spec.allowedReplicas has ", list.items.size(),
+                                           " entries; keep to ", kMaxAllowedReplicas));
+    return;
+  }
+  int64_t last = 0;
+  for (size_t i = 0; i < list.items.size(); ++i) {
+    const Node& item = list.items[i];
+    const std::string path = absl::StrCat("spec.allowedReplicas[", i, "]");
+    int64_t count = 0;
+    if (!CheckType(item, Type::kInteger, path, problems_) ||
+        !ReadInteger(item, path, 1, kLargestAllowedReplicas, &count, problems_)) {
+      return;
+    }
+    if (count <= last) {
+      problems_->Add(item.line, absl::StrCat(path, " is ", count, ", after ", last,
+                                             "; list the numbers in ascending order, each once"));
+      return;
+    }
+    last = count;
+    out->add_allowed_replicas(static_cast<int32_t>(count));
+  }
+  CheckAllowedReplicas(list);
+}
+
+void Reader::CheckAllowedReplicas(const Node& list) {
+  const v1::JobSpec& spec = file_->job.spec();
+  const int64_t low = spec.min_replicas();
+  const int64_t high = spec.max_replicas() > 0 ? spec.max_replicas() : kMaxInt32;
+  const auto& allowed = spec.allowed_replicas();
+  const auto within = [&](int32_t count) { return count >= low && count <= high; };
+  if (allowed.empty() || low > high || std::any_of(allowed.begin(), allowed.end(), within)) return;
+  problems_->Add(list.line,
+                 "spec.allowedReplicas holds no number from spec.minReplicas to spec.maxReplicas; "
+                 "the job could never run");
+}
+
 void Reader::ReadRescale(const Node& spec) {
   const Node* rescale = Get(&spec, "rescale", Type::kText);
   if (rescale == nullptr) return;
@@ -182,6 +228,13 @@ void Reader::ReadRescale(const Node& spec) {
 void Reader::ReadSpec(const Node& spec) {
   CheckFields(spec, "spec", SpecFields(), problems_);
   ReadReplicaBounds(spec);
+  if (const Node* allowed = Get(&spec, "allowedReplicas", Type::kList)) ReadAllowedReplicas(*allowed);
+  int64_t priority = 0;
+  if (const Node* node = Get(&spec, "priority", Type::kInteger);
+      node != nullptr &&
+      ReadInteger(*node, "spec.priority", -kMaxPriority, kMaxPriority, &priority, problems_)) {
+    file_->job.mutable_spec()->set_priority(static_cast<int32_t>(priority));
+  }
   if (const Node* preemptible = Get(&spec, "preemptible", Type::kBoolean)) {
     file_->job.mutable_spec()->set_preemptible(absl::EqualsIgnoreCase(preemptible->text, "true"));
   }

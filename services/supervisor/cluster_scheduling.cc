@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/convert.h"
@@ -28,6 +29,8 @@ v1::Job ForScheduling(const JobEntry& entry) {
   v1::JobSpec* slim = job.mutable_spec();
   slim->set_min_replicas(spec.spec().min_replicas());
   slim->set_max_replicas(spec.spec().max_replicas());
+  *slim->mutable_allowed_replicas() = spec.spec().allowed_replicas();
+  slim->set_priority(spec.spec().priority());
   slim->set_preemptible(spec.spec().preemptible());
   slim->set_max_restarts(spec.spec().max_restarts());
   slim->set_rescale(spec.spec().rescale());
@@ -125,6 +128,12 @@ absl::Status ClusterState::CheckAllocation(const Transaction& transaction,
   if (spec.max_replicas() > 0 && count > spec.max_replicas()) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": ", count, " replicas are more than its max_replicas, ", spec.max_replicas()));
+  }
+  const auto& allowed = spec.allowed_replicas();
+  if (count > 0 && !allowed.empty() && !std::binary_search(allowed.begin(), allowed.end(), count)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", count, " replicas are not among its allowed_replicas, ",
+                     absl::StrJoin(allowed, ", "), "; give none or one of these"));
   }
   for (const std::string& id : allocation.node_ids()) {
     const NodeEntry* node = transaction.FindNode(id);

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -20,6 +21,9 @@ constexpr int kMaxPrefixLength = 57;
 constexpr int kMaxLabels = 64;
 constexpr int kMaxEntries = 1024;
 constexpr int kMaxReplicas = 100'000;
+constexpr int kMaxAllowedReplicas = 64;
+constexpr int kLargestAllowedReplicas = 1 << 14;
+constexpr int kMaxPriority = 1000;
 constexpr int kMaxRestarts = 1000;
 constexpr int kMaxPathLength = 4096;
 constexpr int kMaxExtendedResources = 64;
@@ -167,6 +171,29 @@ absl::Status ValidateTemplate(const v1::ReplicaTemplate& replica) {
   return status;
 }
 
+absl::Status ValidateAllowedReplicas(const v1::JobSpec& spec) {
+  const auto& allowed = spec.allowed_replicas();
+  if (allowed.empty()) return absl::OkStatus();
+  const std::string field = "spec.allowed_replicas";
+  if (allowed.size() > kMaxAllowedReplicas) {
+    return Wrong(field, absl::StrCat(allowed.size(), " entries"), "give at most 64");
+  }
+  int last = 0;
+  for (const int count : allowed) {
+    const absl::Status status = CheckRange(field, count, 1, kLargestAllowedReplicas);
+    if (!status.ok()) return status;
+    if (count <= last) {
+      return Wrong(field, absl::StrCat(count, " after ", last), "list them in ascending order, each once");
+    }
+    last = count;
+  }
+  const int most = spec.max_replicas() > 0 ? spec.max_replicas() : kMaxReplicas;
+  const auto first = std::lower_bound(allowed.begin(), allowed.end(), spec.min_replicas());
+  if (first != allowed.end() && *first <= most) return absl::OkStatus();
+  return Wrong(field, absl::StrJoin(allowed, ", "),
+               "none lies between min_replicas and max_replicas, so that the job could never run; add one");
+}
+
 absl::Status ValidateSpec(const v1::JobSpec& spec) {
   const size_t bytes = spec.ByteSizeLong();
   if (bytes > kMaxSpecBytes) {
@@ -179,6 +206,8 @@ absl::Status ValidateSpec(const v1::JobSpec& spec) {
         Wrong("spec.min_replicas", absl::StrCat(spec.min_replicas()),
               absl::StrCat("is more than max_replicas, ", spec.max_replicas(), "; make it at most that")));
   }
+  status.Update(ValidateAllowedReplicas(spec));
+  status.Update(CheckRange("spec.priority", spec.priority(), -kMaxPriority, kMaxPriority));
   if (spec.has_max_restarts()) {
     status.Update(CheckRange("spec.max_restarts", spec.max_restarts(), 0, kMaxRestarts));
   }
@@ -278,6 +307,8 @@ absl::Status ValidateProgress(const v1::TrainingProgress& progress) {
   status.Update(CheckFinite("progress.throughput", progress.throughput(), 0, kMaxDouble));
   status.Update(
       CheckFinite("progress.scale_invariant_steps", progress.scale_invariant_steps(), 0, kMaxDouble));
+  status.Update(CheckFinite("progress.total_scale_invariant_steps", progress.total_scale_invariant_steps(), 0,
+                            kMaxDouble));
   return status;
 }
 

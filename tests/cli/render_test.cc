@@ -121,6 +121,8 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
   (*job.mutable_labels())["team"] = "vision";
   job.mutable_spec()->mutable_template_()->add_command("train");
   job.mutable_spec()->mutable_template_()->add_args("two words");
+  for (const int count : {1, 2, 4}) job.mutable_spec()->add_allowed_replicas(count);
+  job.mutable_spec()->set_priority(10);
   job.mutable_status()->set_phase(v1::JOB_PHASE_RUNNING);
   job.mutable_status()->mutable_progress()->set_total_epochs(10);
   job.mutable_status()->mutable_progress()->set_fraction(0.25);
@@ -136,9 +138,9 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
   const std::string text = DescribeJob(job, events, kNow, false);
   for (const char* part :
        {"default/a (u1)", "team=vision", "train 'two words'", "Replicas:          1 to any",
-        "Max restarts:      3", "Phase:             Running", "Epoch:             1 of 10",
-        "Done:              25 %", "Exited (code 127)", "command not found", "ReplicaFailed",
-        "Batch size:        64"}) {
+        "Allowed:           1, 2, 4", "Priority:          10", "Max restarts:      3",
+        "Phase:             Running", "Epoch:             1 of 10", "Done:              25 %",
+        "Exited (code 127)", "command not found", "ReplicaFailed", "Batch size:        64"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }

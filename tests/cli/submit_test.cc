@@ -82,6 +82,10 @@ TEST_F(SubmitTest, TakesACommand) {
                                     "1",
                                     "--max-replicas",
                                     "3",
+                                    "--allowed-replicas",
+                                    "1,2,4",
+                                    "--priority",
+                                    "-10",
                                     "--cpus",
                                     "500m",
                                     "--memory",
@@ -104,6 +108,8 @@ TEST_F(SubmitTest, TakesACommand) {
   EXPECT_EQ(job.labels().at("team"), "vision");
   EXPECT_EQ(job.spec().min_replicas(), 1);
   EXPECT_EQ(job.spec().max_replicas(), 3);
+  EXPECT_THAT(job.spec().allowed_replicas(), ElementsAre(1, 2, 4));
+  EXPECT_EQ(job.spec().priority(), -10);
   EXPECT_EQ(job.spec().max_restarts(), 0);
   const v1::ReplicaTemplate& replica = job.spec().template_();
   EXPECT_THAT(replica.command(), ElementsAre("./Train_it.py", "--epochs", "1"));
@@ -155,6 +161,8 @@ TEST_F(SubmitTest, RefusesWrongUsage) {
   EXPECT_EQ(Run({"submit", "project/adaptdljob.yaml", "-f", "x"}).code, 2);
   EXPECT_EQ(Run({"submit", "--cpus", "many", "--", "true"}).code, 2);
   EXPECT_EQ(Run({"submit", "--env", "A", "--", "true"}).code, 2);
+  EXPECT_EQ(Run({"submit", "--allowed-replicas", "1,x", "--", "true"}).code, 2);
+  EXPECT_EQ(Run({"submit", "project", "--priority", "1"}).code, 2);
   EXPECT_EQ(Run({"submit", "project", "-n", "Bad_Name"}).code, 2);
   EXPECT_EQ(Run({"submit", "project", "--wait", "--follow"}).code, 2);
   EXPECT_THAT(Run({"submit", "nowhere"}).err, HasSubstr("nowhere does not exist"));

@@ -38,6 +38,8 @@ metadata:
 spec:
   minReplicas: 2
   maxReplicas: 8
+  allowedReplicas: [1, 2, 4]
+  priority: -10
   preemptible: false
   maxRestarts: 5
   rescale: restart
@@ -85,6 +87,8 @@ TEST(JobFileTest, ReadsEveryField) {
   const v1::JobSpec& spec = file->job.spec();
   EXPECT_EQ(spec.min_replicas(), 2);
   EXPECT_EQ(spec.max_replicas(), 8);
+  EXPECT_THAT(spec.allowed_replicas(), ElementsAre(1, 2, 4));
+  EXPECT_EQ(spec.priority(), -10);
   EXPECT_TRUE(spec.has_preemptible());
   EXPECT_FALSE(spec.preemptible());
   EXPECT_EQ(spec.max_restarts(), 5);

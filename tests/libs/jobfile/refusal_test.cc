@@ -118,6 +118,28 @@ TEST(RefusalTest, NamesWrongValues) {
               ElementsAre(HasSubstr("terminationGracePeriodSeconds must lie between 0")));
 }
 
+TEST(RefusalTest, NamesSizesThatTheJobCannotHave) {
+  EXPECT_THAT(Problems({.spec = "allowedReplicas: 2"}),
+              ElementsAre("job.yaml:6: spec.allowedReplicas must be a list, not the number 2"));
+  EXPECT_THAT(Problems({.spec = "allowedReplicas: [1, two]"}),
+              ElementsAre("job.yaml:6: spec.allowedReplicas[1] must be a whole number, not \"two\""));
+  EXPECT_THAT(Problems({.spec = "allowedReplicas: [0]"}),
+              ElementsAre(HasSubstr("spec.allowedReplicas[0] must lie between 1 and 16384")));
+  EXPECT_THAT(Problems({.spec = "allowedReplicas: [16385]"}),
+              ElementsAre(HasSubstr("spec.allowedReplicas[0] must lie between 1 and 16384")));
+  EXPECT_THAT(Problems({.spec = "allowedReplicas: [2, 2]"}),
+              ElementsAre("job.yaml:6: spec.allowedReplicas[1] is 2, after 2; list the numbers in ascending "
+                          "order, each once"));
+  EXPECT_THAT(Problems({.spec = "minReplicas: 3\n  maxReplicas: 7\n  allowedReplicas: [1, 2, 8]"}),
+              ElementsAre(HasSubstr("job.yaml:8: spec.allowedReplicas holds no number from")));
+  EXPECT_THAT(Problems({.spec = "minReplicas: 3\n  allowedReplicas: [1, 4]"}), ElementsAre("accepted"));
+  std::string many = "allowedReplicas: [1";
+  for (int i = 2; i <= 65; ++i) absl::StrAppend(&many, ", ", i);
+  EXPECT_THAT(Problems({.spec = many + "]"}), ElementsAre(HasSubstr("has 65 entries; keep to 64")));
+  EXPECT_THAT(Problems({.spec = "priority: 1001"}),
+              ElementsAre("job.yaml:6: spec.priority must lie between -1000 and 1000, not \"1001\""));
+}
+
 TEST(RefusalTest, NamesBadNames) {
   EXPECT_THAT(Problems({.metadata = "name: Small_one"}),
               ElementsAre(StartsWith("job.yaml:4: metadata.name must be 1 to 63 lower-case letters")));

@@ -200,6 +200,21 @@ TEST_F(JobLifeTest, LaunchWaitsForTheRoomThatWasGivenToIt) {
   EXPECT_EQ(n1->NextLaunch().job(), "b");
 }
 
+TEST_F(JobLifeTest, OnlyAllowedSizesAreTaken) {
+  const auto n1 = AddWorker("n1");
+  v1::Job spec = NewJob("a");
+  for (const int count : {1, 2, 4}) spec.mutable_spec()->add_allowed_replicas(count);
+  spec.mutable_spec()->set_priority(7);
+  const v1::Job job = Submit(spec);
+  const v1::JobSpec seen = Snapshot().jobs(0).spec();
+  EXPECT_THAT(seen.allowed_replicas(), ElementsAre(1, 2, 4));
+  EXPECT_EQ(seen.priority(), 7);
+  const grpc::Status refused = Apply({AllocationOf(job, {"n1", "n1", "n1"})});
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), HasSubstr("allowed_replicas, 1, 2, 4"));
+  EXPECT_TRUE(Apply({AllocationOf(job, {"n1", "n1"})}).ok());
+}
+
 // Defect 31 and 32: allocations are checked against what there is, and unschedulable jobs say so.
 TEST_F(JobLifeTest, Defect31AllocationsAreCheckedAndUnschedulableJobsSaySo) {
   const auto n1 = AddWorker("n1", 2000);

@@ -58,6 +58,25 @@ TEST(ValidateNewJobTest, WrongFieldsAreRefusedByName) {
          job->mutable_spec()->set_max_replicas(2);
        }},
       {"spec.max_replicas", [](v1::Job* job) { job->mutable_spec()->set_max_replicas(-5); }},
+      {"spec.allowed_replicas", [](v1::Job* job) { job->mutable_spec()->add_allowed_replicas(0); }},
+      {"spec.allowed_replicas", [](v1::Job* job) { job->mutable_spec()->add_allowed_replicas(16'385); }},
+      {"spec.allowed_replicas",
+       [](v1::Job* job) {
+         for (int i = 1; i <= 65; ++i) job->mutable_spec()->add_allowed_replicas(i);
+       }},
+      {"spec.allowed_replicas: 2 after 2",
+       [](v1::Job* job) {
+         for (int i = 0; i < 2; ++i) job->mutable_spec()->add_allowed_replicas(2);
+       }},
+      {"spec.allowed_replicas: 2, 8: none lies between",
+       [](v1::Job* job) {
+         job->mutable_spec()->add_allowed_replicas(2);
+         job->mutable_spec()->add_allowed_replicas(8);
+         job->mutable_spec()->set_min_replicas(3);
+         job->mutable_spec()->set_max_replicas(7);
+       }},
+      {"spec.priority", [](v1::Job* job) { job->mutable_spec()->set_priority(1001); }},
+      {"spec.priority", [](v1::Job* job) { job->mutable_spec()->set_priority(-1001); }},
       {"spec.max_restarts", [](v1::Job* job) { job->mutable_spec()->set_max_restarts(1001); }},
       {"spec.rescale",
        [](v1::Job* job) { job->mutable_spec()->set_rescale(static_cast<v1::RescaleMode>(77)); }},
@@ -92,6 +111,17 @@ TEST(ValidateNewJobTest, WrongFieldsAreRefusedByName) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field;
     EXPECT_THAT(std::string(status.message()), HasSubstr(field));
   }
+}
+
+TEST(ValidateNewJobTest, SizesNeedOneThatTheBoundsAllow) {
+  v1::Job job = GoodJob();
+  for (const int count : {1, 2, 4}) job.mutable_spec()->add_allowed_replicas(count);
+  job.mutable_spec()->set_priority(-1000);
+  EXPECT_TRUE(ValidateNewJob(job, "").ok());
+  job.mutable_spec()->set_min_replicas(3);
+  EXPECT_TRUE(ValidateNewJob(job, "").ok());
+  job.mutable_spec()->set_max_replicas(3);
+  EXPECT_FALSE(ValidateNewJob(job, "").ok());
 }
 
 TEST(ValidateNewJobTest, GeneratedNamesNeedAPrefixThatLeavesRoom) {
@@ -180,6 +210,13 @@ TEST(ValidateProgressTest, NotANumberIsRefused) {
   progress.set_fraction(std::nan(""));
   EXPECT_FALSE(ValidateProgress(progress).ok());
   progress.set_fraction(1.5);
+  EXPECT_FALSE(ValidateProgress(progress).ok());
+  progress.set_fraction(0.5);
+  progress.set_total_scale_invariant_steps(1e6);
+  EXPECT_TRUE(ValidateProgress(progress).ok());
+  progress.set_total_scale_invariant_steps(-1);
+  EXPECT_FALSE(ValidateProgress(progress).ok());
+  progress.set_total_scale_invariant_steps(std::numeric_limits<double>::infinity());
   EXPECT_FALSE(ValidateProgress(progress).ok());
 }
 
