@@ -65,6 +65,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddSubmit(app, context);
   AddLs(app, context);
   AddDescribe(app, context);
+  AddExplain(app, context);
   AddLogs(app, context);
   AddCp(app, context);
   AddEvents(app, context);

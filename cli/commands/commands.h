@@ -15,6 +15,7 @@ namespace adaptdl::cli {
 void AddSubmit(CLI::App& app, Context* context);
 void AddLs(CLI::App& app, Context* context);
 void AddDescribe(CLI::App& app, Context* context);
+void AddExplain(CLI::App& app, Context* context);
 void AddLogs(CLI::App& app, Context* context);
 void AddCp(CLI::App& app, Context* context);
 void AddEvents(CLI::App& app, Context* context);

@@ -110,6 +110,8 @@ struct JobDecision {
   std::string reason;
   // Whether no node of the cluster could ever hold one replica; the reason then says what is lacking.
   bool unschedulable = false;
+  // More about it, one sentence each, for people.
+  std::vector<std::string> explanation;
   // Speed-up over one replica.
   double speedup = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "services/allocator/snapshot_converter.h"
 
@@ -12,6 +13,27 @@ namespace {
 bool SameNodes(const v1::Job& job, const v1::JobAllocation& allocation) {
   const auto& before = job.status().desired_allocation();
   return std::equal(before.begin(), before.end(), allocation.node_ids().begin(), allocation.node_ids().end());
+}
+
+// What the supervisor keeps of an explanation; sending more would look like news in every round.
+constexpr int kMaxSentences = 8;
+constexpr size_t kMaxSentenceBytes = 300;
+
+void Explain(const std::vector<std::string>& sentences, v1::JobAllocation* allocation) {
+  for (const std::string& sentence : sentences) {
+    if (allocation->explanation_size() == kMaxSentences) return;
+    if (sentence.size() <= kMaxSentenceBytes) allocation->add_explanation(sentence);
+  }
+}
+
+// Whether the supervisor does not know it yet: it keeps the newest words, but may lose them when it restarts.
+bool IsNews(const v1::Job& job, const v1::JobAllocation& allocation) {
+  if (!SameNodes(job, allocation)) return true;
+  if (job.status().cancel_requested()) return false;
+  const auto& known = job.status().allocation_explanation();
+  return job.status().allocation_reason() != allocation.reason() ||
+         !std::equal(known.begin(), known.end(), allocation.explanation().begin(),
+                     allocation.explanation().end());
 }
 
 }  // namespace
@@ -34,6 +56,7 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot) {
     allocation.set_job_uid(job.uid());
     allocation.mutable_node_ids()->Add(decided.allocation.begin(), decided.allocation.end());
     allocation.set_reason(decided.reason);
+    Explain(decided.explanation, &allocation);
     allocation.set_unschedulable(decided.unschedulable);
     if (!IsNews(job, allocation)) continue;
     if (!SameNodes(job, allocation)) {
@@ -45,22 +68,6 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot) {
   result.capacity = std::move(decision.capacity);
   result.refusals = std::move(cluster.refusals);
   return result;
-}
-
-bool AllocationRound::IsNews(const v1::Job& job, const v1::JobAllocation& allocation) const {
-  if (!SameNodes(job, allocation)) return true;
-  if (job.status().cancel_requested()) return false;
-  if (job.status().allocation_reason() == allocation.reason()) return false;
-  const auto applied = applied_reasons_.find(job.uid());
-  return applied == applied_reasons_.end() || applied->second != allocation.reason();
-}
-
-void AllocationRound::Applied(const v1::ApplyAllocationsRequest& request) {
-  // Only as large as the last rounds: what is forgotten is at worst sent twice.
-  if (applied_reasons_.size() > 100'000) applied_reasons_.clear();
-  for (const v1::JobAllocation& allocation : request.allocations()) {
-    applied_reasons_[allocation.job_uid()] = allocation.reason();
-  }
 }
 
 }  // namespace adaptdl::allocator

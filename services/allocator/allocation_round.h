@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/scheduling/policy.h"
 #include "services/allocator/snapshot_converter.h"
@@ -43,16 +42,10 @@ class AllocationRound {
 
   RoundResult Decide(const v1::ClusterSnapshot& snapshot);
 
-  // Tells that a request was stored, so that explanations are not sent again.
-  void Applied(const v1::ApplyAllocationsRequest& request);
-
  private:
-  bool IsNews(const v1::Job& job, const v1::JobAllocation& allocation) const;
-
   const scheduling::AllocationPolicy& policy_;
   const uint64_t seed_;
   SnapshotConverter converter_;
-  absl::flat_hash_map<std::string, std::string> applied_reasons_;  // by uid
 };
 
 }  // namespace adaptdl::allocator

@@ -207,7 +207,6 @@ RoundOutcome Allocator::Apply(const RoundResult& result) {
                                                            {"error", std::string(status.message())}});
     return RoundOutcome::kFailed;
   }
-  round_.Applied(result.request);
   for (const Move& move : result.moves) {
     log::Info("allocation changed", {{"job", move.job},
                                      {"from", absl::StrCat(move.replicas_before)},
@@ -232,7 +231,6 @@ RoundOutcome Allocator::ApplyOneByOne(const v1::ApplyAllocationsRequest& request
     *single.add_allocations() = *allocation;
     const absl::Status status = CallApply(single, &version);
     if (status.ok()) {
-      round_.Applied(single);
       outcome = RoundOutcome::kApplied;
     } else if (absl::IsInvalidArgument(status)) {
       log::Error("allocation refused",

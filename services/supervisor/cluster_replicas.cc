@@ -121,7 +121,7 @@ void ClusterState::Flush() {
     const JobEntry* job = transaction.FindJob(uid);
     if (job == nullptr || MessageDifferencer::Equals(job->record.status.hints(), hints)) continue;
     *transaction.EditJob(uid)->record.status.mutable_hints() = hints;
-    transaction.ShowHints();
+    transaction.ShowToAllocator();
   }
   if (!transaction.empty() && !Commit(&transaction).ok()) {
     parts_.sessions->ReturnProgress(progress);

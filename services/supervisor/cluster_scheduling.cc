@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,17 @@
 namespace adaptdl::supervisor {
 namespace {
 
+// In bytes, and in sentences.
 constexpr size_t kMaxReason = 1000;
+constexpr size_t kMaxSentence = 300;
+constexpr int kMaxSentences = 8;
+
+// At most `limit` bytes of the text, without half a character at its end: messages hold UTF-8 only.
+std::string Shortened(const std::string& text, size_t limit) {
+  if (text.size() <= limit) return text;
+  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
+  return text.substr(0, limit);
+}
 
 // What decides on allocations: not the command, the environment and the history.
 v1::Job ForScheduling(const JobEntry& entry) {
@@ -42,6 +53,23 @@ v1::Job ForScheduling(const JobEntry& entry) {
 bool SameNodes(const v1::JobStatus& status, const v1::JobAllocation& allocation) {
   return std::equal(status.desired_allocation().begin(), status.desired_allocation().end(),
                     allocation.node_ids().begin(), allocation.node_ids().end());
+}
+
+// Takes over why the allocator decided so. False: it is what is known.
+bool SetWords(const v1::JobAllocation& allocation, v1::JobStatus* status) {
+  const std::string reason = Shortened(allocation.reason(), kMaxReason);
+  std::vector<std::string> sentences;
+  for (int i = 0; i < std::min(allocation.explanation_size(), kMaxSentences); ++i) {
+    sentences.push_back(Shortened(allocation.explanation(i), kMaxSentence));
+  }
+  const auto& known = status->allocation_explanation();
+  if (status->allocation_reason() == reason &&
+      std::equal(known.begin(), known.end(), sentences.begin(), sentences.end())) {
+    return false;
+  }
+  status->set_allocation_reason(reason);
+  status->mutable_allocation_explanation()->Assign(sentences.begin(), sentences.end());
+  return true;
 }
 
 }  // namespace
@@ -146,19 +174,23 @@ absl::Status ClusterState::CheckAllocation(const Transaction& transaction,
 
 void ClusterState::Allocate(Transaction* transaction, const v1::JobAllocation& allocation) const {
   const JobEntry* before = transaction->FindJob(allocation.job_uid());
-  const bool same = SameNodes(before->record.status, allocation);
-  if (same && before->record.unschedulable == allocation.unschedulable() &&
-      (before->record.status.allocation_reason() == allocation.reason() || !allocation.unschedulable())) {
-    return;  // A new wording alone is not worth a write.
+  if (SameNodes(before->record.status, allocation) &&
+      before->record.unschedulable == allocation.unschedulable()) {
+    // A new wording alone is not worth a write.
+    v1::JobStatus status = before->record.status;
+    if (!SetWords(allocation, &status)) return;
+    transaction->EditJobInMemory(allocation.job_uid())->record.status = std::move(status);
+    transaction->ShowToAllocator();
+    return;
   }
   const bool news = allocation.unschedulable() && !before->record.unschedulable;
   JobEntry* job = transaction->EditJob(allocation.job_uid());
   job->record.unschedulable = allocation.unschedulable();
   job->record.status.mutable_desired_allocation()->CopyFrom(allocation.node_ids());
-  job->record.status.set_allocation_reason(allocation.reason().substr(0, kMaxReason));
+  SetWords(allocation, &job->record.status);
   if (news) {
     transaction->AddEvent(allocation.job_uid(),
-                          {true, "Unschedulable", allocation.reason().substr(0, kMaxReason), "", ""});
+                          {true, "Unschedulable", job->record.status.allocation_reason(), "", ""});
   }
 }
 

@@ -29,6 +29,13 @@ bool Equal(const JobRecord& a, const JobRecord& b) {
   return a.running_since == b.running_since && MessageDifferencer::Equals(a.status, b.status);
 }
 
+// Whether what a waiting job is told differs, and nothing else.
+bool OnlyWordsDiffer(JobRecord a, const JobRecord& b) {
+  if (b.status.phase() != v1::JOB_PHASE_PENDING) return false;
+  a.status.set_message(b.status.message());
+  return Equal(a, b);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ClusterState>> ClusterState::Create(const ClusterOptions& options,
@@ -138,7 +145,11 @@ bool ClusterState::AdvanceOnce(Transaction* transaction, const std::string& uid)
   JobRecord record = job->record;
   StoreJob(outcome.job, &record);
   if (jobs::IsTerminal(outcome.job.phase)) record.status.clear_desired_allocation();
-  if (!Equal(record, job->record)) transaction->EditJob(uid)->record = std::move(record);
+  if (!Equal(record, job->record)) {
+    JobEntry* edited =
+        OnlyWordsDiffer(record, job->record) ? transaction->EditJobInMemory(uid) : transaction->EditJob(uid);
+    edited->record = std::move(record);
+  }
   if (outcome.launch.has_value()) Launch(transaction, uid, *outcome.launch);
   for (const jobs::StopOrder& stop : outcome.stops) Stop(transaction, uid, stop);
   for (const jobs::Event& event : outcome.events) transaction->AddEvent(uid, event);

@@ -252,7 +252,10 @@ absl::StatusOr<Response> ClusterState::Once(
   Transaction transaction(tables_, now);
   absl::StatusOr<Response> response = change(&transaction);
   if (!response.ok()) return response.status();
-  transaction.SetRequest({request_id, method, response->SerializeAsString(), now});
+  // What leaves no trace on disk may as well be done again.
+  if (!transaction.in_memory_only()) {
+    transaction.SetRequest({request_id, method, response->SerializeAsString(), now});
+  }
   if (const absl::Status status = Commit(&transaction); !status.ok()) return status;
   return response;
 }

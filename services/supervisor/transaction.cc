@@ -39,6 +39,11 @@ const JobEntry* Transaction::FindJobByName(const std::string& name_space, const 
 }
 
 JobEntry* Transaction::EditJob(const std::string& uid) {
+  stored_.insert(uid);
+  return EditJobInMemory(uid);
+}
+
+JobEntry* Transaction::EditJobInMemory(const std::string& uid) {
   std::shared_ptr<JobEntry>& entry = jobs_[uid];
   if (entry == nullptr) entry = std::make_shared<JobEntry>(*base_.jobs.at(uid));
   return entry.get();
@@ -49,6 +54,7 @@ JobEntry* Transaction::AddJob(JobRecord record) {
   auto entry = std::make_shared<JobEntry>();
   entry->record = std::move(record);
   JobEntry* result = entry.get();
+  stored_.insert(result->record.uid());
   jobs_[result->record.uid()] = std::move(entry);
   return result;
 }
@@ -56,6 +62,7 @@ JobEntry* Transaction::AddJob(JobRecord record) {
 void Transaction::DeleteJob(const std::string& uid) {
   deleted_jobs_.insert(uid);
   jobs_.erase(uid);
+  stored_.erase(uid);
   events_.erase(uid);
 }
 
@@ -139,7 +146,8 @@ void Transaction::CompleteEvents(const std::string& uid) {
 
 const WriteBatch& Transaction::Finish() {
   int64_t event_id = base_.last_event_id;
-  for (const auto& [uid, entry] : jobs_) {
+  for (const std::string& uid : stored_) {
+    const std::shared_ptr<JobEntry>& entry = jobs_.at(uid);
     CompleteEvents(uid);
     batch_.put_jobs.push_back(entry->record);
     const auto base = base_.jobs.find(uid);
@@ -171,7 +179,7 @@ bool Transaction::SchedulingChanged() const {
 Changes Transaction::Apply(Tables* tables) {
   Changes changes;
   const bool scheduling_changed = SchedulingChanged();
-  changes.cluster = scheduling_changed || hints_changed_;
+  changes.cluster = scheduling_changed || shown_;
   if (scheduling_changed) ++tables->version;
   for (const std::string& uid : deleted_jobs_) {
     const std::shared_ptr<const JobEntry> entry = tables->jobs.at(uid);

@@ -52,6 +52,9 @@ class Transaction {
   const JobEntry* FindJobByName(const std::string& name_space, const std::string& name) const;
   // The job, to be changed. It exists.
   JobEntry* EditJob(const std::string& uid);
+  // The same for news that are not worth a write, such as wordings: they are stored with the job's next
+  // change, and lost if the supervisor ends before.
+  JobEntry* EditJobInMemory(const std::string& uid);
   // Gives the record its place in the order.
   JobEntry* AddJob(JobRecord record);
   void DeleteJob(const std::string& uid);
@@ -71,14 +74,19 @@ class Transaction {
   void AddDeletion(FileDeletion deletion) { batch_.add_deletions.push_back(std::move(deletion)); }
   void FinishDeletions(const std::string& node_id) { batch_.finish_deletions.push_back(node_id); }
 
-  // Hints changed: the allocator wants to see them, though the version stays.
-  void ShowHints() { hints_changed_ = true; }
+  // Hints or wordings changed: the allocator wants to see them, though the version stays.
+  void ShowToAllocator() { shown_ = true; }
   // A replica ended or a node changed: jobs that wait for room may go on.
   void FreeRoom() { room_freed_ = true; }
   bool TakeRoomFreed() { return std::exchange(room_freed_, false); }
 
   Effects* effects() { return &effects_; }
 
+  // Whether there are changes, and none that is to be stored.
+  bool in_memory_only() const {
+    return !jobs_.empty() && stored_.empty() && deleted_jobs_.empty() && nodes_.empty() &&
+           deleted_nodes_.empty() && batch_.empty();
+  }
   // Whether nothing was edited.
   bool empty() const {
     return jobs_.empty() && deleted_jobs_.empty() && nodes_.empty() && deleted_nodes_.empty() &&
@@ -100,6 +108,8 @@ class Transaction {
   const absl::Time now_;
   int64_t sequence_;
   std::map<std::string, std::shared_ptr<JobEntry>> jobs_;
+  // Those of them that are to be stored.
+  std::set<std::string> stored_;
   std::set<std::string> deleted_jobs_;
   std::map<std::string, std::shared_ptr<NodeEntry>> nodes_;
   std::set<std::string> deleted_nodes_;
@@ -108,7 +118,7 @@ class Transaction {
   std::map<std::string, std::vector<v1::Event>> events_;  // By job.
   WriteBatch batch_;
   Effects effects_;
-  bool hints_changed_ = false;
+  bool shown_ = false;
   bool room_freed_ = false;
 };
 

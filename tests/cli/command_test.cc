@@ -75,9 +75,38 @@ TEST_F(CommandTest, DescribesAJob) {
   EXPECT_EQ(json["events"][0]["reason"], "Submitted");
 }
 
+TEST_F(CommandTest, ExplainsAJob) {
+  v1::Job job = PendingJob("a");
+  job.mutable_status()->set_phase(v1::JOB_PHASE_RUNNING);
+  job.mutable_status()->clear_reason();
+  for (const char* node : {"n0", "n1", "n0"}) {
+    job.mutable_status()->add_allocation(node);
+    job.mutable_status()->add_desired_allocation(node);
+  }
+  job.mutable_status()->set_allocation_reason("maxReplicas is 3");
+  job.mutable_status()->add_allocation_explanation("3 replicas bring 2.5.");
+  supervisor_.AddJob(job);
+  const ProgramResult result = Run({"explain", "a"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "Job:        default/a\n"
+            "Phase:      Running\n"
+            "Replicas:   3 on n0 (2), n1\n"
+            "Reason:     maxReplicas is 3\n"
+            "  - 3 replicas bring 2.5.\n");
+  const nlohmann::json json = Json(Run({"explain", "default/a", "-o", "json"}));
+  EXPECT_EQ(json["name"], "a");
+  EXPECT_EQ(json["phase"], "JOB_PHASE_RUNNING");
+  EXPECT_EQ(json["allocation"].size(), 3u);
+  EXPECT_EQ(json["allocationReason"], "maxReplicas is 3");
+  EXPECT_EQ(json["allocationExplanation"][0], "3 replicas bring 2.5.");
+  EXPECT_THAT(Run({"explain", "a", "-o", "yaml"}).out, HasSubstr("allocationReason: \"maxReplicas is 3\"\n"));
+}
+
 TEST_F(CommandTest, NamesAJobThatDoesNotExist) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"describe", "ghost"},
+                                             {"explain", "ghost"},
                                              {"logs", "ghost"},
                                              {"wait", "ghost"},
                                              {"cancel", "ghost"},

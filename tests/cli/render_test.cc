@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "cli/description.h"
+#include "cli/explanation.h"
 #include "cli/format.h"
 #include "cli/job_table.h"
 #include "cli/output.h"
@@ -143,6 +144,70 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
         "Exited (code 127)", "command not found", "ReplicaFailed", "Batch size:        64"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+}
+
+TEST(ExplanationTest, SaysWhatAJobWaitsFor) {
+  v1::Job job;
+  job.set_namespace_("default");
+  job.set_name("a");
+  v1::JobStatus* status = job.mutable_status();
+  status->set_phase(v1::JOB_PHASE_PENDING);
+  status->set_reason("Queued");
+  status->set_message("waits for an allocation");
+  EXPECT_EQ(ExplainJob(job),
+            "Job:        default/a\n"
+            "Phase:      Pending (Queued)\n"
+            "Replicas:   none\n"
+            "Reason:     the allocator has not decided on this job yet\n");
+  status->set_allocation_reason("waits for room for 2 replicas");
+  status->set_message("waits for room for 2 replicas");
+  status->add_allocation_explanation("Jobs of a higher priority hold the nodes.");
+  EXPECT_EQ(ExplainJob(job),
+            "Job:        default/a\n"
+            "Phase:      Pending (Queued)\n"
+            "Replicas:   none\n"
+            "Reason:     waits for room for 2 replicas\n"
+            "  - Jobs of a higher priority hold the nodes.\n");
+  status->set_allocation_reason("maxReplicas is 1");
+  status->add_desired_allocation("n0");
+  status->set_reason("WaitingForRoom");
+  status->set_message("node n0 still runs other replicas");
+  status->clear_allocation_explanation();
+  EXPECT_EQ(ExplainJob(job),
+            "Job:        default/a\n"
+            "Phase:      Pending (WaitingForRoom)\n"
+            "Replicas:   none\n"
+            "Gets:       1 on n0\n"
+            "Reason:     maxReplicas is 1\n"
+            "Waits:      node n0 still runs other replicas\n");
+}
+
+TEST(ExplanationTest, TellsOfMovesAndOfJobsThatHaveEnded) {
+  v1::Job job;
+  job.set_namespace_("default");
+  job.set_name("a");
+  v1::JobStatus* status = job.mutable_status();
+  status->set_phase(v1::JOB_PHASE_STOPPING);
+  status->set_reason("Rescaling");
+  status->add_allocation("n0");
+  for (int i = 0; i < 2; ++i) status->add_desired_allocation("n1");
+  status->set_allocation_reason("there is\x1b[31m room");
+  EXPECT_EQ(ExplainJob(job),
+            "Job:        default/a\n"
+            "Phase:      Stopping (Rescaling)\n"
+            "Replicas:   1 on n0\n"
+            "Moves to:   2 on n1 (2)\n"
+            "Reason:     there is\\x1b[31m room\n");
+  status->set_phase(v1::JOB_PHASE_FAILED);
+  status->set_reason("MaxRestartsExceeded");
+  status->set_message("replica 0 exited with code 1");
+  status->clear_allocation();
+  status->clear_desired_allocation();
+  EXPECT_EQ(ExplainJob(job),
+            "Job:        default/a\n"
+            "Phase:      Failed (MaxRestartsExceeded)\n"
+            "Replicas:   none\n"
+            "Reason:     the job has ended and gets no more replicas: replica 0 exited with code 1\n");
 }
 
 TEST(YamlTest, KeepsTextsTexts) {

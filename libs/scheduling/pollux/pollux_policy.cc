@@ -267,7 +267,7 @@ CapacityDecision DecideNodes(const ClusterView& view, const std::vector<JobDecis
 Decision Unchanged(const ClusterView& view, const std::string& reason) {
   Decision decision;
   for (const JobInfo& job : view.jobs) {
-    decision.jobs.push_back({job.key, job.allocation, reason, false, SpeedupOf(job, job.allocation)});
+    decision.jobs.push_back({job.key, job.allocation, reason, false, {}, SpeedupOf(job, job.allocation)});
     decision.value += decision.jobs.back().speedup;
   }
   decision.capacity = DecideNodes(view, decision.jobs, static_cast<int>(view.nodes.size()), reason);

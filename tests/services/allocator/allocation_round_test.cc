@@ -1,5 +1,9 @@
 #include "services/allocator/allocation_round.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/scheduling/greedy_policy.h"
@@ -9,6 +13,7 @@ namespace adaptdl::allocator {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 class AllocationRoundTest : public ::testing::Test {
@@ -26,6 +31,7 @@ class AllocationRoundTest : public ::testing::Test {
         if (job.uid() != allocation.job_uid()) continue;
         *job.mutable_status()->mutable_desired_allocation() = allocation.node_ids();
         job.mutable_status()->set_allocation_reason(allocation.reason());
+        *job.mutable_status()->mutable_allocation_explanation() = allocation.explanation();
       }
     }
   }
@@ -50,7 +56,7 @@ TEST_F(AllocationRoundTest, SendsWhatChangesAndNothingTwice) {
   EXPECT_EQ(round_.Decide(snapshot_).request.allocations_size(), 0);
 }
 
-TEST_F(AllocationRoundTest, SendsANewExplanationOnce) {
+TEST_F(AllocationRoundTest, SendsANewReasonOnce) {
   *snapshot_.add_jobs() = MakeJob("a");
   Store(round_.Decide(snapshot_).request);
   snapshot_.mutable_jobs(0)->mutable_spec()->set_max_replicas(1);
@@ -59,8 +65,56 @@ TEST_F(AllocationRoundTest, SendsANewExplanationOnce) {
   ASSERT_EQ(second.request.allocations_size(), 1);
   EXPECT_THAT(second.request.allocations(0).reason(), HasSubstr("maxReplicas is 1"));
   EXPECT_TRUE(second.moves.empty());
-  round_.Applied(second.request);
+  Store(second.request);
   EXPECT_EQ(round_.Decide(snapshot_).request.allocations_size(), 0);
+}
+
+// Gives every job the first node, and says what it is told to.
+class TalkingPolicy final : public scheduling::AllocationPolicy {
+ public:
+  absl::string_view name() const override { return "talking"; }
+  scheduling::Decision Decide(const scheduling::ClusterView& view, uint64_t) const override {
+    scheduling::Decision decision;
+    for (const scheduling::JobInfo& job : view.jobs) {
+      scheduling::JobDecision decided;
+      decided.key = job.key;
+      decided.allocation = {view.nodes[0].id};
+      decided.reason = "because";
+      decided.explanation = explanation;
+      decision.jobs.push_back(std::move(decided));
+    }
+    return decision;
+  }
+  std::vector<std::string> explanation;
+};
+
+TEST_F(AllocationRoundTest, SendsANewExplanationOnce) {
+  TalkingPolicy policy;
+  policy.explanation = {"1 replica brings 1.", "A second would bring 0.8."};
+  AllocationRound round(&policy);
+  *snapshot_.add_jobs() = MakeJob("a");
+  const RoundResult first = round.Decide(snapshot_);
+  ASSERT_EQ(first.request.allocations_size(), 1);
+  EXPECT_THAT(first.request.allocations(0).explanation(),
+              ElementsAre("1 replica brings 1.", "A second would bring 0.8."));
+  Store(first.request);
+  EXPECT_EQ(round.Decide(snapshot_).request.allocations_size(), 0);
+  policy.explanation[1] = "A second would bring 0.7.";
+  const RoundResult second = round.Decide(snapshot_);
+  ASSERT_EQ(second.request.allocations_size(), 1);
+  EXPECT_TRUE(second.moves.empty());
+  Store(second.request);
+  EXPECT_EQ(round.Decide(snapshot_).request.allocations_size(), 0);
+}
+
+TEST_F(AllocationRoundTest, BoundsExplanations) {
+  TalkingPolicy policy;
+  policy.explanation = std::vector<std::string>(9, "A sentence.");
+  policy.explanation[0] = std::string(301, 'x');
+  AllocationRound round(&policy);
+  *snapshot_.add_jobs() = MakeJob("a");
+  EXPECT_THAT(round.Decide(snapshot_).request.allocations(0).explanation(),
+              ElementsAreArray(std::vector<std::string>(8, "A sentence.")));
 }
 
 TEST_F(AllocationRoundTest, SaysAtOnceThatAJobFitsNowhere) {

@@ -138,6 +138,7 @@ class FakeSupervisor final : public v1::SchedulingService::Service {
         if (job.uid() != allocation.job_uid()) continue;
         *job.mutable_status()->mutable_desired_allocation() = allocation.node_ids();
         job.mutable_status()->set_allocation_reason(allocation.reason());
+        *job.mutable_status()->mutable_allocation_explanation() = allocation.explanation();
       }
     }
     cluster_.set_version(cluster_.version() + 1);

@@ -200,6 +200,50 @@ TEST_F(JobLifeTest, LaunchWaitsForTheRoomThatWasGivenToIt) {
   EXPECT_EQ(n1->NextLaunch().job(), "b");
 }
 
+TEST_F(JobLifeTest, NewWordsOfADecisionAreShownWithoutAWrite) {
+  const auto n1 = AddWorker("n1");
+  const v1::Job running = Submit(NewJob("running"));
+  const v1::Job waiting = Submit(NewJob("waiting"));
+  v1::JobAllocation decision = AllocationOf(running, {"n1"});
+  decision.set_reason("first");
+  decision.add_explanation("One.");
+  ASSERT_TRUE(Apply({decision}).ok());
+  n1->Running(n1->NextLaunch());
+  const v1::Job before = WaitForPhase("running", v1::JOB_PHASE_RUNNING);
+  EXPECT_EQ(before.status().allocation_reason(), "first");
+  EXPECT_THAT(before.status().allocation_explanation(), ElementsAre("One."));
+
+  const int64_t version = Snapshot().version();
+  const int commits = memory_->commits();
+  decision.set_reason("second");
+  decision.add_explanation("Two.");
+  v1::JobAllocation wait = AllocationOf(waiting, {});
+  wait.set_reason("waits for room");
+  ASSERT_TRUE(Apply({decision, wait}).ok());
+  EXPECT_EQ(memory_->commits(), commits);
+  EXPECT_EQ(Get("running").status().allocation_reason(), "second");
+  EXPECT_THAT(Get("running").status().allocation_explanation(), ElementsAre("One.", "Two."));
+  EXPECT_EQ(Get("waiting").status().message(), "waits for room");
+  const v1::ClusterSnapshot snapshot = Snapshot();
+  EXPECT_EQ(snapshot.version(), version);
+  EXPECT_EQ(snapshot.jobs(0).status().allocation_reason(), "second");
+}
+
+TEST_F(JobLifeTest, WordsOfADecisionAreBounded) {
+  const auto n1 = AddWorker("n1");
+  const v1::Job job = Submit(NewJob("a"));
+  v1::JobAllocation decision = AllocationOf(job, {"n1"});
+  // Two bytes each: the limit falls within a character.
+  for (int i = 0; i < 501; ++i) decision.mutable_reason()->append("\u00fc");
+  decision.set_reason("x" + decision.reason());
+  for (int i = 0; i < 9; ++i) decision.add_explanation(std::string(301, 'x'));
+  ASSERT_TRUE(Apply({decision}).ok());
+  const v1::JobStatus status = Get("a").status();
+  EXPECT_EQ(status.allocation_reason(), decision.reason().substr(0, 999));
+  ASSERT_EQ(status.allocation_explanation_size(), 8);
+  EXPECT_EQ(status.allocation_explanation(7), std::string(300, 'x'));
+}
+
 TEST_F(JobLifeTest, OnlyAllowedSizesAreTaken) {
   const auto n1 = AddWorker("n1");
   v1::Job spec = NewJob("a");

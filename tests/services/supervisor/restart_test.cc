@@ -145,6 +145,22 @@ TEST_F(RestartTest, RendezvousGoesOn) {
   EXPECT_EQ(formed.formed().master_address(), "h:1");
 }
 
+TEST_F(RestartTest, WordsAreStoredWithTheNextChange) {
+  auto worker = AddWorker("n1");
+  const v1::Job job = Submit(NewJob("a"));
+  Allocate(job, {"n1"});
+  v1::JobAllocation decision = AllocationOf(job, {"n1"});
+  decision.set_reason("newer words");
+  decision.add_explanation("More.");
+  ASSERT_TRUE(Apply({decision}).ok());
+  worker->Running(worker->NextLaunch());
+  WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  worker = nullptr;
+  Restart();
+  EXPECT_EQ(Get("a").status().allocation_reason(), "newer words");
+  EXPECT_EQ(Get("a").status().allocation_explanation_size(), 1);
+}
+
 TEST_F(RestartTest, RequestsAreStillKnown) {
   v1::Job first;
   ASSERT_TRUE(TrySubmit(NewJob("a"), &first, "the-id").ok());

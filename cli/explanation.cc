@@ -1,0 +1,71 @@
+#include "cli/explanation.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "cli/format.h"
+
+namespace adaptdl::cli {
+namespace {
+
+using Nodes = google::protobuf::RepeatedPtrField<std::string>;
+
+// "3 on n0 (2), n1".
+std::string ReplicasText(const Nodes& nodes) {
+  std::map<std::string, int> counts;
+  for (const std::string& node : nodes) ++counts[node];
+  std::vector<std::string> parts;
+  for (const auto& [node, count] : counts) {
+    parts.push_back(count == 1 ? Printable(node) : absl::StrCat(Printable(node), " (", count, ")"));
+  }
+  return parts.empty() ? "none" : absl::StrCat(nodes.size(), " on ", absl::StrJoin(parts, ", "));
+}
+
+bool SameNodes(const Nodes& a, const Nodes& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+
+bool HasEnded(v1::JobPhase phase) {
+  return phase == v1::JOB_PHASE_SUCCEEDED || phase == v1::JOB_PHASE_FAILED ||
+         phase == v1::JOB_PHASE_CANCELLED;
+}
+
+}  // namespace
+
+std::string ExplainJob(const v1::Job& job) {
+  const v1::JobStatus& status = job.status();
+  std::string text;
+  const auto add = [&](absl::string_view name, absl::string_view value) {
+    absl::StrAppend(&text, absl::StrFormat("%-11s %s\n", absl::StrCat(name, ":"), Printable(value)));
+  };
+  add("Job", absl::StrCat(job.namespace_(), "/", job.name()));
+  add("Phase", StatusText(status));
+  add("Replicas", ReplicasText(status.allocation()));
+  if (HasEnded(status.phase())) {
+    add("Reason", absl::StrCat("the job has ended and gets no more replicas",
+                               status.message().empty() ? "" : ": ", status.message()));
+    return text;
+  }
+  if (!SameNodes(status.allocation(), status.desired_allocation())) {
+    add(status.allocation().empty() ? "Gets" : "Moves to", ReplicasText(status.desired_allocation()));
+  }
+  if (status.allocation_reason().empty() && status.desired_allocation().empty()) {
+    add("Reason", "the allocator has not decided on this job yet");
+    return text;
+  }
+  add("Reason", status.allocation_reason().empty() ? "none was given" : status.allocation_reason());
+  // What the job itself waits for: room that others still hold, its next attempt after a failure.
+  const bool waits =
+      status.phase() == v1::JOB_PHASE_PENDING && status.message() != status.allocation_reason();
+  if (waits && !status.message().empty()) add("Waits", status.message());
+  for (const std::string& sentence : status.allocation_explanation()) {
+    absl::StrAppend(&text, "  - ", Printable(sentence), "\n");
+  }
+  return text;
+}
+
+}  // namespace adaptdl::cli
