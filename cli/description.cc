@@ -90,6 +90,9 @@ Section StatusSection(const v1::JobStatus& status, absl::Time now) {
   section.Add("Moving to", Printable(absl::StrJoin(status.desired_allocation(), " ")));
   section.Add("Because", Printable(status.allocation_reason()));
   section.Add("Restarts", absl::StrCat(status.restarts()));
+  if (status.has_rescale_duration()) {
+    section.Add("Re-scale takes", DurationText(ToDuration(status.rescale_duration())));
+  }
   section.Add("Failures", status.failures() == 0 ? "" : absl::StrCat(status.failures()));
   section.Add("Next attempt", MomentText(status.has_retry_time(), status.retry_time()));
   section.Add("Submitted", MomentText(status.has_submit_time(), status.submit_time()));

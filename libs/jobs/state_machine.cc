@@ -91,6 +91,7 @@ class Step {
     job().phase = phase;
     job().allocation.clear();
     job().retry_time = absl::InfinitePast();
+    job().rescaling_since = absl::InfinitePast();
     job().completion_time = now_;
     Explain(reason, std::move(message));
     outcome_.waits_for = WaitsFor::kNothing;
@@ -112,6 +113,7 @@ class Step {
     } else if (job().retry_time > now_) {
       outcome_.waits_for = WaitsFor::kRetryTime;
     } else if (desired_.nodes.empty()) {
+      job().rescaling_since = absl::InfinitePast();  // how long it waits is not for it to decide
       outcome_.waits_for = WaitsFor::kAllocation;
       if (desired_.unschedulable) {
         Explain("Unschedulable", desired_.reason);
@@ -183,6 +185,7 @@ class Step {
     const std::string message =
         absl::StrCat("from ", Plural(now), " to ", DescribeNodes(desired_.nodes), Because(desired_.reason));
     Say(false, "Rescaling", message);
+    if (job().phase == Phase::kRunning) job().rescaling_since = now_;
     Stop("Rescaling", message);
   }
 
@@ -190,13 +193,23 @@ class Step {
     job().phase = Phase::kRunning;
     job().running_since = now_;
     if (job().start_time == absl::InfinitePast()) job().start_time = now_;
+    MeasureRescale();
     Explain("", "");
     Say(false, "GroupStarted",
         absl::StrCat("group ", job().group, " runs with ", DescribeNodes(job().allocation)));
   }
 
+  void MeasureRescale() {
+    if (job().rescaling_since == absl::InfinitePast()) return;
+    const absl::Duration took = std::max(absl::ZeroDuration(), now_ - job().rescaling_since);
+    const bool first = job().rescale_duration == absl::ZeroDuration();
+    job().rescale_duration = first ? took : (job().rescale_duration + took) / 2;
+    job().rescaling_since = absl::InfinitePast();
+  }
+
   // Some member is gone: the others can't go on without it.
   void StopAfterLoss() {
+    job().rescaling_since = absl::InfinitePast();
     std::string message;
     bool failed = false;
     for (const Replica& replica : members_) {
@@ -247,12 +260,14 @@ class Step {
     } else if (verdict.own_failure) {
       Failure(verdict);
     } else {
+      if (verdict.lost) job().rescaling_since = absl::InfinitePast();
       Say(false, "GroupStopped", absl::StrCat("group ", job().group, " has stopped: ", verdict.message));
       BackToPending("Queued", absl::StrCat("is to start again", Because(verdict.message)));
     }
   }
 
   void Failure(const Verdict& verdict) {
+    job().rescaling_since = absl::InfinitePast();
     ++job().failures;
     if (job().failures > job().max_restarts) {
       const std::string message = absl::StrCat(verdict.message, " (failure ", job().failures,

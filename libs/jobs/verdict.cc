@@ -85,8 +85,10 @@ Verdict JudgeGroup(const std::vector<Replica>& members, int size) {
     verdict.own_failure = true;
     Blame(*followed, &verdict);
   } else if (lost != nullptr) {
+    verdict.lost = true;
     Blame(*lost, &verdict);
   } else if (absent > 0) {
+    verdict.lost = true;
     verdict.message = absl::StrCat(absent, " of ", size, " replicas are gone without a trace");
   } else {
     verdict.message = absl::StrCat("all ", size, " replicas stopped");

@@ -48,6 +48,8 @@ struct Verdict {
   bool completed = false;
   // The end counts against max_restarts.
   bool own_failure = false;
+  // Members were lost, and none failed.
+  bool lost = false;
   // The replica that the failure is attributed to, or the first lost one; empty when there is none.
   std::string replica_id;
   std::string node;

@@ -26,7 +26,8 @@ using google::protobuf::util::MessageDifferencer;
 constexpr size_t kKeptTokens = 8;
 
 bool Equal(const JobRecord& a, const JobRecord& b) {
-  return a.running_since == b.running_since && MessageDifferencer::Equals(a.status, b.status);
+  return a.running_since == b.running_since && a.rescaling_since == b.rescaling_since &&
+         MessageDifferencer::Equals(a.status, b.status);
 }
 
 // Whether what a waiting job is told differs, and nothing else.

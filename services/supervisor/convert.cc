@@ -112,6 +112,8 @@ jobs::Job ToJob(const JobRecord& record) {
   if (status.has_start_time()) job.start_time = ToTime(status.start_time());
   if (status.has_completion_time()) job.completion_time = ToTime(status.completion_time());
   job.running_time = ToDuration(status.running_time());
+  job.rescaling_since = record.rescaling_since;
+  job.rescale_duration = ToDuration(status.rescale_duration());
   return job;
 }
 
@@ -129,8 +131,12 @@ void StoreJob(const jobs::Job& job, JobRecord* record) {
   if (job.start_time != absl::InfinitePast()) *status->mutable_start_time() = ToProto(job.start_time);
   if (job.completion_time != absl::InfinitePast())
     *status->mutable_completion_time() = ToProto(job.completion_time);
-  *status->mutable_running_time() = ToProto(job.running_time);
+  if (job.running_time != absl::ZeroDuration()) *status->mutable_running_time() = ToProto(job.running_time);
+  if (job.rescale_duration != absl::ZeroDuration()) {
+    *status->mutable_rescale_duration() = ToProto(job.rescale_duration);
+  }
   record->running_since = job.running_since;
+  record->rescaling_since = job.rescaling_since;
 }
 
 jobs::Replica ToReplica(const ReplicaRecord& record, bool node_leaving_now) {

@@ -70,6 +70,8 @@ const std::vector<std::string>& SchemaSteps() {
         PRIMARY KEY (node_id, job_uid)
       ) WITHOUT ROWID;
       )sql",
+      // Unix time in microseconds. 0: the job is not being re-scaled.
+      "ALTER TABLE jobs ADD COLUMN rescaling_since INTEGER NOT NULL DEFAULT 0",
   };
   return *steps;
 }

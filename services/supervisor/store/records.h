@@ -26,6 +26,8 @@ struct JobRecord {
   v1::JobStatus status;
   // Since when the current group runs. InfinitePast: it does not.
   absl::Time running_since = absl::InfinitePast();
+  // Since when the job is being re-scaled (libs/jobs/job.h). InfinitePast: it is not.
+  absl::Time rescaling_since = absl::InfinitePast();
   // Whether the allocator said that no node could ever hold a replica.
   bool unschedulable = false;
   // Secrets of the newest groups, by group.

@@ -169,7 +169,8 @@ absl::Status SqliteJobStore::WriteJob(const JobRecord& record) {
 absl::Status SqliteJobStore::UpdateJob(const JobRecord& record) {
   absl::Status status;
   Statement* statement = Prepared(
-      "UPDATE jobs SET phase = ?, grp = ?, status = ?, running_since = ?, unschedulable = ? WHERE uid = ?",
+      "UPDATE jobs SET phase = ?, grp = ?, status = ?, running_since = ?, unschedulable = ?, "
+      "rescaling_since = ? WHERE uid = ?",
       &status);
   if (statement == nullptr) return status;
   statement->Bind(1, static_cast<int64_t>(record.status.phase()));
@@ -177,7 +178,8 @@ absl::Status SqliteJobStore::UpdateJob(const JobRecord& record) {
   statement->BindBlob(3, record.status.SerializeAsString());
   statement->Bind(4, ToMicros(record.running_since));
   statement->Bind(5, int64_t{record.unschedulable});
-  statement->Bind(6, record.uid());
+  statement->Bind(6, ToMicros(record.rescaling_since));
+  statement->Bind(7, record.uid());
   return statement->Run();
 }
 
@@ -185,8 +187,8 @@ absl::Status SqliteJobStore::InsertJob(const JobRecord& record) {
   absl::Status status;
   Statement* statement = Prepared(
       "INSERT INTO jobs (sequence, uid, namespace, name, phase, grp, spec, status, running_since, "
-      "unschedulable) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "unschedulable, rescaling_since) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       &status);
   if (statement == nullptr) return status;
   statement->Bind(1, record.sequence);
@@ -199,6 +201,7 @@ absl::Status SqliteJobStore::InsertJob(const JobRecord& record) {
   statement->BindBlob(8, record.status.SerializeAsString());
   statement->Bind(9, ToMicros(record.running_since));
   statement->Bind(10, int64_t{record.unschedulable});
+  statement->Bind(11, ToMicros(record.rescaling_since));
   return statement->Run();
 }
 
@@ -304,9 +307,10 @@ absl::StatusOr<StoreContents> SqliteJobStore::Load() {
 
 absl::Status SqliteJobStore::LoadJobs(StoreContents* contents) {
   absl::Status status;
-  Statement* statement =
-      Prepared("SELECT sequence, uid, spec, status, running_since, unschedulable FROM jobs ORDER BY sequence",
-               &status);
+  Statement* statement = Prepared(
+      "SELECT sequence, uid, spec, status, running_since, unschedulable, rescaling_since FROM jobs "
+      "ORDER BY sequence",
+      &status);
   if (statement == nullptr) return status;
   while (true) {
     const absl::StatusOr<bool> row = statement->Step();
@@ -321,6 +325,7 @@ absl::Status SqliteJobStore::LoadJobs(StoreContents* contents) {
     record.job = std::move(job);
     record.running_since = FromMicros(statement->Integer(4));
     record.unschedulable = statement->Integer(5) != 0;
+    record.rescaling_since = FromMicros(statement->Integer(6));
     contents->jobs.push_back(std::move(record));
   }
   statement->Reset();

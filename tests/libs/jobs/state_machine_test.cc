@@ -141,6 +141,70 @@ TEST_F(StateMachineTest, RescaleStopsAndStartsTheNextGroup) {
   EXPECT_EQ(launch.launch->nodes, std::vector<std::string>{"n1"});
 }
 
+TEST_F(StateMachineTest, RescalesAreTimedFromTheStopToTheNextRun) {
+  Job job = RunningJob();
+  absl::Time now = kStart;
+  // Re-scales to one replica, which runs after `took`, with a launch in the middle of that time.
+  const auto rescale = [&](absl::Duration took) {
+    desired_.nodes = {"n1"};
+    if (job.allocation == desired_.nodes) desired_.nodes = {"n2"};
+    std::vector<Replica> replicas;
+    for (size_t i = 0; i < job.allocation.size(); ++i) {
+      replicas.push_back(Member(static_cast<int>(i), ReplicaState::kRunning, job.group));
+    }
+    job = Step(job, replicas, now).job;
+    EXPECT_EQ(job.rescaling_since, now);
+    for (Replica& replica : replicas) {
+      replica.state = ReplicaState::kExited;
+      replica.exit_code = 143;
+      replica.stop_requested = true;
+    }
+    job = Step(job, replicas, now + took / 2).job;
+    job = Step(job, replicas, now + took / 2).job;
+    EXPECT_EQ(job.phase, Phase::kStarting);
+    now += took;
+    job = Step(job, {Member(0, ReplicaState::kRunning, job.group)}, now).job;
+    EXPECT_EQ(job.phase, Phase::kRunning);
+    EXPECT_EQ(job.rescaling_since, absl::InfinitePast());
+  };
+  rescale(absl::Seconds(20));
+  EXPECT_EQ(job.rescale_duration, absl::Seconds(20));
+  rescale(absl::Seconds(10));
+  EXPECT_EQ(job.rescale_duration, absl::Seconds(15));
+  rescale(absl::Seconds(5));
+  EXPECT_EQ(job.rescale_duration, absl::Seconds(10));
+}
+
+TEST_F(StateMachineTest, OnlyRescalesAreTimed) {
+  // A loss, an own failure and a preemption are none.
+  EXPECT_EQ(Step(RunningJob(), {Running(0), Lost(1)}).job.rescaling_since, absl::InfinitePast());
+  EXPECT_EQ(End(RunningJob(), {Exited(0, 1), Exited(1, 75)}).rescaling_since, absl::InfinitePast());
+  desired_.nodes = {};
+  EXPECT_EQ(Step(RunningJob(), {Running(0), Running(1)}).job.rescaling_since, absl::InfinitePast());
+  // Nor is a group that did not run before.
+  desired_.nodes = {"n1"};
+  Job starting = RunningJob();
+  starting.phase = Phase::kStarting;
+  starting.running_since = absl::InfinitePast();
+  EXPECT_EQ(Step(starting, {Running(0), Launching(1)}).job.rescaling_since, absl::InfinitePast());
+  // What fails or is lost on the way is not worth its time.
+  const Job stopping = Step(RunningJob(), {Running(0), Running(1)}).job;
+  ASSERT_EQ(stopping.rescaling_since, kStart + absl::Seconds(5));
+  EXPECT_EQ(Step(stopping, {Asked(Exited(0, 1)), Asked(Exited(1, 143))}).job.rescaling_since,
+            absl::InfinitePast());
+  EXPECT_EQ(Step(stopping, {Lost(0), Asked(Exited(1, 143))}).job.rescaling_since, absl::InfinitePast());
+  const std::vector<Replica> stopped = {Asked(Exited(0, 143)), Asked(Exited(1, 143))};
+  const Job pending = Step(stopping, stopped).job;
+  EXPECT_EQ(pending.rescaling_since, kStart + absl::Seconds(5));
+  const Job launched = Step(pending, stopped).job;
+  EXPECT_EQ(launched.rescaling_since, kStart + absl::Seconds(5));
+  EXPECT_EQ(Step(launched, {Member(0, ReplicaState::kLost, launched.group)}).job.rescaling_since,
+            absl::InfinitePast());
+  // Nor is the time for which the allocator gives it nothing.
+  desired_.nodes = {};
+  EXPECT_EQ(Step(pending, stopped).job.rescaling_since, absl::InfinitePast());
+}
+
 TEST_F(StateMachineTest, FinishedDuringAStopIsFinished) {
   desired_.nodes = {"n1"};
   const Job job = Step(RunningJob(), {Running(0), Running(1)}).job;

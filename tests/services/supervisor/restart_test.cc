@@ -145,6 +145,30 @@ TEST_F(RestartTest, RendezvousGoesOn) {
   EXPECT_EQ(formed.formed().master_address(), "h:1");
 }
 
+TEST_F(RestartTest, RescalesAreTimedAcrossTheRestart) {
+  auto worker = AddWorker("n1");
+  const v1::Job job = Submit(NewJob("a"));
+  Allocate(job, {"n1", "n1"});
+  const v1::LaunchReplica rank0 = worker->NextLaunch();
+  const v1::LaunchReplica rank1 = worker->NextLaunch();
+  worker->Running(rank0);
+  worker->Running(rank1);
+  EXPECT_FALSE(WaitForPhase("a", v1::JOB_PHASE_RUNNING).status().has_rescale_duration());
+  Allocate(job, {"n1"});
+  worker = nullptr;
+  clock_.Advance(absl::Seconds(10));
+  Restart();
+  auto again = std::make_unique<FakeWorker>(channel_, "n1");
+  ASSERT_TRUE(again->Register().ok());
+  again->Connect({FakeWorker::ReportOf(rank0, v1::REPLICA_STATE_EXITED, 143),
+                  FakeWorker::ReportOf(rank1, v1::REPLICA_STATE_EXITED, 143)});
+  const v1::LaunchReplica next = again->NextLaunch();
+  clock_.Advance(absl::Seconds(3));
+  again->Running(next);
+  const v1::Job running = WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  EXPECT_EQ(running.status().rescale_duration().seconds(), 13);
+}
+
 TEST_F(RestartTest, WordsAreStoredWithTheNextChange) {
   auto worker = AddWorker("n1");
   const v1::Job job = Submit(NewJob("a"));

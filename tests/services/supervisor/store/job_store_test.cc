@@ -100,6 +100,7 @@ TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
   JobRecord job = MakeJob(1);
   job.status.set_group(2);
   job.running_since = kTime;
+  job.rescaling_since = kTime + absl::Seconds(1);
   job.unschedulable = true;
   job.tokens[2] = "secret";
   batch.put_jobs = {job, MakeJob(2)};
@@ -118,8 +119,10 @@ TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
   EXPECT_EQ(contents->jobs[0].job->name(), "job-1");
   EXPECT_EQ(contents->jobs[0].tokens.at(2), "secret");
   EXPECT_EQ(contents->jobs[0].running_since, kTime);
+  EXPECT_EQ(contents->jobs[0].rescaling_since, kTime + absl::Seconds(1));
   EXPECT_TRUE(contents->jobs[0].unschedulable);
   EXPECT_EQ(contents->jobs[1].running_since, absl::InfinitePast());
+  EXPECT_EQ(contents->jobs[1].rescaling_since, absl::InfinitePast());
   ASSERT_EQ(contents->replicas.size(), 2u) << "only those of the current group";
   EXPECT_EQ(contents->replicas[1].replica.rank(), 1);
   EXPECT_TRUE(contents->replicas[1].stop_requested);
@@ -265,6 +268,24 @@ TEST(MigrationsTest, StepsAreDoneOnceAndInOrder) {
   ASSERT_TRUE(Migrate(&*database, {"CREATE TABLE a (x)", "CREATE TABLE b (x)"}).ok());
   EXPECT_EQ(*database->Query("PRAGMA user_version"), "2");
   EXPECT_EQ(Migrate(&*database, {"CREATE TABLE a (x)"}).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(MigrationsTest, JobsOfTheFirstVersionAreStillRead) {
+  const Folder folder;
+  std::filesystem::create_directories(folder.path());
+  {
+    absl::StatusOr<Database> database = Database::Open(folder.path() + "/supervisor.db");
+    ASSERT_TRUE(database.ok());
+    ASSERT_TRUE(Migrate(&*database, {SchemaSteps().front()}).ok());
+    ASSERT_TRUE(database
+                    ->Execute("INSERT INTO jobs (sequence, uid, namespace, name, phase, grp, spec, status) "
+                              "VALUES (1, 'uid-1', 'default', 'old', 1, 0, '', '')")
+                    .ok());
+  }
+  const absl::StatusOr<StoreContents> contents = OpenSqlite(folder.path())->Load();
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  ASSERT_EQ(contents->jobs.size(), 1u);
+  EXPECT_EQ(contents->jobs[0].rescaling_since, absl::InfinitePast());
 }
 
 }  // namespace
