@@ -45,7 +45,9 @@ struct Progress {
   int accumulation_steps = 0;
   // Samples per second. 0: unknown.
   double throughput = 0;
+  // Steps at the initial batch size that are done, and at which the job is done (0: unknown).
   double scale_invariant_steps = 0;
+  double total_scale_invariant_steps = 0;
 };
 
 // Parameters of the throughput model; times in seconds.

@@ -55,8 +55,7 @@ void AdaptiveDataLoader::FinishStep() {
   elastic::JobCore& core = job_.core();
   in_step_ = false;
   core.replay().loader(name_).index += step_.count;
-  core.FinishStep(step_.count, options_.batch_size, local_batch_size(),
-                  static_cast<double>(position()) / static_cast<double>(sampler_.size()));
+  core.FinishStep(step_.count, options_.batch_size, local_batch_size(), position(), sampler_.size());
 }
 
 void AdaptiveDataLoader::EndLoop() {

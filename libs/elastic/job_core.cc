@@ -251,9 +251,13 @@ void JobCore::BeginStep() {
   if (step_start_ == 0) step_start_ = Seconds();
 }
 
-void JobCore::FinishStep(int64_t samples, int64_t total, int64_t local, double pass_fraction) {
-  if (stepped_) Measure(samples, total, local);
-  ReportProgress(pass_fraction);
+void JobCore::FinishStep(int64_t samples, int64_t total, int64_t local, int64_t position, int64_t pass_size) {
+  // A loop without optimiser steps, such as an evaluation, is no work that counts.
+  if (stepped_) {
+    Measure(samples, total, local);
+    pass_steps_ = (pass_size + total - 1) / total;
+  }
+  ReportProgress(static_cast<double>(position) / static_cast<double>(pass_size));
   StepBoundary();
   // From here on, so that reading the next batch is part of the next step's time, and a checkpoint of none.
   step_start_ = Seconds();
@@ -272,7 +276,10 @@ void JobCore::Measure(int64_t samples, int64_t total, int64_t local) {
 
 void JobCore::ReportProgress(double pass_fraction) {
   progress_.optimizer_steps = optimizer_steps_;
+  // The batch size is the initial one in every step: both count optimiser steps.
   progress_.scale_invariant_steps = static_cast<double>(optimizer_steps_);
+  progress_.total_scale_invariant_steps =
+      static_cast<double>(progress_.total_epochs) * static_cast<double>(pass_steps_);
   progress_.epoch = replay_.finished_epochs();
   if (progress_.total_epochs > 0) {
     progress_.fraction =

@@ -97,10 +97,10 @@ class JobCore final : public ControlObserver {
 
   // A step of a data loader's loop begins, and is complete; measures it. FinishStep() ends with
   // StepBoundary(). EndSteps(): the loop is over. `samples` were consumed of a total batch of `total`, of
-  // which one replica has at most `local`.
+  // which one replica has at most `local`; the pass is at sample `position` of `pass_size` now.
   void BeginStep();
   void EndSteps() { step_start_ = 0; }
-  void FinishStep(int64_t samples, int64_t total, int64_t local, double pass_fraction);
+  void FinishStep(int64_t samples, int64_t total, int64_t local, int64_t position, int64_t pass_size);
 
   // Around whatever waits for other replicas.
   void BeginWait() { waiting_since_ = Seconds(); }
@@ -167,6 +167,8 @@ class JobCore final : public ControlObserver {
   Flags agreed_;
   bool training_done_ = false;
   Progress progress_;
+  // Optimiser steps of a pass over the data set that is trained on. 0: unknown.
+  int64_t pass_steps_ = 0;
   // When the step in progress began. Time between steps counts towards the next one.
   double step_start_ = 0;
   // Steps of this process that were finished; the first ones are slow and not measured.

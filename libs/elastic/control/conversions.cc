@@ -38,6 +38,7 @@ v1::TrainingProgress ToProto(const Progress& progress) {
   proto.set_accumulation_steps(progress.accumulation_steps);
   proto.set_throughput(progress.throughput);
   proto.set_scale_invariant_steps(progress.scale_invariant_steps);
+  proto.set_total_scale_invariant_steps(progress.total_scale_invariant_steps);
   return proto;
 }
 

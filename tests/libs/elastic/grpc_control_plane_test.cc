@@ -226,6 +226,8 @@ TEST_F(GrpcControlPlaneTest, SendsProgressWithHeartbeats) {
   sent.total_epochs = 5;
   sent.fraction = 0.5;
   sent.throughput = 100;
+  sent.scale_invariant_steps = 9;
+  sent.total_scale_invariant_steps = 25;
   control_->UpdateProgress(sent);
   control_->Start(&observer_);
   const v1::TrainingProgress got = progress.Take();
@@ -234,6 +236,8 @@ TEST_F(GrpcControlPlaneTest, SendsProgressWithHeartbeats) {
   EXPECT_EQ(got.total_epochs(), 5);
   EXPECT_EQ(got.fraction(), 0.5);
   EXPECT_EQ(got.throughput(), 100);
+  EXPECT_EQ(got.scale_invariant_steps(), 9);
+  EXPECT_EQ(got.total_scale_invariant_steps(), 25);
   // The stream broke, and the next one comes.
   EXPECT_EQ(progress.Take().optimizer_steps(), 10);
 }

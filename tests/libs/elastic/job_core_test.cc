@@ -218,6 +218,33 @@ TEST_F(JobCoreTest, ReportsProgressOfRankZeroOnly) {
     EXPECT_EQ(progress->total_batch_size, 4);
     EXPECT_EQ(progress->local_batch_size, 2);
     EXPECT_GT(progress->throughput, 0);
+    EXPECT_EQ(progress->scale_invariant_steps, 8);
+    EXPECT_EQ(progress->total_scale_invariant_steps, 32);
+  });
+}
+
+// Passes end with a short batch, and are evaluated on other data.
+TEST_F(JobCoreTest, TheWholeWorkIsDoneWhenTheLastEpochIs) {
+  RunReplicas(1, {}, [&](Replica& replica) {
+    AdaptiveDataLoader training(replica.job, 22, {.batch_size = 4});
+    AdaptiveDataLoader evaluation(replica.job, 100, {.batch_size = 10});
+    for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 3)) {
+      for (training.BeginLoop(); training.Next();) replica.job.core().OnOptimizerStep(0);
+      for (evaluation.BeginLoop(); evaluation.Next();) continue;
+    }
+    const auto progress = replica.control.progress();
+    ASSERT_TRUE(progress.has_value());
+    EXPECT_EQ(progress->scale_invariant_steps, 18);
+    EXPECT_EQ(progress->total_scale_invariant_steps, 18);
+    EXPECT_DOUBLE_EQ(progress->fraction, 1);
+  });
+}
+
+TEST_F(JobCoreTest, WithoutEpochsTheWholeWorkIsUnknown) {
+  RunReplicas(1, {}, [&](Replica& replica) {
+    Counter counter;
+    Train(replica, 3, &counter, [](int) {});
+    EXPECT_EQ(replica.control.progress()->total_scale_invariant_steps, 0);
   });
 }
 
