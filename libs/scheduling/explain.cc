@@ -63,6 +63,23 @@ std::string WhyWaiting(int job, const ClusterState& state, bool behind_earlier) 
                       ": the nodes are taken by jobs that were submitted earlier or can't be moved");
 }
 
+namespace {
+
+// For a job that may have certain sizes only.
+std::string WhyNotTheNextSize(int job, const ClusterState& state, int next, const GrowthOptions& options) {
+  const int more = next - state.replicas(job);
+  const std::string subject = absl::StrCat(more, " more, the next size that it may have,");
+  int room = 0;
+  for (int node = 0; node < state.node_count(); ++node) room += state.RoomFor(job, node, Room::kAny);
+  if (state.Speedup(job, 2, next) - state.Speedup(job) < more * options.least_gain) {
+    return absl::StrCat(subject, " would not make it faster");
+  }
+  if (room < more) return absl::StrCat("there is no room for ", subject, " on the nodes");
+  return absl::StrCat(subject, " gain less than re-scaling costs");
+}
+
+}  // namespace
+
 std::string WhyThisSize(int job, const ClusterState& state, bool pinned, const GrowthOptions& options) {
   const JobInfo& info = state.job(job);
   const int replicas = state.replicas(job);
@@ -75,6 +92,11 @@ std::string WhyThisSize(int job, const ClusterState& state, bool pinned, const G
   if (replicas >= info.max_replicas) {
     return absl::StrCat(
         size, info.max_replicas_reason.empty() ? "the most that it may have" : info.max_replicas_reason);
+  }
+  // One more, or as many as the next size needs that the job may have.
+  const auto next = std::upper_bound(info.allowed_replicas.begin(), info.allowed_replicas.end(), replicas);
+  if (next != info.allowed_replicas.end() && *next > replicas + 1) {
+    return absl::StrCat(size, WhyNotTheNextSize(job, state, *next, options));
   }
   bool room = false;
   bool room_on_own = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -198,6 +199,21 @@ class Round {
   std::vector<bool> settled_;  // put back; not to be changed again
 };
 
+// A job that may have certain sizes only: no speed-up at the others.
+void KeepToAllowedSizes(JobInfo* job) {
+  const std::vector<int>& allowed = job->allowed_replicas;
+  if (allowed.empty()) return;
+  std::vector<double> one_node(job->max_replicas + 1, 0);
+  std::vector<double> several_nodes(job->max_replicas + 1, 0);
+  for (const int replicas : allowed) {
+    if (replicas > job->max_replicas) break;
+    one_node[replicas] = job->speedup->At(1, replicas);
+    several_nodes[replicas] = job->speedup->At(2, replicas);
+  }
+  job->speedup = std::make_shared<const goodput::SpeedupTable>(
+      goodput::SpeedupTable::FromRows(std::move(one_node), std::move(several_nodes)));
+}
+
 std::vector<std::string> ToAllocation(const JobInfo& job, const Placement& placement,
                                       const ClusterView& view) {
   std::map<std::string, int> replicas;
@@ -209,6 +225,7 @@ std::vector<std::string> ToAllocation(const JobInfo& job, const Placement& place
 
 Decision GreedyPolicy::Decide(const ClusterView& given, uint64_t /*seed*/) const {
   ClusterView view = given;
+  for (JobInfo& job : view.jobs) KeepToAllowedSizes(&job);
   Problem problem = Analyse(view);
   bool must_change = problem.must_change || OverCapacity(problem);
   std::vector<bool> held_back(view.jobs.size(), false);

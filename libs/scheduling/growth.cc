@@ -179,10 +179,10 @@ std::optional<Grower::Step> Grower::Relocation(int job) const {
   return step;
 }
 
-// A second node slows many jobs down before it speeds them up: several replicas at once may gain where one
-// doesn't.
+// A second node slows many jobs down before it speeds them up, and some jobs may have certain sizes only:
+// several replicas at once may gain where one doesn't.
 std::optional<Grower::Step> Grower::Leap(int job) const {
-  if (Span(state_->placement(job)) != 1) return std::nullopt;
+  if (Span(state_->placement(job)) != 1 && state_->job(job).allowed_replicas.empty()) return std::nullopt;
   const int replicas = state_->replicas(job);
   const double now = state_->Speedup(job);
   int room = -1;

@@ -16,7 +16,8 @@ namespace {
 
 class RandomCluster {
  public:
-  explicit RandomCluster(uint64_t seed) : engine_(seed) {}
+  // `sizes`: jobs may have certain sizes only.
+  explicit RandomCluster(uint64_t seed, bool sizes = false) : engine_(seed), sizes_(sizes) {}
 
   int Int(int low, int high) { return std::uniform_int_distribution<int>(low, high)(engine_); }
   bool Chance(double p) { return std::bernoulli_distribution(p)(engine_); }
@@ -36,7 +37,9 @@ class RandomCluster {
     // Some hold replicas from before, on nodes that may be gone.
     for (JobInfo& job : view.jobs) {
       if (nodes == 0 || !Chance(0.5)) continue;
-      const int held = Int(job.min_replicas, job.max_replicas);
+      const int held = job.allowed_replicas.empty()
+                           ? Int(job.min_replicas, job.max_replicas)
+                           : job.allowed_replicas[Int(0, static_cast<int>(job.allowed_replicas.size()) - 1)];
       for (int i = 0; i < held; ++i) {
         job.allocation.push_back(Chance(0.03) ? "gone" : view.nodes[Int(0, nodes - 1)].id);
       }
@@ -53,6 +56,9 @@ class RandomCluster {
     job.min_replicas = Chance(0.3) ? Int(1, 5) : 1;
     job.max_replicas = job.min_replicas + (Chance(0.7) ? Int(0, 12) : 0);
     job.preemptible = !Chance(0.15);
+    for (int size = job.min_replicas; size <= job.max_replicas && sizes_; ++size) {
+      if (Chance(0.4) || size == job.max_replicas) job.allowed_replicas.push_back(size);
+    }
     job.speedup = Chance(0.2) ? Linear() : Scaling(Real(0, 0.6), 20, Real(0, 0.3));
     return job;
   }
@@ -78,6 +84,7 @@ class RandomCluster {
 
  private:
   std::mt19937_64 engine_;
+  const bool sizes_;
 };
 
 Decision Decide(const ClusterView& view) { return GreedyPolicy({}).Decide(view, 1); }
@@ -135,6 +142,23 @@ TEST_P(GreedyPolicyProperty, SizesAreWithinTheirBoundsAndPinnedJobsStay) {
         if (!node.draining) continue;
         EXPECT_EQ(std::count(result.allocation.begin(), result.allocation.end(), node.id), 0);
       }
+    }
+  }
+}
+
+TEST_P(GreedyPolicyProperty, JobsThatMayHaveCertainSizesGetTheseAndKeepThem) {
+  RandomCluster random(GetParam() + 3000, /*sizes=*/true);
+  for (int i = 0; i < kClusters; ++i) {
+    const ClusterView view = random.Make();
+    const Decision decision = Decide(view);
+    const Decision again = Decide(After(view, decision));
+    for (size_t j = 0; j < view.jobs.size(); ++j) {
+      const JobInfo& job = view.jobs[j];
+      const int replicas = static_cast<int>(decision.jobs[j].allocation.size());
+      EXPECT_TRUE(replicas == 0 ||
+                  std::binary_search(job.allowed_replicas.begin(), job.allowed_replicas.end(), replicas))
+          << i << ": " << replicas;
+      EXPECT_EQ(again.jobs[j].allocation, decision.jobs[j].allocation) << i;
     }
   }
 }

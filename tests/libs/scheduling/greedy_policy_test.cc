@@ -74,6 +74,25 @@ TEST(GreedyPolicy, LeavesJobsWhereTheyAreWhenAnotherArrives) {
   EXPECT_THAT(decision.jobs[2].allocation, ElementsAre("n0"));
 }
 
+TEST(GreedyPolicy, GivesOnlyAllowedSizes) {
+  ClusterView view = View({Node("n0", 2000), Node("n1", 3000)}, {Job("a", 4)});
+  view.jobs[0].allowed_replicas = {1, 2, 4};
+  EXPECT_EQ(Decide(view).jobs[0].allocation.size(), 4u);
+  view.nodes[1].capacity[kCpu] = 1000;
+  const Decision decision = Decide(view);
+  EXPECT_EQ(decision.jobs[0].allocation.size(), 2u);
+  EXPECT_THAT(decision.jobs[0].reason, HasSubstr("no room for 2 more, the next size that it may have"));
+  // From two on two nodes to four on four.
+  view = View({Node("n0"), Node("n1"), Node("n2"), Node("n3")}, {Job("a", 4)});
+  view.jobs[0].allowed_replicas = {2, 4};
+  view.jobs[0].allocation = {"n0", "n1"};
+  EXPECT_EQ(Decide(view).jobs[0].allocation.size(), 4u);
+  // A node is gone: not three.
+  view.jobs[0].allocation = {"n0", "n1", "n2", "n3"};
+  view.nodes.pop_back();
+  EXPECT_EQ(Decide(view).jobs[0].allocation.size(), 2u);
+}
+
 TEST(GreedyPolicy, GivesAllOfTheMinimumOrNothing) {
   ClusterView view = View({Node("n0", 2000), Node("n1", 2000)}, {Job("a", 8), Job("b", 8)});
   view.jobs[0].min_replicas = 3;
