@@ -26,8 +26,8 @@ EpochRange::Iterator& EpochRange::Iterator::operator++() {
   elastic::JobCore& core = job_->core();
   core.replay().FinishEpoch();
   running_ = false;
+  core.OnEpochBoundary();
   core.StepBoundary();
-  core.ReportProgress(0);
   if (core.replay().finished_epochs() < epochs_) {
     core.replay().EnterEpoch();
     running_ = true;

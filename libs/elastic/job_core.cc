@@ -104,6 +104,7 @@ absl::Status JobCore::Restore() {
   const nlohmann::json job = nlohmann::json::parse(restored_[kJobState], nullptr, /*allow_exceptions=*/false);
   if (!job.is_object()) return absl::DataLossError("the saved job state cannot be read");
   optimizer_steps_ = saved_steps_ = job.value("optimizer_steps", int64_t{0});
+  pass_fraction_ = job.value("pass_fraction", 0.0);
   return absl::OkStatus();
 }
 
@@ -233,7 +234,8 @@ void JobCore::SaveCheckpoint() {
 
 StateMap JobCore::CollectStates() {
   StateMap states = restored_;
-  states[kJobState] = nlohmann::json{{"optimizer_steps", optimizer_steps_}}.dump();
+  states[kJobState] =
+      nlohmann::json{{"optimizer_steps", optimizer_steps_}, {"pass_fraction", pass_fraction_}}.dump();
   states[kReplayState] = replay_.Save();
   states[kProfileState] = profile_.Save();
   for (CheckpointState* state : states_) states[state->name()] = state->Save();
@@ -256,8 +258,9 @@ void JobCore::FinishStep(int64_t samples, int64_t total, int64_t local, int64_t 
   if (stepped_) {
     Measure(samples, total, local);
     pass_steps_ = (pass_size + total - 1) / total;
+    pass_fraction_ = static_cast<double>(position) / static_cast<double>(pass_size);
   }
-  ReportProgress(static_cast<double>(position) / static_cast<double>(pass_size));
+  ReportProgress();
   StepBoundary();
   // From here on, so that reading the next batch is part of the next step's time, and a checkpoint of none.
   step_start_ = Seconds();
@@ -274,7 +277,12 @@ void JobCore::Measure(int64_t samples, int64_t total, int64_t local) {
   progress_.throughput += (progress_.throughput == 0 ? 1.0 : 0.05) * (throughput - progress_.throughput);
 }
 
-void JobCore::ReportProgress(double pass_fraction) {
+void JobCore::OnEpochBoundary() {
+  pass_fraction_ = 0;
+  ReportProgress();
+}
+
+void JobCore::ReportProgress() {
   progress_.optimizer_steps = optimizer_steps_;
   // The batch size is the initial one in every step: both count optimiser steps.
   progress_.scale_invariant_steps = static_cast<double>(optimizer_steps_);
@@ -283,7 +291,7 @@ void JobCore::ReportProgress(double pass_fraction) {
   progress_.epoch = replay_.finished_epochs();
   if (progress_.total_epochs > 0) {
     progress_.fraction =
-        std::clamp((replay_.finished_epochs() + pass_fraction) / progress_.total_epochs, 0.0, 1.0);
+        std::clamp((replay_.finished_epochs() + pass_fraction_) / progress_.total_epochs, 0.0, 1.0);
   }
   if (membership_.rank == 0) dependencies_.control->UpdateProgress(progress_);
 }

@@ -116,8 +116,8 @@ class JobCore final : public ControlObserver {
   void OnTrainingDone();
 
   void SetTotalEpochs(int epochs) { progress_.total_epochs = epochs; }
-  // `pass_fraction`: part of the epoch in progress that is done.
-  void ReportProgress(double pass_fraction);
+  // The epoch in progress is done, or none of it yet.
+  void OnEpochBoundary();
 
   // Ends the process because of `status`: a lost peer is 75, anything else the program's own failure.
   [[noreturn]] void Fail(const absl::Status& status);
@@ -129,6 +129,7 @@ class JobCore final : public ControlObserver {
   [[noreturn]] void FailUsage(const std::string& text);
 
  private:
+  void ReportProgress();
   explicit JobCore(JobDependencies dependencies);
 
   absl::Status Restore();
@@ -167,6 +168,8 @@ class JobCore final : public ControlObserver {
   Flags agreed_;
   bool training_done_ = false;
   Progress progress_;
+  // Part of the epoch in progress that is done, by the last loop that took optimiser steps.
+  double pass_fraction_ = 0;
   // Optimiser steps of a pass over the data set that is trained on. 0: unknown.
   int64_t pass_steps_ = 0;
   // When the step in progress began. Time between steps counts towards the next one.

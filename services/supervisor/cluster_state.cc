@@ -146,6 +146,8 @@ bool ClusterState::AdvanceOnce(Transaction* transaction, const std::string& uid)
   JobRecord record = job->record;
   StoreJob(outcome.job, &record);
   if (jobs::IsTerminal(outcome.job.phase)) record.status.clear_desired_allocation();
+  // Nobody knows how long it waits, nor how fast it goes on.
+  if (outcome.job.phase == jobs::Phase::kPending) record.status.clear_estimated_completion_time();
   if (!Equal(record, job->record)) {
     JobEntry* edited =
         OnlyWordsDiffer(record, job->record) ? transaction->EditJobInMemory(uid) : transaction->EditJob(uid);

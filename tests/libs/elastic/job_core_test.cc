@@ -240,6 +240,28 @@ TEST_F(JobCoreTest, TheWholeWorkIsDoneWhenTheLastEpochIs) {
   });
 }
 
+// Else the estimate of the end would jump back with every evaluation.
+TEST_F(JobCoreTest, EvaluationsAreNoProgress) {
+  const auto run = [&](bool stop) {
+    RunReplicas(1, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+      AdaptiveDataLoader training(replica.job, 20, {.batch_size = 4});
+      AdaptiveDataLoader evaluation(replica.job, 100, {.batch_size = 10});
+      for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 2)) {
+        for (training.BeginLoop(); training.Next();) replica.job.core().OnOptimizerStep(0);
+        for (evaluation.BeginLoop(); evaluation.Next();) {
+          if (stop && evaluation.position() == 50) replica.control.observer()->OnStopCommand("test");
+          const auto progress = replica.control.progress();
+          if (progress && evaluation.position() > 0) {
+            EXPECT_DOUBLE_EQ(progress->fraction, epoch == 0 ? 0.5 : 1);
+          }
+        }
+      }
+    });
+  };
+  run(/*stop=*/true);
+  run(/*stop=*/false);
+}
+
 TEST_F(JobCoreTest, WithoutEpochsTheWholeWorkIsUnknown) {
   RunReplicas(1, {}, [&](Replica& replica) {
     Counter counter;

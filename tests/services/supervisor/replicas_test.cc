@@ -319,13 +319,29 @@ TEST_F(ReplicasTest, ProgressOfRankZeroIsKeptAndGivesAnEstimate) {
   rank0.Next();
   rank1.Beat(0.9);  // Not its business.
   rank1.Next();
-  Advance(absl::Seconds(5));
+  Advance(absl::Seconds(1));  // No longer: the workers send no heartbeats.
   const v1::Job job = Get("a");
   EXPECT_DOUBLE_EQ(job.status().progress().fraction(), 0.2);
   ASSERT_TRUE(job.status().has_estimated_completion_time());
   // A tenth in some seconds leaves eight tenths to go, from when the second one was stored.
   EXPECT_GT(job.status().estimated_completion_time().seconds(), absl::ToUnixSeconds(clock_.Now()) + 20);
   EXPECT_LT(job.status().estimated_completion_time().seconds(), absl::ToUnixSeconds(clock_.Now()) + 60);
+}
+
+TEST_F(ReplicasTest, AJobThatWaitsHasNoEstimate) {
+  Run();
+  Heart heart(replicas_.get(), IdentityOf(rank0_), rank0_.token());
+  heart.Beat(0.1);
+  heart.Next();
+  Advance(absl::Seconds(5));
+  heart.Beat(0.2);
+  heart.Next();
+  Advance(absl::Seconds(1));
+  ASSERT_TRUE(Get("a").status().has_estimated_completion_time());
+  Allocate(job_, {});
+  worker_->Exited(rank0_, 143);
+  other_worker_->Exited(rank1_, 143);
+  EXPECT_FALSE(WaitForPhase("a", v1::JOB_PHASE_PENDING).status().has_estimated_completion_time());
 }
 
 TEST_F(ReplicasTest, AJobThatHasEndedShowsItsLastProgress) {
