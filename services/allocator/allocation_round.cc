@@ -38,8 +38,8 @@ bool IsNews(const v1::Job& job, const v1::JobAllocation& allocation) {
 
 }  // namespace
 
-RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot) {
-  ConvertedCluster cluster = converter_.Convert(snapshot);
+RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::Time now) {
+  ConvertedCluster cluster = converter_.Convert(snapshot, now);
   scheduling::Decision decision = policy_.Decide(cluster.view, seed_);
   RoundResult result;
   result.request.set_snapshot_version(snapshot.version());

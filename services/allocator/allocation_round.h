@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/scheduling/policy.h"
 #include "services/allocator/snapshot_converter.h"
@@ -40,7 +41,7 @@ class AllocationRound {
   explicit AllocationRound(const scheduling::AllocationPolicy* policy, uint64_t seed = 1)
       : policy_(*policy), seed_(seed) {}
 
-  RoundResult Decide(const v1::ClusterSnapshot& snapshot);
+  RoundResult Decide(const v1::ClusterSnapshot& snapshot, absl::Time now);
 
  private:
   const scheduling::AllocationPolicy& policy_;

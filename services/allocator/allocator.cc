@@ -166,7 +166,7 @@ RoundOutcome Allocator::RunRound() {
     last_round_ = parts_.clock->Now();
   }
   const absl::Time start = parts_.clock->Now();
-  const RoundResult result = round_.Decide(*snapshot);
+  const RoundResult result = round_.Decide(*snapshot, start);
   parts_.metrics->Decided(result, parts_.clock->Now() - start);
   for (const Refusal& refusal : result.refusals) {
     log::Warning("not used", {{"what", refusal.what}, {"why", refusal.why}});

@@ -1,14 +1,20 @@
 #include "services/allocator/snapshot_converter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/optimize.h"
@@ -28,6 +34,13 @@ using scheduling::NodeInfo;
 constexpr int kMostReplicas = 1 << 14;
 // Amounts beyond this are no resources of one machine (a pebibyte); keeps sums within 64 bits.
 constexpr int64_t kLargestAmount = int64_t{1} << 50;
+constexpr int kMaxPriority = 1000;
+constexpr int kMaxAllowedReplicas = 64;
+// Tables go no further than this beyond what the job may have; they take two searches per replica.
+constexpr int kLargestTable = 1024;
+// What a re-scale is taken to cost before the job has been through one: writing and reading a checkpoint and
+// starting the processes, as small jobs need.
+constexpr double kUnmeasuredRescaleSeconds = 10;
 
 absl::Status ToResources(const v1::Resources& from, scheduling::Resources* to) {
   const auto set = [&](const std::string& name, int64_t amount) {
@@ -52,6 +65,22 @@ absl::Status ToResources(const v1::Resources& from, scheduling::Resources* to) {
   return status;
 }
 
+absl::Status CheckAllowedReplicas(const v1::JobSpec& spec) {
+  const auto& allowed = spec.allowed_replicas();
+  if (allowed.empty()) return absl::OkStatus();
+  const bool ascending =
+      std::adjacent_find(allowed.begin(), allowed.end(), std::greater_equal<>()) == allowed.end();
+  const int most = spec.max_replicas() > 0 ? spec.max_replicas() : kMostReplicas;
+  const auto first = std::lower_bound(allowed.begin(), allowed.end(), spec.min_replicas());
+  if (ascending && allowed.size() <= kMaxAllowedReplicas && allowed[0] >= 1 &&
+      *allowed.rbegin() <= kMostReplicas && first != allowed.end() && *first <= most) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("allowed_replicas is ", absl::StrJoin(allowed, ", "),
+                                                 "; it must ascend within [1, ", kMostReplicas,
+                                                 "], and hold a number from min_replicas to max_replicas"));
+}
+
 absl::Status CheckSpec(const v1::JobSpec& spec) {
   if (spec.min_replicas() < 0 || spec.min_replicas() > kMostReplicas) {
     return absl::InvalidArgumentError(
@@ -62,7 +91,45 @@ absl::Status CheckSpec(const v1::JobSpec& spec) {
                                                    "; it must be 0 or at least min_replicas, ",
                                                    spec.min_replicas()));
   }
-  return absl::OkStatus();
+  if (spec.priority() < -kMaxPriority || spec.priority() > kMaxPriority) {
+    return absl::InvalidArgumentError(absl::StrCat("priority is ", spec.priority(), "; it must be in [",
+                                                   -kMaxPriority, ", ", kMaxPriority, "]"));
+  }
+  return CheckAllowedReplicas(spec);
+}
+
+double ToSeconds(const google::protobuf::Duration& duration) {
+  return static_cast<double>(duration.seconds()) + 1e-9 * static_cast<double>(duration.nanos());
+}
+
+// What the job has cost and will cost, apart from its speed.
+void SetHistory(const v1::Job& job, JobInfo* info) {
+  const v1::JobStatus& status = job.status();
+  info->restarts = std::max(0, status.restarts());
+  info->restarting = status.phase() == v1::JOB_PHASE_STARTING || status.phase() == v1::JOB_PHASE_STOPPING;
+  info->rescale_seconds = status.has_rescale_duration() ? std::max(0.0, ToSeconds(status.rescale_duration()))
+                                                        : kUnmeasuredRescaleSeconds;
+  // An approximation: as if the job had had its present size all the time. Only the running time is recorded.
+  const auto gpus = info->request.find(scheduling::kGpu);
+  const double per_replica = gpus == info->request.end() ? 1 : static_cast<double>(gpus->second);
+  info->attained_service = std::max(0.0, ToSeconds(status.running_time())) * per_replica *
+                           static_cast<double>(std::max<size_t>(1, info->allocation.size()));
+}
+
+// Time that is left at speed-up 1, which stands for `goodput` samples of the initial batch size per second.
+std::optional<double> RemainingSeconds(const v1::JobStatus& status, double goodput) {
+  const v1::TrainingProgress& progress = status.progress();
+  const double total = progress.total_scale_invariant_steps();
+  if (!(total > 0) || !(goodput > 0)) return std::nullopt;
+  const double steps = std::max(0.0, total - progress.scale_invariant_steps());
+  const double seconds = steps * static_cast<double>(status.hints().init_batch_size()) / goodput;
+  return std::isfinite(seconds) ? std::optional<double>(seconds) : std::nullopt;
+}
+
+// The largest allowed size that is at most `most`; the smallest one if there is none.
+int LargestAllowed(const std::vector<int>& allowed, int most) {
+  const auto above = std::upper_bound(allowed.begin(), allowed.end(), most);
+  return above == allowed.begin() ? allowed.front() : *std::prev(above);
 }
 
 PerfParams ToPerfParams(const v1::PerfParams& p) {
@@ -121,10 +188,13 @@ std::string HintSignature(const v1::Job& job) {
                       "/", hints.max_local_batch_size());
 }
 
-ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot) {
+ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot, absl::Time now) {
   ConvertedCluster result;
+  result.view.now = now;
   for (auto& [uid, cached] : tables_) cached.used = false;
   ConvertNodes(snapshot, &result);
+  shapes_.clear();
+  for (const NodeInfo& node : result.view.nodes) ++shapes_[node.capacity];
   for (int i = 0; i < snapshot.jobs_size(); ++i) ConvertJob(snapshot.jobs(i), i, &result);
   absl::erase_if(tables_, [](const auto& entry) { return !entry.second.used; });
   return result;
@@ -154,6 +224,7 @@ void SnapshotConverter::ConvertNodes(const v1::ClusterSnapshot& snapshot, Conver
 void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedCluster* result) {
   JobInfo info;
   info.key = absl::StrCat(job.namespace_(), "/", job.name());
+  info.name_space = job.namespace_();
   info.created = absl::FromUnixSeconds(job.status().submit_time().seconds());
   info.allocation.assign(job.status().desired_allocation().begin(), job.status().desired_allocation().end());
   absl::Status status = ToResources(job.spec().template_().resources(), &info.request);
@@ -162,6 +233,7 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
   if (info.request.count(scheduling::kCpu) == 0 && info.request.count(scheduling::kGpu) == 0) {
     info.request[scheduling::kCpu] = 1000;  // what the job's specification says is the default
   }
+  SetHistory(job, &info);
   if (!status.ok() || job.status().cancel_requested()) {
     if (!status.ok()) {
       result->refusals.push_back({absl::StrCat("job ", info.key), std::string(status.message())});
@@ -171,6 +243,12 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
   } else {
     info.preemptible = !job.spec().has_preemptible() || job.spec().preemptible();
     info.min_replicas = std::max(1, job.spec().min_replicas());
+    info.priority = job.spec().priority();
+    info.allowed_replicas.assign(job.spec().allowed_replicas().begin(), job.spec().allowed_replicas().end());
+    if (!info.allowed_replicas.empty()) {
+      info.min_replicas =
+          *std::lower_bound(info.allowed_replicas.begin(), info.allowed_replicas.end(), info.min_replicas);
+    }
     if (job.status().has_hints()) status = CheckHints(job.status().hints());
     if (!status.ok()) {
       // As if it had none, but nothing is taken from a job for what it reports.
@@ -186,32 +264,58 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
   result->job_index.push_back(index);
 }
 
-void SnapshotConverter::UseHints(const v1::Job& job, JobInfo* info) {
-  int64_t most = info->min_replicas;
-  info->max_replicas_reason = "no more before it has reported how fast it is";
-  const auto lower = [&](int64_t limit, const std::string& reason) {
+int SnapshotConverter::MostReplicas(const v1::Job& job, const JobInfo& info, std::string* reason) {
+  int64_t most = info.min_replicas;
+  *reason = "no more before it has reported how fast it is";
+  const auto lower = [&](int64_t limit, const std::string& why) {
     if (limit >= most) return;
     most = limit;
-    info->max_replicas_reason = reason;
+    *reason = why;
   };
+  const std::vector<int>& allowed = info.allowed_replicas;
   if (job.status().has_hints()) {
     const v1::Hints& hints = job.status().hints();
     most = std::max(1, 2 * hints.max_profiled_replicas());
-    info->max_replicas_reason = absl::StrCat("no more than twice the largest size that it has measured, ",
-                                             hints.max_profiled_replicas());
+    *reason = absl::StrCat("no more than twice the largest size that it has measured, ",
+                           hints.max_profiled_replicas());
+    // A job that may not double goes on to the next size that it may have.
+    const auto next = std::upper_bound(allowed.begin(), allowed.end(), hints.max_profiled_replicas());
+    if (next != allowed.end()) most = std::max<int64_t>(most, *next);
     lower(ReplicasThatCanBeFed(hints), "its largest batch can't feed more");
   }
   lower(kMostReplicas, "the most that any job may have");
   if (job.spec().max_replicas() > 0) {
     lower(job.spec().max_replicas(), absl::StrCat("maxReplicas is ", job.spec().max_replicas()));
   }
-  if (most < info->min_replicas) {
-    most = info->min_replicas;
-    info->max_replicas_reason =
-        absl::StrCat("minReplicas is ", info->min_replicas, ", and ", info->max_replicas_reason);
+  if (most < info.min_replicas) {
+    *reason = absl::StrCat("minReplicas is ", info.min_replicas, ", and ", *reason);
+    return info.min_replicas;
   }
-  info->max_replicas = static_cast<int>(most);
-  info->speedup = TableFor(job, info->max_replicas);
+  if (allowed.empty() || std::binary_search(allowed.begin(), allowed.end(), most)) {
+    return static_cast<int>(most);
+  }
+  const int largest = LargestAllowed(allowed, static_cast<int>(most));
+  *reason = largest == allowed.back() ? absl::StrCat("allowedReplicas holds no more than ", largest)
+                                      : absl::StrCat("allowedReplicas holds nothing from ", largest + 1,
+                                                     " to ", most, ", and ", *reason);
+  return largest;
+}
+
+int SnapshotConverter::TableSize(const v1::Job& job, const JobInfo& info) const {
+  int64_t most = 0;
+  for (const auto& [capacity, count] : shapes_) {
+    most += count * scheduling::TimesThatFit(info.request, capacity, kLargestTable);
+  }
+  most = std::min<int64_t>(most, kLargestTable);
+  if (job.spec().max_replicas() > 0) most = std::min<int64_t>(most, job.spec().max_replicas());
+  if (job.status().has_hints()) most = std::min(most, ReplicasThatCanBeFed(job.status().hints()));
+  return std::max(static_cast<int>(most), info.max_replicas);
+}
+
+void SnapshotConverter::UseHints(const v1::Job& job, JobInfo* info) {
+  info->max_replicas = MostReplicas(job, *info, &info->max_replicas_reason);
+  info->speedup = TableFor(job, TableSize(job, *info));
+  info->remaining_seconds = RemainingSeconds(job.status(), info->speedup->base_goodput());
 }
 
 std::shared_ptr<const SpeedupTable> SnapshotConverter::TableFor(const v1::Job& job, int max_replicas) {
@@ -220,7 +324,8 @@ std::shared_ptr<const SpeedupTable> SnapshotConverter::TableFor(const v1::Job& j
   CachedTable& cached = tables_[job.uid()];
   cached.used = true;
   std::string serialized = hints.SerializeAsString();
-  if (cached.table == nullptr || cached.hints != serialized || cached.max_replicas != max_replicas) {
+  // A table that goes further is as good: nodes come and go.
+  if (cached.table == nullptr || cached.hints != serialized || cached.max_replicas < max_replicas) {
     const GoodputFunction goodput(ToPerfParams(hints.perf_params()), ToGradParams(hints),
                                   hints.init_batch_size());
     cached.table =

@@ -6,12 +6,14 @@
 #ifndef ADAPTDL_SERVICES_ALLOCATOR_SNAPSHOT_CONVERTER_H_
 #define ADAPTDL_SERVICES_ALLOCATOR_SNAPSHOT_CONVERTER_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/goodput/speedup_table.h"
 #include "libs/scheduling/policy.h"
@@ -36,9 +38,9 @@ struct ConvertedCluster {
 
 class SnapshotConverter {
  public:
-  // A job that can't be used but holds replicas is in the view as one that must not be touched, so that its
-  // room is not given away.
-  ConvertedCluster Convert(const v1::ClusterSnapshot& snapshot);
+  // `now`: time of the decision. A job that can't be used but holds replicas is in the view as one that must
+  // not be touched, so that its room is not given away.
+  ConvertedCluster Convert(const v1::ClusterSnapshot& snapshot, absl::Time now);
 
  private:
   struct CachedTable {
@@ -50,10 +52,16 @@ class SnapshotConverter {
 
   void ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) const;
   void ConvertJob(const v1::Job& job, int index, ConvertedCluster* result);
-  // Sets size limits and speed-up.
+  // Sets size limits, speed-up and what is left to do.
   void UseHints(const v1::Job& job, scheduling::JobInfo* info);
+  // Replicas that the job may have with these hints, and why no more.
+  static int MostReplicas(const v1::Job& job, const scheduling::JobInfo& info, std::string* reason);
+  // Up to how many replicas the job's speed-ups are worth knowing: what it could ever have in this cluster.
+  int TableSize(const v1::Job& job, const scheduling::JobInfo& info) const;
   std::shared_ptr<const goodput::SpeedupTable> TableFor(const v1::Job& job, int max_replicas);
 
+  // Nodes of the snapshot in hand, by what they offer.
+  std::map<scheduling::Resources, int> shapes_;
   absl::flat_hash_map<std::string, CachedTable> tables_;  // by uid
 };
 

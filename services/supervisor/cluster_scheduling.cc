@@ -30,7 +30,7 @@ std::string Shortened(const std::string& text, size_t limit) {
 }
 
 // What decides on allocations: not the command, the environment and the history.
-v1::Job ForScheduling(const JobEntry& entry) {
+v1::Job ForScheduling(const JobEntry& entry, absl::Time now) {
   v1::Job job;
   const v1::Job& spec = *entry.record.job;
   job.set_namespace_(spec.namespace_());
@@ -47,6 +47,7 @@ v1::Job ForScheduling(const JobEntry& entry) {
   slim->set_rescale(spec.spec().rescale());
   *slim->mutable_template_()->mutable_resources() = spec.spec().template_().resources();
   *job.mutable_status() = entry.record.status;
+  *job.mutable_status()->mutable_running_time() = ToProto(RunningTime(entry.record, now));
   return job;
 }
 
@@ -79,7 +80,7 @@ v1::ClusterSnapshot ClusterState::Snapshot() const {
   MutexLock lock(&mutex_);
   snapshot.set_version(tables_.version);
   for (const auto& [sequence, uid] : tables_.active)
-    *snapshot.add_jobs() = ForScheduling(*tables_.jobs.at(uid));
+    *snapshot.add_jobs() = ForScheduling(*tables_.jobs.at(uid), Now());
   const auto live = LiveReplicas();
   for (const auto& [id, entry] : tables_.nodes) {
     if (entry->phase() == v1::NODE_PHASE_LOST) continue;

@@ -211,6 +211,12 @@ Changes Transaction::Apply(Tables* tables) {
   return changes;
 }
 
+absl::Duration RunningTime(const JobRecord& record, absl::Time now) {
+  const absl::Duration before = ToDuration(record.status.running_time());
+  const bool runs = record.running_since != absl::InfinitePast() && now > record.running_since;
+  return runs ? before + (now - record.running_since) : before;
+}
+
 int RunningReplicas(const JobEntry& job) {
   int running = 0;
   for (const auto& replica : job.replicas) running += replica->replica.state() == v1::REPLICA_STATE_RUNNING;
@@ -222,10 +228,8 @@ v1::Job DescribeJob(const JobEntry& entry, absl::Time now) {
   v1::JobStatus* status = job.mutable_status();
   *status = entry.record.status;
   for (const auto& replica : entry.replicas) *status->add_replicas() = replica->replica;
-  if (entry.record.running_since != absl::InfinitePast() && now > entry.record.running_since) {
-    *status->mutable_running_time() =
-        ToProto(ToDuration(status->running_time()) + (now - entry.record.running_since));
-  }
+  const absl::Duration running_time = RunningTime(entry.record, now);
+  if (running_time > absl::ZeroDuration()) *status->mutable_running_time() = ToProto(running_time);
   return job;
 }
 

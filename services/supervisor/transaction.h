@@ -122,6 +122,9 @@ class Transaction {
   bool room_freed_ = false;
 };
 
+// Time that the job has spent with all replicas running, up to now.
+absl::Duration RunningTime(const JobRecord& record, absl::Time now);
+
 // How many replicas of the job run.
 int RunningReplicas(const JobEntry& job);
 

@@ -12,6 +12,8 @@
 namespace adaptdl::allocator {
 namespace {
 
+const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
+
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
@@ -43,7 +45,7 @@ class AllocationRoundTest : public ::testing::Test {
 
 TEST_F(AllocationRoundTest, SendsWhatChangesAndNothingTwice) {
   *snapshot_.add_jobs() = MakeJob("a");
-  const RoundResult first = round_.Decide(snapshot_);
+  const RoundResult first = round_.Decide(snapshot_, kNow);
   EXPECT_EQ(first.request.snapshot_version(), 7);
   ASSERT_EQ(first.request.allocations_size(), 1);
   EXPECT_EQ(first.request.allocations(0).job_uid(), "uid-a");
@@ -53,20 +55,20 @@ TEST_F(AllocationRoundTest, SendsWhatChangesAndNothingTwice) {
   EXPECT_EQ(first.moves[0].replicas_after, 1);
   EXPECT_EQ(first.jobs.at("running"), 1);
   Store(first.request);
-  EXPECT_EQ(round_.Decide(snapshot_).request.allocations_size(), 0);
+  EXPECT_EQ(round_.Decide(snapshot_, kNow).request.allocations_size(), 0);
 }
 
 TEST_F(AllocationRoundTest, SendsANewReasonOnce) {
   *snapshot_.add_jobs() = MakeJob("a");
-  Store(round_.Decide(snapshot_).request);
+  Store(round_.Decide(snapshot_, kNow).request);
   snapshot_.mutable_jobs(0)->mutable_spec()->set_max_replicas(1);
   *snapshot_.mutable_jobs(0)->mutable_status()->mutable_hints() = MakeHints(1);
-  const RoundResult second = round_.Decide(snapshot_);
+  const RoundResult second = round_.Decide(snapshot_, kNow);
   ASSERT_EQ(second.request.allocations_size(), 1);
   EXPECT_THAT(second.request.allocations(0).reason(), HasSubstr("maxReplicas is 1"));
   EXPECT_TRUE(second.moves.empty());
   Store(second.request);
-  EXPECT_EQ(round_.Decide(snapshot_).request.allocations_size(), 0);
+  EXPECT_EQ(round_.Decide(snapshot_, kNow).request.allocations_size(), 0);
 }
 
 // Gives every job the first node, and says what it is told to.
@@ -93,18 +95,18 @@ TEST_F(AllocationRoundTest, SendsANewExplanationOnce) {
   policy.explanation = {"1 replica brings 1.", "A second would bring 0.8."};
   AllocationRound round(&policy);
   *snapshot_.add_jobs() = MakeJob("a");
-  const RoundResult first = round.Decide(snapshot_);
+  const RoundResult first = round.Decide(snapshot_, kNow);
   ASSERT_EQ(first.request.allocations_size(), 1);
   EXPECT_THAT(first.request.allocations(0).explanation(),
               ElementsAre("1 replica brings 1.", "A second would bring 0.8."));
   Store(first.request);
-  EXPECT_EQ(round.Decide(snapshot_).request.allocations_size(), 0);
+  EXPECT_EQ(round.Decide(snapshot_, kNow).request.allocations_size(), 0);
   policy.explanation[1] = "A second would bring 0.7.";
-  const RoundResult second = round.Decide(snapshot_);
+  const RoundResult second = round.Decide(snapshot_, kNow);
   ASSERT_EQ(second.request.allocations_size(), 1);
   EXPECT_TRUE(second.moves.empty());
   Store(second.request);
-  EXPECT_EQ(round.Decide(snapshot_).request.allocations_size(), 0);
+  EXPECT_EQ(round.Decide(snapshot_, kNow).request.allocations_size(), 0);
 }
 
 TEST_F(AllocationRoundTest, BoundsExplanations) {
@@ -113,14 +115,14 @@ TEST_F(AllocationRoundTest, BoundsExplanations) {
   policy.explanation[0] = std::string(301, 'x');
   AllocationRound round(&policy);
   *snapshot_.add_jobs() = MakeJob("a");
-  EXPECT_THAT(round.Decide(snapshot_).request.allocations(0).explanation(),
+  EXPECT_THAT(round.Decide(snapshot_, kNow).request.allocations(0).explanation(),
               ElementsAreArray(std::vector<std::string>(8, "A sentence.")));
 }
 
 TEST_F(AllocationRoundTest, SaysAtOnceThatAJobFitsNowhere) {
   *snapshot_.add_jobs() = MakeJob("big");
   snapshot_.mutable_jobs(0)->mutable_spec()->mutable_template_()->mutable_resources()->set_cpu_millis(4000);
-  const RoundResult result = round_.Decide(snapshot_);
+  const RoundResult result = round_.Decide(snapshot_, kNow);
   ASSERT_EQ(result.request.allocations_size(), 1);
   EXPECT_TRUE(result.request.allocations(0).unschedulable());
   EXPECT_EQ(result.request.allocations(0).reason(),
@@ -132,7 +134,7 @@ TEST_F(AllocationRoundTest, ABadJobHurtsNoOther) {
   *snapshot_.add_jobs() = MakeJob("bad");
   snapshot_.mutable_jobs(0)->mutable_spec()->set_min_replicas(-3);
   *snapshot_.add_jobs() = MakeJob("good");
-  const RoundResult result = round_.Decide(snapshot_);
+  const RoundResult result = round_.Decide(snapshot_, kNow);
   ASSERT_EQ(result.request.allocations_size(), 1);
   EXPECT_EQ(result.request.allocations(0).name(), "good");
   EXPECT_EQ(result.refusals.size(), 1u);

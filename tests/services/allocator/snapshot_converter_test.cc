@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,6 +15,9 @@
 namespace adaptdl::allocator {
 namespace {
 
+const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
+
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -20,7 +25,7 @@ scheduling::JobInfo ConvertOne(const v1::Job& job) {
   v1::ClusterSnapshot snapshot;
   *snapshot.add_jobs() = job;
   SnapshotConverter converter;
-  const ConvertedCluster cluster = converter.Convert(snapshot);
+  const ConvertedCluster cluster = converter.Convert(snapshot, kNow);
   EXPECT_EQ(cluster.view.jobs.size(), 1u);
   return cluster.view.jobs.at(0);
 }
@@ -64,15 +69,126 @@ TEST(SnapshotConverter, SpeedupsAreThoseOfTheJobsOwnBatch) {
   EXPECT_GT(ConvertOne(job).speedup->At(2, 3), fixed.speedup->At(2, 3));
 }
 
+TEST(SnapshotConverter, JobsMoveOnToTheNextSizeThatTheyMayHave) {
+  v1::Job job = MakeJob("a");
+  for (const int count : {2, 4, 10}) job.mutable_spec()->add_allowed_replicas(count);
+  EXPECT_THAT(ConvertOne(job).allowed_replicas, ElementsAre(2, 4, 10));
+  EXPECT_EQ(ConvertOne(job).min_replicas, 2);
+  EXPECT_EQ(ConvertOne(job).max_replicas, 2);
+  *job.mutable_status()->mutable_hints() = MakeHints(2);
+  EXPECT_EQ(ConvertOne(job).max_replicas, 4);
+  job.mutable_status()->mutable_hints()->set_max_profiled_replicas(4);
+  EXPECT_EQ(ConvertOne(job).max_replicas, 10) << "8 would be twice as much";
+  job.mutable_status()->mutable_hints()->set_max_profiled_replicas(10);
+  EXPECT_EQ(ConvertOne(job).max_replicas, 10);
+  EXPECT_THAT(ConvertOne(job).max_replicas_reason, HasSubstr("allowedReplicas holds no more than 10"));
+  job.mutable_spec()->set_max_replicas(9);
+  EXPECT_EQ(ConvertOne(job).max_replicas, 4);
+  EXPECT_EQ(ConvertOne(job).max_replicas_reason,
+            "allowedReplicas holds nothing from 5 to 9, and maxReplicas is 9");
+  job.mutable_spec()->set_min_replicas(3);
+  EXPECT_EQ(ConvertOne(job).min_replicas, 4);
+}
+
+TEST(SnapshotConverter, SaysWhatTheJobIsToOthersAndWhatItHasHad) {
+  v1::Job job = MakeJob("a");
+  job.set_namespace_("team");
+  job.mutable_spec()->set_priority(-7);
+  scheduling::JobInfo info = ConvertOne(job);
+  EXPECT_EQ(info.name_space, "team");
+  EXPECT_EQ(info.priority, -7);
+  EXPECT_EQ(info.restarts, 0);
+  EXPECT_FALSE(info.restarting);
+  EXPECT_EQ(info.rescale_seconds, 10);
+  EXPECT_EQ(info.attained_service, 0);
+  v1::JobStatus* status = job.mutable_status();
+  status->set_restarts(3);
+  status->set_phase(v1::JOB_PHASE_STOPPING);
+  status->mutable_rescale_duration()->set_seconds(4);
+  status->mutable_rescale_duration()->set_nanos(500'000'000);
+  status->mutable_running_time()->set_seconds(100);
+  for (const char* node : {"n0", "n1", "n1"}) status->add_desired_allocation(node);
+  info = ConvertOne(job);
+  EXPECT_EQ(info.restarts, 3);
+  EXPECT_TRUE(info.restarting);
+  EXPECT_EQ(info.rescale_seconds, 4.5);
+  EXPECT_EQ(info.attained_service, 300);
+  job.mutable_spec()->mutable_template_()->mutable_resources()->set_gpus(2);
+  EXPECT_EQ(ConvertOne(job).attained_service, 600);
+  status->mutable_running_time()->set_seconds(-5);
+  status->mutable_rescale_duration()->set_seconds(-5);
+  EXPECT_EQ(ConvertOne(job).attained_service, 0);
+  EXPECT_EQ(ConvertOne(job).rescale_seconds, 0);
+}
+
+TEST(SnapshotConverter, KnowsTheTimeThatIsLeft) {
+  v1::Job job = MakeJob("a");
+  v1::TrainingProgress* progress = job.mutable_status()->mutable_progress();
+  progress->set_scale_invariant_steps(100);
+  progress->set_total_scale_invariant_steps(400);
+  EXPECT_EQ(ConvertOne(job).remaining_seconds, std::nullopt) << "no model yet";
+  *job.mutable_status()->mutable_hints() = MakeHints(1);
+  // A step of 64 samples takes one replica 0.641 s.
+  ASSERT_TRUE(ConvertOne(job).remaining_seconds.has_value());
+  EXPECT_NEAR(*ConvertOne(job).remaining_seconds, 300 * 0.641, 1e-4);
+  // One that needs two replicas has their half as its unit.
+  job.mutable_status()->mutable_hints()->set_max_local_batch_size(32);
+  EXPECT_NEAR(*ConvertOne(job).remaining_seconds, 300 * 2 * 0.351, 1e-4);
+  progress->set_scale_invariant_steps(500);
+  EXPECT_EQ(ConvertOne(job).remaining_seconds, 0);
+  progress->set_total_scale_invariant_steps(0);
+  EXPECT_EQ(ConvertOne(job).remaining_seconds, std::nullopt);
+}
+
+TEST(SnapshotConverter, TablesReachAsFarAsTheClusterDoes) {
+  v1::ClusterSnapshot snapshot;
+  for (const char* id : {"n0", "n1", "n2"}) *snapshot.add_nodes() = MakeNode(id, 2000);
+  *snapshot.add_jobs() = MakeJob("a");
+  SnapshotConverter converter;
+  const auto job = [&] { return converter.Convert(snapshot, kNow).view.jobs.at(0); };
+  EXPECT_EQ(job().speedup->max_replicas(), 6);
+  EXPECT_EQ(job().max_replicas, 1);
+  *snapshot.mutable_jobs(0)->mutable_status()->mutable_hints() = MakeHints(1);
+  EXPECT_EQ(job().speedup->max_replicas(), 6);
+  EXPECT_EQ(job().max_replicas, 2);
+  const auto table = job().speedup;
+  snapshot.mutable_nodes()->RemoveLast();
+  EXPECT_EQ(job().speedup, table) << "a node that goes away costs no new table";
+  snapshot.mutable_jobs(0)->mutable_spec()->set_max_replicas(3);
+  SnapshotConverter fresh;
+  EXPECT_EQ(fresh.Convert(snapshot, kNow).view.jobs.at(0).speedup->max_replicas(), 3);
+  EXPECT_EQ(fresh.Convert(snapshot, kNow).view.now, kNow);
+}
+
+TEST(SnapshotConverter, RefusesSizesAndPrioritiesThatCannotBe) {
+  const auto why = [](const std::vector<int>& allowed, int priority) {
+    v1::ClusterSnapshot snapshot;
+    *snapshot.add_jobs() = MakeJob("a");
+    snapshot.mutable_jobs(0)->mutable_spec()->set_max_replicas(8);
+    snapshot.mutable_jobs(0)->mutable_spec()->mutable_allowed_replicas()->Assign(allowed.begin(),
+                                                                                 allowed.end());
+    snapshot.mutable_jobs(0)->mutable_spec()->set_priority(priority);
+    SnapshotConverter converter;
+    const ConvertedCluster cluster = converter.Convert(snapshot, kNow);
+    return cluster.refusals.empty() ? "" : cluster.refusals[0].why;
+  };
+  EXPECT_EQ(why({1, 2}, 0), "");
+  EXPECT_THAT(why({2, 1}, 0), HasSubstr("allowed_replicas is 2, 1"));
+  EXPECT_THAT(why({2, 2}, 0), HasSubstr("allowed_replicas is 2, 2"));
+  EXPECT_THAT(why({0, 2}, 0), HasSubstr("allowed_replicas is 0, 2"));
+  EXPECT_THAT(why({9}, 0), HasSubstr("allowed_replicas is 9"));
+  EXPECT_THAT(why({}, 1001), HasSubstr("priority is 1001"));
+}
+
 TEST(SnapshotConverter, KeepsATableUntilTheHintsChange) {
   v1::ClusterSnapshot snapshot;
   *snapshot.add_jobs() = MakeJob("a");
   *snapshot.mutable_jobs(0)->mutable_status()->mutable_hints() = MakeHints(2);
   SnapshotConverter converter;
-  const auto first = converter.Convert(snapshot).view.jobs[0].speedup;
-  EXPECT_EQ(converter.Convert(snapshot).view.jobs[0].speedup, first);
+  const auto first = converter.Convert(snapshot, kNow).view.jobs[0].speedup;
+  EXPECT_EQ(converter.Convert(snapshot, kNow).view.jobs[0].speedup, first);
   snapshot.mutable_jobs(0)->mutable_status()->mutable_hints()->mutable_perf_params()->set_beta_c(0.02);
-  EXPECT_NE(converter.Convert(snapshot).view.jobs[0].speedup, first);
+  EXPECT_NE(converter.Convert(snapshot, kNow).view.jobs[0].speedup, first);
 }
 
 TEST(SnapshotConverter, UsesDefaultsOfTheSpecification) {
@@ -93,7 +209,7 @@ TEST(SnapshotConverter, RefusesABadJobAloneAndByName) {
   snapshot.mutable_jobs(1)->mutable_spec()->set_min_replicas(4);
   snapshot.mutable_jobs(1)->mutable_spec()->set_max_replicas(2);
   SnapshotConverter converter;
-  ConvertedCluster cluster = converter.Convert(snapshot);
+  ConvertedCluster cluster = converter.Convert(snapshot, kNow);
   ASSERT_EQ(cluster.view.jobs.size(), 1u);
   EXPECT_EQ(cluster.view.jobs[0].key, "default/good");
   ASSERT_EQ(cluster.refusals.size(), 1u);
@@ -102,7 +218,7 @@ TEST(SnapshotConverter, RefusesABadJobAloneAndByName) {
 
   // If it holds replicas, these keep their room.
   snapshot.mutable_jobs(1)->mutable_status()->add_desired_allocation("n0");
-  cluster = converter.Convert(snapshot);
+  cluster = converter.Convert(snapshot, kNow);
   ASSERT_EQ(cluster.view.jobs.size(), 2u);
   EXPECT_FALSE(cluster.view.jobs[1].preemptible);
   const scheduling::Decision decision = scheduling::GreedyPolicy({}).Decide(cluster.view, 1);
@@ -119,7 +235,7 @@ TEST(SnapshotConverter, HintsThatCannotBeAreNotUsed) {
     v1::ClusterSnapshot snapshot;
     *snapshot.add_jobs() = job;
     SnapshotConverter converter;
-    const ConvertedCluster cluster = converter.Convert(snapshot);
+    const ConvertedCluster cluster = converter.Convert(snapshot, kNow);
     ASSERT_EQ(cluster.refusals.size(), 1u) << field;
     EXPECT_THAT(cluster.refusals[0].why, HasSubstr(field));
     EXPECT_EQ(cluster.view.jobs[0].max_replicas, 2) << "what it has is not taken away";
@@ -155,7 +271,7 @@ TEST(SnapshotConverter, LeavesOutNodesThatCannotBe) {
   *snapshot.add_nodes() = MakeNode("n2");
   snapshot.mutable_nodes(4)->mutable_status()->set_phase(v1::NODE_PHASE_DRAINING);
   SnapshotConverter converter;
-  const ConvertedCluster cluster = converter.Convert(snapshot);
+  const ConvertedCluster cluster = converter.Convert(snapshot, kNow);
   ASSERT_EQ(cluster.view.nodes.size(), 2u);
   EXPECT_EQ(cluster.view.nodes[0].id, "n1");
   EXPECT_FALSE(cluster.view.nodes[0].draining);
@@ -168,9 +284,9 @@ TEST(SnapshotConverter, AJobThatIsBeingCancelledIsLeftAlone) {
   *snapshot.add_jobs() = MakeJob("a");
   snapshot.mutable_jobs(0)->mutable_status()->set_cancel_requested(true);
   SnapshotConverter converter;
-  EXPECT_TRUE(converter.Convert(snapshot).view.jobs.empty());
+  EXPECT_TRUE(converter.Convert(snapshot, kNow).view.jobs.empty());
   snapshot.mutable_jobs(0)->mutable_status()->add_desired_allocation("n0");
-  EXPECT_FALSE(converter.Convert(snapshot).view.jobs.at(0).preemptible);
+  EXPECT_FALSE(converter.Convert(snapshot, kNow).view.jobs.at(0).preemptible);
 }
 
 TEST(HintSignature, ChangesWithTheFirstHintsAndALargerMeasuredSize) {
@@ -209,6 +325,13 @@ TEST(SnapshotConverter, SurvivesAnything) {
       job.mutable_spec()->set_min_replicas(pick(0, 1, 2, -1, most32));
       job.mutable_spec()->set_max_replicas(pick(0, 1, 8, -1, most32));
       job.mutable_spec()->set_preemptible(pick(0, 1) == 1);
+      for (int i = pick(0, 0, 1, 3); i > 0; --i) {
+        job.mutable_spec()->add_allowed_replicas(pick(1, 2, 4 - i, 1000, -1, most32));
+      }
+      job.mutable_status()->mutable_running_time()->set_seconds(pick(int64_t{0}, int64_t{60}, least, most));
+      job.mutable_status()->mutable_progress()->set_total_scale_invariant_steps(
+          pick(0.0, 1e3, 1e300, infinity, std::nan("")));
+      job.mutable_status()->mutable_progress()->set_scale_invariant_steps(pick(0.0, 1e300, -infinity));
       job.mutable_spec()->mutable_template_()->mutable_resources()->set_cpu_millis(
           pick(int64_t{1000}, int64_t{0}, int64_t{1}, least, most));
       (*job.mutable_spec()->mutable_template_()->mutable_resources()->mutable_extended())["x"] =
@@ -232,7 +355,7 @@ TEST(SnapshotConverter, SurvivesAnything) {
       hints.mutable_grad_params()->set_var(pick(0.0, 1.0, 1e-300, 1e149, -1.0));
       *snapshot.add_jobs() = job;
     }
-    const ConvertedCluster cluster = converter.Convert(snapshot);
+    const ConvertedCluster cluster = converter.Convert(snapshot, kNow);
     const scheduling::Decision decision = scheduling::GreedyPolicy({}).Decide(cluster.view, 1);
     ASSERT_EQ(decision.jobs.size(), cluster.job_index.size());
   }
