@@ -142,6 +142,9 @@ class AllocationPolicy {
   // For flags, logs and metrics.
   virtual absl::string_view name() const = 0;
 
+  // Whether it tells GPU types apart, and never mixes them in a job.
+  virtual bool knows_gpu_types() const { return false; }
+
   // Deterministic: the same view and seed give the same decision, bit by bit.
   virtual Decision Decide(const ClusterView& view, uint64_t seed) const = 0;
 };

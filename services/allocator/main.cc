@@ -7,10 +7,12 @@
 #include "CLI/Config.hpp"
 #include "CLI/Formatter.hpp"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "adaptdl/v1/scheduling_service.grpc.pb.h"
 #include "libs/base/clock.h"
 #include "libs/rpc/channel.h"
-#include "libs/scheduling/greedy_policy.h"
+#include "libs/scheduling/policies.h"
 #include "libs/service/flags.h"
 #include "libs/service/main.h"
 #include "libs/service/server.h"
@@ -22,16 +24,17 @@ namespace adaptdl::allocator {
 namespace {
 
 absl::Status Run(const service::ServerOptions& server_options, const AllocatorOptions& options,
-                 const std::string& supervisor_address) {
+                 const std::string& supervisor_address, const std::string& policy_name) {
+  const auto policy = scheduling::MakePolicy(policy_name);
+  if (!policy.ok()) return policy.status();
   CapacityBoard capacity;
   CapacityService capacity_service(&capacity);
   auto server = service::Server::Start(server_options, {&capacity_service});
   if (!server.ok()) return server.status();
   Metrics metrics((*server)->metrics().get());
-  const scheduling::GreedyPolicy policy({});
   const RealClock clock;
   const auto stub = v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_address));
-  Allocator allocator(options, {&policy, stub.get(), &clock, &capacity, &metrics});
+  Allocator allocator(options, {policy->get(), stub.get(), &clock, &capacity, &metrics});
   allocator.Start();
   (*server)->WaitForTermination();
   allocator.Stop();
@@ -50,11 +53,16 @@ int main(int argc, char** argv) {
   adaptdl::service::AddServerFlags(app, &server_options);
   std::string supervisor = "127.0.0.1:7100";
   app.add_option("--supervisor", supervisor, "host:port of the supervisor")->capture_default_str();
+  std::string policy = "greedy";
+  app.add_option(
+         "--policy", policy,
+         absl::StrCat("how to allocate: one of ", absl::StrJoin(adaptdl::scheduling::PolicyNames(), ", ")))
+      ->capture_default_str();
   adaptdl::allocator::AllocatorOptions options;
   adaptdl::service::AddDurationFlag(app, "--interval", &options.interval, "longest time between two rounds",
                                     absl::Milliseconds(10));
   adaptdl::service::AddDurationFlag(app, "--debounce", &options.debounce,
                                     "time to wait for further changes after one");
   return adaptdl::service::RunMain(
-      app, argc, argv, [&] { return adaptdl::allocator::Run(server_options, options, supervisor); });
+      app, argc, argv, [&] { return adaptdl::allocator::Run(server_options, options, supervisor, policy); });
 }

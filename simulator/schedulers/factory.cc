@@ -1,16 +1,17 @@
 #include "simulator/schedulers/factory.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "libs/scheduling/greedy_policy.h"
-#include "libs/scheduling/pollux/pollux_policy.h"
-#include "libs/scheduling/sia/sia_policy.h"
+#include "libs/scheduling/policies.h"
 #include "simulator/schedulers/optimus.h"
 #include "simulator/schedulers/policy_scheduler.h"
 #include "simulator/schedulers/tiresias.h"
@@ -18,31 +19,12 @@
 namespace adaptdl::simulator {
 namespace {
 
-namespace pollux = scheduling::pollux;
-
 using Maker = std::function<std::unique_ptr<Scheduler>(uint64_t seed)>;
 
-std::unique_ptr<Scheduler> MakePollux(pollux::Variant variant, uint64_t seed) {
-  return std::make_unique<PolicyScheduler>(
-      std::make_unique<pollux::PolluxPolicy>(pollux::PolluxOptions{.search = {.variant = variant}}), seed);
-}
-
-std::map<std::string, Maker> Makers() {
+// Those that are no allocation policies: they keep state, or choose sizes as jobs come and go.
+std::map<std::string, Maker> Baselines() {
   return {
-      {"greedy",
-       [](uint64_t seed) {
-         return std::make_unique<PolicyScheduler>(
-             std::make_unique<scheduling::GreedyPolicy>(scheduling::GreedyOptions()), seed);
-       }},
       {"optimus", [](uint64_t) { return std::make_unique<Optimus>(); }},
-      {"pollux", [](uint64_t seed) { return MakePollux(pollux::Variant::kOsdi, seed); }},
-      {"pollux-master", [](uint64_t seed) { return MakePollux(pollux::Variant::kMaster, seed); }},
-      {"sia",
-       [](uint64_t seed) {
-         return std::make_unique<PolicyScheduler>(
-             std::make_unique<scheduling::sia::SiaPolicy>(scheduling::sia::SiaOptions()), seed,
-             /*knows_gpu_types=*/true);
-       }},
       {"tiresias", [](uint64_t) { return std::make_unique<Tiresias>(); }},
   };
 }
@@ -50,17 +32,25 @@ std::map<std::string, Maker> Makers() {
 }  // namespace
 
 std::string SchedulerNames() {
-  return absl::StrJoin(Makers(), ", ", [](std::string* out, const auto& maker) { out->append(maker.first); });
+  std::vector<std::string> names = scheduling::PolicyNames();
+  for (const auto& [name, maker] : Baselines()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return absl::StrJoin(names, ", ");
 }
 
 absl::StatusOr<std::unique_ptr<Scheduler>> MakeScheduler(absl::string_view name, uint64_t seed) {
-  const std::map<std::string, Maker> makers = Makers();
-  const auto found = makers.find(std::string(name));
-  if (found == makers.end()) {
+  const std::map<std::string, Maker> baselines = Baselines();
+  const auto found = baselines.find(std::string(name));
+  if (found != baselines.end()) {
+    return found->second(seed);
+  }
+  absl::StatusOr<std::unique_ptr<scheduling::AllocationPolicy>> policy = scheduling::MakePolicy(name);
+  if (!policy.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("policy: there is no policy \"", name, "\"; choose one of ", SchedulerNames()));
   }
-  return found->second(seed);
+  const bool knows_gpu_types = (*policy)->knows_gpu_types();
+  return std::make_unique<PolicyScheduler>(*std::move(policy), seed, knows_gpu_types);
 }
 
 }  // namespace adaptdl::simulator

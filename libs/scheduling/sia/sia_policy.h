@@ -36,6 +36,7 @@ class SiaPolicy final : public AllocationPolicy {
   explicit SiaPolicy(const SiaOptions& options) : options_(options) {}
 
   absl::string_view name() const override { return "sia"; }
+  bool knows_gpu_types() const override { return true; }
 
   // Nothing is random here: `seed` is not used.
   Decision Decide(const ClusterView& view, uint64_t seed) const override;
