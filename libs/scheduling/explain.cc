@@ -95,7 +95,7 @@ std::string WhyThisSize(int job, const ClusterState& state, bool pinned, const G
   }
   // One more, or as many as the next size needs that the job may have.
   const auto next = std::upper_bound(info.allowed_replicas.begin(), info.allowed_replicas.end(), replicas);
-  if (next != info.allowed_replicas.end() && *next > replicas + 1) {
+  if (next != info.allowed_replicas.end() && *next > replicas + 1 && *next <= info.max_replicas) {
     return absl::StrCat(size, WhyNotTheNextSize(job, state, *next, options));
   }
   bool room = false;
