@@ -88,7 +88,12 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
          "How jobs choose their batch size: grid (as in the published simulators), library (as our own do)")
       ->transform(CLI::CheckedTransformer(searches))
       ->default_str("grid");
-  app->add_option("--seed", options->seed, "Seed of the policy")->capture_default_str();
+  app->add_option("--seed", options->scheduler.seed, "Seed of the policy")->capture_default_str();
+  const std::map<std::string, bool> knowledge = {{"known", true}, {"unknown", false}};
+  app->add_option("--remaining-work", options->scheduler.remaining_work_known,
+                  "Whether jobs tell the policy how much work is left: known or unknown")
+      ->transform(CLI::CheckedTransformer(knowledge))
+      ->default_str("known");
   const std::map<std::string, OutputFormat> formats = {
       {"table", OutputFormat::kTable}, {"json", OutputFormat::kJson}, {"csv", OutputFormat::kCsv}};
   app->add_option("-o,--output", options->format, "table, json, or csv (one line per job)")

@@ -44,7 +44,7 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
   if (!cluster.ok()) {
     return cluster.status();
   }
-  absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = MakeScheduler(options.policy, options.seed);
+  absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = MakeScheduler(options.policy, options.scheduler);
   if (!scheduler.ok()) {
     return scheduler.status();
   }

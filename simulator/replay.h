@@ -3,12 +3,12 @@
 #ifndef ADAPTDL_SIMULATOR_REPLAY_H_
 #define ADAPTDL_SIMULATOR_REPLAY_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/engine.h"
+#include "simulator/schedulers/factory.h"
 
 namespace adaptdl::simulator {
 
@@ -21,7 +21,7 @@ struct ReplayOptions {
   std::vector<std::string> traces;
   std::string cluster = "16x4";
   std::string policy;
-  uint64_t seed = 1;
+  SchedulerOptions scheduler;
   // `free_moves` is set by the traces' rules.
   SimulationOptions simulation;
   OutputFormat format = OutputFormat::kTable;

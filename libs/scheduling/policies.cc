@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "libs/scheduling/goodput/goodput_policy.h"
 #include "libs/scheduling/greedy_policy.h"
 #include "libs/scheduling/pollux/pollux_policy.h"
 #include "libs/scheduling/sia/sia_policy.h"
@@ -24,6 +25,7 @@ std::unique_ptr<AllocationPolicy> MakePollux(pollux::Variant variant) {
 
 std::map<std::string, Maker> Makers() {
   return {
+      {"goodput", [] { return std::make_unique<GoodputPolicy>(GoodputOptions()); }},
       {"greedy", [] { return std::make_unique<GreedyPolicy>(GreedyOptions()); }},
       {"pollux", [] { return MakePollux(pollux::Variant::kOsdi); }},
       {"pollux-master", [] { return MakePollux(pollux::Variant::kMaster); }},

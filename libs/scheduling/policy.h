@@ -58,7 +58,8 @@ struct JobInfo {
   double rescale_seconds = 30;
   // Whether it is being started, re-scaled or moved, and makes no progress yet.
   bool restarting = false;
-  // Time to completion at speed-up 1, in seconds, if the job knows.
+  // Work done and work left, in seconds at speed-up 1, as far as the job knows.
+  std::optional<double> done_seconds;
   std::optional<double> remaining_seconds;
   // Node of each replica by rank, as decided last. Empty: none. May name nodes that are gone.
   std::vector<std::string> allocation;
@@ -116,6 +117,16 @@ struct JobDecision {
   double speedup = 0;
 };
 
+// How good a decision is by the policy's own measure, for policies that have one.
+struct DecisionQuality {
+  // What was selected.
+  double objective = 0;
+  // No selection is worth more.
+  double bound = 0;
+  // What the selection lost when it was placed on nodes.
+  double placement_loss = 0;
+};
+
 struct CapacityDecision {
   // Nodes that would be made good use of, whatever can be had.
   int desired_nodes = 0;
@@ -133,6 +144,7 @@ struct Decision {
   CapacityDecision capacity;
   // Sum of the jobs' speed-ups.
   double value = 0;
+  DecisionQuality quality;
 };
 
 class AllocationPolicy {

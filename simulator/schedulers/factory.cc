@@ -19,13 +19,13 @@
 namespace adaptdl::simulator {
 namespace {
 
-using Maker = std::function<std::unique_ptr<Scheduler>(uint64_t seed)>;
+using Maker = std::function<std::unique_ptr<Scheduler>()>;
 
 // Those that are no allocation policies: they keep state, or choose sizes as jobs come and go.
 std::map<std::string, Maker> Baselines() {
   return {
-      {"optimus", [](uint64_t) { return std::make_unique<Optimus>(); }},
-      {"tiresias", [](uint64_t) { return std::make_unique<Tiresias>(); }},
+      {"optimus", [] { return std::make_unique<Optimus>(); }},
+      {"tiresias", [] { return std::make_unique<Tiresias>(); }},
   };
 }
 
@@ -38,19 +38,20 @@ std::string SchedulerNames() {
   return absl::StrJoin(names, ", ");
 }
 
-absl::StatusOr<std::unique_ptr<Scheduler>> MakeScheduler(absl::string_view name, uint64_t seed) {
+absl::StatusOr<std::unique_ptr<Scheduler>> MakeScheduler(absl::string_view name,
+                                                         const SchedulerOptions& options) {
   const std::map<std::string, Maker> baselines = Baselines();
   const auto found = baselines.find(std::string(name));
   if (found != baselines.end()) {
-    return found->second(seed);
+    return found->second();
   }
   absl::StatusOr<std::unique_ptr<scheduling::AllocationPolicy>> policy = scheduling::MakePolicy(name);
   if (!policy.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("policy: there is no policy \"", name, "\"; choose one of ", SchedulerNames()));
   }
-  const bool knows_gpu_types = (*policy)->knows_gpu_types();
-  return std::make_unique<PolicyScheduler>(*std::move(policy), seed, knows_gpu_types);
+  return std::make_unique<PolicyScheduler>(
+      *std::move(policy), PolicyScheduler::Options{options.seed, options.remaining_work_known});
 }
 
 }  // namespace adaptdl::simulator

@@ -16,8 +16,15 @@ namespace adaptdl::simulator {
 // All names, joined by ", ".
 std::string SchedulerNames();
 
+struct SchedulerOptions {
+  uint64_t seed = 1;
+  // Whether jobs tell how much work is left, once they have measured themselves.
+  bool remaining_work_known = true;
+};
+
 // INVALID_ARGUMENT: no such scheduler.
-absl::StatusOr<std::unique_ptr<Scheduler>> MakeScheduler(absl::string_view name, uint64_t seed);
+absl::StatusOr<std::unique_ptr<Scheduler>> MakeScheduler(absl::string_view name,
+                                                         const SchedulerOptions& options);
 
 }  // namespace adaptdl::simulator
 

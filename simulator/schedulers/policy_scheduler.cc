@@ -29,7 +29,12 @@ int MostReplicas(const Job& job, const Cluster& cluster) {
   for (int type = 0; type < static_cast<int>(cluster.gpu_types().size()); ++type) {
     most = std::max(most, MostReplicasOn(job, type, cluster.total_gpus(type)));
   }
-  return std::min(most, std::max(2 * job.profiled_replicas(), 1));
+  return most;
+}
+
+// Scale-invariant iterations in samples.
+double ToSamples(const Job& job, double progress) {
+  return progress * static_cast<double>(job.application().init_batch_size());
 }
 
 // What a job's model of one GPU type says, in samples per second for each unit of the table.
@@ -86,7 +91,7 @@ std::optional<int> BestKnownType(const Job& job, int types) {
 }  // namespace
 
 absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation& situation) {
-  if (situation.cluster.gpu_types().size() > 1 && !knows_gpu_types_) {
+  if (situation.cluster.gpu_types().size() > 1 && !policy_->knows_gpu_types()) {
     return absl::InvalidArgumentError(absl::StrCat("cluster: the policy ", std::string(policy_->name()),
                                                    " knows one GPU type only; give one group, as in 16x4"));
   }
@@ -130,14 +135,18 @@ void PolicyScheduler::PrepareNodes(const Cluster& cluster) {
 
 scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& situation) {
   const Cluster& cluster = situation.cluster;
-  const int jobs = static_cast<int>(situation.jobs.size());
   scheduling::JobInfo info;
   info.key = job.spec().name;
   info.request[scheduling::kGpu] = 1;
-  info.max_replicas = MostReplicas(job, cluster);
-  // Policies may compare with a fair share, also where the job may not have so much yet.
-  const int fair_share = (cluster.total_gpus() + jobs - 1) / jobs;
-  const std::vector<Table>& tables = Speedups(job, cluster, std::max(info.max_replicas, fair_share));
+  // Policies may ask what the job could do with more than it may have yet.
+  info.max_replicas = std::min(MostReplicas(job, cluster), std::max(2 * job.profiled_replicas(), 1));
+  const CachedSpeedups& known = Speedups(job, cluster);
+  const std::vector<Table>& tables = known.tables;
+  if (known.unit > 0) {
+    info.done_seconds = ToSamples(job, job.progress()) / known.unit;
+    const double left = ToSamples(job, job.total_progress() - job.progress()) / known.unit;
+    if (options_.remaining_work_known) info.remaining_seconds = left;
+  }
   info.speedup = tables[job.gpu_type() < static_cast<int>(tables.size()) ? job.gpu_type() : 0];
   for (size_t type = 0; type < tables.size() && tables.size() > 1; ++type) {
     info.speedup_by_type[cluster.gpu_types()[type]] = tables[type];
@@ -153,16 +162,15 @@ scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& s
   return info;
 }
 
-const std::vector<PolicyScheduler::Table>& PolicyScheduler::Speedups(const Job& job, const Cluster& cluster,
-                                                                     int max_replicas) {
+const PolicyScheduler::CachedSpeedups& PolicyScheduler::Speedups(const Job& job, const Cluster& cluster) {
   CachedSpeedups& cached = speedups_[&job];
   const goodput::GradParams& gradient = job.gradient();
   if (!cached.tables.empty() && cached.profile_version == job.profile_version() &&
-      cached.max_replicas >= max_replicas && cached.gradient.sqr == gradient.sqr &&
-      cached.gradient.var == gradient.var) {
-    return cached.tables;
+      cached.gradient.sqr == gradient.sqr && cached.gradient.var == gradient.var) {
+    return cached;
   }
-  cached = {job.profile_version(), max_replicas, gradient, {}};
+  const int max_replicas = MostReplicas(job, cluster);
+  cached = {job.profile_version(), gradient, {}, 0};
   const auto add = [&cached](SpeedupTable table) {
     cached.tables.push_back(std::make_shared<const SpeedupTable>(std::move(table)));
   };
@@ -170,13 +178,13 @@ const std::vector<PolicyScheduler::Table>& PolicyScheduler::Speedups(const Job& 
   const std::optional<int> known = BestKnownType(job, types);
   if (!known) {
     add(SpeedupTable::Linear(max_replicas));
-    return cached.tables;
+    return cached;
   }
   const Scaling best = ModelledScaling(job, *known, max_replicas);
+  cached.unit = best.unit;
   const double throughput = job.application().step_times[*known].single_gpu_throughput();
   for (int type = 0; type < types; ++type) {
-    // With one type, the fair share may be more than the job may have.
-    const int most = types == 1 ? max_replicas : MostReplicasOn(job, type, cluster.total_gpus(type));
+    const int most = MostReplicasOn(job, type, cluster.total_gpus(type));
     if (type == *known) {
       add(Scaled(best.table, 1, most));
     } else if (job.knowledge(type).perf) {
@@ -187,7 +195,7 @@ const std::vector<PolicyScheduler::Table>& PolicyScheduler::Speedups(const Job& 
       add(Projected(best.table, cluster.largest_node(*known), ratio, most));
     }
   }
-  return cached.tables;
+  return cached;
 }
 
 absl::StatusOr<Placement> PolicyScheduler::ToPlacement(const scheduling::JobDecision& decision) const {

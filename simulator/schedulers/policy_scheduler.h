@@ -27,11 +27,15 @@ namespace adaptdl::simulator {
 
 class PolicyScheduler final : public Scheduler {
  public:
-  // The policy gets `seed` in its first decision, and one more in each that follows. `knows_gpu_types`: it
-  // tells GPU types apart, and never mixes them in a job.
-  PolicyScheduler(std::unique_ptr<const scheduling::AllocationPolicy> policy, uint64_t seed,
-                  bool knows_gpu_types = false)
-      : policy_(std::move(policy)), seed_(seed), knows_gpu_types_(knows_gpu_types) {}
+  struct Options {
+    // The policy gets it in its first decision, and one more in each that follows.
+    uint64_t seed = 1;
+    // Whether jobs that have measured themselves tell how much work is left.
+    bool remaining_work_known = true;
+  };
+
+  PolicyScheduler(std::unique_ptr<const scheduling::AllocationPolicy> policy, const Options& options)
+      : policy_(std::move(policy)), options_(options), seed_(options.seed) {}
 
   bool adaptive() const override { return true; }
 
@@ -45,19 +49,20 @@ class PolicyScheduler final : public Scheduler {
   // A job's tables, and what they were made from.
   struct CachedSpeedups {
     int profile_version = -1;
-    int max_replicas = 0;
     goodput::GradParams gradient;
     std::vector<Table> tables;  // by GPU type; one if all are equal
+    // Samples per second at speed-up 1. 0: unknown.
+    double unit = 0;
   };
 
   void PrepareNodes(const Cluster& cluster);
   scheduling::JobInfo Describe(const Job& job, const Situation& situation);
-  const std::vector<Table>& Speedups(const Job& job, const Cluster& cluster, int max_replicas);
+  const CachedSpeedups& Speedups(const Job& job, const Cluster& cluster);
   absl::StatusOr<Placement> ToPlacement(const scheduling::JobDecision& decision) const;
 
   const std::unique_ptr<const scheduling::AllocationPolicy> policy_;
+  const Options options_;
   uint64_t seed_;
-  const bool knows_gpu_types_;
   std::vector<scheduling::NodeInfo> nodes_;
   std::map<std::string, int> node_index_;  // by id
   std::map<const Job*, CachedSpeedups> speedups_;

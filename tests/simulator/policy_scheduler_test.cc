@@ -153,7 +153,7 @@ TEST_F(PolicySchedulerTest, ThePolicyIsToldOfRestarts) {
 TEST_F(PolicySchedulerTest, TheGreedyPolicyRunsAndIsDeterministic) {
   std::vector<double> completed;
   for (int run = 0; run < 2; ++run) {
-    const auto scheduler = MakeScheduler("greedy", 1);
+    const auto scheduler = MakeScheduler("greedy", {});
     ASSERT_TRUE(scheduler.ok());
     const auto result = Run({"a,0", "b,10", "c,20", "d,70"}, "1x4", **scheduler);
     ASSERT_TRUE(result.ok()) << result.status();
@@ -168,7 +168,7 @@ TEST_F(PolicySchedulerTest, TheGreedyPolicyRunsAndIsDeterministic) {
 }
 
 TEST(Factory, NamesWhatThereIs) {
-  const auto missing = MakeScheduler("magic", 1);
+  const auto missing = MakeScheduler("magic", {});
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(missing.status().message()),
               HasSubstr("greedy, optimus, pollux, pollux-master, sia, tiresias"));

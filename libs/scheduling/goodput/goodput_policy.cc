@@ -1,0 +1,169 @@
+#include "libs/scheduling/goodput/goodput_policy.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libs/scheduling/cluster_state.h"
+#include "libs/scheduling/explain.h"
+#include "libs/scheduling/goodput/cluster_model.h"
+#include "libs/scheduling/goodput/explanation.h"
+#include "libs/scheduling/goodput/packer.h"
+#include "libs/scheduling/ranks.h"
+
+namespace adaptdl::scheduling {
+namespace {
+
+using Placements = std::vector<Placement>;  // by job
+
+// Puts sizes on nodes.
+class Placer {
+ public:
+  Placer(const ClusterModel& model, const Menu& menu) : model_(model), menu_(menu), packer_(model) {}
+
+  // The selected sizes (by job: index in the menu, or -1), as far as there is room for them in one piece.
+  Placements PlaceSelection(const std::vector<int>& wanted) {
+    std::vector<int> movers;
+    for (int job = 0; job < model_.job_count(); ++job) {
+      if (wanted[job] < 0) continue;
+      if (menu_.sizes[job][wanted[job]].stays && packer_.Stay(job)) continue;
+      movers.push_back(job);
+    }
+    // Large ones first: small ones find room between them.
+    const auto units = [&](int job) { return menu_.problem.groups[job][wanted[job]].amount; };
+    std::stable_sort(movers.begin(), movers.end(), [&](int a, int b) { return units(a) > units(b); });
+    for (const Effort effort : {Effort::kInOnePiece, Effort::kMoveOthers, Effort::kSpread}) {
+      std::vector<int> rest;
+      for (const int job : movers) {
+        const Size& size = menu_.sizes[job][wanted[job]];
+        if (!packer_.Place(job, size.pool, size.replicas, effort)) rest.push_back(job);
+      }
+      movers = std::move(rest);
+    }
+    for (const int job : movers) PlaceBest(job);
+    // Units are a guess on unequal nodes: there may be room that the selection did not know of.
+    for (int job = 0; job < model_.job_count() && !model_.exact_units(); ++job) {
+      if (wanted[job] < 0 && !model_.job(job).pinned) PlaceBest(job);
+    }
+    return Result();
+  }
+
+  // All jobs stay where they are; those that have no place, or can't keep it, get the best that is free.
+  Placements PlaceWithoutMoves() {
+    std::vector<int> rest;
+    for (int job = 0; job < model_.job_count(); ++job) {
+      if (model_.job(job).pinned || (model_.job(job).can_stay && packer_.Stay(job))) continue;
+      rest.push_back(job);
+    }
+    for (const int job : rest) PlaceBest(job);
+    return Result();
+  }
+
+ private:
+  // The best size that there is room for, nothing if there is none.
+  void PlaceBest(int job) {
+    const std::vector<Option>& options = menu_.problem.groups[job];
+    std::vector<int> order(options.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return options[a].value > options[b].value; });
+    for (const Effort effort : {Effort::kInOnePiece, Effort::kSpread}) {
+      for (const int i : order) {
+        const Size& size = menu_.sizes[job][i];
+        if (size.stays ? packer_.Stay(job) : packer_.Place(job, size.pool, size.replicas, effort)) return;
+      }
+    }
+  }
+
+  Placements Result() const {
+    Placements placements;
+    for (int job = 0; job < model_.job_count(); ++job) placements.push_back(packer_.placement(job));
+    return placements;
+  }
+
+  const ClusterModel& model_;
+  const Menu& menu_;
+  Packer packer_;
+};
+
+// What places are worth, changes that the packer made included.
+double Worth(const ClusterModel& model, const Menu& menu, const Valuation& valuation,
+             const Placements& placements) {
+  double worth = 0;
+  for (int job = 0; job < model.job_count(); ++job) {
+    const Placement& placement = placements[job];
+    if (model.job(job).pinned || placement.empty()) continue;
+    const bool stays = model.job(job).can_stay && placement == model.job(job).present;
+    worth += menu.bonus[job] + valuation.Value(job, model.SpeedupAt(job, placement), !stays);
+  }
+  return worth;
+}
+
+// Places the selection. If its pieces do not fit together, and leaving everybody where he is comes to more,
+// it is that: else jobs would chase each other for places that there are not.
+Placements Place(const ClusterModel& model, const Menu& menu, const Valuation& valuation,
+                 const ChoiceResult& choice, double* worth) {
+  Placements placements = Placer(model, menu).PlaceSelection(choice.chosen);
+  *worth = Worth(model, menu, valuation, placements);
+  if (model.exact_units() && *worth >= choice.value * (1 - 1e-9)) return placements;
+  Placements kept = Placer(model, menu).PlaceWithoutMoves();
+  const double worth_kept = Worth(model, menu, valuation, kept);
+  if (worth_kept < *worth * (1 - 1e-9)) return placements;
+  *worth = worth_kept;
+  return kept;
+}
+
+std::vector<std::string> ToAllocation(const JobInfo& job, const Placement& placement,
+                                      const ClusterView& view) {
+  std::map<std::string, int> replicas;
+  for (const Share& share : placement) replicas[view.nodes[share.node].id] = share.replicas;
+  return OrderRanks(job.allocation, std::move(replicas));
+}
+
+CapacityDecision Capacity(const ClusterModel& model, const Placements& placements,
+                          const GoodputOptions& options) {
+  std::vector<bool> pinned;
+  std::vector<int> waiting;
+  for (int job = 0; job < model.job_count(); ++job) {
+    pinned.push_back(model.job(job).pinned);
+    const bool possible = WhyUnschedulable(model.view().jobs[job], model.view()).empty();
+    if (placements[job].empty() && possible) waiting.push_back(job);
+  }
+  ClusterState state(model.view(), placements);
+  for (int job = 0; job < model.job_count(); ++job) state.Place(job, placements[job]);
+  return DecideCapacity(model.view(), std::move(state), waiting, pinned, options.growth, options.capacity);
+}
+
+}  // namespace
+
+Decision GoodputPolicy::Decide(const ClusterView& view, uint64_t /*seed*/) const {
+  const ClusterModel model(view);
+  const Valuation valuation(model, options_.valuation);
+  const Menu menu = MakeMenu(model, valuation, options_.menu);
+  const ChoiceResult choice = SolveMultipleChoice(menu.problem, options_.limits);
+  double worth = 0;
+  const Placements placements = Place(model, menu, valuation, choice, &worth);
+
+  Decision decision;
+  decision.quality = {choice.value, choice.bound, std::max(0.0, choice.value - worth)};
+  const Explainer explainer(model, menu, choice, placements);
+  decision.jobs.reserve(view.jobs.size());
+  for (int job = 0; job < model.job_count(); ++job) {
+    JobDecision result;
+    result.key = view.jobs[job].key;
+    result.allocation = ToAllocation(view.jobs[job], placements[job], view);
+    result.unschedulable = placements[job].empty() && !WhyUnschedulable(view.jobs[job], view).empty();
+    result.reason = explainer.Reason(job);
+    result.explanation = explainer.Explanation(job);
+    result.speedup = model.SpeedupAt(job, placements[job]);
+    decision.value += result.speedup;
+    decision.jobs.push_back(std::move(result));
+  }
+  decision.capacity = Capacity(model, placements, options_);
+  return decision;
+}
+
+}  // namespace adaptdl::scheduling

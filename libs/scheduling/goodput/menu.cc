@@ -1,0 +1,152 @@
+#include "libs/scheduling/goodput/menu.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace adaptdl::scheduling {
+namespace {
+
+// Sizes that the job may have in the pool, ascending: 1, 2, 4, ... on one node, a full node, several full
+// nodes, and the bounds and sizes that somebody asked for.
+std::vector<int> AllowedSizes(const ClusterModel& model, int job, int pool) {
+  const JobInfo& info = model.view().jobs[job];
+  const int per_node = model.job(job).per_node[pool];
+  const int nodes = static_cast<int>(model.pools()[pool].nodes.size());
+  const int most = std::min(info.max_replicas, per_node * nodes);
+  std::vector<int> sizes = info.allowed_replicas;
+  for (int k = 1; k < std::min(per_node, most); k *= 2) sizes.push_back(k);
+  for (int k = per_node; k < most; k += per_node) sizes.push_back(k);
+  sizes.insert(sizes.end(), {info.min_replicas, most});
+  sizes.erase(
+      std::remove_if(sizes.begin(), sizes.end(), [&](int k) { return k > most || !model.Allows(job, k); }),
+      sizes.end());
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+class MenuMaker {
+ public:
+  MenuMaker(const ClusterModel& model, const Valuation& valuation, const MenuOptions& options)
+      : model_(model), valuation_(valuation), options_(options) {}
+
+  Menu Make() {
+    menu_.sizes.resize(model_.job_count());
+    menu_.problem.groups.resize(model_.job_count());
+    for (const Pool& pool : model_.pools()) menu_.problem.capacity.push_back(pool.capacity);
+    for (int job = 0; job < model_.job_count(); ++job) {
+      if (model_.job(job).pinned) continue;
+      for (int pool = 0; pool < static_cast<int>(model_.pools().size()); ++pool) AddSizes(job, pool);
+    }
+    HonourPriorities();
+    for (const auto& [name, info] : model_.view().namespaces) {
+      if (info.gpu_quota > 0) HonourQuota(name, info.gpu_quota);
+    }
+    return std::move(menu_);
+  }
+
+ private:
+  void AddSizes(int job, int pool) {
+    if (model_.job(job).per_node[pool] == 0) return;
+    const bool is_here = model_.job(job).can_stay && model_.job(job).present_pool == pool;
+    const Placement& present = model_.job(job).present;
+    const int held = is_here ? CountReplicas(present) : 0;
+    int last = 0;
+    double last_speedup = 0;
+    for (const int k : AllowedSizes(model_, job, pool)) {
+      if (k == held) continue;
+      const double speedup = model_.Speedup(job, pool, model_.NodesFor(job, pool, k), k);
+      if (speedup <= 0) continue;
+      if (last > 0 && speedup - last_speedup < options_.least_gain * (k - last)) continue;
+      last = k;
+      last_speedup = speedup;
+      Add(job, {pool, k, false, speedup});
+    }
+    if (held > 0) {
+      const double speedup = model_.Speedup(job, pool, static_cast<int>(present.size()), held);
+      if (speedup > 0) Add(job, {pool, held, true, speedup});
+    }
+  }
+
+  void Add(int job, const Size& size) {
+    menu_.sizes[job].push_back(size);
+    menu_.problem.groups[job].push_back({valuation_.Value(job, size.speedup, !size.stays), size.pool,
+                                         model_.UnitsOf(job, size.pool, size.replicas)});
+  }
+
+  // Having anything at all is worth more to a job than everything is to all jobs of lower priorities.
+  void HonourPriorities() {
+    std::map<int, std::vector<int>> by_priority;
+    for (int job = 0; job < model_.job_count(); ++job) {
+      if (!menu_.sizes[job].empty()) by_priority[model_.view().jobs[job].priority].push_back(job);
+    }
+    menu_.bonus.assign(model_.job_count(), 0);
+    double below = 0;
+    for (const auto& [priority, jobs] : by_priority) {
+      const double bonus = below;
+      for (const int job : jobs) {
+        menu_.bonus[job] = bonus;
+        double best = 0;
+        for (Option& option : menu_.problem.groups[job]) {
+          option.value += bonus;
+          best = std::max(best, option.value);
+        }
+        below += best;
+      }
+    }
+  }
+
+  // Selects among the namespace's jobs alone, as if its quota were the cluster; no job may have more than it
+  // got there.
+  void HonourQuota(const std::string& name, int quota) {
+    const auto gpus = [&](int job, int replicas) {
+      const auto found = model_.view().jobs[job].request.find(kGpu);
+      return static_cast<int>(
+                 std::max<int64_t>(found == model_.view().jobs[job].request.end() ? 1 : found->second, 1)) *
+             replicas;
+    };
+    ChoiceProblem inside;
+    std::vector<int> members;
+    for (int job = 0; job < model_.job_count(); ++job) {
+      if (model_.view().jobs[job].name_space != name) continue;
+      if (model_.job(job).pinned) quota -= gpus(job, CountReplicas(model_.job(job).present));
+      members.push_back(job);
+      inside.groups.push_back(menu_.problem.groups[job]);
+      for (size_t i = 0; i < inside.groups.back().size(); ++i) {
+        inside.groups.back()[i].pool = 0;
+        inside.groups.back()[i].amount = gpus(job, menu_.sizes[job][i].replicas);
+      }
+    }
+    inside.capacity = {std::max(quota, 0)};
+    const ChoiceResult result = SolveMultipleChoice(inside, {});
+    for (size_t m = 0; m < members.size(); ++m) {
+      const int job = members[m];
+      const int most = result.chosen[m] < 0 ? 0 : menu_.sizes[job][result.chosen[m]].replicas;
+      std::vector<Size> sizes;
+      std::vector<Option> group;
+      for (size_t i = 0; i < menu_.sizes[job].size(); ++i) {
+        if (menu_.sizes[job][i].replicas > most) continue;
+        sizes.push_back(menu_.sizes[job][i]);
+        group.push_back(menu_.problem.groups[job][i]);
+      }
+      menu_.sizes[job] = std::move(sizes);
+      menu_.problem.groups[job] = std::move(group);
+    }
+  }
+
+  const ClusterModel& model_;
+  const Valuation& valuation_;
+  const MenuOptions& options_;
+  Menu menu_;
+};
+
+}  // namespace
+
+Menu MakeMenu(const ClusterModel& model, const Valuation& valuation, const MenuOptions& options) {
+  return MenuMaker(model, valuation, options).Make();
+}
+
+}  // namespace adaptdl::scheduling

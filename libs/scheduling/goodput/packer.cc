@@ -1,0 +1,257 @@
+#include "libs/scheduling/goodput/packer.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace adaptdl::scheduling {
+namespace {
+
+// Nodes that are looked at to make room for one job; bounds the time of a decision on large clusters.
+constexpr int kMostEvacuations = 64;
+
+int On(const Placement& placement, int node) {
+  for (const Share& share : placement) {
+    if (share.node == node) return share.replicas;
+  }
+  return 0;
+}
+
+void SortByNode(Placement* placement) {
+  std::sort(placement->begin(), placement->end(),
+            [](const Share& a, const Share& b) { return a.node < b.node; });
+}
+
+}  // namespace
+
+Packer::Packer(const ClusterModel& model)
+    : model_(model),
+      nodes_(model.pools().size()),
+      guests_(model.node_count()),
+      distributed_(model.node_count(), 0),
+      occupied_(model.node_count(), 0),
+      placed_(model.job_count()) {
+  const size_t size = static_cast<size_t>(model.node_count()) * model.resources();
+  if (size > 0) free_.assign(model.free(0), model.free(0) + size);
+  for (int job = 0; job < model.job_count(); ++job) {
+    if (!model.job(job).pinned) continue;
+    placed_[job] = model.job(job).present;
+    for (const Share& share : placed_[job]) {
+      occupied_[share.node] = 1;
+      if (placed_[job].size() > 1) ++distributed_[share.node];
+    }
+  }
+  for (int node = 0; node < model.node_count(); ++node) {
+    const int pool = model.pool_of(node);
+    if (pool >= 0) nodes_[pool].emplace(model.UnitsIn(pool, model.free(node)), node);
+  }
+}
+
+int Packer::RoomFor(int job, int node) const {
+  const int64_t* left = &free_[static_cast<size_t>(node) * model_.resources()];
+  const std::vector<int64_t>& need = model_.job(job).need;
+  int64_t times = 1 << 14;
+  for (size_t r = 0; r < need.size(); ++r) {
+    if (need[r] > 0) times = std::min(times, std::max<int64_t>(left[r], 0) / need[r]);
+  }
+  return static_cast<int>(times);
+}
+
+void Packer::Take(int job, int node, int replicas) {
+  const int pool = model_.pool_of(node);
+  int64_t* left = &free_[static_cast<size_t>(node) * model_.resources()];
+  nodes_[pool].erase({model_.UnitsIn(pool, left), node});
+  const std::vector<int64_t>& need = model_.job(job).need;
+  for (size_t r = 0; r < need.size(); ++r) left[r] -= need[r] * replicas;
+  nodes_[pool].emplace(model_.UnitsIn(pool, left), node);
+}
+
+bool Packer::Stay(int job) {
+  const Placement& present = model_.job(job).present;
+  for (const Share& share : present) {
+    if (RoomFor(job, share.node) < share.replicas) return false;
+  }
+  for (const Share& share : present) {
+    Take(job, share.node, share.replicas);
+    guests_[share.node].push_back(job);
+    if (present.size() > 1) ++distributed_[share.node];
+  }
+  placed_[job] = present;
+  return true;
+}
+
+void Packer::Remove(int job) {
+  for (const Share& share : placed_[job]) {
+    Take(job, share.node, -share.replicas);
+    std::vector<int>& guests = guests_[share.node];
+    guests.erase(std::find(guests.begin(), guests.end(), job));
+    if (placed_[job].size() > 1) --distributed_[share.node];
+  }
+  placed_[job].clear();
+}
+
+bool Packer::Place(int job, int pool, int replicas, Effort effort) {
+  const bool one_node = replicas <= model_.job(job).per_node[pool];
+  const auto in_one_piece = [&] {
+    return one_node ? PlaceOnOneNode(job, pool, replicas) : PlaceOnOwnNodes(job, pool, replicas);
+  };
+  bool done = false;
+  switch (effort) {
+    case Effort::kInOnePiece:
+      done = in_one_piece();
+      break;
+    case Effort::kMoveOthers: {
+      // Nodes with most room first: fewest jobs have to go.
+      std::vector<int> order;
+      for (auto it = nodes_[pool].rbegin(); it != nodes_[pool].rend(); ++it) order.push_back(it->second);
+      const int wanted = one_node ? replicas : model_.job(job).per_node[pool];
+      int tries = 0;
+      for (const int node : order) {
+        if (tries++ >= kMostEvacuations || done) break;
+        if (guests_[node].empty()) continue;
+        if (Evacuate(node, job, std::min(wanted, replicas))) done = in_one_piece();
+      }
+      break;
+    }
+    case Effort::kSpread:
+      done = PlaceAnywhere(job, pool, replicas, true) || PlaceAnywhere(job, pool, replicas, false);
+      break;
+  }
+  if (!done) return false;
+  SortByNode(&placed_[job]);
+  for (const Share& share : placed_[job]) {
+    guests_[share.node].push_back(job);
+    if (placed_[job].size() > 1) ++distributed_[share.node];
+  }
+  return true;
+}
+
+bool Packer::Prefers(int job, int node) const {
+  return model_.view().jobs[job].preemptible || !model_.view().nodes[node].preemptible;
+}
+
+int Packer::FindNode(const Search& search) const {
+  int best = -1;
+  int most_own = 0;
+  for (const Share& own : model_.job(search.job).present) {
+    if (own.node == search.except || model_.pool_of(own.node) != search.pool || own.replicas <= most_own)
+      continue;
+    if (search.lasting && !Prefers(search.job, own.node)) continue;
+    if (RoomFor(search.job, own.node) < search.replicas) continue;
+    best = own.node;
+    most_own = own.replicas;
+  }
+  if (best >= 0) return best;
+  const std::set<std::pair<int, int>>& nodes = nodes_[search.pool];
+  // The units are those of the GPUs; a job without any finds room on a node that has none left.
+  const bool by_units = model_.NeedsGpu(search.job);
+  const int units = by_units ? model_.UnitsOf(search.job, search.pool, search.replicas) : 0;
+  for (auto it = nodes.lower_bound({units, -1}); it != nodes.end(); ++it) {
+    const int node = it->second;
+    if (node == search.except || (search.lasting && !Prefers(search.job, node))) continue;
+    if (RoomFor(search.job, node) >= search.replicas) return node;
+  }
+  return -1;
+}
+
+int Packer::FindLastingNode(Search search) const {
+  search.lasting = true;
+  const int node = FindNode(search);
+  if (node >= 0 || model_.view().jobs[search.job].preemptible) return node;
+  search.lasting = false;
+  return FindNode(search);
+}
+
+bool Packer::PlaceOnOneNode(int job, int pool, int replicas) {
+  const int node = FindLastingNode({job, pool, replicas});
+  if (node < 0) return false;
+  Take(job, node, replicas);
+  placed_[job].push_back({node, replicas});
+  return true;
+}
+
+bool Packer::PlaceOnOwnNodes(int job, int pool, int replicas) {
+  // Own nodes first, then those that last, then by id. Only nodes that nobody else is on.
+  std::vector<std::tuple<bool, bool, int, int>> order;
+  int total = 0;
+  for (auto it = nodes_[pool].rbegin(); it != nodes_[pool].rend(); ++it) {
+    const int node = it->second;
+    if (it->first == 0) break;
+    if (occupied_[node] || !guests_[node].empty()) continue;
+    const int room = RoomFor(job, node);
+    if (room == 0) continue;
+    total += room;
+    order.emplace_back(On(model_.job(job).present, node) == 0, !Prefers(job, node), -room, node);
+  }
+  if (total < replicas) return false;
+  std::sort(order.begin(), order.end());
+  int left = replicas;
+  for (const auto& [foreign, fleeting, negative_room, node] : order) {
+    const int taken = std::min(left, -negative_room);
+    Take(job, node, taken);
+    placed_[job].push_back({node, taken});
+    left -= taken;
+    if (left == 0) break;
+  }
+  return true;
+}
+
+bool Packer::PlaceAnywhere(int job, int pool, int replicas, bool avoid_distributed) {
+  std::vector<std::tuple<bool, bool, int, int>> order;
+  int total = 0;
+  for (const auto& [units, node] : nodes_[pool]) {
+    if (avoid_distributed && distributed_[node] > 0) continue;
+    const int room = RoomFor(job, node);
+    if (room == 0) continue;
+    total += room;
+    order.emplace_back(!Prefers(job, node), On(model_.job(job).present, node) == 0, -room, node);
+  }
+  if (total < replicas) return false;
+  std::sort(order.begin(), order.end());
+  int left = replicas;
+  for (const auto& [fleeting, foreign, negative_room, node] : order) {
+    const int taken = std::min(left, -negative_room);
+    Take(job, node, taken);
+    placed_[job].push_back({node, taken});
+    left -= taken;
+    if (left == 0) break;
+  }
+  return true;
+}
+
+bool Packer::Evacuate(int node, int job, int replicas) {
+  // Small jobs first: they find another place most easily.
+  std::vector<int> guests = guests_[node];
+  std::stable_sort(guests.begin(), guests.end(),
+                   [&](int a, int b) { return CountReplicas(placed_[a]) < CountReplicas(placed_[b]); });
+  std::vector<std::pair<int, Placement>> before;
+  for (const int guest : guests) {
+    if (RoomFor(job, node) >= replicas) break;
+    if (placed_[guest].size() > 1) continue;
+    const Placement old = placed_[guest];
+    if (MoveAway(guest, node)) before.emplace_back(guest, old);
+  }
+  if (RoomFor(job, node) >= replicas) return true;
+  for (auto it = before.rbegin(); it != before.rend(); ++it) {
+    Remove(it->first);
+    Take(it->first, node, it->second.front().replicas);
+    guests_[node].push_back(it->first);
+    placed_[it->first] = it->second;
+  }
+  return false;
+}
+
+bool Packer::MoveAway(int job, int from) {
+  const int replicas = CountReplicas(placed_[job]);
+  const int to = FindLastingNode({job, model_.pool_of(from), replicas, from});
+  if (to < 0) return false;
+  Remove(job);
+  Take(job, to, replicas);
+  guests_[to].push_back(job);
+  placed_[job] = {{to, replicas}};
+  return true;
+}
+
+}  // namespace adaptdl::scheduling

@@ -1,0 +1,80 @@
+// Where the replicas go: turns "so many replicas in that pool" into nodes, disturbing as few jobs as it can.
+//
+// A job that fits on one node gets one, the fullest that has room; a larger one gets nodes of its own, so
+// that no two jobs share a network card. If there is room but not in one piece, jobs are moved out of the
+// way; if that does not help either, the job is spread over what there is. Replicas stay on nodes where the
+// job already has some, where they can.
+//
+// Not thread-safe. The model must outlive it.
+
+#ifndef ADAPTDL_LIBS_SCHEDULING_GOODPUT_PACKER_H_
+#define ADAPTDL_LIBS_SCHEDULING_GOODPUT_PACKER_H_
+
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "libs/scheduling/goodput/cluster_model.h"
+
+namespace adaptdl::scheduling {
+
+// How far a job may go to get its replicas.
+enum class Effort {
+  kInOnePiece,  // one node, or nodes of its own
+  kMoveOthers,  // the same, after moving jobs out of the way
+  kSpread,      // wherever there is room; one job on several nodes per node if possible
+};
+
+class Packer {
+ public:
+  // Pinned jobs are where they are; nothing else is placed.
+  explicit Packer(const ClusterModel& model);
+
+  // Places the job where it is at present. False: there is no room.
+  bool Stay(int job);
+
+  // Places a job that has nothing. False: not possible; nothing has changed.
+  bool Place(int job, int pool, int replicas, Effort effort);
+
+  // Takes away what the job has.
+  void Remove(int job);
+
+  // In order of node. Pinned jobs have what they hold.
+  const Placement& placement(int job) const { return placed_[job]; }
+
+ private:
+  // How FindNode() looks.
+  struct Search {
+    int job = 0;
+    int pool = 0;
+    int replicas = 0;
+    int except = -1;       // a node that must not be taken
+    bool lasting = false;  // only nodes that are not preemptible
+  };
+
+  int RoomFor(int job, int node) const;
+  void Take(int job, int node, int replicas);
+  // -1: none.
+  int FindNode(const Search& search) const;
+  int FindLastingNode(Search search) const;
+  bool PlaceOnOneNode(int job, int pool, int replicas);
+  bool PlaceOnOwnNodes(int job, int pool, int replicas);
+  bool PlaceAnywhere(int job, int pool, int replicas, bool avoid_distributed);
+  // Moves jobs away until the node has room. False: not possible; nothing has changed.
+  bool Evacuate(int node, int job, int replicas);
+  bool MoveAway(int job, int from);
+  bool Prefers(int job, int node) const;
+
+  const ClusterModel& model_;
+  std::vector<int64_t> free_;                         // by node and resource
+  std::vector<std::set<std::pair<int, int>>> nodes_;  // by pool: free units and node
+  std::vector<std::vector<int>> guests_;              // by node: jobs that can be moved
+  std::vector<int> distributed_;                      // by node: jobs that are on other nodes too
+  std::vector<char> occupied_;                        // by node: by anything
+  std::vector<Placement> placed_;
+};
+
+}  // namespace adaptdl::scheduling
+
+#endif  // ADAPTDL_LIBS_SCHEDULING_GOODPUT_PACKER_H_

@@ -1,0 +1,96 @@
+#include "libs/scheduling/goodput/valuation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace adaptdl::scheduling {
+namespace {
+
+// What is left of a speed when a change uses up the whole horizon: a waiting job must still be worth
+// starting.
+constexpr double kLeastPart = 1e-3;
+
+double GuessLength(const JobInfo& job, const ValuationOptions& options) {
+  if (!job.done_seconds.has_value()) return options.unmeasured_length;
+  if (*job.done_seconds <= options.first_step) return options.first_step;
+  const double steps =
+      std::ceil(std::log(*job.done_seconds / options.first_step) / std::log(options.step_ratio));
+  return options.first_step * std::pow(options.step_ratio, steps);
+}
+
+// The largest speed-up that the job could get from twice its fair share of the cluster.
+double FreeSpeedup(const ClusterModel& model, int job) {
+  double full = 1;
+  const int share = static_cast<int>(std::ceil(2 * model.FairShare(job)));
+  for (int pool = 0; pool < static_cast<int>(model.pools().size()); ++pool) {
+    const int per_node = model.job(job).per_node[pool];
+    const int nodes = static_cast<int>(model.pools()[pool].nodes.size());
+    if (per_node == 0) continue;
+    const int most = std::min({per_node * nodes, share, model.Table(job, pool).max_replicas()});
+    if (most < 1) continue;
+    full = std::max({full, model.Speedup(job, pool, 1, std::min(per_node, most)),
+                     model.Speedup(job, pool, model.NodesFor(job, pool, most), most)});
+  }
+  return full;
+}
+
+// More than 1 for a job that has waited too long.
+double Urgency(const ClusterModel& model, int job, const ValuationOptions& options) {
+  const JobInfo& info = model.view().jobs[job];
+  const double age = absl::ToDoubleSeconds(model.view().now - info.created);
+  if (age <= options.patience) return 1;
+  const double share = std::min<double>(model.FairShare(job), info.max_replicas);
+  const double had = info.attained_service / (age * std::max(share, 1e-9));
+  if (had >= options.least_share) return 1;
+  return 1 + (1 - had / options.least_share) * (age / options.patience - 1);
+}
+
+double NamespaceWeight(const ClusterView& view, const JobInfo& job) {
+  const auto found = view.namespaces.find(job.name_space);
+  return found == view.namespaces.end() ? 1 : found->second.weight;
+}
+
+// (i^c - (i-1)^c)^(1-q)
+double RankPrice(double rank, double concavity) {
+  const double c = 1 / (1 - concavity);
+  return std::pow(std::pow(rank, c) - std::pow(rank - 1, c), 1 - concavity);
+}
+
+}  // namespace
+
+Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options) : horizon_(options.horizon) {
+  const ClusterView& view = model.view();
+  terms_.resize(model.job_count());
+  for (int job = 0; job < model.job_count(); ++job) {
+    const JobInfo& info = view.jobs[job];
+    terms_[job].length = info.remaining_seconds.value_or(GuessLength(info, options));
+    terms_[job].change_seconds = info.rescale_seconds;
+  }
+  std::vector<int> order(terms_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return terms_[a].length > terms_[b].length; });
+  for (size_t i = 0; i < order.size(); ++i) {
+    const int job = order[i];
+    const JobInfo& info = view.jobs[job];
+    const bool known = info.remaining_seconds.has_value();
+    const double rank_price =
+        RankPrice(static_cast<double>(i + 1), known ? options.concavity : options.guessed_concavity);
+    const double eta = known ? options.scaling_exponent : options.guessed_scaling_exponent;
+    terms_[job].price = rank_price * std::pow(FreeSpeedup(model, job), -eta) * info.weight *
+                        NamespaceWeight(view, info) * Urgency(model, job, options);
+  }
+}
+
+double Valuation::Value(int job, double speedup, bool changes) const {
+  const Terms& terms = terms_[job];
+  if (!changes || speedup <= 0) return terms.price * speedup;
+  const double horizon = std::min(terms.length / speedup + terms.change_seconds, horizon_);
+  return terms.price * speedup * std::max(kLeastPart, 1 - terms.change_seconds / horizon);
+}
+
+}  // namespace adaptdl::scheduling

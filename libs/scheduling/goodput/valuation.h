@@ -1,0 +1,76 @@
+// What a speed is worth to the cluster: the value that the goodput policy adds up over the jobs.
+//
+// The sum of the jobs' completion times falls by a certain amount for each second of work that is done on a
+// job now: its price. Pricing follows heSRPT, which is optimal for jobs of known sizes and speed-ups k^q that
+// are all there from the start (Berg, Vesilo and Harchol-Balter, "heSRPT: parallel scheduling to minimize
+// mean slowdown", 2020): of n jobs, the one with rank i from the longest has the price
+//
+//   (i^c - (i-1)^c)^(1-q),   c = 1 / (1 - q)
+//
+// so that short jobs go first, as far as they can make use of it, and no job ever has the price 0. Work of
+// jobs that scale badly is dearer, because it takes long even when the cluster is less busy: the price is
+// divided by (speed-up at twice the fair share of the cluster)^eta.
+//
+// Length is remaining work, where the job knows it. Where it doesn't, it is guessed from the work that it has
+// done: those that did much have much left (the remaining time of a heavy-tailed job grows with its age).
+// Guesses are steps of a coarse ladder, so that jobs do not overtake each other all the time; of jobs on one
+// step, the one submitted last counts as the shortest. A job that has measured nothing yet counts as short:
+// one replica for a minute tells what it is.
+//
+// A change of allocation costs time, in which the job makes no progress: its speed counts only for what is
+// left of the horizon after it.
+//
+// Pure; thread-safe.
+
+#ifndef ADAPTDL_LIBS_SCHEDULING_GOODPUT_VALUATION_H_
+#define ADAPTDL_LIBS_SCHEDULING_GOODPUT_VALUATION_H_
+
+#include <vector>
+
+#include "libs/scheduling/goodput/cluster_model.h"
+
+namespace adaptdl::scheduling {
+
+struct ValuationOptions {
+  // q: how well jobs scale, as the pricing sees it. In [0, 1): 0 shares equally, near 1 the shortest job gets
+  // all. For known lengths, and for guessed ones, which say less.
+  double concavity = 0.8;
+  double guessed_concavity = 0.6;
+  // eta: in [0, 1]. For known lengths, and for guessed ones.
+  double scaling_exponent = 0.45;
+  double guessed_scaling_exponent = 0;
+  // Length of a job that has measured nothing yet, in seconds at speed-up 1.
+  double unmeasured_length = 600;
+  // The ladder of guesses: its first step, in seconds at speed-up 1, and the ratio of the steps.
+  double first_step = 40000;
+  double step_ratio = 4;
+  // Time over which a change must pay, in seconds; less, if the job ends sooner.
+  double horizon = 300;
+  // A job that had less than this part of its fair share for `patience` seconds gains weight as it waits.
+  double least_share = 0.02;
+  double patience = 3600;
+};
+
+class Valuation {
+ public:
+  Valuation(const ClusterModel& model, const ValuationOptions& options);
+
+  // Value of running with this speed-up. Greater than 0 if the speed-up is. `changes`: whether the job is not
+  // left where it is.
+  double Value(int job, double speedup, bool changes) const;
+
+ private:
+  struct Terms {
+    double price = 1;
+    // Work left, in seconds at speed-up 1.
+    double length = 0;
+    double change_seconds = 0;
+  };
+
+  const double horizon_;
+  std::vector<Terms> terms_;
+};
+
+}  // namespace adaptdl::scheduling
+
+#endif  // ADAPTDL_LIBS_SCHEDULING_GOODPUT_VALUATION_H_
