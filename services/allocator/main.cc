@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   adaptdl::service::AddServerFlags(app, &server_options);
   std::string supervisor = "127.0.0.1:7100";
   app.add_option("--supervisor", supervisor, "host:port of the supervisor")->capture_default_str();
-  std::string policy = "greedy";
+  std::string policy = "goodput";
   app.add_option(
          "--policy", policy,
          absl::StrCat("how to allocate: one of ", absl::StrJoin(adaptdl::scheduling::PolicyNames(), ", ")))

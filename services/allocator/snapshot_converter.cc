@@ -116,13 +116,12 @@ void SetHistory(const v1::Job& job, JobInfo* info) {
                            static_cast<double>(std::max<size_t>(1, info->allocation.size()));
 }
 
-// Time that is left at speed-up 1, which stands for `goodput` samples of the initial batch size per second.
-std::optional<double> RemainingSeconds(const v1::JobStatus& status, double goodput) {
-  const v1::TrainingProgress& progress = status.progress();
-  const double total = progress.total_scale_invariant_steps();
-  if (!(total > 0) || !(goodput > 0)) return std::nullopt;
-  const double steps = std::max(0.0, total - progress.scale_invariant_steps());
-  const double seconds = steps * static_cast<double>(status.hints().init_batch_size()) / goodput;
+// Time at speed-up 1 that so many scale-invariant steps take; speed-up 1 stands for `goodput` samples of the
+// initial batch size per second.
+std::optional<double> SecondsFor(double steps, const v1::JobStatus& status, double goodput) {
+  if (!(goodput > 0)) return std::nullopt;
+  const double seconds =
+      std::max(0.0, steps) * static_cast<double>(status.hints().init_batch_size()) / goodput;
   return std::isfinite(seconds) ? std::optional<double>(seconds) : std::nullopt;
 }
 
@@ -315,7 +314,12 @@ int SnapshotConverter::TableSize(const v1::Job& job, const JobInfo& info) const 
 void SnapshotConverter::UseHints(const v1::Job& job, JobInfo* info) {
   info->max_replicas = MostReplicas(job, *info, &info->max_replicas_reason);
   info->speedup = TableFor(job, TableSize(job, *info));
-  info->remaining_seconds = RemainingSeconds(job.status(), info->speedup->base_goodput());
+  const v1::TrainingProgress& progress = job.status().progress();
+  const double done = progress.scale_invariant_steps();
+  const double total = progress.total_scale_invariant_steps();
+  const double goodput = info->speedup->base_goodput();
+  info->done_seconds = SecondsFor(done, job.status(), goodput);
+  if (total > 0) info->remaining_seconds = SecondsFor(total - done, job.status(), goodput);
 }
 
 std::shared_ptr<const SpeedupTable> SnapshotConverter::TableFor(const v1::Job& job, int max_replicas) {

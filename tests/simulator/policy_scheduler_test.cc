@@ -26,9 +26,11 @@ struct Call {
 // Gives each job as many replicas as it may have, from the last node backwards, ranks in that order.
 class Generous final : public scheduling::AllocationPolicy {
  public:
-  explicit Generous(std::vector<Call>* calls) : calls_(calls) {}
+  explicit Generous(std::vector<Call>* calls, bool knows_gpu_types = false)
+      : calls_(calls), knows_gpu_types_(knows_gpu_types) {}
 
   absl::string_view name() const override { return "generous"; }
+  bool knows_gpu_types() const override { return knows_gpu_types_; }
 
   scheduling::Decision Decide(const scheduling::ClusterView& view, uint64_t seed) const override {
     calls_->push_back({view, seed});
@@ -50,6 +52,7 @@ class Generous final : public scheduling::AllocationPolicy {
 
  private:
   std::vector<Call>* const calls_;
+  const bool knows_gpu_types_;
 };
 
 class PolicySchedulerTest : public ToyTest {
@@ -67,7 +70,7 @@ class PolicySchedulerTest : public ToyTest {
 };
 
 TEST_F(PolicySchedulerTest, ThePolicySeesWhatALiveOneSees) {
-  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), /*seed=*/7);
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), PolicyScheduler::Options{.seed = 7});
   const auto result = Run({"a,10"}, "1x4", scheduler);
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_GE(calls_.size(), 3u);
@@ -91,7 +94,7 @@ TEST_F(PolicySchedulerTest, ThePolicySeesWhatALiveOneSees) {
 }
 
 TEST_F(PolicySchedulerTest, RanksMayComeInAnyOrderOfNodes) {
-  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), 1);
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), {});
   // Two nodes of one GPU: the second round spans both, the last node first.
   const auto result = Run({"a,0"}, "2x1", scheduler);
   ASSERT_TRUE(result.ok()) << result.status();
@@ -106,7 +109,7 @@ TEST_F(PolicySchedulerTest, RanksMayComeInAnyOrderOfNodes) {
 
 TEST_F(PolicySchedulerTest, SeveralGpuTypesAreRefused) {
   WriteTraces("toy", "placements-slow.csv", 2);
-  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), 1);
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), {});
   const auto result = Run({"a,0"}, "aws:1x1,slow:1x1", scheduler);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("generous knows one GPU type only"));
@@ -116,7 +119,7 @@ TEST_F(PolicySchedulerTest, OtherGpuTypesAreProjectedUntilTheyAreMeasured) {
   WriteTraces("toy", "placements-slow.csv", 2);
   WriteTraces("toy", "placements-slower.csv", 4);
   // Runs on the last node, which is of type "slower", at first; then is offered all nodes.
-  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), 1, /*knows_gpu_types=*/true);
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_, /*knows_gpu_types=*/true), {});
   const auto result = Run({"a,0"}, "aws:1x1,slow:1x1,slower:1x4", scheduler);
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_GE(calls_.size(), 3u);
@@ -136,7 +139,7 @@ TEST_F(PolicySchedulerTest, OtherGpuTypesAreProjectedUntilTheyAreMeasured) {
 }
 
 TEST_F(PolicySchedulerTest, ThePolicyIsToldOfRestarts) {
-  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), 1);
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), {});
   const absl::StatusOr<Cluster> cluster = Cluster::Parse("1x4");
   ASSERT_TRUE(cluster.ok());
   workload_ = Load({"a,0"}, cluster->gpu_types());

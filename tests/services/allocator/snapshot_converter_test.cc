@@ -131,6 +131,7 @@ TEST(SnapshotConverter, KnowsTheTimeThatIsLeft) {
   // A step of 64 samples takes one replica 0.641 s.
   ASSERT_TRUE(ConvertOne(job).remaining_seconds.has_value());
   EXPECT_NEAR(*ConvertOne(job).remaining_seconds, 300 * 0.641, 1e-4);
+  EXPECT_NEAR(*ConvertOne(job).done_seconds, 100 * 0.641, 1e-4);
   // One that needs two replicas has their half as its unit.
   job.mutable_status()->mutable_hints()->set_max_local_batch_size(32);
   EXPECT_NEAR(*ConvertOne(job).remaining_seconds, 300 * 2 * 0.351, 1e-4);
