@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "libs/scheduling/cluster_state.h"
 #include "libs/scheduling/explain.h"
 #include "libs/scheduling/goodput/cluster_model.h"
+#include "libs/scheduling/goodput/cluster_size.h"
 #include "libs/scheduling/goodput/explanation.h"
 #include "libs/scheduling/goodput/packer.h"
 #include "libs/scheduling/ranks.h"
@@ -123,20 +123,6 @@ std::vector<std::string> ToAllocation(const JobInfo& job, const Placement& place
   return OrderRanks(job.allocation, std::move(replicas));
 }
 
-CapacityDecision Capacity(const ClusterModel& model, const Placements& placements,
-                          const GoodputOptions& options) {
-  std::vector<bool> pinned;
-  std::vector<int> waiting;
-  for (int job = 0; job < model.job_count(); ++job) {
-    pinned.push_back(model.job(job).pinned);
-    const bool possible = WhyUnschedulable(model.view().jobs[job], model.view()).empty();
-    if (placements[job].empty() && possible) waiting.push_back(job);
-  }
-  ClusterState state(model.view(), placements);
-  for (int job = 0; job < model.job_count(); ++job) state.Place(job, placements[job]);
-  return DecideCapacity(model.view(), std::move(state), waiting, pinned, options.growth, options.capacity);
-}
-
 }  // namespace
 
 Decision GoodputPolicy::Decide(const ClusterView& view, uint64_t /*seed*/) const {
@@ -162,7 +148,7 @@ Decision GoodputPolicy::Decide(const ClusterView& view, uint64_t /*seed*/) const
     decision.value += result.speedup;
     decision.jobs.push_back(std::move(result));
   }
-  decision.capacity = Capacity(model, placements, options_);
+  decision.capacity = DecideClusterSize(model, placements, options_.capacity);
   return decision;
 }
 

@@ -21,7 +21,6 @@
 #include "libs/scheduling/goodput/menu.h"
 #include "libs/scheduling/goodput/multiple_choice.h"
 #include "libs/scheduling/goodput/valuation.h"
-#include "libs/scheduling/growth.h"
 #include "libs/scheduling/policy.h"
 
 namespace adaptdl::scheduling {
@@ -30,8 +29,6 @@ struct GoodputOptions {
   ValuationOptions valuation;
   MenuOptions menu;
   ChoiceLimits limits;
-  // For the size of the cluster.
-  GrowthOptions growth;
   CapacityOptions capacity;
 };
 

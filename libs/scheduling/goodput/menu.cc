@@ -11,21 +11,23 @@ namespace {
 
 // Sizes that the job may have in the pool, ascending: 1, 2, 4, ... on one node, a full node, several full
 // nodes, and the bounds and sizes that somebody asked for.
-std::vector<int> AllowedSizes(const ClusterModel& model, int job, int pool) {
+void AllowedSizes(const ClusterModel& model, int job, int pool, int most_nodes, std::vector<int>* sizes) {
+  sizes->clear();
   const JobInfo& info = model.view().jobs[job];
   const int per_node = model.job(job).per_node[pool];
-  const int nodes = static_cast<int>(model.pools()[pool].nodes.size());
-  const int most = std::min(info.max_replicas, per_node * nodes);
-  std::vector<int> sizes = info.allowed_replicas;
-  for (int k = 1; k < std::min(per_node, most); k *= 2) sizes.push_back(k);
-  for (int k = per_node; k < most; k += per_node) sizes.push_back(k);
-  sizes.insert(sizes.end(), {info.min_replicas, most});
-  sizes.erase(
-      std::remove_if(sizes.begin(), sizes.end(), [&](int k) { return k > most || !model.Allows(job, k); }),
-      sizes.end());
-  std::sort(sizes.begin(), sizes.end());
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  return sizes;
+  const int most = std::min(info.max_replicas, per_node * most_nodes);
+  const auto add = [&](int k) {
+    if (k <= most && model.Allows(job, k) && (sizes->empty() || sizes->back() != k)) sizes->push_back(k);
+  };
+  for (int k = 1; k < std::min(per_node, most); k *= 2) add(k);
+  for (int k = per_node; k < most; k += per_node) add(k);
+  add(most);
+  const size_t regular = sizes->size();
+  if (info.min_replicas > 1) add(info.min_replicas);
+  for (const int k : info.allowed_replicas) add(k);
+  if (sizes->size() == regular) return;
+  std::sort(sizes->begin(), sizes->end());
+  sizes->erase(std::unique(sizes->begin(), sizes->end()), sizes->end());
 }
 
 class MenuMaker {
@@ -56,7 +58,8 @@ class MenuMaker {
     const int held = is_here ? CountReplicas(present) : 0;
     int last = 0;
     double last_speedup = 0;
-    for (const int k : AllowedSizes(model_, job, pool)) {
+    AllowedSizes(model_, job, pool, static_cast<int>(model_.pools()[pool].nodes.size()), &allowed_);
+    for (const int k : allowed_) {
       if (k == held) continue;
       const double speedup = model_.Speedup(job, pool, model_.NodesFor(job, pool, k), k);
       if (speedup <= 0) continue;
@@ -140,10 +143,21 @@ class MenuMaker {
   const ClusterModel& model_;
   const Valuation& valuation_;
   const MenuOptions& options_;
+  std::vector<int> allowed_;
   Menu menu_;
 };
 
 }  // namespace
+
+std::vector<int> UsefulSizes(const ClusterModel& model, int job, int pool, int most_nodes) {
+  std::vector<int> sizes;
+  AllowedSizes(model, job, pool, most_nodes, &sizes);
+  sizes.erase(
+      std::remove_if(sizes.begin(), sizes.end(),
+                     [&](int k) { return model.Speedup(job, pool, model.NodesFor(job, pool, k), k) <= 0; }),
+      sizes.end());
+  return sizes;
+}
 
 Menu MakeMenu(const ClusterModel& model, const Valuation& valuation, const MenuOptions& options) {
   return MenuMaker(model, valuation, options).Make();

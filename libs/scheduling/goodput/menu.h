@@ -37,6 +37,9 @@ struct Menu {
   ChoiceProblem problem;
 };
 
+// Sizes of the job on up to `most_nodes` nodes of the pool at which it runs, ascending.
+std::vector<int> UsefulSizes(const ClusterModel& model, int job, int pool, int most_nodes);
+
 struct MenuOptions {
   // Least speed-up that each further replica must add.
   double least_gain = 0.02;

@@ -1,0 +1,158 @@
+#include "libs/scheduling/goodput/cluster_size.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/scheduling/goodput/menu.h"
+
+namespace adaptdl::scheduling {
+namespace {
+
+std::string Nodes(int count) { return absl::StrCat(count, count == 1 ? " node" : " nodes"); }
+
+int RoundUp(double nodes) { return static_cast<int>(std::ceil(nodes - 1e-9)); }
+
+// A step of a job's speed-up, on the upper hull.
+struct Step {
+  int replicas = 0;
+  double use = 0;  // speed-up gained per replica
+};
+
+// The steps from the smallest size on, in falling order of use.
+std::vector<Step> HullSteps(const ClusterModel& model, int job, int pool, const std::vector<int>& sizes) {
+  std::vector<Step> steps;
+  int last = sizes.front();
+  double last_speedup = model.Speedup(job, pool, model.NodesFor(job, pool, last), last);
+  for (size_t i = 1; i < sizes.size(); ++i) {
+    const double speedup = model.Speedup(job, pool, model.NodesFor(job, pool, sizes[i]), sizes[i]);
+    Step step{sizes[i] - last, (speedup - last_speedup) / (sizes[i] - last)};
+    last = sizes[i];
+    last_speedup = speedup;
+    // Later steps that gain more make one with the earlier ones.
+    while (!steps.empty() && steps.back().use <= step.use) {
+      const int together = steps.back().replicas + step.replicas;
+      step.use = (steps.back().use * steps.back().replicas + step.use * step.replicas) / together;
+      step.replicas = together;
+      steps.pop_back();
+    }
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+int CommonestPool(const ClusterModel& model) {
+  int commonest = 0;
+  for (size_t p = 1; p < model.pools().size(); ++p) {
+    if (model.pools()[p].nodes.size() > model.pools()[commonest].nodes.size())
+      commonest = static_cast<int>(p);
+  }
+  return commonest;
+}
+
+// Nodes of the pool that jobs could use, in fractions.
+struct Needs {
+  double waiting = 0;  // to start jobs that wait
+  double running = 0;  // to keep the others at their smallest size
+  double wanted = 0;   // steps that are worth a new node
+  double kept = 0;     // steps that are worth keeping a node for
+};
+
+class Planner {
+ public:
+  Planner(const ClusterModel& model, const std::vector<Placement>& placements, const CapacityOptions& options)
+      : model_(model), placements_(placements), options_(options), pool_(CommonestPool(model)) {}
+
+  CapacityDecision Decide() {
+    for (int job = 0; job < model_.job_count(); ++job) Count(job);
+    const std::vector<char> used = UsedNodes();
+    CapacityDecision decision;
+    int here = 0;
+    int used_here = 0;
+    int used_elsewhere = 0;
+    for (int node = 0; node < model_.node_count(); ++node) {
+      const int pool = model_.pool_of(node);
+      if (pool < 0) continue;
+      ++decision.current_nodes;
+      here += pool == pool_;
+      (pool == pool_ ? used_here : used_elsewhere) += used[node];
+      // A job that waits may need what is idle, as soon as there is more.
+      if (!used[node] && waiting_ == 0) decision.idle_nodes.push_back(model_.view().nodes[node].id);
+    }
+    const int start = RoundUp(needs_.running + needs_.waiting);
+    const int wanted =
+        std::min(RoundUp(needs_.running + needs_.waiting + needs_.wanted), here + options_.most_new_nodes);
+    const int kept = RoundUp(needs_.running + needs_.waiting + needs_.kept);
+    const int desired =
+        std::clamp(std::min(here, used_here + (waiting_ > 0 ? here : 0)), wanted, std::max(wanted, kept));
+    decision.desired_nodes = used_elsewhere + desired;
+    decision.reason = Reason(decision, used_here + used_elsewhere, start, desired - used_here);
+    return decision;
+  }
+
+ private:
+  void Count(int job) {
+    const int per_node = model_.job(job).per_node[pool_];
+    const Placement& placement = placements_[job];
+    const bool elsewhere = !placement.empty() && model_.pool_of(placement.front().node) != pool_;
+    if (per_node == 0 || elsewhere) return;
+    if (model_.job(job).pinned) {
+      needs_.running += static_cast<double>(CountReplicas(placement)) / per_node;
+      return;
+    }
+    const std::vector<int> sizes = UsefulSizes(model_, job, pool_, options_.most_new_nodes);
+    if (sizes.empty()) return;
+    (placement.empty() ? needs_.waiting : needs_.running) += static_cast<double>(sizes.front()) / per_node;
+    waiting_ += placement.empty();
+    for (const Step& step : HullSteps(model_, job, pool_, sizes)) {
+      const double nodes = static_cast<double>(step.replicas) / per_node;
+      if (step.use >= options_.least_use) needs_.wanted += nodes;
+      if (step.use >= options_.least_kept_use) needs_.kept += nodes;
+    }
+  }
+
+  std::vector<char> UsedNodes() const {
+    std::vector<char> used(model_.node_count(), 0);
+    for (const Placement& placement : placements_) {
+      for (const Share& share : placement) used[share.node] = 1;
+    }
+    return used;
+  }
+
+  std::string Reason(const CapacityDecision& decision, int used, int start, int more) const {
+    std::string reason = absl::StrCat(Nodes(used), " in use");
+    if (more < 0) absl::StrAppend(&reason, ", ", -more, " of them with hardly any gain");
+    const int for_waiting =
+        waiting_ > 0 ? std::clamp(start - RoundUp(needs_.running), 0, std::max(more, 0)) : 0;
+    if (for_waiting > 0)
+      absl::StrAppend(&reason, ", ", for_waiting, " more for waiting jobs (", waiting_, ")");
+    if (more > for_waiting)
+      absl::StrAppend(&reason, ", ", more - for_waiting, " more would speed jobs up well");
+    if (!decision.idle_nodes.empty()) absl::StrAppend(&reason, ", ", decision.idle_nodes.size(), " idle");
+    return reason;
+  }
+
+  const ClusterModel& model_;
+  const std::vector<Placement>& placements_;
+  const CapacityOptions& options_;
+  const int pool_;
+  Needs needs_;
+  int waiting_ = 0;
+};
+
+}  // namespace
+
+CapacityDecision DecideClusterSize(const ClusterModel& model, const std::vector<Placement>& placements,
+                                   const CapacityOptions& options) {
+  if (!model.pools().empty()) return Planner(model, placements, options).Decide();
+  CapacityDecision decision;
+  const bool waiting = model.job_count() > 0;
+  decision.desired_nodes = waiting ? 1 : 0;
+  decision.reason = waiting ? "jobs wait, and what a node holds is not known yet" : "there are no jobs";
+  return decision;
+}
+
+}  // namespace adaptdl::scheduling

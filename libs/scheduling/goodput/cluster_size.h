@@ -1,0 +1,27 @@
+// How many nodes the cluster should have: as many as would be put to good use.
+//
+// A part of a node is put to the use r if the replicas there add r to a job's speed-up each: 1 for a job that
+// scales perfectly, 0 for one that is no faster. What jobs need to start counts in any case. Steps of a job's
+// concave speed-up are counted from the most useful on; nodes that are there are kept down to a lower use
+// than new ones are asked for, so that nodes do not come and go. New nodes are taken to be of the commonest
+// pool.
+//
+// Pure; thread-safe.
+
+#ifndef ADAPTDL_LIBS_SCHEDULING_GOODPUT_CLUSTER_SIZE_H_
+#define ADAPTDL_LIBS_SCHEDULING_GOODPUT_CLUSTER_SIZE_H_
+
+#include <vector>
+
+#include "libs/scheduling/capacity.h"
+#include "libs/scheduling/goodput/cluster_model.h"
+
+namespace adaptdl::scheduling {
+
+// `placements`: where each job goes under the decision.
+CapacityDecision DecideClusterSize(const ClusterModel& model, const std::vector<Placement>& placements,
+                                   const CapacityOptions& options);
+
+}  // namespace adaptdl::scheduling
+
+#endif  // ADAPTDL_LIBS_SCHEDULING_GOODPUT_CLUSTER_SIZE_H_
