@@ -72,8 +72,13 @@ Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
   }
   std::vector<int> order(terms_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return terms_[a].length > terms_[b].length; });
+  const auto unmeasured = [&](int job) {
+    return !view.jobs[job].remaining_seconds.has_value() && !view.jobs[job].done_seconds.has_value();
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    if (unmeasured(a) != unmeasured(b)) return unmeasured(b);
+    return terms_[a].length > terms_[b].length;
+  });
   for (size_t i = 0; i < order.size(); ++i) {
     const int job = order[i];
     const JobInfo& info = view.jobs[job];

@@ -14,8 +14,8 @@
 // Length is remaining work, where the job knows it. Where it doesn't, it is guessed from the work that it has
 // done: those that did much have much left (the remaining time of a heavy-tailed job grows with its age).
 // Guesses are steps of a coarse ladder, so that jobs do not overtake each other all the time; of jobs on one
-// step, the one submitted last counts as the shortest. A job that has measured nothing yet counts as short:
-// one replica for a minute tells what it is.
+// step, the one submitted last counts as the shortest. A job that has measured nothing yet counts as the
+// shortest of all: one replica for a minute tells what it is.
 //
 // A change of allocation costs time, in which the job makes no progress: its speed counts only for what is
 // left of the horizon after it.

@@ -79,6 +79,17 @@ TEST(GoodputPolicy, ShortJobsGoFirstWhereThatIsKnown) {
   EXPECT_GT(decision.jobs[1].allocation.size(), decision.jobs[0].allocation.size());
 }
 
+TEST(GoodputPolicy, ANewJobIsStartedAtOnceSoThatItCanMeasureItself) {
+  ClusterView view = View({Node("a"), Node("b")}, {Job("short", 2, Scaling(0.25)), Job("new", 1)});
+  view.jobs[0].allocation = {"a", "b"};
+  view.jobs[0].done_seconds = 60;
+  view.jobs[0].remaining_seconds = 60;
+  view.jobs[0].rescale_seconds = 2;
+  const Decision decision = Decide(view);
+  EXPECT_THAT(decision.jobs[0].allocation, SizeIs(1));
+  EXPECT_THAT(decision.jobs[1].allocation, SizeIs(1));
+}
+
 TEST(GoodputPolicy, JobsThatHadMuchStandBackWhereNothingIsKnown) {
   ClusterView view = View(GpuNodes(1, 4), {GpuJob("old", 4), GpuJob("new", 4)});
   view.jobs[0].done_seconds = 1e6;
