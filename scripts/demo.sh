@@ -105,6 +105,11 @@ jobs=(a b)
 watch_until running b 60
 watch_until running a 60
 adaptdl ls
+sleep 3  # so that b can tell how fast it is
+echo
+adaptdl explain a
+echo
+adaptdl explain b
 
 headline "When b ends, a grows again"
 watch_until finished b 240
@@ -125,6 +130,7 @@ headline "Where to look next"
 cat <<TEXT
   adaptdl cluster up             such a cluster for yourself (programs are in build/release/bin)
   adaptdl events JOB             what happened to a job, when and why
+  adaptdl explain JOB            why it has the replicas that it has
   examples/mnist                 the program, plain and elastic: compare the two
   README.md                      how to write a job, run a cluster and operate it
 TEXT

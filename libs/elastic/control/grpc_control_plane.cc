@@ -220,7 +220,8 @@ class GrpcControlPlane final : public ControlPlane {
     std::thread reader([this, &stream, backoff] { ReadCommands(stream.get(), backoff); });
     bool writable = stream->Write(NextHeartbeat());
     while (writable && AwaitNextHeartbeat()) writable = stream->Write(NextHeartbeat());
-    // The supervisor ends the stream once it has read the last heartbeat; Shutdown() waits for that, not for long.
+    // The supervisor ends the stream once it has read the last heartbeat; Shutdown() waits for that, not for
+    // long.
     if (writable && stream->Write(NextHeartbeat())) stream->WritesDone();
     reader.join();
     const absl::Status status = rpc::FromGrpcStatus(stream->Finish());

@@ -18,6 +18,7 @@ std::string Count(int count, const std::string& what) {
 std::string Times(double factor) { return absl::StrFormat("%.2f times as fast", factor); }
 
 std::string Minutes(double seconds) {
+  if (seconds < 1) return "a second";
   if (seconds < 90) return absl::StrFormat("%.0f s", seconds);
   if (seconds < 5400) return absl::StrFormat("%.0f min", seconds / 60);
   return absl::StrFormat("%.1f h", seconds / 3600);
