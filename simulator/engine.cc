@@ -91,6 +91,7 @@ class Simulation {
   absl::StatusOr<double> NextEvent(size_t job) const;
 
   absl::Status Decide(double now);
+  void RecordWatched(double now);
   absl::Status CheckPlacements(const std::vector<Placement>& placements) const;
   void Apply(size_t job, const Placement& placement, double now);
   void UpdateInterference();
@@ -245,7 +246,21 @@ absl::Status Simulation::Decide(double now) {
   }
   last_running_ = running ? now : last_running_;
   UpdateInterference();
+  RecordWatched(now);
   return running ? absl::OkStatus() : CheckStandstill(now);
+}
+
+void Simulation::RecordWatched(double now) {
+  for (const size_t active : active_) {
+    const Job& job = jobs_[active];
+    if (job.spec().name != options_.watched_job || job.placement().empty() || job.profiled_replicas() == 0) {
+      continue;
+    }
+    const goodput::GradParams& gradient = job.gradient();
+    const double noise_scale =
+        static_cast<double>(job.application().init_batch_size()) * gradient.var / gradient.sqr;
+    result_.watched.push_back({now, job.gpus(), job.batch_size(), noise_scale});
+  }
 }
 
 absl::Status Simulation::CheckPlacements(const std::vector<Placement>& placements) const {
@@ -338,6 +353,10 @@ absl::StatusOr<SimulationResult> Simulate(const Cluster& cluster, absl::Span<con
                                           const SimulationOptions& options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) {
     return status;
+  }
+  const auto is_watched = [&](const WorkloadJob& job) { return job.name == options.watched_job; };
+  if (!options.watched_job.empty() && std::none_of(workload.begin(), workload.end(), is_watched)) {
+    return absl::InvalidArgumentError(absl::StrCat("no job of the workload is ", options.watched_job));
   }
   return Simulation(cluster, workload, scheduler, clock, options).Run();
 }

@@ -7,6 +7,7 @@
 #ifndef ADAPTDL_SIMULATOR_ENGINE_H_
 #define ADAPTDL_SIMULATOR_ENGINE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ struct SimulationOptions {
   // Distributed jobs (on several nodes) that share a node are slowed down by this fraction. In [0, 1).
   double interference = 0;
   BatchSearch search = BatchSearch::kGrid;
+  // The job whose course is recorded. Empty: none.
+  std::string watched_job;
 };
 
 struct JobOutcome {
@@ -60,13 +63,24 @@ struct Segment {
   int gpu_type = 0;
 };
 
+// How one job stands after a decision, while it has GPUs and has measured its gradients.
+struct JobSample {
+  double time = 0;
+  int gpus = 0;
+  int64_t batch_size = 0;
+  // Of the gradients, in samples: the initial batch size times variance by squared norm. Up to about this batch
+  // size, larger batches save steps (McCandlish and others, 2018).
+  double noise_scale = 0;
+};
+
 struct SimulationResult {
   std::vector<JobOutcome> jobs;  // in order of submission
   std::vector<Segment> timeline;
+  std::vector<JobSample> watched;        // the course of the watched job
   std::vector<double> decision_seconds;  // real time, by decision
 };
 
-// INVALID_ARGUMENT: an option is out of its range, named. INTERNAL: the scheduler's answer does not fit the
+// INVALID_ARGUMENT: an option is out of its range, or the watched job is not in the workload. INTERNAL: the scheduler's answer does not fit the
 // cluster. FAILED_PRECONDITION: the traces do not cover what was decided, or the scheduler leaves jobs
 // waiting for ever. `clock` measures decisions.
 absl::StatusOr<SimulationResult> Simulate(const Cluster& cluster, absl::Span<const WorkloadJob> workload,

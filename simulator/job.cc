@@ -29,12 +29,12 @@ BatchBounds Job::Bounds(int gpu_type) const {
 
 goodput::Topology Job::CurrentTopology() const { return {static_cast<int>(placement_.size()), gpus_}; }
 
-int64_t Job::TotalBatch() const { return gpus_ * batch_.atomic_batch_size * (batch_.accumulation_steps + 1); }
+int64_t Job::batch_size() const { return gpus_ * batch_.atomic_batch_size * (batch_.accumulation_steps + 1); }
 
 absl::StatusOr<StepTime> Job::TrueStepTime() const {
   const std::optional<StepTime> time = shape_->At(batch_.atomic_batch_size);
   const Application& app = application();
-  if (!time || TotalBatch() < app.init_batch_size() || TotalBatch() > app.max_batch_size()) {
+  if (!time || batch_size() < app.init_batch_size() || batch_size() > app.max_batch_size()) {
     return absl::FailedPreconditionError(
         absl::StrCat(spec_.name, ": the traces of ", app.name, " do not cover ", gpus_, " replicas on ",
                      placement_.size(), " nodes with atomic batch size ", batch_.atomic_batch_size, " and ",
@@ -44,16 +44,16 @@ absl::StatusOr<StepTime> Job::TrueStepTime() const {
 }
 
 double Job::TrueSpeed(const StepTime& time) const {
-  const goodput::GradParams gradient = application().curve.Gradient(TotalBatch(), epoch_);
+  const goodput::GradParams gradient = application().curve.Gradient(batch_size(), epoch_);
   const double scale =
-      static_cast<double>(TotalBatch()) / static_cast<double>(application().init_batch_size());
+      static_cast<double>(batch_size()) / static_cast<double>(application().init_batch_size());
   const double gain = (gradient.var + gradient.sqr) / (gradient.var / scale + gradient.sqr);
   const double steps = static_cast<double>(batch_.accumulation_steps);
   return gain / (time.step + steps * (time.step - time.sync)) / application().calibration;
 }
 
 absl::Status Job::Learn(const StepTime& time) {
-  gradient_ = application().curve.Gradient(TotalBatch(), epoch_);
+  gradient_ = application().curve.Gradient(batch_size(), epoch_);
   Knowledge& knowledge = knowledge_[gpu_type_];
   const goodput::Topology topology = CurrentTopology();
   for (const goodput::Measurement& known : knowledge.profile) {

@@ -71,6 +71,8 @@ class Job {
   const Placement& placement() const { return placement_; }
   int gpu_type() const { return gpu_type_; }
   int gpus() const { return gpus_; }
+  // Samples per step, over all replicas and accumulation steps. 0 without GPUs.
+  int64_t batch_size() const;
   int epoch() const { return epoch_; }
   double progress() const { return progress_; }
   // Progress at which it is done.
@@ -95,7 +97,6 @@ class Job {
  private:
   // REQUIRES: it has GPUs.
   absl::StatusOr<StepTime> TrueStepTime() const;
-  int64_t TotalBatch() const;
   // Scale-invariant iterations per second.
   double TrueSpeed(const StepTime& time) const;
   absl::Status Learn(const StepTime& time);

@@ -99,6 +99,8 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
   app->add_option("-o,--output", options->format, "table, json, or csv (one line per job)")
       ->transform(CLI::CheckedTransformer(formats))
       ->default_str("table");
+  app->add_option("--watch", simulation->watched_job,
+                  "With json: record the GPUs, batch size and gradient noise of this job over time");
   app->add_option("--svg", options->svg, "Write a picture to this file");
 }
 

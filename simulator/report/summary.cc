@@ -63,6 +63,7 @@ Summary Summarise(const std::string& policy, const Cluster& cluster, const Simul
   Summary summary;
   summary.policy = policy;
   summary.jobs = result.jobs;
+  summary.watched = result.watched;
   summary.finish_time_fairness = fairness;
   summary.cpu_s = cpu_seconds;
   const std::vector<double> jcts = Jcts(result.jobs);
@@ -105,7 +106,7 @@ std::string ToJson(const Summary& summary) {
   for (const JobOutcome& job : summary.jobs) {
     jcts[job.name] = job.jct();
   }
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"policy", summary.policy},
       {"jobs", summary.jobs.size()},
       {"avg_jct_s", summary.avg_jct_s},
@@ -126,6 +127,12 @@ std::string ToJson(const Summary& summary) {
       {"cpu_s", summary.cpu_s},
       {"jcts", jcts},
   };
+  for (const JobSample& sample : summary.watched) {
+    json["watched"].push_back({{"time_s", sample.time},
+                               {"gpus", sample.gpus},
+                               {"batch_size", sample.batch_size},
+                               {"noise_scale", sample.noise_scale}});
+  }
   return json.dump(2) + "\n";
 }
 

@@ -43,13 +43,15 @@ struct Summary {
   // By job.
   std::vector<JobOutcome> jobs;
   std::vector<double> finish_time_fairness;
+  // Of the watched job.
+  std::vector<JobSample> watched;
 };
 
 // `fairness` is by job of the result.
 Summary Summarise(const std::string& policy, const Cluster& cluster, const SimulationResult& result,
                   const std::vector<double>& fairness, double cpu_seconds);
 
-// One JSON object; `jcts` by job name.
+// One JSON object; `jcts` by job name, `watched` only if there is any.
 std::string ToJson(const Summary& summary);
 // One line per job.
 std::string ToCsv(const Summary& summary);

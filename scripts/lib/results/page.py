@@ -1,0 +1,27 @@
+"""Tables in Markdown, and the parts of a page that a program writes."""
+
+import re
+
+
+def table(header, rows):
+    """The first column is left-aligned, the others are numbers."""
+    lines = ["| " + " | ".join(header) + " |", "|---" + "|---:" * (len(header) - 1) + "|"]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def seconds(value):
+    return f"{value:,.0f}"
+
+
+def verdict(met):
+    return "met" if met else "missed"
+
+
+def replace_block(path, name, text):
+    """Replaces what is between `<!-- begin NAME -->` and `<!-- end NAME -->` of the page."""
+    page = path.read_text()
+    pattern = re.compile(rf"(<!-- begin {re.escape(name)} -->\n).*?(<!-- end {re.escape(name)} -->)", re.DOTALL)
+    if not pattern.search(page):
+        raise RuntimeError(f"{path}: no block named {name}")
+    path.write_text(pattern.sub(lambda m: f"{m[1]}\n{text}\n\n{m[2]}", page))

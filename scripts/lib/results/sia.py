@@ -1,0 +1,89 @@
+"""The default policy on Sia's published workloads and heterogeneous cluster: tables of docs/results.md. See --help."""
+
+import argparse
+import json
+import pathlib
+
+import page
+import simulator
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+CLUSTER = "aws:6x4,rtx:3x8,dgx-ext:2x8"
+SETTING = {"round": "60s", "restart": "per-application"}
+# Averages over each family in hours, from table 3 of the Sia paper: mean and p99 completion time.
+FAMILIES = {"philly": ("Philly", 0.6, 9.5), "saturn": ("Helios", 0.7, 10.9), "newtrace": ("newTrace", 0.7, 4.6)}
+POLICIES = {"sia": ("`sia`, our own run", "sia", "unknown"),
+            "known": ("goodput, remaining work known", "goodput", "known"),
+            "unknown": ("goodput, remaining work unknown", "goodput", "unknown")}
+GOAL = 0.95
+HOUR = 3600.0
+
+
+def run_of(artifact, workload, policy, work):
+    return {"workload": workload, "traces": artifact, "cluster": CLUSTER, "policy": policy,
+            "remaining-work": work} | SETTING
+
+
+def measure(sim, artifact):
+    data = {}
+    for family in FAMILIES:
+        workloads = sorted((artifact / "workloads" / family).glob("workload-*.csv"))
+        data[family] = {"workloads": [path.stem for path in workloads]}
+        for name, (_, policy, work) in POLICIES.items():
+            data[family][name] = simulator.summarise(
+                sim.all([run_of(artifact, path, policy, work) for path in workloads]))
+        print(f"reproduce-sia: {family} is done", flush=True)
+    return data
+
+
+def goal_table(data):
+    rows = []
+    for family, (words, published, published_p99) in FAMILIES.items():
+        theirs = data[family]["sia"]
+        for name in ("known", "unknown"):
+            ours = data[family][name]
+            to_run = ours["avg_jct_s"] / theirs["avg_jct_s"]
+            to_paper = ours["avg_jct_s"] / HOUR / published
+            p99 = ours["p99_jct_s"] / theirs["p99_jct_s"]
+            fairness = ours["worst_finish_time_fairness"]
+            fair = fairness <= theirs["worst_finish_time_fairness"]
+            rows.append([words, POLICIES[name][0].removeprefix("goodput, "), f"{ours['avg_jct_s'] / HOUR:.3f}",
+                         f"{to_run:.2f}", page.verdict(to_run <= GOAL), f"{to_paper:.2f}",
+                         page.verdict(to_paper <= GOAL), f"{p99:.2f}", page.verdict(p99 <= 1),
+                         f"{ours['p99_jct_s'] / HOUR / published_p99:.2f}",
+                         f"{fairness:.2f} / {theirs['worst_finish_time_fairness']:.2f}", page.verdict(fair)])
+    return page.table(["traces", "goodput with", "mean JCT, h", "ratio to our `sia`", "", "ratio to the paper", "",
+                       "p99 ratio to our `sia`", "", "p99 ratio to the paper", "worst FTF, ours / `sia`", ""], rows)
+
+
+def detail_table(data):
+    rows = []
+    for family, (words, published, published_p99) in FAMILIES.items():
+        for name, (policy, _, _) in POLICIES.items():
+            s = data[family][name]
+            rows.append([f"{words} ({len(data[family]['workloads'])} workloads)", policy,
+                         f"{s['avg_jct_s'] / HOUR:.3f}", f"{s['p50_jct_s'] / HOUR:.3f}",
+                         f"{s['p99_jct_s'] / HOUR:.2f}", f"{s['makespan_s'] / HOUR:.1f}",
+                         f"{s['restarts_per_job']:.1f}", f"{s['worst_finish_time_fairness']:.2f}",
+                         f"{100 * s['unfair_fraction']:.1f} %", page.seconds(s["gpu_hours"]),
+                         f"{s['decision_ms']['p50']:.2f} / {s['decision_ms']['p95']:.2f}", f"{s['cpu_s']:.1f}"])
+        rows.append([words, "Sia, as published", f"{published}", "", f"{published_p99}"] + [""] * 7)
+    return page.table(["traces", "policy", "mean, h", "p50, h", "p99, h", "makespan, h", "restarts per job",
+                       "worst FTF", "FTF above 1", "GPU hours", "decision p50 / p95, ms", "CPU, s"], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="reproduce-sia.sh", description=__doc__)
+    parser.add_argument("artifact", type=pathlib.Path, help="folder with workloads and traces")
+    parser.add_argument("--simulator", required=True, help="the program adaptdl-sim")
+    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs" / "results.md")
+    arguments = parser.parse_args()
+    data = measure(simulator.Simulator(arguments.simulator), arguments.artifact.resolve())
+    (ROOT / "docs" / "results").mkdir(exist_ok=True)
+    (ROOT / "docs" / "results" / "sia.json").write_text(json.dumps(data, indent=1) + "\n")
+    page.replace_block(arguments.page, "sia goals", goal_table(data))
+    page.replace_block(arguments.page, "sia details", detail_table(data))
+
+
+if __name__ == "__main__":
+    main()
