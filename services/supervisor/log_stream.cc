@@ -34,6 +34,7 @@ absl::Status LogStream::Validate(const v1::StreamLogsRequest& request) {
 
 Pull LogStream::Next(v1::StreamLogsResponse* message, grpc::Status* end) {
   while (true) {
+    OpenPending();
     for (const auto& source : sources_) Fetch(source.get());
     AddLines(message);
     if (!message->lines().empty()) return Pull::kMessage;
@@ -81,10 +82,34 @@ bool LogStream::OpenNextGroup(bool* over, grpc::Status* end) {
     auto source = std::make_unique<Source>();
     source->location = location;
     if (request_.follow() && IsLive(location.replica)) merging_ = false;
+    source->pending = request_.follow() && location.replica.state() == v1::REPLICA_STATE_LAUNCHING;
     sources_.push_back(std::move(source));
   }
-  for (const auto& source : sources_) Open(source.get());
+  for (const auto& source : sources_) {
+    if (!source->pending) Open(source.get());
+  }
   return true;
+}
+
+void LogStream::OpenPending() {
+  if (std::none_of(sources_.begin(), sources_.end(), [](const auto& source) { return source->pending; }))
+    return;
+  const std::vector<LogLocation> locations = state_->FindLogs(job_uid_).value_or(std::vector<LogLocation>());
+  for (const auto& source : sources_) {
+    if (!source->pending) continue;
+    const LogLocation* now = nullptr;
+    for (const LogLocation& location : locations) {
+      if (location.replica.replica_id() == source->location.replica.replica_id()) now = &location;
+    }
+    if (now != nullptr && now->replica.state() == v1::REPLICA_STATE_LAUNCHING) continue;
+    source->pending = false;
+    if (now == nullptr) {
+      source->done = true;  // Its job was deleted, and its log with it.
+      continue;
+    }
+    source->location = *now;
+    Open(source.get());
+  }
 }
 
 void LogStream::Open(Source* source) {
@@ -110,7 +135,7 @@ void LogStream::Open(Source* source) {
 }
 
 void LogStream::Fetch(Source* source) {
-  if (source->done || !source->lines.empty()) return;
+  if (source->pending || source->done || !source->lines.empty()) return;
   switch (source->reader->state()) {
     case Reader::State::kWaiting:
       return;

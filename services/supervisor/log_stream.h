@@ -46,6 +46,8 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
     std::shared_ptr<Reader> reader;
     // Lines that were read and not passed on.
     std::deque<v1::LogLine> lines;
+    // Followed, but its worker has not said yet that it runs: there may be no log yet.
+    bool pending = false;
     bool done = false;
     // Why there is nothing (more) to read, to be told.
     std::string warning;
@@ -54,6 +56,8 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
   // Opens the sources of the next group. False: there is none (yet); `end` and `over` say whether there can
   // be one.
   bool OpenNextGroup(bool* over, grpc::Status* end);
+  // Opens the sources whose replicas run by now.
+  void OpenPending();
   void Open(Source* source);
   // Takes what has arrived.
   void Fetch(Source* source);

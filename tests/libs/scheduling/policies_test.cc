@@ -26,7 +26,7 @@ TEST(PoliciesTest, EveryNameMakesAPolicyThatDecides) {
 TEST(PoliciesTest, UnknownNamesAreRefusedWithTheList) {
   const absl::Status status = MakePolicy("magic").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("\"magic\"; choose one of greedy, pollux, "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"magic\"; choose one of goodput, greedy, pollux, "));
 }
 
 }  // namespace

@@ -26,6 +26,11 @@ class FakeLogService final : public v1::LogService::Service {
     line.set_text(text);
     changed_.notify_all();
   }
+  // It has started, and has written nothing yet.
+  void Create(const std::string& replica_id) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    logs_[replica_id];
+  }
   void Close(const std::string& replica_id) {
     const std::lock_guard<std::mutex> lock(mutex_);
     closed_.insert(replica_id);
@@ -40,7 +45,7 @@ class FakeLogService final : public v1::LogService::Service {
   grpc::Status StreamReplicaLogs(grpc::ServerContext* context, const v1::StreamReplicaLogsRequest* request,
                                  grpc::ServerWriter<v1::StreamReplicaLogsResponse>* writer) override {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (logs_.count(request->replica_id()) == 0 && !request->follow()) {
+    if (logs_.count(request->replica_id()) == 0) {
       return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such log");
     }
     size_t sent = 0;
@@ -195,9 +200,10 @@ TEST_F(LogsTest, FollowingGoesOnThroughNewGroupsUntilTheJobEnds) {
   logs_.Close(first[0].replica_id());
   const v1::LaunchReplica rank0 = worker_->NextLaunch();
   const v1::LaunchReplica rank1 = worker_->NextLaunch();
+  logs_.Create(rank0.replica_id());
+  logs_.Add(rank1.replica_id(), 3, "c");
   worker_->Running(rank0);
   worker_->Running(rank1);
-  logs_.Add(rank1.replica_id(), 3, "c");
   ASSERT_TRUE(stream->Read(&response));
   EXPECT_EQ(response.lines(0).group(), 2);
   EXPECT_EQ(response.lines(0).rank(), 1);
@@ -206,6 +212,29 @@ TEST_F(LogsTest, FollowingGoesOnThroughNewGroupsUntilTheJobEnds) {
   worker_->Exited(rank1, 0);
   WaitForPhase("a", v1::JOB_PHASE_SUCCEEDED);
   logs_.CloseAll();
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(LogsTest, FollowingWaitsForAReplicaThatIsBeingLaunched) {
+  Allocate(job_, {"n1"});
+  const v1::LaunchReplica launch = worker_->NextLaunch();
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::StreamLogsRequest request;
+  request.set_name("a");
+  request.set_follow(true);
+  auto stream = jobs_->StreamLogs(&context, request);
+  // Whether the worker has started it by then or not.
+  logs_.Add(launch.replica_id(), 1, "hello");
+  worker_->Running(launch);
+  v1::StreamLogsResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.warning(), "");
+  ASSERT_EQ(response.lines_size(), 1);
+  EXPECT_EQ(response.lines(0).text(), "hello");
+  logs_.CloseAll();
+  worker_->Exited(launch, 0);
   EXPECT_FALSE(stream->Read(&response));
   EXPECT_TRUE(stream->Finish().ok());
 }
