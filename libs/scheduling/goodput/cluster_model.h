@@ -102,6 +102,12 @@ class ClusterModel {
                    CountReplicas(placement));
   }
 
+  // Whether the job could have a larger size in the pool once it has measured this one.
+  bool Opens(int job, int pool, int replicas) const {
+    return replicas == view_.jobs[job].max_replicas && replicas < Table(job, pool).max_replicas() &&
+           replicas < jobs_[job].per_node[pool] * static_cast<int>(pools_[pool].nodes.size());
+  }
+
   // Whether the job may have this size: within its bounds, and one of the allowed.
   bool Allows(int job, int replicas) const;
 

@@ -97,7 +97,8 @@ double Worth(const ClusterModel& model, const Menu& menu, const Valuation& valua
     const Placement& placement = placements[job];
     if (model.job(job).pinned || placement.empty()) continue;
     const bool stays = model.job(job).can_stay && placement == model.job(job).present;
-    worth += menu.bonus[job] + valuation.Value(job, model.SpeedupAt(job, placement), !stays);
+    const bool opens = model.Opens(job, model.pool_of(placement.front().node), CountReplicas(placement));
+    worth += menu.bonus[job] + valuation.Value(job, model.SpeedupAt(job, placement), !stays, opens);
   }
   return worth;
 }

@@ -76,8 +76,9 @@ class MenuMaker {
 
   void Add(int job, const Size& size) {
     menu_.sizes[job].push_back(size);
-    menu_.problem.groups[job].push_back({valuation_.Value(job, size.speedup, !size.stays), size.pool,
-                                         model_.UnitsOf(job, size.pool, size.replicas)});
+    menu_.problem.groups[job].push_back(
+        {valuation_.Value(job, size.speedup, !size.stays, model_.Opens(job, size.pool, size.replicas)),
+         size.pool, model_.UnitsOf(job, size.pool, size.replicas)});
   }
 
   // Having anything at all is worth more to a job than everything is to all jobs of lower priorities.

@@ -69,6 +69,8 @@ Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
     const JobInfo& info = view.jobs[job];
     terms_[job].length = info.remaining_seconds.value_or(GuessLength(info, options));
     terms_[job].change_seconds = info.rescale_seconds;
+    const double next_change = 10 * info.rescale_seconds / options.horizon;
+    terms_[job].opening = 1 + options.exploration * std::max(0.0, 1 - next_change);
   }
   std::vector<int> order(terms_.size());
   std::iota(order.begin(), order.end(), 0);
@@ -91,11 +93,12 @@ Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
   }
 }
 
-double Valuation::Value(int job, double speedup, bool changes) const {
+double Valuation::Value(int job, double speedup, bool changes, bool opens) const {
   const Terms& terms = terms_[job];
-  if (!changes || speedup <= 0) return terms.price * speedup;
+  const double value = terms.price * speedup * (opens ? terms.opening : 1);
+  if (!changes || speedup <= 0) return value;
   const double horizon = std::min(terms.length / speedup + terms.change_seconds, horizon_);
-  return terms.price * speedup * std::max(kLeastPart, 1 - terms.change_seconds / horizon);
+  return value * std::max(kLeastPart, 1 - terms.change_seconds / horizon);
 }
 
 }  // namespace adaptdl::scheduling

@@ -20,6 +20,9 @@
 // A change of allocation costs time, in which the job makes no progress: its speed counts only for what is
 // left of the horizon after it.
 //
+// A job may at most double the largest size that it has measured. The largest size that it may have now is
+// therefore worth a little more than its speed: it opens the way to larger ones, if the next change is cheap.
+//
 // Pure; thread-safe.
 
 #ifndef ADAPTDL_LIBS_SCHEDULING_GOODPUT_VALUATION_H_
@@ -46,6 +49,9 @@ struct ValuationOptions {
   double step_ratio = 4;
   // Time over which a change must pay, in seconds; less, if the job ends sooner.
   double horizon = 300;
+  // What opening the way to larger sizes adds to a size's value, if the next change costs nothing; nothing if
+  // it costs a tenth of the horizon.
+  double exploration = 0.1;
   // A job that had less than this part of its fair share for `patience` seconds gains weight as it waits.
   double least_share = 0.02;
   double patience = 3600;
@@ -56,8 +62,8 @@ class Valuation {
   Valuation(const ClusterModel& model, const ValuationOptions& options);
 
   // Value of running with this speed-up. Greater than 0 if the speed-up is. `changes`: whether the job is not
-  // left where it is.
-  double Value(int job, double speedup, bool changes) const;
+  // left where it is. `opens`: whether larger sizes are possible once this one is measured.
+  double Value(int job, double speedup, bool changes, bool opens) const;
 
  private:
   struct Terms {
@@ -65,6 +71,8 @@ class Valuation {
     // Work left, in seconds at speed-up 1.
     double length = 0;
     double change_seconds = 0;
+    // Factor of sizes that open the way to larger ones.
+    double opening = 1;
   };
 
   const double horizon_;
