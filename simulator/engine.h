@@ -39,7 +39,7 @@ struct SimulationOptions {
   double interference = 0;
   BatchSearch search = BatchSearch::kGrid;
   // The job whose course is recorded. Empty: none.
-  std::string watched_job;
+  std::string watched_job = {};  // a default, so that designated initialisers may leave it out
 };
 
 struct JobOutcome {
@@ -68,8 +68,8 @@ struct JobSample {
   double time = 0;
   int gpus = 0;
   int64_t batch_size = 0;
-  // Of the gradients, in samples: the initial batch size times variance by squared norm. Up to about this batch
-  // size, larger batches save steps (McCandlish and others, 2018).
+  // Of the gradients, in samples: the initial batch size times variance by squared norm. Up to about this
+  // batch size, larger batches save steps (McCandlish and others, 2018).
   double noise_scale = 0;
 };
 
@@ -80,9 +80,9 @@ struct SimulationResult {
   std::vector<double> decision_seconds;  // real time, by decision
 };
 
-// INVALID_ARGUMENT: an option is out of its range, or the watched job is not in the workload. INTERNAL: the scheduler's answer does not fit the
-// cluster. FAILED_PRECONDITION: the traces do not cover what was decided, or the scheduler leaves jobs
-// waiting for ever. `clock` measures decisions.
+// INVALID_ARGUMENT: an option is out of its range, or the watched job is not in the workload. INTERNAL: the
+// scheduler's answer does not fit the cluster. FAILED_PRECONDITION: the traces do not cover what was decided,
+// or the scheduler leaves jobs waiting for ever. `clock` measures decisions.
 absl::StatusOr<SimulationResult> Simulate(const Cluster& cluster, absl::Span<const WorkloadJob> workload,
                                           Scheduler& scheduler, const Clock& clock,
                                           const SimulationOptions& options);

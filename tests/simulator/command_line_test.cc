@@ -49,6 +49,23 @@ TEST_F(CommandLineTest, OptionsReachTheSimulation) {
   EXPECT_NEAR(nlohmann::json::parse(events.output)["jcts"]["a"].get<double>(), 0.5 + 30 + 300, 1e-6);
 }
 
+TEST_F(CommandLineTest, TheCourseOfAWatchedJobIsRecorded) {
+  Load({"a,10", "b,10"});
+  const Outcome outcome = Run("--cluster 1x4 --policy goodput --watch a -o json");
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const nlohmann::json watched = nlohmann::json::parse(outcome.output)["watched"];
+  ASSERT_FALSE(watched.empty());
+  // The toy's gradients have no noise.
+  EXPECT_EQ(watched[0]["noise_scale"], 0);
+  EXPECT_GE(watched[0]["gpus"], 1);
+  EXPECT_GE(watched[0]["batch_size"], 100);
+  EXPECT_LT(watched[0]["time_s"], watched.back()["time_s"]);
+
+  const Outcome nobody = Run("--cluster 1x4 --policy goodput --watch c -o json");
+  EXPECT_NE(nobody.status, 0);
+  EXPECT_THAT(nobody.output, HasSubstr("no job of the workload is c"));
+}
+
 TEST_F(CommandLineTest, WrongUseIsExplained) {
   Load({"a,10"});
   const Outcome round = Run("--policy tiresias --round soon");

@@ -1,4 +1,4 @@
-// Whole published runs of the two deterministic baselines, job by job.
+// Whole published workloads: the two deterministic baselines, job by job, and the default policy.
 
 #include <string>
 #include <tuple>
@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/clock.h"
 #include "simulator/engine.h"
+#include "simulator/replay.h"
 #include "simulator/schedulers/optimus.h"
 #include "simulator/schedulers/tiresias.h"
 #include "tests/simulator/peers.h"
@@ -50,6 +51,23 @@ INSTANTIATE_TEST_SUITE_P(AllLoads, ReplayTest,
                            const std::string& load = std::get<1>(info.param);
                            return std::get<0>(info.param) + "_" + load[0] + "_" + load[2];
                          });
+
+TEST(DefaultPolicyTest, IsDeterministicAndFinishesJobsSoonerThanPollux) {
+  SKIP_WITHOUT_PEERS();
+  ReplayOptions options;
+  options.workload = PolluxFolder() + "/workloads-0.5/workload-6.csv";
+  options.traces = {PolluxFolder()};
+  options.policy = "goodput";
+  options.format = OutputFormat::kJson;
+  const absl::StatusOr<std::string> first = Replay(options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::StatusOr<std::string> second = Replay(options);
+  ASSERT_TRUE(second.ok()) << second.status();
+  const nlohmann::json result = nlohmann::json::parse(*first);
+  EXPECT_EQ(result["jcts"], nlohmann::json::parse(*second)["jcts"]);
+  const nlohmann::json published = ReadJson(PolluxFolder() + "/results-jobload/pollux-0.5/summary.json");
+  EXPECT_LT(result["avg_jct_s"].get<double>(), published["avgs"]["workload-6"].get<double>());
+}
 
 }  // namespace
 }  // namespace adaptdl::simulator

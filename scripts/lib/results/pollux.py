@@ -26,7 +26,7 @@ YARDSTICKS = ("tiresias", "optimus")
 SHORTER = (("peers", "2.0", "tiresias", 2.0), ("peers", "2.0", "optimus", 2.0),
            ("events", "1.0", "tiresias", 1.9), ("events", "1.0", "optimus", 2.8))
 # A job whose gradient noise rises.
-WATCHED = ("1.0", 1, "imagenet-11")
+WATCHED = ("1.0", 3, "yolov3-23")
 
 
 def workload(artifact, load, number):
@@ -173,7 +173,7 @@ def plot_course(sim, artifact, to):
     for time, change in sorted(changes):
         number_of_jobs += change
         others.append((time, number_of_jobs))
-    to.write_text(svg.course(f"{job} of workload {number}, load {load}: more GPUs late, when its gradients are noisier",
+    to.write_text(svg.course(f"{job} of workload {number}, load {load}: more GPUs as its gradients get noisier",
                              samples, others, 64))
 
 
@@ -197,7 +197,8 @@ def main():
     plot_distributions(sim, artifact, PLOTS / "completion-times.svg")
     plot_ratios(data, PLOTS / "ratios.svg")
     plot_course(sim, artifact, PLOTS / "gradient-noise.svg")
-    sim.text(run_of(artifact, "1.0", 6, "goodput", SETTINGS["known"][1]) | {"svg": PLOTS / "timeline.svg"})
+    # The lightest load: a picture of a fitting size.
+    sim.text(run_of(artifact, "0.5", 6, "goodput", SETTINGS["known"][1]) | {"svg": PLOTS / "timeline.svg"})
 
 
 if __name__ == "__main__":

@@ -96,8 +96,8 @@ def distributions(title, curves):
             points.append((x.at(times[i]), y.at(100 * (i + 1) / len(times))))
         canvas.polyline(points, colour, width, dash)
         canvas.line(at, 65, at + 32, 65, colour, width, dash)
-        canvas.text(at + 40, 70, label, 13)
-        at += 62 + 7.4 * len(label)
+        canvas.text(at + 38, 70, label, 12)
+        at += 56 + 6.4 * len(label)
     return canvas.document()
 
 
@@ -126,8 +126,8 @@ def bars(title, unit, groups, series, values, marks, mark_label):
         for s, (_, colour) in enumerate(series):
             x = start + s * bar
             canvas.rectangle(x + 2, y.at(values[g][s]), bar - 4, bottom - y.at(values[g][s]), colour)
-            over = max(values[g][s], marks[g][s] or 0)
-            canvas.text(x + bar / 2, y.at(over) - 6, f"{values[g][s]:.2f}", 12, "middle")
+            canvas.text(x + bar / 2, bottom - 12, f"{values[g][s]:.3f}", 13, "middle",
+                        DARK if colour in (LIGHT, ORANGE) else "#ffffff", bold=True)
             if marks[g][s]:
                 canvas.line(x, y.at(marks[g][s]), x + bar, y.at(marks[g][s]), "#c00000", 3)
         canvas.text(start + width * 0.4, bottom + 22, group, 13, "middle")
@@ -171,9 +171,11 @@ def course(title, samples, others, total_gpus):
     gpus = Axis(0, total_gpus, 490, 370)
     panel(370, 490, "GPUs of the job", gpus, range(0, total_gpus + 1, 16), str)
     canvas.polyline(steps([(hours(s["time_s"]), gpus.at(s["gpus"])) for s in samples]), DARK, 2.2)
-    inside = [(t, n) for t, n in others if begin <= t <= end]
+    at_begin = [n for t, n in others if t <= begin][-1:] or [0]
+    inside = [(begin, at_begin[0])] + [(t, n) for t, n in others if begin < t <= end]
+    inside.append((end, inside[-1][1]))
     most = max(n for _, n in inside)
-    tick = next(t for t in (5, 10, 20, 50, 100) if most / t <= 4)
+    tick = next(t for t in (1, 2, 5, 10, 20, 50, 100) if most / t <= 4)
     number = Axis(0, max(most, 1), 640, 560)
     panel(560, 640, "Other jobs in the system", number, range(0, most + 1, tick), str)
     canvas.polyline(steps([(hours(t), number.at(n)) for t, n in inside]), AXIS, 1.6)
