@@ -76,8 +76,8 @@ struct JobSample {
 struct SimulationResult {
   std::vector<JobOutcome> jobs;  // in order of submission
   std::vector<Segment> timeline;
-  std::vector<JobSample> watched;        // the course of the watched job
   std::vector<double> decision_seconds;  // real time, by decision
+  std::vector<JobSample> watched = {};   // the course of the watched job
 };
 
 // INVALID_ARGUMENT: an option is out of its range, or the watched job is not in the workload. INTERNAL: the

@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(AllLoads, ReplayTest,
 TEST(DefaultPolicyTest, IsDeterministicAndFinishesJobsSoonerThanPollux) {
   SKIP_WITHOUT_PEERS();
   ReplayOptions options;
-  options.workload = PolluxFolder() + "/workloads-0.5/workload-6.csv";
+  options.workload = PolluxFolder() + "/workloads/workload-6.csv";
   options.traces = {PolluxFolder()};
   options.policy = "goodput";
   options.format = OutputFormat::kJson;
@@ -65,7 +65,7 @@ TEST(DefaultPolicyTest, IsDeterministicAndFinishesJobsSoonerThanPollux) {
   ASSERT_TRUE(second.ok()) << second.status();
   const nlohmann::json result = nlohmann::json::parse(*first);
   EXPECT_EQ(result["jcts"], nlohmann::json::parse(*second)["jcts"]);
-  const nlohmann::json published = ReadJson(PolluxFolder() + "/results-jobload/pollux-0.5/summary.json");
+  const nlohmann::json published = ReadJson(PolluxFolder() + "/results-jobload/pollux-1.0/summary.json");
   EXPECT_LT(result["avg_jct_s"].get<double>(), published["avgs"]["workload-6"].get<double>());
 }
 
