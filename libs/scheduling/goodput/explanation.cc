@@ -76,7 +76,7 @@ std::string Explainer::Reason(int job) const {
 }
 
 std::string Explainer::WhyWaiting(int job) const {
-  const std::string impossible = WhyUnschedulable(model_.view().jobs[job], model_.view());
+  std::string impossible = WhyUnschedulable(model_.view().jobs[job], model_.view());
   if (!impossible.empty()) return impossible;
   if (model_.pools().empty()) return "waits for a node: the cluster has none that takes replicas";
   const int needed = std::max(model_.view().jobs[job].min_replicas, 1);
