@@ -62,13 +62,14 @@ double RankPrice(double rank, double concavity) {
 
 }  // namespace
 
-Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options) : horizon_(options.horizon) {
+Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options) {
   const ClusterView& view = model.view();
   terms_.resize(model.job_count());
   for (int job = 0; job < model.job_count(); ++job) {
     const JobInfo& info = view.jobs[job];
     terms_[job].length = info.remaining_seconds.value_or(GuessLength(info, options));
     terms_[job].change_seconds = info.rescale_seconds;
+    terms_[job].horizon = std::max(options.horizon, options.horizon_in_costs * info.rescale_seconds);
     const double next_change = 10 * info.rescale_seconds / options.horizon;
     terms_[job].opening = 1 + options.exploration * std::max(0.0, 1 - next_change);
   }
@@ -97,7 +98,7 @@ double Valuation::Value(int job, double speedup, bool changes, bool opens) const
   const Terms& terms = terms_[job];
   const double value = terms.price * speedup * (opens ? terms.opening : 1);
   if (!changes || speedup <= 0) return value;
-  const double horizon = std::min(terms.length / speedup + terms.change_seconds, horizon_);
+  const double horizon = std::min(terms.length / speedup + terms.change_seconds, terms.horizon);
   return value * std::max(kLeastPart, 1 - terms.change_seconds / horizon);
 }
 

@@ -47,8 +47,10 @@ struct ValuationOptions {
   // The ladder of guesses: its first step, in seconds at speed-up 1, and the ratio of the steps.
   double first_step = 40000;
   double step_ratio = 4;
-  // Time over which a change must pay, in seconds; less, if the job ends sooner.
+  // Time over which a change must pay, in seconds, and as a multiple of its cost: the larger of both; less,
+  // if the job ends sooner.
   double horizon = 300;
+  double horizon_in_costs = 4;
   // What opening the way to larger sizes adds to a size's value, if the next change costs nothing; nothing if
   // it costs a tenth of the horizon.
   double exploration = 0.1;
@@ -71,11 +73,12 @@ class Valuation {
     // Work left, in seconds at speed-up 1.
     double length = 0;
     double change_seconds = 0;
+    // Over which a change must pay.
+    double horizon = 0;
     // Factor of sizes that open the way to larger ones.
     double opening = 1;
   };
 
-  const double horizon_;
   std::vector<Terms> terms_;
 };
 
