@@ -95,6 +95,8 @@ class GrpcControlPlane final : public ControlPlane {
 
   void UpdateProgress(const Progress& progress) override {
     MutexLock lock(&mutex_);
+    // That training has begun is news.
+    if (!progress_) Hasten();
     progress_ = progress;
   }
 
@@ -241,14 +243,21 @@ class GrpcControlPlane final : public ControlPlane {
   // False: the stream is broken, or it is time to end.
   bool AwaitNextHeartbeat() {
     MutexLock lock(&mutex_);
-    const int64_t acknowledged = acknowledged_;
-    absl::Duration left = period_;
-    const absl::Time deadline = absl::Now() + period_;
-    while (!broken_ && !stopping_ && acknowledged_ == acknowledged && left > absl::ZeroDuration()) {
+    const absl::Time start = absl::Now();
+    // The period may change meanwhile: the first answer tells it.
+    while (!broken_ && !stopping_ && !hastened_) {
+      const absl::Duration left = start + period_ - absl::Now();
+      if (left <= absl::ZeroDuration()) break;
       changed_.WaitFor(&mutex_, left);
-      left = deadline - absl::Now();
     }
+    hastened_ = false;
     return !broken_ && !stopping_;
+  }
+
+  // The next heartbeat goes out at once.
+  void Hasten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    hastened_ = true;
+    changed_.SignalAll();
   }
 
   void ReadCommands(HeartbeatStream* stream, Backoff* backoff) {
@@ -262,6 +271,7 @@ class GrpcControlPlane final : public ControlPlane {
           period_ = std::clamp(
               absl::Seconds(response.period().seconds()) + absl::Nanoseconds(response.period().nanos()),
               absl::Milliseconds(10), absl::Minutes(1));
+          changed_.SignalAll();
         }
         is_new = response.command_id() > acknowledged_;
       }
@@ -286,7 +296,7 @@ class GrpcControlPlane final : public ControlPlane {
     }
     MutexLock lock(&mutex_);
     acknowledged_ = response.command_id();
-    changed_.SignalAll();
+    Hasten();
   }
 
   const GrpcControlPlaneOptions options_;
@@ -299,6 +309,8 @@ class GrpcControlPlane final : public ControlPlane {
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether the next heartbeat is due before its time.
+  bool hastened_ ABSL_GUARDED_BY(mutex_) = false;
   // From the beginning of a heartbeat stream until the supervisor has ended it.
   bool streaming_ ABSL_GUARDED_BY(mutex_) = false;
   // The call under way that is to be cancelled when it is time to end.

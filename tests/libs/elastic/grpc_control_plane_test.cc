@@ -242,6 +242,32 @@ TEST_F(GrpcControlPlaneTest, SendsProgressWithHeartbeats) {
   EXPECT_EQ(progress.Take().optimizer_steps(), 10);
 }
 
+TEST_F(GrpcControlPlaneTest, ThatTrainingHasBegunIsToldAtOnce) {
+  Mailbox<bool> connected;
+  Mailbox<int64_t> steps;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    // A period so long that the test would time out.
+    v1::HeartbeatResponse response = Command(v1::REPLICA_COMMAND_NONE, 0, "");
+    response.mutable_period()->set_seconds(60);
+    EXPECT_TRUE(stream->Read(&request));
+    EXPECT_FALSE(request.has_progress());
+    stream->Write(response);
+    connected.Put(true);
+    EXPECT_TRUE(stream->Read(&request));
+    steps.Put(request.progress().optimizer_steps());
+    while (stream->Read(&request)) {
+    }
+    return grpc::Status::OK;
+  };
+  control_->Start(&observer_);
+  connected.Take();
+  Progress progress;
+  progress.optimizer_steps = 1;
+  control_->UpdateProgress(progress);
+  EXPECT_EQ(steps.Take(), 1);
+}
+
 TEST_F(GrpcControlPlaneTest, TheLastProgressIsReadBeforeTheEnd) {
   Mailbox<bool> connected;
   int64_t last = 0;
