@@ -1,4 +1,4 @@
-// What holds for every cluster.
+// What holds for every cluster under the greedy policy.
 
 #include <algorithm>
 #include <map>
@@ -19,48 +19,6 @@ class GreedyPolicyProperty : public ::testing::TestWithParam<int> {
  protected:
   static constexpr int kClusters = 250;
 };
-
-TEST_P(GreedyPolicyProperty, NoNodeIsGivenMoreThanItHas) {
-  RandomCluster random(GetParam());
-  for (int i = 0; i < kClusters; ++i) {
-    const ClusterView view = random.Make();
-    const Decision decision = Decide(view);
-    std::map<std::string, Resources> left;
-    for (const NodeInfo& node : view.nodes) left[node.id] = node.capacity;
-    for (size_t j = 0; j < view.jobs.size(); ++j) {
-      for (const std::string& node : decision.jobs[j].allocation) {
-        ASSERT_TRUE(left.count(node)) << node;
-        for (const auto& [name, amount] : view.jobs[j].request) ASSERT_GE(left[node][name] -= amount, 0) << i;
-      }
-    }
-  }
-}
-
-TEST_P(GreedyPolicyProperty, SizesAreWithinTheirBoundsAndPinnedJobsStay) {
-  RandomCluster random(GetParam() + 1000);
-  for (int i = 0; i < kClusters; ++i) {
-    const ClusterView view = random.Make();
-    const Decision decision = Decide(view);
-    ASSERT_EQ(decision.jobs.size(), view.jobs.size());
-    for (size_t j = 0; j < view.jobs.size(); ++j) {
-      const JobInfo& job = view.jobs[j];
-      const JobDecision& result = decision.jobs[j];
-      EXPECT_EQ(result.key, job.key);
-      EXPECT_FALSE(result.reason.empty());
-      if (Pinned(view, job)) {
-        EXPECT_EQ(result.allocation, job.allocation);
-        continue;
-      }
-      const int replicas = static_cast<int>(result.allocation.size());
-      EXPECT_TRUE(replicas == 0 || replicas >= job.min_replicas) << i;
-      EXPECT_LE(replicas, job.max_replicas) << i;
-      for (const NodeInfo& node : view.nodes) {
-        if (!node.draining) continue;
-        EXPECT_EQ(std::count(result.allocation.begin(), result.allocation.end(), node.id), 0);
-      }
-    }
-  }
-}
 
 TEST_P(GreedyPolicyProperty, JobsThatMayHaveCertainSizesGetTheseAndKeepThem) {
   RandomCluster random(GetParam() + 3000, /*sizes=*/true);
