@@ -142,11 +142,14 @@ std::vector<std::string> Explainer::Explanation(int job) const {
     sentences.push_back(absl::StrFormat("It stays as it is; a change would cost about %s without progress.",
                                         Minutes(info.rescale_seconds)));
   }
-  sentences.push_back(
-      info.remaining_seconds.has_value()
-          ? absl::StrCat("About ", Minutes(*info.remaining_seconds / speedup),
-                         " of work are left at this speed.")
-          : std::string("How much work is left is not known; it is judged by the service that it has had."));
+  if (info.remaining_seconds.has_value()) {
+    sentences.push_back(absl::StrCat("About ", Minutes(*info.remaining_seconds / speedup),
+                                     " of work are left at this speed."));
+  } else if (info.done_seconds.has_value()) {
+    sentences.push_back("How much work is left is not known; it is judged by the work that it has done.");
+  } else {
+    sentences.push_back("It has not measured itself yet: such jobs are started before others.");
+  }
   return sentences;
 }
 

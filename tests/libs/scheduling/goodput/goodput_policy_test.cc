@@ -88,6 +88,7 @@ TEST(GoodputPolicy, ANewJobIsStartedAtOnceSoThatItCanMeasureItself) {
   const Decision decision = Decide(view);
   EXPECT_THAT(decision.jobs[0].allocation, SizeIs(1));
   EXPECT_THAT(decision.jobs[1].allocation, SizeIs(1));
+  EXPECT_THAT(decision.jobs[1].explanation, Contains(HasSubstr("not measured itself yet")));
 }
 
 TEST(GoodputPolicy, JobsThatHadMuchStandBackWhereNothingIsKnown) {
