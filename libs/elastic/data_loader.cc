@@ -45,7 +45,7 @@ bool AdaptiveDataLoader::Next() {
   }
   step_ = StepAt(position());
   indices_ = ShareOf(step_, &weight_);
-  core.SetShare({weight_, step_.count});
+  core.SetMicroBatch({.local = weight_, .step_total = step_.count});
   core.BeginStep();
   in_step_ = true;
   return true;
@@ -62,7 +62,7 @@ void AdaptiveDataLoader::EndLoop() {
   if (!looping_) return;
   looping_ = false;
   in_step_ = false;
-  job_.core().SetShare({});
+  job_.core().SetMicroBatch({});
   job_.core().EndSteps();
   job_.core().replay().FinishLoop(name_);
 }

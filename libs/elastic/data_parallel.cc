@@ -139,15 +139,15 @@ class AdaptiveDataParallel::Impl {
       AverageGradients();
       sync_time = core_.Seconds() - start;
     } else {
-      core_.AgreeOn(core_.TakeLocalFlags());
+      core_.AgreeOn(core_.LocalSignals());
     }
     optimizer_.step();
     core_.OnOptimizerStep(sync_time);
   }
 
  private:
-  // Stop and checkpoint flags, then for every parameter whether it has a gradient.
-  static constexpr int64_t kFlags = 2;
+  // The job's signals, then for every parameter whether it has a gradient.
+  static constexpr int64_t kSignals = elastic::JobCore::Signals::kCount;
 
   void Broadcast(torch::nn::Module& model) {
     if (core_.communicator().size() == 1) return;
@@ -174,7 +174,7 @@ class AdaptiveDataParallel::Impl {
     }
     if (buckets_.empty()) buckets_.emplace_back();
     for (Bucket& bucket : buckets_) {
-      int64_t count = &bucket == &buckets_.front() ? kFlags + static_cast<int64_t>(parameters_.size()) : 0;
+      int64_t count = &bucket == &buckets_.front() ? kSignals + static_cast<int64_t>(parameters_.size()) : 0;
       for (size_t i : bucket.parameters) count += parameters_[i].numel();
       bucket.flat = at::empty({count}, at::TensorOptions().dtype(bucket.type));
     }
@@ -198,20 +198,20 @@ class AdaptiveDataParallel::Impl {
     for (Bucket& bucket : buckets_) bucket.work.reset();
     const at::Tensor extras = Extras().to(at::kDouble);
     const double* numbers = extras.data_ptr<double>();
-    core_.AgreeOn({numbers[0], numbers[1]});
-    for (Bucket& bucket : buckets_) Unpack(&bucket, numbers + kFlags);
+    core_.AgreeOn(elastic::JobCore::Signals::Of(absl::MakeConstSpan(numbers, kSignals)));
+    for (Bucket& bucket : buckets_) Unpack(&bucket, numbers + kSignals);
   }
 
   // What share of the step's samples this replica has.
   double Weight() const {
-    const elastic::JobCore::Share& share = core_.share();
-    if (share.global == 0) return 1.0 / core_.communicator().size();
-    return static_cast<double>(share.local) / static_cast<double>(share.global);
+    const elastic::JobCore::MicroBatch& batch = core_.micro_batch();
+    if (batch.step_total == 0) return 1.0 / core_.communicator().size();
+    return static_cast<double>(batch.local) / static_cast<double>(batch.step_total);
   }
 
   at::Tensor Extras() const {
     const at::Tensor& flat = buckets_.front().flat;
-    const int64_t count = kFlags + static_cast<int64_t>(parameters_.size());
+    const int64_t count = kSignals + static_cast<int64_t>(parameters_.size());
     return flat.narrow(0, flat.numel() - count, count);
   }
 
@@ -236,11 +236,10 @@ class AdaptiveDataParallel::Impl {
   void PackExtras(bool has_samples) {
     at::Tensor extras = Extras();
     std::vector<double> numbers(static_cast<size_t>(extras.numel()), 0);
-    const elastic::JobCore::Flags flags = core_.TakeLocalFlags();
-    numbers[0] = flags.stop;
-    numbers[1] = flags.checkpoint;
+    const auto signals = core_.LocalSignals().numbers();
+    std::copy(signals.begin(), signals.end(), numbers.begin());
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      numbers[kFlags + i] = has_samples && parameters_[i].grad().defined() ? 1 : 0;
+      numbers[kSignals + i] = has_samples && parameters_[i].grad().defined() ? 1 : 0;
     }
     extras.copy_(at::from_blob(numbers.data(), {extras.numel()}, at::kDouble));
   }

@@ -1,6 +1,7 @@
 #include "libs/elastic/job_core.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -104,6 +105,8 @@ absl::Status JobCore::Restore() {
   const nlohmann::json job = nlohmann::json::parse(restored_[kJobState], nullptr, /*allow_exceptions=*/false);
   if (!job.is_object()) return absl::DataLossError("the saved job state cannot be read");
   optimizer_steps_ = saved_steps_ = job.value("optimizer_steps", int64_t{0});
+  // Checkpoints from before batch sizes could change do not hold it: each step was worth one.
+  scale_invariant_steps_ = job.value("scale_invariant_steps", static_cast<double>(optimizer_steps_));
   pass_fraction_ = job.value("pass_fraction", 0.0);
   return absl::OkStatus();
 }
@@ -164,7 +167,7 @@ void JobCore::OnFenced(const std::string& reason) {
   communicator_->Abort(absl::StrCat("fenced off: ", reason));
 }
 
-JobCore::Flags JobCore::TakeLocalFlags() {
+JobCore::Signals JobCore::LocalSignals() {
   MutexLock lock(&mutex_);
   return {stop_requested_ ? 1.0 : 0.0, checkpoint_requested_ || PeriodIsOver() ? 1.0 : 0.0};
 }
@@ -174,14 +177,17 @@ bool JobCore::PeriodIsOver() const {
          Seconds() - last_checkpoint_ >= absl::ToDoubleSeconds(environment_.checkpoint_period);
 }
 
-void JobCore::AgreeOn(const Flags& sums) {
+void JobCore::AgreeOn(const Signals& sums) {
   agreed_.stop += sums.stop;
   agreed_.checkpoint += sums.checkpoint;
   exchanged_ = true;
 }
 
-void JobCore::OnOptimizerStep(double sync_time) {
-  if (!stepped_) ++optimizer_steps_;
+void JobCore::OnOptimizerStep(double sync_time, double gain) {
+  if (!stepped_) {
+    ++optimizer_steps_;
+    scale_invariant_steps_ += gain;
+  }
   stepped_ = true;
   sync_time_ += sync_time;
 }
@@ -191,12 +197,11 @@ void JobCore::StepBoundary() {
   sync_time_ = 0;
   ExitIfFenced();
   if (!exchanged_) {
-    const Flags local = TakeLocalFlags();
-    double sums[] = {local.stop, local.checkpoint};
+    std::array<double, Signals::kCount> sums = LocalSignals().numbers();
     BeginWait();
     Check(communicator_->AllReduce(comm::BufferOf(absl::MakeSpan(sums))));
     EndWait();
-    AgreeOn({sums[0], sums[1]});
+    AgreeOn(Signals::Of(sums));
   }
   exchanged_ = false;
   if (agreed_.stop == 0 && agreed_.checkpoint == 0) return;
@@ -234,8 +239,11 @@ void JobCore::SaveCheckpoint() {
 
 StateMap JobCore::CollectStates() {
   StateMap states = restored_;
-  states[kJobState] =
-      nlohmann::json{{"optimizer_steps", optimizer_steps_}, {"pass_fraction", pass_fraction_}}.dump();
+  states[kJobState] = nlohmann::json{
+      {"optimizer_steps", optimizer_steps_},
+      {"scale_invariant_steps", scale_invariant_steps_},
+      {"pass_fraction",
+       pass_fraction_}}.dump();
   states[kReplayState] = replay_.Save();
   states[kProfileState] = profile_.Save();
   for (CheckpointState* state : states_) states[state->name()] = state->Save();
@@ -284,8 +292,7 @@ void JobCore::OnEpochBoundary() {
 
 void JobCore::ReportProgress() {
   progress_.optimizer_steps = optimizer_steps_;
-  // The batch size is the initial one in every step: both count optimiser steps.
-  progress_.scale_invariant_steps = static_cast<double>(optimizer_steps_);
+  progress_.scale_invariant_steps = scale_invariant_steps_;
   progress_.total_scale_invariant_steps =
       static_cast<double>(progress_.total_epochs) * static_cast<double>(pass_steps_);
   progress_.epoch = replay_.finished_epochs();

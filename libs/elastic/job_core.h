@@ -1,7 +1,7 @@
 // The inside of a Job: requests to stop or checkpoint, their agreement between replicas, states, progress.
 //
 // How a stop or checkpoint comes about: anybody raises a request on any replica (signal, command, timer). It
-// rides as two extra numbers on the gradient all-reduce of the next step (TakeLocalFlags, AgreeOn), so that
+// rides as a few extra numbers on the gradient all-reduce of the next step (LocalSignals, AgreeOn), so that
 // all replicas know of it after the same step, and is carried out when that step is complete (StepBoundary).
 //
 // Thread-safety: the training thread only, except where a method says otherwise.
@@ -9,6 +9,7 @@
 #ifndef ADAPTDL_LIBS_ELASTIC_JOB_CORE_H_
 #define ADAPTDL_LIBS_ELASTIC_JOB_CORE_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "adaptdl/accumulator.h"
 #include "adaptdl/job.h"
 #include "libs/base/mutex.h"
@@ -77,23 +79,33 @@ class JobCore final : public ControlObserver {
   void OnStopCommand(const std::string& reason) override { RequestStop(reason); }
   void OnFenced(const std::string& reason) override;
 
-  // What this replica wants, as numbers to be summed over all replicas.
-  struct Flags {
+  // What this replica wants all to know, as numbers to be summed over the replicas. They may travel as
+  // float32: each is a whole number, and its sum below 2^24.
+  struct Signals {
+    static constexpr int kCount = 2;
     double stop = 0;
     double checkpoint = 0;
-  };
-  Flags TakeLocalFlags();
-  // The sums. Said once per collective that carried them.
-  void AgreeOn(const Flags& sums);
 
-  // The samples of the step in progress: those of this replica that count, and those of all. 0 of all: no
-  // loop.
-  struct Share {
-    int64_t local = 0;
-    int64_t global = 0;
+    std::array<double, kCount> numbers() const { return {stop, checkpoint}; }
+    static Signals Of(absl::Span<const double> numbers) { return {numbers[0], numbers[1]}; }
   };
-  void SetShare(const Share& share) { share_ = share; }
-  const Share& share() const { return share_; }
+  Signals LocalSignals();
+  // The sums. Said once per collective that carried them.
+  void AgreeOn(const Signals& sums);
+
+  // The samples of the forward and backward pass in progress.
+  struct MicroBatch {
+    // Those of this replica that count.
+    int64_t local = 0;
+    // Those of the whole optimiser step: of all replicas and all of its micro-batches. 0: no loop.
+    int64_t step_total = 0;
+    // Whether the gradients are exchanged and the optimiser runs after it.
+    bool last = true;
+    // Total batch size that was chosen, divided by the initial one; a short last batch does not change it.
+    double scale = 1;
+  };
+  void SetMicroBatch(const MicroBatch& micro_batch) { micro_batch_ = micro_batch; }
+  const MicroBatch& micro_batch() const { return micro_batch_; }
 
   // A step of a data loader's loop begins, and is complete; measures it. FinishStep() ends with
   // StepBoundary(). EndSteps(): the loop is over. `samples` were consumed of a total batch of `total`, of
@@ -107,7 +119,11 @@ class JobCore final : public ControlObserver {
   void EndWait() { waiting_since_ = -1; }
 
   // The gradients of the step in progress were applied; `sync_time`: seconds spent on exchanging them.
-  void OnOptimizerStep(double sync_time);
+  // `gain`: how many steps at the initial batch size it was worth. Of several models' steps in one step the
+  // first counts.
+  void OnOptimizerStep(double sync_time, double gain = 1);
+  // Steps at the initial batch size that all steps since the job began were worth.
+  double scale_invariant_steps() const { return scale_invariant_steps_; }
   // The step in progress is complete: carries out what was agreed on. If no collective carried the flags
   // since the last call, one is made for them. May end the process.
   void StepBoundary();
@@ -159,13 +175,14 @@ class JobCore final : public ControlObserver {
   StateMap restored_;
 
   int64_t optimizer_steps_ = 0;
+  double scale_invariant_steps_ = 0;
   int64_t saved_steps_ = 0;
   double last_checkpoint_ = 0;
-  Share share_;
+  MicroBatch micro_batch_;
   bool stepped_ = false;
   double sync_time_ = 0;
   bool exchanged_ = false;
-  Flags agreed_;
+  Signals agreed_;
   bool training_done_ = false;
   Progress progress_;
   // Part of the epoch in progress that is done, by the last loop that took optimiser steps.
