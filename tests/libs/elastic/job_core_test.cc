@@ -277,7 +277,7 @@ TEST_F(JobCoreTest, ProfilesAllButTheFirstStepAndShortBatches) {
     const auto entries = replica.job.core().profile().Entries();
     ASSERT_EQ(entries.size(), 1u);
     EXPECT_EQ(entries.begin()->first, (ProfileKey{1, 2, 2}));
-    EXPECT_EQ(entries.begin()->second.optim_count, 4);
+    EXPECT_NEAR(entries.begin()->second.optim_count, 4, 0.1);
     EXPECT_GT(entries.begin()->second.optim_step_time, 0);
   });
 }

@@ -1,6 +1,8 @@
 #include "libs/elastic/step_profile.h"
 
+#include <cmath>
 #include <fstream>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -45,10 +47,12 @@ TEST(StepProfile, SurvivesSavingAndAddsUpWhatItLoads) {
   other.AddOptimizerStep({1, 2, 32}, 0.5, 0.1);
   ASSERT_TRUE(other.Load(profile.Save()).ok());
   const ProfileEntry entry = other.Entries().at({1, 2, 32});
-  EXPECT_EQ(entry.optim_count, 2);
-  EXPECT_DOUBLE_EQ(entry.optim_step_time, 1.0);
-  EXPECT_DOUBLE_EQ(entry.optim_sync_time, 0.2);
-  EXPECT_EQ(entry.accum_count, 1);
+  // Not exactly: the older half is a second of training old.
+  EXPECT_NEAR(entry.optim_count, 2, 1e-3);
+  EXPECT_NEAR(entry.optim_step_time, 1.0, 1e-3);
+  EXPECT_NEAR(entry.optim_sync_time, 0.2, 1e-3);
+  EXPECT_NEAR(entry.accum_count, 1, 1e-3);
+  EXPECT_DOUBLE_EQ(entry.measured, 1.25);
   EXPECT_DOUBLE_EQ(other.AddedSeconds(), 0.5);
   EXPECT_EQ(other.Load("{nonsense").code(), absl::StatusCode::kDataLoss);
 }
@@ -59,7 +63,85 @@ TEST(StepProfile, DoesNotTrustMoreWaitingThanThereWasTime) {
   EXPECT_TRUE(profile.Measurements().empty());
   profile.AddAccumulationStep({1, 2, 32}, 0.5);
   ASSERT_EQ(profile.Measurements().size(), 1u);
-  EXPECT_DOUBLE_EQ(profile.Measurements()[0].accum_time, 0.25);
+  EXPECT_NEAR(profile.Measurements()[0].accum_time, 0.25, 1e-3);
+}
+
+TEST(StepProfile, NewStepsOfAConfigurationReplaceOldOnes) {
+  StepProfile profile(/*half_life=*/100);
+  for (int i = 0; i < 1000; ++i) profile.AddOptimizerStep({1, 2, 32}, 1, 0);
+  for (int i = 0; i < 50; ++i) profile.AddOptimizerStep({1, 2, 32}, 2, 0);
+  // A half-life later, half of what counts is new.
+  ASSERT_EQ(profile.Measurements().size(), 1u);
+  EXPECT_NEAR(profile.Measurements()[0].optim_time, 1 / (0.5 + 0.5 / 2), 0.01);
+  EXPECT_NEAR(profile.Entries().at({1, 2, 32}).optim_step_time, 100 / std::log(2), 2);
+}
+
+TEST(StepProfile, ConfigurationsThatWereMeasuredLongAgoCountLess) {
+  StepProfile before(/*half_life=*/100);
+  for (int i = 0; i < 10; ++i) before.AddOptimizerStep({1, 1, 64}, 1, 0);
+  StepProfile profile(/*half_life=*/100);
+  ASSERT_TRUE(profile.Load(before.Save()).ok());
+  for (int i = 0; i < 200; ++i) profile.AddOptimizerStep({1, 2, 32}, 1, 0);
+  const auto measurements = profile.Measurements();
+  ASSERT_EQ(measurements.size(), 2u);
+  EXPECT_DOUBLE_EQ(measurements[0].weight, 0.25);
+  EXPECT_DOUBLE_EQ(measurements[1].weight, 1);
+  // It does not grow older while the job waits.
+  StepProfile after(/*half_life=*/100);
+  ASSERT_TRUE(after.Load(profile.Save()).ok());
+  EXPECT_DOUBLE_EQ(after.Measurements()[0].weight, 0.25);
+}
+
+TEST(StepProfile, TakesWhatVersionsWithoutAgesSavedAsFresh) {
+  const std::string old =
+      R"([{"num_nodes":1,"num_replicas":2,"local_batch_size":32,"accum_step_time":0.0,"accum_count":0,)"
+      R"("optim_step_time":5.0,"optim_sync_time":1.0,"optim_count":10}])";
+  StepProfile profile;
+  ASSERT_TRUE(profile.Load(old).ok());
+  ASSERT_EQ(profile.Measurements().size(), 1u);
+  EXPECT_DOUBLE_EQ(profile.Measurements()[0].optim_time, 0.5);
+  EXPECT_DOUBLE_EQ(profile.Measurements()[0].accum_time, 0.4);
+  EXPECT_DOUBLE_EQ(profile.Measurements()[0].weight, 1);
+  EXPECT_EQ(profile.MaxProfiledReplicas(), 2);
+}
+
+TEST(StepProfile, LeavesOutliersOut) {
+  StepProfile profile;
+  for (int i = 0; i < 100; ++i) {
+    profile.AddOptimizerStep({1, 2, 32}, i % 10 == 9 ? 51.0 : 1.0, 0.5);
+    profile.AddAccumulationStep({1, 2, 32}, i % 10 == 9 ? 26.0 : 0.5);
+  }
+  const auto measurements = profile.Measurements();
+  ASSERT_EQ(measurements.size(), 1u);
+  EXPECT_NEAR(measurements[0].optim_time, 1, 1e-9);
+  EXPECT_NEAR(measurements[0].accum_time, 0.5, 1e-9);
+  // Times that vary by less count, all of them.
+  StepProfile uneven;
+  for (int i = 0; i < 100; ++i) uneven.AddOptimizerStep({1, 2, 32}, i % 2 == 0 ? 1.0 : 4.9, 0);
+  EXPECT_NEAR(uneven.Entries().at({1, 2, 32}).optim_count, 100, 10);
+}
+
+TEST(StepProfile, TheFirstStepMayBeTheOutlier) {
+  StepProfile profile;
+  profile.AddOptimizerStep({1, 1, 64}, 60, 0);
+  // Until there is another one, it is the best that is known.
+  ASSERT_EQ(profile.Measurements().size(), 1u);
+  for (int i = 0; i < 2; ++i) profile.AddOptimizerStep({1, 1, 64}, 1, 0);
+  EXPECT_NEAR(profile.Measurements()[0].optim_time, 1, 1e-9);
+  StepProfile restored;
+  ASSERT_TRUE(restored.Load(profile.Save()).ok());
+  EXPECT_NEAR(restored.Measurements()[0].optim_time, 1, 1e-9);
+  for (int i = 0; i < 100; ++i) profile.AddOptimizerStep({1, 1, 64}, 1, 0);
+  EXPECT_NEAR(profile.Measurements()[0].optim_time, 1, 1e-9);
+}
+
+TEST(StepProfile, BelievesThatAJobHasBecomeMuchSlower) {
+  StepProfile profile;
+  for (int i = 0; i < 100; ++i) profile.AddOptimizerStep({1, 1, 64}, 1, 0);
+  for (int i = 0; i < 15; ++i) profile.AddOptimizerStep({1, 1, 64}, 10, 0);
+  EXPECT_NEAR(profile.Measurements()[0].optim_time, 1, 1e-9);
+  for (int i = 0; i < 20000; ++i) profile.AddOptimizerStep({1, 1, 64}, 10, 0);
+  EXPECT_NEAR(profile.Measurements()[0].optim_time, 10, 1e-3);
 }
 
 class HintsReporterTest : public ::testing::Test {
@@ -97,6 +179,18 @@ TEST_F(HintsReporterTest, SaysWhatWasMeasured) {
   const HintPerfParams& perf = *hints.perf_params;
   EXPECT_NEAR(perf.alpha_c + 64 * perf.beta_c, 0.10, 0.01);
   EXPECT_GE(perf.gamma, 1);
+}
+
+TEST_F(HintsReporterTest, FollowsAJobThatGotSlower) {
+  reporter_.SetBatchSize(64);
+  // Ten half-lives ago one replica was fast; the job's present size is what counts, and it fits the model of
+  // neither.
+  for (int i = 0; i < 360; ++i) profile_.AddOptimizerStep({1, 1, 64}, 1, 0);
+  for (int i = 0; i < 360; ++i) profile_.AddOptimizerStep({1, 1, 32}, 0.6, 0);
+  for (int i = 0; i < 18000; ++i) profile_.AddOptimizerStep({1, 2, 32}, 2, 0);
+  ASSERT_TRUE(reporter_.Tick(0));
+  const HintPerfParams perf = *control_.AwaitHints().perf_params;
+  EXPECT_NEAR(perf.alpha_c + 32 * perf.beta_c, 2, 0.1);
 }
 
 }  // namespace
