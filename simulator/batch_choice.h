@@ -23,6 +23,8 @@ struct BatchBounds {
   int64_t max_batch_size = 1;
   int64_t min_local = 1;
   int64_t max_local = 1;
+
+  friend bool operator==(const BatchBounds&, const BatchBounds&) = default;
 };
 
 // Splits a given total: as few accumulation steps as the bounds allow (one more rule for one replica: see

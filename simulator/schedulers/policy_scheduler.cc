@@ -74,6 +74,14 @@ SpeedupTable Projected(const SpeedupTable& table, int gpus_per_node, double fact
   return SpeedupTable::FromRows(row, row);
 }
 
+std::vector<BatchBounds> AllBounds(const Job& job, int types) {
+  std::vector<BatchBounds> bounds;
+  for (int type = 0; type < types; ++type) {
+    bounds.push_back(job.Bounds(type));
+  }
+  return bounds;
+}
+
 // The type that the job has measured most; nullopt: none.
 std::optional<int> BestKnownType(const Job& job, int types) {
   std::optional<int> best;
@@ -165,16 +173,17 @@ scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& s
 const PolicyScheduler::CachedSpeedups& PolicyScheduler::Speedups(const Job& job, const Cluster& cluster) {
   CachedSpeedups& cached = speedups_[&job];
   const goodput::GradParams& gradient = job.gradient();
+  const int types = static_cast<int>(cluster.gpu_types().size());
+  std::vector<BatchBounds> bounds = AllBounds(job, types);
   if (!cached.tables.empty() && cached.profile_version == job.profile_version() &&
-      cached.gradient.sqr == gradient.sqr && cached.gradient.var == gradient.var) {
+      cached.gradient.sqr == gradient.sqr && cached.gradient.var == gradient.var && cached.bounds == bounds) {
     return cached;
   }
   const int max_replicas = MostReplicas(job, cluster);
-  cached = {job.profile_version(), gradient, {}, 0};
+  cached = {job.profile_version(), gradient, std::move(bounds), {}, 0};
   const auto add = [&cached](SpeedupTable table) {
     cached.tables.push_back(std::make_shared<const SpeedupTable>(std::move(table)));
   };
-  const int types = static_cast<int>(cluster.gpu_types().size());
   const std::optional<int> known = BestKnownType(job, types);
   if (!known) {
     add(SpeedupTable::Linear(max_replicas));

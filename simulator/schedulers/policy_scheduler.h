@@ -50,7 +50,8 @@ class PolicyScheduler final : public Scheduler {
   struct CachedSpeedups {
     int profile_version = -1;
     goodput::GradParams gradient;
-    std::vector<Table> tables;  // by GPU type; one if all are equal
+    std::vector<BatchBounds> bounds;  // by GPU type
+    std::vector<Table> tables;        // by GPU type; one if all are equal
     // Samples per second at speed-up 1. 0: unknown.
     double unit = 0;
   };

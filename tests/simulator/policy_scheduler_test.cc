@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/clock.h"
@@ -151,6 +152,38 @@ TEST_F(PolicySchedulerTest, ThePolicyIsToldOfRestarts) {
   EXPECT_FALSE(calls_[0].view.jobs[0].restarting);
   EXPECT_TRUE(calls_[1].view.jobs[0].restarting);
   EXPECT_FALSE(calls_[2].view.jobs[0].restarting);
+}
+
+TEST_F(PolicySchedulerTest, SpeedupsFollowTheBoundsOfTheBatchSize) {
+  Write("traces/toy/placements.csv",
+        "placement,local_bsz,step_time,sync_time\n"
+        "1,25,0.6,0\n1,100,0.9,0\n2,25,0.7,0.1\n2,400,2.2,0.1\n");
+  for (const char* batch : {"100", "400"}) {
+    Write(absl::StrCat("traces/toy/validation-", batch, ".csv"),
+          "progress,iteration,metric,grad_sqr,grad_var\n1000,1000,0,1,20\n");
+  }
+  workload_ = Load({"a,0"});
+  Application application = *workload_[0].application;
+  application.local_limit_per_placement = true;
+  workload_[0].application = std::make_shared<const Application>(application);
+  const auto cluster = Cluster::Parse("1x2");
+  ASSERT_TRUE(cluster.ok());
+  Job job(workload_[0], 1, {});
+  job.Reallocate({{0, 1}}, 0, 0, /*free_move=*/false);
+  ASSERT_TRUE(job.Advance(10, 1).ok());
+  const Job* const jobs[] = {&job};
+  const auto see = [&](PolicyScheduler& scheduler) {
+    EXPECT_TRUE(scheduler.Schedule({0, *cluster, jobs}).ok());
+    return calls_.back().view.jobs[0];
+  };
+  PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), {});
+  const scheduling::JobInfo running = see(scheduler);
+  // Without GPUs the job is no longer bound by what one GPU was measured with.
+  job.Reallocate({}, 0, 0, /*free_move=*/false);
+  PolicyScheduler fresh(std::make_unique<Generous>(&calls_), {});
+  const scheduling::JobInfo expected = see(fresh);
+  ASSERT_NE(*expected.done_seconds, *running.done_seconds);
+  EXPECT_EQ(*see(scheduler).done_seconds, *expected.done_seconds);
 }
 
 TEST_F(PolicySchedulerTest, TheGreedyPolicyRunsAndIsDeterministic) {
