@@ -49,11 +49,15 @@ struct Job {
   absl::Time completion_time = absl::InfinitePast();
   // Time spent in kRunning, over all groups, without the stretch that is still going on.
   absl::Duration running_time = absl::ZeroDuration();
-  // Since when the job is being re-scaled: its running group was told to stop, and the next one does not run
-  // yet. InfinitePast: it is not, or something else came between, such as a failure or having no allocation.
+  // Whether the program tells how far it is. Then a re-scale lasts until the new group has taken its first
+  // step (EndRescale()), else until all its members run.
+  bool tells_progress = false;
+  // Since when the job is being re-scaled: its running group was told to stop, and the next one does not
+  // train yet. InfinitePast: it is not, or something else came between, such as a failure or having no
+  // allocation.
   absl::Time rescaling_since = absl::InfinitePast();
-  // What a re-scale costs: the mean of the times from rescaling_since to the next group's run, in which each
-  // newest one has the weight 1/2. Zero before the first.
+  // What a re-scale costs: the mean of the times from rescaling_since to its end, in which each newest one
+  // has the weight 1/2. Zero before the first.
   absl::Duration rescale_duration = absl::ZeroDuration();
 };
 

@@ -179,6 +179,7 @@ class Step {
     if (next == 0) {
       const std::string message = absl::StrCat("gives up its ", Plural(now), Because(desired_.reason));
       Say(false, "Preempted", message);
+      job().rescaling_since = absl::InfinitePast();
       Stop("Preempted", message);
       return;
     }
@@ -193,18 +194,10 @@ class Step {
     job().phase = Phase::kRunning;
     job().running_since = now_;
     if (job().start_time == absl::InfinitePast()) job().start_time = now_;
-    MeasureRescale();
+    if (!job().tells_progress) EndRescale(now_, &job());
     Explain("", "");
     Say(false, "GroupStarted",
         absl::StrCat("group ", job().group, " runs with ", DescribeNodes(job().allocation)));
-  }
-
-  void MeasureRescale() {
-    if (job().rescaling_since == absl::InfinitePast()) return;
-    const absl::Duration took = std::max(absl::ZeroDuration(), now_ - job().rescaling_since);
-    const bool first = job().rescale_duration == absl::ZeroDuration();
-    job().rescale_duration = first ? took : (job().rescale_duration + took) / 2;
-    job().rescaling_since = absl::InfinitePast();
   }
 
   // Some member is gone: the others can't go on without it.
@@ -322,6 +315,14 @@ class Step {
 Outcome Advance(const Job& job, const std::vector<Replica>& replicas, const Desired& desired, absl::Time now,
                 const Policy& policy) {
   return Step(job, replicas, desired, now, policy).Run();
+}
+
+void EndRescale(absl::Time now, Job* job) {
+  if (job->rescaling_since == absl::InfinitePast()) return;
+  const absl::Duration took = std::max(absl::ZeroDuration(), now - job->rescaling_since);
+  const bool first = job->rescale_duration == absl::ZeroDuration();
+  job->rescale_duration = first ? took : (job->rescale_duration + took) / 2;
+  job->rescaling_since = absl::InfinitePast();
 }
 
 bool Settled(const Job& before, const Outcome& outcome) {

@@ -76,6 +76,9 @@ struct Outcome {
 Outcome Advance(const Job& job, const std::vector<Replica>& replicas, const Desired& desired, absl::Time now,
                 const Policy& policy);
 
+// The current group, which has been launched, trains: ends the re-scale that brought it about, if it is one.
+void EndRescale(absl::Time now, Job* job);
+
 // Whether another Advance() on the outcome's job would change nothing.
 bool Settled(const Job& before, const Outcome& outcome);
 

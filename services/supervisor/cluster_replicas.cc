@@ -101,6 +101,21 @@ absl::StatusOr<v1::JoinGroupResponse> ClusterState::DescribeRendezvous(const Rep
   return DescribeGroup(job.replicas, replica.group, replica.rank);
 }
 
+absl::Status ClusterState::ObserveTraining(const ReplicaContext& replica) {
+  MutexLock lock(&mutex_);
+  const absl::Time now = Now();
+  Transaction transaction(tables_, now);
+  const JobEntry* entry = transaction.FindJob(replica.job_uid);
+  if (entry == nullptr || !IsCurrent(*entry, replica.group)) return GroupOver(replica.group);
+  // The last words of a group that is being stopped say nothing about the next one.
+  const bool stopping = entry->record.status.phase() == v1::JOB_PHASE_STOPPING;
+  if (stopping || entry->record.rescaling_since == absl::InfinitePast()) return absl::OkStatus();
+  jobs::Job job = ToJob(entry->record);
+  jobs::EndRescale(now, &job);
+  StoreJob(job, &transaction.EditJob(replica.job_uid)->record);
+  return Commit(&transaction);
+}
+
 absl::Status ClusterState::ReportHints(const ReplicaContext& replica, const v1::Hints& hints) {
   if (const absl::Status status = ValidateHints(hints); !status.ok()) return status;
   MutexLock lock(&mutex_);

@@ -135,6 +135,8 @@ class ClusterState {
   absl::Status JoinGroup(const ReplicaContext& replica, const std::string& address);
   // Who is missing, or the formed group. ABORTED: the group is over.
   absl::StatusOr<v1::JoinGroupResponse> DescribeRendezvous(const ReplicaContext& replica) const;
+  // The replica's group has taken its first step, or a later one: a re-scale ends with the first.
+  absl::Status ObserveTraining(const ReplicaContext& replica);
   absl::Status ReportHints(const ReplicaContext& replica, const v1::Hints& hints);
 
   // --- SchedulingService

@@ -112,6 +112,7 @@ jobs::Job ToJob(const JobRecord& record) {
   if (status.has_start_time()) job.start_time = ToTime(status.start_time());
   if (status.has_completion_time()) job.completion_time = ToTime(status.completion_time());
   job.running_time = ToDuration(status.running_time());
+  job.tells_progress = status.has_progress();
   job.rescaling_since = record.rescaling_since;
   job.rescale_duration = ToDuration(status.rescale_duration());
   return job;

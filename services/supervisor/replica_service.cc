@@ -128,6 +128,12 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       const absl::Status status = ValidateProgress(request_.progress());
       if (!status.ok()) return status;
     }
+    if (request_.has_progress() && !trains_) {
+      // Once per stream: heartbeats leave the state alone otherwise.
+      const absl::Status status = state_->ObserveTraining(replica_);
+      if (absl::IsAborted(status)) return status;
+      trains_ = status.ok();
+    }
     sessions_->Heard(replica_.replica_id, replica_.job_uid, request_);
     if (Metrics* metrics = state_->metrics()) metrics->CountReplicaHeartbeat();
     return absl::OkStatus();
@@ -175,6 +181,8 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
   v1::HeartbeatRequest request_;
   // Set once, by the first message.
   ReplicaContext replica_;
+  // Whether the state knows that the group trains. Used by reads only.
+  bool trains_ = false;
 
   Mutex mutex_;
   bool answer_due_ ABSL_GUARDED_BY(mutex_) = false;

@@ -175,6 +175,31 @@ TEST_F(StateMachineTest, RescalesAreTimedFromTheStopToTheNextRun) {
   EXPECT_EQ(job.rescale_duration, absl::Seconds(10));
 }
 
+TEST_F(StateMachineTest, RescalesOfProgramsThatTellTheirProgressEndWithTheFirstStep) {
+  Job job = RunningJob();
+  job.tells_progress = true;
+  job.phase = Phase::kStarting;
+  job.rescaling_since = kStart;
+  const absl::Time runs = kStart + absl::Seconds(4);
+  job = Step(job, {Running(0), Running(1)}, runs).job;
+  ASSERT_EQ(job.phase, Phase::kRunning);
+  EXPECT_EQ(job.rescaling_since, kStart);
+  EXPECT_EQ(job.rescale_duration, absl::ZeroDuration());
+  // Until then, the next re-scale begins anew, and giving up all replicas is none.
+  Job other = job;
+  desired_.nodes = {"n3"};
+  EXPECT_EQ(Step(other, {Running(0), Running(1)}, runs).job.rescaling_since, runs);
+  desired_.nodes = {};
+  EXPECT_EQ(Step(other, {Running(0), Running(1)}, runs).job.rescaling_since, absl::InfinitePast());
+  EXPECT_EQ(Step(other, {Running(0), Lost(1)}, runs).job.rescaling_since, absl::InfinitePast());
+  EndRescale(kStart + absl::Seconds(6), &job);
+  EXPECT_EQ(job.rescaling_since, absl::InfinitePast());
+  EXPECT_EQ(job.rescale_duration, absl::Seconds(6));
+  // Later steps end nothing.
+  EndRescale(kStart + absl::Seconds(60), &job);
+  EXPECT_EQ(job.rescale_duration, absl::Seconds(6));
+}
+
 TEST_F(StateMachineTest, OnlyRescalesAreTimed) {
   // A loss, an own failure and a preemption are none.
   EXPECT_EQ(Step(RunningJob(), {Running(0), Lost(1)}).job.rescaling_since, absl::InfinitePast());

@@ -79,6 +79,11 @@ class Heart {
     request.set_acknowledged_command_id(acknowledged);
     stream_->Write(request);
   }
+  void BeatWithoutProgress() {
+    v1::HeartbeatRequest request;
+    *request.mutable_identity() = identity_;
+    stream_->Write(request);
+  }
   v1::HeartbeatResponse Next() {
     v1::HeartbeatResponse response;
     stream_->Read(&response);
@@ -326,6 +331,63 @@ TEST_F(ReplicasTest, ProgressOfRankZeroIsKeptAndGivesAnEstimate) {
   // A tenth in some seconds leaves eight tenths to go, from when the second one was stored.
   EXPECT_GT(job.status().estimated_completion_time().seconds(), absl::ToUnixSeconds(clock_.Now()) + 20);
   EXPECT_LT(job.status().estimated_completion_time().seconds(), absl::ToUnixSeconds(clock_.Now()) + 60);
+}
+
+TEST_F(ReplicasTest, ARescaleLastsUntilTheFirstStepOfTheWholeGroup) {
+  Run();
+  auto heart = std::make_unique<Heart>(replicas_.get(), IdentityOf(rank0_), rank0_.token());
+  heart->Beat(0.1);
+  heart->Next();
+  Advance(absl::Seconds(1));
+  ASSERT_TRUE(Get("a").status().has_progress());
+  Allocate(job_, {"n2", "n1"});
+  clock_.Advance(absl::Seconds(1));
+  // The last words of the old group end nothing.
+  heart->Beat(0.2);
+  heart->Next();
+  worker_->Exited(rank0_, 143);
+  other_worker_->Exited(rank1_, 143);
+  const v1::LaunchReplica rank0 = other_worker_->NextLaunch();
+  const v1::LaunchReplica rank1 = worker_->NextLaunch();
+  clock_.Advance(absl::Seconds(2));
+  worker_->Running(rank1);
+  other_worker_->Running(rank0);
+  EXPECT_FALSE(WaitForPhase("a", v1::JOB_PHASE_RUNNING).status().has_rescale_duration());
+  clock_.Advance(absl::Seconds(4));
+  Heart next(replicas_.get(), IdentityOf(rank0), rank0.token());
+  Heart other(replicas_.get(), IdentityOf(rank1), rank1.token());
+  // A replica that is only alive, and one that does not speak for the group.
+  next.BeatWithoutProgress();
+  next.Next();
+  other.Beat(0.2);
+  other.Next();
+  EXPECT_FALSE(Get("a").status().has_rescale_duration());
+  next.Beat(0.2);
+  next.Next();
+  EXPECT_EQ(Get("a").status().rescale_duration().seconds(), 7);
+  clock_.Advance(absl::Seconds(5));
+  next.Beat(0.3);
+  next.Next();
+  EXPECT_EQ(Get("a").status().rescale_duration().seconds(), 7);
+}
+
+TEST_F(ReplicasTest, AFirstStepIsNotLostIfItIsSeenBeforeTheProcesses) {
+  Run();
+  Heart heart(replicas_.get(), IdentityOf(rank0_), rank0_.token());
+  heart.Beat(0.1);
+  heart.Next();
+  Advance(absl::Seconds(1));
+  Allocate(job_, {"n1"});
+  worker_->Exited(rank0_, 143);
+  other_worker_->Exited(rank1_, 143);
+  const v1::LaunchReplica launch = worker_->NextLaunch();
+  clock_.Advance(absl::Seconds(3));
+  Heart next(replicas_.get(), IdentityOf(launch), launch.token());
+  next.Beat(0.2);
+  next.Next();
+  clock_.Advance(absl::Seconds(2));
+  worker_->Running(launch);
+  EXPECT_EQ(WaitForPhase("a", v1::JOB_PHASE_RUNNING).status().rescale_duration().seconds(), 3);
 }
 
 TEST_F(ReplicasTest, AJobThatWaitsHasNoEstimate) {
