@@ -13,9 +13,10 @@ constexpr double kEpsilon = 1e-8;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Never more in all than the largest batch.
+// Never more in all than the largest batch, unless the initial batch can't be split evenly.
 goodput::BatchConfig Capped(goodput::BatchConfig batch, int replicas, const BatchBounds& bounds) {
-  const int64_t most = bounds.max_batch_size / (replicas * (batch.accumulation_steps + 1));
+  const int64_t parts = replicas * (batch.accumulation_steps + 1);
+  const int64_t most = std::max(bounds.max_batch_size / parts, CeilDiv(bounds.init_batch_size, parts));
   batch.atomic_batch_size = std::min(batch.atomic_batch_size, most);
   return batch;
 }
@@ -65,7 +66,7 @@ goodput::BatchConfig BestBatch(const goodput::GoodputFunction& goodput, goodput:
     return Capped(BestOfGrid(goodput, topology, bounds), topology.replicas, bounds);
   }
   const std::optional<goodput::BatchChoice> choice = goodput::OptimizeBatchSize(
-      goodput, topology, {bounds.max_batch_size, bounds.min_local, bounds.max_local, /*accumulation=*/true});
+      goodput, topology, {bounds.max_batch_size, bounds.min_local, bounds.max_local, bounds.accumulation});
   return choice ? choice->batch : FirstBatch(topology.replicas, bounds);
 }
 

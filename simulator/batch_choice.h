@@ -23,6 +23,8 @@ struct BatchBounds {
   int64_t max_batch_size = 1;
   int64_t min_local = 1;
   int64_t max_local = 1;
+  // Whether BatchSearch::kLibrary may accumulate gradients.
+  bool accumulation = true;
 
   friend bool operator==(const BatchBounds&, const BatchBounds&) = default;
 };

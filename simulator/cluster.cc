@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kMostNodes = 100'000;
 constexpr int kMostGpusPerNode = 64;
+// More processes than any node is given.
+constexpr int64_t kMostReplicasPerNode = 1024;
 
 absl::Status BadGroup(absl::string_view text) {
   return absl::InvalidArgumentError(
@@ -62,8 +64,61 @@ absl::Status Cluster::AddGroup(absl::string_view text) {
         absl::StrCat("cluster: the type ", type, " appears twice; name all nodes of one type in one group"));
   }
   types_.push_back(type);
-  nodes_.insert(nodes_.end(), nodes, Node{gpus, static_cast<int>(types_.size()) - 1});
+  nodes_.insert(nodes_.end(), nodes,
+                Node{gpus, static_cast<int>(types_.size()) - 1, {{scheduling::kGpu, gpus}}});
   return absl::OkStatus();
+}
+
+absl::StatusOr<Cluster> Cluster::FromGroups(const std::vector<Group>& groups) {
+  const auto gpus_of = [](const Group& group) {
+    const auto found = group.capacity.find(scheduling::kGpu);
+    return found == group.capacity.end() ? 0 : static_cast<int>(found->second);
+  };
+  const auto cores_of = [](const Group& group) {
+    const auto found = group.capacity.find(scheduling::kCpu);
+    return found == group.capacity.end() ? 0 : static_cast<int>(found->second / 1000);
+  };
+  Cluster cluster;
+  int64_t nodes = 0;
+  bool has_gpus = false;
+  for (const Group& group : groups) {
+    if (group.nodes < 1) continue;
+    nodes += group.nodes;
+    has_gpus = has_gpus || gpus_of(group) > 0;
+    if (std::find(cluster.types_.begin(), cluster.types_.end(), group.type) == cluster.types_.end()) {
+      cluster.types_.push_back(group.type);
+    }
+  }
+  if (nodes < 1 || nodes > kMostNodes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cluster: it has ", nodes, " nodes; it must have 1 to ", kMostNodes));
+  }
+  for (int type = 0; type < static_cast<int>(cluster.types_.size()); ++type) {
+    for (const Group& group : groups) {
+      if (group.nodes < 1 || group.type != cluster.types_[type]) continue;
+      const int gpus = has_gpus ? gpus_of(group) : cores_of(group);
+      cluster.nodes_.insert(cluster.nodes_.end(), group.nodes, Node{gpus, type, group.capacity});
+    }
+  }
+  return cluster;
+}
+
+int Cluster::TotalReplicas(int type, const scheduling::Resources& request) const {
+  int64_t replicas = 0;
+  for (const Node& node : nodes_) {
+    if (node.type == type) replicas += scheduling::TimesThatFit(request, node.capacity, kMostReplicasPerNode);
+  }
+  return static_cast<int>(replicas);
+}
+
+int Cluster::LargestNode(int type, const scheduling::Resources& request) const {
+  int64_t most = 0;
+  for (const Node& node : nodes_) {
+    if (node.type == type) {
+      most = std::max(most, scheduling::TimesThatFit(request, node.capacity, kMostReplicasPerNode));
+    }
+  }
+  return static_cast<int>(most);
 }
 
 int Cluster::total_gpus() const {
@@ -78,14 +133,6 @@ int Cluster::total_gpus(int type) const {
   int gpus = 0;
   for (const Node& node : nodes_) {
     gpus += node.type == type ? node.gpus : 0;
-  }
-  return gpus;
-}
-
-int Cluster::largest_node(int type) const {
-  int gpus = 0;
-  for (const Node& node : nodes_) {
-    gpus = node.type == type ? std::max(gpus, node.gpus) : gpus;
   }
   return gpus;
 }

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libs/scheduling/resources.h"
 
 namespace adaptdl::simulator {
 
@@ -32,6 +33,15 @@ class Cluster {
   struct Node {
     int gpus = 0;
     int type = 0;  // index into gpu_types()
+    // All that it offers to replicas, GPUs included.
+    scheduling::Resources capacity;
+  };
+
+  // Equal nodes.
+  struct Group {
+    std::string type;
+    int nodes = 0;
+    scheduling::Resources capacity;
   };
 
   // The type of GPU when none is named: the one that the published traces were recorded on.
@@ -41,14 +51,19 @@ class Cluster {
   // INVALID_ARGUMENT: anything else, named.
   static absl::StatusOr<Cluster> Parse(absl::string_view text);
 
+  // Nodes of any capacity; several groups may be of one type. A node without GPUs in a cluster that has none
+  // counts as having one for each whole core. INVALID_ARGUMENT: no nodes, or more than a cluster may have.
+  static absl::StatusOr<Cluster> FromGroups(const std::vector<Group>& groups);
+
   // Nodes of one type stand together.
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<std::string>& gpu_types() const { return types_; }
   int total_gpus() const;
   // GPUs of one type.
   int total_gpus(int type) const;
-  // GPUs of the largest node of a type.
-  int largest_node(int type) const;
+  // How many replicas that ask for so much the nodes of a type hold, and the largest of these nodes.
+  int TotalReplicas(int type, const scheduling::Resources& request) const;
+  int LargestNode(int type, const scheduling::Resources& request) const;
 
   // As densely as can be on nodes of one type, from its first node on. REQUIRES: 1 <= gpus <=
   // total_gpus(type).

@@ -25,6 +25,16 @@ bool HaveSameShape(const Placement& a, const Placement& b) {
                     [](const NodeShare& x, const NodeShare& y) { return x.gpus == y.gpus; });
 }
 
+// Takes what so many replicas need from `left`. False: there is less.
+bool Take(const scheduling::Resources& request, int replicas, scheduling::Resources* left) {
+  for (const auto& [name, amount] : request) {
+    if (((*left)[name] -= amount * replicas) < 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 absl::Status CheckOptions(const SimulationOptions& options) {
   const auto check = [](const char* name, double value, double least, bool exclusive) {
     const bool fine = std::isfinite(value) && (exclusive ? value > least : value >= least);
@@ -268,14 +278,17 @@ absl::Status Simulation::CheckPlacements(const std::vector<Placement>& placement
     return absl::InternalError(
         absl::StrCat("the scheduler placed ", placements.size(), " jobs; there are ", active_.size()));
   }
-  std::vector<int> used(cluster_.nodes().size(), 0);
+  std::vector<scheduling::Resources> left;
+  for (const Cluster::Node& node : cluster_.nodes()) {
+    left.push_back(node.capacity);
+  }
   for (size_t i = 0; i < placements.size(); ++i) {
     for (const NodeShare& share : placements[i]) {
-      if (share.node < 0 || share.node >= static_cast<int>(used.size()) || share.gpus < 1 ||
-          (used[share.node] += share.gpus) > cluster_.nodes()[share.node].gpus) {
-        return absl::InternalError(absl::StrCat("the scheduler placed ", share.gpus, " GPUs of ",
+      if (share.node < 0 || share.node >= static_cast<int>(left.size()) || share.gpus < 1 ||
+          !Take(jobs_[active_[i]].spec().demand.request, share.gpus, &left[share.node])) {
+        return absl::InternalError(absl::StrCat("the scheduler placed ", share.gpus, " replicas of ",
                                                 jobs_[active_[i]].spec().name, " on node ", share.node,
-                                                ", which has not so many left"));
+                                                ", which has no room for so many"));
       }
       if (cluster_.nodes()[share.node].type != cluster_.nodes()[placements[i].front().node].type) {
         return absl::InternalError(

@@ -20,7 +20,7 @@ Job::Job(const WorkloadJob& spec, int gpu_types, const JobOptions& options)
 BatchBounds Job::Bounds(int gpu_type) const {
   const Application& app = application();
   BatchBounds bounds{app.init_batch_size(), app.max_batch_size(), app.min_local[gpu_type],
-                     app.max_local[gpu_type]};
+                     app.max_local[gpu_type], app.accumulation};
   if (app.local_limit_per_placement && shape_ && gpu_type == gpu_type_) {
     bounds.max_local = std::min(bounds.max_local, shape_->max_local());
   }
@@ -34,7 +34,7 @@ int64_t Job::batch_size() const { return gpus_ * batch_.atomic_batch_size * (bat
 absl::StatusOr<StepTime> Job::TrueStepTime() const {
   const std::optional<StepTime> time = shape_->At(batch_.atomic_batch_size);
   const Application& app = application();
-  if (!time || batch_size() < app.init_batch_size() || batch_size() > app.max_batch_size()) {
+  if (!time || !app.curve.Covers(batch_size())) {
     return absl::FailedPreconditionError(
         absl::StrCat(spec_.name, ": the traces of ", app.name, " do not cover ", gpus_, " replicas on ",
                      placement_.size(), " nodes with atomic batch size ", batch_.atomic_batch_size, " and ",

@@ -17,19 +17,50 @@ using goodput::SpeedupTable;
 
 absl::Time ToTime(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
 
-int MostReplicasOn(const Job& job, int type, int gpus) {
+int MostReplicasOn(const Job& job, int type, const Cluster& cluster) {
   const Application& app = job.application();
   const int64_t by_batch = app.max_batch_size() / app.min_local[type];
   const int by_traces = std::min(app.max_replicas, app.step_times[type].max_replicas());
-  return static_cast<int>(std::min<int64_t>({by_batch, by_traces, gpus}));
+  const int by_nodes = cluster.TotalReplicas(type, job.spec().demand.request);
+  return static_cast<int>(std::min<int64_t>({by_batch, by_traces, by_nodes}));
 }
 
 int MostReplicas(const Job& job, const Cluster& cluster) {
   int most = 1;
   for (int type = 0; type < static_cast<int>(cluster.gpu_types().size()); ++type) {
-    most = std::max(most, MostReplicasOn(job, type, cluster.total_gpus(type)));
+    most = std::max(most, MostReplicasOn(job, type, cluster));
   }
   return most;
+}
+
+// What the job may have now: twice what it has measured, or the next size that it may have, within the limits
+// of its own; the rules of the live allocator. `most`: the size of its tables.
+int LargestSizeNow(const Job& job, int min_replicas, int most) {
+  const Demand& demand = job.spec().demand;
+  const std::vector<int>& allowed = demand.allowed_replicas;
+  int64_t limit = std::max(2 * job.profiled_replicas(), 1);
+  if (job.profiled_replicas() == 0) limit = min_replicas;
+  const auto next = std::upper_bound(allowed.begin(), allowed.end(), job.profiled_replicas());
+  if (job.profiled_replicas() > 0 && next != allowed.end()) limit = std::max<int64_t>(limit, *next);
+  limit = std::min<int64_t>(limit, most);
+  if (demand.max_replicas > 0) limit = std::min<int64_t>(limit, demand.max_replicas);
+  limit = std::max<int64_t>(limit, min_replicas);
+  if (allowed.empty()) return static_cast<int>(limit);
+  const auto above = std::upper_bound(allowed.begin(), allowed.end(), limit);
+  return above == allowed.begin() ? allowed.front() : *std::prev(above);
+}
+
+// The fewest replicas that the job may have.
+int LeastReplicas(const Demand& demand) {
+  const std::vector<int>& allowed = demand.allowed_replicas;
+  const auto first = std::lower_bound(allowed.begin(), allowed.end(), demand.min_replicas);
+  return first == allowed.end() ? demand.min_replicas : *first;
+}
+
+// GPUs of one replica; 1 for one that has none, as the live allocator counts.
+double GpusPerReplica(const Demand& demand) {
+  const auto gpus = demand.request.find(scheduling::kGpu);
+  return gpus == demand.request.end() ? 1 : static_cast<double>(gpus->second);
 }
 
 // Scale-invariant iterations in samples.
@@ -47,7 +78,7 @@ Scaling ModelledScaling(const Job& job, int type, int max_replicas) {
   const BatchBounds bounds = job.Bounds(type);
   const goodput::GoodputFunction goodput(*job.knowledge(type).perf, job.gradient(), bounds.init_batch_size);
   const goodput::BatchLimits limits{bounds.max_batch_size, bounds.min_local, bounds.max_local,
-                                    /*accumulation=*/true};
+                                    bounds.accumulation};
   SpeedupTable table = SpeedupTable::Build(goodput, limits, max_replicas);
   const double unit = table.base_goodput();
   return {std::move(table), unit};
@@ -134,7 +165,7 @@ void PolicyScheduler::PrepareNodes(const Cluster& cluster) {
     const Cluster::Node& node = cluster.nodes()[i];
     scheduling::NodeInfo info;
     info.id = absl::StrFormat("node-%06d", i);
-    info.capacity[scheduling::kGpu] = node.gpus;
+    info.capacity = node.capacity;
     info.gpu_type = cluster.gpu_types()[node.type];
     node_index_[info.id] = i;
     nodes_.push_back(std::move(info));
@@ -145,9 +176,15 @@ scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& s
   const Cluster& cluster = situation.cluster;
   scheduling::JobInfo info;
   info.key = job.spec().name;
-  info.request[scheduling::kGpu] = 1;
+  const Demand& demand = job.spec().demand;
+  info.request = demand.request;
+  info.name_space = demand.name_space;
+  info.priority = demand.priority;
+  info.preemptible = demand.preemptible;
+  info.allowed_replicas = demand.allowed_replicas;
+  info.min_replicas = LeastReplicas(demand);
   // Policies may ask what the job could do with more than it may have yet.
-  info.max_replicas = std::min(MostReplicas(job, cluster), std::max(2 * job.profiled_replicas(), 1));
+  info.max_replicas = LargestSizeNow(job, info.min_replicas, MostReplicas(job, cluster));
   const CachedSpeedups& known = Speedups(job, cluster);
   const std::vector<Table>& tables = known.tables;
   if (known.unit > 0) {
@@ -160,7 +197,7 @@ scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& s
     info.speedup_by_type[cluster.gpu_types()[type]] = tables[type];
   }
   info.created = ToTime(job.spec().submitted);
-  info.attained_service = job.attained_service();
+  info.attained_service = job.attained_service() * GpusPerReplica(demand);
   info.restarts = job.restarts();
   info.restarting = job.restarting();
   info.rescale_seconds = situation.restart_seconds.value_or(job.application().restart_seconds);
@@ -179,7 +216,7 @@ const PolicyScheduler::CachedSpeedups& PolicyScheduler::Speedups(const Job& job,
       cached.gradient.sqr == gradient.sqr && cached.gradient.var == gradient.var && cached.bounds == bounds) {
     return cached;
   }
-  const int max_replicas = MostReplicas(job, cluster);
+  const int max_replicas = std::max(MostReplicas(job, cluster), LeastReplicas(job.spec().demand));
   cached = {job.profile_version(), gradient, std::move(bounds), {}, 0};
   const auto add = [&cached](SpeedupTable table) {
     cached.tables.push_back(std::make_shared<const SpeedupTable>(std::move(table)));
@@ -193,7 +230,7 @@ const PolicyScheduler::CachedSpeedups& PolicyScheduler::Speedups(const Job& job,
   cached.unit = best.unit;
   const double throughput = job.application().step_times[*known].single_gpu_throughput();
   for (int type = 0; type < types; ++type) {
-    const int most = MostReplicasOn(job, type, cluster.total_gpus(type));
+    const int most = MostReplicasOn(job, type, cluster);
     if (type == *known) {
       add(Scaled(best.table, 1, most));
     } else if (job.knowledge(type).perf) {
@@ -201,7 +238,7 @@ const PolicyScheduler::CachedSpeedups& PolicyScheduler::Speedups(const Job& job,
       add(Scaled(scaling.table, scaling.unit / best.unit, most));
     } else {
       const double ratio = job.application().step_times[type].single_gpu_throughput() / throughput;
-      add(Projected(best.table, cluster.largest_node(*known), ratio, most));
+      add(Projected(best.table, cluster.LargestNode(*known, job.spec().demand.request), ratio, most));
     }
   }
   return cached;

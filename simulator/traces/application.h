@@ -45,6 +45,8 @@ struct Application {
   double calibration = 1;
   // Whether the largest atomic batch size depends on the placement.
   bool local_limit_per_placement = false;
+  // Whether a job may accumulate gradients over several micro-steps.
+  bool accumulation = true;
   // How long a restart takes.
   double restart_seconds = 30;
   // Adaptive jobs: most GPUs, and the batch size they keep; 0: they choose.

@@ -17,6 +17,8 @@ namespace {
 
 // Placements on more nodes than this behave like placements on this many.
 constexpr int kMostNodes = 16;
+// A model knows no limit; this one bounds the tables that are made from it.
+constexpr int kMostModelledReplicas = 1024;
 
 std::vector<int> SmallestRotation(absl::Span<const int> shape) {
   std::vector<int> best(shape.begin(), shape.end());
@@ -48,6 +50,15 @@ absl::StatusOr<StepTimes> StepTimes::Load(const std::string& application, const 
     times.tetrahedra_ = *std::move(tetrahedra);
     times.max_replicas_ = std::max(times.max_replicas_, times.tetrahedra_->max_replicas());
   }
+  return times;
+}
+
+StepTimes StepTimes::FromModel(const goodput::PerfParams& model, int64_t min_local, int64_t max_local) {
+  StepTimes times;
+  times.model_ = model;
+  times.min_local_ = min_local;
+  times.max_local_ = max_local;
+  times.max_replicas_ = kMostModelledReplicas;
   return times;
 }
 
@@ -113,6 +124,10 @@ absl::Status StepTimes::LoadTable(const std::string& application, const Files& f
 }
 
 double StepTimes::single_gpu_throughput() const {
+  if (model_) {
+    const double local = static_cast<double>(max_local_);
+    return local / goodput::AccumTime(*model_, local);
+  }
   const auto found = measured_.find({1});
   if (found == measured_.end()) {
     return 0;
@@ -124,6 +139,11 @@ double StepTimes::single_gpu_throughput() const {
 StepTimes::Shape StepTimes::Resolve(absl::Span<const int> gpus_per_node) const {
   Shape shape;
   shape.times_ = this;
+  if (model_) {
+    shape.nodes_ = static_cast<int>(gpus_per_node.size());
+    shape.replicas_ = std::accumulate(gpus_per_node.begin(), gpus_per_node.end(), 0);
+    return shape;
+  }
   const auto found = measured_.find(SmallestRotation(gpus_per_node));
   shape.measured_ = found == measured_.end() ? nullptr : &found->second;
   const int most = tetrahedra_ ? std::min(tetrahedra_->max_nodes(), kMostNodes) : kMostNodes;
@@ -133,6 +153,11 @@ StepTimes::Shape StepTimes::Resolve(absl::Span<const int> gpus_per_node) const {
 }
 
 std::optional<StepTime> StepTimes::Shape::At(int64_t local) const {
+  if (times_->model_) {
+    const double size = static_cast<double>(local);
+    const double step = goodput::OptimTime(*times_->model_, {nodes_, replicas_}, size);
+    return StepTime{step, step - goodput::AccumTime(*times_->model_, size)};
+  }
   if (measured_ == nullptr) {
     if (times_->table_ && times_->table_->Covers(nodes_, replicas_)) {
       return times_->table_->At(nodes_, replicas_, local);

@@ -1,4 +1,4 @@
-// Measured step times of one application on one GPU type, for any placement.
+// Step times of one application on one GPU type, for any placement: measured, or by a fitted model.
 //
 //   StepTimes::Shape shape = times.Resolve({4, 4, 2});     // GPUs on each node
 //   std::optional<StepTime> time = shape.At(/*local=*/128);
@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "libs/goodput/model.h"
 #include "simulator/traces/scattered_times.h"
 
 namespace adaptdl::simulator {
@@ -37,6 +38,10 @@ class StepTimes {
   // `application`: its entry in the table's index.
   static absl::StatusOr<StepTimes> Load(const std::string& application, const Files& files);
 
+  // What the throughput model says, for any atomic batch size and number of replicas.
+  // REQUIRES: the model passes goodput::Validate(), 1 <= min_local <= max_local.
+  static StepTimes FromModel(const goodput::PerfParams& model, int64_t min_local, int64_t max_local);
+
   class Shape;
   // Valid as long as this object. REQUIRES: at least one node, each with at least one GPU.
   Shape Resolve(absl::Span<const int> gpus_per_node) const;
@@ -46,7 +51,7 @@ class StepTimes {
   int64_t max_local() const { return max_local_; }
   // Samples per second on one GPU at the largest atomic batch size that was measured there. 0: none was.
   double single_gpu_throughput() const;
-  // Most replicas that were measured.
+  // Most replicas that were measured, or that a model is asked about.
   int max_replicas() const { return max_replicas_; }
 
  private:
@@ -62,6 +67,7 @@ class StepTimes {
   std::map<std::vector<int>, Curve> measured_;  // by placement, rotated to the smallest
   std::optional<TabulatedTimes> table_;
   std::optional<TetrahedralTimes> tetrahedra_;
+  std::optional<goodput::PerfParams> model_;
   int64_t min_local_ = 0;
   int64_t max_local_ = 0;
   int max_replicas_ = 0;

@@ -88,6 +88,20 @@ absl::StatusOr<TrainingCurve> TrainingCurve::Load(const std::string& folder) {
   return curve;
 }
 
+TrainingCurve TrainingCurve::Constant(const goodput::GradParams& gradient, int64_t init_batch_size,
+                                      int64_t max_batch_size, double steps) {
+  TrainingCurve curve;
+  curve.constant_ = true;
+  curve.progress_after_ = {steps};
+  for (const int64_t batch_size : {init_batch_size, max_batch_size}) {
+    const double scale = static_cast<double>(batch_size) / static_cast<double>(init_batch_size);
+    const double both = gradient.var + gradient.sqr;
+    const double gain = both > 0 ? both / (gradient.var / scale + gradient.sqr) : 1;
+    curve.runs_.push_back({batch_size, {{steps, steps / gain, gradient.sqr, gradient.var}}});
+  }
+  return curve;
+}
+
 TrainingCurve::Bracket TrainingCurve::Find(int64_t batch_size) const {
   size_t high = 0;
   while (high + 1 < runs_.size() && runs_[high].batch_size < batch_size) {

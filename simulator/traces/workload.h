@@ -11,9 +11,24 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "libs/scheduling/resources.h"
 #include "simulator/traces/application.h"
 
 namespace adaptdl::simulator {
+
+// What a job asks of its cluster.
+struct Demand {
+  // The job gets none or at least the first, and at most the second; 0: no limit of its own.
+  int min_replicas = 1;
+  int max_replicas = 0;
+  // The only sizes that it may have, ascending. Empty: any.
+  std::vector<int> allowed_replicas = {};
+  bool preemptible = true;
+  int priority = 0;
+  std::string name_space = {};
+  // What one replica needs.
+  scheduling::Resources request = {{scheduling::kGpu, 1}};
+};
 
 struct WorkloadJob {
   std::string name;
@@ -23,6 +38,7 @@ struct WorkloadJob {
   // What policies use that adapt nothing: GPUs and total batch size.
   int replicas = 1;
   int64_t batch_size = 1;
+  Demand demand = {};
 };
 
 struct WorkloadOptions {

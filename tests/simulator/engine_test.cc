@@ -176,7 +176,7 @@ TEST_F(EngineTest, AnswersThatDoNotFitTheClusterAreRefused) {
   Script crowded([](const std::string&, double) { return Placement{{0, 3}}; });
   const auto too_many = Run({"a,0", "b,0"}, crowded);
   EXPECT_EQ(too_many.status().code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(too_many.status().message()), HasSubstr("3 GPUs of b on node 0"));
+  EXPECT_THAT(std::string(too_many.status().message()), HasSubstr("3 replicas of b on node 0"));
   Script nowhere([](const std::string&, double) { return Placement{{7, 1}}; });
   EXPECT_EQ(Run({"a,0"}, nowhere).status().code(), absl::StatusCode::kInternal);
   WriteTraces("toy", "placements-slow.csv", 2);
@@ -217,7 +217,7 @@ TEST(Cluster, ParsesGroupsAndNamesWhatIsWrong) {
   EXPECT_EQ(mixed->nodes().size(), 11u);
   EXPECT_EQ(mixed->total_gpus(), 64);
   EXPECT_EQ(mixed->total_gpus(1), 24);
-  EXPECT_EQ(mixed->largest_node(2), 8);
+  EXPECT_EQ(mixed->LargestNode(2, {{scheduling::kGpu, 2}}), 4);
   EXPECT_EQ(mixed->Pack(1, 11), (Placement{{6, 8}, {7, 3}}));
   for (const char* bad :
        {"", "16", "16x", "x4", "0x4", "4x0", "-1x4", "4x4x4", ":4x4", "a:4x4,a:4x4", "4x4,", "9999999x1"}) {
