@@ -2,91 +2,20 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <exception>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "libs/comm/communicator.h"
 #include "libs/elastic/job_core.h"
-#include "libs/elastic/philox.h"
+#include "libs/elastic/tensor_states.h"
 #include "torch/nn/module.h"
 #include "torch/optim/optimizer.h"
-#include "torch/serialize.h"
 #include "torch/utils.h"
 
 namespace adaptdl {
 namespace {
-
-template <typename Saved>
-std::string SaveToString(const Saved& saved) {
-  torch::serialize::OutputArchive archive;
-  saved.save(archive);
-  std::ostringstream bytes;
-  archive.save_to(bytes);
-  return std::move(bytes).str();
-}
-
-// A module or an optimiser.
-template <typename Saved>
-class ArchiveState final : public CheckpointState {
- public:
-  ArchiveState(std::string name, Saved* saved) : name_(std::move(name)), saved_(saved) {}
-
-  std::string name() const override { return name_; }
-  std::string Save() override { return SaveToString(*saved_); }
-  bool Load(const std::string& bytes) override {
-    try {
-      torch::serialize::InputArchive archive;
-      archive.load_from(bytes.data(), bytes.size());
-      torch::NoGradGuard no_gradients;
-      saved_->load(archive);
-      return true;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "adaptdl: %s\n", error.what());
-      return false;
-    }
-  }
-
- private:
-  const std::string name_;
-  Saved* const saved_;
-};
-
-// LibTorch's random generator. Rank 0 goes on exactly; the others get streams of their own.
-class RandomState final : public CheckpointState {
- public:
-  RandomState(std::string name, int rank) : name_(std::move(name)), rank_(rank) {}
-
-  std::string name() const override { return name_; }
-  std::string Save() override {
-    const at::Tensor state = at::detail::getDefaultCPUGenerator().get_state().contiguous();
-    return std::string(static_cast<const char*>(state.data_ptr()), static_cast<size_t>(state.numel()));
-  }
-  bool Load(const std::string& bytes) override {
-    try {
-      at::Tensor state = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
-      std::memcpy(state.data_ptr(), bytes.data(), bytes.size());
-      at::Generator generator = at::detail::getDefaultCPUGenerator();
-      generator.set_state(state);
-      if (rank_ > 0) {
-        torch::manual_seed(
-            elastic::SplitMix64(std::hash<std::string>{}(bytes) + static_cast<uint64_t>(rank_)));
-      }
-      return true;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "adaptdl: %s\n", error.what());
-      return false;
-    }
-  }
-
- private:
-  const std::string name_;
-  const int rank_;
-};
 
 comm::Buffer BufferOf(const at::Tensor& flat) {
   return {flat.data_ptr(), flat.numel(),
@@ -112,8 +41,8 @@ class AdaptiveDataParallel::Impl {
       : core_(job.core()),
         job_(job),
         optimizer_(optimizer),
-        model_state_(options.name + "-model", &model),
-        optimizer_state_(options.name + "-optimizer", &optimizer),
+        model_state_(options.name + "-model.safetensors", &model),
+        optimizer_state_(options.name + "-optimizer.safetensors", &model, &optimizer),
         random_state_(options.name + "-random", job.rank()) {
     job_.Register(&model_state_);
     job_.Register(&optimizer_state_);
@@ -263,9 +192,9 @@ class AdaptiveDataParallel::Impl {
   elastic::JobCore& core_;
   Job& job_;
   torch::optim::Optimizer& optimizer_;
-  ArchiveState<torch::nn::Module> model_state_;
-  ArchiveState<torch::optim::Optimizer> optimizer_state_;
-  RandomState random_state_;
+  elastic::ModuleState model_state_;
+  elastic::OptimizerState optimizer_state_;
+  elastic::RandomState random_state_;
   std::vector<at::Tensor> parameters_;
   std::vector<Bucket> buckets_;
 };

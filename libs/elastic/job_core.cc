@@ -246,7 +246,11 @@ StateMap JobCore::CollectStates() {
        pass_fraction_}}.dump();
   states[kReplayState] = replay_.Save();
   states[kProfileState] = profile_.Save();
-  for (CheckpointState* state : states_) states[state->name()] = state->Save();
+  for (CheckpointState* state : states_) {
+    std::string& bytes = states[state->name()];
+    bytes.clear();
+    state->SaveInto(&bytes);
+  }
   return states;
 }
 

@@ -1,0 +1,60 @@
+// The safetensors format: named tensors as plain bytes behind a JSON header. Its own libraries read and write
+// it in many languages (https://github.com/huggingface/safetensors).
+//
+//   8 bytes       length of the header, little-endian
+//   header        {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
+//   data          elements row by row, little-endian, without gaps
+//
+// Thread-safety: pure functions.
+
+#ifndef ADAPTDL_LIBS_ELASTIC_SAFETENSORS_H_
+#define ADAPTDL_LIBS_ELASTIC_SAFETENSORS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace adaptdl::elastic {
+
+// Bytes of an element of type "F32", "I64", "BOOL" and so on. 0: the format has no such type.
+int64_t SafetensorsElementBytes(absl::string_view dtype);
+
+// A tensor to be written.
+struct SafetensorsItem {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  // Appends the elements.
+  std::function<void(std::string* to)> append;
+};
+
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
+// Appends a file to `to`, in one copy of the data. Larger elements come first, so that all are aligned if
+// `to` was empty. Names must differ from each other and from "__metadata__", and be UTF-8.
+void WriteSafetensors(std::vector<SafetensorsItem> items, const SafetensorsMetadata& metadata,
+                      std::string* to);
+
+// A tensor as it was read; `data` points into what was read.
+struct SafetensorsTensor {
+  std::string dtype;
+  std::vector<int64_t> shape;
+  absl::string_view data;
+};
+
+struct Safetensors {
+  std::map<std::string, SafetensorsTensor> tensors;
+  SafetensorsMetadata metadata;
+};
+
+// DATA_LOSS says what is wrong. `bytes` may be anything.
+absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view bytes);
+
+}  // namespace adaptdl::elastic
+
+#endif  // ADAPTDL_LIBS_ELASTIC_SAFETENSORS_H_
