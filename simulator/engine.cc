@@ -35,7 +35,7 @@ bool Take(const scheduling::Resources& request, int replicas, scheduling::Resour
   return true;
 }
 
-absl::Status CheckOptions(const SimulationOptions& options) {
+absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const WorkloadJob> workload) {
   const auto check = [](const char* name, double value, double least, bool exclusive) {
     const bool fine = std::isfinite(value) && (exclusive ? value > least : value >= least);
     return fine ? absl::OkStatus()
@@ -51,6 +51,11 @@ absl::Status CheckOptions(const SimulationOptions& options) {
            check("interference", options.interference, 0, false),
        }) {
     if (!status.ok()) {
+      return status;
+    }
+  }
+  if (options.restart_times != nullptr) {
+    if (absl::Status status = options.restart_times->Cover(workload); !status.ok()) {
       return status;
     }
   }
@@ -239,7 +244,7 @@ absl::Status Simulation::Decide(double now) {
   }
   const absl::Time begin = clock_.Now();
   absl::StatusOr<std::vector<Placement>> placements =
-      scheduler_.Schedule({now, cluster_, jobs, options_.restart_seconds});
+      scheduler_.Schedule({now, cluster_, jobs, options_.restart()});
   result_.decision_seconds.push_back(absl::ToDoubleSeconds(clock_.Now() - begin));
   if (!placements.ok()) {
     return placements.status();
@@ -307,8 +312,8 @@ void Simulation::Apply(size_t job, const Placement& placement, double now) {
   CloseSegment(job, now);
   // Brings the clock of a job that has waited to now.
   (void)it.Advance(now, speed_[job]);
-  it.Reallocate(placement, type, options_.restart_seconds.value_or(it.application().restart_seconds),
-                free_move);
+  const int starts = it.first_started() ? it.restarts() + 1 : 0;
+  it.Reallocate(placement, type, options_.restart().OfStart(it.spec(), starts), free_move);
   open_[job] = {now, CountGpus(placement), type};
 }
 
@@ -364,7 +369,7 @@ void Simulation::CollectOutcomes() {
 absl::StatusOr<SimulationResult> Simulate(const Cluster& cluster, absl::Span<const WorkloadJob> workload,
                                           Scheduler& scheduler, const Clock& clock,
                                           const SimulationOptions& options) {
-  if (absl::Status status = CheckOptions(options); !status.ok()) {
+  if (absl::Status status = CheckOptions(options, workload); !status.ok()) {
     return status;
   }
   const auto is_watched = [&](const WorkloadJob& job) { return job.name == options.watched_job; };

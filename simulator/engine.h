@@ -8,6 +8,7 @@
 #define ADAPTDL_SIMULATOR_ENGINE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "libs/base/clock.h"
 #include "simulator/batch_choice.h"
 #include "simulator/cluster.h"
+#include "simulator/restart_times.h"
 #include "simulator/schedulers/scheduler.h"
 #include "simulator/traces/workload.h"
 
@@ -33,6 +35,10 @@ struct SimulationOptions {
   double report_seconds = 30;
   // What a restart costs, in seconds. Nothing: what the application's constant says.
   std::optional<double> restart_seconds = 30;
+  // Not null: what restarts cost is drawn from these, instead. They cover the workload.
+  std::shared_ptr<const RestartTimes> restart_times = nullptr;
+  // Of everything that is random here.
+  uint64_t seed = 1;
   // Whether a job may move to other nodes without a restart, if shape and GPU type stay.
   bool free_moves = false;
   // Distributed jobs (on several nodes) that share a node are slowed down by this fraction. In [0, 1).
@@ -40,6 +46,8 @@ struct SimulationOptions {
   BatchSearch search = BatchSearch::kGrid;
   // The job whose course is recorded. Empty: none.
   std::string watched_job = {};  // a default, so that designated initialisers may leave it out
+
+  RestartCost restart() const { return {restart_seconds, restart_times.get(), seed}; }
 };
 
 struct JobOutcome {

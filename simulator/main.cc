@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -46,16 +47,34 @@ double ParseSeconds(const std::string& option, const std::string& text, const st
   return absl::ToDoubleSeconds(duration);
 }
 
-void ParseTexts(const Texts& texts, SimulationOptions* simulation) {
+void ParseRestart(const std::string& text, ReplayOptions* options) {
+  const bool measured = text == "measured";
+  if (measured && options->restart_times.empty()) {
+    throw CLI::ValidationError("--restart",
+                               "\"measured\" needs --restart-times FILE; collect what jobs of a cluster "
+                               "needed (\"Re-scale takes\" of "
+                               "`adaptdl describe JOB`) into a file like {\"pause_s\": [12.5, 14.1]}");
+  }
+  if (!measured && !options->restart_times.empty()) {
+    throw CLI::ValidationError(
+        "--restart-times",
+        absl::StrCat("--restart is \"", text, "\"; write --restart measured to use the file"));
+  }
+  std::optional<double>& seconds = options->simulation.restart_seconds;
+  seconds.reset();
+  if (!measured && text != "per-application") {
+    seconds = ParseSeconds("--restart", text, "\"per-application\" or \"measured\"");
+  }
+}
+
+void ParseTexts(const Texts& texts, ReplayOptions* options) {
+  SimulationOptions* simulation = &options->simulation;
   simulation->round_seconds =
       texts.round == "events" ? 0 : ParseSeconds("--round", texts.round, "\"events\"");
   if (texts.round != "events" && simulation->round_seconds <= 0) {
     throw CLI::ValidationError("--round", "a round must be longer than 0; write \"events\" for no rounds");
   }
-  simulation->restart_seconds.reset();
-  if (texts.restart != "per-application") {
-    simulation->restart_seconds = ParseSeconds("--restart", texts.restart, "\"per-application\"");
-  }
+  ParseRestart(texts.restart, options);
 }
 
 void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
@@ -76,8 +95,11 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
   AddDuration(app, "--debounce", &simulation->debounce_seconds, "With events: time to wait for further ones");
   AddDuration(app, "--report-period", &simulation->report_seconds,
               "With events: time between a job's reports");
-  app->add_option("--restart", texts->restart, "What a restart costs: a duration, or \"per-application\"")
+  app->add_option("--restart", texts->restart,
+                  "What a restart costs: a duration, \"per-application\", or \"measured\"")
       ->capture_default_str();
+  app->add_option("--restart-times", options->restart_times,
+                  "With measured: JSON of recorded seconds, {\"pause_s\": [12.5, 14.1]}");
   app->add_option("--interference", simulation->interference,
                   "Slow-down of distributed jobs that share a node, from 0 to below 1")
       ->capture_default_str();
@@ -88,7 +110,9 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
          "How jobs choose their batch size: grid (as in the published simulators), library (as our own do)")
       ->transform(CLI::CheckedTransformer(searches))
       ->default_str("grid");
-  app->add_option("--seed", options->scheduler.seed, "Seed of the policy")->capture_default_str();
+  app->add_option("--seed", options->scheduler.seed,
+                  "Seed of the policy and of what is random in the simulation")
+      ->capture_default_str();
   const std::map<std::string, bool> knowledge = {{"known", true}, {"unknown", false}};
   app->add_option("--remaining-work", options->scheduler.remaining_work_known,
                   "Whether jobs tell the policy how much work is left: known or unknown")
@@ -114,7 +138,7 @@ int Main(int argc, char** argv) {
   AddReplay(replay, &options, &texts);
   try {
     app.parse(argc, argv);
-    ParseTexts(texts, &options.simulation);
+    ParseTexts(texts, &options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   }

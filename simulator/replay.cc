@@ -59,6 +59,14 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
   }
   SimulationOptions simulation = options.simulation;
   simulation.free_moves = rules == TraceRules::kSia;
+  simulation.seed = options.scheduler.seed;
+  if (!options.restart_times.empty()) {
+    absl::StatusOr<RestartTimes> times = RestartTimes::Load(options.restart_times);
+    if (!times.ok()) {
+      return times.status();
+    }
+    simulation.restart_times = std::make_shared<const RestartTimes>(*std::move(times));
+  }
   const RealClock clock;
   absl::StatusOr<SimulationResult> result = Simulate(*cluster, *workload, **scheduler, clock, simulation);
   if (!result.ok()) {

@@ -22,8 +22,10 @@ struct ReplayOptions {
   std::string cluster = "16x4";
   std::string policy;
   SchedulerOptions scheduler;
-  // `free_moves` is set by the traces' rules.
+  // `free_moves` is set by the traces' rules, `seed` by the scheduler's.
   SimulationOptions simulation;
+  // Recorded times of restarts (see RestartTimes). Empty: none.
+  std::string restart_times;
   OutputFormat format = OutputFormat::kTable;
   // Where to write the picture. Empty: nowhere.
   std::string svg;

@@ -54,7 +54,7 @@ class LoneJobs {
   // 0 if the traces do not cover it.
   double Run(const WorkloadJob& spec, int type, int gpus) const {
     Job job(spec, static_cast<int>(cluster_.gpu_types().size()), {adaptive_, options_.search, false});
-    const double restart = options_.restart_seconds.value_or(spec.application->restart_seconds);
+    const double restart = options_.restart().Expected(*spec.application);
     job.Reallocate(cluster_.Pack(type, gpus), type, restart, /*free_move=*/false);
     if (!job.Advance(restart + kFirstLook, 1).ok() || !job.Advance(kForever, 1).ok()) {
       return 0;

@@ -5,13 +5,13 @@
 #ifndef ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
 #define ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
 
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "simulator/cluster.h"
 #include "simulator/job.h"
+#include "simulator/restart_times.h"
 
 namespace adaptdl::simulator {
 
@@ -21,8 +21,7 @@ struct Situation {
   const Cluster& cluster;
   // Submitted and not done, in order of submission.
   absl::Span<const Job* const> jobs;
-  // How long a restart takes; nullopt: as long as each application needs.
-  std::optional<double> restart_seconds = std::nullopt;
+  RestartCost restart = {};
 };
 
 class Scheduler {

@@ -49,6 +49,19 @@ TEST_F(CommandLineTest, OptionsReachTheSimulation) {
   EXPECT_NEAR(nlohmann::json::parse(events.output)["jcts"]["a"].get<double>(), 0.5 + 30 + 300, 1e-6);
 }
 
+TEST_F(CommandLineTest, RestartsMayCostWhatWasRecorded) {
+  Load({"a,0"});
+  Write("pauses.json", R"({"pause_s": [7]})");
+  const std::string file = " --restart-times " + (folder_ / "pauses.json").string();
+  const Outcome outcome = Run("--cluster 1x4 --policy tiresias --restart measured -o json" + file);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(nlohmann::json::parse(outcome.output)["jcts"]["a"], 60 + 7 + 300);
+  EXPECT_THAT(Run("--policy tiresias --restart measured").output,
+              HasSubstr("--restart: \"measured\" needs --restart-times FILE"));
+  EXPECT_THAT(Run("--policy tiresias --restart 30s" + file).output,
+              HasSubstr("write --restart measured to use the file"));
+}
+
 TEST_F(CommandLineTest, TheCourseOfAWatchedJobIsRecorded) {
   Load({"a,10", "b,10"});
   const Outcome outcome = Run("--cluster 1x4 --policy goodput --watch a -o json");

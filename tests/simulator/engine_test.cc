@@ -1,45 +1,20 @@
 #include "simulator/engine.h"
 
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/clock.h"
+#include "tests/simulator/script.h"
 #include "tests/simulator/toy.h"
 
 namespace adaptdl::simulator {
 namespace {
 
 using testing::HasSubstr;
-
-// Decides by a function of the job's name and the time.
-class Script final : public Scheduler {
- public:
-  using Rule = std::function<Placement(const std::string& job, double now)>;
-
-  explicit Script(Rule rule, bool adaptive = false) : rule_(std::move(rule)), adaptive_(adaptive) {}
-
-  bool adaptive() const override { return adaptive_; }
-  absl::StatusOr<std::vector<Placement>> Schedule(const Situation& situation) override {
-    times.push_back(situation.now);
-    std::vector<Placement> placements;
-    for (const Job* job : situation.jobs) {
-      placements.push_back(rule_(job->spec().name, situation.now));
-    }
-    return placements;
-  }
-
-  std::vector<double> times;
-
- private:
-  const Rule rule_;
-  const bool adaptive_;
-};
 
 class EngineTest : public ToyTest {
  protected:

@@ -1,0 +1,24 @@
+// Random numbers that depend on what they are for, not on the order in which they are asked for.
+//
+//   double u = KeyedUniform(seed, "restart:bert-3", 2);
+//
+// The same on every machine. Pure functions; thread-safe.
+
+#ifndef ADAPTDL_SIMULATOR_RANDOM_H_
+#define ADAPTDL_SIMULATOR_RANDOM_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace adaptdl::simulator {
+
+// The n-th number of the sequence named `key`: uniform in [0, 1).
+double KeyedUniform(uint64_t seed, absl::string_view key, uint64_t n);
+
+// The same, exponentially distributed. `mean` > 0.
+double KeyedExponential(uint64_t seed, absl::string_view key, uint64_t n, double mean);
+
+}  // namespace adaptdl::simulator
+
+#endif  // ADAPTDL_SIMULATOR_RANDOM_H_

@@ -1,0 +1,130 @@
+#include "simulator/restart_times.h"
+
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/base/clock.h"
+#include "simulator/engine.h"
+#include "simulator/random.h"
+#include "tests/simulator/script.h"
+#include "tests/simulator/toy.h"
+
+namespace adaptdl::simulator {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(KeyedRandom, DependsOnSeedKeyAndNumberOnly) {
+  EXPECT_EQ(KeyedUniform(1, "a", 0), KeyedUniform(1, "a", 0));
+  const std::set<double> different = {KeyedUniform(1, "a", 0), KeyedUniform(2, "a", 0),
+                                      KeyedUniform(1, "b", 0), KeyedUniform(1, "a", 1)};
+  EXPECT_EQ(different.size(), 4u);
+}
+
+TEST(KeyedRandom, HasTheRightMean) {
+  constexpr int kDraws = 20'000;
+  double uniform = 0;
+  double exponential = 0;
+  for (int n = 0; n < kDraws; ++n) {
+    const double u = KeyedUniform(7, "key", n);
+    ASSERT_GE(u, 0);
+    ASSERT_LT(u, 1);
+    uniform += u / kDraws;
+    exponential += KeyedExponential(7, "key", n, 50) / kDraws;
+  }
+  EXPECT_NEAR(uniform, 0.5, 0.01);
+  EXPECT_NEAR(exponential, 50, 1.5);
+}
+
+TEST(RestartTimes, ApplicationsMayHaveTheirOwn) {
+  const auto times = RestartTimes::Parse(R"({"pause_s": [10, 20.5], "applications": {"bert": [40]}})", "x");
+  ASSERT_TRUE(times.ok()) << times.status();
+  EXPECT_THAT(times->Of("bert"), ElementsAre(40));
+  EXPECT_THAT(times->Of("toy"), ElementsAre(10, 20.5));
+  EXPECT_EQ(times->Mean("toy"), 15.25);
+  const auto only = RestartTimes::Parse(R"({"applications": {"bert": [40]}})", "x");
+  ASSERT_TRUE(only.ok()) << only.status();
+  EXPECT_THAT(only->Of("toy"), IsEmpty());
+}
+
+TEST(RestartTimes, WhatIsWrongIsNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[1]", "no JSON object"},
+      {"{}", "there are no times"},
+      {R"({"pause_s": []})", "\"pause_s\" is no list of numbers"},
+      {R"({"pause_s": [3, -1]})", "\"pause_s\" contains -1"},
+      {R"({"pause_s": ["x"]})", "\"pause_s\" contains \"x\""},
+      {R"({"applications": {"bert": 3}})", "\"bert\" is no list"},
+      {R"({"pauses": [3]})", "\"pauses\" has no meaning"},
+  };
+  for (const auto& [text, message] : cases) {
+    const auto times = RestartTimes::Parse(text, "file.json");
+    EXPECT_EQ(times.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(times.status().message()), HasSubstr(message));
+    EXPECT_THAT(std::string(times.status().message()), HasSubstr("--restart-times file.json"));
+  }
+  EXPECT_EQ(RestartTimes::Load("/nowhere/at.all").status().code(), absl::StatusCode::kNotFound);
+}
+
+class MeasuredRestartsTest : public ToyTest {
+ protected:
+  // Two jobs that change their node each minute.
+  absl::StatusOr<SimulationResult> Run(const std::string& times, uint64_t seed,
+                                       const std::vector<std::string>& jobs = {"a,0", "b,60"}) {
+    const auto parsed = RestartTimes::Parse(times, "file.json");
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    const auto cluster = Cluster::Parse("2x4");
+    EXPECT_TRUE(cluster.ok());
+    workload_ = Load(jobs, cluster->gpu_types());
+    Script script([this](const std::string&, double now) {
+      return Placement{{static_cast<int>(now / 60) % 2, 1}};
+    });
+    const auto result = Simulate(*cluster, workload_, script, RealClock(),
+                                 {.restart_times = std::make_shared<RestartTimes>(*parsed), .seed = seed});
+    expected_ = script.expected_restarts;
+    return result;
+  }
+
+  std::vector<WorkloadJob> workload_;
+  std::vector<double> expected_;
+};
+
+TEST_F(MeasuredRestartsTest, AreDrawnFromTheFileAndExpectedAsTheirMean) {
+  const auto result = Run(R"({"pause_s": [10, 20]})", 1);
+  ASSERT_TRUE(result.ok()) << result.status();
+  for (const JobOutcome& job : result->jobs) {
+    const double restarting = job.gpu_seconds - 300;
+    EXPECT_GT(restarting, 10.0 * (job.restarts + 1));  // otherwise all draws are equal
+    EXPECT_LT(restarting, 20.0 * (job.restarts + 1));
+    EXPECT_EQ(std::fmod(restarting, 10), 0);
+  }
+  EXPECT_THAT(expected_, testing::Each(15));
+}
+
+TEST_F(MeasuredRestartsTest, FollowTheSeedAndNotTheOtherJobs) {
+  const std::string times = R"({"pause_s": [1, 2, 4, 8, 16]})";
+  const auto first = Run(times, 1);
+  const auto again = Run(times, 1);
+  const auto other = Run(times, 2);
+  const auto alone = Run(times, 1, {"b,60"});
+  ASSERT_TRUE(first.ok() && again.ok() && other.ok() && alone.ok());
+  EXPECT_EQ(first->jobs[0].completed, again->jobs[0].completed);
+  EXPECT_EQ(first->jobs[1].completed, again->jobs[1].completed);
+  EXPECT_EQ(first->jobs[1].completed, alone->jobs[0].completed);
+  EXPECT_NE(first->jobs[0].completed, other->jobs[0].completed);
+}
+
+TEST_F(MeasuredRestartsTest, AnApplicationWithoutTimesIsNamed) {
+  const auto result = Run(R"({"applications": {"bert": [31]}})", 1);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("there are no times of toy"));
+}
+
+}  // namespace
+}  // namespace adaptdl::simulator
