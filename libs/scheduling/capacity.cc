@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/scheduling/cluster_state.h"
+#include "libs/scheduling/goodput/cluster_model.h"
+#include "libs/scheduling/goodput/cluster_size.h"
 #include "libs/scheduling/growth.h"
 #include "libs/scheduling/policy.h"
 
@@ -142,10 +144,13 @@ CapacityDecision DecideCapacity(const ClusterView& view, ClusterState state, con
   const NodeInfo* kind = CommonestNode(view);
   if (kind == nullptr) {
     decision.desired_nodes = waiting.empty() ? 0 : 1;
+    decision.start_nodes = decision.desired_nodes;
     decision.reason =
         waiting.empty() ? "there are no jobs" : "jobs wait, and what a node holds is not known yet";
     return decision;
   }
+  std::vector<Placement> placements;
+  for (int job = 0; job < state.job_count(); ++job) placements.push_back(state.placement(job));
   CapacityPlanner planner(&state, fixed, growth, options);
   const int poor = waiting.empty() ? planner.RemovePoorlyUsed() : 0;
   const int for_waiting = planner.AddForWaiting(waiting, kind->capacity);
@@ -166,6 +171,7 @@ CapacityDecision DecideCapacity(const ClusterView& view, ClusterState state, con
   if (!decision.idle_nodes.empty()) {
     absl::StrAppend(&decision.reason, ", ", decision.idle_nodes.size(), " idle");
   }
+  AddCapacityCurve(ClusterModel(view), placements, options, &decision);
   return decision;
 }
 

@@ -127,6 +127,19 @@ struct DecisionQuality {
   double placement_loss = 0;
 };
 
+// What a number of nodes could be used for, at best. capacity_curve.h has the formulas and their bounds.
+struct CapacityPoint {
+  // Nodes of the whole cluster.
+  int nodes = 0;
+  // Part of the nodes that is put to full use, in [0, 1] unless a job speeds up more than it gets replicas.
+  double utility = 0;
+  // The same, of the best use of a part of the last node.
+  double marginal_use = 0;
+  // Time until the last job ends that says how much work is left, in seconds. Absent: unknown, or it can't
+  // run.
+  std::optional<double> makespan_seconds;
+};
+
 struct CapacityDecision {
   // Nodes that would be made good use of, whatever can be had.
   int desired_nodes = 0;
@@ -136,6 +149,10 @@ struct CapacityDecision {
   std::string reason;
   // Nodes that run nothing under this decision.
   std::vector<std::string> idle_nodes;
+  // Nodes that all jobs take at their smallest sizes; at most desired_nodes.
+  int start_nodes = 0;
+  // What other numbers of nodes would bring, ascending. Empty: the policy does not say.
+  std::vector<CapacityPoint> curve;
 };
 
 struct Decision {

@@ -47,6 +47,14 @@ v1::GetDesiredCapacityResponse ToResponse(const RoundResult& result, absl::Time 
   response.mutable_decision_time()->set_seconds(nanoseconds / 1'000'000'000);
   response.mutable_decision_time()->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
   for (const std::string& node : result.capacity.idle_nodes) response.add_idle_node_ids(node);
+  response.set_start_nodes(result.capacity.start_nodes);
+  for (const scheduling::CapacityPoint& point : result.capacity.curve) {
+    v1::CapacityPoint* entry = response.add_points();
+    entry->set_nodes(point.nodes);
+    entry->set_utility(point.utility);
+    entry->set_marginal_use(point.marginal_use);
+    if (point.makespan_seconds.has_value()) entry->set_makespan_seconds(*point.makespan_seconds);
+  }
   return response;
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/scheduling/capacity_curve.h"
 #include "libs/scheduling/goodput/menu.h"
 
 namespace adaptdl::scheduling {
@@ -143,14 +145,79 @@ class Planner {
   int waiting_ = 0;
 };
 
+// The sizes that the job may have in the pool.
+CurveJob SizesOf(const ClusterModel& model, int job, int pool, const Placement& placement, int most_nodes) {
+  CurveJob sizes;
+  const int per_node = model.job(job).per_node[pool];
+  if (per_node == 0) return sizes;
+  sizes.remaining_seconds = model.view().jobs[job].remaining_seconds;
+  sizes.pinned = model.job(job).pinned;
+  const auto add = [&](int replicas, double speedup) {
+    sizes.sizes.push_back({replicas, static_cast<double>(replicas) / per_node, speedup});
+  };
+  if (sizes.pinned) {
+    const double speedup = model.SpeedupAt(job, placement);
+    if (speedup > 0) add(CountReplicas(placement), speedup);
+  } else {
+    for (const int replicas : UsefulSizes(model, job, pool, most_nodes)) {
+      add(replicas, model.Speedup(job, pool, model.NodesFor(job, pool, replicas), replicas));
+    }
+  }
+  if (sizes.sizes.empty()) return sizes;
+  const CurveSize& smallest = sizes.sizes.front();
+  const double single = model.Speedup(job, pool, 1, 1);
+  sizes.full_use = single > 0 ? single : smallest.speedup / smallest.replicas;
+  return sizes;
+}
+
+// Numbers of nodes that a curve goes to at least, where jobs could use them.
+constexpr int kLeastReach = 64;
+
 }  // namespace
+
+void AddCapacityCurve(const ClusterModel& model, const std::vector<Placement>& placements,
+                      const CapacityOptions& options, CapacityDecision* decision) {
+  decision->start_nodes = decision->desired_nodes;
+  if (model.pools().empty()) return;
+  const int pool = CommonestPool(model);
+  const int here = static_cast<int>(model.pools()[pool].nodes.size());
+  std::vector<CurveJob> jobs;
+  CurveOptions curve;
+  std::set<int> other_nodes;
+  double most = 0;
+  for (int job = 0; job < model.job_count(); ++job) {
+    const Placement& placement = placements[job];
+    if (placement.empty() || model.pool_of(placement.front().node) == pool) {
+      jobs.push_back(SizesOf(model, job, pool, placement, options.most_new_nodes));
+      if (!jobs.back().sizes.empty()) most += jobs.back().sizes.back().nodes;
+      continue;
+    }
+    for (const Share& share : placement) {
+      if (model.pool_of(share.node) >= 0) other_nodes.insert(share.node);
+    }
+    const std::optional<double> remaining = model.view().jobs[job].remaining_seconds;
+    const double speedup = model.SpeedupAt(job, placement);
+    if (!remaining.has_value() || speedup <= 0) continue;
+    curve.other_makespan_seconds = std::max(curve.other_makespan_seconds.value_or(0), *remaining / speedup);
+  }
+  curve.other_nodes = static_cast<int>(other_nodes.size());
+  const int reach = std::max({4 * here, kLeastReach, decision->desired_nodes - curve.other_nodes});
+  curve.most_nodes = std::min({std::max(here, RoundUp(most)), reach, here + options.most_new_nodes});
+  decision->start_nodes = std::min(curve.other_nodes + StartNodes(jobs), decision->desired_nodes);
+  decision->curve = MakeCapacityCurve(jobs, curve);
+}
 
 CapacityDecision DecideClusterSize(const ClusterModel& model, const std::vector<Placement>& placements,
                                    const CapacityOptions& options) {
-  if (!model.pools().empty()) return Planner(model, placements, options).Decide();
   CapacityDecision decision;
+  if (!model.pools().empty()) {
+    decision = Planner(model, placements, options).Decide();
+    AddCapacityCurve(model, placements, options, &decision);
+    return decision;
+  }
   const bool waiting = model.job_count() > 0;
   decision.desired_nodes = waiting ? 1 : 0;
+  decision.start_nodes = decision.desired_nodes;
   decision.reason = waiting ? "jobs wait, and what a node holds is not known yet" : "there are no jobs";
   return decision;
 }

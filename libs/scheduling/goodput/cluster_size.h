@@ -22,6 +22,11 @@ namespace adaptdl::scheduling {
 CapacityDecision DecideClusterSize(const ClusterModel& model, const std::vector<Placement>& placements,
                                    const CapacityOptions& options);
 
+// Adds what other numbers of nodes of the commonest pool would bring: up to four times as many as there are,
+// or as jobs could use, and start_nodes. desired_nodes must be there.
+void AddCapacityCurve(const ClusterModel& model, const std::vector<Placement>& placements,
+                      const CapacityOptions& options, CapacityDecision* decision);
+
 }  // namespace adaptdl::scheduling
 
 #endif  // ADAPTDL_LIBS_SCHEDULING_GOODPUT_CLUSTER_SIZE_H_

@@ -227,6 +227,13 @@ TEST_F(AllocatorTest, ServesTheDesiredCapacity) {
   EXPECT_THAT(response.idle_node_ids(), ElementsAre("n1"));
   EXPECT_THAT(response.reason(), HasSubstr("1 idle"));
   EXPECT_EQ(response.decision_time().seconds(), absl::ToUnixSeconds(manual_clock_.Now()));
+  EXPECT_EQ(response.start_nodes(), 1);
+  ASSERT_EQ(response.points_size(), 2);
+  EXPECT_EQ(response.points(0).nodes(), 1);
+  EXPECT_GT(response.points(0).utility(), 0);
+  EXPECT_NEAR(response.points(1).utility(), response.points(0).utility() / 2, 1e-9);
+  EXPECT_EQ(response.points(1).marginal_use(), 0);
+  EXPECT_FALSE(response.points(0).has_makespan_seconds());
 }
 
 }  // namespace
