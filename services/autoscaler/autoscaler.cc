@@ -45,7 +45,7 @@ v1::NodePool Basics(const PoolLimits& limits, absl::string_view provider) {
 Autoscaler::Autoscaler(const AutoscalerOptions& options, const Dependencies& dependencies)
     : options_(options),
       with_(dependencies),
-      metrics_(dependencies.metrics, options.limits.pool),
+      metrics_(dependencies.metrics, options.limits.pool, options.limits.target.node_price_per_hour),
       backoff_(options.restart),
       last_change_(dependencies.clock->Now()) {
   v1::NodePool pool = Basics(options_.limits, with_.provider->name());
@@ -214,7 +214,7 @@ void Autoscaler::Publish(const Observation& observation, const PoolView& view, c
     entry->set_state(ToProto(node.phase));
   }
   with_.board->Set(pool);
-  metrics_.SetNodes(view, decision.target_nodes);
+  metrics_.SetNodes(view, decision);
 }
 
 void Autoscaler::NoteError(const std::string& source, const std::string& what, const absl::Status& status) {

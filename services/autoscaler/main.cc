@@ -37,6 +37,8 @@ struct Flags {
   ProcessProviderOptions process;
   std::string allocator = "127.0.0.1:7101";
   std::string provider = "process";
+  std::string target = "band";
+  std::string deadline;
 };
 
 // adaptdl-worker beside this program.
@@ -54,6 +56,44 @@ std::string CheckPoolName(const std::string& name) {
     return "";
   return absl::StrCat("\"", name,
                       "\" is no name for a pool: use a-z, 0-9 and - (inside), at most 50 characters");
+}
+
+// Flags that belong to one kind of target.
+void AddTargetFlags(CLI::App& app, Flags* flags) {
+  CapacityTarget& target = flags->autoscaler.limits.target;
+  app.add_option("--target", flags->target,
+                 "Size to aim at: band (of utility), budget (per hour) or deadline (of the jobs' work)")
+      ->check(CLI::IsMember({"band", "budget", "deadline"}))
+      ->capture_default_str();
+  app.add_option("--utility-low", target.utility_low, "Least utility of the band, above 0")
+      ->capture_default_str();
+  app.add_option("--utility-high", target.utility_high, "Largest utility of the band, at most 1")
+      ->capture_default_str();
+  app.add_option("--budget-per-hour", target.budget_per_hour, "Most that the pool's nodes may cost per hour");
+  app.add_option("--node-price-per-hour", target.node_price_per_hour,
+                 "Price of a node per hour, in the currency of the budget");
+  app.add_option("--deadline", flags->deadline,
+                 "When the jobs that say how much work they have left are to be done, for example "
+                 "2030-12-24T18:00:00+01:00");
+}
+
+absl::Status ReadTarget(Flags* flags) {
+  CapacityTarget& target = flags->autoscaler.limits.target;
+  target.mode = flags->target == "budget"     ? TargetMode::kBudget
+                : flags->target == "deadline" ? TargetMode::kDeadline
+                                              : TargetMode::kBand;
+  if (target.budget_per_hour != 0 && target.mode != TargetMode::kBudget)
+    return absl::InvalidArgumentError("--budget-per-hour needs --target budget");
+  if (!flags->deadline.empty() && target.mode != TargetMode::kDeadline)
+    return absl::InvalidArgumentError("--deadline needs --target deadline");
+  std::string error;
+  if (target.mode == TargetMode::kDeadline &&
+      !absl::ParseTime(absl::RFC3339_full, flags->deadline, &target.deadline, &error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--target deadline needs a --deadline such as 2030-12-24T18:00:00+01:00, not \"",
+                     flags->deadline, "\""));
+  }
+  return CheckTarget(target, flags->autoscaler.limits.min_nodes);
 }
 
 void SetDefaults(Flags* flags) {
@@ -88,6 +128,7 @@ void AddFlags(CLI::App& app, Flags* flags) {
                            "Time without a change before the pool shrinks");
   service::AddDurationFlag(app, "--poll-period", &flags->autoscaler.poll_period,
                            "Time between two looks at the pool", absl::Milliseconds(10));
+  AddTargetFlags(app, flags);
   app.add_option("--state-dir", process.state_dir, "Folder for what the provider must remember")
       ->capture_default_str();
   app.add_option("--worker-binary", process.worker_binary, "Program that makes a node")
@@ -109,6 +150,7 @@ absl::Status Complete(Flags* flags) {
                                                    " is more than --max-nodes ", limits.max_nodes,
                                                    ": raise the one or lower the other"));
   }
+  if (const absl::Status status = ReadTarget(flags); !status.ok()) return status;
   ProcessProviderOptions& process = flags->process;
   process.pool = limits.pool;
   if (process.storage_dir.empty()) process.storage_dir = process.state_dir + "/storage";

@@ -2,6 +2,10 @@
 //
 //   adaptdl_autoscaler_nodes{pool,state}            nodes of the pool: starting, running, draining
 //   adaptdl_autoscaler_target_nodes{pool}           what the pool is being brought to
+//   adaptdl_autoscaler_utility{pool}                part of the cluster's nodes that jobs could put to full
+//   use;
+//                                                   NaN: unknown
+//   adaptdl_autoscaler_cost_per_hour{pool}          price of the pool's nodes, if the price of one is known
 //   adaptdl_autoscaler_actions_total{pool,action}   carried out: start, drain, remove, restart
 //   adaptdl_autoscaler_errors_total{pool,source}    failed: provider, supervisor, allocator
 //
@@ -23,17 +27,22 @@ namespace adaptdl::autoscaler {
 
 class Metrics {
  public:
-  Metrics(std::shared_ptr<prometheus::Registry> registry, const std::string& pool);
+  // `node_price_per_hour`: 0 if it is unknown.
+  Metrics(std::shared_ptr<prometheus::Registry> registry, const std::string& pool,
+          double node_price_per_hour);
 
   void CountAction(const std::string& action);
   void CountError(const std::string& source);
-  void SetNodes(const PoolView& view, int target_nodes);
+  void SetNodes(const PoolView& view, const PoolDecision& decision);
 
  private:
   const std::shared_ptr<prometheus::Registry> registry_;
   const std::string pool_;
   prometheus::Family<prometheus::Gauge>& nodes_;
   prometheus::Gauge& target_;
+  prometheus::Gauge& utility_;
+  const double node_price_per_hour_;
+  prometheus::Gauge* cost_ = nullptr;  // null: the price is unknown
   prometheus::Family<prometheus::Counter>& actions_;
   prometheus::Family<prometheus::Counter>& errors_;
 };

@@ -1,5 +1,6 @@
 #include "services/autoscaler/observation.h"
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -37,6 +38,23 @@ PoolNodeView ViewOf(const ProvidedNode& provided, const v1::Node* registered,
   return view;
 }
 
+Demand DemandOf(const v1::GetDesiredCapacityResponse& capacity) {
+  Demand demand{capacity.desired_nodes(), capacity.reason(), capacity.start_nodes()};
+  for (const v1::CapacityPoint& point : capacity.points()) {
+    SizePoint size{point.nodes(), point.utility()};
+    if (point.has_makespan_seconds()) size.makespan = absl::Seconds(point.makespan_seconds());
+    // What is not as promised is of no use: then desired_nodes alone counts.
+    const bool in_order =
+        demand.points.empty() ? size.nodes > 0 : size.nodes == demand.points.back().nodes + 1;
+    if (!in_order || !std::isfinite(size.utility)) {
+      demand.points.clear();
+      break;
+    }
+    demand.points.push_back(size);
+  }
+  return demand;
+}
+
 }  // namespace
 
 PoolView MakePoolView(const Observation& observation) {
@@ -44,7 +62,7 @@ PoolView MakePoolView(const Observation& observation) {
   view.last_change = observation.last_change;
   std::set<std::string> idle;
   if (observation.capacity.has_value()) {
-    view.demand = Demand{observation.capacity->desired_nodes(), observation.capacity->reason()};
+    view.demand = DemandOf(*observation.capacity);
     idle.insert(observation.capacity->idle_node_ids().begin(), observation.capacity->idle_node_ids().end());
   }
   std::map<std::string, const v1::Node*> registered;

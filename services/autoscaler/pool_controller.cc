@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace adaptdl::autoscaler {
 namespace {
@@ -18,24 +19,33 @@ struct Wish {
 
 std::string NodeCount(int nodes) { return absl::StrCat(nodes, nodes == 1 ? " node" : " nodes"); }
 
-Wish WishFor(const PoolLimits& limits, const PoolView& view, int active) {
+// The upper bound, for people.
+std::string MostText(const PoolLimits& limits) {
+  const int most = MostNodes(limits);
+  if (most == limits.max_nodes) return absl::StrCat("at most ", most);
+  return absl::StrFormat("at most %d for %.2f per hour", most, limits.target.budget_per_hour);
+}
+
+Wish WishFor(const PoolLimits& limits, const PoolView& view, int active, absl::Time now) {
   if (!view.demand.has_value()) {
     if (active < limits.min_nodes) return {limits.min_nodes, absl::StrCat("at least ", limits.min_nodes)};
     return {active, "stays as it is while the allocator has nothing to say"};
   }
-  const int wanted = view.demand->desired_nodes - view.other_nodes;
+  const TargetSize size = ChooseSize(limits.target, *view.demand, active + view.other_nodes, now);
+  const int wanted = size.nodes - view.other_nodes;
+  const int most = MostNodes(limits);
   std::string reason = absl::StrCat("the allocator would use ", NodeCount(view.demand->desired_nodes));
   if (!view.demand->reason.empty()) absl::StrAppend(&reason, " (", view.demand->reason, ")");
+  if (!size.note.empty()) absl::StrAppend(&reason, "; ", size.note);
   if (view.other_nodes > 0) absl::StrAppend(&reason, ", ", view.other_nodes, " of them outside the pool");
   if (wanted < limits.min_nodes)
     return {limits.min_nodes, absl::StrCat(reason, "; at least ", limits.min_nodes)};
-  if (wanted > limits.max_nodes)
-    return {limits.max_nodes, absl::StrCat(reason, "; at most ", limits.max_nodes)};
+  if (wanted > most) return {most, absl::StrCat(reason, "; ", MostText(limits))};
   return {wanted, reason};
 }
 
 void Grow(const PoolLimits& limits, const PoolView& view, int missing, PoolDecision* decision) {
-  const int room = std::max(0, limits.max_nodes - static_cast<int>(view.nodes.size()));
+  const int room = std::max(0, MostNodes(limits) - static_cast<int>(view.nodes.size()));
   const int count = std::min(missing, room);
   if (count < missing) {
     absl::StrAppend(&decision->reason, "; ", missing - count, " of them when as many have finished draining");
@@ -92,6 +102,10 @@ void Shrink(const PoolView& view, int surplus, int over_maximum, absl::Time now,
 
 }  // namespace
 
+int MostNodes(const PoolLimits& limits) {
+  return std::min(limits.max_nodes, NodesInBudget(limits.target).value_or(limits.max_nodes));
+}
+
 absl::string_view PoolNodePhaseName(PoolNodePhase phase) {
   switch (phase) {
     case PoolNodePhase::kStarting:
@@ -128,13 +142,14 @@ PoolDecision Decide(const PoolLimits& limits, const PoolView& view, absl::Time n
   }
   const absl::Time cooldown_end = view.last_change + limits.cooldown;
   if (cooldown_end > now) decision.cooldown_end = cooldown_end;
-  const Wish wish = WishFor(limits, view, active);
+  if (view.demand.has_value()) decision.utility = UtilityAt(*view.demand, active + view.other_nodes);
+  const Wish wish = WishFor(limits, view, active, now);
   decision.target_nodes = active;
   decision.reason = wish.reason;
   if (wish.nodes > active) {
     Grow(limits, view, wish.nodes - active, &decision);
   } else if (wish.nodes < active) {
-    Shrink(view, active - wish.nodes, std::max(0, active - limits.max_nodes), now, &decision);
+    Shrink(view, active - wish.nodes, std::max(0, active - MostNodes(limits)), now, &decision);
   }
   return decision;
 }

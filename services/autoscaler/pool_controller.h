@@ -3,14 +3,13 @@
 // Pure: no clock, no I/O. What it does, in order:
 //
 //   1. Nodes that drain and are empty are removed.
-//   2. It grows at once, up to what the allocator would make good use of, within the limits. Nodes that still
-//   drain
-//      count towards the maximum. Nodes that the minimum asks for are started even while the allocator is
-//      away; otherwise the pool then stays as it is.
+//   2. It grows at once, up to the size that its target asks for (capacity_target.h), within the limits.
+//   Nodes
+//      that still drain count towards the maximum. Nodes that the minimum asks for are started even while the
+//      allocator is away; otherwise the pool then stays as it is.
 //   3. It shrinks only when `cooldown` has passed since the last change of size, and never takes a node that
-//   works:
-//      first those that have not registered yet, then those that the allocator calls idle. Only a pool over
-//      its maximum (a limit was lowered) gives up busy nodes, too.
+//      works: first those that have not registered yet, then those that the allocator calls idle. Only a pool
+//      over its maximum or its budget (a limit was lowered) gives up busy nodes, too.
 //
 // Ids are "<pool>-<k>", with the smallest k that is free.
 
@@ -24,6 +23,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "services/autoscaler/capacity_target.h"
 
 namespace adaptdl::autoscaler {
 
@@ -35,7 +35,12 @@ struct PoolLimits {
   int max_nodes = 0;
   // Time without a change of size before the pool shrinks. 0: none.
   absl::Duration cooldown;
+  // What size to aim at within the bounds.
+  CapacityTarget target = {};
 };
+
+// The most nodes that the pool may have: max_nodes, or less if the target is a budget.
+int MostNodes(const PoolLimits& limits);
 
 enum class PoolNodePhase { kStarting, kRunning, kDraining };
 
@@ -48,13 +53,6 @@ struct PoolNodeView {
   bool empty = false;
   // Whether the allocator will move nothing to it, and it is empty.
   bool idle = false;
-};
-
-// What the allocator says.
-struct Demand {
-  // Nodes that the whole cluster would make good use of.
-  int desired_nodes = 0;
-  std::string reason;
 };
 
 struct PoolView {
@@ -88,6 +86,8 @@ struct PoolDecision {
   int target_nodes = 0;
   // Why, for people.
   std::string reason;
+  // Utility of the cluster before the actions. Absent: unknown.
+  std::optional<double> utility;
   // When the pool may shrink again. Absent: now.
   std::optional<absl::Time> cooldown_end;
   std::vector<PoolAction> actions;

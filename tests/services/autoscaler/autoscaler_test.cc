@@ -22,6 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class AutoscalerTest : public ::testing::Test {
  protected:
@@ -86,6 +87,19 @@ TEST_F(AutoscalerTest, BringsThePoolToWhatTheAllocatorWants) {
   EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_nodes{pool=\"local\",state=\"running\"} 1"));
   EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_actions_total{action=\"start\",pool=\"local\"} 3"));
   EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_target_nodes{pool=\"local\"} 3"));
+  // The allocator says nothing about other sizes, and nobody said what a node costs.
+  EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_utility{pool=\"local\"} Nan"));
+  EXPECT_THAT(Metrics(), Not(HasSubstr("adaptdl_autoscaler_cost_per_hour")));
+}
+
+TEST_F(AutoscalerTest, TellsUtilityAndCost) {
+  options_.limits.target.node_price_per_hour = 0.5;
+  Restart();
+  cluster_.SetUtilities({1, 0.75, 0.5});
+  GrowTo(3);
+  Round();
+  EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_utility{pool=\"local\"} 0.5"));
+  EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_cost_per_hour{pool=\"local\"} 1.5"));
 }
 
 TEST_F(AutoscalerTest, DrainsIdleNodesAfterTheCoolDownAndRemovesThem) {

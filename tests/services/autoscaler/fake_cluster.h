@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "adaptdl/v1/capacity_service.grpc.pb.h"
@@ -49,6 +50,11 @@ class FakeCluster {
     MutexLock lock(&mutex_);
     desired_ = nodes;
     idle_ = idle;
+  }
+  // Of 1, 2, ... nodes.
+  void SetUtilities(const std::vector<double>& utilities) {
+    MutexLock lock(&mutex_);
+    utilities_ = utilities;
   }
   void SetSupervisorAway(bool away) {
     MutexLock lock(&mutex_);
@@ -130,6 +136,11 @@ class FakeCluster {
       response->set_desired_nodes(cluster_->desired_);
       response->set_reason("because");
       for (const std::string& id : cluster_->idle_) response->add_idle_node_ids(id);
+      for (const double utility : cluster_->utilities_) {
+        v1::CapacityPoint* point = response->add_points();
+        point->set_nodes(response->points_size());
+        point->set_utility(utility);
+      }
       return grpc::Status::OK;
     }
 
@@ -140,6 +151,7 @@ class FakeCluster {
   mutable Mutex mutex_;
   std::map<std::string, v1::Node> nodes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> drained_ ABSL_GUARDED_BY(mutex_);
+  std::vector<double> utilities_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> idle_ ABSL_GUARDED_BY(mutex_);
   int desired_ ABSL_GUARDED_BY(mutex_) = 0;
   bool supervisor_away_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,5 +1,6 @@
 #include "services/autoscaler/observation.h"
 
+#include <cmath>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -116,6 +117,35 @@ TEST_F(ObservationTest, WithoutTheAllocatorThereIsNoDemand) {
   ASSERT_TRUE(view.demand.has_value());
   EXPECT_EQ(view.demand->desired_nodes, 3);
   EXPECT_EQ(view.demand->reason, "why");
+  EXPECT_TRUE(view.demand->points.empty());
+}
+
+TEST_F(ObservationTest, ReadsWhatOtherSizesWouldBring) {
+  v1::GetDesiredCapacityResponse& capacity = observation_.capacity.emplace();
+  capacity.set_start_nodes(2);
+  for (int nodes = 3; nodes <= 4; ++nodes) {
+    v1::CapacityPoint* point = capacity.add_points();
+    point->set_nodes(nodes);
+    point->set_utility(1.5 / nodes);
+  }
+  capacity.mutable_points(1)->set_makespan_seconds(90);
+  const Demand demand = *MakePoolView(observation_).demand;
+  EXPECT_EQ(demand.start_nodes, 2);
+  ASSERT_EQ(demand.points.size(), 2u);
+  EXPECT_EQ(demand.points[0].nodes, 3);
+  EXPECT_DOUBLE_EQ(demand.points[0].utility, 0.5);
+  EXPECT_FALSE(demand.points[0].makespan.has_value());
+  EXPECT_EQ(demand.points[1].makespan, absl::Seconds(90));
+}
+
+TEST_F(ObservationTest, PointsThatAreNotAsPromisedAreNotUsed) {
+  v1::GetDesiredCapacityResponse& capacity = observation_.capacity.emplace();
+  for (const int nodes : {1, 3}) capacity.add_points()->set_nodes(nodes);
+  EXPECT_TRUE(MakePoolView(observation_).demand->points.empty());
+  capacity.mutable_points(1)->set_nodes(2);
+  EXPECT_EQ(MakePoolView(observation_).demand->points.size(), 2u);
+  capacity.mutable_points(1)->set_utility(std::nan(""));
+  EXPECT_TRUE(MakePoolView(observation_).demand->points.empty());
 }
 
 }  // namespace

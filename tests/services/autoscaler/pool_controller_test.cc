@@ -193,5 +193,57 @@ TEST_F(PoolControllerTest, APoolOfNoneStaysEmpty) {
   EXPECT_EQ(Run().target_nodes, 0);
 }
 
+TEST_F(PoolControllerTest, FollowsTheBandOfUtility) {
+  Busy("local-0");
+  Wants(4);
+  view_.demand->start_nodes = 1;
+  for (const double utility : {1.0, 0.7, 0.45, 0.4}) {
+    view_.demand->points.push_back({static_cast<int>(view_.demand->points.size()) + 1, utility});
+  }
+  const PoolDecision decision = Run();
+  EXPECT_THAT(Actions(decision), ElementsAre("start local-1", "start local-2"));
+  EXPECT_DOUBLE_EQ(decision.utility.value(), 1);
+  EXPECT_THAT(decision.reason, HasSubstr("would use 4 nodes (two jobs); 3 nodes for a utility of 0.45"));
+}
+
+TEST_F(PoolControllerTest, NodesOutsideThePoolCountTowardsTheUtility) {
+  Busy("local-0");
+  view_.other_nodes = 2;
+  Wants(4);
+  for (const double utility : {1.0, 0.7, 0.45, 0.4}) {
+    view_.demand->points.push_back({static_cast<int>(view_.demand->points.size()) + 1, utility});
+  }
+  const PoolDecision decision = Run();
+  EXPECT_THAT(decision.actions, IsEmpty());
+  EXPECT_DOUBLE_EQ(decision.utility.value(), 0.45);
+}
+
+TEST_F(PoolControllerTest, BelowTheBandABusyNodeStays) {
+  Busy("local-0");
+  Busy("local-1");
+  Busy("local-2");
+  Wants(3);
+  for (const double utility : {0.6, 0.45, 0.3}) {
+    view_.demand->points.push_back({static_cast<int>(view_.demand->points.size()) + 1, utility});
+  }
+  EXPECT_THAT(Run().actions, IsEmpty());
+  EXPECT_THAT(Run().reason, HasSubstr("1 more than that are still in use"));
+  view_.nodes[2] = {"local-2", PoolNodePhase::kRunning, true, true};
+  EXPECT_THAT(Actions(Run()), ElementsAre("drain local-2"));
+}
+
+TEST_F(PoolControllerTest, ABudgetBoundsThePoolEvenWhileNodesDrain) {
+  limits_.target.mode = TargetMode::kBudget;
+  limits_.target.node_price_per_hour = 0.5;
+  limits_.target.budget_per_hour = 1.7;
+  Busy("local-0");
+  Wants(9);
+  PoolDecision decision = Run();
+  EXPECT_THAT(Actions(decision), ElementsAre("start local-1", "start local-2"));
+  EXPECT_THAT(decision.reason, HasSubstr("at most 3 for 1.70 per hour"));
+  Draining("local-1", false);
+  EXPECT_THAT(Actions(Run()), ElementsAre("start local-2"));
+}
+
 }  // namespace
 }  // namespace adaptdl::autoscaler

@@ -107,6 +107,32 @@ TEST_F(AutoscalerProgramTest, RefusesLimitsThatContradictEachOther) {
   EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("--min-nodes 5 is more than --max-nodes 3"));
 }
 
+TEST_F(AutoscalerProgramTest, RefusesABudgetWithoutAPrice) {
+  Start({"--target=budget", "--budget-per-hour=3"});
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("--target budget needs --budget-per-hour and"));
+}
+
+TEST_F(AutoscalerProgramTest, RefusesFlagsOfAnotherTarget) {
+  Start({"--deadline=2030-12-24T18:00:00Z"});
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("--deadline needs --target deadline"));
+}
+
+TEST_F(AutoscalerProgramTest, RefusesADeadlineThatIsNoTime) {
+  Start({"--target=deadline", "--deadline=tomorrow"});
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("not \"tomorrow\""));
+}
+
+TEST_F(AutoscalerProgramTest, KeepsWithinItsBudget) {
+  cluster_.SetDesired(3);
+  Start({"--target=budget", "--budget-per-hour=3", "--node-price-per-hour=1.4"});
+  ASSERT_TRUE(Eventually([&] { return Exists(folder_ + "/address"); })) << Content(folder_ + "/log");
+  ASSERT_TRUE(Eventually([&] { return Pool().current_nodes() == 2; })) << Content(folder_ + "/log");
+  EXPECT_THAT(Pool().reason(), HasSubstr("at most 2 for 3.00 per hour"));
+}
+
 TEST_F(AutoscalerProgramTest, RefusesAnUnknownProvider) {
   Start({"--provider=magic"});
   ASSERT_TRUE(Ends());
