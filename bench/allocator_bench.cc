@@ -3,6 +3,7 @@
 //   cold:  nobody holds anything yet
 //   warm:  the last decision was carried out, and one job has learnt that it scales differently
 //   hints: the same, and 5 % of the jobs sent new parameters: their speed-up tables are made anew, too
+//   curve: only the part that says what other numbers of nodes would bring
 //
 // Except in "hints", speed-up tables are given. The counters are what the decision is worth to the policy, as
 // a part of the bound that it knows, and the part that placement lost.
@@ -18,6 +19,8 @@
 #include "benchmark/benchmark.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/speedup_table.h"
+#include "libs/scheduling/goodput/cluster_model.h"
+#include "libs/scheduling/goodput/cluster_size.h"
 #include "libs/scheduling/goodput/goodput_policy.h"
 #include "libs/scheduling/policy.h"
 
@@ -93,6 +96,20 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
       ->Args({5000, 10000})
       ->Unit(benchmark::kMillisecond);
 }
+// What other numbers of nodes would bring: part of every decision.
+void Curve(benchmark::State& state) {
+  const ClusterView view = MakeView(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
+  const ClusterModel model(view);
+  const std::vector<Placement> placements(view.jobs.size());
+  for (auto _ : state) {
+    CapacityDecision decision;
+    decision.desired_nodes = model.node_count();
+    AddCapacityCurve(model, placements, {}, &decision);
+    benchmark::DoNotOptimize(decision);
+  }
+}
+
+BENCHMARK(Curve)->Name("curve")->Apply(Sizes);
 BENCHMARK_CAPTURE(Decide, cold, Start::kCold)->Name("decide/cold")->Apply(Sizes);
 BENCHMARK_CAPTURE(Decide, warm, Start::kWarm)->Name("decide/warm")->Apply(Sizes);
 BENCHMARK_CAPTURE(Decide, hints, Start::kHints)->Name("decide/hints")->Apply(Sizes);
