@@ -41,7 +41,7 @@ int64_t CountAtLeast0(const nlohmann::json& value) {
 }
 
 std::vector<double> FiniteNumbers(const nlohmann::json& value) {
-  const std::vector<double> numbers = value.get<std::vector<double>>();
+  std::vector<double> numbers = value.get<std::vector<double>>();
   if (!AllFinite(numbers)) throw std::invalid_argument("a number is not finite");
   return numbers;
 }
