@@ -25,15 +25,11 @@ struct Step {
 };
 
 // The steps from the smallest size on, in falling order of use.
-std::vector<Step> HullSteps(const ClusterModel& model, int job, int pool, const std::vector<int>& sizes) {
+std::vector<Step> HullSteps(const std::vector<CurveSize>& sizes) {
   std::vector<Step> steps;
-  int last = sizes.front();
-  double last_speedup = model.Speedup(job, pool, model.NodesFor(job, pool, last), last);
   for (size_t i = 1; i < sizes.size(); ++i) {
-    const double speedup = model.Speedup(job, pool, model.NodesFor(job, pool, sizes[i]), sizes[i]);
-    Step step{sizes[i] - last, (speedup - last_speedup) / (sizes[i] - last)};
-    last = sizes[i];
-    last_speedup = speedup;
+    const int replicas = sizes[i].replicas - sizes[i - 1].replicas;
+    Step step{replicas, (sizes[i].speedup - sizes[i - 1].speedup) / replicas};
     // Later steps that gain more make one with the earlier ones.
     while (!steps.empty() && steps.back().use <= step.use) {
       const int together = steps.back().replicas + step.replicas;
@@ -55,6 +51,44 @@ int CommonestPool(const ClusterModel& model) {
   return commonest;
 }
 
+// The sizes that the job may have in the pool.
+CurveJob SizesOf(const ClusterModel& model, int job, int pool, const Placement& placement, int most_nodes) {
+  CurveJob sizes;
+  const int per_node = model.job(job).per_node[pool];
+  if (per_node == 0) return sizes;
+  sizes.remaining_seconds = model.view().jobs[job].remaining_seconds;
+  sizes.pinned = model.job(job).pinned;
+  const auto add = [&](int replicas, double speedup) {
+    sizes.sizes.push_back({replicas, static_cast<double>(replicas) / per_node, speedup});
+  };
+  if (sizes.pinned) {
+    const double speedup = model.SpeedupAt(job, placement);
+    if (speedup > 0) add(CountReplicas(placement), speedup);
+  } else {
+    for (const int replicas : UsefulSizes(model, job, pool, most_nodes)) {
+      add(replicas, model.Speedup(job, pool, model.NodesFor(job, pool, replicas), replicas));
+    }
+  }
+  if (sizes.sizes.empty()) return sizes;
+  const CurveSize& smallest = sizes.sizes.front();
+  const double single = model.Speedup(job, pool, 1, 1);
+  sizes.full_use = single > 0 ? single : smallest.speedup / smallest.replicas;
+  return sizes;
+}
+
+// By job. None for jobs that are in other pools.
+std::vector<CurveJob> AllSizes(const ClusterModel& model, const std::vector<Placement>& placements,
+                               int most_nodes) {
+  const int pool = CommonestPool(model);
+  std::vector<CurveJob> jobs(model.job_count());
+  for (int job = 0; job < model.job_count(); ++job) {
+    const Placement& placement = placements[job];
+    const bool elsewhere = !placement.empty() && model.pool_of(placement.front().node) != pool;
+    if (!elsewhere) jobs[job] = SizesOf(model, job, pool, placement, most_nodes);
+  }
+  return jobs;
+}
+
 // Nodes of the pool that jobs could use, in fractions.
 struct Needs {
   double waiting = 0;  // to start jobs that wait
@@ -65,8 +99,14 @@ struct Needs {
 
 class Planner {
  public:
-  Planner(const ClusterModel& model, const std::vector<Placement>& placements, const CapacityOptions& options)
-      : model_(model), placements_(placements), options_(options), pool_(CommonestPool(model)) {}
+  // `sizes`: by job, in the commonest pool.
+  Planner(const ClusterModel& model, const std::vector<Placement>& placements,
+          const std::vector<CurveJob>& sizes, const CapacityOptions& options)
+      : model_(model),
+        placements_(placements),
+        sizes_(sizes),
+        options_(options),
+        pool_(CommonestPool(model)) {}
 
   CapacityDecision Decide() {
     for (int job = 0; job < model_.job_count(); ++job) Count(job);
@@ -105,11 +145,11 @@ class Planner {
       needs_.running += static_cast<double>(CountReplicas(placement)) / per_node;
       return;
     }
-    const std::vector<int> sizes = UsefulSizes(model_, job, pool_, options_.most_new_nodes);
+    const std::vector<CurveSize>& sizes = sizes_[job].sizes;
     if (sizes.empty()) return;
-    (placement.empty() ? needs_.waiting : needs_.running) += static_cast<double>(sizes.front()) / per_node;
+    (placement.empty() ? needs_.waiting : needs_.running) += sizes.front().nodes;
     waiting_ += placement.empty();
-    for (const Step& step : HullSteps(model_, job, pool_, sizes)) {
+    for (const Step& step : HullSteps(sizes)) {
       const double nodes = static_cast<double>(step.replicas) / per_node;
       if (step.use >= options_.least_use) needs_.wanted += nodes;
       if (step.use >= options_.least_kept_use) needs_.kept += nodes;
@@ -139,59 +179,29 @@ class Planner {
 
   const ClusterModel& model_;
   const std::vector<Placement>& placements_;
+  const std::vector<CurveJob>& sizes_;
   const CapacityOptions& options_;
   const int pool_;
   Needs needs_;
   int waiting_ = 0;
 };
 
-// The sizes that the job may have in the pool.
-CurveJob SizesOf(const ClusterModel& model, int job, int pool, const Placement& placement, int most_nodes) {
-  CurveJob sizes;
-  const int per_node = model.job(job).per_node[pool];
-  if (per_node == 0) return sizes;
-  sizes.remaining_seconds = model.view().jobs[job].remaining_seconds;
-  sizes.pinned = model.job(job).pinned;
-  const auto add = [&](int replicas, double speedup) {
-    sizes.sizes.push_back({replicas, static_cast<double>(replicas) / per_node, speedup});
-  };
-  if (sizes.pinned) {
-    const double speedup = model.SpeedupAt(job, placement);
-    if (speedup > 0) add(CountReplicas(placement), speedup);
-  } else {
-    for (const int replicas : UsefulSizes(model, job, pool, most_nodes)) {
-      add(replicas, model.Speedup(job, pool, model.NodesFor(job, pool, replicas), replicas));
-    }
-  }
-  if (sizes.sizes.empty()) return sizes;
-  const CurveSize& smallest = sizes.sizes.front();
-  const double single = model.Speedup(job, pool, 1, 1);
-  sizes.full_use = single > 0 ? single : smallest.speedup / smallest.replicas;
-  return sizes;
-}
-
 // Numbers of nodes that a curve goes to at least, where jobs could use them.
 constexpr int kLeastReach = 64;
 
-}  // namespace
-
-void AddCapacityCurve(const ClusterModel& model, const std::vector<Placement>& placements,
-                      const CapacityOptions& options, CapacityDecision* decision) {
-  decision->start_nodes = decision->desired_nodes;
-  if (model.pools().empty()) return;
+// `sizes`: by job, in the commonest pool.
+void AddCurve(const ClusterModel& model, const std::vector<Placement>& placements,
+              const std::vector<CurveJob>& sizes, const CapacityOptions& options,
+              CapacityDecision* decision) {
   const int pool = CommonestPool(model);
   const int here = static_cast<int>(model.pools()[pool].nodes.size());
-  std::vector<CurveJob> jobs;
   CurveOptions curve;
   std::set<int> other_nodes;
   double most = 0;
   for (int job = 0; job < model.job_count(); ++job) {
     const Placement& placement = placements[job];
-    if (placement.empty() || model.pool_of(placement.front().node) == pool) {
-      jobs.push_back(SizesOf(model, job, pool, placement, options.most_new_nodes));
-      if (!jobs.back().sizes.empty()) most += jobs.back().sizes.back().nodes;
-      continue;
-    }
+    if (!sizes[job].sizes.empty()) most += sizes[job].sizes.back().nodes;
+    if (placement.empty() || model.pool_of(placement.front().node) == pool) continue;
     for (const Share& share : placement) {
       if (model.pool_of(share.node) >= 0) other_nodes.insert(share.node);
     }
@@ -203,16 +213,26 @@ void AddCapacityCurve(const ClusterModel& model, const std::vector<Placement>& p
   curve.other_nodes = static_cast<int>(other_nodes.size());
   const int reach = std::max({4 * here, kLeastReach, decision->desired_nodes - curve.other_nodes});
   curve.most_nodes = std::min({std::max(here, RoundUp(most)), reach, here + options.most_new_nodes});
-  decision->start_nodes = std::min(curve.other_nodes + StartNodes(jobs), decision->desired_nodes);
-  decision->curve = MakeCapacityCurve(jobs, curve);
+  decision->start_nodes = std::min(curve.other_nodes + StartNodes(sizes), decision->desired_nodes);
+  decision->curve = MakeCapacityCurve(sizes, curve);
+}
+
+}  // namespace
+
+void AddCapacityCurve(const ClusterModel& model, const std::vector<Placement>& placements,
+                      const CapacityOptions& options, CapacityDecision* decision) {
+  decision->start_nodes = decision->desired_nodes;
+  if (model.pools().empty()) return;
+  AddCurve(model, placements, AllSizes(model, placements, options.most_new_nodes), options, decision);
 }
 
 CapacityDecision DecideClusterSize(const ClusterModel& model, const std::vector<Placement>& placements,
                                    const CapacityOptions& options) {
   CapacityDecision decision;
   if (!model.pools().empty()) {
-    decision = Planner(model, placements, options).Decide();
-    AddCapacityCurve(model, placements, options, &decision);
+    const std::vector<CurveJob> sizes = AllSizes(model, placements, options.most_new_nodes);
+    decision = Planner(model, placements, sizes, options).Decide();
+    AddCurve(model, placements, sizes, options, &decision);
     return decision;
   }
   const bool waiting = model.job_count() > 0;
