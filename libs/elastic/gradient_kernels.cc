@@ -16,7 +16,7 @@ Sums RunBaseline(const Operands<double>& operands) { return Run(operands); }
 
 #ifdef ADAPTDL_AVX2_KERNELS
 bool SupportsAvx2() {
-  static const bool supported = __builtin_cpu_supports("avx2");
+  static const bool supported = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   return supported;
 }
 #else
