@@ -102,6 +102,12 @@ absl::StatusOr<nlohmann::json> ReadManifest(const std::string& folder) {
   }
 }
 
+// State names become file names.
+bool IsFileName(absl::string_view name) {
+  return !name.empty() && name.size() <= 200 && name[0] != '.' && name != kManifest &&
+         !absl::StrContains(name, '/') && !absl::StrContains(name, '\0');
+}
+
 absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder, int64_t version) {
   const std::string path = FolderOf(folder, version);
   auto manifest = ReadManifest(path);
@@ -113,6 +119,7 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder, int64_t ver
     checkpoint.group = manifest->at("group");
     for (const auto& file : manifest->at("files")) {
       const std::string name = file.at("name");
+      if (!IsFileName(name)) return absl::DataLossError("its manifest names what is no file of it");
       const int64_t bytes = file.at("bytes");
       auto content = ReadWholeFile(absl::StrCat(path, "/", name), bytes);
       if (!content.ok()) return content.status();
@@ -125,12 +132,6 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder, int64_t ver
     return absl::DataLossError(absl::StrCat("its manifest is damaged: ", error.what()));
   }
   return checkpoint;
-}
-
-// State names become file names.
-bool IsFileName(absl::string_view name) {
-  return !name.empty() && name.size() <= 200 && name[0] != '.' && name != kManifest &&
-         !absl::StrContains(name, '/') && !absl::StrContains(name, '\0');
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 //
 // A checkpoint is written into ".writing-<n>-<random>", synced file by file, renamed, and the folder synced,
 // so that a crash at any point leaves the older ones as they were. The newest checkpoint whose manifest and
-// checksums hold is the one that counts; the newest two are kept.
+// checksums hold is the one that counts; the newest ones are kept.
 //
 // Thread-safety: not thread-safe. One process writes at a time; a second writer fails or wins cleanly.
 

@@ -92,6 +92,10 @@ absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get) {
   environment.control_library = reader.Text("ADAPTDL_CONTROL_LIBRARY");
   environment.checkpoint_period =
       reader.Seconds("ADAPTDL_CHECKPOINT_PERIOD_SECONDS", environment.checkpoint_period);
+  environment.checkpoint_period_steps =
+      reader.Integer("ADAPTDL_CHECKPOINT_PERIOD_STEPS", 0, 0, int64_t{1} << 60);
+  environment.checkpoint_keep =
+      static_cast<int>(reader.Integer("ADAPTDL_CHECKPOINT_KEEP", environment.checkpoint_keep, 1, kMaxInt));
   environment.hints_period = reader.Seconds("ADAPTDL_HINTS_PERIOD_SECONDS", environment.hints_period);
   environment.collective_timeout =
       reader.Seconds("ADAPTDL_COLLECTIVE_TIMEOUT_SECONDS", environment.collective_timeout);

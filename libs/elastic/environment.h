@@ -34,6 +34,10 @@ struct Environment {
   std::string replica_host;
   std::string control_library;
   absl::Duration checkpoint_period = absl::Seconds(30);
+  // Optimiser steps between periodic checkpoints, in place of the time between them. 0: the time counts.
+  int64_t checkpoint_period_steps = 0;
+  // Complete checkpoints that stay.
+  int checkpoint_keep = 2;
   absl::Duration hints_period = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Minutes(5);
 

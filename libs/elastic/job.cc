@@ -19,10 +19,11 @@ int Job::finished_epochs() const { return core_->replay().finished_epochs(); }
 const std::string& Job::share_path() const { return core_->environment().share_path; }
 
 void Job::RequestCheckpoint() { core_->RequestCheckpoint("by the program"); }
+bool Job::SaveAll() { return core_->SaveAll(); }
 void Job::RequestStop() { core_->RequestStop("by the program"); }
 void Job::Synchronize() { core_->StepBoundary(); }
 
-void Job::Register(CheckpointState* state) { core_->Register(state); }
+bool Job::Register(CheckpointState* state) { return core_->Register(state); }
 void Job::Unregister(CheckpointState* state) { core_->Unregister(state); }
 
 }  // namespace adaptdl

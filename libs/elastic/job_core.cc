@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -67,10 +68,15 @@ JobCore::JobCore(JobDependencies dependencies)
       environment_(dependencies_.environment),
       membership_(dependencies_.membership),
       communicator_(dependencies_.communicator),
-      store_({.folder = environment_.checkpoint_path,
-              .group = membership_.group,
-              .before_step = dependencies_.before_checkpoint_step}),
-      hints_(&profile_, dependencies_.control.get(), HintsOptions(environment_)) {}
+      hints_(&profile_, dependencies_.control.get(), HintsOptions(environment_)) {
+  if (membership_.rank != 0 || environment_.checkpoint_path.empty()) return;
+  writer_ = std::make_unique<CheckpointWriter>(
+      CheckpointStore::Options{.folder = environment_.checkpoint_path,
+                               .group = membership_.group,
+                               .keep = environment_.checkpoint_keep,
+                               .before_step = dependencies_.before_checkpoint_step},
+      [this](int64_t step, const absl::StatusOr<int64_t>& version) { OnWritten(step, version); });
+}
 
 JobCore::~JobCore() {
   if (dependencies_.on_end) dependencies_.on_end();
@@ -80,6 +86,8 @@ JobCore::~JobCore() {
     changed_.SignalAll();
   }
   if (background_.joinable()) background_.join();
+  // Finishes the last checkpoint, while the other replicas wait at the barrier.
+  writer_.reset();
   // All replicas are past their last step. One that leaves early may break the others' barrier, which is no
   // loss.
   if (training_done_) (void)communicator_->Barrier();
@@ -88,18 +96,19 @@ JobCore::~JobCore() {
 
 absl::Status JobCore::Restore() {
   std::string packed;
-  if (membership_.rank == 0 && !environment_.checkpoint_path.empty()) {
-    absl::StatusOr<Checkpoint> newest = store_.LoadNewest();
+  if (writer_) {
+    absl::StatusOr<Checkpoint> newest = writer_->LoadNewest();
     if (newest.ok()) {
       std::fprintf(stderr, "adaptdl: restored checkpoint-%lld\n", static_cast<long long>(newest->version));
-      packed = Pack(newest->states);
+      restored_ = std::move(newest->states);
+      if (membership_.world_size > 1) packed = Pack(restored_);
     } else if (newest.status().code() != absl::StatusCode::kNotFound) {
       return newest.status();
     }
   }
   if (absl::Status status = communicator_->BroadcastString(&packed, 0); !status.ok()) return status;
-  if (packed.empty()) return absl::OkStatus();
-  restored_ = Unpack(packed);
+  if (membership_.rank != 0) restored_ = Unpack(packed);
+  if (restored_.empty()) return absl::OkStatus();
   if (absl::Status status = replay_.Load(restored_[kReplayState]); !status.ok()) return status;
   if (absl::Status status = profile_.Load(restored_[kProfileState]); !status.ok()) return status;
   const nlohmann::json job = nlohmann::json::parse(restored_[kJobState], nullptr, /*allow_exceptions=*/false);
@@ -111,7 +120,7 @@ absl::Status JobCore::Restore() {
   return absl::OkStatus();
 }
 
-void JobCore::Register(CheckpointState* state) {
+bool JobCore::Register(CheckpointState* state) {
   for (const CheckpointState* other : states_) {
     if (other->name() == state->name()) {
       FailUsage(absl::StrCat("two checkpoint states are named \"", state->name(),
@@ -119,17 +128,17 @@ void JobCore::Register(CheckpointState* state) {
     }
   }
   states_.push_back(state);
-  LoadState(state);
+  return LoadState(state);
 }
 
-void JobCore::LoadState(CheckpointState* state) {
+bool JobCore::LoadState(CheckpointState* state) {
   const auto saved = restored_.find(state->name());
   if (saved == restored_.end()) {
     if (!restored_.empty() && membership_.rank == 0) {
       std::fprintf(stderr, "adaptdl: the checkpoint holds no state \"%s\": it starts anew\n",
                    state->name().c_str());
     }
-    return;
+    return false;
   }
   if (!state->Load(saved->second)) {
     FailUsage(
@@ -137,6 +146,7 @@ void JobCore::LoadState(CheckpointState* state) {
                      "\" of the checkpoint cannot be loaded; was the program changed since it was written?"));
   }
   restored_.erase(saved);
+  return true;
 }
 
 void JobCore::Unregister(CheckpointState* state) { std::erase(states_, state); }
@@ -164,17 +174,21 @@ void JobCore::OnFenced(const std::string& reason) {
     MutexLock lock(&mutex_);
     fenced_ = true;
   }
+  if (writer_) writer_->Cancel();
   communicator_->Abort(absl::StrCat("fenced off: ", reason));
 }
 
-JobCore::Signals JobCore::LocalSignals() {
+JobCore::Signals JobCore::LocalSignals(bool in_step) {
   MutexLock lock(&mutex_);
-  return {stop_requested_ ? 1.0 : 0.0, checkpoint_requested_ || PeriodIsOver() ? 1.0 : 0.0};
+  return {stop_requested_ ? 1.0 : 0.0, checkpoint_requested_ || PeriodIsOver(in_step) ? 1.0 : 0.0};
 }
 
-bool JobCore::PeriodIsOver() const {
-  return membership_.rank == 0 && !environment_.checkpoint_path.empty() && optimizer_steps_ > saved_steps_ &&
-         Seconds() - last_checkpoint_ >= absl::ToDoubleSeconds(environment_.checkpoint_period);
+bool JobCore::PeriodIsOver(bool in_step) const {
+  // Storage that is slower than the period gets the checkpoints that it can take.
+  if (!writer_ || writer_->busy()) return false;
+  const int64_t steps = optimizer_steps_ + (in_step ? 1 : 0) - saved_steps_;
+  if (environment_.checkpoint_period_steps > 0) return steps >= environment_.checkpoint_period_steps;
+  return steps > 0 && Seconds() - last_checkpoint_ >= absl::ToDoubleSeconds(environment_.checkpoint_period);
 }
 
 void JobCore::AgreeOn(const Signals& sums) {
@@ -197,7 +211,7 @@ void JobCore::StepBoundary() {
   sync_time_ = 0;
   ExitIfFenced();
   if (!exchanged_) {
-    std::array<double, Signals::kCount> sums = LocalSignals().numbers();
+    std::array<double, Signals::kCount> sums = LocalSignals(/*in_step=*/false).numbers();
     BeginWait();
     Check(communicator_->AllReduce(comm::BufferOf(absl::MakeSpan(sums))));
     EndWait();
@@ -216,42 +230,73 @@ void JobCore::StepBoundary() {
   if (stop) Exit(kExitStopped);
 }
 
-void JobCore::SaveCheckpoint() {
+bool JobCore::SaveCheckpoint() {
   for (CheckpointState* state : states_) state->Sync();
   for (Accumulator* accumulator : accumulators_) accumulator->Merge();
   ExitIfFenced();
   saved_steps_ = optimizer_steps_;
-  if (membership_.rank == 0 && !environment_.checkpoint_path.empty()) {
-    const absl::StatusOr<int64_t> version = store_.Save(CollectStates());
-    if (version.ok()) {
-      std::fprintf(stderr, "adaptdl: wrote checkpoint-%lld after step %lld\n",
-                   static_cast<long long>(*version), static_cast<long long>(optimizer_steps_));
-    } else if (version.status().code() == absl::StatusCode::kAborted) {
-      OnFenced(std::string(version.status().message()));
-      ExitIfFenced();
-    } else {
-      std::fprintf(stderr, "adaptdl: WARNING: no checkpoint was written, the one before stays: %s\n",
-                   version.status().ToString().c_str());
+  bool submitted = false;
+  if (writer_) {
+    StateMap states = writer_->TakeBuffers();
+    try {
+      CollectStates(&states);
+      writer_->Submit(std::move(states), optimizer_steps_);
+      submitted = true;
+    } catch (const std::exception& error) {
+      OnWritten(optimizer_steps_, absl::InternalError(error.what()));
     }
   }
   last_checkpoint_ = Seconds();
+  return submitted;
 }
 
-StateMap JobCore::CollectStates() {
-  StateMap states = restored_;
-  states[kJobState] = nlohmann::json{
+// Also called by the writer's thread.
+void JobCore::OnWritten(int64_t step, const absl::StatusOr<int64_t>& version) {
+  if (version.ok()) {
+    std::fprintf(stderr, "adaptdl: wrote checkpoint-%lld after step %lld\n", static_cast<long long>(*version),
+                 static_cast<long long>(step));
+  } else if (version.status().code() == absl::StatusCode::kAborted) {
+    OnFenced(std::string(version.status().message()));
+  } else {
+    std::fprintf(stderr, "adaptdl: WARNING: no checkpoint was written, the one before stays: %s\n",
+                 version.status().ToString().c_str());
+  }
+}
+
+bool JobCore::SaveAll() {
+  if (replay_.in_loop()) {
+    FailUsage("SaveAll() within a data loader's loop: ask with RequestCheckpoint() for a checkpoint there");
+  }
+  std::array<double, 1> written = {0};
+  if (SaveCheckpoint() && writer_->Await(absl::InfiniteDuration()).ok()) written[0] = 1;
+  ExitIfFenced();
+  Check(communicator_->AllReduce(comm::BufferOf(absl::MakeSpan(written))));
+  return written[0] > 0;
+}
+
+void JobCore::AwaitWriter() {
+  if (writer_) (void)writer_->Await(absl::InfiniteDuration());
+}
+
+// `states` comes with what an earlier checkpoint held, for its memory.
+void JobCore::CollectStates(StateMap* states) {
+  StateMap old = std::move(*states);
+  const auto bytes_of = [&](const std::string& name) -> std::string& {
+    if (auto node = old.extract(name)) states->insert(std::move(node));
+    std::string& bytes = (*states)[name];
+    bytes.clear();
+    return bytes;
+  };
+  states->clear();
+  for (const auto& [name, bytes] : restored_) bytes_of(name) = bytes;
+  bytes_of(kJobState) = nlohmann::json{
       {"optimizer_steps", optimizer_steps_},
       {"scale_invariant_steps", scale_invariant_steps_},
       {"pass_fraction",
        pass_fraction_}}.dump();
-  states[kReplayState] = replay_.Save();
-  states[kProfileState] = profile_.Save();
-  for (CheckpointState* state : states_) {
-    std::string& bytes = states[state->name()];
-    bytes.clear();
-    state->SaveInto(&bytes);
-  }
-  return states;
+  bytes_of(kReplayState) = replay_.Save();
+  bytes_of(kProfileState) = profile_.Save();
+  for (CheckpointState* state : states_) state->SaveInto(&bytes_of(state->name()));
 }
 
 void JobCore::OnTrainingDone() {
@@ -338,6 +383,13 @@ void JobCore::FailUsage(const std::string& text) {
 }
 
 void JobCore::Exit(int code) {
+  if (writer_) {
+    const absl::Status written = writer_->Await(dependencies_.write_timeout);
+    if (absl::IsDeadlineExceeded(written)) {
+      std::fprintf(stderr,
+                   "adaptdl: WARNING: the last checkpoint was not written in time, the one before stays\n");
+    }
+  }
   // A replica that stops in order tells how far it came.
   if (code == kExitStopped) dependencies_.control->Shutdown();
   dependencies_.exit(code);

@@ -26,6 +26,7 @@
 #include "libs/base/mutex.h"
 #include "libs/comm/communicator.h"
 #include "libs/elastic/checkpoint_store.h"
+#include "libs/elastic/checkpoint_writer.h"
 #include "libs/elastic/control_plane.h"
 #include "libs/elastic/environment.h"
 #include "libs/elastic/hints_reporter.h"
@@ -51,6 +52,8 @@ struct JobDependencies {
   std::function<absl::Status(absl::string_view)> before_checkpoint_step = nullptr;
   // Longest that a replica that was asked to stop waits for the others.
   absl::Duration stop_timeout = absl::Seconds(20);
+  // Longest that a process that ends waits for its last checkpoint to be written.
+  absl::Duration write_timeout = absl::Seconds(25);
 };
 
 class JobCore final : public ControlObserver {
@@ -67,7 +70,8 @@ class JobCore final : public ControlObserver {
   int64_t optimizer_steps() const { return optimizer_steps_; }
   double Seconds() const { return dependencies_.seconds(); }
 
-  void Register(CheckpointState* state);
+  // Whether the restored checkpoint held it.
+  bool Register(CheckpointState* state);
   void Unregister(CheckpointState* state);
   void Attach(Accumulator* accumulator) { accumulators_.push_back(accumulator); }
   void Detach(Accumulator* accumulator);
@@ -89,7 +93,7 @@ class JobCore final : public ControlObserver {
     std::array<double, kCount> numbers() const { return {stop, checkpoint}; }
     static Signals Of(absl::Span<const double> numbers) { return {numbers[0], numbers[1]}; }
   };
-  Signals LocalSignals();
+  Signals LocalSignals() { return LocalSignals(/*in_step=*/true); }
   // The sums. Said once per collective that carried them.
   void AgreeOn(const Signals& sums);
 
@@ -128,6 +132,11 @@ class JobCore final : public ControlObserver {
   // since the last call, one is made for them. May end the process.
   void StepBoundary();
 
+  // Collective. Checkpoints now, and returns on all replicas when that is written. False: it is not.
+  bool SaveAll();
+  // Waits until every snapshot is written, or not. This replica's only.
+  void AwaitWriter();
+
   // Every epoch is done: checkpoints, and lets the end of the job wait for all replicas.
   void OnTrainingDone();
 
@@ -150,13 +159,16 @@ class JobCore final : public ControlObserver {
 
   absl::Status Restore();
   void Measure(int64_t samples, int64_t total, int64_t local);
-  void LoadState(CheckpointState* state);
+  bool LoadState(CheckpointState* state);
+  // `in_step`: whether the optimiser is about to take a step.
+  Signals LocalSignals(bool in_step);
   void ExitIfFenced();
   [[noreturn]] void Exit(int code);
-  // Collective.
-  void SaveCheckpoint();
-  StateMap CollectStates();
-  bool PeriodIsOver() const;
+  // Collective. Takes a snapshot of all states; whether this replica's writer has one to write.
+  bool SaveCheckpoint();
+  void CollectStates(StateMap* states);
+  void OnWritten(int64_t step, const absl::StatusOr<int64_t>& version);
+  bool PeriodIsOver(bool in_step) const;
   void RunBackground();
   void WatchStop();
 
@@ -164,7 +176,6 @@ class JobCore final : public ControlObserver {
   const Environment& environment_;
   const GroupMembership& membership_;
   const std::unique_ptr<comm::Communicator>& communicator_;
-  CheckpointStore store_;
   ReplayState replay_;
   StepProfile profile_;
   HintsReporter hints_;
@@ -206,6 +217,8 @@ class JobCore final : public ControlObserver {
   // When stop_requested_ was set; negative once the stop is under way.
   double stop_time_ ABSL_GUARDED_BY(mutex_) = -1;
   std::thread background_;
+  // Only on rank 0, and only where checkpoints are written. Its thread uses what stands above.
+  std::unique_ptr<CheckpointWriter> writer_;
 };
 
 }  // namespace adaptdl::elastic

@@ -11,6 +11,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/file.h"
 
 namespace adaptdl::elastic {
 namespace {
@@ -62,6 +63,56 @@ TEST_F(CheckpointStoreTest, KeepsTheNewestTwo) {
   CheckpointStore store = Store();
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(store.Save(kOld).ok());
   EXPECT_THAT(Entries(), ::testing::UnorderedElementsAre("checkpoint-4", "checkpoint-5"));
+}
+
+TEST_F(CheckpointStoreTest, KeepsAsManyAsAskedFor) {
+  for (int keep : {1, 3}) {
+    fs::remove_all(folder_);
+    CheckpointStore store({.folder = folder_, .group = 1, .keep = keep});
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(store.Save(kOld).ok());
+    EXPECT_EQ(Entries().size(), static_cast<size_t>(keep));
+    EXPECT_EQ(store.LoadNewest()->version, 5);
+  }
+}
+
+TEST_F(CheckpointStoreTest, EveryFlippedBitAndEveryCutIsNoticed) {
+  ASSERT_TRUE(Store().Save(kOld).ok());
+  ASSERT_TRUE(Store().Save(kNew).ok());
+  for (const std::string name : {"model", "MANIFEST"}) {
+    const std::string path = folder_ + "/checkpoint-2/" + name;
+    const std::string good = *ReadWholeFile(path);
+    const auto expect_older = [&](const std::string& content) {
+      std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+      EXPECT_EQ(Store().LoadNewest()->version, 1);
+    };
+    for (size_t byte = 0; byte < good.size(); ++byte) {
+      std::string flipped = good;
+      flipped[byte] = static_cast<char>(flipped[byte] ^ (1 << byte % 8));
+      expect_older(flipped);
+      expect_older(good.substr(0, byte));
+    }
+    expect_older(good + "x");
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << good;
+  }
+  EXPECT_EQ(Store().LoadNewest()->version, 2);
+}
+
+TEST_F(CheckpointStoreTest, AFolderThatMayNotBeWrittenLeavesTheOlderOne) {
+  ASSERT_TRUE(Store().Save(kOld).ok());
+  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
+                               fs::perms::others_exec);
+  // Root may write everywhere.
+  const bool is_root = geteuid() == 0;
+  ASSERT_EQ(is_root ? seteuid(65534) : 0, 0);
+  EXPECT_EQ(Store().Save(kNew).status().code(), absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(is_root ? seteuid(0) : 0, 0);
+  fs::permissions(folder_, fs::perms::owner_all);
+  EXPECT_EQ(Store().LoadNewest()->states, kOld);
+}
+
+TEST_F(CheckpointStoreTest, AFolderThatCannotBeMadeIsAnError) {
+  std::ofstream(folder_ + "/file") << "x";
+  EXPECT_FALSE(CheckpointStore({.folder = folder_ + "/file/checkpoints"}).Save(kNew).ok());
 }
 
 TEST_F(CheckpointStoreTest, FallsBackToTheOneBeforeADamagedOne) {

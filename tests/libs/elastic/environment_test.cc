@@ -51,6 +51,8 @@ TEST(Environment, NamesTheVariableThatIsWrong) {
       {{"ADAPTDL_NUM_REPLICAS", "many"}},
       {{"ADAPTDL_REPLICA_RANK", "1"}},
       {{"ADAPTDL_CHECKPOINT_PERIOD_SECONDS", "-1"}},
+      {{"ADAPTDL_CHECKPOINT_PERIOD_STEPS", "-1"}},
+      {{"ADAPTDL_CHECKPOINT_KEEP", "0"}},
       {{"ADAPTDL_JOB_ID", "mnist"}, {"ADAPTDL_SUPERVISOR_ADDRESS", "h:1"}, {"ADAPTDL_REPLICA_ID", "x"}},
   };
   for (const Variables& variables : wrong) {

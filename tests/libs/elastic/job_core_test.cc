@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <iterator>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "adaptdl/epochs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/mutex.h"
 #include "libs/elastic/checkpoint_store.h"
 #include "tests/libs/elastic/replica_threads.h"
 #include "tests/libs/elastic/temp_folder.h"
@@ -20,6 +23,35 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+
+// Holds the writing of checkpoints up until it is opened.
+class Gate {
+ public:
+  std::function<absl::Status(absl::string_view)> step() {
+    return [this](absl::string_view) {
+      MutexLock lock(&mutex_);
+      reached_ = true;
+      changed_.SignalAll();
+      while (!open_) changed_.Wait(&mutex_);
+      return absl::OkStatus();
+    };
+  }
+  void AwaitSomebody() {
+    MutexLock lock(&mutex_);
+    while (!reached_) changed_.Wait(&mutex_);
+  }
+  void Open() {
+    MutexLock lock(&mutex_);
+    open_ = true;
+    changed_.SignalAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool reached_ ABSL_GUARDED_BY(mutex_) = false;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;
+};
 
 // Counts its own steps, as a model would.
 class Counter final : public CheckpointState {
@@ -42,6 +74,12 @@ class JobCoreTest : public ::testing::Test {
   bool HasCheckpoint() { return CheckpointStore({.folder = folder_.path()}).LoadNewest().ok(); }
   int SavedSteps() {
     return std::stoi(CheckpointStore({.folder = folder_.path()}).LoadNewest()->states["counter"]);
+  }
+
+  // Checkpoints in the folder.
+  int Versions() {
+    const auto entries = std::filesystem::directory_iterator(folder_.path());
+    return static_cast<int>(std::distance(begin(entries), end(entries)));
   }
 
   TempFolder folder_;
@@ -95,9 +133,146 @@ TEST_F(JobCoreTest, CheckpointsPeriodically) {
               [&](Replica& replica) {
                 Counter counter;
                 replica.job.Register(&counter);
-                Train(replica, 20, &counter, [](int) {});
+                Train(replica, 20, &counter, [&](int) { replica.job.core().AwaitWriter(); });
               });
   EXPECT_GT(SavedSteps(), 10);
+}
+
+TEST_F(JobCoreTest, CheckpointsEverySoManySteps) {
+  RunReplicas(2, {.checkpoint_path = folder_.path(), .checkpoint_period_steps = 4, .checkpoint_keep = 10},
+              [&](Replica& replica) {
+                Counter counter;
+                replica.job.Register(&counter);
+                Train(replica, 11, &counter, [&](int) { replica.job.core().AwaitWriter(); });
+              });
+  EXPECT_EQ(Versions(), 2);
+  EXPECT_EQ(SavedSteps(), 8);
+}
+
+// What is registered meanwhile changes; the snapshot must not.
+TEST_F(JobCoreTest, TrainingGoesOnWhileACheckpointIsWritten) {
+  Gate gate;
+  RunReplicas(1, {.checkpoint_path = folder_.path(), .before_checkpoint_step = gate.step()},
+              [&](Replica& replica) {
+                Counter counter;
+                replica.job.Register(&counter);
+                Train(replica, 10, &counter, [&](int step) {
+                  if (step == 2) replica.job.RequestCheckpoint();
+                });
+                EXPECT_EQ(counter.value, 10);
+                EXPECT_FALSE(HasCheckpoint());
+                gate.Open();
+              });
+  EXPECT_EQ(SavedSteps(), 3);
+}
+
+TEST_F(JobCoreTest, OnlyTheNewestOfTheWaitingSnapshotsIsWritten) {
+  Gate gate;
+  RunReplicas(1, {.checkpoint_path = folder_.path(), .before_checkpoint_step = gate.step()},
+              [&](Replica& replica) {
+                Counter counter;
+                replica.job.Register(&counter);
+                Train(replica, 10, &counter, [&](int step) {
+                  if (step == 0) replica.job.RequestCheckpoint();
+                  if (step == 1) gate.AwaitSomebody();
+                  if (step > 0 && step < 6) replica.job.RequestCheckpoint();
+                });
+                gate.Open();
+              });
+  EXPECT_EQ(Versions(), 2);
+  EXPECT_EQ(SavedSteps(), 6);
+}
+
+TEST_F(JobCoreTest, AStopWaitsForItsCheckpoint) {
+  EXPECT_THAT(RunReplicas(1, {.checkpoint_path = folder_.path()},
+                          [&](Replica& replica) {
+                            Counter counter;
+                            replica.job.Register(&counter);
+                            Train(replica, 10, &counter, [&](int step) {
+                              if (step == 4) replica.job.RequestStop();
+                            });
+                          }),
+              ElementsAre(kExitStopped));
+  EXPECT_EQ(SavedSteps(), 5);
+}
+
+TEST_F(JobCoreTest, AStopDoesNotWaitForeverForStorage) {
+  Gate gate;
+  EXPECT_THAT(RunReplicas(1,
+                          {.checkpoint_path = folder_.path(),
+                           .before_checkpoint_step = gate.step(),
+                           .write_timeout = absl::Milliseconds(1)},
+                          [&](Replica& replica) {
+                            Counter counter;
+                            replica.job.Register(&counter);
+                            replica.job.RequestStop();
+                            try {
+                              replica.job.Synchronize();
+                            } catch (const ReplicaExit&) {
+                              gate.Open();
+                              throw;
+                            }
+                          }),
+              ElementsAre(kExitStopped));
+}
+
+TEST_F(JobCoreTest, SaveAllReturnsWhenTheCheckpointIsWritten) {
+  EXPECT_THAT(RunReplicas(3, {.checkpoint_path = folder_.path()},
+                          [&](Replica& replica) {
+                            Counter counter;
+                            EXPECT_FALSE(replica.job.Register(&counter));
+                            counter.value = 7;
+                            EXPECT_TRUE(replica.job.SaveAll());
+                            EXPECT_EQ(SavedSteps(), 7);
+                          }),
+              ElementsAre(0, 0, 0));
+  RunReplicas(2, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+    Counter counter;
+    EXPECT_TRUE(replica.job.Register(&counter));
+    EXPECT_EQ(counter.value, 7);
+  });
+  RunReplicas(2, {}, [&](Replica& replica) { EXPECT_FALSE(replica.job.SaveAll()); });
+}
+
+TEST_F(JobCoreTest, SaveAllSaysThatItCouldNot) {
+  RunReplicas(2,
+              {.checkpoint_path = folder_.path(),
+               .before_checkpoint_step =
+                   [](absl::string_view) { return absl::PermissionDeniedError("permission denied"); }},
+              [&](Replica& replica) { EXPECT_FALSE(replica.job.SaveAll()); });
+  EXPECT_FALSE(HasCheckpoint());
+}
+
+TEST_F(JobCoreTest, SaveAllWithinALoopIsAnError) {
+  EXPECT_THAT(RunReplicas(1, {.checkpoint_path = folder_.path()},
+                          [&](Replica& replica) {
+                            AdaptiveDataLoader loader(replica.job, 8, {.batch_size = 4});
+                            loader.BeginLoop();
+                            loader.Next();
+                            replica.job.SaveAll();
+                          }),
+              ElementsAre(1));
+}
+
+// A state that cannot be saved costs the checkpoint, not the training.
+TEST_F(JobCoreTest, AStateThatThrowsDoesNotStopTraining) {
+  class Thrower final : public CheckpointState {
+   public:
+    std::string name() const override { return "thrower"; }
+    std::string Save() override { throw std::runtime_error("cannot be saved"); }
+    bool Load(const std::string&) override { return true; }
+  };
+  EXPECT_THAT(RunReplicas(1, {.checkpoint_path = folder_.path()},
+                          [&](Replica& replica) {
+                            Counter counter;
+                            Thrower thrower;
+                            replica.job.Register(&counter);
+                            EXPECT_TRUE(replica.job.SaveAll());
+                            replica.job.Register(&thrower);
+                            EXPECT_FALSE(replica.job.SaveAll());
+                          }),
+              ElementsAre(0));
+  EXPECT_EQ(Versions(), 1);
 }
 
 TEST_F(JobCoreTest, AFullDiskDoesNotStopTraining) {

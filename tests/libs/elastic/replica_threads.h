@@ -30,6 +30,9 @@ struct RunOptions {
   int64_t group = 1;
   absl::Duration checkpoint_period = absl::Hours(1);
   std::function<absl::Status(absl::string_view)> before_checkpoint_step = nullptr;
+  int64_t checkpoint_period_steps = 0;
+  int checkpoint_keep = 2;
+  absl::Duration write_timeout = absl::InfiniteDuration();
 };
 
 struct Replica {
@@ -53,6 +56,9 @@ inline std::vector<int> RunReplicas(int size, const RunOptions& options,
       JobDependencies dependencies;
       dependencies.environment.checkpoint_path = options.checkpoint_path;
       dependencies.environment.checkpoint_period = options.checkpoint_period;
+      dependencies.environment.checkpoint_period_steps = options.checkpoint_period_steps;
+      dependencies.environment.checkpoint_keep = options.checkpoint_keep;
+      dependencies.write_timeout = options.write_timeout;
       dependencies.membership = {options.group, rank, size, 1, ""};
       auto control = std::make_unique<FakeControlPlane>(dependencies.membership);
       FakeControlPlane* raw_control = control.get();

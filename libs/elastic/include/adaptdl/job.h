@@ -78,13 +78,17 @@ class Job {
   void RequestCheckpoint();
   void RequestStop();
 
+  // Collective: all replicas call it at the same point, outside data loader loops. Checkpoints now, and
+  // returns when that is on storage. False: it could not be written, or there is no checkpoint folder.
+  bool SaveAll();
+
   // Carries out what was asked for meanwhile. To be called now and then, on all replicas alike, in long
   // phases outside data loader and epoch loops.
   void Synchronize();
 
   // Puts `state` (not owned) into every checkpoint from now on, and loads it at once if the job was restored
-  // from one that holds it. All replicas register the same states in the same order.
-  void Register(CheckpointState* state);
+  // from one that holds it. All replicas register the same states in the same order. Whether it was loaded.
+  bool Register(CheckpointState* state);
   // Before the state is destroyed, if that happens before the job's end.
   void Unregister(CheckpointState* state);
 
