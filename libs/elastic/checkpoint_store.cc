@@ -65,6 +65,16 @@ std::vector<int64_t> VersionsIn(const std::string& folder) {
   return versions;
 }
 
+// Group whose unfinished checkpoint bears this name.
+std::optional<int64_t> WriterOf(absl::string_view name) {
+  int64_t group = 0;
+  if (!absl::ConsumePrefix(&name, kWritingPrefix) ||
+      !absl::SimpleAtoi(name.substr(0, name.find('-')), &group)) {
+    return std::nullopt;
+  }
+  return group;
+}
+
 std::string FolderOf(const std::string& folder, int64_t version) {
   return absl::StrCat(folder, "/", kPrefix, version);
 }
@@ -153,7 +163,10 @@ absl::StatusOr<int64_t> CheckpointStore::Save(const StateMap& states) {
     }
   }
   const int64_t version = versions.empty() ? 1 : versions.front() + 1;
-  const std::string writing = absl::StrCat(options_.folder, "/", kWritingPrefix, version, "-", RandomHex(4));
+  // Before writing, as they may be what fills the disk.
+  RemoveUnfinished();
+  const std::string writing =
+      absl::StrCat(options_.folder, "/", kWritingPrefix, options_.group, "-", RandomHex(4));
   absl::Status status = WriteStates(writing, states);
   if (status.ok()) status = BeforeStep("rename");
   if (status.ok()) {
@@ -222,11 +235,17 @@ void CheckpointStore::RemoveOld(int64_t newest) const {
     }
     fs::remove_all(path, error);
   }
-  std::vector<fs::path> left_over;
+}
+
+// What a newer group writes stays.
+void CheckpointStore::RemoveUnfinished() const {
+  std::error_code error;
+  std::vector<fs::path> unfinished;
   for (const auto& entry : fs::directory_iterator(options_.folder, error)) {
-    if (absl::StartsWith(entry.path().filename().string(), kWritingPrefix)) left_over.push_back(entry.path());
+    const std::optional<int64_t> group = WriterOf(entry.path().filename().string());
+    if (group && *group <= options_.group) unfinished.push_back(entry.path());
   }
-  for (const fs::path& path : left_over) fs::remove_all(path, error);
+  for (const fs::path& path : unfinished) fs::remove_all(path, error);
 }
 
 absl::StatusOr<Checkpoint> CheckpointStore::LoadNewest() {

@@ -4,9 +4,9 @@
 //   <folder>/checkpoint-<n>/MANIFEST     written last: names, sizes and checksums of the files, checksum of
 //   itself
 //
-// A checkpoint is written into ".writing-<n>-<random>", synced file by file, renamed, and the folder synced,
-// so that a crash at any point leaves the older ones as they were. The newest checkpoint whose manifest and
-// checksums hold is the one that counts; the newest ones are kept.
+// A checkpoint is written into ".writing-<group>-<random>", synced file by file, renamed, and the folder
+// synced, so that a crash at any point leaves the older ones as they were. The newest checkpoint whose
+// manifest and checksums hold is the one that counts; the newest ones are kept.
 //
 // Thread-safety: not thread-safe. One process writes at a time; a second writer fails or wins cleanly.
 
@@ -60,8 +60,9 @@ class CheckpointStore {
   absl::Status WriteStates(const std::string& folder, const StateMap& states) const;
   absl::Status WriteFile(const std::string& path, absl::string_view content) const;
   absl::Status BeforeStep(absl::string_view step) const;
-  // Removes old versions and what crashed writers left.
   void RemoveOld(int64_t newest) const;
+  // Removes what crashed writers left.
+  void RemoveUnfinished() const;
 
   const Options options_;
   // Versions that LoadNewest() passed over.

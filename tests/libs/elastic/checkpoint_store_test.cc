@@ -171,6 +171,22 @@ TEST_F(CheckpointStoreTest, ACrashAtAnyStepLeavesTheOlderOne) {
   }
 }
 
+// They may be what fills the disk.
+TEST_F(CheckpointStoreTest, RemovesWhatCrashedWritersLeftBeforeItWrites) {
+  for (const char* name : {"/.writing-0-abcd", "/.writing-1-abcd", "/.writing-2-abcd"}) {
+    fs::create_directories(folder_ + name);
+    std::ofstream(folder_ + name + "/model") << "half";
+  }
+  std::vector<std::string> entries;
+  CheckpointStore store({.folder = folder_, .group = 1, .before_step = [&](absl::string_view step) {
+                           if (step == "folder") entries = Entries();
+                           return absl::OkStatus();
+                         }});
+  ASSERT_TRUE(store.Save(kNew).ok());
+  // A newer group is at work on its own.
+  EXPECT_THAT(entries, ::testing::ElementsAre(".writing-2-abcd"));
+}
+
 TEST_F(CheckpointStoreTest, AFullDiskLeavesTheOlderOne) {
   ASSERT_TRUE(Store().Save(kOld).ok());
   CheckpointStore store({.folder = folder_, .group = 1, .before_step = [](absl::string_view step) {
