@@ -180,6 +180,20 @@ TEST_P(AnyOptimizer, AnyScheduleOfRescalesGivesTheSameModel) {
   }
 }
 
+// With as many replicas as before a restart changes nothing, to the last bit.
+TEST_P(AnyOptimizer, ARestartWithTheSameReplicasGivesTheSameBits) {
+  for (int replicas : {1, 3}) {
+    Trace straight, restarted;
+    const std::vector<float> expected = TrainInSegments({{.replicas = replicas}}, GetParam(), &straight);
+    const std::vector<float> actual = TrainInSegments({{.replicas = replicas, .stop_after = 4},
+                                                       {.replicas = replicas, .stop_after = 9},
+                                                       {.replicas = replicas}},
+                                                      GetParam(), &restarted);
+    restarted.ExpectComplete();
+    EXPECT_EQ(actual, expected) << replicas << " replicas";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Optimizers, AnyOptimizer, ::testing::Values(Optimizer::kSgd, Optimizer::kAdam),
                          [](const auto& info) { return info.param == Optimizer::kSgd ? "Sgd" : "Adam"; });
 
