@@ -75,6 +75,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddDelete(app, context);
   AddNodes(app, context);
   AddDrain(app, context);
+  AddQuota(app, context);
   AddHealth(app, context);
   AddCluster(app, context);
   AddVersion(app, context);

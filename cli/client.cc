@@ -33,6 +33,7 @@ Client::Client(const Context& context)
   const std::shared_ptr<grpc::Channel> channel = rpc::CreateChannel(address_);
   jobs_ = v1::JobService::NewStub(channel);
   nodes_ = v1::NodeService::NewStub(channel);
+  quotas_ = v1::QuotaService::NewStub(channel);
 }
 
 absl::Status Client::Explain(const grpc::Status& status) const {

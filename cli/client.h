@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
+#include "adaptdl/v1/quota_service.grpc.pb.h"
 #include "cli/context.h"
 #include "grpcpp/client_context.h"
 #include "libs/rpc/channel.h"
@@ -24,6 +25,7 @@ namespace adaptdl::cli {
 
 using Jobs = v1::JobService::Stub;
 using Nodes = v1::NodeService::Stub;
+using Quotas = v1::QuotaService::Stub;
 
 // Times between attempts of a call that was answered UNAVAILABLE.
 inline constexpr absl::Duration kRetryDelays[] = {absl::Milliseconds(200), absl::Milliseconds(400),
@@ -62,6 +64,8 @@ class Client {
   Stub& stub() {
     if constexpr (std::is_same_v<Stub, Jobs>) {
       return *jobs_;
+    } else if constexpr (std::is_same_v<Stub, Quotas>) {
+      return *quotas_;
     } else {
       return *nodes_;
     }
@@ -71,6 +75,7 @@ class Client {
   const absl::Duration call_timeout_;
   std::unique_ptr<Jobs> jobs_;
   std::unique_ptr<Nodes> nodes_;
+  std::unique_ptr<Quotas> quotas_;
 };
 
 // "host:port" of the supervisor: --supervisor, $ADAPTDL_SUPERVISOR_ADDRESS, the local cluster's,

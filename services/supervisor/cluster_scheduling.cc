@@ -91,6 +91,7 @@ v1::ClusterSnapshot ClusterState::Snapshot() const {
     node->mutable_status()->set_replicas(use->second.first);
     *node->mutable_status()->mutable_allocated() = use->second.second.ToProto();
   }
+  for (const auto& [name, quota] : tables_.quotas) *snapshot.add_quotas() = quota;
   return snapshot;
 }
 

@@ -72,6 +72,7 @@ void ClusterState::Fill(const StoreContents& contents) {
   }
   for (const FileDeletion& deletion : contents.deletions)
     tables_.deletions[deletion.node_id].push_back(deletion);
+  for (const v1::NamespaceQuota& quota : contents.quotas) tables_.quotas[quota.namespace_()] = quota;
   tables_.last_sequence = contents.last_sequence;
   tables_.last_event_id = contents.last_event_id;
   // Larger than any version that an allocator may still hold from before.

@@ -30,6 +30,7 @@
 #include "adaptdl/v1/job_service.pb.h"
 #include "adaptdl/v1/node_service.pb.h"
 #include "adaptdl/v1/replica_service.pb.h"
+#include "adaptdl/v1/quota_service.pb.h"
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
@@ -145,6 +146,12 @@ class ClusterState {
   absl::StatusOr<v1::ApplyAllocationsResponse> ApplyAllocations(const v1::ApplyAllocationsRequest& request);
 
  private:
+  // --- QuotaService
+  // -----------------------------------------------------------------------------------------
+  absl::StatusOr<v1::SetQuotaResponse> SetQuota(const v1::SetQuotaRequest& request);
+  v1::ListQuotasResponse ListQuotas() const;
+  absl::StatusOr<v1::RemoveQuotaResponse> RemoveQuota(const v1::RemoveQuotaRequest& request);
+
   // How fast a job goes, from the first progress of its group.
   struct Pace {
     int64_t group = 0;

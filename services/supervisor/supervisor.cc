@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   s->nodes_ = std::make_unique<NodeServiceImpl>(s->state_.get(), &s->launcher_, &s->streams_);
   s->replicas_ = std::make_unique<ReplicaServiceImpl>(s->state_.get(), &s->sessions_, &s->hub_, &s->streams_);
   s->scheduling_ = std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_);
+  s->quotas_ = std::make_unique<QuotaServiceImpl>(s->state_.get());
   return supervisor;
 }
 

@@ -24,6 +24,7 @@
 #include "services/supervisor/job_service.h"
 #include "services/supervisor/metrics.h"
 #include "services/supervisor/node_service.h"
+#include "services/supervisor/quota_service.h"
 #include "services/supervisor/replica_service.h"
 #include "services/supervisor/replica_sessions.h"
 #include "services/supervisor/scheduling_service.h"
@@ -48,7 +49,9 @@ class Supervisor {
       std::function<std::string(int)> random_hex = [](int bytes) { return RandomHex(bytes); });
   ~Supervisor();
 
-  std::vector<grpc::Service*> services() { return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_}; }
+  std::vector<grpc::Service*> services() {
+    return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_, &*quotas_};
+  }
   ClusterState* state() { return state_.get(); }
 
   // From now on counts there.
@@ -77,6 +80,7 @@ class Supervisor {
   std::unique_ptr<NodeServiceImpl> nodes_;
   std::unique_ptr<ReplicaServiceImpl> replicas_;
   std::unique_ptr<SchedulingServiceImpl> scheduling_;
+  std::unique_ptr<QuotaServiceImpl> quotas_;
 
   Mutex mutex_;
   CondVar wake_;

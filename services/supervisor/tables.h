@@ -51,6 +51,7 @@ struct Tables {
   std::map<std::pair<std::string, std::string>, std::string> by_name;  // (namespace, name) -> uid.
   std::map<std::string, std::shared_ptr<const NodeEntry>> nodes;
   std::map<std::string, std::vector<FileDeletion>> deletions;  // By node.
+  std::map<std::string, v1::NamespaceQuota> quotas;            // By namespace.
   int64_t last_sequence = 0;
   int64_t last_event_id = 0;
   // Version of the snapshot that the allocator sees.

@@ -169,6 +169,7 @@ const WriteBatch& Transaction::Finish() {
 
 bool Transaction::SchedulingChanged() const {
   if (!nodes_.empty() || !deleted_nodes_.empty() || !deleted_jobs_.empty()) return true;
+  if (!batch_.put_quotas.empty() || !batch_.delete_quotas.empty()) return true;
   for (const auto& [uid, entry] : jobs_) {
     const auto it = base_.jobs.find(uid);
     if (it == base_.jobs.end() || LooksDifferent(*it->second, *entry)) return true;
@@ -206,6 +207,8 @@ Changes Transaction::Apply(Tables* tables) {
   for (const FileDeletion& deletion : batch_.add_deletions)
     tables->deletions[deletion.node_id].push_back(deletion);
   for (const std::string& id : batch_.finish_deletions) tables->deletions.erase(id);
+  for (const v1::NamespaceQuota& quota : batch_.put_quotas) tables->quotas[quota.namespace_()] = quota;
+  for (const std::string& name : batch_.delete_quotas) tables->quotas.erase(name);
   tables->last_sequence = sequence_;
   tables->last_event_id += static_cast<int64_t>(batch_.add_events.size());
   return changes;

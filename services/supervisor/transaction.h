@@ -67,6 +67,9 @@ class Transaction {
   NodeEntry* AddNode(NodeEntry entry);
   void DeleteNode(const std::string& id);
 
+  void PutQuota(v1::NamespaceQuota quota) { batch_.put_quotas.push_back(std::move(quota)); }
+  void DeleteQuota(const std::string& name_space) { batch_.delete_quotas.push_back(name_space); }
+
   // `event.replicas` is filled in at the end.
   void AddEvent(const std::string& uid, const jobs::Event& event);
 

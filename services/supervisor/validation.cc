@@ -355,3 +355,10 @@ void FillDefaults(v1::JobSpec* spec) {
 }
 
 }  // namespace adaptdl::supervisor
+absl::Status ValidateQuota(const v1::SetQuotaRequest& request) {
+  absl::Status status = ValidateDnsLabel("namespace", request.namespace_());
+  if (request.has_gpus()) status.Update(CheckRange("gpus", request.gpus(), 0, kMaxGpus));
+  if (request.has_weight()) status.Update(CheckFinite("weight", request.weight(), 1e-3, 1e3));
+  return status;
+}
+

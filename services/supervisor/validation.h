@@ -11,6 +11,7 @@
 #include "adaptdl/v1/hints.pb.h"
 #include "adaptdl/v1/job.pb.h"
 #include "adaptdl/v1/node.pb.h"
+#include "adaptdl/v1/quota_service.pb.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 
@@ -30,6 +31,8 @@ absl::Status ValidateHints(const v1::Hints& hints);
 absl::Status ValidateProgress(const v1::TrainingProgress& progress);
 
 absl::Status ValidateNode(const v1::Node& node);
+
+absl::Status ValidateQuota(const v1::SetQuotaRequest& request);
 
 // "host:port" with a port of 1 to 65535.
 absl::Status ValidateAddress(absl::string_view field, absl::string_view address);

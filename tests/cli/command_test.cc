@@ -251,6 +251,22 @@ TEST_F(CommandTest, ListsAndDrainsNodes) {
   EXPECT_EQ(Run({"drain", "ghost"}).err, "error: node ghost does not exist\n");
 }
 
+TEST_F(CommandTest, SetsListsAndRemovesQuotas) {
+  EXPECT_EQ(Run({"quota", "ls"}).err, "no quotas\n");
+  EXPECT_EQ(Run({"quota", "set", "team-a", "--gpus", "4"}).out, "namespace team-a: GPUs 4, weight 1\n");
+  EXPECT_EQ(Run({"quota", "set", "team-a", "--weight", "2.5"}).out, "namespace team-a: GPUs 4, weight 2.5\n");
+  EXPECT_EQ(Run({"quota", "set", "b", "--gpus", "0"}).out, "namespace b: GPUs no bound, weight 1\n");
+  EXPECT_EQ(Run({"quota", "ls"}).out,
+            "NAMESPACE   GPUS       WEIGHT\n"
+            "b           no bound   1\n"
+            "team-a      4          2.5\n");
+  EXPECT_EQ(Json(Run({"quota", "ls", "-o", "json"}))["quotas"][1]["gpus"], 4);
+  EXPECT_EQ(Run({"quota", "rm", "b"}).out, "namespace b has no quota any more\n");
+  EXPECT_EQ(Run({"quota", "rm", "b"}).err, "error: namespace b has no quota\n");
+  EXPECT_EQ(Run({"quota", "set", "b"}).code, 2);
+  EXPECT_EQ(Run({"quota", "set", "b", "--gpus", "many"}).code, 2);
+}
+
 TEST_F(CommandTest, AsksForHealth) {
   EXPECT_EQ(Run({"health", supervisor_.address()}).out, "SERVING\n");
   EXPECT_EQ(Run({"health", supervisor_.address(), "--service", "no.such.Service"}).code, 1);

@@ -31,6 +31,7 @@ FakeSupervisor::FakeSupervisor() {
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(static_cast<v1::JobService::Service*>(this));
   builder.RegisterService(static_cast<v1::NodeService::Service*>(this));
+  builder.RegisterService(static_cast<v1::QuotaService::Service*>(this));
   server_ = builder.BuildAndStart();
   address_ = absl::StrCat("127.0.0.1:", port);
 }
@@ -253,6 +254,33 @@ grpc::Status FakeSupervisor::ListNodes(grpc::ServerContext*, const v1::ListNodes
   MutexLock lock(&mutex_);
   for (const v1::Node& node : nodes_) *response->add_nodes() = node;
   return grpc::Status::OK;
+}
+
+grpc::Status FakeSupervisor::SetQuota(grpc::ServerContext*, const v1::SetQuotaRequest* request,
+                                      v1::SetQuotaResponse* response) {
+  MutexLock lock(&mutex_);
+  v1::NamespaceQuota& quota = quotas_[request->namespace_()];
+  quota.set_namespace_(request->namespace_());
+  if (request->has_gpus()) quota.set_gpus(request->gpus());
+  if (request->has_weight() || quota.weight() == 0) {
+    quota.set_weight(request->has_weight() ? request->weight() : 1);
+  }
+  *response->mutable_quota() = quota;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeSupervisor::ListQuotas(grpc::ServerContext*, const v1::ListQuotasRequest*,
+                                        v1::ListQuotasResponse* response) {
+  MutexLock lock(&mutex_);
+  for (const auto& [name, quota] : quotas_) *response->add_quotas() = quota;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeSupervisor::RemoveQuota(grpc::ServerContext*, const v1::RemoveQuotaRequest* request,
+                                         v1::RemoveQuotaResponse*) {
+  MutexLock lock(&mutex_);
+  if (quotas_.erase(request->namespace_()) > 0) return grpc::Status::OK;
+  return {grpc::StatusCode::NOT_FOUND, absl::StrCat("namespace ", request->namespace_(), " has no quota")};
 }
 
 grpc::Status FakeSupervisor::DrainNode(grpc::ServerContext*, const v1::DrainNodeRequest* request,

@@ -11,12 +11,15 @@
 #include "absl/base/thread_annotations.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
+#include "adaptdl/v1/quota_service.grpc.pb.h"
 #include "grpcpp/server.h"
 #include "libs/base/mutex.h"
 
 namespace adaptdl::cli {
 
-class FakeSupervisor final : public v1::JobService::Service, public v1::NodeService::Service {
+class FakeSupervisor final : public v1::JobService::Service,
+                             public v1::NodeService::Service,
+                             public v1::QuotaService::Service {
  public:
   FakeSupervisor();
   ~FakeSupervisor() override;
@@ -59,6 +62,12 @@ class FakeSupervisor final : public v1::JobService::Service, public v1::NodeServ
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
   grpc::Status DrainNode(grpc::ServerContext*, const v1::DrainNodeRequest*, v1::DrainNodeResponse*) override;
 
+  grpc::Status SetQuota(grpc::ServerContext*, const v1::SetQuotaRequest*, v1::SetQuotaResponse*) override;
+  grpc::Status ListQuotas(grpc::ServerContext*, const v1::ListQuotasRequest*,
+                          v1::ListQuotasResponse*) override;
+  grpc::Status RemoveQuota(grpc::ServerContext*, const v1::RemoveQuotaRequest*,
+                           v1::RemoveQuotaResponse*) override;
+
  private:
   // UNAVAILABLE if the test asked for it.
   grpc::Status Injected() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -68,6 +77,7 @@ class FakeSupervisor final : public v1::JobService::Service, public v1::NodeServ
   std::vector<v1::Job> jobs_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Event> events_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Node> nodes_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, v1::NamespaceQuota> quotas_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::StreamLogsResponse> logs_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::FileChunk> chunks_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::SubmitJobRequest> submissions_ ABSL_GUARDED_BY(mutex_);

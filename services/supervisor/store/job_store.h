@@ -26,6 +26,7 @@ struct StoreContents {
   std::vector<ReplicaRecord> replicas;
   std::vector<NodeRecord> nodes;
   std::vector<FileDeletion> deletions;
+  std::vector<v1::NamespaceQuota> quotas;
   // Largest ever used, also by what was deleted since.
   int64_t last_sequence = 0;
   int64_t last_event_id = 0;
@@ -44,11 +45,14 @@ struct WriteBatch {
   std::vector<std::string> delete_nodes;
   // Drops the deletions of these nodes.
   std::vector<std::string> finish_deletions;
+  std::vector<v1::NamespaceQuota> put_quotas;
+  // By namespace.
+  std::vector<std::string> delete_quotas;
 
   bool empty() const {
     return put_jobs.empty() && put_replicas.empty() && put_nodes.empty() && add_events.empty() &&
            !put_request.has_value() && add_deletions.empty() && delete_jobs.empty() && delete_nodes.empty() &&
-           finish_deletions.empty();
+           finish_deletions.empty() && put_quotas.empty() && delete_quotas.empty();
   }
 };
 

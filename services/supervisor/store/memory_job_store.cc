@@ -21,6 +21,7 @@ absl::StatusOr<StoreContents> MemoryJobStore::Load() {
   }
   for (const auto& [id, node] : nodes_) contents.nodes.push_back(node);
   contents.deletions = deletions_;
+  for (const auto& [name, quota] : quotas_) contents.quotas.push_back(quota);
   contents.last_sequence = last_sequence_;
   contents.last_event_id = last_event_id_;
   return contents;
@@ -59,6 +60,8 @@ absl::Status MemoryJobStore::Commit(const WriteBatch& batch) {
                                     [&](const FileDeletion& deletion) { return deletion.node_id == id; }),
                      deletions_.end());
   }
+  for (const v1::NamespaceQuota& quota : batch.put_quotas) quotas_[quota.namespace_()] = quota;
+  for (const std::string& name : batch.delete_quotas) quotas_.erase(name);
   return absl::OkStatus();
 }
 

@@ -40,6 +40,7 @@ class MemoryJobStore final : public JobStore {
   std::map<int64_t, v1::Event> events_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, RequestRecord> requests_ ABSL_GUARDED_BY(mutex_);
   std::vector<FileDeletion> deletions_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, v1::NamespaceQuota> quotas_ ABSL_GUARDED_BY(mutex_);
   int64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t last_event_id_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -72,6 +72,12 @@ const std::vector<std::string>& SchemaSteps() {
       )sql",
       // Unix time in microseconds. 0: the job is not being re-scaled.
       "ALTER TABLE jobs ADD COLUMN rescaling_since INTEGER NOT NULL DEFAULT 0",
+      R"sql(
+      CREATE TABLE quotas (
+        namespace TEXT PRIMARY KEY,
+        quota BLOB NOT NULL        -- adaptdl.v1.NamespaceQuota
+      ) WITHOUT ROWID;
+      )sql",
   };
   return *steps;
 }

@@ -12,6 +12,7 @@
 #include "adaptdl/v1/event.pb.h"
 #include "adaptdl/v1/job.pb.h"
 #include "adaptdl/v1/node.pb.h"
+#include "adaptdl/v1/quota_service.pb.h"
 #include "libs/jobs/job.h"
 
 namespace adaptdl::supervisor {

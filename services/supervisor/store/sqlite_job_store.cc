@@ -143,6 +143,10 @@ absl::Status SqliteJobStore::Write(const WriteBatch& batch) {
   for (const std::string& id : batch.finish_deletions) {
     status.Update(DeleteBy("DELETE FROM deletions WHERE node_id = ?", id));
   }
+  for (const v1::NamespaceQuota& quota : batch.put_quotas) status.Update(WriteQuota(quota));
+  for (const std::string& name : batch.delete_quotas) {
+    status.Update(DeleteBy("DELETE FROM quotas WHERE namespace = ?", name));
+  }
   return status;
 }
 
@@ -272,6 +276,15 @@ absl::Status SqliteJobStore::WriteDeletion(const FileDeletion& deletion) {
   return statement->Run();
 }
 
+absl::Status SqliteJobStore::WriteQuota(const v1::NamespaceQuota& quota) {
+  absl::Status status;
+  Statement* statement = Prepared("INSERT OR REPLACE INTO quotas (namespace, quota) VALUES (?, ?)", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, quota.namespace_());
+  statement->BindBlob(2, quota.SerializeAsString());
+  return statement->Run();
+}
+
 absl::Status SqliteJobStore::DeleteBy(const std::string& sql, const std::string& key) {
   absl::Status status;
   Statement* statement = Prepared(sql, &status);
@@ -287,6 +300,7 @@ absl::StatusOr<StoreContents> SqliteJobStore::Load() {
   if (status.ok()) status = LoadTokens(&contents);
   if (status.ok()) status = LoadNodes(&contents);
   if (status.ok()) status = LoadDeletions(&contents);
+  if (status.ok()) status = LoadQuotas(&contents);
   if (!status.ok()) return status;
   Statement* statement = Prepared(absl::StrCat("SELECT ", kReplicaColumns,
                                                " FROM replicas r JOIN jobs j ON r.job_uid = j.uid "
@@ -375,6 +389,20 @@ absl::Status SqliteJobStore::LoadDeletions(StoreContents* contents) {
     if (!*row) break;
     contents->deletions.push_back(
         {statement->Text(0), statement->Text(1), statement->Text(2), statement->Text(3)});
+  }
+  statement->Reset();
+  return absl::OkStatus();
+}
+
+absl::Status SqliteJobStore::LoadQuotas(StoreContents* contents) {
+  absl::Status status;
+  Statement* statement = Prepared("SELECT quota FROM quotas ORDER BY namespace", &status);
+  if (statement == nullptr) return status;
+  while (true) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    if (!contents->quotas.emplace_back().ParseFromString(statement->Text(0))) return Damaged("a quota");
   }
   statement->Reset();
   return absl::OkStatus();

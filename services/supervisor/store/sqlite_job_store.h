@@ -53,11 +53,13 @@ class SqliteJobStore final : public JobStore {
   absl::Status WriteEvent(const v1::Event& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteRequest(const RequestRecord& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteDeletion(const FileDeletion& deletion) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WriteQuota(const v1::NamespaceQuota& quota) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status DeleteBy(const std::string& sql, const std::string& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LoadJobs(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LoadTokens(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LoadNodes(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LoadDeletions(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status LoadQuotas(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<int64_t> LastId(const std::string& table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;

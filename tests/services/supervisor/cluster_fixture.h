@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
+#include "adaptdl/v1/quota_service.grpc.pb.h"
 #include "adaptdl/v1/replica_service.grpc.pb.h"
 #include "adaptdl/v1/scheduling_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -191,6 +192,7 @@ class ClusterTest : public testing::Test {
     nodes_ = v1::NodeService::NewStub(channel_);
     replicas_ = v1::ReplicaService::NewStub(channel_);
     scheduling_ = v1::SchedulingService::NewStub(channel_);
+    quotas_ = v1::QuotaService::NewStub(channel_);
   }
   void Stop() {
     if (server_ != nullptr) {
@@ -368,6 +370,7 @@ class ClusterTest : public testing::Test {
   std::unique_ptr<v1::NodeService::Stub> nodes_;
   std::unique_ptr<v1::ReplicaService::Stub> replicas_;
   std::unique_ptr<v1::SchedulingService::Stub> scheduling_;
+  std::unique_ptr<v1::QuotaService::Stub> quotas_;
 };
 
 }  // namespace adaptdl::supervisor

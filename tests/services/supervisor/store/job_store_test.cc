@@ -111,6 +111,10 @@ TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
   batch.put_nodes = {node};
   batch.add_events = {MakeEvent(1, "Submitted")};
   batch.add_deletions = {{"n1", "default", "old", "uid-0"}};
+  v1::NamespaceQuota quota;
+  quota.set_namespace_("team");
+  quota.set_gpus(4);
+  batch.put_quotas = {quota};
   ASSERT_TRUE(store_->Commit(batch).ok());
 
   const absl::StatusOr<StoreContents> contents = store_->Load();
@@ -123,6 +127,8 @@ TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
   EXPECT_TRUE(contents->jobs[0].unschedulable);
   EXPECT_EQ(contents->jobs[1].running_since, absl::InfinitePast());
   EXPECT_EQ(contents->jobs[1].rescaling_since, absl::InfinitePast());
+  ASSERT_EQ(contents->quotas.size(), 1u);
+  EXPECT_EQ(contents->quotas[0].gpus(), 4);
   ASSERT_EQ(contents->replicas.size(), 2u) << "only those of the current group";
   EXPECT_EQ(contents->replicas[1].replica.rank(), 1);
   EXPECT_TRUE(contents->replicas[1].stop_requested);
@@ -268,6 +274,23 @@ TEST(MigrationsTest, StepsAreDoneOnceAndInOrder) {
   ASSERT_TRUE(Migrate(&*database, {"CREATE TABLE a (x)", "CREATE TABLE b (x)"}).ok());
   EXPECT_EQ(*database->Query("PRAGMA user_version"), "2");
   EXPECT_EQ(Migrate(&*database, {"CREATE TABLE a (x)"}).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(JobStoreTest, QuotasAreReplacedAndRemoved) {
+  v1::NamespaceQuota quota;
+  quota.set_namespace_("team");
+  WriteBatch batch;
+  for (const int gpus : {1, 2}) {
+    quota.set_gpus(gpus);
+    batch.put_quotas = {quota};
+    ASSERT_TRUE(store_->Commit(batch).ok());
+  }
+  ASSERT_EQ(store_->Load()->quotas.size(), 1u);
+  EXPECT_EQ(store_->Load()->quotas[0].gpus(), 2);
+  batch = {};
+  batch.delete_quotas = {"team"};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_TRUE(store_->Load()->quotas.empty());
 }
 
 TEST(MigrationsTest, JobsOfTheFirstVersionAreStillRead) {

@@ -1,0 +1,31 @@
+// QuotaService at the gRPC edge: administrators. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_QUOTA_SERVICE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_QUOTA_SERVICE_H_
+
+#include "adaptdl/v1/quota_service.grpc.pb.h"
+#include "services/supervisor/cluster_state.h"
+
+namespace adaptdl::supervisor {
+
+class QuotaServiceImpl final : public v1::QuotaService::CallbackService {
+ public:
+  // `state` outlives the service.
+  explicit QuotaServiceImpl(ClusterState* state) : state_(state) {}
+
+  grpc::ServerUnaryReactor* SetQuota(grpc::CallbackServerContext* context, const v1::SetQuotaRequest* request,
+                                     v1::SetQuotaResponse* response) override;
+  grpc::ServerUnaryReactor* ListQuotas(grpc::CallbackServerContext* context,
+                                       const v1::ListQuotasRequest* request,
+                                       v1::ListQuotasResponse* response) override;
+  grpc::ServerUnaryReactor* RemoveQuota(grpc::CallbackServerContext* context,
+                                        const v1::RemoveQuotaRequest* request,
+                                        v1::RemoveQuotaResponse* response) override;
+
+ private:
+  ClusterState* const state_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_QUOTA_SERVICE_H_

@@ -1,0 +1,142 @@
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/services/supervisor/cluster_fixture.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+v1::SetQuotaRequest NewQuota(const std::string& name_space) {
+  v1::SetQuotaRequest request;
+  request.set_request_id(RandomHex(8));
+  request.set_namespace_(name_space);
+  return request;
+}
+
+class QuotasTest : public ClusterTest {
+ protected:
+  std::unique_ptr<JobStore> MakeStore() override {
+    SqliteJobStoreOptions options;
+    options.folder = folder_.path();
+    auto store = SqliteJobStore::Open(options);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return *std::move(store);
+  }
+  grpc::Status Set(const v1::SetQuotaRequest& request, v1::NamespaceQuota* quota = nullptr) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::SetQuotaResponse response;
+    const grpc::Status status = quotas_->SetQuota(&context, request, &response);
+    if (quota != nullptr) *quota = response.quota();
+    return status;
+  }
+  grpc::Status Remove(const std::string& name_space) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::RemoveQuotaRequest request;
+    request.set_request_id(RandomHex(8));
+    request.set_namespace_(name_space);
+    v1::RemoveQuotaResponse response;
+    return quotas_->RemoveQuota(&context, request, &response);
+  }
+  v1::ListQuotasResponse List() {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::ListQuotasResponse response;
+    EXPECT_TRUE(quotas_->ListQuotas(&context, {}, &response).ok());
+    return response;
+  }
+
+ private:
+  const TemporaryFolder folder_;
+};
+
+TEST_F(QuotasTest, WhatIsNotGivenStays) {
+  v1::SetQuotaRequest request = NewQuota("team-a");
+  request.set_gpus(4);
+  v1::NamespaceQuota quota;
+  ASSERT_TRUE(Set(request, &quota).ok());
+  EXPECT_EQ(quota.gpus(), 4);
+  EXPECT_EQ(quota.weight(), 1);
+  request = NewQuota("team-a");
+  request.set_weight(2.5);
+  ASSERT_TRUE(Set(request, &quota).ok());
+  EXPECT_EQ(quota.gpus(), 4);
+  EXPECT_EQ(quota.weight(), 2.5);
+  request = NewQuota("team-a");
+  request.set_gpus(0);
+  ASSERT_TRUE(Set(request, &quota).ok());
+  EXPECT_EQ(quota.gpus(), 0);
+  EXPECT_EQ(quota.weight(), 2.5);
+}
+
+TEST_F(QuotasTest, TheAllocatorSeesThemAsANewVersion) {
+  const int64_t before = Snapshot().version();
+  v1::SetQuotaRequest request = NewQuota("team-b");
+  request.set_gpus(2);
+  ASSERT_TRUE(Set(request).ok());
+  ASSERT_TRUE(Set(NewQuota("team-a")).ok());
+  v1::ClusterSnapshot snapshot = Snapshot();
+  EXPECT_GT(snapshot.version(), before);
+  ASSERT_EQ(snapshot.quotas_size(), 2);
+  EXPECT_EQ(snapshot.quotas(0).namespace_(), "team-a");
+  EXPECT_EQ(snapshot.quotas(1).gpus(), 2);
+  const int64_t with = snapshot.version();
+  ASSERT_TRUE(Remove("team-b").ok());
+  snapshot = Snapshot();
+  EXPECT_GT(snapshot.version(), with);
+  EXPECT_EQ(snapshot.quotas_size(), 1);
+}
+
+TEST_F(QuotasTest, SurviveARestart) {
+  v1::SetQuotaRequest request = NewQuota("team-a");
+  request.set_gpus(4);
+  request.set_weight(3);
+  ASSERT_TRUE(Set(request).ok());
+  ASSERT_TRUE(Set(NewQuota("team-b")).ok());
+  ASSERT_TRUE(Remove("team-b").ok());
+  Stop();
+  Start();
+  const v1::ListQuotasResponse quotas = List();
+  ASSERT_EQ(quotas.quotas_size(), 1);
+  EXPECT_EQ(quotas.quotas(0).namespace_(), "team-a");
+  EXPECT_EQ(quotas.quotas(0).gpus(), 4);
+  EXPECT_EQ(quotas.quotas(0).weight(), 3);
+}
+
+TEST_F(QuotasTest, ImplausibleOnesAreRefusedByName) {
+  const auto refused = [this](const v1::SetQuotaRequest& request, const std::string& field) {
+    const grpc::Status status = Set(request);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_NE(status.error_message().find(field), std::string::npos) << status.error_message();
+  };
+  refused(NewQuota(""), "namespace");
+  refused(NewQuota("No Label"), "namespace");
+  v1::SetQuotaRequest request = NewQuota("a");
+  request.set_gpus(-1);
+  refused(request, "gpus");
+  for (const double weight : {0.0, -1.0, 1e9, std::nan("")}) {
+    request = NewQuota("a");
+    request.set_weight(weight);
+    refused(request, "weight");
+  }
+  request = NewQuota("a");
+  request.clear_request_id();
+  refused(request, "request_id");
+  EXPECT_EQ(Remove("a").error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(List().quotas_size(), 0);
+}
+
+TEST_F(QuotasTest, ARepeatedCallIsDoneOnce) {
+  v1::SetQuotaRequest request = NewQuota("a");
+  request.set_gpus(1);
+  ASSERT_TRUE(Set(request).ok());
+  ASSERT_TRUE(Remove("a").ok());
+  ASSERT_TRUE(Set(request).ok());
+  EXPECT_EQ(List().quotas_size(), 0);
+}
+
+}  // namespace
+}  // namespace adaptdl::supervisor
