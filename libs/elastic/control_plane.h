@@ -12,8 +12,10 @@
 #define ADAPTDL_LIBS_ELASTIC_CONTROL_PLANE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +32,8 @@ struct GroupMembership {
   int num_nodes = 1;
   // Where rank 0 serves the rendezvous of the collectives. May be empty in a group of one.
   std::string master_address;
+  // Distinct GPU types of the members' nodes, ascending. Empty: no GPUs, or standalone.
+  std::vector<std::string> gpu_types;
 };
 
 // How far the job is.
@@ -67,7 +71,10 @@ struct Hints {
   std::optional<int64_t> max_local_batch_size;
   bool gradient_accumulation = false;
   int max_profiled_replicas = 0;
+  // On what the job runs on now.
   std::optional<HintPerfParams> perf_params;
+  // On each GPU type that it has been measured on.
+  std::map<std::string, HintPerfParams> perf_params_by_gpu_type;
   std::optional<HintGradParams> grad_params;
 };
 

@@ -41,7 +41,8 @@ class HintsReporter {
   std::optional<double> last_;
 };
 
-// What `profile` says: fitted parameters if it suffices for a fit.
+// What `profile` says: fitted parameters if it suffices for a fit, for each GPU type by itself. Groups that
+// were on several types at once say nothing about either: they count only while they are the newest.
 Hints MakeHints(const StepProfile& profile, int64_t batch_size);
 
 }  // namespace adaptdl::elastic

@@ -329,7 +329,8 @@ void JobCore::Measure(int64_t samples, int64_t total, int64_t local) {
   progress_.total_batch_size = total;
   progress_.local_batch_size = local;
   if (steps_seen_++ == 0 || samples < total || !(duration > 0)) return;
-  profile_.AddOptimizerStep({membership_.num_nodes, membership_.world_size, local}, duration, sync_time_);
+  profile_.AddOptimizerStep({membership_.num_nodes, membership_.world_size, local, membership_.gpu_types},
+                            duration, sync_time_);
   const double throughput = static_cast<double>(samples) / duration;
   progress_.throughput += (progress_.throughput == 0 ? 1.0 : 0.05) * (throughput - progress_.throughput);
 }

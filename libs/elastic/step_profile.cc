@@ -33,7 +33,8 @@ std::pair<std::map<ProfileKey, ProfileEntry>, double> Parse(const std::string& t
   const double trained = has_ages ? json.at("trained_seconds").get<double>() : 0;
   std::map<ProfileKey, ProfileEntry> entries;
   for (const auto& row : has_ages ? json.at("rows") : json) {
-    const ProfileKey key{row.at("num_nodes"), row.at("num_replicas"), row.at("local_batch_size")};
+    const ProfileKey key{row.at("num_nodes"), row.at("num_replicas"), row.at("local_batch_size"),
+                         row.value("gpu_types", std::vector<std::string>())};
     entries[key] = {row.at("accum_step_time"), row.at("accum_count"), row.at("optim_step_time"),
                     row.at("optim_sync_time"), row.at("optim_count"), row.value("measured", trained)};
   }
@@ -115,11 +116,23 @@ int StepProfile::MaxProfiledReplicas() const {
   return most;
 }
 
-std::vector<goodput::Measurement> StepProfile::Measurements() const {
+std::vector<std::vector<std::string>> StepProfile::GpuTypes() const {
+  std::map<std::vector<std::string>, double> last;
+  for (const auto& [key, entry] : Entries()) {
+    if (entry.optim_count > 0) last[key.gpu_types] = std::max(last[key.gpu_types], entry.measured);
+  }
+  std::vector<std::vector<std::string>> types;
+  for (const auto& [type, measured] : last) types.push_back(type);
+  std::stable_sort(types.begin(), types.end(),
+                   [&last](const auto& a, const auto& b) { return last.at(a) < last.at(b); });
+  return types;
+}
+
+std::vector<goodput::Measurement> StepProfile::Measurements(const std::vector<std::string>& gpu_types) const {
   MutexLock lock(&mutex_);
   std::vector<goodput::Measurement> measurements;
   for (const auto& [key, entry] : EntriesLocked()) {
-    if (!(entry.optim_count > 0)) continue;
+    if (key.gpu_types != gpu_types || !(entry.optim_count > 0)) continue;
     const double sync = std::min(entry.optim_sync_time, entry.optim_step_time);
     const double accum =
         (entry.accum_step_time + entry.optim_step_time - sync) / (entry.accum_count + entry.optim_count);
@@ -148,6 +161,7 @@ std::string StepProfile::Save() const {
     rows.push_back({{"num_nodes", key.num_nodes},
                     {"num_replicas", key.num_replicas},
                     {"local_batch_size", key.local_batch_size},
+                    {"gpu_types", key.gpu_types},
                     {"accum_step_time", entry.accum_step_time},
                     {"accum_count", entry.accum_count},
                     {"optim_step_time", entry.optim_step_time},

@@ -31,6 +31,8 @@ struct ProfileKey {
   int num_nodes = 1;
   int num_replicas = 1;
   int64_t local_batch_size = 0;
+  // Distinct GPU types that the replicas were on, ascending. Empty: none, or unknown.
+  std::vector<std::string> gpu_types = {};
 
   auto operator<=>(const ProfileKey&) const = default;
 };
@@ -63,10 +65,13 @@ class StepProfile {
   // Largest number of replicas that has optimiser steps. 0: none yet.
   int MaxProfiledReplicas() const;
 
-  // Mean time of an optimiser step, and of one accumulation step with what waiting takes left out, and how
-  // much they count. Sync times that exceed their step, and times that are not positive, are left out rather
-  // than trusted.
-  std::vector<goodput::Measurement> Measurements() const;
+  // What configurations have been on, as ProfileKey::gpu_types, in the order of their last measurement.
+  std::vector<std::vector<std::string>> GpuTypes() const;
+
+  // Of the configurations on these GPU types: mean time of an optimiser step, and of one accumulation step
+  // with what waiting takes left out, and how much they count. Sync times that exceed their step, and times
+  // that are not positive, are left out rather than trusted.
+  std::vector<goodput::Measurement> Measurements(const std::vector<std::string>& gpu_types = {}) const;
 
   // Seconds of steps added since this object was made (not those loaded).
   double AddedSeconds() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,7 +99,23 @@ absl::StatusOr<v1::JoinGroupResponse> ClusterState::DescribeRendezvous(const Rep
     return absl::AbortedError(
         absl::StrCat("group ", replica.group, " is being stopped: ", job.record.status.message()));
   }
-  return DescribeGroup(job.replicas, replica.group, replica.rank);
+  v1::JoinGroupResponse response = DescribeGroup(job.replicas, replica.group, replica.rank);
+  if (response.has_formed()) {
+    for (const std::string& type : GpuTypesOf(job)) response.mutable_formed()->add_gpu_types(type);
+  }
+  return response;
+}
+
+std::set<std::string> ClusterState::GpuTypesOf(const JobEntry& job) const {
+  std::set<std::string> types;
+  // On a node with GPUs, a program that has asked for none computes without.
+  if (job.record.job->spec().template_().resources().gpus() == 0) return types;
+  for (const auto& replica : job.replicas) {
+    const auto node = tables_.nodes.find(replica->replica.node_id());
+    if (node == tables_.nodes.end() || node->second->record.node.gpu_type().empty()) continue;
+    types.insert(node->second->record.node.gpu_type());
+  }
+  return types;
 }
 
 absl::Status ClusterState::ObserveTraining(const ReplicaContext& replica) {

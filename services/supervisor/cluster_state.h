@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,8 +30,8 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/job_service.pb.h"
 #include "adaptdl/v1/node_service.pb.h"
-#include "adaptdl/v1/replica_service.pb.h"
 #include "adaptdl/v1/quota_service.pb.h"
+#include "adaptdl/v1/replica_service.pb.h"
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
@@ -145,13 +146,13 @@ class ClusterState {
   v1::ClusterSnapshot Snapshot() const;
   absl::StatusOr<v1::ApplyAllocationsResponse> ApplyAllocations(const v1::ApplyAllocationsRequest& request);
 
- private:
   // --- QuotaService
   // -----------------------------------------------------------------------------------------
   absl::StatusOr<v1::SetQuotaResponse> SetQuota(const v1::SetQuotaRequest& request);
   v1::ListQuotasResponse ListQuotas() const;
   absl::StatusOr<v1::RemoveQuotaResponse> RemoveQuota(const v1::RemoveQuotaRequest& request);
 
+ private:
   // How fast a job goes, from the first progress of its group.
   struct Pace {
     int64_t group = 0;
@@ -211,6 +212,9 @@ class ClusterState {
   void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckCapacity(const Transaction& transaction) const;
+
+  // Distinct types of the GPUs that the job's group computes on.
+  std::set<std::string> GpuTypesOf(const JobEntry& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const JobEntry* FindEntry(const std::string& name_space, const std::string& name) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

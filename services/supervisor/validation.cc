@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -31,6 +32,7 @@ constexpr size_t kMaxSpecBytes = 256 << 10;
 // Far above any machine, and low enough that sums over a cluster can't overflow.
 constexpr int64_t kMaxAmount = int64_t{1} << 50;
 constexpr int kMaxGpus = 1 << 20;
+constexpr int kMaxGpuTypes = 64;
 constexpr int64_t kMaxBatchSize = int64_t{1} << 40;
 constexpr double kMaxSeconds = 1e9;
 
@@ -238,17 +240,35 @@ absl::Status ValidateBatchSizes(const v1::Hints& hints) {
   return status;
 }
 
-absl::Status ValidatePerfParams(const v1::PerfParams& params) {
-  absl::Status status = CheckFinite("hints.perf_params.alpha_c", params.alpha_c(), 0, kMaxSeconds);
-  status.Update(CheckFinite("hints.perf_params.beta_c", params.beta_c(), 0, kMaxSeconds));
-  status.Update(CheckFinite("hints.perf_params.alpha_n", params.alpha_n(), 0, kMaxSeconds));
-  status.Update(CheckFinite("hints.perf_params.beta_n", params.beta_n(), 0, kMaxSeconds));
-  status.Update(CheckFinite("hints.perf_params.alpha_r", params.alpha_r(), 0, kMaxSeconds));
-  status.Update(CheckFinite("hints.perf_params.beta_r", params.beta_r(), 0, kMaxSeconds));
-  status.Update(CheckFinite("hints.perf_params.gamma", params.gamma(), 1, 10));
+absl::Status ValidatePerfParams(absl::string_view name, const v1::PerfParams& params) {
+  const auto check = [name](absl::string_view field, double value, double low, double high) {
+    return CheckFinite(absl::StrCat(name, ".", field), value, low, high);
+  };
+  absl::Status status = check("alpha_c", params.alpha_c(), 0, kMaxSeconds);
+  status.Update(check("beta_c", params.beta_c(), 0, kMaxSeconds));
+  status.Update(check("alpha_n", params.alpha_n(), 0, kMaxSeconds));
+  status.Update(check("beta_n", params.beta_n(), 0, kMaxSeconds));
+  status.Update(check("alpha_r", params.alpha_r(), 0, kMaxSeconds));
+  status.Update(check("beta_r", params.beta_r(), 0, kMaxSeconds));
+  status.Update(check("gamma", params.gamma(), 1, 10));
   if (status.ok() && params.alpha_c() + params.beta_c() <= 0) {
-    status = Wrong("hints.perf_params.beta_c", "0",
+    status = Wrong(absl::StrCat(name, ".beta_c"), "0",
                    "alpha_c and beta_c can't both be 0: a step takes some time; fit the model again");
+  }
+  return status;
+}
+
+absl::Status ValidateTypedPerfParams(const v1::Hints& hints) {
+  absl::Status status =
+      CheckRange("hints.perf_params_by_gpu_type", hints.perf_params_by_gpu_type_size(), 0, kMaxGpuTypes);
+  std::set<absl::string_view> seen;
+  for (const v1::GpuTypePerfParams& typed : hints.perf_params_by_gpu_type()) {
+    const std::string& type = typed.gpu_type();
+    if (type.empty() || type.size() > 253 || HasControl(type) || !seen.insert(type).second) {
+      status.Update(Wrong("hints.perf_params_by_gpu_type.gpu_type", Show(type),
+                          "give each type once, by 1 to 253 printable characters"));
+    }
+    status.Update(ValidatePerfParams("hints.perf_params_by_gpu_type.perf_params", typed.perf_params()));
   }
   return status;
 }
@@ -285,7 +305,10 @@ absl::Status ValidateNewJob(const v1::Job& job, absl::string_view generate_name)
 absl::Status ValidateHints(const v1::Hints& hints) {
   absl::Status status = ValidateBatchSizes(hints);
   status.Update(CheckRange("hints.max_profiled_replicas", hints.max_profiled_replicas(), 0, kMaxReplicas));
-  if (hints.has_perf_params()) status.Update(ValidatePerfParams(hints.perf_params()));
+  if (hints.has_perf_params()) {
+    status.Update(ValidatePerfParams("hints.perf_params", hints.perf_params()));
+  }
+  status.Update(ValidateTypedPerfParams(hints));
   if (hints.has_grad_params()) {
     constexpr double kMax = std::numeric_limits<double>::max();
     status.Update(CheckFinite("hints.grad_params.norm", hints.grad_params().norm(), 0, kMax));
@@ -334,6 +357,13 @@ absl::Status ValidateNode(const v1::Node& node) {
   return status;
 }
 
+absl::Status ValidateQuota(const v1::SetQuotaRequest& request) {
+  absl::Status status = ValidateDnsLabel("namespace", request.namespace_());
+  if (request.has_gpus()) status.Update(CheckRange("gpus", request.gpus(), 0, kMaxGpus));
+  if (request.has_weight()) status.Update(CheckFinite("weight", request.weight(), 1e-3, 1e3));
+  return status;
+}
+
 absl::Status ValidateAddress(absl::string_view field, absl::string_view address) {
   const size_t colon = address.rfind(':');
   int port = 0;
@@ -355,10 +385,3 @@ void FillDefaults(v1::JobSpec* spec) {
 }
 
 }  // namespace adaptdl::supervisor
-absl::Status ValidateQuota(const v1::SetQuotaRequest& request) {
-  absl::Status status = ValidateDnsLabel("namespace", request.namespace_());
-  if (request.has_gpus()) status.Update(CheckRange("gpus", request.gpus(), 0, kMaxGpus));
-  if (request.has_weight()) status.Update(CheckFinite("weight", request.weight(), 1e-3, 1e3));
-  return status;
-}
-

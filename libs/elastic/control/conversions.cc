@@ -2,6 +2,22 @@
 
 namespace adaptdl::elastic {
 
+namespace {
+
+v1::PerfParams ToProto(const HintPerfParams& params) {
+  v1::PerfParams perf;
+  perf.set_alpha_c(params.alpha_c);
+  perf.set_beta_c(params.beta_c);
+  perf.set_alpha_n(params.alpha_n);
+  perf.set_beta_n(params.beta_n);
+  perf.set_alpha_r(params.alpha_r);
+  perf.set_beta_r(params.beta_r);
+  perf.set_gamma(params.gamma);
+  return perf;
+}
+
+}  // namespace
+
 v1::Hints ToProto(const Hints& hints) {
   v1::Hints proto;
   proto.set_init_batch_size(hints.init_batch_size);
@@ -10,15 +26,11 @@ v1::Hints ToProto(const Hints& hints) {
   if (hints.max_local_batch_size) proto.set_max_local_batch_size(*hints.max_local_batch_size);
   proto.set_gradient_accumulation(hints.gradient_accumulation);
   proto.set_max_profiled_replicas(hints.max_profiled_replicas);
-  if (hints.perf_params) {
-    v1::PerfParams* perf = proto.mutable_perf_params();
-    perf->set_alpha_c(hints.perf_params->alpha_c);
-    perf->set_beta_c(hints.perf_params->beta_c);
-    perf->set_alpha_n(hints.perf_params->alpha_n);
-    perf->set_beta_n(hints.perf_params->beta_n);
-    perf->set_alpha_r(hints.perf_params->alpha_r);
-    perf->set_beta_r(hints.perf_params->beta_r);
-    perf->set_gamma(hints.perf_params->gamma);
+  if (hints.perf_params) *proto.mutable_perf_params() = ToProto(*hints.perf_params);
+  for (const auto& [type, params] : hints.perf_params_by_gpu_type) {
+    v1::GpuTypePerfParams* typed = proto.add_perf_params_by_gpu_type();
+    typed->set_gpu_type(type);
+    *typed->mutable_perf_params() = ToProto(params);
   }
   if (hints.grad_params) {
     proto.mutable_grad_params()->set_norm(hints.grad_params->norm);

@@ -188,7 +188,9 @@ class GrpcControlPlane final : public ControlPlane {
   }
 
   static GroupMembership FromProto(const v1::GroupFormed& formed) {
-    return {formed.group(), formed.rank(), formed.world_size(), formed.num_nodes(), formed.master_address()};
+    return {formed.group(),          formed.rank(),
+            formed.world_size(),     formed.num_nodes(),
+            formed.master_address(), {formed.gpu_types().begin(), formed.gpu_types().end()}};
   }
 
   void SendHeartbeats() {

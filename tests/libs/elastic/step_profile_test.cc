@@ -193,5 +193,35 @@ TEST_F(HintsReporterTest, FollowsAJobThatGotSlower) {
   EXPECT_NEAR(perf.alpha_c + 32 * perf.beta_c, 2, 0.1);
 }
 
+TEST_F(HintsReporterTest, GpuTypesAreFittedByThemselves) {
+  reporter_.SetBatchSize(64);
+  for (int i = 0; i < 100; ++i) profile_.AddOptimizerStep({1, 1, 64, {"A100"}}, 0.05, 0);
+  for (int i = 0; i < 100; ++i) profile_.AddOptimizerStep({2, 2, 32, {"A100", "T4"}}, 0.2, 0.01);
+  StepProfile restored;
+  ASSERT_TRUE(restored.Load(profile_.Save()).ok());
+  // On both at once: the present speed, and that of neither type.
+  Hints hints = MakeHints(restored, 64);
+  EXPECT_EQ(hints.perf_params_by_gpu_type.size(), 1u);
+  EXPECT_NEAR(hints.perf_params->alpha_c + 32 * hints.perf_params->beta_c, 0.19, 0.01);
+  for (int i = 0; i < 100; ++i) restored.AddOptimizerStep({1, 1, 64, {"T4"}}, 0.2, 0);
+  hints = MakeHints(restored, 64);
+  ASSERT_EQ(hints.perf_params_by_gpu_type.size(), 2u);
+  const HintPerfParams& fast = hints.perf_params_by_gpu_type.at("A100");
+  const HintPerfParams& slow = hints.perf_params_by_gpu_type.at("T4");
+  EXPECT_NEAR(fast.alpha_c + 64 * fast.beta_c, 0.05, 0.005);
+  EXPECT_NEAR(slow.alpha_c + 64 * slow.beta_c, 0.2, 0.02);
+  EXPECT_DOUBLE_EQ(hints.perf_params->beta_c, slow.beta_c) << "it runs on T4 now";
+  EXPECT_EQ(hints.max_profiled_replicas, 2);
+}
+
+TEST_F(HintsReporterTest, JobsOfCpusHaveNoGpuType) {
+  reporter_.SetBatchSize(64);
+  for (int i = 0; i < 100; ++i) profile_.AddOptimizerStep({1, 1, 64}, 0.1, 0);
+  ASSERT_TRUE(reporter_.Tick(0));
+  const Hints hints = control_.AwaitHints();
+  EXPECT_TRUE(hints.perf_params.has_value());
+  EXPECT_TRUE(hints.perf_params_by_gpu_type.empty());
+}
+
 }  // namespace
 }  // namespace adaptdl::elastic

@@ -176,6 +176,35 @@ TEST_F(ReplicasTest, RendezvousWaitsForExactlyTheMembersAndSaysWhoIsMissing) {
   EXPECT_TRUE(Get("a").status().replicas(1).joined());
 }
 
+TEST_F(ReplicasTest, MembersLearnWhichGpusTheGroupIsOn) {
+  const auto types = [this](const std::string& name, int gpus) {
+    v1::Job job = NewJob(name);
+    job.mutable_spec()->mutable_template_()->mutable_resources()->set_cpu_millis(100);
+    job.mutable_spec()->mutable_template_()->mutable_resources()->set_gpus(gpus);
+    job = Submit(job);
+    FakeWorker fast(channel_, name + "-fast");
+    FakeWorker slow(channel_, name + "-slow");
+    fast.node()->set_gpu_type("T4");
+    slow.node()->set_gpu_type("A100");
+    for (FakeWorker* worker : {&fast, &slow}) {
+      worker->node()->mutable_capacity()->set_gpus(2);
+      EXPECT_TRUE(worker->Register().ok());
+      worker->Connect();
+    }
+    Allocate(job, {name + "-fast", name + "-fast", name + "-slow"});
+    const v1::LaunchReplica rank0 = fast.NextLaunch();
+    const v1::LaunchReplica rank1 = fast.NextLaunch();
+    const v1::LaunchReplica rank2 = slow.NextLaunch();
+    auto first = JoinAs(rank0, "h:1");
+    auto second = JoinAs(rank1, "");
+    auto third = JoinAs(rank2, "");
+    const v1::GroupFormed formed = first->Formed();
+    return std::vector<std::string>(formed.gpu_types().begin(), formed.gpu_types().end());
+  };
+  EXPECT_EQ(types("gpu", 1), (std::vector<std::string>{"A100", "T4"}));
+  EXPECT_TRUE(types("cpu", 0).empty()) << "it computes on none of the GPUs there";
+}
+
 TEST_F(ReplicasTest, RendezvousOfAStoppedGroupEnds) {
   const auto first = JoinAs(rank0_, "n1:5000");
   first->Next();

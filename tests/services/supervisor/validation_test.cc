@@ -163,6 +163,24 @@ v1::Hints GoodHints() {
 }
 
 // Defect 30 of the reference: hints that no policy survives, from the reference's own probes and beyond.
+TEST(ValidateHintsTest, ParametersByGpuTypeAreCheckedAsTheOthers) {
+  v1::Hints hints = GoodHints();
+  v1::GpuTypePerfParams* typed = hints.add_perf_params_by_gpu_type();
+  typed->set_gpu_type("A100");
+  *typed->mutable_perf_params() = hints.perf_params();
+  EXPECT_TRUE(ValidateHints(hints).ok());
+  *hints.add_perf_params_by_gpu_type() = *typed;
+  EXPECT_FALSE(ValidateHints(hints).ok()) << "the same type twice";
+  hints.mutable_perf_params_by_gpu_type(1)->set_gpu_type("");
+  EXPECT_FALSE(ValidateHints(hints).ok());
+  hints.mutable_perf_params_by_gpu_type(1)->set_gpu_type("T4");
+  EXPECT_TRUE(ValidateHints(hints).ok());
+  hints.mutable_perf_params_by_gpu_type(1)->mutable_perf_params()->set_beta_c(std::nan(""));
+  EXPECT_FALSE(ValidateHints(hints).ok());
+  hints.mutable_perf_params_by_gpu_type(1)->clear_perf_params();
+  EXPECT_FALSE(ValidateHints(hints).ok());
+}
+
 TEST(ValidateHintsTest, Defect30ImplausibleHintsAreRefusedByName) {
   EXPECT_TRUE(ValidateHints(GoodHints()).ok());
   v1::Hints least;
