@@ -33,7 +33,7 @@ struct GroupMembership {
   // Where rank 0 serves the rendezvous of the collectives. May be empty in a group of one.
   std::string master_address;
   // Distinct GPU types of the members' nodes, ascending. Empty: no GPUs, or standalone.
-  std::vector<std::string> gpu_types;
+  std::vector<std::string> gpu_types = {};
 };
 
 // How far the job is.

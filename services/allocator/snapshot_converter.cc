@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -156,6 +157,15 @@ int64_t ReplicasThatCanBeFed(const v1::Hints& hints) {
   return total / std::max<int64_t>(1, hints.min_local_batch_size());
 }
 
+// The type whose parameters are those that the job knows best; empty if it says of none.
+std::string BestKnownType(const v1::Hints& hints) {
+  const std::string best = hints.perf_params().SerializeAsString();
+  for (const v1::GpuTypePerfParams& typed : hints.perf_params_by_gpu_type()) {
+    if (typed.perf_params().SerializeAsString() == best) return typed.gpu_type();
+  }
+  return "";
+}
+
 // Leaves the job as it is: it keeps its room and is not decided about.
 void Freeze(JobInfo* info) {
   info->preemptible = false;
@@ -174,6 +184,9 @@ absl::Status CheckHints(const v1::Hints& hints) {
   }
   absl::Status status = goodput::Validate(ToLimits(hints), hints.init_batch_size());
   if (status.ok() && hints.has_perf_params()) status = goodput::Validate(ToPerfParams(hints.perf_params()));
+  for (const v1::GpuTypePerfParams& typed : hints.perf_params_by_gpu_type()) {
+    if (status.ok()) status = goodput::Validate(ToPerfParams(typed.perf_params()));
+  }
   if (status.ok()) status = goodput::Validate(ToGradParams(hints));
   return status.ok() ? status : absl::InvalidArgumentError(absl::StrCat("hints: ", status.message()));
 }
@@ -183,8 +196,9 @@ std::string HintSignature(const v1::Job& job) {
   if (!status.has_hints()) return "";
   const v1::Hints& hints = status.hints();
   return absl::StrCat(hints.max_profiled_replicas(), "/", hints.has_perf_params(), "/",
-                      hints.init_batch_size(), "/", hints.max_batch_size(), "/", hints.min_local_batch_size(),
-                      "/", hints.max_local_batch_size());
+                      hints.perf_params_by_gpu_type_size(), "/", hints.init_batch_size(), "/",
+                      hints.max_batch_size(), "/", hints.min_local_batch_size(), "/",
+                      hints.max_local_batch_size());
 }
 
 ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot, absl::Time now) {
@@ -193,7 +207,13 @@ ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot,
   for (auto& [uid, cached] : tables_) cached.used = false;
   ConvertNodes(snapshot, &result);
   shapes_.clear();
-  for (const NodeInfo& node : result.view.nodes) ++shapes_[node.capacity];
+  gpu_types_.clear();
+  for (const NodeInfo& node : result.view.nodes) {
+    ++shapes_[node.capacity];
+    if (!node.gpu_type.empty() && node.capacity.count(scheduling::kGpu) > 0) gpu_types_.insert(node.gpu_type);
+  }
+  ConvertQuotas(snapshot, &result);
+  LearnSpeeds(snapshot);
   for (int i = 0; i < snapshot.jobs_size(); ++i) ConvertJob(snapshot.jobs(i), i, &result);
   absl::erase_if(tables_, [](const auto& entry) { return !entry.second.used; });
   return result;
@@ -218,6 +238,34 @@ void SnapshotConverter::ConvertNodes(const v1::ClusterSnapshot& snapshot, Conver
   }
   std::sort(result->view.nodes.begin(), result->view.nodes.end(),
             [](const NodeInfo& a, const NodeInfo& b) { return a.id < b.id; });
+}
+
+void SnapshotConverter::ConvertQuotas(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) {
+  for (const v1::NamespaceQuota& quota : snapshot.quotas()) {
+    if (quota.gpus() < 0 || !(quota.weight() > 0) || !std::isfinite(quota.weight())) {
+      result->refusals.push_back({absl::StrCat("quota ", quota.namespace_()),
+                                  absl::StrCat("gpus is ", quota.gpus(), " and weight ", quota.weight(),
+                                               "; they must be at least 0, and greater than 0")});
+      continue;
+    }
+    result->view.namespaces[quota.namespace_()] = {quota.gpus(), quota.weight()};
+  }
+}
+
+void SnapshotConverter::LearnSpeeds(const v1::ClusterSnapshot& snapshot) {
+  speeds_ = RelativeSpeeds();
+  for (const v1::Job& job : snapshot.jobs()) {
+    const v1::Hints& hints = job.status().hints();
+    if (hints.perf_params_by_gpu_type_size() < 2 || !CheckHints(hints).ok()) continue;
+    // A batch that is near to what was measured.
+    const double batch = std::max(
+        1.0, static_cast<double>(hints.init_batch_size()) / std::max(1, hints.max_profiled_replicas()));
+    std::map<std::string, double> times;
+    for (const v1::GpuTypePerfParams& typed : hints.perf_params_by_gpu_type()) {
+      times[typed.gpu_type()] = goodput::AccumTime(ToPerfParams(typed.perf_params()), batch);
+    }
+    speeds_.Add(times);
+  }
 }
 
 void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedCluster* result) {
@@ -314,6 +362,7 @@ int SnapshotConverter::TableSize(const v1::Job& job, const JobInfo& info) const 
 void SnapshotConverter::UseHints(const v1::Job& job, JobInfo* info) {
   info->max_replicas = MostReplicas(job, *info, &info->max_replicas_reason);
   info->speedup = TableFor(job, TableSize(job, *info));
+  SetTablesByType(job, info);
   const v1::TrainingProgress& progress = job.status().progress();
   const double done = progress.scale_invariant_steps();
   const double total = progress.total_scale_invariant_steps();
@@ -334,10 +383,45 @@ std::shared_ptr<const SpeedupTable> SnapshotConverter::TableFor(const v1::Job& j
                                   hints.init_batch_size());
     cached.table =
         std::make_shared<SpeedupTable>(SpeedupTable::Build(goodput, ToLimits(hints), max_replicas));
+    cached.by_type.clear();
     cached.hints = std::move(serialized);
     cached.max_replicas = max_replicas;
   }
   return cached.table;
+}
+
+void SnapshotConverter::SetTablesByType(const v1::Job& job, JobInfo* info) {
+  const v1::Hints& hints = job.status().hints();
+  if (info->request.count(scheduling::kGpu) == 0 || !hints.has_perf_params()) return;
+  const std::string best = BestKnownType(hints);
+  const double base = info->speedup->base_goodput();
+  if (best.empty() || !(base > 0)) return;
+  std::map<std::string, PerfParams> measured;
+  for (const v1::GpuTypePerfParams& typed : hints.perf_params_by_gpu_type()) {
+    measured[typed.gpu_type()] = ToPerfParams(typed.perf_params());
+  }
+  CachedTable& cached = tables_[job.uid()];
+  for (const std::string& type : gpu_types_) {
+    double ratio = 0;
+    absl::StatusOr<PerfParams> params = measured[best];
+    if (const auto known = measured.find(type); known != measured.end()) {
+      params = known->second;
+    } else {
+      ratio = speeds_.Ratio(best, type).value_or(1);
+      params = goodput::ScaleToGpuType(measured[best], ratio);
+    }
+    if (!params.ok()) continue;
+    auto& [built_with, table] = cached.by_type[type];
+    if (table == nullptr || built_with != ratio) {
+      const GoodputFunction goodput(*params, ToGradParams(hints), hints.init_batch_size());
+      table = std::make_shared<SpeedupTable>(
+          SpeedupTable::Build(goodput, ToLimits(hints), cached.max_replicas, base));
+      built_with = ratio;
+    }
+    info->speedup_by_type[type] = table;
+  }
+  // One type that all nodes have needs no telling apart.
+  if (gpu_types_.size() == 1 && gpu_types_.count(best) > 0) info->speedup_by_type.clear();
 }
 
 }  // namespace adaptdl::allocator

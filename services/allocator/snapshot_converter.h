@@ -1,14 +1,20 @@
 // From the supervisor's snapshot to the plain structs that policies see. Everything in the snapshot is
 // checked: what can't be used is refused with a reason and hurts nothing else.
 //
-// Keeps the speed-up table of each job until its hints change. Not thread-safe.
+// GPU types: a job that asks for GPUs and knows its speed by type gets one speed-up table per type of the
+// cluster. A type that it has not been on is taken to be as fast, relative to the one it knows best, as the
+// jobs found that were on both; if there are none, as fast as that one.
+//
+// Keeps the speed-up tables of each job until its hints change. Not thread-safe.
 
 #ifndef ADAPTDL_SERVICES_ALLOCATOR_SNAPSHOT_CONVERTER_H_
 #define ADAPTDL_SERVICES_ALLOCATOR_SNAPSHOT_CONVERTER_H_
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -17,6 +23,7 @@
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/goodput/speedup_table.h"
 #include "libs/scheduling/policy.h"
+#include "services/allocator/relative_speeds.h"
 
 namespace adaptdl::allocator {
 
@@ -47,10 +54,14 @@ class SnapshotConverter {
     std::string hints;
     int max_replicas = 0;
     std::shared_ptr<const goodput::SpeedupTable> table;
+    // By GPU type, and the relative speed that each was built with (0: measured).
+    std::map<std::string, std::pair<double, std::shared_ptr<const goodput::SpeedupTable>>> by_type;
     bool used = false;
   };
 
   void ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) const;
+  static void ConvertQuotas(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result);
+  void LearnSpeeds(const v1::ClusterSnapshot& snapshot);
   void ConvertJob(const v1::Job& job, int index, ConvertedCluster* result);
   // Sets size limits, speed-up and what is left to do.
   void UseHints(const v1::Job& job, scheduling::JobInfo* info);
@@ -59,9 +70,14 @@ class SnapshotConverter {
   // Up to how many replicas the job's speed-ups are worth knowing: what it could ever have in this cluster.
   int TableSize(const v1::Job& job, const scheduling::JobInfo& info) const;
   std::shared_ptr<const goodput::SpeedupTable> TableFor(const v1::Job& job, int max_replicas);
+  // The job's tables on the GPU types of the cluster, in the unit of info->speedup, which TableFor() made.
+  void SetTablesByType(const v1::Job& job, scheduling::JobInfo* info);
 
   // Nodes of the snapshot in hand, by what they offer.
   std::map<scheduling::Resources, int> shapes_;
+  // GPU types of its nodes, and what its jobs know of their speeds.
+  std::set<std::string> gpu_types_;
+  RelativeSpeeds speeds_;
   absl::flat_hash_map<std::string, CachedTable> tables_;  // by uid
 };
 

@@ -362,5 +362,107 @@ TEST(SnapshotConverter, SurvivesAnything) {
   }
 }
 
+v1::GpuTypePerfParams Typed(const std::string& type, double factor) {
+  v1::GpuTypePerfParams typed;
+  typed.set_gpu_type(type);
+  *typed.mutable_perf_params() = MakeHints().perf_params();
+  typed.mutable_perf_params()->set_alpha_c(factor * typed.perf_params().alpha_c());
+  typed.mutable_perf_params()->set_beta_c(factor * typed.perf_params().beta_c());
+  return typed;
+}
+
+// A job of GPUs that runs on the first of `types` and knows all of them.
+v1::Job GpuJob(const std::string& name, const std::vector<v1::GpuTypePerfParams>& types) {
+  v1::Job job = MakeJob(name);
+  job.mutable_spec()->mutable_template_()->mutable_resources()->set_gpus(1);
+  v1::Hints* hints = job.mutable_status()->mutable_hints();
+  *hints = MakeHints(2);
+  *hints->mutable_perf_params() = types.front().perf_params();
+  for (const v1::GpuTypePerfParams& typed : types) *hints->add_perf_params_by_gpu_type() = typed;
+  return job;
+}
+
+v1::ClusterSnapshot GpuCluster(const std::vector<std::string>& types) {
+  v1::ClusterSnapshot snapshot;
+  for (const std::string& type : types) {
+    v1::Node* node = snapshot.add_nodes();
+    *node = MakeNode("node-" + type, 8000);
+    node->mutable_capacity()->set_gpus(4);
+    node->set_gpu_type(type);
+  }
+  return snapshot;
+}
+
+TEST(SnapshotConverter, EveryGpuTypeHasATableOfTheSameUnit) {
+  v1::ClusterSnapshot snapshot = GpuCluster({"fast", "slow"});
+  *snapshot.add_jobs() = GpuJob("a", {Typed("slow", 1), Typed("fast", 0.25)});
+  SnapshotConverter converter;
+  const scheduling::JobInfo job = converter.Convert(snapshot, kNow).view.jobs.at(0);
+  ASSERT_EQ(job.speedup_by_type.size(), 2u);
+  EXPECT_DOUBLE_EQ(job.speedup_by_type.at("slow")->At(1, 1), 1);
+  EXPECT_NEAR(job.speedup_by_type.at("fast")->At(1, 1), 4, 1e-6);
+  EXPECT_LT(job.speedup_by_type.at("fast")->At(1, 2), 8) << "the network does not get faster";
+  EXPECT_EQ(job.speedup_by_type.at("fast")->base_goodput(), job.speedup->base_goodput());
+}
+
+TEST(SnapshotConverter, OtherJobsTellHowFastATypeIsUntilItIsMeasured) {
+  v1::ClusterSnapshot snapshot = GpuCluster({"fast", "slow"});
+  *snapshot.add_jobs() = GpuJob("a", {Typed("slow", 1)});
+  SnapshotConverter converter;
+  // Nobody knows: as fast as the type it is on.
+  scheduling::JobInfo job = converter.Convert(snapshot, kNow).view.jobs.at(0);
+  EXPECT_NEAR(job.speedup_by_type.at("fast")->At(1, 1), 1, 1e-6);
+  *snapshot.add_jobs() = GpuJob("b", {Typed("slow", 1), Typed("fast", 0.5)});
+  job = converter.Convert(snapshot, kNow).view.jobs.at(0);
+  EXPECT_NEAR(job.speedup_by_type.at("fast")->At(1, 1), 2, 0.06);
+  // Its own measurement wins.
+  *snapshot.mutable_jobs(0) = GpuJob("a", {Typed("slow", 1), Typed("fast", 1.0 / 3)});
+  job = converter.Convert(snapshot, kNow).view.jobs.at(0);
+  EXPECT_NEAR(job.speedup_by_type.at("fast")->At(1, 1), 3, 1e-6);
+}
+
+TEST(SnapshotConverter, TypesAreToldApartOnlyWhereItMatters) {
+  SnapshotConverter converter;
+  v1::ClusterSnapshot snapshot = GpuCluster({"slow"});
+  *snapshot.add_jobs() = GpuJob("one-type", {Typed("slow", 1), Typed("gone", 0.5)});
+  EXPECT_THAT(converter.Convert(snapshot, kNow).view.jobs.at(0).speedup_by_type, IsEmpty());
+  snapshot = GpuCluster({"fast", "slow"});
+  *snapshot.add_jobs() = MakeJob("no-hints");
+  *snapshot.add_jobs() = GpuJob("no-gpus", {Typed("slow", 1)});
+  snapshot.mutable_jobs(1)->mutable_spec()->mutable_template_()->mutable_resources()->set_gpus(0);
+  *snapshot.add_jobs() = GpuJob("older-library", {Typed("slow", 1)});
+  snapshot.mutable_jobs(2)->mutable_status()->mutable_hints()->clear_perf_params_by_gpu_type();
+  for (const scheduling::JobInfo& job : converter.Convert(snapshot, kNow).view.jobs) {
+    EXPECT_THAT(job.speedup_by_type, IsEmpty()) << job.key;
+  }
+}
+
+TEST(SnapshotConverter, ParametersOfATypeAreCheckedToo) {
+  v1::ClusterSnapshot snapshot = GpuCluster({"fast", "slow"});
+  *snapshot.add_jobs() = GpuJob("a", {Typed("slow", 1), Typed("fast", std::nan(""))});
+  SnapshotConverter converter;
+  const ConvertedCluster cluster = converter.Convert(snapshot, kNow);
+  EXPECT_EQ(cluster.refusals.size(), 1u);
+  EXPECT_THAT(cluster.view.jobs.at(0).speedup_by_type, IsEmpty());
+}
+
+TEST(SnapshotConverter, QuotasBecomeThoseOfTheView) {
+  v1::ClusterSnapshot snapshot;
+  v1::NamespaceQuota* quota = snapshot.add_quotas();
+  quota->set_namespace_("team");
+  quota->set_gpus(3);
+  quota->set_weight(2);
+  quota = snapshot.add_quotas();
+  quota->set_namespace_("broken");
+  quota->set_weight(std::nan(""));
+  SnapshotConverter converter;
+  const ConvertedCluster cluster = converter.Convert(snapshot, kNow);
+  ASSERT_EQ(cluster.view.namespaces.size(), 1u);
+  EXPECT_EQ(cluster.view.namespaces.at("team").gpu_quota, 3);
+  EXPECT_EQ(cluster.view.namespaces.at("team").weight, 2);
+  ASSERT_EQ(cluster.refusals.size(), 1u);
+  EXPECT_THAT(cluster.refusals[0].what, HasSubstr("broken"));
+}
+
 }  // namespace
 }  // namespace adaptdl::allocator
