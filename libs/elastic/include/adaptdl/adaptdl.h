@@ -9,5 +9,7 @@
 #include "adaptdl/epochs.h"
 #include "adaptdl/job.h"
 #include "adaptdl/torch_data_loader.h"
+#include "adaptdl/torch_lr_scheduler.h"
+#include "adaptdl/weights.h"
 
 #endif  // ADAPTDL_ADAPTDL_H_
