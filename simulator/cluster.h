@@ -28,6 +28,24 @@ using Placement = std::vector<NodeShare>;
 
 int CountGpus(const Placement& placement);
 
+// How a node is at the moment.
+struct NodeStatus {
+  // Whether it can run replicas.
+  bool up = true;
+  // Will be taken away soon: replicas are to leave it.
+  bool draining = false;
+  // May be taken away at short notice.
+  bool spot = false;
+};
+
+// What a policy says about the size of the cluster.
+struct NodeDemand {
+  // Nodes that would be made good use of.
+  int desired_nodes = 0;
+  // Nodes that run nothing and are not about to.
+  std::vector<int> idle_nodes = {};
+};
+
 class Cluster {
  public:
   struct Node {

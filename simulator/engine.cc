@@ -4,12 +4,14 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "simulator/autoscaler.h"
 
 namespace adaptdl::simulator {
 namespace {
@@ -19,6 +21,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kSameTime = 1e-9;
 // A scheduler that starts nobody for so long never will.
 constexpr double kLongestStandstill = 30.0 * 24 * 3600;
+// Where nodes fail faster than jobs write checkpoints, nobody is ever done.
+constexpr double kLongestVainEffort = 100.0 * 24 * 3600;
 
 bool HaveSameShape(const Placement& a, const Placement& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -35,7 +39,8 @@ bool Take(const scheduling::Resources& request, int replicas, scheduling::Resour
   return true;
 }
 
-absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const WorkloadJob> workload) {
+absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const WorkloadJob> workload,
+                          const Scheduler& scheduler) {
   const auto check = [](const char* name, double value, double least, bool exclusive) {
     const bool fine = std::isfinite(value) && (exclusive ? value > least : value >= least);
     return fine ? absl::OkStatus()
@@ -49,10 +54,15 @@ absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const Wor
            check("report period", options.report_seconds, 0, true),
            check("restart", options.restart_seconds.value_or(0), 0, false),
            check("interference", options.interference, 0, false),
+           check("checkpoint period", options.checkpoint_seconds, 0, true),
        }) {
     if (!status.ok()) {
       return status;
     }
+  }
+  if (!options.nodes.pools.empty() && !scheduler.WantedNodes()) {
+    return absl::InvalidArgumentError(
+        "--autoscale: this policy does not say how many nodes it could use; choose another one, as goodput");
   }
   if (options.restart_times != nullptr) {
     if (absl::Status status = options.restart_times->Cover(workload); !status.ok()) {
@@ -70,10 +80,15 @@ class Simulation {
  public:
   Simulation(const Cluster& cluster, absl::Span<const WorkloadJob> workload, Scheduler& scheduler,
              const Clock& clock, const SimulationOptions& options)
-      : cluster_(cluster), scheduler_(scheduler), clock_(clock), options_(options) {
+      : cluster_(cluster),
+        scheduler_(scheduler),
+        clock_(clock),
+        options_(options),
+        nodes_(cluster, options_.nodes, options_.seed),
+        autoscaler_(cluster, options_.nodes, &nodes_) {
     const double round = options.round_seconds;
     const JobOptions job_options{scheduler.adaptive(), options.search,
-                                 round > 0 && round == std::floor(round)};
+                                 round > 0 && round == std::floor(round), options.checkpoint_seconds};
     for (const WorkloadJob& spec : workload) {
       jobs_.emplace_back(spec, static_cast<int>(cluster.gpu_types().size()), job_options);
     }
@@ -104,6 +119,20 @@ class Simulation {
   void UpdateActive(double now);
   absl::Status AdvanceAll(double until);
   absl::StatusOr<double> NextEvent(size_t job) const;
+  absl::Status RenewEvents(std::vector<double>* events) const;
+
+  // When a node comes or goes next. Infinite: never.
+  double NextNodeEvent() const;
+  // What happens to nodes by now, and to the jobs on them. REQUIRES: jobs were advanced to now. Returns
+  // whether a scheduler would want to know.
+  bool ChangeNodes(double now);
+  void StopJobsOn(int node, bool crash, double now);
+  // Advances jobs from one change of nodes to the next.
+  absl::Status AdvanceThroughNodeEvents(double until);
+  // By node: whether it has replicas.
+  std::vector<bool> BusyNodes() const;
+  // Tells the autoscaler what the last decision said; without jobs there is nothing to decide.
+  void FollowDemand(double now);
 
   absl::Status Decide(double now);
   void RecordWatched(double now);
@@ -112,12 +141,15 @@ class Simulation {
   void UpdateInterference();
   void CloseSegment(size_t job, double end);
   absl::Status CheckStandstill(double now) const;
+  absl::Status CheckVainEffort(double now) const;
   void CollectOutcomes();
 
   const Cluster& cluster_;
   Scheduler& scheduler_;
   const Clock& clock_;
   const SimulationOptions options_;
+  Nodes nodes_;
+  Autoscaler autoscaler_;
 
   std::vector<Job> jobs_;       // in order of submission
   std::vector<size_t> active_;  // submitted and not done, in order
@@ -125,12 +157,16 @@ class Simulation {
   std::vector<double> speed_;   // by job: 1, or less under interference
   std::vector<OpenSegment> open_;
   double last_running_ = 0;
+  double last_completed_ = 0;
   SimulationResult result_;
 };
 
 void Simulation::UpdateActive(double now) {
   while (arrived_ < jobs_.size() && jobs_[arrived_].spec().submitted <= now) {
     active_.push_back(arrived_++);
+  }
+  for (const size_t job : active_) {
+    if (jobs_[job].done()) last_completed_ = std::max(last_completed_, *jobs_[job].completed());
   }
   active_.erase(
       std::remove_if(active_.begin(), active_.end(), [this](size_t job) { return jobs_[job].done(); }),
@@ -149,6 +185,81 @@ absl::Status Simulation::AdvanceAll(double until) {
   return absl::OkStatus();
 }
 
+double Simulation::NextNodeEvent() const {
+  return options_.nodes.dynamic() ? std::min(nodes_.NextEvent(), autoscaler_.NextEvent()) : kNever;
+}
+
+absl::Status Simulation::AdvanceThroughNodeEvents(double until) {
+  for (double next = NextNodeEvent(); next <= until; next = NextNodeEvent()) {
+    if (absl::Status status = AdvanceAll(next); !status.ok()) {
+      return status;
+    }
+    ChangeNodes(next);
+  }
+  return AdvanceAll(until);
+}
+
+bool Simulation::ChangeNodes(double now) {
+  const std::vector<Nodes::Event> events = nodes_.Advance(now);
+  for (const Nodes::Event& event : events) {
+    const bool failed = event.change == Nodes::Change::kFailed;
+    const bool taken = event.change == Nodes::Change::kTaken;
+    result_.node_failures += failed;
+    result_.node_evictions += taken;
+    if (failed || taken) {
+      StopJobsOn(event.node, failed, now);
+    }
+  }
+  UpdateInterference();
+  if (autoscaler_.enabled()) {
+    autoscaler_.Act(now, BusyNodes());
+  }
+  return !events.empty();
+}
+
+void Simulation::StopJobsOn(int node, bool crash, double now) {
+  for (const size_t active : active_) {
+    Job& job = jobs_[active];
+    const Placement& placement = job.placement();
+    const bool here = std::any_of(placement.begin(), placement.end(),
+                                  [node](const NodeShare& share) { return share.node == node; });
+    if (!here || job.done()) {
+      continue;
+    }
+    CloseSegment(active, now);
+    if (crash) {
+      job.Crash();
+    } else {
+      job.Reallocate({}, job.gpu_type(), 0, /*free_move=*/false);
+    }
+  }
+}
+
+std::vector<bool> Simulation::BusyNodes() const {
+  std::vector<bool> busy(cluster_.nodes().size(), false);
+  for (const size_t job : active_) {
+    if (jobs_[job].done()) continue;
+    for (const NodeShare& share : jobs_[job].placement()) {
+      busy[share.node] = true;
+    }
+  }
+  return busy;
+}
+
+void Simulation::FollowDemand(double now) {
+  if (!autoscaler_.enabled()) {
+    return;
+  }
+  NodeDemand demand;
+  if (!active_.empty()) {
+    demand = scheduler_.WantedNodes().value_or(demand);
+  } else {
+    demand.idle_nodes.resize(cluster_.nodes().size());
+    std::iota(demand.idle_nodes.begin(), demand.idle_nodes.end(), 0);
+  }
+  autoscaler_.Follow(demand, now, BusyNodes());
+}
+
 absl::Status Simulation::RunRounds() {
   // Rounds are counted, so that their times do not drift.
   double round = 0;
@@ -158,7 +269,7 @@ absl::Status Simulation::RunRounds() {
     }
     round += 1;
     const double now = round * options_.round_seconds;
-    if (absl::Status status = AdvanceAll(now); !status.ok()) {
+    if (absl::Status status = AdvanceThroughNodeEvents(now); !status.ok()) {
       return status;
     }
     UpdateActive(now);
@@ -177,6 +288,17 @@ absl::StatusOr<double> Simulation::NextEvent(size_t job) const {
   return event->value_or(kNever);
 }
 
+absl::Status Simulation::RenewEvents(std::vector<double>* events) const {
+  for (const size_t job : active_) {
+    absl::StatusOr<double> next = NextEvent(job);
+    if (!next.ok()) {
+      return next.status();
+    }
+    (*events)[job] = *next;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Simulation::RunEvents() {
   double pending = kNever;  // when the scheduler is to decide next
   std::vector<double> events(jobs_.size(), kNever);
@@ -188,9 +310,11 @@ absl::Status Simulation::RunEvents() {
     for (const size_t job : active_) {
       now = std::min(now, events[job]);
     }
+    const bool nodes_change = NextNodeEvent() <= now;
+    now = std::min(now, NextNodeEvent());
     bool news = false;
     for (const size_t job : active_) {
-      if (events[job] > now + kSameTime) {
+      if (events[job] > now + kSameTime && !nodes_change) {
         continue;
       }
       const int version = jobs_[job].profile_version();
@@ -209,6 +333,12 @@ absl::Status Simulation::RunEvents() {
     }
     const size_t arrived = arrived_;
     UpdateActive(now);
+    if (nodes_change) {
+      news = ChangeNodes(now) || news;
+      if (absl::Status status = RenewEvents(&events); !status.ok()) {
+        return status;
+      }
+    }
     if (news || arrived_ > arrived) {
       pending = std::min(pending, now + options_.debounce_seconds);
     }
@@ -223,12 +353,8 @@ absl::Status Simulation::RunEvents() {
       return status;
     }
     pending = active_.empty() ? kNever : now + options_.interval_seconds;
-    for (const size_t job : active_) {
-      absl::StatusOr<double> next = NextEvent(job);
-      if (!next.ok()) {
-        return next.status();
-      }
-      events[job] = *next;
+    if (absl::Status status = RenewEvents(&events); !status.ok()) {
+      return status;
     }
   }
   return absl::OkStatus();
@@ -236,15 +362,19 @@ absl::Status Simulation::RunEvents() {
 
 absl::Status Simulation::Decide(double now) {
   if (active_.empty()) {
+    FollowDemand(now);
     return absl::OkStatus();
   }
   std::vector<const Job*> jobs;
   for (const size_t job : active_) {
     jobs.push_back(&jobs_[job]);
   }
+  const bool dynamic = options_.nodes.dynamic();
+  const absl::Span<const NodeStatus> status =
+      dynamic ? absl::MakeConstSpan(nodes_.status()) : absl::Span<const NodeStatus>();
   const absl::Time begin = clock_.Now();
   absl::StatusOr<std::vector<Placement>> placements =
-      scheduler_.Schedule({now, cluster_, jobs, options_.restart()});
+      scheduler_.Schedule({now, cluster_, jobs, options_.restart(), status});
   result_.decision_seconds.push_back(absl::ToDoubleSeconds(clock_.Now() - begin));
   if (!placements.ok()) {
     return placements.status();
@@ -262,7 +392,8 @@ absl::Status Simulation::Decide(double now) {
   last_running_ = running ? now : last_running_;
   UpdateInterference();
   RecordWatched(now);
-  return running ? absl::OkStatus() : CheckStandstill(now);
+  FollowDemand(now);
+  return running ? CheckVainEffort(now) : CheckStandstill(now);
 }
 
 void Simulation::RecordWatched(double now) {
@@ -285,7 +416,8 @@ absl::Status Simulation::CheckPlacements(const std::vector<Placement>& placement
   }
   std::vector<scheduling::Resources> left;
   for (const Cluster::Node& node : cluster_.nodes()) {
-    left.push_back(node.capacity);
+    const bool up = !options_.nodes.dynamic() || nodes_.status()[left.size()].up;
+    left.push_back(up ? node.capacity : scheduling::Resources());
   }
   for (size_t i = 0; i < placements.size(); ++i) {
     for (const NodeShare& share : placements[i]) {
@@ -339,6 +471,17 @@ void Simulation::UpdateInterference() {
   }
 }
 
+absl::Status Simulation::CheckVainEffort(double now) const {
+  const double since = std::max(last_completed_, jobs_[active_.front()].spec().submitted);
+  if (options_.nodes.mtbf == 0 || now - since < kLongestVainEffort) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("no job has been done for ", now - since, " s, though ", active_.size(), " jobs run, ",
+                   jobs_[active_.front()].spec().name,
+                   " first: do nodes fail too often? Raise --node-mtbf, or lower --checkpoint-period"));
+}
+
 void Simulation::CloseSegment(size_t job, double end) {
   OpenSegment& open = open_[job];
   if (open.gpus > 0 && end > open.start) {
@@ -358,9 +501,23 @@ absl::Status Simulation::CheckStandstill(double now) const {
 }
 
 void Simulation::CollectOutcomes() {
+  double end = 0;
   for (const Job& job : jobs_) {
     result_.jobs.push_back({job.spec().name, job.application().name, job.spec().submitted,
-                            *job.first_started(), *job.completed(), job.attained_service(), job.restarts()});
+                            *job.first_started(), *job.completed(), job.attained_service(), job.restarts(),
+                            job.crashes(), job.lost_seconds()});
+    end = std::max(end, *job.completed());
+  }
+  if (!options_.nodes.dynamic()) {
+    return;
+  }
+  const double begin = jobs_.front().spec().submitted;
+  for (NodeSpan span : nodes_.CloseSpans(end)) {
+    span.start = std::max(span.start, begin);
+    span.end = std::min(span.end, end);
+    if (span.end > span.start) {
+      result_.nodes.push_back(span);
+    }
   }
 }
 
@@ -369,7 +526,10 @@ void Simulation::CollectOutcomes() {
 absl::StatusOr<SimulationResult> Simulate(const Cluster& cluster, absl::Span<const WorkloadJob> workload,
                                           Scheduler& scheduler, const Clock& clock,
                                           const SimulationOptions& options) {
-  if (absl::Status status = CheckOptions(options, workload); !status.ok()) {
+  if (absl::Status status = CheckOptions(options, workload, scheduler); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = CheckNodeOptions(options.nodes, cluster); !status.ok()) {
     return status;
   }
   const auto is_watched = [&](const WorkloadJob& job) { return job.name == options.watched_job; };

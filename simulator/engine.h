@@ -18,6 +18,7 @@
 #include "libs/base/clock.h"
 #include "simulator/batch_choice.h"
 #include "simulator/cluster.h"
+#include "simulator/nodes.h"
 #include "simulator/restart_times.h"
 #include "simulator/schedulers/scheduler.h"
 #include "simulator/traces/workload.h"
@@ -37,6 +38,10 @@ struct SimulationOptions {
   std::optional<double> restart_seconds = 30;
   // Not null: what restarts cost is drawn from these, instead. They cover the workload.
   std::shared_ptr<const RestartTimes> restart_times = nullptr;
+  // Nodes that fail, are taken away, or come and go with the demand.
+  NodeOptions nodes = {};
+  // How often jobs write a checkpoint; a failure costs them what came after the last one. Greater than 0.
+  double checkpoint_seconds = 600;
   // Of everything that is random here.
   uint64_t seed = 1;
   // Whether a job may move to other nodes without a restart, if shape and GPU type stay.
@@ -58,6 +63,9 @@ struct JobOutcome {
   double completed = 0;
   double gpu_seconds = 0;
   int restarts = 0;
+  // Failures of its nodes, and the time spent on work that these cost it.
+  int failures = 0;
+  double lost_seconds = 0;
 
   double jct() const { return completed - submitted; }
 };
@@ -86,6 +94,10 @@ struct SimulationResult {
   std::vector<Segment> timeline;
   std::vector<double> decision_seconds;  // real time, by decision
   std::vector<JobSample> watched = {};   // the course of the watched job
+  // When nodes were there, from the first submission on. Empty: all of them, all the time.
+  std::vector<NodeSpan> nodes = {};
+  int node_failures = 0;
+  int node_evictions = 0;  // spot nodes that were taken away
 };
 
 // INVALID_ARGUMENT: an option is out of its range, or the watched job is not in the workload. INTERNAL: the

@@ -96,6 +96,7 @@ void Job::Reallocate(const Placement& placement, int gpu_type, double restart_se
   gpus_ = CountGpus(placement);
   gpu_type_ = gpu_type;
   shape_.reset();
+  checkpoint_ = {clock_ + (free_move ? 0 : restart_seconds), epoch_, progress_};
   if (placement.empty()) {
     return;
   }
@@ -114,6 +115,25 @@ void Job::Reallocate(const Placement& placement, int gpu_type, double restart_se
   } else {
     first_started_ = clock_;
   }
+}
+
+void Job::Crash() {
+  ++crashes_;
+  lost_seconds_ += std::max(clock_ - checkpoint_.time, 0.0);
+  epoch_ = checkpoint_.epoch;
+  progress_ = checkpoint_.progress;
+  Reallocate({}, gpu_type_, 0, /*free_move=*/false);
+}
+
+void Job::WriteCheckpoints(double seconds, double rate) {
+  // One that is due at the very end is left to what follows, which may be the next epoch.
+  const double periods =
+      std::floor((clock_ + seconds - kSlack - checkpoint_.time) / options_.checkpoint_seconds);
+  if (periods < 1) {
+    return;
+  }
+  const double time = checkpoint_.time + periods * options_.checkpoint_seconds;
+  checkpoint_ = {time, epoch_, progress_ + rate * std::max(time - clock_, 0.0)};
 }
 
 absl::Status Job::Advance(double until, double speed) {
@@ -140,11 +160,13 @@ absl::Status Job::Advance(double until, double speed) {
     double elapsed = seconds;
     const double reached = progress_ + rate * seconds;
     if (reached < next && (options_.whole_seconds || (next - progress_) / rate > seconds + kSlack)) {
+      WriteCheckpoints(elapsed, rate);
       progress_ = reached;
     } else {
       const double needed = (next - progress_) / rate;
       // Half to even, like Python's round().
       elapsed = options_.whole_seconds ? std::nearbyint(needed) : std::min(needed, seconds);
+      WriteCheckpoints(elapsed, std::min(rate, (next - progress_) / std::max(elapsed, kSlack)));
       progress_ = next;
       ++epoch_;
     }

@@ -6,9 +6,10 @@
 //
 //   waiting ──1──▶ restarting ──2──▶ running ──3──▶ done
 //      ▲               │                │
-//      └───────4───────┴────────4───────┘
+//      └──────4,5──────┴───────4,5──────┘
 //   1 Reallocate() to some GPUs; again from restarting or running: the restart begins anew
 //   2 the restart's time is over     3 the last epoch is over     4 Reallocate() to none
+//   5 Crash()
 //
 // Not thread-safe.
 
@@ -34,6 +35,8 @@ struct JobOptions {
   BatchSearch search = BatchSearch::kGrid;
   // Whether epochs end on whole seconds, as in the published simulators.
   bool whole_seconds = false;
+  // Time between checkpoints while it runs, in seconds; one more is written whenever it is stopped in peace.
+  double checkpoint_seconds = 600;
 };
 
 class Job {
@@ -63,6 +66,9 @@ class Job {
   // not counted as a restart.
   void Reallocate(const Placement& placement, int gpu_type, double restart_seconds, bool free_move);
 
+  // Loses its GPUs without warning, and with them what it did since the last checkpoint.
+  void Crash();
+
   // Seconds since the start of the simulation.
   bool done() const { return completed_.has_value(); }
   std::optional<double> completed() const { return completed_; }
@@ -80,6 +86,9 @@ class Job {
     return application().curve.ProgressAfter(application().curve.epochs() - 1);
   }
   int restarts() const { return restarts_; }
+  int crashes() const { return crashes_; }
+  // Time spent on work that was lost, in seconds.
+  double lost_seconds() const { return lost_seconds_; }
   // Has GPUs, but makes no progress yet.
   bool restarting() const { return !placement_.empty() && restart_left_ > 0; }
   // GPU seconds, restarts included.
@@ -95,6 +104,14 @@ class Job {
   BatchBounds Bounds(int gpu_type) const;
 
  private:
+  struct Checkpoint {
+    double time = 0;
+    int epoch = 0;
+    double progress = 0;
+  };
+
+  // Writes the checkpoints that are due in the next seconds, which pass at a constant speed.
+  void WriteCheckpoints(double seconds, double rate);
   // REQUIRES: it has GPUs.
   absl::StatusOr<StepTime> TrueStepTime() const;
   // Scale-invariant iterations per second.
@@ -113,6 +130,9 @@ class Job {
   std::optional<double> first_started_;
   double attained_service_ = 0;
   int restarts_ = 0;
+  Checkpoint checkpoint_;
+  int crashes_ = 0;
+  double lost_seconds_ = 0;
 
   Placement placement_;
   int gpu_type_ = 0;

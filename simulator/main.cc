@@ -77,6 +77,27 @@ void ParseTexts(const Texts& texts, ReplayOptions* options) {
   ParseRestart(texts.restart, options);
 }
 
+void AddNodeOptions(CLI::App* app, ReplayOptions* options) {
+  NodeOptions* nodes = &options->simulation.nodes;
+  AddDuration(app, "--node-mtbf", &nodes->mtbf, "Mean time between failures of one node; 0: none fails");
+  AddDuration(app, "--node-repair", &nodes->repair, "Time until a failed node is back");
+  AddDuration(app, "--checkpoint-period", &options->simulation.checkpoint_seconds,
+              "Time between checkpoints of a job; a failure costs it what came after the last one");
+  app->add_option("--spot-nodes", options->spot_nodes,
+                  "Number of nodes that may be taken away: 4 of each GPU type, or aws=4,rtx=1");
+  AddDuration(app, "--spot-lifetime", &nodes->spot_lifetime,
+              "Mean time until a spot node is taken away; 0: none is");
+  AddDuration(app, "--spot-notice", &nodes->spot_notice, "How long before it is announced");
+  AddDuration(app, "--spot-return", &nodes->spot_return, "Time until a spot node is back");
+  app->add_option("--autoscale", options->autoscale,
+                  "Bounds of the number of nodes, which follows the policy: 1..16, or aws=1..16,rtx=0..4");
+  AddDuration(app, "--node-start", &nodes->start, "With autoscale: time until a new node is there");
+  AddDuration(app, "--cooldown", &nodes->cooldown,
+              "With autoscale: time without a change of size before nodes are removed");
+  app->add_option("--price", options->price, "USD per node and hour: 12.24, or aws=12.24,rtx=8");
+  app->add_option("--spot-price", options->spot_price, "The same of spot nodes, where it differs");
+}
+
 void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
   SimulationOptions* simulation = &options->simulation;
   app->add_option("--workload", options->workload,
@@ -100,6 +121,7 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
       ->capture_default_str();
   app->add_option("--restart-times", options->restart_times,
                   "With measured: JSON of recorded seconds, {\"pause_s\": [12.5, 14.1]}");
+  AddNodeOptions(app, options);
   app->add_option("--interference", simulation->interference,
                   "Slow-down of distributed jobs that share a node, from 0 to below 1")
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "simulator/node_flags.h"
+#include "simulator/report/cost.h"
 #include "simulator/report/fairness.h"
 #include "simulator/report/plot.h"
 #include "simulator/report/summary.h"
@@ -37,12 +40,49 @@ std::string PlotTitle(const ReplayOptions& options) {
                       " on ", options.cluster);
 }
 
+// Sets what the flags about nodes say, and the cluster and prices that go with it.
+absl::Status ApplyNodeFlags(const ReplayOptions& options, Cluster* cluster, NodeOptions* nodes,
+                            std::optional<Prices>* prices) {
+  if (!options.autoscale.empty()) {
+    absl::StatusOr<ScalingCluster> scaling = ParseAutoscale(options.autoscale, *cluster);
+    if (!scaling.ok()) {
+      return scaling.status();
+    }
+    *cluster = std::move(scaling->cluster);
+    nodes->pools = std::move(scaling->pools);
+  }
+  if (!options.spot_nodes.empty()) {
+    absl::StatusOr<std::vector<int>> spot = ParseSpotNodes(options.spot_nodes, *cluster);
+    if (!spot.ok()) {
+      return spot.status();
+    }
+    nodes->spot_nodes = *std::move(spot);
+  }
+  if (!options.spot_price.empty() && (options.price.empty() || options.spot_nodes.empty())) {
+    return absl::InvalidArgumentError(
+        "--spot-price: it needs --price and --spot-nodes beside it; add them, or leave it out");
+  }
+  if (!options.price.empty()) {
+    absl::StatusOr<Prices> parsed = ParsePrices(options.price, options.spot_price, *cluster);
+    if (!parsed.ok()) {
+      return parsed.status();
+    }
+    *prices = *std::move(parsed);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
   absl::StatusOr<Cluster> cluster = Cluster::Parse(options.cluster);
   if (!cluster.ok()) {
     return cluster.status();
+  }
+  SimulationOptions simulation = options.simulation;
+  std::optional<Prices> prices;
+  if (absl::Status status = ApplyNodeFlags(options, &*cluster, &simulation.nodes, &prices); !status.ok()) {
+    return status;
   }
   absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = MakeScheduler(options.policy, options.scheduler);
   if (!scheduler.ok()) {
@@ -57,7 +97,6 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
   if (!workload.ok()) {
     return workload.status();
   }
-  SimulationOptions simulation = options.simulation;
   simulation.free_moves = rules == TraceRules::kSia;
   simulation.seed = options.scheduler.seed;
   if (!options.restart_times.empty()) {
@@ -80,7 +119,9 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
   }
   const std::vector<double> fairness =
       FinishTimeFairness(*cluster, *workload, (*scheduler)->adaptive(), simulation, *result);
-  const Summary summary = Summarise(options.policy, *cluster, *result, fairness, CpuSeconds());
+  Summary summary = Summarise(options.policy, *cluster, *result, fairness, CpuSeconds());
+  const bool failures = simulation.nodes.mtbf > 0 || !simulation.nodes.spot_nodes.empty();
+  AddNodes(*cluster, *result, failures, prices ? &*prices : nullptr, &summary);
   switch (options.format) {
     case OutputFormat::kJson:
       return ToJson(summary);

@@ -26,6 +26,12 @@ struct ReplayOptions {
   SimulationOptions simulation;
   // Recorded times of restarts (see RestartTimes). Empty: none.
   std::string restart_times;
+  // See simulator/node_flags.h; they set the parts of `simulation.nodes` that depend on GPU types. Empty:
+  // none.
+  std::string autoscale;
+  std::string spot_nodes;
+  std::string price;
+  std::string spot_price;
   OutputFormat format = OutputFormat::kTable;
   // Where to write the picture. Empty: nowhere.
   std::string svg;

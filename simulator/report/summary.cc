@@ -101,6 +101,26 @@ Summary Summarise(const std::string& policy, const Cluster& cluster, const Simul
   return summary;
 }
 
+void AddNodes(const Cluster& cluster, const SimulationResult& result, bool failures, const Prices* prices,
+              Summary* summary) {
+  const NodeUse use = MeasureNodes(cluster, result, summary->makespan_s, prices);
+  if (prices != nullptr) {
+    summary->cost = use.cost;
+  }
+  if (prices != nullptr || !result.nodes.empty()) {
+    summary->node_hours = use.node_hours;
+  }
+  if (!result.nodes.empty()) {
+    summary->utilisation = summary->gpu_hours / use.gpu_hours;
+  }
+  if (failures) {
+    summary->losses = {result.node_failures, result.node_evictions, 0};
+    for (const JobOutcome& job : result.jobs) {
+      summary->losses->lost_work_s += job.lost_seconds;
+    }
+  }
+}
+
 std::string ToJson(const Summary& summary) {
   nlohmann::ordered_json jcts = nlohmann::ordered_json::object();
   for (const JobOutcome& job : summary.jobs) {
@@ -127,6 +147,13 @@ std::string ToJson(const Summary& summary) {
       {"cpu_s", summary.cpu_s},
       {"jcts", jcts},
   };
+  if (summary.node_hours) json["node_hours"] = *summary.node_hours;
+  if (summary.cost) json["cost"] = *summary.cost;
+  if (summary.losses) {
+    json["node_failures"] = summary.losses->node_failures;
+    json["node_evictions"] = summary.losses->node_evictions;
+    json["lost_work_s"] = summary.losses->lost_work_s;
+  }
   for (const JobSample& sample : summary.watched) {
     json["watched"].push_back({{"time_s", sample.time},
                                {"gpus", sample.gpus},
@@ -138,12 +165,15 @@ std::string ToJson(const Summary& summary) {
 
 std::string ToCsv(const Summary& summary) {
   std::string csv =
-      "name,application,submitted_s,started_s,completed_s,jct_s,gpu_hours,restarts,finish_time_fairness\n";
+      "name,application,submitted_s,started_s,completed_s,jct_s,gpu_hours,restarts,finish_time_fairness";
+  csv += summary.losses ? ",failures,lost_work_s\n" : "\n";
   for (size_t i = 0; i < summary.jobs.size(); ++i) {
     const JobOutcome& job = summary.jobs[i];
-    absl::StrAppendFormat(&csv, "%s,%s,%.3f,%.3f,%.3f,%.3f,%.4f,%d,%.4f\n", job.name, job.application,
+    absl::StrAppendFormat(&csv, "%s,%s,%.3f,%.3f,%.3f,%.3f,%.4f,%d,%.4f", job.name, job.application,
                           job.submitted, job.started, job.completed, job.jct(),
                           job.gpu_seconds / kSecondsPerHour, job.restarts, summary.finish_time_fairness[i]);
+    if (summary.losses) absl::StrAppendFormat(&csv, ",%d,%.3f", job.failures, job.lost_seconds);
+    csv += "\n";
   }
   return csv;
 }
@@ -167,6 +197,14 @@ std::string ToTable(const Summary& summary) {
                         summary.worst_finish_time_fairness, 100 * summary.unfair_fraction, summary.decisions,
                         summary.decision_ms_p50, summary.decision_ms_p95, summary.decision_ms_max,
                         summary.cpu_s);
+  if (summary.losses) {
+    absl::StrAppendFormat(&table, "%d node failures, %d nodes taken away; work of %.0f s lost\n",
+                          summary.losses->node_failures, summary.losses->node_evictions,
+                          summary.losses->lost_work_s);
+  }
+  if (summary.node_hours) absl::StrAppendFormat(&table, "%.1f node hours", *summary.node_hours);
+  if (summary.cost) absl::StrAppendFormat(&table, ", cost %.2f USD", *summary.cost);
+  if (summary.node_hours) table += "\n";
   return table;
 }
 

@@ -3,11 +3,13 @@
 #ifndef ADAPTDL_SIMULATOR_REPORT_SUMMARY_H_
 #define ADAPTDL_SIMULATOR_REPORT_SUMMARY_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "simulator/cluster.h"
 #include "simulator/engine.h"
+#include "simulator/report/cost.h"
 
 namespace adaptdl::simulator {
 
@@ -38,6 +40,16 @@ struct Summary {
   double decision_ms_p95 = 0;
   double decision_ms_max = 0;
   int decisions = 0;
+  // Of all nodes (see NodeUse), where nodes come and go or have a price; the cost only with prices.
+  std::optional<double> node_hours;
+  std::optional<double> cost;
+  // Where nodes may fail or be taken away: how often they did, and what failures cost the jobs.
+  struct Losses {
+    int node_failures = 0;
+    int node_evictions = 0;
+    double lost_work_s = 0;
+  };
+  std::optional<Losses> losses;
   // Of the whole program.
   double cpu_s = 0;
   // By job.
@@ -50,6 +62,11 @@ struct Summary {
 // `fairness` is by job of the result.
 Summary Summarise(const std::string& policy, const Cluster& cluster, const SimulationResult& result,
                   const std::vector<double>& fairness, double cpu_seconds);
+
+// Adds what became of the nodes. `failures`: whether they may fail or be taken away. `prices`: null if there
+// are none. If nodes came and went, the utilisation is that of the hours for which they were there.
+void AddNodes(const Cluster& cluster, const SimulationResult& result, bool failures, const Prices* prices,
+              Summary* summary);
 
 // One JSON object; `jcts` by job name, `watched` only if there is any.
 std::string ToJson(const Summary& summary);

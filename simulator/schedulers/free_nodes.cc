@@ -4,9 +4,9 @@
 
 namespace adaptdl::simulator {
 
-FreeNodes::FreeNodes(const Cluster& cluster) {
-  for (const Cluster::Node& node : cluster.nodes()) {
-    free_.push_back(node.gpus);
+FreeNodes::FreeNodes(const Situation& situation) {
+  for (const Cluster::Node& node : situation.cluster.nodes()) {
+    free_.push_back(situation.StatusOf(static_cast<int>(free_.size())).up ? node.gpus : 0);
   }
 }
 

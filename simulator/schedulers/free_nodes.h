@@ -7,12 +7,13 @@
 
 #include "absl/status/status.h"
 #include "simulator/cluster.h"
+#include "simulator/schedulers/scheduler.h"
 
 namespace adaptdl::simulator {
 
 class FreeNodes {
  public:
-  explicit FreeNodes(const Cluster& cluster);
+  explicit FreeNodes(const Situation& situation);
 
   void Take(const Placement& placement);
 

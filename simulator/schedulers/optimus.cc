@@ -74,7 +74,7 @@ absl::StatusOr<double> Optimus::Gain(const Cluster& cluster, const Candidate& ca
 }
 
 absl::StatusOr<std::vector<Optimus::Candidate>> Optimus::ShareOut(const Situation& situation) {
-  int left = situation.cluster.total_gpus();
+  int left = situation.GpusUp();
   std::vector<Candidate> candidates;
   const auto give = [&](Candidate& candidate) {
     ++candidate.gpus;
@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<Placement>> Optimus::Schedule(const Situation& situat
   if (!candidates.ok()) {
     return candidates.status();
   }
-  FreeNodes free(situation.cluster);
+  FreeNodes free(situation);
   std::vector<Placement> result(candidates->size());
   std::vector<size_t> order(candidates->size());
   std::iota(order.begin(), order.end(), 0);

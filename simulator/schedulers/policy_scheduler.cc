@@ -137,7 +137,7 @@ absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation
   PrepareNodes(situation.cluster);
   scheduling::ClusterView view;
   view.now = ToTime(situation.now);
-  view.nodes = nodes_;
+  view.nodes = DescribeNodes(situation);
   for (const Job* job : situation.jobs) {
     view.jobs.push_back(Describe(*job, situation));
   }
@@ -145,6 +145,10 @@ absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation
   if (decision.jobs.size() != view.jobs.size()) {
     return absl::InternalError(
         absl::StrCat("the policy decided on ", decision.jobs.size(), " jobs; there are ", view.jobs.size()));
+  }
+  demand_ = {decision.capacity.desired_nodes, {}};
+  for (const std::string& node : decision.capacity.idle_nodes) {
+    demand_.idle_nodes.push_back(node_index_.at(node));
   }
   std::vector<Placement> placements;
   for (const scheduling::JobDecision& job : decision.jobs) {
@@ -170,6 +174,21 @@ void PolicyScheduler::PrepareNodes(const Cluster& cluster) {
     node_index_[info.id] = i;
     nodes_.push_back(std::move(info));
   }
+}
+
+std::vector<scheduling::NodeInfo> PolicyScheduler::DescribeNodes(const Situation& situation) const {
+  if (situation.status.empty()) {
+    return nodes_;
+  }
+  std::vector<scheduling::NodeInfo> nodes;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const NodeStatus& status = situation.status[i];
+    if (!status.up) continue;
+    nodes.push_back(nodes_[i]);
+    nodes.back().draining = status.draining;
+    nodes.back().preemptible = status.spot;
+  }
+  return nodes;
 }
 
 scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& situation) {

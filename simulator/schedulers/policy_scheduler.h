@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ class PolicyScheduler final : public Scheduler {
   // INVALID_ARGUMENT: the cluster has several GPU types, which the policy can't tell apart. INTERNAL: the
   // policy named a node that is not there, or forgot a job.
   absl::StatusOr<std::vector<Placement>> Schedule(const Situation& situation) override;
+  std::optional<NodeDemand> WantedNodes() const override { return demand_; }
 
  private:
   using Table = std::shared_ptr<const goodput::SpeedupTable>;
@@ -57,6 +59,8 @@ class PolicyScheduler final : public Scheduler {
   };
 
   void PrepareNodes(const Cluster& cluster);
+  // Those that are up.
+  std::vector<scheduling::NodeInfo> DescribeNodes(const Situation& situation) const;
   scheduling::JobInfo Describe(const Job& job, const Situation& situation);
   const CachedSpeedups& Speedups(const Job& job, const Cluster& cluster);
   absl::StatusOr<Placement> ToPlacement(const scheduling::JobDecision& decision) const;
@@ -66,6 +70,7 @@ class PolicyScheduler final : public Scheduler {
   uint64_t seed_;
   std::vector<scheduling::NodeInfo> nodes_;
   std::map<std::string, int> node_index_;  // by id
+  NodeDemand demand_;
   std::map<const Job*, CachedSpeedups> speedups_;
 };
 

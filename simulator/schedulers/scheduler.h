@@ -5,6 +5,7 @@
 #ifndef ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
 #define ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,6 +23,18 @@ struct Situation {
   // Submitted and not done, in order of submission.
   absl::Span<const Job* const> jobs;
   RestartCost restart = {};
+  // By node. Empty: all are up.
+  absl::Span<const NodeStatus> status = {};
+
+  NodeStatus StatusOf(int node) const { return status.empty() ? NodeStatus() : status[node]; }
+  // Of the nodes that are up.
+  int GpusUp() const {
+    int gpus = 0;
+    for (int node = 0; node < static_cast<int>(cluster.nodes().size()); ++node) {
+      gpus += StatusOf(node).up ? cluster.nodes()[node].gpus : 0;
+    }
+    return gpus;
+  }
 };
 
 class Scheduler {
@@ -33,6 +46,9 @@ class Scheduler {
 
   // Where each job of the situation runs from now on, in the same order. All GPUs of a job are of one type.
   virtual absl::StatusOr<std::vector<Placement>> Schedule(const Situation& situation) = 0;
+
+  // What the last decision said about the size of the cluster. nullopt: this scheduler never says.
+  virtual std::optional<NodeDemand> WantedNodes() const { return std::nullopt; }
 };
 
 }  // namespace adaptdl::simulator

@@ -24,9 +24,9 @@ absl::StatusOr<std::vector<Placement>> Tiresias::Schedule(const Situation& situa
   Enqueue(situation);
   Demote(situation.now - last_);
   last_ = situation.now;
-  Admit(situation.cluster.total_gpus());
+  Admit(situation.GpusUp());
 
-  FreeNodes free(situation.cluster);
+  FreeNodes free(situation);
   std::map<const Job*, Placement> placements;
   for (const Job* job : situation.jobs) {
     if (entries_[job].running && !job->placement().empty()) {

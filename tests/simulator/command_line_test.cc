@@ -62,6 +62,31 @@ TEST_F(CommandLineTest, RestartsMayCostWhatWasRecorded) {
               HasSubstr("write --restart measured to use the file"));
 }
 
+TEST_F(CommandLineTest, NodesMayFailScaleAndCost) {
+  Load({"a,0", "b,0"});
+  const Outcome outcome =
+      Run("--cluster 1x1 --policy goodput --autoscale 1..2 --node-start 60s --node-mtbf 1h "
+          "--checkpoint-period 30s "
+          "--price 36 -o json");
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const nlohmann::json json = nlohmann::json::parse(outcome.output);
+  EXPECT_NEAR(json["cost"].get<double>(), json["node_hours"].get<double>() * 36, 1e-6);
+  EXPECT_GE(json["node_failures"], 0);
+  EXPECT_TRUE(json.contains("lost_work_s"));
+  EXPECT_THAT(Run("--cluster 1x1 --policy goodput --node-mtbf 1h -o csv").output,
+              HasSubstr("finish_time_fairness,failures,lost_work_s\na,toy,"));
+  EXPECT_THAT(Run("--cluster 1x1 --policy goodput --price 36").output, HasSubstr(" node hours, cost "));
+
+  const nlohmann::json plain = nlohmann::json::parse(Run("--cluster 1x1 --policy goodput -o json").output);
+  EXPECT_FALSE(plain.contains("cost") || plain.contains("node_hours") || plain.contains("node_failures"));
+  EXPECT_THAT(Run("--cluster 4x1 --policy goodput --autoscale 1..2").output,
+              HasSubstr("--autoscale: \"1..2\" does not contain the 4 nodes"));
+  EXPECT_THAT(Run("--cluster 1x1 --policy optimus --autoscale 1..2").output,
+              HasSubstr("--autoscale: this policy does not say"));
+  EXPECT_THAT(Run("--policy goodput --spot-price 3").output, HasSubstr("--spot-price: it needs --price"));
+  EXPECT_THAT(Run("--policy goodput --node-mtbf often").output, HasSubstr("\"often\" is no duration"));
+}
+
 TEST_F(CommandLineTest, TheCourseOfAWatchedJobIsRecorded) {
   Load({"a,10", "b,10"});
   const Outcome outcome = Run("--cluster 1x4 --policy goodput --watch a -o json");
