@@ -54,7 +54,7 @@ absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const Wor
            check("report period", options.report_seconds, 0, true),
            check("restart", options.restart_seconds.value_or(0), 0, false),
            check("interference", options.interference, 0, false),
-           check("checkpoint period", options.checkpoint_seconds, 0, true),
+           check("--checkpoint-period", options.checkpoint_seconds, 0, true),
        }) {
     if (!status.ok()) {
       return status;

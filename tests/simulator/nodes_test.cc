@@ -326,6 +326,8 @@ TEST_F(DynamicNodesTest, ABaselineCannotBeFollowed) {
 TEST_F(DynamicNodesTest, WhatIsWrongWithNodesIsNamed) {
   EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.nodes = {.mtbf = -1}}).status().message()),
               HasSubstr("--node-mtbf is -1"));
+  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.checkpoint_seconds = 0}).status().message()),
+              HasSubstr("--checkpoint-period is 0"));
   EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.nodes = {.spot_nodes = {2}}}).status().message()),
               HasSubstr("--spot-nodes: 2 spot nodes of a type; there are 0 to 1"));
   EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.nodes = {.spot_lifetime = 9}}).status().message()),
