@@ -2,17 +2,73 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace adaptdl::comm {
+namespace {
+
+template <typename T>
+void ReduceTyped(ReduceOp op, T* to, const T* from, int64_t count) {
+  switch (op) {
+    case ReduceOp::kSum:
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(to[i] + from[i]);
+      return;
+    case ReduceOp::kMax:
+      for (int64_t i = 0; i < count; ++i) to[i] = std::max(to[i], from[i]);
+      return;
+    case ReduceOp::kOr:
+      if constexpr (std::is_integral_v<T>) {
+        for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(to[i] | from[i]);
+      }
+      return;
+  }
+}
+
+// A collective that was refused before it began.
+class RefusedWork final : public Work {
+ public:
+  explicit RefusedWork(absl::Status status) : status_(std::move(status)) {}
+  absl::Status Wait() override { return status_; }
+
+ private:
+  const absl::Status status_;
+};
+
+Collective MakeAllReduce(Buffer buffer, ReduceOp op) {
+  Collective collective;
+  collective.kind = Collective::Kind::kAllReduce;
+  collective.op = op;
+  collective.buffer = buffer;
+  return collective;
+}
+
+Collective MakeBroadcast(Buffer buffer, int root) {
+  Collective collective;
+  collective.kind = Collective::Kind::kBroadcast;
+  collective.root = root;
+  collective.buffer = buffer;
+  return collective;
+}
+
+Collective MakeAllGather(std::string value, std::vector<std::string>* values) {
+  Collective collective;
+  collective.kind = Collective::Kind::kAllGather;
+  collective.value = std::move(value);
+  collective.values = values;
+  return collective;
+}
+
+}  // namespace
 
 int64_t ElementSize(DataType type) {
   switch (type) {
@@ -25,6 +81,19 @@ int64_t ElementSize(DataType type) {
       return 1;
   }
   return 0;
+}
+
+void ReduceInto(ReduceOp op, DataType type, void* to, const void* from, int64_t count) {
+  switch (type) {
+    case DataType::kFloat32:
+      return ReduceTyped(op, static_cast<float*>(to), static_cast<const float*>(from), count);
+    case DataType::kFloat64:
+      return ReduceTyped(op, static_cast<double*>(to), static_cast<const double*>(from), count);
+    case DataType::kInt64:
+      return ReduceTyped(op, static_cast<int64_t*>(to), static_cast<const int64_t*>(from), count);
+    case DataType::kUint8:
+      return ReduceTyped(op, static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), count);
+  }
 }
 
 Buffer BufferOf(absl::Span<float> values) {
@@ -43,33 +112,81 @@ Buffer BufferOf(absl::Span<uint8_t> values) {
   return {values.data(), static_cast<int64_t>(values.size()), DataType::kUint8};
 }
 
-absl::Status Communicator::AllReduce(Buffer buffer) { return AllReduceAsync(buffer)->Wait(); }
+Reduction::Reduction(std::unique_ptr<std::vector<std::string>> values, std::unique_ptr<Work> work,
+                     Combine combine)
+    : values_(std::move(values)), work_(std::move(work)), combine_(std::move(combine)) {}
+
+absl::StatusOr<std::string> Reduction::Wait() {
+  if (absl::Status status = work_->Wait(); !status.ok()) return status;
+  std::string result = std::move(values_->front());
+  for (size_t rank = 1; rank < values_->size(); ++rank)
+    result = combine_(std::move(result), (*values_)[rank]);
+  return result;
+}
+
+absl::Status Communicator::Check(const Collective& collective) const {
+  const Buffer& buffer = collective.buffer;
+  if (buffer.count < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a buffer of ", buffer.count, " elements"));
+  }
+  if (buffer.data == nullptr && buffer.count > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a buffer of ", buffer.count, " elements without memory"));
+  }
+  if (collective.root < 0 || collective.root >= size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("root ", collective.root, " is no rank in a group of ", size()));
+  }
+  if (collective.op == ReduceOp::kOr && buffer.type != DataType::kInt64 && buffer.type != DataType::kUint8) {
+    return absl::InvalidArgumentError("\"or\" is for integers: use kInt64 or kUint8");
+  }
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Work> Communicator::AllReduceAsync(Buffer buffer, ReduceOp op) {
+  Collective collective = MakeAllReduce(buffer, op);
+  if (absl::Status status = Check(collective); !status.ok()) return std::make_unique<RefusedWork>(status);
+  return Start(std::move(collective));
+}
+
+absl::Status Communicator::AllReduce(Buffer buffer, ReduceOp op) {
+  Collective collective = MakeAllReduce(buffer, op);
+  if (absl::Status status = Check(collective); !status.ok()) return status;
+  return Run(std::move(collective));
+}
+
+std::unique_ptr<Work> Communicator::BroadcastAsync(Buffer buffer, int root) {
+  Collective collective = MakeBroadcast(buffer, root);
+  if (absl::Status status = Check(collective); !status.ok()) return std::make_unique<RefusedWork>(status);
+  return Start(std::move(collective));
+}
+
+absl::Status Communicator::Broadcast(Buffer buffer, int root) {
+  Collective collective = MakeBroadcast(buffer, root);
+  if (absl::Status status = Check(collective); !status.ok()) return status;
+  return Run(std::move(collective));
+}
+
+std::unique_ptr<Work> Communicator::AllGatherAsync(std::string value, std::vector<std::string>* values) {
+  return Start(MakeAllGather(std::move(value), values));
+}
 
 absl::StatusOr<std::vector<std::string>> Communicator::AllGather(absl::string_view value) {
-  std::vector<int64_t> sizes(size(), 0);
-  sizes[rank()] = static_cast<int64_t>(value.size());
-  if (absl::Status status = AllReduce(BufferOf(absl::MakeSpan(sizes))); !status.ok()) return status;
-  int64_t total = 0;
-  int64_t offset = 0;
-  for (int member = 0; member < size(); ++member) {
-    if (member == rank()) offset = total;
-    total += sizes[member];
-  }
-  // Each member fills its own part of a zeroed buffer, so that the sum is the concatenation.
-  std::vector<uint8_t> all(total, 0);
-  if (!value.empty()) std::memcpy(all.data() + offset, value.data(), value.size());
-  if (total > 0) {
-    if (absl::Status status = AllReduce(BufferOf(absl::MakeSpan(all))); !status.ok()) return status;
-  }
   std::vector<std::string> values;
-  values.reserve(size());
-  const char* next = reinterpret_cast<const char*>(all.data());
-  for (int64_t bytes : sizes) {
-    values.emplace_back(next, static_cast<size_t>(bytes));
-    next += bytes;
-  }
+  if (absl::Status status = Run(MakeAllGather(std::string(value), &values)); !status.ok()) return status;
   return values;
 }
+
+std::unique_ptr<Reduction> Communicator::ReduceAsync(std::string value, Combine combine) {
+  auto values = std::make_unique<std::vector<std::string>>();
+  std::unique_ptr<Work> work = AllGatherAsync(std::move(value), values.get());
+  return std::make_unique<Reduction>(std::move(values), std::move(work), std::move(combine));
+}
+
+absl::StatusOr<std::string> Communicator::Reduce(std::string value, Combine combine) {
+  return ReduceAsync(std::move(value), std::move(combine))->Wait();
+}
+
+absl::Status Communicator::Barrier() { return Run(Collective()); }
 
 absl::Status Communicator::BroadcastString(std::string* value, int root) {
   int64_t bytes = static_cast<int64_t>(value->size());

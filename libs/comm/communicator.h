@@ -1,10 +1,17 @@
 // Collectives between the replicas of a job.
 //
-// Every member calls the same collectives in the same order. A collective that fails leaves the communicator
-// unusable: every later call fails too, and what the buffers hold is unspecified. Codes:
-//   UNAVAILABLE        a peer is lost (noticed at once when its connection breaks)
-//   DEADLINE_EXCEEDED  a peer did not take part within the communicator's timeout
-//   ABORTED            Abort() was called here
+//   std::vector<double> sums = {loss, count};
+//   absl::Status status = communicator.AllReduce(BufferOf(absl::MakeSpan(sums)));
+//
+// Every member starts the same collectives in the same order. A collective that fails leaves the communicator
+// unusable: every later one fails with the same status, and what the buffers hold is unspecified. No wait is
+// longer than the communicator's timeout. The messages name the collective, its number, how far it had come
+// and the members that are to blame, and are the same on every survivor. Codes:
+//   UNAVAILABLE          a member is lost, has left or has aborted (noticed at once)
+//   DEADLINE_EXCEEDED    a member did not take part within the communicator's timeout
+//   FAILED_PRECONDITION  members started different collectives
+//   ABORTED              Abort() was called here
+//   INVALID_ARGUMENT     a collective that can't be; nothing was started, and the communicator still works
 //
 // Thread-safety: collectives come from one thread at a time; Abort() may be called from any thread.
 
@@ -12,6 +19,7 @@
 #define ADAPTDL_LIBS_COMM_COMMUNICATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +31,10 @@
 
 namespace adaptdl::comm {
 
-enum class DataType { kFloat32, kFloat64, kInt64, kUint8 };
+enum class DataType : uint8_t { kFloat32, kFloat64, kInt64, kUint8 };
+
+// kOr is for integers: an element of the result is non-zero where that of any member is.
+enum class ReduceOp : uint8_t { kSum, kMax, kOr };
 
 // Size of one element in bytes.
 int64_t ElementSize(DataType type);
@@ -44,13 +55,44 @@ Buffer BufferOf(absl::Span<double> values);
 Buffer BufferOf(absl::Span<int64_t> values);
 Buffer BufferOf(absl::Span<uint8_t> values);
 
-// A collective under way.
+// A collective under way. Must not outlive its communicator.
 class Work {
  public:
+  // Blocks until the collective has let go of its buffer.
   virtual ~Work() = default;
 
   // Blocks until the collective is done; the buffer holds the result when this returns OK. Call it once.
   virtual absl::Status Wait() = 0;
+};
+
+// Joins two values into one. Must be associative, and give the same on every member; is called in order of
+// rank.
+using Combine = std::function<std::string(std::string left, const std::string& right)>;
+
+// A reduction of serialised values under way.
+class Reduction {
+ public:
+  Reduction(std::unique_ptr<std::vector<std::string>> values, std::unique_ptr<Work> work, Combine combine);
+
+  // As Work::Wait(); the result on success.
+  absl::StatusOr<std::string> Wait();
+
+ private:
+  std::unique_ptr<std::vector<std::string>> values_;  // outlives work_, which writes into it
+  std::unique_ptr<Work> work_;
+  Combine combine_;
+};
+
+// What one member asks for.
+struct Collective {
+  enum class Kind : uint8_t { kAllReduce, kBroadcast, kAllGather, kBarrier };
+
+  Kind kind = Kind::kBarrier;
+  ReduceOp op = ReduceOp::kSum;                // of an all-reduce
+  int root = 0;                                // of a broadcast
+  Buffer buffer;                               // of an all-reduce or broadcast
+  std::string value;                           // of an all-gather: this member's part
+  std::vector<std::string>* values = nullptr;  // of an all-gather: the result
 };
 
 class Communicator {
@@ -60,29 +102,45 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Starts to replace `buffer` by its element-wise sum over all members. The buffer must outlive the Wait()
-  // and not be touched before it; a Work that is dropped without Wait() leaves the buffer as it was. Several
-  // may be under way at once.
-  virtual std::unique_ptr<Work> AllReduceAsync(Buffer buffer) = 0;
-
-  // Replaces `buffer` by that of member `root`.
-  virtual absl::Status Broadcast(Buffer buffer, int root) = 0;
-
-  // Returns when all members have called it.
-  virtual absl::Status Barrier() = 0;
-
   // Fails the collectives under way and all later ones with ABORTED and `reason`, and lets the peers notice.
   virtual void Abort(absl::string_view reason) = 0;
 
-  // Element-wise sum over all members, in place.
-  absl::Status AllReduce(Buffer buffer);
+  // Starts to replace `buffer` by its element-wise reduction over all members. The buffer must not be touched
+  // before the Work has been waited for or destroyed. Several may be under way at once.
+  std::unique_ptr<Work> AllReduceAsync(Buffer buffer, ReduceOp op = ReduceOp::kSum);
+  absl::Status AllReduce(Buffer buffer, ReduceOp op = ReduceOp::kSum);
 
-  // Every member's `value`, in order of rank. Meant for small values.
+  // Replaces `buffer` by that of member `root`.
+  std::unique_ptr<Work> BroadcastAsync(Buffer buffer, int root);
+  absl::Status Broadcast(Buffer buffer, int root);
+
+  // Every member's `value`, in order of rank. Meant for small values; they may differ in length. `values`
+  // must outlive the Work.
+  std::unique_ptr<Work> AllGatherAsync(std::string value, std::vector<std::string>* values);
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view value);
+
+  // All members' values, joined from rank 0 upwards. Every member computes the same.
+  std::unique_ptr<Reduction> ReduceAsync(std::string value, Combine combine);
+  absl::StatusOr<std::string> Reduce(std::string value, Combine combine);
+
+  // Returns when all members have called it.
+  absl::Status Barrier();
 
   // Replaces `value` by that of member `root`, whatever its size.
   absl::Status BroadcastString(std::string* value, int root);
+
+ private:
+  // `collective` has been checked. What can't be started is reported by the Work.
+  virtual std::unique_ptr<Work> Start(Collective collective) = 0;
+
+  // Starts and waits; overridden where that can be done faster in one go.
+  virtual absl::Status Run(Collective collective) { return Start(std::move(collective))->Wait(); }
+
+  absl::Status Check(const Collective& collective) const;
 };
+
+// Replaces `count` elements at `to` by op(to, from).
+void ReduceInto(ReduceOp op, DataType type, void* to, const void* from, int64_t count);
 
 }  // namespace adaptdl::comm
 

@@ -1,252 +1,218 @@
 #include "libs/comm/gloo_communicator.h"
 
-#include <chrono>
-#include <cstring>
-#include <exception>
+#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
-#include "libs/comm/rendezvous_store.h"
-#include "libs/comm/torch_compat.h"
+#include "libs/comm/gloo_loader.h"
+#include "libs/comm/in_process_communicator.h"
+#include "libs/comm/membership.h"
+#include "libs/comm/message_collectives.h"
+#include "libs/comm/threads.h"
 
 namespace adaptdl::comm {
 namespace {
 
-// Gloo reports every failure as a std::exception; only its text tells them apart.
-absl::Status FailureStatus(absl::string_view doing, absl::string_view error) {
-  const std::string text = absl::StrCat(doing, ": ", error.substr(0, error.find('\n')));
-  const std::string lower = absl::AsciiStrToLower(error);
-  if (absl::StrContains(lower, "timed out") || absl::StrContains(lower, "timeout")) {
-    return absl::DeadlineExceededError(text);
-  }
-  return absl::UnavailableError(text);
-}
+// A collective that waits for its turn or is being run, and where its outcome will be.
+struct Task {
+  Collective collective;
+  uint64_t number = 0;
+  bool done = false;
+  absl::Status status;
+};
 
-at::ScalarType ScalarType(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return at::kFloat;
-    case DataType::kFloat64:
-      return at::kDouble;
-    case DataType::kInt64:
-      return at::kLong;
-    case DataType::kUint8:
-      return at::kByte;
-  }
-  return at::kByte;
-}
-
-// Gloo works on a copy: after an abort its threads may still write into the memory that they were given.
-at::Tensor Stage(const Buffer& buffer) {
-  at::Tensor staged = at::empty({buffer.count}, at::TensorOptions().dtype(ScalarType(buffer.type)));
-  std::memcpy(staged.data_ptr(), buffer.data, static_cast<size_t>(buffer.bytes()));
-  return staged;
-}
-
-// What the communicator, its works and Gloo's threads share.
-class Outcome {
- public:
-  // The failure that ended the communicator, or OK.
-  absl::Status status() {
-    MutexLock lock(&mutex_);
-    return status_;
-  }
-
-  // Records the first failure only.
-  void Fail(const absl::Status& status) {
-    MutexLock lock(&mutex_);
-    if (status_.ok()) status_ = status;
-    changed_.SignalAll();
-  }
-
-  // Blocks until `*done` or a failure.
-  absl::Status AwaitDone(const bool* done) {
-    MutexLock lock(&mutex_);
-    while (!*done && status_.ok()) changed_.Wait(&mutex_);
-    return *done ? absl::OkStatus() : status_;
-  }
-
-  void SetDone(bool* done) {
-    MutexLock lock(&mutex_);
-    *done = true;
-    changed_.SignalAll();
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+// The tasks of one communicator, and the condition that one has changed.
+struct TaskQueue {
+  Mutex mutex;
+  CondVar changed;
+  std::deque<std::shared_ptr<Task>> waiting ABSL_GUARDED_BY(mutex);
+  bool running ABSL_GUARDED_BY(mutex) = false;
+  bool stopping ABSL_GUARDED_BY(mutex) = false;
+  uint64_t next ABSL_GUARDED_BY(mutex) = 1;  // number 0 is the forming of the group
 };
 
 class GlooWork final : public Work {
  public:
-  // `work` may be null when the collective could not be started.
-  GlooWork(std::shared_ptr<Outcome> outcome, const char* what, c10::intrusive_ptr<c10d::Work> work,
-           at::Tensor staged, Buffer buffer)
-      : outcome_(std::move(outcome)),
-        done_(std::make_shared<bool>(false)),
-        staged_(std::move(staged)),
-        buffer_(buffer) {
-    if (!work) return;
-    // The callback owns what it touches: it may run after this object is gone.
-    work->getFuture()->addCallback([outcome = outcome_, done = done_, what](c10::ivalue::Future& future) {
-      if (future.hasError()) {
-        outcome->Fail(FailureStatus(what, future.tryRetrieveErrorMessage()));
-      } else {
-        outcome->SetDone(done.get());
-      }
-    });
-  }
+  GlooWork(std::shared_ptr<TaskQueue> queue, std::shared_ptr<Task> task)
+      : queue_(std::move(queue)), task_(std::move(task)) {}
+  ~GlooWork() override { (void)Wait(); }
 
   absl::Status Wait() override {
-    if (absl::Status status = outcome_->AwaitDone(done_.get()); !status.ok()) return status;
-    if (buffer_.bytes() > 0)
-      std::memcpy(buffer_.data, staged_.data_ptr(), static_cast<size_t>(buffer_.bytes()));
-    return absl::OkStatus();
+    MutexLock lock(&queue_->mutex);
+    while (!task_->done) queue_->changed.Wait(&queue_->mutex);
+    return task_->status;
   }
 
  private:
-  const std::shared_ptr<Outcome> outcome_;
-  const std::shared_ptr<bool> done_;
-  const at::Tensor staged_;
-  const Buffer buffer_;
+  const std::shared_ptr<TaskQueue> queue_;
+  const std::shared_ptr<Task> task_;
 };
 
 class GlooCommunicator final : public Communicator {
  public:
-  explicit GlooCommunicator(c10::intrusive_ptr<compat::ClosableGloo> group)
-      : rank_(group->getRank()), size_(group->getSize()), group_(std::move(group)) {}
+  GlooCommunicator(const ConnectOptions& options, std::unique_ptr<Transport> transport)
+      : rank_(options.rank), size_(options.size), transport_(std::move(transport)) {}
 
   ~GlooCommunicator() override {
-    if (outcome_->status().ok()) return;
-    // Collectives may still be stuck until their timeout, and the group's destructor waits for them.
-    group_->CloseConnections();
-    std::thread([group = std::move(group_)]() mutable { group.reset(); }).detach();
+    {
+      MutexLock lock(&queue_->mutex);
+      queue_->stopping = true;
+      queue_->changed.SignalAll();
+    }
+    if (thread_.joinable()) thread_.join();
+    DropWaiting();
+    // The others hear of a farewell before connections end.
+    membership_.reset();
+    collectives_.reset();
+    transport_->Close();
+  }
+
+  absl::Status Connect(const ConnectOptions& options, TcpRendezvous::Meeting meeting) {
+    SignalsBlocked blocked;
+    const std::vector<std::string> addresses = std::move(meeting.parts);
+    membership_ = std::make_unique<Membership>(options, std::move(meeting), [this] { OnFailure(); });
+    if (absl::Status status = membership_->Begin(0, FormingSignature()); !status.ok()) return status;
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      membership_->SetStep(peer, peer + 1, size_);
+      std::string error;
+      if (transport_->Connect(peer, addresses[peer], &error) != Transport::Result::kDone) {
+        return membership_->Broken(peer, error);
+      }
+    }
+    {
+      MutexLock lock(&failure_mutex_);
+      collectives_ = std::make_unique<MessageCollectives>(rank_, size_, transport_.get(), membership_.get());
+    }
+    if (absl::Status status = membership_->End(); !status.ok()) return status;
+    thread_ = std::thread([this] { RunTasks(); });
+    return absl::OkStatus();
   }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  std::unique_ptr<Work> AllReduceAsync(Buffer buffer) override {
-    return Begin("all-reduce", buffer, [this](std::vector<at::Tensor>& tensors) {
-      return group_->allreduce(tensors, c10d::AllreduceOptions());
-    });
-  }
-
-  absl::Status Broadcast(Buffer buffer, int root) override {
-    return Begin("broadcast", buffer,
-                 [this, root](std::vector<at::Tensor>& tensors) {
-                   c10d::BroadcastOptions options;
-                   options.rootRank = root;
-                   return group_->broadcast(tensors, options);
-                 })
-        ->Wait();
-  }
-
-  absl::Status Barrier() override {
-    int64_t nothing = 0;
-    return AllReduce({&nothing, 1, DataType::kInt64});
-  }
-
   void Abort(absl::string_view reason) override {
-    outcome_->Fail(absl::AbortedError(reason));
-    group_->CloseConnections();
+    (void)membership_->Fail(absl::AbortedError(reason),
+                            absl::UnavailableError(absl::StrCat("rank ", rank_, " has aborted: ", reason)));
   }
 
  private:
-  template <typename Start>
-  std::unique_ptr<Work> Begin(const char* what, const Buffer& buffer, Start start) {
-    at::Tensor staged;
-    c10::intrusive_ptr<c10d::Work> work;
-    if (buffer.cuda_device >= 0) {
-      outcome_->Fail(absl::InvalidArgumentError("Gloo takes data in main memory only"));
-    } else if (outcome_->status().ok()) {
-      staged = Stage(buffer);
-      std::vector<at::Tensor> tensors{staged};
-      try {
-        work = start(tensors);
-      } catch (const std::exception& error) {
-        outcome_->Fail(FailureStatus(what, error.what()));
+  // What nobody will run any more.
+  void DropWaiting() {
+    MutexLock lock(&queue_->mutex);
+    for (const std::shared_ptr<Task>& task : queue_->waiting) {
+      task->status = absl::AbortedError("the communicator was destroyed before this collective began");
+      task->done = true;
+    }
+    queue_->waiting.clear();
+    queue_->changed.SignalAll();
+  }
+
+  std::unique_ptr<Work> Start(Collective collective) override {
+    auto task = std::make_shared<Task>();
+    task->collective = std::move(collective);
+    if (task->collective.buffer.cuda_device >= 0) {
+      task->status = absl::InvalidArgumentError("Gloo takes data in main memory only");
+      task->done = true;
+      return std::make_unique<GlooWork>(queue_, std::move(task));
+    }
+    MutexLock lock(&queue_->mutex);
+    task->number = queue_->next++;
+    queue_->waiting.push_back(task);
+    queue_->changed.SignalAll();
+    return std::make_unique<GlooWork>(queue_, std::move(task));
+  }
+
+  // In this thread where nothing is before it: handing over to another one costs as much as a small exchange.
+  absl::Status Run(Collective collective) override {
+    uint64_t number = 0;
+    {
+      MutexLock lock(&queue_->mutex);
+      if (!queue_->running && queue_->waiting.empty() && collective.buffer.cuda_device < 0) {
+        queue_->running = true;
+        number = queue_->next++;
       }
     }
-    return std::make_unique<GlooWork>(outcome_, what, std::move(work), std::move(staged), buffer);
+    if (number == 0) return Start(std::move(collective))->Wait();
+    absl::Status status;
+    {
+      BrokenPipesIgnored ignored;
+      status = collectives_->Run(number, &collective);
+    }
+    MutexLock lock(&queue_->mutex);
+    queue_->running = false;
+    if (!queue_->waiting.empty()) queue_->changed.SignalAll();
+    return status;
+  }
+
+  // The thread of what was started asynchronously. It takes no signals: Connect() has blocked them.
+  void RunTasks() {
+    for (;;) {
+      std::shared_ptr<Task> task;
+      {
+        MutexLock lock(&queue_->mutex);
+        while (!queue_->stopping && (queue_->running || queue_->waiting.empty())) {
+          queue_->changed.Wait(&queue_->mutex);
+        }
+        if (queue_->stopping) return;
+        task = std::move(queue_->waiting.front());
+        queue_->waiting.pop_front();
+        queue_->running = true;
+      }
+      absl::Status status = collectives_->Run(task->number, &task->collective);
+      MutexLock lock(&queue_->mutex);
+      task->status = std::move(status);
+      task->done = true;
+      queue_->running = false;
+      queue_->changed.SignalAll();
+    }
+  }
+
+  void OnFailure() {
+    MutexLock lock(&failure_mutex_);
+    if (collectives_ != nullptr) {
+      collectives_->Abort();
+    } else {
+      transport_->Close();
+    }
   }
 
   const int rank_;
   const int size_;
-  const std::shared_ptr<Outcome> outcome_ = std::make_shared<Outcome>();
-  c10::intrusive_ptr<compat::ClosableGloo> group_;
+  const std::unique_ptr<Transport> transport_;
+  Mutex failure_mutex_;  // of collectives_ being set and used by OnFailure()
+  std::unique_ptr<MessageCollectives> collectives_;
+  std::unique_ptr<Membership> membership_;
+  const std::shared_ptr<TaskQueue> queue_ = std::make_shared<TaskQueue>();
+  std::thread thread_;
 };
-
-std::shared_ptr<gloo::transport::Device> ListenOn(const std::string& host) {
-  if (host.empty()) return c10d::ProcessGroupGloo::createDefaultDevice();
-  return c10d::ProcessGroupGloo::createDeviceForHostname(host);
-}
 
 }  // namespace
 
-TcpRendezvous::TcpRendezvous(std::unique_ptr<Store> store, std::string address)
-    : store_(std::move(store)), address_(std::move(address)) {}
-
-TcpRendezvous::~TcpRendezvous() = default;
-
-absl::StatusOr<std::unique_ptr<TcpRendezvous>> TcpRendezvous::Host(const std::string& host, int port) {
-  try {
-    auto store = std::make_unique<Store>();
-    // Its own client goes over the loopback: the advertised host may not be reachable from here.
-    store->store = compat::MakeTcpStore("127.0.0.1", static_cast<uint16_t>(port), /*is_server=*/true,
-                                        std::chrono::minutes(1));
-    const std::string address = absl::StrCat(host, ":", compat::PortOf(*store->store));
-    return std::unique_ptr<TcpRendezvous>(new TcpRendezvous(std::move(store), address));
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on port ", port, ": ", error.what()));
-  }
-}
-
-absl::StatusOr<std::unique_ptr<TcpRendezvous>> TcpRendezvous::Join(const std::string& address,
-                                                                   absl::Duration timeout) {
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 ||
-      port > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the rendezvous address \"", address, "\" is not of the form host:port"));
-  }
-  try {
-    auto store = std::make_unique<Store>();
-    store->store = compat::MakeTcpStore(address.substr(0, colon), static_cast<uint16_t>(port),
-                                        /*is_server=*/false, absl::ToChronoMilliseconds(timeout));
-    return std::unique_ptr<TcpRendezvous>(new TcpRendezvous(std::move(store), address));
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot reach the rendezvous at ", address, ": ", error.what()));
-  }
-}
-
-absl::StatusOr<std::unique_ptr<Communicator>> ConnectGloo(const TcpRendezvous& rendezvous,
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectGloo(TcpRendezvous& rendezvous,
                                                           const ConnectOptions& options) {
-  try {
-    auto settings = c10d::ProcessGroupGloo::Options::create(absl::ToChronoMilliseconds(options.timeout));
-    settings->devices.push_back(ListenOn(options.host));
-    settings->threads = 2;
-    auto store = c10::make_intrusive<c10d::PrefixStore>(absl::StrCat("group/", options.group),
-                                                        rendezvous.store().store);
-    auto group =
-        c10::make_intrusive<compat::ClosableGloo>(store, options.rank, options.size, std::move(settings));
-    return std::make_unique<GlooCommunicator>(std::move(group));
-  } catch (const std::exception& error) {
-    return FailureStatus("connecting to the peers", error.what());
+  if (options.size == 1) return std::move(CreateInProcessGroup(1, options.timeout).front());
+  std::unique_ptr<Transport> transport;
+  {
+    // Gloo's thread inherits it.
+    SignalsBlocked blocked;
+    absl::StatusOr<std::unique_ptr<Transport>> created = CreateGlooTransport(
+        {options.rank, options.size, options.host, absl::ToInt64Milliseconds(options.timeout)});
+    if (!created.ok()) return created.status();
+    transport = *std::move(created);
   }
+  absl::StatusOr<TcpRendezvous::Meeting> meeting = rendezvous.Meet(options, transport->address());
+  if (!meeting.ok()) return meeting.status();
+  auto communicator = std::make_unique<GlooCommunicator>(options, std::move(transport));
+  if (absl::Status status = communicator->Connect(options, *std::move(meeting)); !status.ok()) return status;
+  return communicator;
 }
 
 }  // namespace adaptdl::comm

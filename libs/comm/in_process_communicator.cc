@@ -10,34 +10,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
+#include "libs/comm/signature.h"
 
 namespace adaptdl::comm {
 namespace {
-
-using Bytes = std::vector<uint8_t>;
-
-template <typename T>
-void AddTo(Bytes* sum, const Bytes& value) {
-  T* to = reinterpret_cast<T*>(sum->data());
-  const T* from = reinterpret_cast<const T*>(value.data());
-  for (size_t i = 0; i < sum->size() / sizeof(T); ++i) to[i] = static_cast<T>(to[i] + from[i]);
-}
-
-void AddTo(DataType type, Bytes* sum, const Bytes& value) {
-  switch (type) {
-    case DataType::kFloat32:
-      return AddTo<float>(sum, value);
-    case DataType::kFloat64:
-      return AddTo<double>(sum, value);
-    case DataType::kInt64:
-      return AddTo<int64_t>(sum, value);
-    case DataType::kUint8:
-      return AddTo<uint8_t>(sum, value);
-  }
-}
 
 // What the members share: the collectives that some have begun and not all have finished.
 class Group {
@@ -46,44 +26,48 @@ class Group {
 
   int size() const { return size_; }
 
-  // Hands in member `rank`'s part of collective number `sequence`. `root` < 0: the parts are summed.
-  void Contribute(int64_t sequence, int rank, const Buffer& buffer, int root) {
-    const uint8_t* begin = static_cast<const uint8_t*>(buffer.data);
-    Bytes part(begin, begin + buffer.bytes());
+  // Hands in member `rank`'s part of collective `number`.
+  void Contribute(uint64_t number, int rank, const Collective& mine) {
+    std::string part = mine.kind == Collective::Kind::kAllGather
+                           ? mine.value
+                           : std::string(static_cast<const char*>(mine.buffer.data), mine.buffer.bytes());
+    const Signature signature = SignatureOf(mine);
     MutexLock lock(&mutex_);
     if (!failure_.ok()) return;
-    Collective& collective = collectives_[sequence];
-    if (collective.parts.empty()) {
-      collective.parts.resize(size_);
-      collective.root = root;
-      collective.type = buffer.type;
-      collective.bytes = part.size();
+    Shared& shared = shared_[number];
+    if (shared.contributed == 0) {
+      shared.parts.resize(size_);
+      shared.here.resize(size_, false);
+      shared.signature = signature;
+      shared.first = rank;
     }
-    if (collective.bytes != part.size() || collective.type != buffer.type || collective.root != root) {
-      failure_ = absl::InternalError("the members called different collectives");
+    if (!(shared.signature == signature)) {
+      failure_ = absl::FailedPreconditionError(
+          absl::StrCat("the members started different collectives as number ", number, ": rank ", rank, " ",
+                       Describe(signature), ", rank ", shared.first, " ", Describe(shared.signature)));
     } else {
-      collective.parts[rank] = std::move(part);
-      if (++collective.contributed == size_) Finish(&collective);
+      shared.parts[rank] = std::move(part);
+      shared.here[rank] = true;
+      if (++shared.contributed == size_) Finish(&shared);
     }
     changed_.SignalAll();
   }
 
-  absl::Status Await(int64_t sequence, int rank, const Buffer& buffer) {
+  absl::Status Await(uint64_t number, int rank, const Collective& mine) {
     MutexLock lock(&mutex_);
     const absl::Time deadline = absl::Now() + timeout_;
     for (;;) {
       if (!aborted_[rank].ok()) return aborted_[rank];
-      Collective& collective = collectives_[sequence];
-      if (collective.done) {
-        if (buffer.bytes() > 0) std::memcpy(buffer.data, collective.result.data(), collective.result.size());
-        if (++collective.taken == size_) collectives_.erase(sequence);
+      const auto found = shared_.find(number);
+      if (found != shared_.end() && found->second.done) {
+        Take(found->second, mine);
+        if (++found->second.taken == size_) shared_.erase(found);
         return absl::OkStatus();
       }
       if (!failure_.ok()) return failure_;
       const absl::Duration left = deadline - absl::Now();
       if (left <= absl::ZeroDuration()) {
-        failure_ = absl::DeadlineExceededError(
-            absl::StrCat("a peer did not take part within ", absl::FormatDuration(timeout_)));
+        failure_ = LateStatus(number, mine);
         changed_.SignalAll();
         return failure_;
       }
@@ -94,45 +78,62 @@ class Group {
   void Abort(int rank, absl::string_view reason) {
     MutexLock lock(&mutex_);
     aborted_[rank] = absl::AbortedError(reason);
-    Leave(rank);
+    Leave(rank, absl::StrCat("rank ", rank, " has aborted: ", reason));
   }
 
   void Remove(int rank) {
     MutexLock lock(&mutex_);
-    Leave(rank);
+    Leave(rank, absl::StrCat("rank ", rank, " is lost"));
   }
 
  private:
-  struct Collective {
-    std::vector<Bytes> parts;
-    Bytes result;
-    size_t bytes = 0;
-    DataType type = DataType::kFloat32;
-    int root = -1;
+  struct Shared {
+    Signature signature;
+    int first = 0;  // the member that began it
+    std::vector<std::string> parts;
+    std::vector<bool> here;
     int contributed = 0;
     int taken = 0;
     bool done = false;
   };
 
-  void Finish(Collective* collective) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (collective->root >= 0) {
-      collective->result = std::move(collective->parts[collective->root]);
-    } else {
-      collective->result = std::move(collective->parts[0]);
+  // Leaves the result in parts[root], for all-gathers in all parts.
+  void Finish(Shared* shared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (shared->signature.kind == Collective::Kind::kAllReduce) {
+      const Signature& signature = shared->signature;
+      const int64_t count = signature.bytes / ElementSize(signature.type);
       for (int rank = 1; rank < size_; ++rank) {
-        AddTo(collective->type, &collective->result, collective->parts[rank]);
+        ReduceInto(signature.op, signature.type, shared->parts[0].data(), shared->parts[rank].data(), count);
       }
     }
-    collective->parts.clear();
-    collective->parts.shrink_to_fit();
-    collective->done = true;
+    shared->done = true;
   }
 
-  void Leave(int rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  static void Take(const Shared& shared, const Collective& mine) {
+    if (mine.kind == Collective::Kind::kAllGather) {
+      *mine.values = shared.parts;
+    } else if (mine.buffer.bytes() > 0) {
+      const std::string& result = shared.parts[shared.signature.root];
+      std::memcpy(mine.buffer.data, result.data(), result.size());
+    }
+  }
+
+  absl::Status LateStatus(uint64_t number, const Collective& mine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const Shared& shared = shared_[number];
+    std::vector<std::string> absent;
+    for (int rank = 0; rank < size_; ++rank) {
+      if (shared.contributed == 0 || !shared.here[rank]) absent.push_back(absl::StrCat("rank ", rank));
+    }
+    return absl::DeadlineExceededError(absl::StrCat(Describe(SignatureOf(mine)), ", number ", number,
+                                                    ", took longer than ", absl::FormatDuration(timeout_),
+                                                    ": ", absl::StrJoin(absent, ", "),
+                                                    absent.size() == 1 ? " has" : " have", " not arrived"));
+  }
+
+  void Leave(int rank, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (left_[rank]) return;
     left_[rank] = true;
-    if (failure_.ok())
-      failure_ = absl::UnavailableError(absl::StrCat("the replica of rank ", rank, " is lost"));
+    if (failure_.ok()) failure_ = absl::UnavailableError(why);
     changed_.SignalAll();
   }
 
@@ -140,7 +141,7 @@ class Group {
   const absl::Duration timeout_;
   Mutex mutex_;
   CondVar changed_;
-  std::map<int64_t, Collective> collectives_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Shared> shared_ ABSL_GUARDED_BY(mutex_);
   std::vector<absl::Status> aborted_ ABSL_GUARDED_BY(mutex_);
   std::vector<bool> left_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
@@ -148,16 +149,19 @@ class Group {
 
 class InProcessWork final : public Work {
  public:
-  InProcessWork(std::shared_ptr<Group> group, int64_t sequence, int rank, Buffer buffer)
-      : group_(std::move(group)), sequence_(sequence), rank_(rank), buffer_(buffer) {}
+  InProcessWork(std::shared_ptr<Group> group, uint64_t number, int rank, Collective collective)
+      : group_(std::move(group)), number_(number), rank_(rank), collective_(std::move(collective)) {}
 
-  absl::Status Wait() override { return group_->Await(sequence_, rank_, buffer_); }
+  // The group holds copies: nothing is to be waited for.
+  ~InProcessWork() override = default;
+
+  absl::Status Wait() override { return group_->Await(number_, rank_, collective_); }
 
  private:
   const std::shared_ptr<Group> group_;
-  const int64_t sequence_;
+  const uint64_t number_;
   const int rank_;
-  const Buffer buffer_;
+  const Collective collective_;
 };
 
 class InProcessCommunicator final : public Communicator {
@@ -167,25 +171,18 @@ class InProcessCommunicator final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
-
-  std::unique_ptr<Work> AllReduceAsync(Buffer buffer) override { return Begin(buffer, /*root=*/-1); }
-  absl::Status Broadcast(Buffer buffer, int root) override { return Begin(buffer, root)->Wait(); }
-  absl::Status Barrier() override {
-    int64_t nothing = 0;
-    return AllReduce({&nothing, 1, DataType::kInt64});
-  }
   void Abort(absl::string_view reason) override { group_->Abort(rank_, reason); }
 
  private:
-  std::unique_ptr<Work> Begin(const Buffer& buffer, int root) {
-    const int64_t sequence = next_++;
-    group_->Contribute(sequence, rank_, buffer, root);
-    return std::make_unique<InProcessWork>(group_, sequence, rank_, buffer);
+  std::unique_ptr<Work> Start(Collective collective) override {
+    const uint64_t number = next_++;
+    group_->Contribute(number, rank_, collective);
+    return std::make_unique<InProcessWork>(group_, number, rank_, std::move(collective));
   }
 
   const std::shared_ptr<Group> group_;
   const int rank_;
-  int64_t next_ = 0;
+  uint64_t next_ = 1;
 };
 
 }  // namespace

@@ -147,6 +147,7 @@ std::unique_ptr<comm::Communicator> Connect(const Environment& environment, cons
       {.rank = membership.rank,
        .size = membership.world_size,
        .group = absl::StrCat(membership.group),
+       .token = environment.group_token,
        .host = environment.replica_host.empty() ? std::string("127.0.0.1") : environment.replica_host,
        .timeout = environment.collective_timeout}));
 }

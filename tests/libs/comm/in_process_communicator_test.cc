@@ -13,6 +13,7 @@ namespace adaptdl::comm {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // Runs `body` once per member, each in a thread of its own.
 void RunMembers(int size, const std::function<void(Communicator&)>& body) {
@@ -79,6 +80,63 @@ TEST(InProcessCommunicator, AbortEndsAWaitingCollective) {
 TEST(InProcessCommunicator, GivesUpOnAPeerThatDoesNotTakePart) {
   auto members = CreateInProcessGroup(2, absl::Milliseconds(1));
   EXPECT_EQ(members[0]->Barrier().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(InProcessCommunicator, TakesMaximaAndOrs) {
+  RunMembers(3, [](Communicator& member) {
+    std::vector<float> maxima = {static_cast<float>(-member.rank()), static_cast<float>(member.rank())};
+    std::vector<uint8_t> flags = {0, static_cast<uint8_t>(member.rank() == 1)};
+    ASSERT_TRUE(member.AllReduce(BufferOf(absl::MakeSpan(maxima)), ReduceOp::kMax).ok());
+    ASSERT_TRUE(member.AllReduce(BufferOf(absl::MakeSpan(flags)), ReduceOp::kOr).ok());
+    EXPECT_THAT(maxima, ElementsAre(0.0f, 2.0f));
+    EXPECT_THAT(flags, ElementsAre(0, 1));
+  });
+}
+
+TEST(InProcessCommunicator, JoinsValuesByAnyFunctionInOrderOfRank) {
+  RunMembers(3, [](Communicator& member) {
+    auto longer = [](std::string left, const std::string& right) {
+      return right.size() > left.size() ? right : left;
+    };
+    auto concatenate = [](std::string left, const std::string& right) { return left + right; };
+    auto longest = member.ReduceAsync(std::string(member.rank() + 1, 'x'), longer);
+    auto all = member.ReduceAsync(std::to_string(member.rank()), concatenate);
+    EXPECT_EQ(*all->Wait(), "012");
+    EXPECT_EQ(*longest->Wait(), "xxx");
+  });
+}
+
+TEST(InProcessCommunicator, TheDeadlineNamesThoseThatHaveNotArrived) {
+  auto members = CreateInProcessGroup(3, absl::Milliseconds(1));
+  std::vector<double> values = {1};
+  const absl::Status status = members[1]->AllReduce(BufferOf(absl::MakeSpan(values)));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("all-reduce (sum) of 8 bytes of float64, number 1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0, rank 2 have not arrived"));
+}
+
+TEST(InProcessCommunicator, MembersOutOfStepLearnWhatEachHasBegun) {
+  auto members = CreateInProcessGroup(2, absl::Seconds(20));
+  std::vector<double> values = {1};
+  auto sum = members[0]->AllReduceAsync(BufferOf(absl::MakeSpan(values)));
+  auto broadcast = members[1]->BroadcastAsync(BufferOf(absl::MakeSpan(values)), 1);
+  for (const absl::Status& status : {sum->Wait(), broadcast->Wait()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 broadcast from rank 1"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 all-reduce (sum)"));
+  }
+}
+
+TEST(InProcessCommunicator, RefusesWhatCannotBeAndStillWorks) {
+  RunMembers(2, [](Communicator& member) {
+    std::vector<double> values = {1};
+    const Buffer buffer = BufferOf(absl::MakeSpan(values));
+    EXPECT_EQ(member.Broadcast(buffer, -1).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(member.AllReduce(buffer, ReduceOp::kOr).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(member.AllReduceAsync({nullptr, 1, DataType::kInt64})->Wait().code(),
+              absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(member.Barrier().ok());
+  });
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+// TCP sockets with deadlines. Nothing here raises SIGPIPE. Inside libs/comm only.
+
+#ifndef ADAPTDL_LIBS_COMM_SOCKET_H_
+#define ADAPTDL_LIBS_COMM_SOCKET_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace adaptdl::comm {
+
+// Owns a file descriptor; closes it at the end.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() { Close(); }
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept;
+
+  bool open() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+  void Close();
+
+ private:
+  int fd_ = -1;
+};
+
+// Listens on all interfaces; `port` 0: any free one.
+absl::StatusOr<Socket> Listen(int port);
+
+// The port that `socket` is bound to.
+absl::StatusOr<int> PortOf(const Socket& socket);
+
+// Tries again until somebody answers or the deadline has passed.
+absl::StatusOr<Socket> ConnectTo(const std::string& host, int port, absl::Time deadline);
+
+// Empty when nobody is waiting.
+Socket Accept(const Socket& listener);
+
+// Waits until `fd` can be read; false when the deadline has passed.
+bool AwaitReadable(int fd, absl::Time deadline);
+
+// Sends all of `bytes` (blocks until the deadline where the peer reads slowly).
+absl::Status SendAll(const Socket& socket, absl::string_view bytes, absl::Time deadline);
+
+// Appends what has come to `*bytes` without waiting. False when the connection is at its end.
+bool ReceiveSome(const Socket& socket, std::string* bytes);
+
+}  // namespace adaptdl::comm
+
+#endif  // ADAPTDL_LIBS_COMM_SOCKET_H_
