@@ -22,6 +22,9 @@ constexpr char kJobState[] = "adaptdl-job";
 constexpr char kReplayState[] = "adaptdl-replay";
 constexpr char kProfileState[] = "adaptdl-profile";
 
+// Sizes that a float32 sum carries exactly.
+constexpr int64_t kLargestSignal = (int64_t{1} << 24) - 1;
+
 HintsReporter::Options HintsOptions(const Environment& environment) {
   HintsReporter::Options options;
   options.period = absl::ToDoubleSeconds(environment.hints_period);
@@ -68,7 +71,8 @@ JobCore::JobCore(JobDependencies dependencies)
       environment_(dependencies_.environment),
       membership_(dependencies_.membership),
       communicator_(dependencies_.communicator),
-      hints_(&profile_, dependencies_.control.get(), HintsOptions(environment_)) {
+      hints_(&profile_, dependencies_.control.get(), HintsOptions(environment_)),
+      controller_({.nodes = membership_.num_nodes, .replicas = membership_.world_size}) {
   if (membership_.rank != 0 || environment_.checkpoint_path.empty()) return;
   writer_ = std::make_unique<CheckpointWriter>(
       CheckpointStore::Options{.folder = environment_.checkpoint_path,
@@ -111,12 +115,20 @@ absl::Status JobCore::Restore() {
   if (restored_.empty()) return absl::OkStatus();
   if (absl::Status status = replay_.Load(restored_[kReplayState]); !status.ok()) return status;
   if (absl::Status status = profile_.Load(restored_[kProfileState]); !status.ok()) return status;
+  restored_profile_ = true;
   const nlohmann::json job = nlohmann::json::parse(restored_[kJobState], nullptr, /*allow_exceptions=*/false);
   if (!job.is_object()) return absl::DataLossError("the saved job state cannot be read");
   optimizer_steps_ = saved_steps_ = job.value("optimizer_steps", int64_t{0});
   // Checkpoints from before batch sizes could change do not hold it: each step was worth one.
   scale_invariant_steps_ = job.value("scale_invariant_steps", static_cast<double>(optimizer_steps_));
   pass_fraction_ = job.value("pass_fraction", 0.0);
+  chosen_batch_.atomic_batch_size = job.value("atomic_batch_size", int64_t{0});
+  chosen_batch_.micro_batches = job.value("micro_batches", int64_t{0});
+  chosen_batch_.replicas = job.value("batch_replicas", 0);
+  progress_surplus_ = job.value("progress_surplus", 0.0);
+  if (job.contains("gradient_sqr")) {
+    SetGradientStatistics(job.value("gradient_sqr", 0.0), job.value("gradient_var", 0.0));
+  }
   return absl::OkStatus();
 }
 
@@ -180,7 +192,16 @@ void JobCore::OnFenced(const std::string& reason) {
 
 JobCore::Signals JobCore::LocalSignals(bool in_step) {
   MutexLock lock(&mutex_);
-  return {stop_requested_ ? 1.0 : 0.0, checkpoint_requested_ || PeriodIsOver(in_step) ? 1.0 : 0.0};
+  Signals signals;
+  signals.stop = stop_requested_ ? 1 : 0;
+  signals.checkpoint = checkpoint_requested_ || PeriodIsOver(in_step) ? 1 : 0;
+  signals.news = news_.empty() ? 0 : 1;
+  if (proposed_batch_) {
+    signals.atomic_batch_size = static_cast<double>(proposed_batch_->atomic_batch_size);
+    signals.micro_batches = static_cast<double>(proposed_batch_->accumulation_steps + 1);
+  }
+  signals.stream_samples = static_cast<double>(stream_samples_);
+  return signals;
 }
 
 bool JobCore::PeriodIsOver(bool in_step) const {
@@ -194,7 +215,83 @@ bool JobCore::PeriodIsOver(bool in_step) const {
 void JobCore::AgreeOn(const Signals& sums) {
   agreed_.stop += sums.stop;
   agreed_.checkpoint += sums.checkpoint;
+  agreed_.news += sums.news;
+  agreed_stream_samples_ = static_cast<int64_t>(sums.stream_samples);
   exchanged_ = true;
+  if (sums.micro_batches == 0) return;
+  chosen_batch_.atomic_batch_size = static_cast<int64_t>(sums.atomic_batch_size);
+  chosen_batch_.micro_batches = static_cast<int64_t>(sums.micro_batches);
+  chosen_batch_.replicas = membership_.world_size;
+  MutexLock lock(&mutex_);
+  proposed_batch_ = std::nullopt;
+}
+
+void JobCore::ProposeBatch(const goodput::BatchConfig& batch) {
+  if (batch.atomic_batch_size > kLargestSignal || batch.accumulation_steps >= kLargestSignal) return;
+  MutexLock lock(&mutex_);
+  proposed_batch_ = batch;
+}
+
+void JobCore::DecideBatch() {
+  if (!controller_.ready()) return;
+  const std::optional<goodput::PerfParams> perf = FitProfile(profile_, membership_.gpu_types);
+  if (!perf) return;
+  controller_.SetPerfParams(*perf);
+  const std::optional<goodput::BatchConfig> batch = controller_.Decide();
+  if (batch) ProposeBatch(*batch);
+}
+
+void JobCore::MaybeDecideBatch(double now) {
+  // One step says little; what an earlier run of the job measured is enough.
+  const bool known = restored_profile_ || profile_.AddedSeconds() >= HintsOptions(environment_).first_after;
+  if (!known || !controller_.ready()) return;
+  if (now - last_decision_ < absl::ToDoubleSeconds(dependencies_.batch_decision_period)) return;
+  last_decision_ = now;
+  DecideBatch();
+}
+
+bool JobCore::StartAdapting(const AdaptiveDataLoader* loader) {
+  if (adaptive_loader_ != nullptr && adaptive_loader_ != loader) return false;
+  adaptive_loader_ = loader;
+  return true;
+}
+
+void JobCore::StopAdapting(const AdaptiveDataLoader* loader) {
+  if (adaptive_loader_ != loader) return;
+  adaptive_loader_ = nullptr;
+  controller_.Clear();
+}
+
+void JobCore::SetGradientStatistics(double sqr, double var) {
+  const goodput::GradParams grad = {.sqr = sqr, .var = var};
+  if (!goodput::Validate(grad).ok()) return;
+  controller_.SetGradParams(grad);
+  hints_.SetGradParams(grad);
+}
+
+void JobCore::Announce(const std::string& topic, const std::string& text) { news_.emplace_back(topic, text); }
+
+void JobCore::Subscribe(const std::string& topic, NewsHandler handler) {
+  if (handler) {
+    news_handlers_[topic] = std::move(handler);
+  } else {
+    news_handlers_.erase(topic);
+  }
+}
+
+void JobCore::ExchangeNews() {
+  BeginWait();
+  const auto news = communicator_->AllGather(nlohmann::json(news_).dump());
+  EndWait();
+  Check(news.status());
+  news_.clear();
+  for (int rank = 0; rank < membership_.world_size; ++rank) {
+    const nlohmann::json items = nlohmann::json::parse((*news)[rank]);
+    for (const auto& item : items) {
+      const auto handler = news_handlers_.find(item.at(0).get<std::string>());
+      if (handler != news_handlers_.end()) handler->second(rank, item.at(1).get<std::string>());
+    }
+  }
 }
 
 void JobCore::OnOptimizerStep(double sync_time, double gain) {
@@ -218,6 +315,8 @@ void JobCore::StepBoundary() {
     AgreeOn(Signals::Of(sums));
   }
   exchanged_ = false;
+  if (agreed_.news > 0) ExchangeNews();
+  agreed_.news = 0;
   if (agreed_.stop == 0 && agreed_.checkpoint == 0) return;
   const bool stop = agreed_.stop > 0;
   agreed_ = {};
@@ -289,11 +388,18 @@ void JobCore::CollectStates(StateMap* states) {
   };
   states->clear();
   for (const auto& [name, bytes] : restored_) bytes_of(name) = bytes;
-  bytes_of(kJobState) = nlohmann::json{
-      {"optimizer_steps", optimizer_steps_},
-      {"scale_invariant_steps", scale_invariant_steps_},
-      {"pass_fraction",
-       pass_fraction_}}.dump();
+  nlohmann::json job = {{"optimizer_steps", optimizer_steps_},
+                        {"scale_invariant_steps", scale_invariant_steps_},
+                        {"pass_fraction", pass_fraction_},
+                        {"atomic_batch_size", chosen_batch_.atomic_batch_size},
+                        {"micro_batches", chosen_batch_.micro_batches},
+                        {"batch_replicas", chosen_batch_.replicas},
+                        {"progress_surplus", progress_surplus_}};
+  if (const auto grad = controller_.grad_params()) {
+    job["gradient_sqr"] = grad->sqr;
+    job["gradient_var"] = grad->var;
+  }
+  bytes_of(kJobState) = job.dump();
   bytes_of(kReplayState) = replay_.Save();
   bytes_of(kProfileState) = profile_.Save();
   for (CheckpointState* state : states_) state->SaveInto(&bytes_of(state->name()));
@@ -304,34 +410,58 @@ void JobCore::OnTrainingDone() {
   training_done_ = true;
 }
 
-void JobCore::BeginStep() {
+void JobCore::BeginMicroBatch() {
   stepped_ = false;
   sync_time_ = 0;
   if (step_start_ == 0) step_start_ = Seconds();
 }
 
-void JobCore::FinishStep(int64_t samples, int64_t total, int64_t local, int64_t position, int64_t pass_size) {
+void JobCore::FinishMicroBatch() {
+  const double now = Seconds();
+  micro_batch_times_.push_back(now - step_start_);
+  step_start_ = now;
+}
+
+void JobCore::FinishStep(const StepSummary& summary) {
   // A loop without optimiser steps, such as an evaluation, is no work that counts.
   if (stepped_) {
-    Measure(samples, total, local);
-    pass_steps_ = (pass_size + total - 1) / total;
-    pass_fraction_ = static_cast<double>(position) / static_cast<double>(pass_size);
+    Measure(summary);
+    pass_steps_ = summary.loop_steps;
+    pass_fraction_ = summary.loop_fraction;
   }
+  micro_batch_times_.clear();
   ReportProgress();
   StepBoundary();
   // From here on, so that reading the next batch is part of the next step's time, and a checkpoint of none.
   step_start_ = Seconds();
 }
 
-void JobCore::Measure(int64_t samples, int64_t total, int64_t local) {
-  const double duration = Seconds() - step_start_;
-  hints_.SetBatchSize(total);
-  progress_.total_batch_size = total;
-  progress_.local_batch_size = local;
-  if (steps_seen_++ == 0 || samples < total || !(duration > 0)) return;
-  profile_.AddOptimizerStep({membership_.num_nodes, membership_.world_size, local, membership_.gpu_types},
-                            duration, sync_time_);
-  const double throughput = static_cast<double>(samples) / duration;
+void JobCore::EndSteps() {
+  step_start_ = 0;
+  micro_batch_times_.clear();
+}
+
+void JobCore::Measure(const StepSummary& summary) {
+  FinishMicroBatch();
+  hints_.SetBatchSize(summary.init_batch_size, summary.limits);
+  if (summary.limits.max_batch_size > 0) {
+    const goodput::BatchConfig batch = {summary.atomic_batch_size, summary.micro_batches - 1};
+    controller_.SetBatch(summary.init_batch_size, summary.limits,
+                         summary.chosen ? std::optional<goodput::BatchConfig>(batch) : std::nullopt);
+  }
+  progress_.total_batch_size = summary.batch_size;
+  progress_.local_batch_size = summary.atomic_batch_size;
+  progress_.accumulation_steps = static_cast<int>(summary.micro_batches - 1);
+  double duration = 0;
+  for (const double time : micro_batch_times_) duration += time;
+  if (steps_seen_++ == 0 || !summary.typical || !(duration > 0)) return;
+  const ProfileKey key = {membership_.num_nodes, membership_.world_size, summary.atomic_batch_size,
+                          membership_.gpu_types};
+  for (size_t i = 0; i + 1 < micro_batch_times_.size(); ++i) {
+    profile_.AddAccumulationStep(key, micro_batch_times_[i]);
+  }
+  profile_.AddOptimizerStep(key, micro_batch_times_.back(), sync_time_);
+  const double throughput = static_cast<double>(summary.samples) / duration;
   progress_.throughput += (progress_.throughput == 0 ? 1.0 : 0.05) * (throughput - progress_.throughput);
 }
 
@@ -343,8 +473,7 @@ void JobCore::OnEpochBoundary() {
 void JobCore::ReportProgress() {
   progress_.optimizer_steps = optimizer_steps_;
   progress_.scale_invariant_steps = scale_invariant_steps_;
-  progress_.total_scale_invariant_steps =
-      static_cast<double>(progress_.total_epochs) * static_cast<double>(pass_steps_);
+  progress_.total_scale_invariant_steps = static_cast<double>(progress_.total_epochs) * pass_steps_;
   progress_.epoch = replay_.finished_epochs();
   if (progress_.total_epochs > 0) {
     progress_.fraction =
@@ -405,7 +534,11 @@ void JobCore::RunBackground() {
       if (!ending_) changed_.WaitFor(&mutex_, kTick);
       if (ending_) return;
     }
-    if (membership_.rank == 0) hints_.Tick(Seconds());
+    if (membership_.rank == 0) {
+      const double now = Seconds();
+      hints_.Tick(now);
+      MaybeDecideBatch(now);
+    }
     WatchStop();
   }
 }

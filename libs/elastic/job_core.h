@@ -3,6 +3,8 @@
 // How a stop or checkpoint comes about: anybody raises a request on any replica (signal, command, timer). It
 // rides as a few extra numbers on the gradient all-reduce of the next step (LocalSignals, AgreeOn), so that
 // all replicas know of it after the same step, and is carried out when that step is complete (StepBoundary).
+// Rank 0's decisions on the batch size travel the same way; whatever needs more than a number is announced
+// (Announce): the numbers say that there is something, and all replicas exchange it at the end of the step.
 //
 // Thread-safety: the training thread only, except where a method says otherwise.
 
@@ -13,9 +15,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,6 +30,7 @@
 #include "adaptdl/job.h"
 #include "libs/base/mutex.h"
 #include "libs/comm/communicator.h"
+#include "libs/elastic/batch_size_controller.h"
 #include "libs/elastic/checkpoint_store.h"
 #include "libs/elastic/checkpoint_writer.h"
 #include "libs/elastic/control_plane.h"
@@ -32,6 +38,12 @@
 #include "libs/elastic/hints_reporter.h"
 #include "libs/elastic/replay_state.h"
 #include "libs/elastic/step_profile.h"
+#include "libs/goodput/model.h"
+#include "libs/goodput/optimize.h"
+
+namespace adaptdl {
+class AdaptiveDataLoader;
+}
 
 namespace adaptdl::elastic {
 
@@ -54,6 +66,8 @@ struct JobDependencies {
   absl::Duration stop_timeout = absl::Seconds(20);
   // Longest that a process that ends waits for its last checkpoint to be written.
   absl::Duration write_timeout = absl::Seconds(25);
+  // Time between decisions on the batch size.
+  absl::Duration batch_decision_period = absl::Seconds(10);
 };
 
 class JobCore final : public ControlObserver {
@@ -86,12 +100,23 @@ class JobCore final : public ControlObserver {
   // What this replica wants all to know, as numbers to be summed over the replicas. They may travel as
   // float32: each is a whole number, and its sum below 2^24.
   struct Signals {
-    static constexpr int kCount = 2;
+    static constexpr int kCount = 6;
     double stop = 0;
     double checkpoint = 0;
+    // Replicas that have announced something.
+    double news = 0;
+    // The batch that rank 0 decided on. 0: none.
+    double atomic_batch_size = 0;
+    double micro_batches = 0;
+    // Samples that streams have ready for the next step.
+    double stream_samples = 0;
 
-    std::array<double, kCount> numbers() const { return {stop, checkpoint}; }
-    static Signals Of(absl::Span<const double> numbers) { return {numbers[0], numbers[1]}; }
+    std::array<double, kCount> numbers() const {
+      return {stop, checkpoint, news, atomic_batch_size, micro_batches, stream_samples};
+    }
+    static Signals Of(absl::Span<const double> numbers) {
+      return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]};
+    }
   };
   Signals LocalSignals() { return LocalSignals(/*in_step=*/true); }
   // The sums. Said once per collective that carried them.
@@ -107,16 +132,84 @@ class JobCore final : public ControlObserver {
     bool last = true;
     // Total batch size that was chosen, divided by the initial one; a short last batch does not change it.
     double scale = 1;
+    // How often this replica has begun the optimiser step anew (with smaller micro-batches, after a failure
+    // of memory). What it had gathered of the step before is void.
+    int attempt = 0;
   };
   void SetMicroBatch(const MicroBatch& micro_batch) { micro_batch_ = micro_batch; }
   const MicroBatch& micro_batch() const { return micro_batch_; }
 
-  // A step of a data loader's loop begins, and is complete; measures it. FinishStep() ends with
-  // StepBoundary(). EndSteps(): the loop is over. `samples` were consumed of a total batch of `total`, of
-  // which one replica has at most `local`; the pass is at sample `position` of `pass_size` now.
-  void BeginStep();
-  void EndSteps() { step_start_ = 0; }
-  void FinishStep(int64_t samples, int64_t total, int64_t local, int64_t position, int64_t pass_size);
+  // What an optimiser step of a data loader's loop was.
+  struct StepSummary {
+    // Consumed by all replicas together.
+    int64_t samples = 0;
+    // The total batch size that was chosen, and what it began with.
+    int64_t batch_size = 1;
+    int64_t init_batch_size = 1;
+    // Of the replica with the largest share: samples of one micro-batch, and number of micro-batches.
+    int64_t atomic_batch_size = 1;
+    int64_t micro_batches = 1;
+    // Whether its time says something about this batch: it was not a short one, nor begun anew.
+    bool typical = true;
+    // What the job may use. max_batch_size 0: the batch size stays.
+    goodput::BatchLimits limits;
+    // Whether the batch was chosen for the present number of replicas.
+    bool chosen = true;
+    // Part of the loop that is done, and its length in steps at the initial batch size.
+    double loop_fraction = 0;
+    double loop_steps = 0;
+  };
+
+  // A micro-batch of a data loader's loop begins, and is complete; measures it. A step's last one is finished
+  // by FinishStep(), which ends with StepBoundary(). EndSteps(): the loop is over.
+  void BeginMicroBatch();
+  void FinishMicroBatch();
+  void FinishStep(const StepSummary& summary);
+  void EndSteps();
+
+  // The loader whose loop is in progress. Null: none.
+  AdaptiveDataLoader* current_loader() const { return current_loader_; }
+  void SetCurrentLoader(AdaptiveDataLoader* loader) { current_loader_ = loader; }
+
+  // The batch that was decided on, the same on all replicas, and for how many of them.
+  struct ChosenBatch {
+    int64_t atomic_batch_size = 0;
+    // Micro-batches per optimiser step. 0: nothing was decided yet.
+    int64_t micro_batches = 0;
+    int replicas = 0;
+  };
+  const ChosenBatch& chosen_batch() const { return chosen_batch_; }
+  // On rank 0: lets all replicas change to this batch with the next step. From any thread.
+  void ProposeBatch(const goodput::BatchConfig& batch);
+  // On rank 0: fits the throughput model to what was measured, and proposes a batch if that makes enough of a
+  // difference. From any thread, one at a time.
+  void DecideBatch();
+  // At most one loader adapts its batch size at a time. False: another one does.
+  bool StartAdapting(const AdaptiveDataLoader* loader);
+  void StopAdapting(const AdaptiveDataLoader* loader);
+
+  // Of the whole job: steps at the initial batch size that its last finished adaptive loop was worth beyond
+  // its end. The next loop is the shorter for it.
+  double progress_surplus() const { return progress_surplus_; }
+  void SetProgressSurplus(double surplus) { progress_surplus_ = surplus; }
+
+  // The model's gradient statistics at the initial batch size; not finite ones are left out. From any thread.
+  void SetGradientStatistics(double sqr, double var);
+
+  // Sends `text` to all replicas, this one included, to be handed to those who subscribed to `topic`, at the
+  // end of the step whose exchange carries the news of it: in order of rank, on all replicas at the same
+  // step.
+  void Announce(const std::string& topic, const std::string& text);
+  using NewsHandler = std::function<void(int rank, const std::string& text)>;
+  // `handler` may be null: no more.
+  void Subscribe(const std::string& topic, NewsHandler handler);
+
+  // Samples that this replica has ready for its stream's next step; and the sum over all replicas, as of the
+  // last exchange.
+  void SetStreamSamples(int64_t samples) { stream_samples_ = samples; }
+  int64_t agreed_stream_samples() const { return agreed_stream_samples_; }
+  // Whether this step's signals have been exchanged, so that it cannot begin anew.
+  bool exchanged() const { return exchanged_; }
 
   // Around whatever waits for other replicas.
   void BeginWait() { waiting_since_ = Seconds(); }
@@ -158,7 +251,9 @@ class JobCore final : public ControlObserver {
   explicit JobCore(JobDependencies dependencies);
 
   absl::Status Restore();
-  void Measure(int64_t samples, int64_t total, int64_t local);
+  void Measure(const StepSummary& summary);
+  void ExchangeNews();
+  void MaybeDecideBatch(double now);
   bool LoadState(CheckpointState* state);
   // `in_step`: whether the optimiser is about to take a step.
   Signals LocalSignals(bool in_step);
@@ -198,12 +293,29 @@ class JobCore final : public ControlObserver {
   Progress progress_;
   // Part of the epoch in progress that is done, by the last loop that took optimiser steps.
   double pass_fraction_ = 0;
-  // Optimiser steps of a pass over the data set that is trained on. 0: unknown.
-  int64_t pass_steps_ = 0;
-  // When the step in progress began. Time between steps counts towards the next one.
+  // Length of an epoch's loop in steps at the initial batch size. 0: unknown.
+  double pass_steps_ = 0;
+  // When the micro-batch in progress began. Time between steps counts towards the next one.
   double step_start_ = 0;
+  // Times of the micro-batches of the step in progress that are complete.
+  std::vector<double> micro_batch_times_;
   // Steps of this process that were finished; the first ones are slow and not measured.
   int64_t steps_seen_ = 0;
+
+  AdaptiveDataLoader* current_loader_ = nullptr;
+  const AdaptiveDataLoader* adaptive_loader_ = nullptr;
+  ChosenBatch chosen_batch_;
+  double progress_surplus_ = 0;
+  int64_t stream_samples_ = 0;
+  int64_t agreed_stream_samples_ = 0;
+  std::map<std::string, NewsHandler> news_handlers_;
+  // Topics and texts that were not exchanged yet.
+  std::vector<std::pair<std::string, std::string>> news_;
+  BatchSizeController controller_;
+  // Whether an earlier run of the job has measured steps.
+  bool restored_profile_ = false;
+  // Of the background thread: when it looked for a better batch.
+  double last_decision_ = 0;
 
   // When the training thread began to wait for other replicas. Negative: it does not.
   std::atomic<double> waiting_since_{-1};
@@ -213,6 +325,8 @@ class JobCore final : public ControlObserver {
   bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
   bool checkpoint_requested_ ABSL_GUARDED_BY(mutex_) = false;
   bool fenced_ ABSL_GUARDED_BY(mutex_) = false;
+  // What rank 0 decided and has not been agreed on.
+  std::optional<goodput::BatchConfig> proposed_batch_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   // When stop_requested_ was set; negative once the stop is under way.
   double stop_time_ ABSL_GUARDED_BY(mutex_) = -1;

@@ -76,6 +76,10 @@ std::string ReplayState::NewLoaderName() {
   return name;
 }
 
+std::string ReplayState::LastLoaderKind() const {
+  return absl::StrCat(current_epoch() < 0 ? "outside" : "epoch", "-", loaders_made_ - 1);
+}
+
 std::string ReplayState::NewAccumulatorName() {
   const std::string name =
       absl::StrCat("accumulator-epoch-", EpochText(current_epoch()), "-", accumulators_made_++);
@@ -89,6 +93,8 @@ bool ReplayState::BeginLoop(const std::string& loader) {
     record.epoch = current_epoch();
     record.index = 0;
     record.last_position = -1;
+    record.pass = 0;
+    record.begin = -1;
   }
   if (position_ <= record.last_position) {
     ++position_;
@@ -101,6 +107,8 @@ bool ReplayState::BeginLoop(const std::string& loader) {
 void ReplayState::FinishLoop(const std::string& loader) {
   LoaderRecord& record = loaders_[loader];
   record.index = 0;
+  record.pass = 0;
+  record.begin = -1;
   record.last_position = position_;
   ++position_;
   in_loop_ = false;
@@ -118,10 +126,9 @@ AccumulatorRecord& ReplayState::accumulator(const std::string& name) {
 std::string ReplayState::Save() const {
   json loaders = json::object();
   for (const auto& [name, record] : loaders_) {
-    loaders[name] = {{"epoch", record.epoch},
-                     {"created_epoch", record.created_epoch},
-                     {"index", record.index},
-                     {"last_position", record.last_position}};
+    loaders[name] = {{"epoch", record.epoch}, {"created_epoch", record.created_epoch},
+                     {"index", record.index}, {"last_position", record.last_position},
+                     {"pass", record.pass},   {"begin", record.begin}};
   }
   json accumulators = json::object();
   for (const auto& [name, record] : accumulators_) {
@@ -132,7 +139,10 @@ std::string ReplayState::Save() const {
                           {"history", history},
                           {"history_epoch", record.history_epoch}};
   }
-  return json{{"finished_epochs", finished_epochs_}, {"loaders", loaders}, {"accumulators", accumulators}}
+  return json{{"finished_epochs", finished_epochs_},
+              {"loaders", loaders},
+              {"accumulators", accumulators},
+              {"memory_bounds", memory_bounds_}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -142,8 +152,9 @@ absl::Status ReplayState::Load(const std::string& text) {
     const json saved = json::parse(text);
     loaded.finished_epochs_ = saved.at("finished_epochs");
     for (const auto& [name, record] : saved.at("loaders").items()) {
-      loaded.loaders_[name] = {record.at("epoch"), record.at("created_epoch"), record.at("index"),
-                               record.at("last_position")};
+      loaded.loaders_[name] = {
+          record.at("epoch"),         record.at("created_epoch"),       record.at("index"),
+          record.at("last_position"), record.value("pass", int64_t{0}), record.value("begin", -1.0)};
     }
     for (const auto& [name, record] : saved.at("accumulators").items()) {
       AccumulatorRecord& to = loaded.accumulators_[name];
@@ -152,6 +163,7 @@ absl::Status ReplayState::Load(const std::string& text) {
       to.history_epoch = record.at("history_epoch");
       for (const auto& totals : record.at("history")) to.history.push_back(TotalsFromJson(totals));
     }
+    loaded.memory_bounds_ = saved.value("memory_bounds", loaded.memory_bounds_);
   } catch (const std::exception& error) {
     return absl::DataLossError(absl::StrCat("the saved position cannot be read: ", error.what()));
   }

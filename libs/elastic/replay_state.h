@@ -23,10 +23,15 @@ struct LoaderRecord {
   int epoch = -1;
   // Epoch that the loader was made in; -1 outside epochs.
   int created_epoch = -1;
-  // Samples consumed in the interrupted loop.
+  // Samples of the pass that the interrupted loop has consumed.
   int64_t index = 0;
   // Position of the last finished loop of the epoch. -1: none.
   int64_t last_position = -1;
+  // Passes over the data set that the interrupted loop has completed.
+  int64_t pass = 0;
+  // Progress of the job, in steps at the initial batch size, when the interrupted loop began. Negative: none
+  // is interrupted.
+  double begin = -1;
 };
 
 struct AccumulatorRecord {
@@ -48,6 +53,8 @@ class ReplayState {
 
   // Names for the objects of the program, by order of creation within the epoch.
   std::string NewLoaderName();
+  // Of the loader that was made last: its name without the number of the epoch.
+  std::string LastLoaderKind() const;
   std::string NewAccumulatorName();
 
   // False: the loop was finished before the restart, and is counted as passed.
@@ -56,6 +63,10 @@ class ReplayState {
   bool in_loop() const { return in_loop_; }
 
   LoaderRecord& loader(const std::string& name) { return loaders_[name]; }
+
+  // Samples that one replica's memory can hold at once, for loaders of this kind. Kept from epoch to epoch.
+  // 0: not known.
+  int64_t& MemoryBound(const std::string& kind) { return memory_bounds_[kind]; }
   AccumulatorRecord& accumulator(const std::string& name);
 
   std::string Save() const;
@@ -72,6 +83,7 @@ class ReplayState {
   int accumulators_made_ = 0;
   std::map<std::string, LoaderRecord> loaders_;
   std::map<std::string, AccumulatorRecord> accumulators_;
+  std::map<std::string, int64_t> memory_bounds_;
 };
 
 }  // namespace adaptdl::elastic

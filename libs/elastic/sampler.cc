@@ -25,6 +25,15 @@ void ElasticSampler::SetPass(int64_t epoch, int64_t pass) {
   }
 }
 
+void ElasticSampler::SetEpoch(int64_t epoch, int64_t index) {
+  SetPass(epoch, index / size_);
+  begin_ = index % size_;
+}
+
+std::vector<int64_t> ElasticSampler::Indices(int rank, int replicas) const {
+  return Share(begin_, size_ - begin_, rank, replicas);
+}
+
 std::vector<int64_t> ElasticSampler::Share(int64_t begin, int64_t count, int rank, int replicas) const {
   std::vector<int64_t> share;
   share.reserve(count / replicas + 1);

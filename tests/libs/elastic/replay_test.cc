@@ -149,7 +149,7 @@ TEST_F(ReplayTest, ShortAndEmptySharesKeepEveryReplicaInStep) {
   RunReplicas(3, {}, [&](Replica& replica) {
     AdaptiveDataLoader loader(replica.job, 5, {.batch_size = 4, .shuffle = false});
     for (loader.BeginLoop(); loader.Next();) {
-      const std::vector<int64_t> ahead = loader.PeekNext();
+      const auto ahead = loader.PeekNext(1);
       EXPECT_EQ(ahead.empty(), loader.position() == 4);
       std::lock_guard<std::mutex> lock(mutex);
       EXPECT_FALSE(loader.indices().empty());

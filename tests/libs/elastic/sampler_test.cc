@@ -59,13 +59,12 @@ TEST(ElasticSampler, PartitionsLikeTheReferenceUpToPadding) {
     if (item.at("shuffle").get<bool>()) continue;
     const int64_t size = item.at("n");
     const int replicas = item.at("num_replicas");
-    const int64_t base = item.at("index").get<int64_t>() % size;
     ElasticSampler sampler(size, /*shuffle=*/false, /*seed=*/0);
-    sampler.SetPass(item.at("epoch"), 0);
+    sampler.SetEpoch(item.at("epoch"), item.at("index"));
     const int64_t longest = item.at("len");
     for (int rank = 0; rank < replicas; ++rank) {
       std::vector<int64_t> expected = item.at("indices_by_rank").at(rank);
-      const std::vector<int64_t> actual = sampler.Share(base, size - base, rank, replicas);
+      const std::vector<int64_t> actual = sampler.Indices(rank, replicas);
       EXPECT_EQ(static_cast<int64_t>(expected.size()), longest);
       ASSERT_GE(static_cast<int64_t>(actual.size()), longest - 1);
       expected.resize(actual.size());
@@ -74,6 +73,17 @@ TEST(ElasticSampler, PartitionsLikeTheReferenceUpToPadding) {
     }
   }
   EXPECT_GT(compared, 100);
+}
+
+// The number of samples read says which pass it is, so that each has an order of its own.
+TEST(ElasticSampler, GoesOnWithTheNextPassWhereOneEnds) {
+  ElasticSampler sampler(10, /*shuffle=*/true, 42);
+  sampler.SetEpoch(3, 14);
+  const std::vector<int64_t> order = PortablePermutation(10, 42, 3, 1);
+  EXPECT_THAT(sampler.Indices(0, 1), ::testing::ElementsAreArray(order.begin() + 4, order.end()));
+  EXPECT_THAT(sampler.Indices(1, 4), ElementsAre(order[5], order[9]));
+  sampler.SetEpoch(3);
+  EXPECT_EQ(sampler.Indices(0, 1), PortablePermutation(10, 42, 3, 0));
 }
 
 TEST(ElasticSampler, DealsOutEveryPositionOfARangeOnceToAnyNumberOfReplicas) {

@@ -181,6 +181,21 @@ TEST_F(HintsReporterTest, SaysWhatWasMeasured) {
   EXPECT_GE(perf.gamma, 1);
 }
 
+TEST_F(HintsReporterTest, SaysWhatTheJobMayUse) {
+  reporter_.SetBatchSize(64, {.max_batch_size = 512, .min_local = 8, .max_local = 96, .accumulation = true});
+  reporter_.SetGradParams({.sqr = 0.25, .var = 4});
+  profile_.AddOptimizerStep({1, 1, 64}, 6, 0);
+  ASSERT_TRUE(reporter_.Tick(0));
+  const Hints hints = control_.AwaitHints();
+  EXPECT_EQ(hints.max_batch_size, 512);
+  EXPECT_EQ(hints.min_local_batch_size, 8);
+  EXPECT_EQ(hints.max_local_batch_size, 96);
+  EXPECT_TRUE(hints.gradient_accumulation);
+  ASSERT_TRUE(hints.grad_params.has_value());
+  EXPECT_EQ(hints.grad_params->norm, 0.25);
+  EXPECT_EQ(hints.grad_params->var, 4);
+}
+
 TEST_F(HintsReporterTest, FollowsAJobThatGotSlower) {
   reporter_.SetBatchSize(64);
   // Ten half-lives ago one replica was fast; the job's present size is what counts, and it fits the model of

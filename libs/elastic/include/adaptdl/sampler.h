@@ -24,6 +24,13 @@ class ElasticSampler {
   // Chooses the permutation. Cheap when nothing changes.
   void SetPass(int64_t epoch, int64_t pass);
 
+  // The same, by the number of samples that were read since the epoch began: index / size passes are done,
+  // and index % size samples of the next one.
+  void SetEpoch(int64_t epoch, int64_t index = 0);
+
+  // What rank `rank` of `replicas` reads of the rest of the pass, from where SetEpoch() put it.
+  std::vector<int64_t> Indices(int rank, int replicas) const;
+
   // Samples that rank `rank` of `replicas` reads of the `count` positions from `begin` on; none if there are
   // fewer positions than ranks before it. Requires begin + count <= size.
   std::vector<int64_t> Share(int64_t begin, int64_t count, int rank, int replicas) const;
@@ -39,6 +46,8 @@ class ElasticSampler {
   const uint64_t seed_;
   int64_t epoch_ = -1;
   int64_t pass_ = -1;
+  // Position that SetEpoch() set.
+  int64_t begin_ = 0;
   // Empty without shuffling.
   std::vector<int64_t> permutation_;
 };

@@ -3,19 +3,24 @@
 //   adaptdl::DataLoader loader(*job, MyDataSet(...).map(torch::data::transforms::Stack<>()), {.batch_size =
 //   64}); for (auto& batch : loader) { batch.data; batch.target; }
 //
-// The data set is any with size() and get_batch(indices), such as those of torch::data::datasets.
+// The data set is any with size() and get_batch(indices), such as those of torch::data::datasets. With
+// DataLoaderOptions::workers each worker thread has a copy of it, as with LibTorch's own loaders.
 
 #ifndef ADAPTDL_TORCH_DATA_LOADER_H_
 #define ADAPTDL_TORCH_DATA_LOADER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <future>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "adaptdl/data_loader.h"
+#include "adaptdl/prefetcher.h"
 
 namespace adaptdl {
 
@@ -25,9 +30,9 @@ class DataLoader {
   using Batch = typename DataSet::BatchType;
 
   DataLoader(Job& job, DataSet data_set, const DataLoaderOptions& options)
-      : data_set_(std::move(data_set)),
-        loader_(job, static_cast<int64_t>(*data_set_.size()), options),
-        prefetch_(options.prefetch) {}
+      : loader_(job, static_cast<int64_t>(*data_set.size()), options),
+        reads_ahead_(options.workers > 0 ? options.workers * std::max(options.batches_per_worker, 1) : 0),
+        prefetcher_(ReaderOf(data_set), ReadersOf(data_set, options.workers)) {}
 
   struct End {};
 
@@ -35,7 +40,7 @@ class DataLoader {
   class Iterator {
    public:
     explicit Iterator(DataLoader* loader) : loader_(loader) {
-      running_ = loader_->loader_.BeginLoop() && loader_->Read();
+      running_ = loader_->loader_.BeginLoop() && loader_->Next();
     }
     ~Iterator() {
       if (running_) loader_->loader_.EndLoop();
@@ -45,7 +50,7 @@ class DataLoader {
 
     Batch& operator*() { return *loader_->batch_; }
     Iterator& operator++() {
-      running_ = loader_->Read();
+      running_ = loader_->Next();
       return *this;
     }
     bool operator!=(End) const { return running_; }
@@ -58,41 +63,57 @@ class DataLoader {
   Iterator begin() { return Iterator(this); }
   End end() { return {}; }
 
+  // As AdaptiveDataLoader's.
+  void AutoscaleBatchSize(int64_t max_batch_size, const LocalBatchSizes& local = {},
+                          bool accumulation = false) {
+    loader_.AutoscaleBatchSize(max_batch_size, local, accumulation);
+  }
+
+  // As AdaptiveDataLoader's. If true, the batch of the loop has become the first one of the step begun anew.
+  bool RetryAfterOutOfMemory(const std::exception& error) {
+    if (!loader_.RetryAfterOutOfMemory(error)) return false;
+    Read();
+    return true;
+  }
+
   // Sizes, position and weight of the step in progress.
   AdaptiveDataLoader& core() { return loader_; }
 
  private:
-  Batch Fetch(const std::vector<int64_t>& indices) {
-    return data_set_.get_batch(std::vector<std::size_t>(indices.begin(), indices.end()));
+  using Reader = typename Prefetcher<Batch>::Reader;
+
+  static Reader ReaderOf(const DataSet& data_set) {
+    return [copy = std::make_shared<DataSet>(data_set)](const std::vector<int64_t>& indices) {
+      return copy->get_batch(std::vector<std::size_t>(indices.begin(), indices.end()));
+    };
   }
 
-  bool Read() {
+  static std::vector<Reader> ReadersOf(const DataSet& data_set, int count) {
+    std::vector<Reader> readers;
+    for (int i = 0; i < count; ++i) readers.push_back(ReaderOf(data_set));
+    return readers;
+  }
+
+  bool Next() {
     if (!loader_.Next()) {
-      ahead_.reset();
+      prefetcher_.Expect({});
       return false;
     }
-    if (ahead_ && ahead_indices_ == loader_.indices()) {
-      batch_ = ahead_->get();
-    } else {
-      if (ahead_) ahead_->wait();
-      batch_ = Fetch(loader_.indices());
-    }
-    ahead_.reset();
-    if (prefetch_) {
-      ahead_indices_ = loader_.PeekNext();
-      if (!ahead_indices_.empty()) {
-        ahead_ = std::async(std::launch::async, [this, indices = ahead_indices_] { return Fetch(indices); });
-      }
-    }
+    Read();
     return true;
   }
 
-  DataSet data_set_;
+  void Read() {
+    // Out of the way of the next one.
+    batch_.reset();
+    batch_ = prefetcher_.Take(loader_.indices());
+    if (reads_ahead_ > 0) prefetcher_.Expect(loader_.PeekNext(reads_ahead_));
+  }
+
   AdaptiveDataLoader loader_;
-  const bool prefetch_;
+  const int reads_ahead_;
+  Prefetcher<Batch> prefetcher_;
   std::optional<Batch> batch_;
-  std::vector<int64_t> ahead_indices_;
-  std::optional<std::future<Batch>> ahead_;
 };
 
 }  // namespace adaptdl

@@ -1,0 +1,85 @@
+#include "libs/elastic/batch_size_controller.h"
+
+#include <cstdint>
+#include <optional>
+
+#include "libs/goodput/model.h"
+#include "libs/goodput/optimize.h"
+
+namespace adaptdl::elastic {
+namespace {
+
+using goodput::BatchChoice;
+using goodput::BatchConfig;
+using goodput::BatchLimits;
+using goodput::GoodputFunction;
+using goodput::Topology;
+
+bool Allowed(const BatchConfig& batch, Topology topology, const BatchLimits& limits) {
+  if (limits.max_local > 0 && batch.atomic_batch_size > limits.max_local) return false;
+  if (batch.atomic_batch_size < limits.min_local) return false;
+  if (batch.accumulation_steps > 0 && !limits.accumulation) return false;
+  // The smallest batch that all replicas take an equal part in may be a little larger than the largest one.
+  const int64_t micro_batches = topology.replicas * (batch.accumulation_steps + 1);
+  return batch.atomic_batch_size * micro_batches < limits.max_batch_size + micro_batches;
+}
+
+}  // namespace
+
+std::optional<BatchConfig> DecideBatchSize(const GoodputFunction& goodput, Topology topology,
+                                           const BatchLimits& limits, std::optional<BatchConfig> current) {
+  const std::optional<BatchChoice> best = goodput::OptimizeBatchSize(goodput, topology, limits);
+  if (!best) return std::nullopt;
+  if (!current || !Allowed(*current, topology, limits)) return best->batch;
+  if (best->goodput > kBatchSizeHysteresis * goodput.Evaluate(topology, *current)) return best->batch;
+  return std::nullopt;
+}
+
+void BatchSizeController::SetBatch(int64_t init_batch_size, const BatchLimits& limits,
+                                   std::optional<BatchConfig> current) {
+  MutexLock lock(&mutex_);
+  batch_ = Batch{init_batch_size, limits, current};
+}
+
+void BatchSizeController::Clear() {
+  MutexLock lock(&mutex_);
+  batch_ = std::nullopt;
+}
+
+void BatchSizeController::SetGradParams(const goodput::GradParams& grad) {
+  MutexLock lock(&mutex_);
+  grad_ = grad;
+}
+
+void BatchSizeController::SetPerfParams(const goodput::PerfParams& perf) {
+  MutexLock lock(&mutex_);
+  perf_ = perf;
+}
+
+bool BatchSizeController::ready() const {
+  MutexLock lock(&mutex_);
+  return batch_.has_value() && grad_.has_value();
+}
+
+std::optional<goodput::GradParams> BatchSizeController::grad_params() const {
+  MutexLock lock(&mutex_);
+  return grad_;
+}
+
+std::optional<BatchConfig> BatchSizeController::Decide() const {
+  std::optional<GoodputFunction> goodput;
+  Batch batch;
+  {
+    MutexLock lock(&mutex_);
+    if (!batch_ || !grad_ || !perf_) return std::nullopt;
+    batch = *batch_;
+    goodput.emplace(*perf_, *grad_, batch.init_batch_size);
+  }
+  // Statistics of a model that diverges may be anything.
+  if (!goodput::Validate(goodput->grad()).ok() || !goodput::Validate(goodput->perf()).ok()) {
+    return std::nullopt;
+  }
+  return DecideBatchSize(*goodput, topology_, batch.limits, batch.current);
+}
+
+}  // namespace adaptdl::elastic

@@ -1,0 +1,70 @@
+// Chooses the batch size of a job that adapts it: how many samples a replica computes at once, and how many
+// micro-batches make an optimiser step.
+//
+//   training thread ──limits, batch in use, gradient statistics──▶ controller ◀──throughput model──
+//   background
+//                                                                      │
+//                                                                   Decide() ──▶ what to change to
+//
+// Rank 0 alone decides; how the others learn of it is the job's affair (JobCore::Signals).
+
+#ifndef ADAPTDL_LIBS_ELASTIC_BATCH_SIZE_CONTROLLER_H_
+#define ADAPTDL_LIBS_ELASTIC_BATCH_SIZE_CONTROLLER_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "libs/base/mutex.h"
+#include "libs/goodput/model.h"
+#include "libs/goodput/optimize.h"
+
+namespace adaptdl::elastic {
+
+// A change must promise more than this times the goodput of the batch in use.
+inline constexpr double kBatchSizeHysteresis = 1.05;
+
+// The batch to change to. nullopt: the one in use stays. `current`: the batch in use; nullopt: none was
+// chosen for these replicas yet, and the best one is taken, however little better it may be. A current batch
+// that the limits no longer allow is left in any case. Pure; thread-safe.
+std::optional<goodput::BatchConfig> DecideBatchSize(const goodput::GoodputFunction& goodput,
+                                                    goodput::Topology topology,
+                                                    const goodput::BatchLimits& limits,
+                                                    std::optional<goodput::BatchConfig> current);
+
+// The inputs of the decision, gathered from several threads. Thread-safe.
+class BatchSizeController {
+ public:
+  explicit BatchSizeController(goodput::Topology topology) : topology_(topology) {}
+
+  // What the loader is allowed, and what it does now (as DecideBatchSize()'s `current`).
+  void SetBatch(int64_t init_batch_size, const goodput::BatchLimits& limits,
+                std::optional<goodput::BatchConfig> current);
+  // No loader adapts its batch size (any more).
+  void Clear();
+  void SetGradParams(const goodput::GradParams& grad);
+  void SetPerfParams(const goodput::PerfParams& perf);
+
+  // Whether some loader adapts its batch size and gradient statistics are known.
+  bool ready() const;
+  std::optional<goodput::GradParams> grad_params() const;
+
+  // nullopt: nothing to change, or something is not known yet.
+  std::optional<goodput::BatchConfig> Decide() const;
+
+ private:
+  struct Batch {
+    int64_t init_batch_size = 1;
+    goodput::BatchLimits limits;
+    std::optional<goodput::BatchConfig> current;
+  };
+
+  const goodput::Topology topology_;
+  mutable Mutex mutex_;
+  std::optional<Batch> batch_ ABSL_GUARDED_BY(mutex_);
+  std::optional<goodput::GradParams> grad_ ABSL_GUARDED_BY(mutex_);
+  std::optional<goodput::PerfParams> perf_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace adaptdl::elastic
+
+#endif  // ADAPTDL_LIBS_ELASTIC_BATCH_SIZE_CONTROLLER_H_
