@@ -215,11 +215,11 @@ TEST_F(HintsReporterTest, GpuTypesAreFittedByThemselves) {
   StepProfile restored;
   ASSERT_TRUE(restored.Load(profile_.Save()).ok());
   // On both at once: the present speed, and that of neither type.
-  Hints hints = MakeHints(restored, 64);
+  Hints hints = MakeHints(restored, {.init_batch_size = 64, .limits = {}, .grad_params = {}});
   EXPECT_EQ(hints.perf_params_by_gpu_type.size(), 1u);
   EXPECT_NEAR(hints.perf_params->alpha_c + 32 * hints.perf_params->beta_c, 0.19, 0.01);
   for (int i = 0; i < 100; ++i) restored.AddOptimizerStep({1, 1, 64, {"T4"}}, 0.2, 0);
-  hints = MakeHints(restored, 64);
+  hints = MakeHints(restored, {.init_batch_size = 64, .limits = {}, .grad_params = {}});
   ASSERT_EQ(hints.perf_params_by_gpu_type.size(), 2u);
   const HintPerfParams& fast = hints.perf_params_by_gpu_type.at("A100");
   const HintPerfParams& slow = hints.perf_params_by_gpu_type.at("T4");
