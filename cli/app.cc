@@ -76,6 +76,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddNodes(app, context);
   AddDrain(app, context);
   AddQuota(app, context);
+  AddWhatIf(app, context);
   AddHealth(app, context);
   AddCluster(app, context);
   AddVersion(app, context);

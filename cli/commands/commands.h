@@ -29,6 +29,7 @@ void AddQuota(CLI::App& app, Context* context);
 void AddHealth(CLI::App& app, Context* context);
 void AddCluster(CLI::App& app, Context* context);
 void AddVersion(CLI::App& app, Context* context);
+void AddWhatIf(CLI::App& app, Context* context);
 
 }  // namespace adaptdl::cli
 
