@@ -100,13 +100,19 @@ void AddNodeOptions(CLI::App* app, ReplayOptions* options) {
 
 void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
   SimulationOptions* simulation = &options->simulation;
-  app->add_option("--workload", options->workload,
-                  "CSV of jobs: name, time, application, num_replicas, batch_size")
-      ->required();
-  app->add_option("--traces", options->traces, "Folder that has traces/<application>; may be repeated")
-      ->required();
-  app->add_option("--cluster", options->cluster, "16x4, or by GPU type: aws:6x4,rtx:3x8")
-      ->capture_default_str();
+  CLI::Option* workload = app->add_option("--workload", options->workload,
+                                          "CSV of jobs: name, time, application, num_replicas, batch_size");
+  CLI::Option* traces =
+      app->add_option("--traces", options->traces, "Folder that has traces/<application>; may be repeated");
+  CLI::Option* cluster =
+      app->add_option("--cluster", options->cluster, "16x4, or by GPU type: aws:6x4,rtx:3x8")
+          ->capture_default_str();
+  app->add_option("--history", options->history,
+                  "Instead of these three: jobs and nodes of a live cluster, written by \"adaptdl what-if "
+                  "--save-history\"")
+      ->excludes(workload)
+      ->excludes(traces)
+      ->excludes(cluster);
   app->add_option("--policy", options->policy, absl::StrCat("One of ", SchedulerNames()))->required();
   app->add_option("--round", texts->round,
                   "Time between decisions, or \"events\": as the live allocator decides")

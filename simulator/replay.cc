@@ -12,6 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "simulator/history/fitted_workload.h"
+#include "simulator/history/history.h"
+#include "simulator/history/what_if.h"
 #include "simulator/node_flags.h"
 #include "simulator/report/cost.h"
 #include "simulator/report/fairness.h"
@@ -36,23 +39,35 @@ std::vector<std::string> TraceFolders(const std::vector<std::string>& given) {
 
 std::string PlotTitle(const ReplayOptions& options) {
   const std::filesystem::path path(options.workload);
+  if (!options.history.empty()) {
+    return absl::StrCat(std::filesystem::path(options.history).stem().string(), " under ", options.policy);
+  }
   return absl::StrCat((path.parent_path().filename() / path.stem()).string(), " under ", options.policy,
                       " on ", options.cluster);
 }
 
+// What is replayed, and how.
+struct Input {
+  Cluster cluster;
+  std::vector<WorkloadJob> workload = {};
+  SimulationOptions simulation;
+  std::optional<Prices> prices = {};
+  std::vector<LeftOut> left_out = {};
+};
+
 // Sets what the flags about nodes say, and the cluster and prices that go with it.
-absl::Status ApplyNodeFlags(const ReplayOptions& options, Cluster* cluster, NodeOptions* nodes,
-                            std::optional<Prices>* prices) {
+absl::Status ApplyNodeFlags(const ReplayOptions& options, Input* input) {
+  NodeOptions* nodes = &input->simulation.nodes;
   if (!options.autoscale.empty()) {
-    absl::StatusOr<ScalingCluster> scaling = ParseAutoscale(options.autoscale, *cluster);
+    absl::StatusOr<ScalingCluster> scaling = ParseAutoscale(options.autoscale, input->cluster);
     if (!scaling.ok()) {
       return scaling.status();
     }
-    *cluster = std::move(scaling->cluster);
+    input->cluster = std::move(scaling->cluster);
     nodes->pools = std::move(scaling->pools);
   }
   if (!options.spot_nodes.empty()) {
-    absl::StatusOr<std::vector<int>> spot = ParseSpotNodes(options.spot_nodes, *cluster);
+    absl::StatusOr<std::vector<int>> spot = ParseSpotNodes(options.spot_nodes, input->cluster);
     if (!spot.ok()) {
       return spot.status();
     }
@@ -63,41 +78,87 @@ absl::Status ApplyNodeFlags(const ReplayOptions& options, Cluster* cluster, Node
         "--spot-price: it needs --price and --spot-nodes beside it; add them, or leave it out");
   }
   if (!options.price.empty()) {
-    absl::StatusOr<Prices> parsed = ParsePrices(options.price, options.spot_price, *cluster);
+    absl::StatusOr<Prices> parsed = ParsePrices(options.price, options.spot_price, input->cluster);
     if (!parsed.ok()) {
       return parsed.status();
     }
-    *prices = *std::move(parsed);
+    input->prices = *std::move(parsed);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Input> LoadTraces(const ReplayOptions& options) {
+  absl::StatusOr<Cluster> cluster = Cluster::Parse(options.cluster);
+  if (!cluster.ok()) {
+    return cluster.status();
+  }
+  if (options.workload.empty()) {
+    return absl::InvalidArgumentError("workload: none given; name a CSV of jobs, or a history");
+  }
+  if (options.traces.empty()) {
+    return absl::InvalidArgumentError("traces: none given; name the folder of a simulator's traces");
+  }
+  Input input{.cluster = *std::move(cluster), .simulation = options.simulation};
+  if (absl::Status status = ApplyNodeFlags(options, &input); !status.ok()) {
+    return status;
+  }
+  const TraceRules rules = DetectRules(options.traces.front());
+  absl::StatusOr<std::vector<WorkloadJob>> workload =
+      LoadWorkload({options.workload, TraceFolders(options.traces), input.cluster.gpu_types(), rules});
+  if (!workload.ok()) {
+    return workload.status();
+  }
+  input.workload = *std::move(workload);
+  input.simulation.free_moves = rules == TraceRules::kSia;
+  return input;
+}
+
+absl::StatusOr<Input> LoadHistory(const ReplayOptions& options) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(options.history);
+  if (!text.ok()) {
+    return text.status();
+  }
+  const absl::StatusOr<History> history = ParseHistory(*text);
+  if (!history.ok()) {
+    return history.status();
+  }
+  absl::StatusOr<Cluster> cluster = ToCluster(*history);
+  if (!cluster.ok()) {
+    return cluster.status();
+  }
+  Input input{.cluster = *std::move(cluster), .simulation = options.simulation};
+  if (absl::Status status = ApplyNodeFlags(options, &input); !status.ok()) {
+    return status;
+  }
+  FittedWorkload workload = FitWorkload(*history, input.cluster.gpu_types(), {});
+  LeaveOutWhatDoesNotFit(input.cluster, "the cluster", &workload);
+  if (workload.jobs.empty()) {
+    return absl::FailedPreconditionError(NothingToReplay(workload.left_out));
+  }
+  input.workload = std::move(workload.jobs);
+  input.left_out = std::move(workload.left_out);
+  input.simulation.round_seconds = 0;
+  input.simulation.restart_seconds.reset();
+  input.simulation.search = BatchSearch::kLibrary;
+  return input;
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
-  absl::StatusOr<Cluster> cluster = Cluster::Parse(options.cluster);
-  if (!cluster.ok()) {
-    return cluster.status();
-  }
-  SimulationOptions simulation = options.simulation;
-  std::optional<Prices> prices;
-  if (absl::Status status = ApplyNodeFlags(options, &*cluster, &simulation.nodes, &prices); !status.ok()) {
-    return status;
-  }
   absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = MakeScheduler(options.policy, options.scheduler);
   if (!scheduler.ok()) {
     return scheduler.status();
   }
-  if (options.traces.empty()) {
-    return absl::InvalidArgumentError("traces: none given; name the folder of a simulator's traces");
+  if (!options.history.empty() && !(*scheduler)->adaptive()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("policy: ", options.policy, " knows no elastic jobs, and histories hold no others"));
   }
-  const TraceRules rules = DetectRules(options.traces.front());
-  absl::StatusOr<std::vector<WorkloadJob>> workload =
-      LoadWorkload({options.workload, TraceFolders(options.traces), cluster->gpu_types(), rules});
-  if (!workload.ok()) {
-    return workload.status();
+  absl::StatusOr<Input> input = options.history.empty() ? LoadTraces(options) : LoadHistory(options);
+  if (!input.ok()) {
+    return input.status();
   }
-  simulation.free_moves = rules == TraceRules::kSia;
+  SimulationOptions& simulation = input->simulation;
   simulation.seed = options.scheduler.seed;
   if (!options.restart_times.empty()) {
     absl::StatusOr<RestartTimes> times = RestartTimes::Load(options.restart_times);
@@ -107,21 +168,24 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
     simulation.restart_times = std::make_shared<const RestartTimes>(*std::move(times));
   }
   const RealClock clock;
-  absl::StatusOr<SimulationResult> result = Simulate(*cluster, *workload, **scheduler, clock, simulation);
+  absl::StatusOr<SimulationResult> result =
+      Simulate(input->cluster, input->workload, **scheduler, clock, simulation);
   if (!result.ok()) {
     return result.status();
   }
   if (!options.svg.empty()) {
-    if (absl::Status status = WriteFileAtomically(options.svg, Plot(PlotTitle(options), *cluster, *result));
+    if (absl::Status status =
+            WriteFileAtomically(options.svg, Plot(PlotTitle(options), input->cluster, *result));
         !status.ok()) {
       return status;
     }
   }
   const std::vector<double> fairness =
-      FinishTimeFairness(*cluster, *workload, (*scheduler)->adaptive(), simulation, *result);
-  Summary summary = Summarise(options.policy, *cluster, *result, fairness, CpuSeconds());
+      FinishTimeFairness(input->cluster, input->workload, (*scheduler)->adaptive(), simulation, *result);
+  Summary summary = Summarise(options.policy, input->cluster, *result, fairness, CpuSeconds());
   const bool failures = simulation.nodes.mtbf > 0 || !simulation.nodes.spot_nodes.empty();
-  AddNodes(*cluster, *result, failures, prices ? &*prices : nullptr, &summary);
+  const Prices* prices = input->prices ? &*input->prices : nullptr;
+  AddNodes(input->cluster, *result, failures, prices, &summary);
   switch (options.format) {
     case OutputFormat::kJson:
       return ToJson(summary);
@@ -130,7 +194,11 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
     case OutputFormat::kTable:
       break;
   }
-  return ToTable(summary);
+  std::string table = ToTable(summary);
+  for (const LeftOut& job : input->left_out) {
+    absl::StrAppend(&table, "left out: ", job.job, ": ", job.reason, "\n");
+  }
+  return table;
 }
 
 }  // namespace adaptdl::simulator

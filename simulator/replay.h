@@ -15,6 +15,10 @@ namespace adaptdl::simulator {
 enum class OutputFormat { kTable = 0, kJson = 1, kCsv = 2 };
 
 struct ReplayOptions {
+  // Jobs recorded on a live cluster (simulator/history), with its nodes: then workload, traces and cluster
+  // are not used, decisions follow events, and batch sizes and restarts are those of our own jobs. Empty:
+  // none.
+  std::string history = {};
   std::string workload;
   // The folders of traces. Behind them, a folder `pollux` beside the first one is looked into, too: Sia's
   // traces lack what they share with Pollux's.

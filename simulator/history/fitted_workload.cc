@@ -245,4 +245,15 @@ void LeaveOutWhatDoesNotFit(const Cluster& cluster, const std::string& what, Fit
   *workload = std::move(kept);
 }
 
+std::string NothingToReplay(const std::vector<LeftOut>& left_out) {
+  constexpr size_t kNamed = 3;
+  std::string text = "no job of the history can be replayed";
+  if (left_out.empty()) return absl::StrCat(text, ": there is none");
+  for (size_t i = 0; i < std::min(kNamed, left_out.size()); ++i) {
+    absl::StrAppend(&text, i == 0 ? ": " : "; ", left_out[i].job, ": ", left_out[i].reason);
+  }
+  if (left_out.size() > kNamed) absl::StrAppend(&text, "; and ", left_out.size() - kNamed, " more");
+  return text;
+}
+
 }  // namespace adaptdl::simulator

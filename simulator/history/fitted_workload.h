@@ -45,6 +45,9 @@ FittedWorkload FitWorkload(const History& history, const std::vector<std::string
 // Leaves those out that need more than the whole cluster has.
 void LeaveOutWhatDoesNotFit(const Cluster& cluster, const std::string& what, FittedWorkload* workload);
 
+// What to tell the user when all jobs were left out: names the first few.
+std::string NothingToReplay(const std::vector<LeftOut>& left_out);
+
 }  // namespace adaptdl::simulator
 
 #endif  // ADAPTDL_SIMULATOR_HISTORY_FITTED_WORKLOAD_H_

@@ -176,19 +176,6 @@ std::vector<std::string> AllTypes(const std::vector<RecordedNode>& a, const std:
   return {types.begin(), types.end()};
 }
 
-// The first few of those that were left out.
-std::string NothingToReplay(const std::vector<LeftOut>& left_out) {
-  constexpr size_t kNamed = 3;
-  std::string text = "no job of the history can be replayed";
-  if (left_out.empty())
-    return absl::StrCat(text, ": there is none; give a longer --since, or another namespace");
-  for (size_t i = 0; i < std::min(kNamed, left_out.size()); ++i) {
-    absl::StrAppend(&text, i == 0 ? ": " : "; ", left_out[i].job, ": ", left_out[i].reason);
-  }
-  if (left_out.size() > kNamed) absl::StrAppend(&text, "; and ", left_out.size() - kNamed, " more");
-  return text;
-}
-
 absl::Status CheckPolicy(const std::string& name) {
   const std::vector<std::string> names = scheduling::PolicyNames();
   if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();

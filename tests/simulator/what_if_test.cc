@@ -2,7 +2,10 @@
 
 #include "simulator/history/what_if.h"
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,9 +15,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/clock.h"
+#include "libs/base/file.h"
 #include "libs/goodput/fit.h"
 #include "simulator/engine.h"
 #include "simulator/history/node_changes.h"
+#include "simulator/replay.h"
 #include "simulator/schedulers/factory.h"
 
 namespace adaptdl::simulator {
@@ -279,6 +284,29 @@ TEST(History, IsReadBackAsItWasWritten) {
   EXPECT_EQ(ToJson(*read), text);
   EXPECT_EQ(read->jobs[1].demand.allowed_replicas, history.jobs[1].demand.allowed_replicas);
   EXPECT_FALSE(read->jobs[2].gradient.has_value());
+}
+
+TEST(History, CanBeReplayedByTheSimulator) {
+  History history = AnyHistory(2, 3);
+  history.jobs[1].perf.clear();
+  const std::string file = absl::StrCat(testing::TempDir(), "/history.", ::getpid(), ".json");
+  ASSERT_TRUE(WriteFileAtomically(file, ToJson(history)).ok());
+  ReplayOptions options;
+  options.history = file;
+  options.policy = "goodput";
+  const auto table = Replay(options);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(*table, HasSubstr("left out: default/job-1: it has not measured itself"));
+  options.format = OutputFormat::kCsv;
+  EXPECT_THAT(*Replay(options), HasSubstr("default/job-2"));
+  options.policy = "tiresias";
+  EXPECT_THAT(std::string(Replay(options).status().message()), HasSubstr("tiresias knows no elastic jobs"));
+  options.policy = "goodput";
+  history.jobs.resize(2);
+  history.jobs[0].perf.clear();
+  ASSERT_TRUE(WriteFileAtomically(file, ToJson(history)).ok());
+  EXPECT_EQ(Replay(options).status().code(), absl::StatusCode::kFailedPrecondition);
+  std::filesystem::remove(file);
 }
 
 TEST(History, WhatIsNoneIsRefused) {
