@@ -147,6 +147,7 @@ void AdaptiveDataLoader::BeginMicroBatch(int64_t micro) {
                       .step_total = step_.count,
                       .last = is_optimizer_step(),
                       .scale = static_cast<double>(batch_.total) / static_cast<double>(options_.batch_size),
+                      .initial_batch_size = options_.batch_size,
                       .attempt = attempt_});
   core.BeginMicroBatch();
 }
@@ -322,7 +323,7 @@ std::vector<int64_t> AdaptiveDataLoader::ShareOf(const Step& step, int64_t micro
 bool AdaptiveDataLoader::RetryAfterOutOfMemory(const std::exception& error) {
   elastic::JobCore& core = job_.core();
   const auto failed = static_cast<int64_t>(indices_.size());
-  if (!in_step_ || core.exchanged() || failed <= 1 || !IsOutOfMemory(error)) return false;
+  if (!in_step_ || core.exchanging() || failed <= 1 || !IsOutOfMemory(error)) return false;
   own_memory_bound_ = TighterBound(own_memory_bound_, failed / 2);
   std::fprintf(stderr, "adaptdl: %lld samples do not fit into memory, going on with at most %lld at once\n",
                static_cast<long long>(failed), static_cast<long long>(own_memory_bound_));

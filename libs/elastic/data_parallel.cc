@@ -1,14 +1,28 @@
 #include "adaptdl/data_parallel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "libs/comm/communicator.h"
+#include "libs/elastic/gradient_exchange.h"
+#include "libs/elastic/gradient_norms.h"
 #include "libs/elastic/job_core.h"
+#include "libs/elastic/noise_scale.h"
 #include "libs/elastic/tensor_states.h"
 #include "torch/nn/module.h"
 #include "torch/optim/optimizer.h"
@@ -17,20 +31,114 @@
 namespace adaptdl {
 namespace {
 
-comm::Buffer BufferOf(const at::Tensor& flat) {
-  return {flat.data_ptr(), flat.numel(),
-          flat.scalar_type() == at::kDouble ? comm::DataType::kFloat64 : comm::DataType::kFloat32};
+using elastic::BackwardPass;
+using elastic::ExchangeResult;
+using elastic::GradientExchange;
+using elastic::NoiseScale;
+using Signals = elastic::JobCore::Signals;
+
+// Gradient statistics and progress.
+class NoiseState final : public CheckpointState {
+ public:
+  NoiseState(std::string name, elastic::NoiseScale* noise) : name_(std::move(name)), noise_(noise) {}
+
+  std::string name() const override { return name_; }
+  std::string Save() override { return noise_->Save(); }
+  bool Load(const std::string& bytes) override {
+    const absl::Status status = noise_->Load(bytes);
+    if (!status.ok()) std::fprintf(stderr, "adaptdl: %s\n", status.ToString().c_str());
+    return status.ok();
+  }
+
+ private:
+  const std::string name_;
+  elastic::NoiseScale* const noise_;
+};
+
+class GradScalerState final : public CheckpointState {
+ public:
+  GradScalerState(std::string name, GradScaler* scaler) : name_(std::move(name)), scaler_(scaler) {}
+
+  std::string name() const override { return name_; }
+  std::string Save() override {
+    return absl::StrFormat("%.17g %d", scaler_->scale(), scaler_->growth_steps());
+  }
+  bool Load(const std::string& bytes) override {
+    const std::vector<std::string> parts = absl::StrSplit(bytes, ' ');
+    double scale = 0;
+    int64_t steps = 0;
+    if (parts.size() != 2 || !absl::SimpleAtod(parts[0], &scale) || !absl::SimpleAtoi(parts[1], &steps) ||
+        !(scale > 0) || !std::isfinite(scale) || steps < 0) {
+      return false;
+    }
+    scaler_->Restore(scale, steps);
+    return true;
+  }
+
+ private:
+  const std::string name_;
+  GradScaler* const scaler_;
+};
+
+// The learning rates of an optimiser, multiplied for as long as this object lives.
+class ScaledLearningRates {
+ public:
+  ScaledLearningRates(torch::optim::Optimizer* optimizer, const std::vector<double>& factors)
+      : optimizer_(optimizer) {
+    for (size_t group = 0; group < factors.size(); ++group) {
+      auto& options = optimizer_->param_groups()[group].options();
+      rates_.push_back(options.get_lr());
+      options.set_lr(rates_.back() * factors[group]);
+    }
+  }
+  ~ScaledLearningRates() {
+    for (size_t group = 0; group < rates_.size(); ++group) {
+      optimizer_->param_groups()[group].options().set_lr(rates_[group]);
+    }
+  }
+  ScaledLearningRates(const ScaledLearningRates&) = delete;
+  ScaledLearningRates& operator=(const ScaledLearningRates&) = delete;
+
+ private:
+  torch::optim::Optimizer* const optimizer_;
+  std::vector<double> rates_;
+};
+
+// The parameters that are trained, by the optimiser's groups, and the buffers that are averaged.
+GradientExchange::Tensors TensorsOf(elastic::JobCore& core, torch::nn::Module& model,
+                                    torch::optim::Optimizer& optimizer) {
+  GradientExchange::Tensors tensors;
+  std::unordered_map<const void*, int> group_of;
+  tensors.num_groups = static_cast<int>(optimizer.param_groups().size());
+  for (int group = 0; group < tensors.num_groups; ++group) {
+    for (const at::Tensor& parameter : optimizer.param_groups()[static_cast<size_t>(group)].params()) {
+      group_of[parameter.unsafeGetTensorImpl()] = group;
+    }
+  }
+  for (const auto& named : model.named_parameters()) {
+    const at::Tensor& parameter = named.value();
+    if (!parameter.requires_grad()) continue;
+    const auto group = group_of.find(parameter.unsafeGetTensorImpl());
+    // What the optimiser leaves alone needs no gradient.
+    if (group == group_of.end()) continue;
+    tensors.parameters.push_back(parameter);
+    tensors.groups.push_back(group->second);
+  }
+  if (tensors.parameters.empty()) {
+    core.FailUsage("the optimiser has none of the model's parameters that require gradients");
+  }
+  for (const at::Tensor& buffer : model.buffers()) {
+    if (buffer.is_floating_point()) tensors.buffers.push_back(buffer);
+  }
+  return tensors;
 }
 
-// Gradients that travel together, in one flat tensor in main memory.
-struct Bucket {
-  at::ScalarType type = at::kFloat;
-  // Parameters, as numbers.
-  std::vector<size_t> parameters;
-  // Their gradients one after the other, then `extras` numbers.
-  at::Tensor flat;
-  std::unique_ptr<comm::Work> work;
-};
+std::shared_ptr<ScalingRule> RuleFor(const DataParallelOptions& options,
+                                     const torch::optim::Optimizer& optimizer) {
+  if (options.scaling_rule) return options.scaling_rule;
+  if (elastic::IsAdam(optimizer)) return std::make_shared<AdamScale>();
+  return std::make_shared<AdaScale>();
+}
 
 }  // namespace
 
@@ -41,42 +149,57 @@ class AdaptiveDataParallel::Impl {
       : core_(job.core()),
         job_(job),
         optimizer_(optimizer),
-        model_state_(options.name + "-model.safetensors", &model),
-        optimizer_state_(options.name + "-optimizer.safetensors", &model, &optimizer),
-        random_state_(options.name + "-random", job.rank()) {
-    job_.Register(&model_state_);
-    job_.Register(&optimizer_state_);
-    job_.Register(&random_state_);
-    for (const at::Tensor& parameter : model.parameters()) {
-      if (parameter.requires_grad()) parameters_.push_back(parameter);
-    }
+        scaler_(options.grad_scaler),
+        rule_(RuleFor(options, optimizer)),
+        tensors_(TensorsOf(core_, model, optimizer)),
+        noise_({.groups = static_cast<size_t>(tensors_.num_groups), .period = options.statistics_period}),
+        norms_(&optimizer, elastic::IsAdam(optimizer), tensors_.parameters, tensors_.groups),
+        leads_(core_.ClaimLead()) {
+    Register(std::make_unique<elastic::ModuleState>(options.name + "-model.safetensors", &model));
+    Register(std::make_unique<elastic::OptimizerState>(options.name + "-optimizer.safetensors", &model,
+                                                       &optimizer));
+    Register(std::make_unique<elastic::RandomState>(options.name + "-random", job.rank()));
+    Register(std::make_unique<NoiseState>(options.name + "-noise-scale", &noise_));
+    if (scaler_) Register(std::make_unique<GradScalerState>(options.name + "-grad-scaler", scaler_));
     Broadcast(model);
-    MakeBuckets(options.bucket_bytes);
+    exchange_ = std::make_unique<GradientExchange>(
+        &core_.communicator(), &norms_, tensors_,
+        GradientExchange::Options{.bucket_bytes = options.bucket_bytes, .overlap = options.overlap},
+        Callbacks());
   }
 
   ~Impl() {
-    job_.Unregister(&model_state_);
-    job_.Unregister(&optimizer_state_);
-    job_.Unregister(&random_state_);
+    for (const auto& state : states_) job_.Unregister(state.get());
   }
 
   void Step() {
-    double sync_time = 0;
-    if (core_.communicator().size() > 1) {
-      const double start = core_.Seconds();
-      torch::NoGradGuard no_gradients;
-      AverageGradients();
-      sync_time = core_.Seconds() - start;
+    if (!core_.micro_batch().last) return;
+    const ExchangeResult result = Take();
+    core_.AgreeOn(Signals::Of(result.signals));
+    const bool overflowed = UpdateStatistics(result) == NoiseScale::Outcome::kNotFinite && scaler_ != nullptr;
+    if (scaler_) scaler_->Update(overflowed);
+    if (overflowed) {
+      gain_ = 0;
     } else {
-      core_.AgreeOn(core_.LocalSignals());
+      Apply();
     }
-    optimizer_.step();
-    core_.OnOptimizerStep(sync_time);
+    core_.OnOptimizerStep(result.sync_time, gain_);
+    if (leads_) core_.SetGradientStatistics(noise_.sqr_avg(), noise_.var_avg());
   }
 
+  void ZeroGrad() {
+    if (!exchange_->accumulating()) exchange_->ClearGradients();
+  }
+
+  const NoiseScale& noise() const { return noise_; }
+  double gain() const { return gain_; }
+  double learning_rate_factor() const { return learning_rate_factor_; }
+
  private:
-  // The job's signals, then for every parameter whether it has a gradient.
-  static constexpr int64_t kSignals = elastic::JobCore::Signals::kCount;
+  void Register(std::unique_ptr<CheckpointState> state) {
+    job_.Register(state.get());
+    states_.push_back(std::move(state));
+  }
 
   void Broadcast(torch::nn::Module& model) {
     if (core_.communicator().size() == 1) return;
@@ -91,112 +214,117 @@ class AdaptiveDataParallel::Impl {
     }
   }
 
-  // Backwards, as gradients come out of a backward pass.
-  void MakeBuckets(int64_t bucket_bytes) {
-    for (size_t i = parameters_.size(); i-- > 0;) {
-      const at::ScalarType type = parameters_[i].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-      if (buckets_.empty() || buckets_.back().type != type || SizeOf(buckets_.back()) >= bucket_bytes) {
-        buckets_.emplace_back();
-        buckets_.back().type = type;
-      }
-      buckets_.back().parameters.push_back(i);
-    }
-    if (buckets_.empty()) buckets_.emplace_back();
-    for (Bucket& bucket : buckets_) {
-      int64_t count = &bucket == &buckets_.front() ? kSignals + static_cast<int64_t>(parameters_.size()) : 0;
-      for (size_t i : bucket.parameters) count += parameters_[i].numel();
-      bucket.flat = at::empty({count}, at::TensorOptions().dtype(bucket.type));
-    }
+  GradientExchange::Callbacks Callbacks() {
+    GradientExchange::Callbacks callbacks;
+    callbacks.begin_pass = [this] { return Pass(); };
+    callbacks.attempt = [this] { return core_.micro_batch().attempt; };
+    callbacks.on_sent = [this] { core_.BeginExchange(); };
+    callbacks.plan = [this](int64_t count, bool have_previous) {
+      return noise_.PlanStep(count, have_previous);
+    };
+    callbacks.signals = [this] {
+      const auto numbers = core_.LocalSignals().numbers();
+      return std::vector<double>(numbers.begin(), numbers.end());
+    };
+    callbacks.seconds = [this] { return core_.Seconds(); };
+    callbacks.begin_wait = [this] { core_.BeginWait(); };
+    callbacks.end_wait = [this] { core_.EndWait(); };
+    return callbacks;
   }
 
-  int64_t SizeOf(const Bucket& bucket) const {
-    int64_t bytes = 0;
-    for (size_t i : bucket.parameters) bytes += parameters_[i].numel() * (bucket.type == at::kDouble ? 8 : 4);
-    return bytes;
-  }
-
-  void AverageGradients() {
-    for (Bucket& bucket : buckets_) {
-      Pack(&bucket);
-      bucket.work = core_.communicator().AllReduceAsync(BufferOf(bucket.flat));
-    }
-    // All of them before any gradient is touched: a step is taken as a whole or not at all.
-    core_.BeginWait();
-    for (Bucket& bucket : buckets_) core_.Check(bucket.work->Wait());
-    core_.EndWait();
-    for (Bucket& bucket : buckets_) bucket.work.reset();
-    const at::Tensor extras = Extras().to(at::kDouble);
-    const double* numbers = extras.data_ptr<double>();
-    core_.AgreeOn(elastic::JobCore::Signals::Of(absl::MakeConstSpan(numbers, kSignals)));
-    for (Bucket& bucket : buckets_) Unpack(&bucket, numbers + kSignals);
-  }
-
-  // What share of the step's samples this replica has.
-  double Weight() const {
+  BackwardPass Pass() const {
     const elastic::JobCore::MicroBatch& batch = core_.micro_batch();
-    if (batch.step_total == 0) return 1.0 / core_.communicator().size();
-    return static_cast<double>(batch.local) / static_cast<double>(batch.step_total);
+    BackwardPass pass;
+    pass.weight = batch.step_total == 0
+                      ? 1.0 / core_.communicator().size()
+                      : static_cast<double>(batch.local) / static_cast<double>(batch.step_total);
+    pass.last = batch.last;
+    pass.loss_scale = scaler_ ? scaler_->scale() : 1;
+    pass.batch_scale = SampleScale();
+    pass.attempt = batch.attempt;
+    return pass;
   }
 
-  at::Tensor Extras() const {
-    const at::Tensor& flat = buckets_.front().flat;
-    const int64_t count = kSignals + static_cast<int64_t>(parameters_.size());
-    return flat.narrow(0, flat.numel() - count, count);
+  // Samples of the step by the initial batch size: less than the chosen scale in the last step of a pass.
+  double SampleScale() const {
+    const elastic::JobCore::MicroBatch& batch = core_.micro_batch();
+    if (batch.step_total == 0) return batch.scale;
+    return static_cast<double>(batch.step_total) / static_cast<double>(batch.initial_batch_size);
   }
 
-  void Pack(Bucket* bucket) {
-    const double weight = Weight();
-    int64_t at = 0;
-    for (size_t i : bucket->parameters) {
-      at::Tensor to = bucket->flat.narrow(0, at, parameters_[i].numel());
-      at += parameters_[i].numel();
-      const at::Tensor& gradient = parameters_[i].grad();
-      // A share of nothing may hold anything, even NaN.
-      if (!gradient.defined() || weight == 0) {
-        to.zero_();
-      } else {
-        to.copy_(gradient.reshape({-1}));
-        to.mul_(weight);
-      }
+  ExchangeResult Take() {
+    absl::StatusOr<ExchangeResult> result = exchange_->TakeResult();
+    if (result.status().code() == absl::StatusCode::kFailedPrecondition) {
+      core_.FailUsage(std::string(result.status().message()));
     }
-    if (bucket == &buckets_.front()) PackExtras(weight > 0);
+    core_.Check(result.status());
+    return *std::move(result);
   }
 
-  void PackExtras(bool has_samples) {
-    at::Tensor extras = Extras();
-    std::vector<double> numbers(static_cast<size_t>(extras.numel()), 0);
-    const auto signals = core_.LocalSignals().numbers();
-    std::copy(signals.begin(), signals.end(), numbers.begin());
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      numbers[kSignals + i] = has_samples && parameters_[i].grad().defined() ? 1 : 0;
+  NoiseScale::Outcome UpdateStatistics(const ExchangeResult& result) {
+    elastic::StepNorms norms;
+    norms.count = std::max<int64_t>(result.micro_batches, 1);
+    norms.scale = SampleScale();
+    norms.local_sqr = result.local_sqr;
+    norms.local_weight = 1;
+    if (result.measured) norms.total_sqr = result.total_sqr;
+    if (result.pair) {
+      norms.total_sqr = result.pair->current_sqr;
+      norms.previous_sqr = result.pair->previous_sqr;
+      norms.previous_dot = result.pair->dot;
+      norms.previous_scale = result.pair->previous_scale;
     }
-    extras.copy_(at::from_blob(numbers.data(), {extras.numel()}, at::kDouble));
+    return noise_.Update(norms);
   }
 
-  // `counts`: on how many replicas each parameter has a gradient.
-  void Unpack(Bucket* bucket, const double* counts) {
-    int64_t at = 0;
-    for (size_t i : bucket->parameters) {
-      at::Tensor& parameter = parameters_[i];
-      const at::Tensor from = bucket->flat.narrow(0, at, parameter.numel());
-      at += parameter.numel();
-      if (counts[i] == 0) {
-        parameter.mutable_grad() = at::Tensor();
-        continue;
-      }
-      if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
-      parameter.mutable_grad().copy_(from.reshape(parameter.sizes()));
+  void Apply() {
+    const double scale = core_.micro_batch().scale;
+    if (!initialized_) rule_->Initialize(core_.micro_batch().initial_batch_size, tensors_.num_groups);
+    initialized_ = true;
+    const std::vector<double> factors =
+        rule_->Factors({.scale = scale,
+                        .sqr = noise_.raw_sqr_avg(),
+                        .var = noise_.raw_var_avg(),
+                        .progress = noise_.progress(),
+                        .init_batch_size = core_.micro_batch().initial_batch_size});
+    CheckFactors(factors);
+    {
+      const ScaledLearningRates scaled(&optimizer_, factors);
+      optimizer_.step();
     }
+    learning_rate_factor_ =
+        std::accumulate(factors.begin(), factors.end(), 0.0) / static_cast<double>(factors.size());
+    const double before = noise_.progress();
+    noise_.Advance(scale);
+    gain_ = noise_.progress() - before;
+  }
+
+  void CheckFactors(const std::vector<double>& factors) {
+    const bool valid = factors.size() == static_cast<size_t>(tensors_.num_groups) &&
+                       std::all_of(factors.begin(), factors.end(),
+                                   [](double factor) { return std::isfinite(factor) && factor >= 0; });
+    if (valid) return;
+    core_.FailUsage(absl::StrCat("the scaling rule \"", rule_->name(), "\" gave [",
+                                 absl::StrJoin(factors, ", "),
+                                 "]; it must give one finite number of at least 0 for each of the ",
+                                 tensors_.num_groups, " parameter groups"));
   }
 
   elastic::JobCore& core_;
   Job& job_;
   torch::optim::Optimizer& optimizer_;
-  elastic::ModuleState model_state_;
-  elastic::OptimizerState optimizer_state_;
-  elastic::RandomState random_state_;
-  std::vector<at::Tensor> parameters_;
-  std::vector<Bucket> buckets_;
+  GradScaler* const scaler_;
+  const std::shared_ptr<ScalingRule> rule_;
+  const GradientExchange::Tensors tensors_;
+  NoiseScale noise_;
+  elastic::GradientNorms norms_;
+  // Whether this model's gradients tell the job's progress.
+  const bool leads_;
+  std::vector<std::unique_ptr<CheckpointState>> states_;
+  std::unique_ptr<GradientExchange> exchange_;
+  bool initialized_ = false;
+  double gain_ = 1;
+  double learning_rate_factor_ = 1;
 };
 
 AdaptiveDataParallel::AdaptiveDataParallel(Job& job, torch::nn::Module& model,
@@ -207,5 +335,11 @@ AdaptiveDataParallel::AdaptiveDataParallel(Job& job, torch::nn::Module& model,
 AdaptiveDataParallel::~AdaptiveDataParallel() = default;
 
 void AdaptiveDataParallel::Step() { impl_->Step(); }
+void AdaptiveDataParallel::ZeroGrad() { impl_->ZeroGrad(); }
+double AdaptiveDataParallel::Gain() const { return impl_->gain(); }
+double AdaptiveDataParallel::LearningRateFactor() const { return impl_->learning_rate_factor(); }
+double AdaptiveDataParallel::SqrAvg() const { return impl_->noise().sqr_avg(); }
+double AdaptiveDataParallel::VarAvg() const { return impl_->noise().var_avg(); }
+double AdaptiveDataParallel::Progress() const { return impl_->noise().progress(); }
 
 }  // namespace adaptdl

@@ -314,7 +314,7 @@ void JobCore::StepBoundary() {
     EndWait();
     AgreeOn(Signals::Of(sums));
   }
-  exchanged_ = false;
+  exchanged_ = exchanging_ = false;
   if (agreed_.news > 0) ExchangeNews();
   agreed_.news = 0;
   if (agreed_.stop == 0 && agreed_.checkpoint == 0) return;

@@ -132,6 +132,7 @@ class JobCore final : public ControlObserver {
     bool last = true;
     // Total batch size that was chosen, divided by the initial one; a short last batch does not change it.
     double scale = 1;
+    int64_t initial_batch_size = 1;
     // How often this replica has begun the optimiser step anew (with smaller micro-batches, after a failure
     // of memory). What it had gathered of the step before is void.
     int attempt = 0;
@@ -208,8 +209,10 @@ class JobCore final : public ControlObserver {
   // last exchange.
   void SetStreamSamples(int64_t samples) { stream_samples_ = samples; }
   int64_t agreed_stream_samples() const { return agreed_stream_samples_; }
-  // Whether this step's signals have been exchanged, so that it cannot begin anew.
-  bool exchanged() const { return exchanged_; }
+  // Something of this step is on its way to the other replicas.
+  void BeginExchange() { exchanging_ = true; }
+  // Whether that is so, and the step cannot begin anew.
+  bool exchanging() const { return exchanging_ || exchanged_; }
 
   // Around whatever waits for other replicas.
   void BeginWait() { waiting_since_ = Seconds(); }
@@ -219,6 +222,8 @@ class JobCore final : public ControlObserver {
   // `gain`: how many steps at the initial batch size it was worth. Of several models' steps in one step the
   // first counts.
   void OnOptimizerStep(double sync_time, double gain = 1);
+  // Says whether the caller is the first model of the job: the one whose statistics count.
+  bool ClaimLead() { return !std::exchange(has_lead_, true); }
   // Steps at the initial batch size that all steps since the job began were worth.
   double scale_invariant_steps() const { return scale_invariant_steps_; }
   // The step in progress is complete: carries out what was agreed on. If no collective carried the flags
@@ -282,11 +287,13 @@ class JobCore final : public ControlObserver {
 
   int64_t optimizer_steps_ = 0;
   double scale_invariant_steps_ = 0;
+  bool has_lead_ = false;
   int64_t saved_steps_ = 0;
   double last_checkpoint_ = 0;
   MicroBatch micro_batch_;
   bool stepped_ = false;
   double sync_time_ = 0;
+  bool exchanging_ = false;
   bool exchanged_ = false;
   Signals agreed_;
   bool training_done_ = false;

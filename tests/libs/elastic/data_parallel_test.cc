@@ -115,15 +115,15 @@ std::vector<float> TrainInSegments(const std::vector<Segment>& segments, Optimiz
             while (loader.Next()) {
               trace->Add(replica.job.optimizer_steps(), loader);
               const torch::Tensor chosen = torch::tensor(loader.indices(), torch::kLong);
-              optimizer->zero_grad();
-              torch::mse_loss(model->forward(samples.inputs.index_select(0, chosen)),
-                              samples.targets.index_select(0, chosen))
-                  .backward();
               // Any one member asks, before the step that is to be the last.
               if (replica.job.optimizer_steps() + 1 == segment.stop_after &&
                   replica.job.rank() == segment.stop_after % segment.replicas) {
                 replica.job.RequestStop();
               }
+              optimizer->zero_grad();
+              torch::mse_loss(model->forward(samples.inputs.index_select(0, chosen)),
+                              samples.targets.index_select(0, chosen))
+                  .backward();
               parallel.Step();
             }
           }

@@ -2,20 +2,28 @@
 //
 //   adaptdl::AdaptiveDataParallel parallel(*job, *model, optimizer);
 //   for (auto& batch : loader) {
-//     optimizer.zero_grad();
+//     parallel.ZeroGrad();              // instead of optimizer.zero_grad()
 //     loss_of(batch).backward();
 //     parallel.Step();                  // instead of optimizer.step()
 //   }
 //
 // At construction the model and the optimiser are restored from the job's checkpoint, if there is one, and
-// made the same on all replicas. Step() averages the gradients over the replicas, each weighted by its number
-// of samples, so that the step is the one that a single replica would take with the whole batch; then it runs
-// the optimiser. A step is taken on all replicas or on none. The loss must be a mean over the samples of the
-// batch.
+// made the same on all replicas. The backward pass averages the gradients over the replicas and over the
+// micro-batches of the step, each weighted by its number of samples, so that the step is the one that a
+// single replica would take with the whole batch; when backward() of the last micro-batch returns, grad()
+// holds these averages and may be clipped. Step() runs the optimiser then, and does nothing after the other
+// micro-batches; ZeroGrad() does nothing between them. A step is taken on all replicas or on none. The loss
+// must be a mean over the samples of the batch.
 //
-// Gradients are exchanged after the backward pass, in buckets, so that packing one overlaps with sending
-// another. Buffers (such as running means) are made the same at the start only; checkpoints hold those of
-// rank 0.
+// For the step the learning rate of each parameter group is multiplied by the scaling rule's factor, by how
+// much larger the total batch is than the initial one. Between steps it is the program's own, for schedules
+// to set.
+//
+// Several models of one job have a wrapper each, with names of their own; the first one made is the one whose
+// gradients tell the job's progress and what batch size suits it.
+//
+// Floating-point buffers (such as running means) are averaged over the replicas in each step, by their
+// samples. Parameters that no replica used in a step have no gradient.
 //
 // Thread-safety: the training thread only. Job, model and optimiser must outlive it.
 
@@ -26,7 +34,9 @@
 #include <memory>
 #include <string>
 
+#include "adaptdl/grad_scaler.h"
 #include "adaptdl/job.h"
+#include "adaptdl/scaling_rule.h"
 
 namespace torch::nn {
 class Module;
@@ -42,6 +52,15 @@ struct DataParallelOptions {
   std::string name = "adaptdl";
   // Gradients are exchanged in buckets of about this many bytes.
   int64_t bucket_bytes = int64_t{4} << 20;
+  // Whether buckets are sent during the backward pass, or all at its end.
+  bool overlap = true;
+  // How the learning rate follows the batch size. None: AdamScale for Adam and AdamW, else AdaScale.
+  std::shared_ptr<ScalingRule> scaling_rule = nullptr;
+  // For mixed precision; must outlive the wrapper. None: losses are not scaled.
+  GradScaler* grad_scaler = nullptr;
+  // Gradient statistics are measured in one optimiser step of so many. At least 1. What is measured weighs as
+  // much in their averages whatever it is; at 1 they are less noisy and cost more time.
+  int statistics_period = 8;
 };
 
 class AdaptiveDataParallel {
@@ -54,6 +73,19 @@ class AdaptiveDataParallel {
 
   // Collective. Ends the process when a peer is lost.
   void Step();
+
+  // Makes all gradients undefined, which is faster than zeroing them.
+  void ZeroGrad();
+
+  // Steps at the initial batch size that the last step was worth, in [1, scale].
+  double Gain() const;
+  // Factor on the learning rate in the last step, averaged over the parameter groups.
+  double LearningRateFactor() const;
+  // Estimates at the initial batch size: squared norm of the true gradient, trace of its covariance.
+  double SqrAvg() const;
+  double VarAvg() const;
+  // Steps at the initial batch size that all steps so far were worth.
+  double Progress() const;
 
  private:
   class Impl;
