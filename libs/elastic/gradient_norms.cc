@@ -140,7 +140,7 @@ double GradientNorms::SquaredThenScale(size_t i, double factor, at::Tensor* grad
   return scaled / (factor * factor);
 }
 
-double GradientNorms::SquaredThenScaleTo(size_t i, double factor, at::Tensor* gradient,
+double GradientNorms::SquaredThenScaleTo(size_t i, double factor, const at::Tensor& gradient,
                                          at::Tensor* to) const {
   if (gradient.is_same(*to) || gradient.data_ptr() == to->data_ptr()) return SquaredThenScale(i, factor, to);
   if (!IsPlain(gradient) || !IsPlain(*to) || gradient.scalar_type() != to->scalar_type()) {
