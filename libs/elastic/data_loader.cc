@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libs/elastic/job_core.h"
+#include "libs/elastic/local_bound.h"
 #include "libs/goodput/optimize.h"
 
 namespace adaptdl {
@@ -20,12 +20,9 @@ namespace {
 // Progress is summed up from many parts: this much may be missing for rounding.
 constexpr double kProgressTolerance = 1e-6;
 
+using elastic::TighterBound;
+
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// The smaller one of two bounds, of which 0 is none.
-int64_t TighterBound(int64_t a, int64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
-
-std::string MemoryTopic(const std::string& kind) { return absl::StrCat("memory of ", kind); }
 
 }  // namespace
 
@@ -33,8 +30,9 @@ AdaptiveDataLoader::AdaptiveDataLoader(Job& job, int64_t data_set_size, const Da
     : job_(job),
       options_(options),
       name_(job.core().replay().NewLoaderName()),
-      kind_(job.core().replay().LastLoaderKind()),
-      sampler_(data_set_size, options.shuffle, options.seed) {
+      sampler_(data_set_size, options.shuffle, options.seed),
+      bound_(std::make_unique<elastic::LocalBound>(&job.core(), job.core().replay().LastLoaderKind(),
+                                                   options.max_local_batch_size)) {
   elastic::JobCore& core = job_.core();
   if (data_set_size < 1)
     core.FailUsage(absl::StrCat("the data set has ", data_set_size, " samples; give some"));
@@ -53,17 +51,10 @@ AdaptiveDataLoader::AdaptiveDataLoader(Job& job, int64_t data_set_size, const Da
                                 " samples with batch_size ", options.batch_size));
   }
   if (core.replay().in_loop()) core.FailUsage("a data loader cannot be made within a data loader's loop");
-  core.Subscribe(MemoryTopic(kind_), [this](int, const std::string& text) {
-    int64_t bound = 0;
-    if (!absl::SimpleAtoi(text, &bound) || bound < 1) return;
-    int64_t& known = job_.core().replay().MemoryBound(kind_);
-    known = TighterBound(known, bound);
-  });
 }
 
 AdaptiveDataLoader::~AdaptiveDataLoader() {
   EndLoop();
-  job_.core().Subscribe(MemoryTopic(kind_), nullptr);
   job_.core().StopAdapting(this);
 }
 
@@ -166,8 +157,7 @@ void AdaptiveDataLoader::FinishStep() {
   summary.typical = step_.count == batch_.total && attempt_ == 0;
   summary.limits = {.max_batch_size = max_batch_size_,
                     .min_local = local_.min,
-                    .max_local = TighterBound(TighterBound(local_.max, options_.max_local_batch_size),
-                                              core.replay().MemoryBound(kind_))};
+                    .max_local = TighterBound(local_.max, bound_->of_all())};
   // A batch size that stays is accumulated where it does not fit.
   summary.limits.accumulation = adaptive() ? accumulation_ : summary.limits.max_local > 0;
   const elastic::JobCore::ChosenBatch& chosen = core.chosen_batch();
@@ -255,15 +245,14 @@ int64_t AdaptiveDataLoader::pass() const { return job_.core().replay().loader(na
 
 AdaptiveDataLoader::Batch AdaptiveDataLoader::Chosen() const {
   if (adaptive()) return ChosenByGoodput();
-  const int64_t local = TighterBound(options_.max_local_batch_size, job_.core().replay().MemoryBound(kind_));
+  const int64_t local = bound_->of_all();
   return {TotalWithinBand(local), local};
 }
 
 AdaptiveDataLoader::Batch AdaptiveDataLoader::ChosenByGoodput() const {
   elastic::JobCore& core = job_.core();
   const int64_t replicas = job_.num_replicas();
-  const int64_t most =
-      TighterBound(TighterBound(local_.max, options_.max_local_batch_size), core.replay().MemoryBound(kind_));
+  const int64_t most = TighterBound(local_.max, bound_->of_all());
   const elastic::JobCore::ChosenBatch& chosen = core.chosen_batch();
   if (chosen.micro_batches == 0) return {options_.batch_size, most};
   int64_t total = chosen.atomic_batch_size * chosen.micro_batches * chosen.replicas;
@@ -297,7 +286,7 @@ AdaptiveDataLoader::Step AdaptiveDataLoader::StepAt(int64_t begin) const {
   const int64_t left = sampler_.size() - begin;
   // A batch that was chosen larger than the data set is not left out: nothing would be read at all.
   if (options_.drop_last && left < batch.total && begin > 0) return {begin, 0};
-  return Cut(begin, std::min(batch.total, left), TighterBound(batch.local, own_memory_bound_));
+  return Cut(begin, std::min(batch.total, left), TighterBound(batch.local, bound_->own()));
 }
 
 AdaptiveDataLoader::Step AdaptiveDataLoader::Cut(int64_t begin, int64_t count, int64_t local) const {
@@ -324,13 +313,10 @@ bool AdaptiveDataLoader::RetryAfterOutOfMemory(const std::exception& error) {
   elastic::JobCore& core = job_.core();
   const auto failed = static_cast<int64_t>(indices_.size());
   if (!in_step_ || core.exchanging() || failed <= 1 || !IsOutOfMemory(error)) return false;
-  own_memory_bound_ = TighterBound(own_memory_bound_, failed / 2);
-  std::fprintf(stderr, "adaptdl: %lld samples do not fit into memory, going on with at most %lld at once\n",
-               static_cast<long long>(failed), static_cast<long long>(own_memory_bound_));
-  core.Announce(MemoryTopic(kind_), absl::StrCat(own_memory_bound_));
+  bound_->Halve(failed);
   // The same samples of the same step. How many micro-batches the other replicas cut theirs into is no
   // matter: only the last one is exchanged.
-  step_ = Cut(step_.begin, step_.count, TighterBound(batch_.local, own_memory_bound_));
+  step_ = Cut(step_.begin, step_.count, TighterBound(batch_.local, bound_->own()));
   ++attempt_;
   BeginMicroBatch(0);
   return true;

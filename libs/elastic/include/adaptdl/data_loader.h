@@ -36,7 +36,7 @@
 
 #include <cstdint>
 #include <exception>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +44,10 @@
 #include "adaptdl/sampler.h"
 
 namespace adaptdl {
+
+namespace elastic {
+class LocalBound;
+}
 
 struct DataLoaderOptions {
   // Samples per optimiser step, over all replicas. At least 1.
@@ -164,14 +168,13 @@ class AdaptiveDataLoader {
   Job& job_;
   const DataLoaderOptions options_;
   const std::string name_;
-  const std::string kind_;
   ElasticSampler sampler_;
   // Of AutoscaleBatchSize(). 0: the batch size stays.
   int64_t max_batch_size_ = 0;
   LocalBatchSizes local_;
   bool accumulation_ = false;
-  // What this replica's memory can hold, before the others know. 0: not known.
-  int64_t own_memory_bound_ = 0;
+  // What memory can hold.
+  const std::unique_ptr<elastic::LocalBound> bound_;
   bool looping_ = false;
   bool in_step_ = false;
   // Steps of the pass that this process finished, and progress of the job before them.
