@@ -179,6 +179,7 @@ class StreamLoop::Impl {
                          .step_total = ready_samples_,
                          .last = is_last(),
                          .scale = 1,
+                         .initial_batch_size = options_.batch_size,
                          .attempt = attempt_});
     core_.BeginMicroBatch();
   }

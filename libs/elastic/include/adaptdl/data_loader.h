@@ -132,7 +132,7 @@ class AdaptiveDataLoader {
   // To be called when computing on this micro-batch failed with `error`. True: memory was exhausted; the step
   // begins anew with smaller micro-batches, and indices() are those of the first of them. The bound is
   // remembered, and the other replicas learn of it. False: it was something else, or cannot be helped (a
-  // single sample does not fit, or the step was exchanged already): rethrow it.
+  // single sample does not fit, or gradients of the step are on their way already): rethrow it.
   bool RetryAfterOutOfMemory(const std::exception& error);
 
  private:
