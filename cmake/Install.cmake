@@ -1,20 +1,42 @@
-# What "cmake --install" puts where: the programs, and the examples' job folders to submit with them.
+# What "cmake --install" puts where, in two components:
+#
+#   programs   the programs, and the examples' job folders to submit with them
+#   training   the training library as the CMake package "adaptdl", for programs that are built elsewhere
+
+include(CMakePackageConfigHelpers)
 
 # The training library opens libadaptdl_control.so and libadaptdl_gloo.so in "../lib" of a program's folder, so lib stays
 # plain "lib".
+set(package lib/cmake/adaptdl)
 
 foreach(program adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker adaptdl-shim
                 adaptdl-sim adaptdl-mnist adaptdl-mnist-plain)
   if(TARGET ${program})
-    install(TARGETS ${program} RUNTIME DESTINATION bin)
+    install(TARGETS ${program} RUNTIME DESTINATION bin COMPONENT programs)
   endif()
 endforeach()
 
-foreach(library adaptdl_control adaptdl_gloo)
-  if(TARGET ${library})
-    install(TARGETS ${library} LIBRARY DESTINATION lib)
-  endif()
+# Both components run with them.
+foreach(component programs training)
+  install(TARGETS adaptdl_control adaptdl_gloo LIBRARY DESTINATION lib COMPONENT ${component})
 endforeach()
 
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/" DESTINATION share/adaptdl/examples
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/" DESTINATION share/adaptdl/examples COMPONENT programs
         FILES_MATCHING PATTERN "*.yaml")
+
+# Programs name adaptdl::elastic alone; the others are its parts.
+set_target_properties(adaptdl_elastic PROPERTIES EXPORT_NAME elastic)
+target_compile_features(adaptdl_elastic PUBLIC cxx_std_20)
+# Where such a program, wherever it lies, finds the libraries that it opens at run time.
+target_link_options(adaptdl_elastic INTERFACE "$<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/lib>")
+install(TARGETS adaptdl_elastic adaptdl_elastic_core adaptdl_statistics adaptdl_goodput adaptdl_comm adaptdl_base
+        EXPORT adaptdl ARCHIVE DESTINATION lib COMPONENT training INCLUDES DESTINATION include)
+install(EXPORT adaptdl NAMESPACE adaptdl:: FILE adaptdl-targets.cmake DESTINATION ${package} COMPONENT training)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/libs/elastic/include/" DESTINATION include COMPONENT training)
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/adaptdl-config.cmake.in"
+  "${PROJECT_BINARY_DIR}/adaptdl-config.cmake" INSTALL_DESTINATION ${package})
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/adaptdl-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/adaptdl-config.cmake" "${PROJECT_BINARY_DIR}/adaptdl-config-version.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/Torch.cmake"
+        DESTINATION ${package} COMPONENT training)

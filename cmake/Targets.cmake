@@ -5,8 +5,8 @@
 function(adaptdl_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
-  target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE adaptdl_warnings)
+  target_include_directories(${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE "$<BUILD_INTERFACE:adaptdl_warnings>")
 endfunction()
 
 # adaptdl_executable(NAME SOURCES main.cc ... DEPS x y ...)

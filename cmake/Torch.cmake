@@ -1,5 +1,5 @@
 # LibTorch, as Debian packages it (1.13, CPU, Gloo) or as upstream builds it (2.x, CUDA, NCCL; found through
-# CMAKE_PREFIX_PATH). Gives the target adaptdl_torch.
+# CMAKE_PREFIX_PATH). Gives the target adaptdl_torch. Part of the installed package too.
 
 if(NOT DEFINED TORCH_CUDA_ARCH_LIST)
   # We compile no device code, so any architecture does; without one, LibTorch's configuration compiles and runs a
@@ -8,8 +8,11 @@ if(NOT DEFINED TORCH_CUDA_ARCH_LIST)
 endif()
 find_package(Torch REQUIRED)
 
-add_library(adaptdl_torch INTERFACE)
-target_include_directories(adaptdl_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-target_link_libraries(adaptdl_torch INTERFACE ${TORCH_LIBRARIES})
-separate_arguments(ADAPTDL_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
-target_compile_options(adaptdl_torch INTERFACE ${ADAPTDL_TORCH_FLAGS})
+# Imported: whoever links the installed library makes it for the LibTorch of that machine.
+if(NOT TARGET adaptdl_torch)
+  add_library(adaptdl_torch INTERFACE IMPORTED)
+  target_include_directories(adaptdl_torch INTERFACE ${TORCH_INCLUDE_DIRS})
+  target_link_libraries(adaptdl_torch INTERFACE ${TORCH_LIBRARIES})
+  separate_arguments(ADAPTDL_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+  target_compile_options(adaptdl_torch INTERFACE ${ADAPTDL_TORCH_FLAGS})
+endif()

@@ -59,7 +59,7 @@ build_images() {
   local context=$work/context
   mkdir -p "$context/scripts"
   cp "$root/scripts/setup.sh" "$root/scripts/packages.txt" "$context/scripts/"
-  cmake --install "$build_dir" --prefix "$context/prebuilt" --strip >"$work/install.log" 2>&1 ||
+  cmake --install "$build_dir" --prefix "$context/prebuilt" --component programs --strip >"$work/install.log" 2>&1 ||
     fail "cmake --install failed; has everything been built? $(tail -4 "$work/install.log")"
   local build=(docker build --quiet --build-arg "BASE_IMAGE=$BASE_IMAGE")
   docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
