@@ -7,15 +7,27 @@
 // Counters: milliseconds of a plain and of an elastic step, medians, and by how much the latter is longer.
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <barrier>
 #include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
-#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "adaptdl/adaptdl.h"
 #include "benchmark/benchmark.h"
+#include "gloo/allreduce.h"
+#include "gloo/math.h"
+#include "gloo/rendezvous/context.h"
+#include "gloo/rendezvous/hash_store.h"
+#include "gloo/transport/tcp/device.h"
+#include "libs/comm/gloo_communicator.h"
 #include "libs/comm/in_process_communicator.h"
 #include "libs/elastic/job_core.h"
 #include "libs/elastic/standalone_control_plane.h"
@@ -67,10 +79,15 @@ torch::optim::SGD MakeOptimizer(Net& net) {
   return torch::optim::SGD(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
 }
 
+// Averages what two threads hold.
+using Average = std::function<void(std::vector<float>*)>;
+
 class Plain {
  public:
-  Plain(const Stacked& images, int64_t batch)
-      : loader_(torch::data::make_data_loader<torch::data::samplers::RandomSampler>(
+  // `average`: over the replicas; none for a single one.
+  Plain(const Stacked& images, int64_t batch, Average average = nullptr)
+      : average_(std::move(average)),
+        loader_(torch::data::make_data_loader<torch::data::samplers::RandomSampler>(
             images, static_cast<size_t>(batch))),
         optimizer_(MakeOptimizer(net_)) {}
 
@@ -81,12 +98,31 @@ class Plain {
     auto& batch = **at_;
     optimizer_.zero_grad();
     torch::nll_loss(net_->forward(batch.data), batch.target).backward();
+    if (average_) AverageGradients();
     optimizer_.step();
     ++*at_;
   }
 
  private:
+  void AverageGradients() {
+    size_t count = 0;
+    for (const torch::Tensor& parameter : net_->parameters()) count += static_cast<size_t>(parameter.numel());
+    flat_.resize(count);
+    float* at = flat_.data();
+    for (const torch::Tensor& parameter : net_->parameters()) {
+      at = std::copy_n(parameter.grad().data_ptr<float>(), parameter.numel(), at);
+    }
+    average_(&flat_);
+    at = flat_.data();
+    for (const torch::Tensor& parameter : net_->parameters()) {
+      std::copy_n(at, parameter.numel(), parameter.grad().data_ptr<float>());
+      at += parameter.numel();
+    }
+  }
+
   Net net_;
+  const Average average_;
+  std::vector<float> flat_;
   using Loader = decltype(torch::data::make_data_loader<torch::data::samplers::RandomSampler>(
       std::declval<Stacked>(), size_t{1}));
   Loader loader_;
@@ -94,19 +130,22 @@ class Plain {
   std::optional<decltype(std::declval<Loader>()->begin())> at_;
 };
 
-std::unique_ptr<Job> StandaloneJob() {
+std::unique_ptr<Job> MakeJob(std::unique_ptr<comm::Communicator> communicator) {
   elastic::JobDependencies dependencies;
+  dependencies.membership.rank = communicator->rank();
+  dependencies.membership.world_size = communicator->size();
   dependencies.control = std::make_unique<elastic::StandaloneControlPlane>(dependencies.environment);
-  dependencies.communicator = std::move(comm::CreateInProcessGroup(1).front());
-  dependencies.exit = [](int code) { std::exit(code); };
+  dependencies.communicator = std::move(communicator);
+  dependencies.exit = [](int code) { std::_Exit(code); };
   dependencies.seconds = Seconds;
   return std::make_unique<Job>(*elastic::JobCore::Create(std::move(dependencies)));
 }
 
 class Elastic {
  public:
-  Elastic(const Stacked& images, int64_t batch)
-      : job_(StandaloneJob()),
+  // `batch`: of all replicas.
+  Elastic(const Stacked& images, int64_t batch, std::unique_ptr<comm::Communicator> communicator)
+      : job_(MakeJob(std::move(communicator))),
         loader_(*job_, images, {.batch_size = batch}),
         optimizer_(MakeOptimizer(net_)),
         parallel_(*job_, *net_, optimizer_) {}
@@ -138,36 +177,136 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void Overhead(benchmark::State& state) {
-  torch::set_num_threads(1);
-  const Stacked images = Images().map(torch::data::transforms::Stack<>());
-  Plain plain(images, state.range(0));
-  Elastic elastic(images, state.range(0));
-  std::vector<double> plain_times;
-  std::vector<double> elastic_times;
-  const auto time = [](auto& program, std::vector<double>* times) {
-    const double start = Seconds();
-    program.Step();
-    times->push_back(Seconds() - start);
-  };
+template <typename Program>
+double TimeOfStep(Program& program) {
+  const double start = Seconds();
+  program.Step();
+  return Seconds() - start;
+}
+
+// One plain and one elastic step in turns.
+template <typename PlainProgram, typename ElasticProgram>
+void Compare(benchmark::State& state, PlainProgram& plain, ElasticProgram& elastic) {
   for (int warm_up = 0; warm_up < 5; ++warm_up) {
     plain.Step();
     elastic.Step();
   }
-  double plain_sum = 0;
-  double elastic_sum = 0;
+  std::vector<double> plain_times;
+  std::vector<double> elastic_times;
   for ([[maybe_unused]] auto iteration : state) {
-    time(plain, &plain_times);
-    time(elastic, &elastic_times);
-    plain_sum += plain_times.back();
-    elastic_sum += elastic_times.back();
+    plain_times.push_back(TimeOfStep(plain));
+    elastic_times.push_back(TimeOfStep(elastic));
   }
-  const double plain_median = Median(plain_times);
-  const double elastic_median = Median(elastic_times);
-  state.counters["plain_ms"] = 1e3 * plain_median;
-  state.counters["elastic_ms"] = 1e3 * elastic_median;
-  state.counters["overhead_pct"] = 100 * (elastic_median / plain_median - 1);
-  state.counters["mean_overhead_pct"] = 100 * (elastic_sum / plain_sum - 1);
+  const auto mean = [](const std::vector<double>& times) {
+    return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+  };
+  state.counters["plain_ms"] = 1e3 * Median(plain_times);
+  state.counters["elastic_ms"] = 1e3 * Median(elastic_times);
+  state.counters["overhead_pct"] = 100 * (Median(elastic_times) / Median(plain_times) - 1);
+  state.counters["mean_overhead_pct"] = 100 * (mean(elastic_times) / mean(plain_times) - 1);
+}
+
+void Overhead(benchmark::State& state) {
+  torch::set_num_threads(1);
+  const Stacked images = Images().map(torch::data::transforms::Stack<>());
+  Plain plain(images, state.range(0));
+  Elastic elastic(images, state.range(0), std::move(comm::CreateInProcessGroup(1).front()));
+  Compare(state, plain, elastic);
+}
+
+// Two members of a program, one of them in a thread of its own: steps of both at once.
+template <typename Program>
+class Two {
+ public:
+  using Make = std::function<std::unique_ptr<Program>(int rank)>;
+
+  explicit Two(const Make& make)
+      : other_([this, make] {
+          const std::unique_ptr<Program> program = make(1);
+          for (;;) {
+            turn_.arrive_and_wait();
+            if (ending_) return;
+            program->Step();
+            turn_.arrive_and_wait();
+          }
+        }),
+        program_(make(0)) {}
+  ~Two() {
+    ending_ = true;
+    turn_.arrive_and_wait();
+    other_.join();
+  }
+  Two(const Two&) = delete;
+  Two& operator=(const Two&) = delete;
+
+  void Step() {
+    turn_.arrive_and_wait();
+    program_->Step();
+    turn_.arrive_and_wait();
+  }
+
+ private:
+  std::barrier<> turn_{2};
+  std::atomic<bool> ending_{false};
+  std::thread other_;
+  const std::unique_ptr<Program> program_;
+};
+
+// Gloo's own collectives, between two threads of this process.
+class GlooPair {
+ public:
+  GlooPair() {
+    std::thread other([this] { Connect(1); });
+    Connect(0);
+    other.join();
+  }
+
+  Average Member(int rank) {
+    return [context = contexts_[static_cast<size_t>(rank)]](std::vector<float>* values) {
+      gloo::AllreduceOptions options(context);
+      options.setOutput(values->data(), values->size());
+      options.setReduceFunction(
+          [](void* a, const void* b, const void* c, size_t n) { gloo::sum<float>(a, b, c, n); });
+      gloo::allreduce(options);
+      for (float& value : *values) value *= 0.5f;
+    };
+  }
+
+ private:
+  void Connect(int rank) {
+    auto& context = contexts_[static_cast<size_t>(rank)];
+    context = std::make_shared<gloo::rendezvous::Context>(rank, 2);
+    auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1"));
+    context->connectFullMesh(store_, device);
+  }
+
+  gloo::rendezvous::HashStore store_;
+  std::array<std::shared_ptr<gloo::rendezvous::Context>, 2> contexts_;
+};
+
+std::array<std::unique_ptr<comm::Communicator>, 2> ConnectTwo() {
+  std::unique_ptr<comm::TcpRendezvous> host = *comm::TcpRendezvous::Host("127.0.0.1", 0);
+  std::array<std::unique_ptr<comm::Communicator>, 2> members;
+  std::thread other([&] {
+    const auto guest = *comm::TcpRendezvous::Join(host->address());
+    members[1] = *comm::ConnectGloo(*guest, {.rank = 1, .size = 2});
+  });
+  members[0] = *comm::ConnectGloo(*host, {.rank = 0, .size = 2});
+  other.join();
+  return members;
+}
+
+void TwoReplicas(benchmark::State& state) {
+  torch::set_num_threads(1);
+  const Stacked images = Images().map(torch::data::transforms::Stack<>());
+  GlooPair gloo;
+  auto members = ConnectTwo();
+  Two<Plain> plain(
+      [&](int rank) { return std::make_unique<Plain>(images, state.range(0) / 2, gloo.Member(rank)); });
+  Two<Elastic> elastic([&](int rank) {
+    return std::make_unique<Elastic>(images, state.range(0), std::move(members[static_cast<size_t>(rank)]));
+  });
+  Compare(state, plain, elastic);
 }
 
 BENCHMARK(Overhead)
@@ -177,6 +316,14 @@ BENCHMARK(Overhead)
     ->Arg(64)
     ->Unit(benchmark::kMillisecond)
     ->MinTime(20);
+BENCHMARK(TwoReplicas)
+    ->Name("two_replicas")
+    ->ArgName("batch")
+    ->Arg(16)
+    ->Arg(128)
+    ->Unit(benchmark::kMillisecond)
+    ->MinTime(20)
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace adaptdl
