@@ -254,7 +254,7 @@ class AdaptiveDataParallel::Impl {
 
   ExchangeResult Take() {
     absl::StatusOr<ExchangeResult> result = exchange_->TakeResult();
-    if (result.status().code() == absl::StatusCode::kFailedPrecondition) {
+    if (absl::IsFailedPrecondition(result.status()) || absl::IsUnimplemented(result.status())) {
       core_.FailUsage(std::string(result.status().message()));
     }
     core_.Check(result.status());

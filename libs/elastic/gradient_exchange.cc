@@ -315,6 +315,13 @@ void GradientExchange::Impl::OnPassEnd() {
 
 void GradientExchange::Impl::Complete(size_t i) {
   ready_[i] = true;
+  const at::Tensor& gradient = parameters_[i].grad();
+  if (gradient.defined() && gradient.layout() != at::kStrided) {
+    error_ = absl::UnimplementedError(
+        "a gradient is sparse, and sparse gradients cannot be averaged; make the embedding without "
+        "sparse(true)");
+    units_[i] = 0;
+  }
   if (single()) {
     CompleteSingle(i);
   } else {

@@ -15,6 +15,7 @@
 #include "torch/nn/functional.h"
 #include "torch/nn/modules/batchnorm.h"
 #include "torch/nn/modules/container/sequential.h"
+#include "torch/nn/modules/embedding.h"
 #include "torch/nn/modules/linear.h"
 #include "torch/nn/utils/clip_grad.h"
 #include "torch/optim/adam.h"
@@ -278,6 +279,53 @@ TEST(AdaptiveDataParallel, RefusesToLoseGradientsBetweenMicroBatches) {
                             }
                           }),
               ElementsAre(1));
+}
+
+TEST(AdaptiveDataParallel, RefusesSparseGradients) {
+  for (int replicas : {1, 2}) {
+    const std::vector<int> codes = RunReplicas(replicas, {}, [&](Replica& replica) {
+      torch::nn::Embedding model(torch::nn::EmbeddingOptions(4, 2).sparse(true));
+      torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+      AdaptiveDataParallel parallel(replica.job, *model, optimizer);
+      model->forward(torch::tensor({1, 2})).sum().backward();
+      parallel.Step();
+    });
+    EXPECT_EQ(codes, std::vector<int>(static_cast<size_t>(replicas), 1));
+  }
+}
+
+// The step begins anew after its first micro-batch, cut otherwise.
+TEST(AdaptiveDataParallel, AStepThatBeginsAnewForgetsItsFirstAttempt) {
+  const Samples samples;
+  const std::vector<torch::Tensor> expected = PlainGradients(samples, 0, 8);
+  for (bool inside_backward : {false, true}) {
+    RunReplicas(1, {}, [&](Replica& replica) {
+      torch::nn::Sequential model = MakeModel();
+      torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.0));
+      AdaptiveDataParallel parallel(replica.job, *model, optimizer);
+      JobCore::MicroBatch batch = {.local = 4, .step_total = 8, .last = false, .initial_batch_size = 8};
+      replica.job.core().SetMicroBatch(batch);
+      LossOf(model, samples, 8, 4).backward();
+      if (inside_backward) {
+        torch::Tensor hidden =
+            model->ptr(0)->as<torch::nn::Linear>()->forward(samples.inputs.narrow(0, 0, 4));
+        hidden.register_hook(
+            [](torch::Tensor) -> torch::Tensor { throw std::runtime_error("out of memory"); });
+        EXPECT_THROW(model->ptr(1)->as<torch::nn::Linear>()->forward(hidden).sum().backward(),
+                     std::exception);
+      }
+      batch.attempt = 1;
+      batch.local = 2;
+      for (int64_t k = 0; k < 4; ++k) {
+        batch.last = k == 3;
+        replica.job.core().SetMicroBatch(batch);
+        parallel.ZeroGrad();
+        LossOf(model, samples, 2 * k, 2).backward();
+        parallel.Step();
+      }
+      ExpectEqual(GradientsOf(model), expected);
+    });
+  }
 }
 
 TEST(AdaptiveDataParallel, AveragesBuffersBySamples) {
