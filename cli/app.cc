@@ -63,6 +63,7 @@ void AddGlobalFlags(CLI::App& app, Context* context) {
 
 void AddCommands(CLI::App& app, Context* context) {
   AddSubmit(app, context);
+  AddRun(app, context);
   AddLs(app, context);
   AddDescribe(app, context);
   AddExplain(app, context);
@@ -132,8 +133,9 @@ int Run(const std::vector<std::string>& arguments) {
   } catch (const CLI::ParseError& error) {
     return ReportParseError(app, context, error);
   }
-  if (context.has_separator && !app.got_subcommand("submit")) {
-    return Report(context, UsageError("only \"adaptdl submit\" takes arguments after \"--\""));
+  if (context.has_separator && !app.got_subcommand("submit") && !app.got_subcommand("run")) {
+    return Report(context,
+                  UsageError("only \"adaptdl submit\" and \"adaptdl run\" take arguments after \"--\""));
   }
   const absl::StatusOr<int> code = context.action();
   return code.ok() ? *code : Report(context, code.status());

@@ -13,6 +13,7 @@ class App;
 namespace adaptdl::cli {
 
 void AddSubmit(CLI::App& app, Context* context);
+void AddRun(CLI::App& app, Context* context);
 void AddLs(CLI::App& app, Context* context);
 void AddDescribe(CLI::App& app, Context* context);
 void AddExplain(CLI::App& app, Context* context);

@@ -200,4 +200,24 @@ TEST_F(MnistProgramsTest, WrongSettingsAreNamed) {
   EXPECT_THAT(wrong.output(), HasSubstr("ADAPTDL_NUM_REPLICAS=\"many\""));
 }
 
+TEST_F(MnistProgramsTest, RunsWithoutAClusterAndGoesOnWithAnotherNumberOfReplicas) {
+  const auto run = [&](const std::string& replicas) {
+    const std::string program = std::string(ADAPTDL_BINARY_DIR) + "/bin/adaptdl-mnist";
+    return std::make_unique<Process>(
+        "adaptdl",
+        std::vector<std::string>{"run", "-n", replicas, "--checkpoint", folder_ + "/checkpoint", "--",
+                                 program, "--samples", "2000", "--epochs", "4"},
+        Environment{});
+  };
+  const auto first = run("2");
+  ASSERT_TRUE(first->WaitFor("epoch 1:")) << first->output();
+  first->Signal(SIGINT);
+  EXPECT_EQ(first->Wait(), 143) << first->output();
+  EXPECT_THAT(first->output(), HasSubstr("adaptdl: wrote checkpoint-"));
+  const auto second = run("1");
+  EXPECT_EQ(second->Wait(), 0) << second->output();
+  EXPECT_THAT(second->output(), HasSubstr("adaptdl: restored checkpoint-"));
+  EXPECT_GT(second->Accuracy(), 80) << second->output();
+}
+
 }  // namespace
