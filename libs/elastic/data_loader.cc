@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "adaptdl/tensorboard.h"
 #include "libs/elastic/job_core.h"
 #include "libs/elastic/local_bound.h"
 #include "libs/goodput/optimize.h"
@@ -307,6 +308,13 @@ std::vector<int64_t> AdaptiveDataLoader::ShareOf(const Step& step, int64_t micro
   *weight = static_cast<int64_t>(share.size());
   if (share.empty()) share.push_back(sampler_.At(step.begin));
   return share;
+}
+
+void AdaptiveDataLoader::ToTensorBoard(TensorBoardWriter& writer, int64_t step,
+                                       const std::string& prefix) const {
+  writer.AddScalar(prefix + "Total_Batch_Size", static_cast<double>(batch_size()), step);
+  writer.AddScalar(prefix + "Local_Batch_Size", static_cast<double>(local_batch_size()), step);
+  writer.AddScalar(prefix + "Accumulation_Steps", static_cast<double>(micro_batches() - 1), step);
 }
 
 bool AdaptiveDataLoader::RetryAfterOutOfMemory(const std::exception& error) {

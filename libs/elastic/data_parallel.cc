@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "adaptdl/tensorboard.h"
 #include "libs/comm/communicator.h"
 #include "libs/elastic/gradient_exchange.h"
 #include "libs/elastic/gradient_norms.h"
@@ -176,6 +177,8 @@ class AdaptiveDataParallel::Impl {
     if (!core_.micro_batch().last) return;
     const ExchangeResult result = Take();
     core_.AgreeOn(Signals::Of(result.signals));
+    const int64_t replicas = core_.communicator().size();
+    accum_count_ = (result.micro_batches + replicas - 1) / replicas;
     const bool overflowed = UpdateStatistics(result) == NoiseScale::Outcome::kNotFinite && scaler_ != nullptr;
     if (scaler_) scaler_->Update(overflowed);
     if (overflowed) {
@@ -189,6 +192,17 @@ class AdaptiveDataParallel::Impl {
 
   void ZeroGrad() {
     if (!exchange_->accumulating()) exchange_->ClearGradients();
+  }
+
+  void ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix) const {
+    writer.AddScalar(prefix + "Gradient_Norm_Sqr", noise_.sqr_avg(), step);
+    writer.AddScalar(prefix + "Gradient_Variance", noise_.var_avg(), step);
+    writer.AddScalar(prefix + "Gain", gain_, step);
+    writer.AddScalar(prefix + "Learning_Rate_Factor", learning_rate_factor_, step);
+    writer.AddScalar(prefix + "Progress", noise_.progress(), step);
+    if (accum_count_ == 0) return;
+    writer.AddScalar(prefix + "Accum_Scale", SampleScale() / static_cast<double>(accum_count_), step);
+    writer.AddScalar(prefix + "Accum_Count", static_cast<double>(accum_count_), step);
   }
 
   const NoiseScale& noise() const { return noise_; }
@@ -325,6 +339,8 @@ class AdaptiveDataParallel::Impl {
   bool initialized_ = false;
   double gain_ = 1;
   double learning_rate_factor_ = 1;
+  // Micro-batches of one replica in the last step. 0: no step was taken.
+  int64_t accum_count_ = 0;
 };
 
 AdaptiveDataParallel::AdaptiveDataParallel(Job& job, torch::nn::Module& model,
@@ -341,5 +357,10 @@ double AdaptiveDataParallel::LearningRateFactor() const { return impl_->learning
 double AdaptiveDataParallel::SqrAvg() const { return impl_->noise().sqr_avg(); }
 double AdaptiveDataParallel::VarAvg() const { return impl_->noise().var_avg(); }
 double AdaptiveDataParallel::Progress() const { return impl_->noise().progress(); }
+
+void AdaptiveDataParallel::ToTensorBoard(TensorBoardWriter& writer, int64_t step,
+                                         const std::string& prefix) const {
+  impl_->ToTensorBoard(writer, step, prefix);
+}
 
 }  // namespace adaptdl

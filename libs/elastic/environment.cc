@@ -77,6 +77,7 @@ absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get) {
   ReadJobId(&reader, &environment);
   environment.checkpoint_path = reader.Text("ADAPTDL_CHECKPOINT_PATH");
   environment.share_path = reader.Text("ADAPTDL_SHARE_PATH");
+  environment.tensorboard_logdir = reader.Text("ADAPTDL_TENSORBOARD_LOGDIR");
   environment.num_replicas = static_cast<int>(reader.Integer("ADAPTDL_NUM_REPLICAS", 1, 1, kMaxReplicas));
   environment.replica_rank =
       static_cast<int>(reader.Integer("ADAPTDL_REPLICA_RANK", 0, 0, environment.num_replicas - 1));

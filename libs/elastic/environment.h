@@ -19,6 +19,8 @@ struct Environment {
   std::string job;
   std::string checkpoint_path;
   std::string share_path;
+  // Where rank 0 leaves files for TensorBoard. Empty: nowhere.
+  std::string tensorboard_logdir;
   int replica_rank = 0;
   int num_replicas = 1;
   int num_nodes = 1;

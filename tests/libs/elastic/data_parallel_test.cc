@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,8 +15,10 @@
 
 #include "adaptdl/data_loader.h"
 #include "adaptdl/epochs.h"
+#include "adaptdl/tensorboard.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/file.h"
 #include "tests/libs/elastic/replica_threads.h"
 #include "tests/libs/elastic/temp_folder.h"
 #include "torch/nn/functional.h"
@@ -27,6 +30,8 @@
 
 namespace adaptdl::elastic {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr int64_t kSamples = 53;
 constexpr int64_t kBatch = 8;
@@ -266,6 +271,34 @@ TEST(AdaptiveDataParallel, AStepWithoutAllReplicasIsNotTaken) {
 }
 
 // Rank 0's generator goes on as if nothing had happened.
+TEST(AdaptiveDataParallel, TellsTensorBoardOfItsStatistics) {
+  TempFolder folder;
+  RunReplicas(2, {}, [&](Replica& replica) {
+    torch::nn::Linear model = MakeModel(0.1);
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    AdaptiveDataParallel parallel(replica.job, *model, optimizer);
+    AdaptiveDataLoader loader(replica.job, 16, {.batch_size = 8, .max_local_batch_size = 2});
+    TensorBoardWriter writer(replica.job, folder.path());
+    for (loader.BeginLoop(); loader.Next();) {
+      model->forward(torch::ones({2, 3})).mean().backward();
+      parallel.Step();
+      parallel.ZeroGrad();
+      if (loader.is_optimizer_step()) {
+        parallel.ToTensorBoard(writer, replica.job.optimizer_steps(), "critic/");
+      }
+    }
+  });
+  const auto file = std::filesystem::directory_iterator(folder.path())->path();
+  const std::string events = ReadWholeFile(file.string()).value();
+  for (const char* tag : {"Gradient_Norm_Sqr", "Gradient_Variance", "Gain", "Learning_Rate_Factor",
+                          "Progress", "Accum_Scale", "Accum_Count"}) {
+    EXPECT_THAT(events, HasSubstr(std::string("critic/") + tag));
+  }
+  // Two micro-batches of two replicas, each a half of the initial batch: the records' float32 values.
+  EXPECT_THAT(events, HasSubstr(std::string("critic/Accum_Count\x15\x00\x00\x00\x40", 23)));
+  EXPECT_THAT(events, HasSubstr(std::string("critic/Accum_Scale\x15\x00\x00\x00\x3f", 23)));
+}
+
 TEST(AdaptiveDataParallel, RestoresTheRandomGenerator) {
   TempFolder folder;
   torch::Tensor expected;

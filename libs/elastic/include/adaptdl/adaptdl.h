@@ -12,6 +12,7 @@
 #include "adaptdl/job.h"
 #include "adaptdl/scaling_rule.h"
 #include "adaptdl/stream_loader.h"
+#include "adaptdl/tensorboard.h"
 #include "adaptdl/torch_data_loader.h"
 #include "adaptdl/torch_lr_scheduler.h"
 #include "adaptdl/weights.h"

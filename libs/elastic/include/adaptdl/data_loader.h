@@ -45,6 +45,8 @@
 
 namespace adaptdl {
 
+class TensorBoardWriter;
+
 namespace elastic {
 class LocalBound;
 }
@@ -128,6 +130,9 @@ class AdaptiveDataLoader {
   // Samples of the pass that finished steps have consumed, and passes that the loop has finished.
   int64_t position() const;
   int64_t pass() const;
+
+  // Total_Batch_Size, Local_Batch_Size and Accumulation_Steps, as tags that begin with `prefix`.
+  void ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix = "") const;
 
   // To be called when computing on this micro-batch failed with `error`. True: memory was exhausted; the step
   // begins anew with smaller micro-batches, and indices() are those of the first of them. The bound is

@@ -47,6 +47,8 @@ class Optimizer;
 
 namespace adaptdl {
 
+class TensorBoardWriter;
+
 struct DataParallelOptions {
   // Distinguishes several models of one job in its checkpoints.
   std::string name = "adaptdl";
@@ -86,6 +88,11 @@ class AdaptiveDataParallel {
   double VarAvg() const;
   // Steps at the initial batch size that all steps so far were worth.
   double Progress() const;
+
+  // Gradient_Norm_Sqr, Gradient_Variance, Gain, Learning_Rate_Factor, Accum_Scale, Accum_Count and Progress,
+  // as tags that begin with `prefix`: the estimates above; a micro-batch of all replicas by the initial batch
+  // size; micro-batches of the last step.
+  void ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix = "") const;
 
  private:
   class Impl;

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -67,6 +68,10 @@ class DataLoader {
   void AutoscaleBatchSize(int64_t max_batch_size, const LocalBatchSizes& local = {},
                           bool accumulation = false) {
     loader_.AutoscaleBatchSize(max_batch_size, local, accumulation);
+  }
+
+  void ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix = "") const {
+    loader_.ToTensorBoard(writer, step, prefix);
   }
 
   // As AdaptiveDataLoader's. If true, the batch of the loop has become the first one of the step begun anew.
