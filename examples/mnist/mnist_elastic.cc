@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
 
   for (int epoch : adaptdl::RemainingEpochsUntil(*job, options.epochs)) {
     adaptdl::Accumulator sums(*job);
-    for (auto& batch : loader) {
+    for (auto& batch : *loader) {
       parallel.ZeroGrad();
       const auto loss = torch::nll_loss(net->forward(batch.data), batch.target);
       loss.backward();

@@ -63,6 +63,8 @@ class DataLoader {
 
   Iterator begin() { return Iterator(this); }
   End end() { return {}; }
+  // LibTorch's own loaders are pointers: loops over *loader stay as they are.
+  DataLoader& operator*() { return *this; }
 
   // As AdaptiveDataLoader's.
   void AutoscaleBatchSize(int64_t max_batch_size, const LocalBatchSizes& local = {},
