@@ -10,7 +10,8 @@ include(CMakePackageConfigHelpers)
 set(package lib/cmake/adaptdl)
 
 foreach(program adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker adaptdl-shim
-                adaptdl-sim adaptdl-mnist adaptdl-mnist-plain)
+                adaptdl-sim adaptdl-mnist adaptdl-mnist-plain adaptdl-cifar adaptdl-cifar-plain adaptdl-ncf adaptdl-ncf-plain
+                adaptdl-transformer adaptdl-transformer-plain)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION bin COMPONENT programs)
   endif()

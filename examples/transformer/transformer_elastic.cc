@@ -1,0 +1,42 @@
+// Trains a small transformer on a text that is read as columns. transformer_plain.cc is a plain LibTorch
+// program; transformer_elastic.cc is the same one, made elastic.
+
+#include <vector>
+
+#include "adaptdl/adaptdl.h"
+#include "examples/common/report.h"
+#include "examples/transformer/net.h"
+#include "torch/optim/adamw.h"
+#include "torch/utils.h"
+
+int main(int argc, char** argv) {
+  const examples::Options options = transformer::ParseOptions(argc, argv);
+  const auto job = adaptdl::Init();
+  torch::manual_seed(options.seed);
+  const auto [train, test] = transformer::LoadText(options);
+  transformer::Net net(options.width);
+  torch::optim::AdamW optimizer(net->parameters(), options.learning_rate);
+  adaptdl::BpttIterator text(*job, train.size(0),
+                             {.columns = options.batch_size, .length = transformer::kLength});
+  adaptdl::AdaptiveDataParallel parallel(*job, *net, optimizer);
+
+  for (int epoch : adaptdl::RemainingEpochsUntil(*job, options.epochs)) {
+    adaptdl::Accumulator sums(*job);
+    for (bool running = text.BeginLoop(); running && text.Next();) {
+      std::vector<torch::Tensor> inputs, targets;
+      for (const adaptdl::TokenRange& range : text.ranges()) {
+        inputs.push_back(train.slice(0, range.begin, range.end));
+        targets.push_back(train.slice(0, range.begin + 1, range.end + 1));
+      }
+      const auto bytes = static_cast<double>(text.core().weight() * inputs[0].size(0));
+      parallel.ZeroGrad();
+      const auto loss = transformer::LossOf(net->forward(torch::stack(inputs, 1)), torch::stack(targets, 1));
+      loss.backward();
+      parallel.Step();
+      sums["loss"] += loss.item<double>() * bytes;
+      sums["bytes"] += bytes;
+    }
+    sums.Synchronize();
+    examples::ReportEpoch(epoch, sums["loss"] / sums["bytes"], "loss", transformer::Evaluate(net, test));
+  }
+}
