@@ -51,6 +51,25 @@ Accumulator::~Accumulator() { job_.core().Detach(this); }
 
 void Accumulator::Add(const std::string& key, double value) { pending_[key] += value; }
 
+void Accumulator::Update(const std::map<std::string, double>& values) {
+  for (const auto& [key, value] : values) Add(key, value);
+}
+
+void Accumulator::Subtract(const std::map<std::string, double>& values) {
+  for (const auto& [key, value] : values) Add(key, -value);
+}
+
+void Accumulator::Clear() {
+  elastic::ReplayState& replay = job_.core().replay();
+  elastic::AccumulatorRecord& record = replay.accumulator(name_);
+  pending_.clear();
+  visible_.clear();
+  // Code outside data loader loops runs again after a restart: what was added since the first time stays.
+  if (!replay.in_loop() && cleared_++ < record.clears) return;
+  if (!replay.in_loop()) ++record.clears;
+  record.totals.clear();
+}
+
 double Accumulator::Get(const std::string& key) const {
   const auto total = visible_.find(key);
   return total == visible_.end() ? 0 : total->second;

@@ -2,12 +2,15 @@
 
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace adaptdl::elastic {
 namespace {
@@ -68,9 +71,19 @@ void ReadJobId(Reader* reader, Environment* environment) {
   environment->job = id.substr(slash + 1);
 }
 
+absl::Status CheckBackend(const std::string& backend) {
+  if (backend == "gloo") return absl::OkStatus();
+  if (backend == "nccl") {
+    return absl::UnimplementedError(
+        "the backend \"nccl\" cannot be used: the training library exchanges gradients in main memory; give "
+        "\"gloo\"");
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the backend \"", backend, "\": give \"gloo\""));
+}
+
 }  // namespace
 
-absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get) {
+absl::StatusOr<Environment> ReadVariables(const GetVariable& get) {
   Reader reader(get);
   Environment environment;
   environment.supervisor_address = reader.Text("ADAPTDL_SUPERVISOR_ADDRESS");
@@ -100,25 +113,61 @@ absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get) {
   environment.hints_period = reader.Seconds("ADAPTDL_HINTS_PERIOD_SECONDS", environment.hints_period);
   environment.collective_timeout =
       reader.Seconds("ADAPTDL_COLLECTIVE_TIMEOUT_SECONDS", environment.collective_timeout);
-  if (environment.supervised() && environment.replica_id.empty()) {
-    reader.Refuse("ADAPTDL_REPLICA_ID is missing although ADAPTDL_SUPERVISOR_ADDRESS is set");
-  }
-  if (!environment.supervised() && environment.num_replicas > 1 && environment.master_port == 0) {
-    reader.Refuse(
-        "ADAPTDL_NUM_REPLICAS is above 1 without a supervisor: give rank 0's address in ADAPTDL_MASTER_ADDR "
-        "and "
-        "ADAPTDL_MASTER_PORT");
-  }
   if (!reader.status().ok()) return reader.status();
   return environment;
 }
 
-absl::StatusOr<Environment> ReadEnvironment() {
-  return ReadEnvironment([](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nobody sets any
-    if (value == nullptr) return std::nullopt;
-    return std::string(value);
+absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get) {
+  absl::StatusOr<Environment> environment = ReadVariables(get);
+  if (!environment.ok()) return environment;
+  if (environment->supervised() && environment->replica_id.empty()) {
+    return absl::InvalidArgumentError(
+        "ADAPTDL_REPLICA_ID is missing although ADAPTDL_SUPERVISOR_ADDRESS is set");
+  }
+  if (!environment->supervised() && environment->num_replicas > 1 && environment->master_port == 0) {
+    return absl::InvalidArgumentError(
+        "ADAPTDL_NUM_REPLICAS is above 1 without a supervisor: give rank 0's address in ADAPTDL_MASTER_ADDR "
+        "and ADAPTDL_MASTER_PORT");
+  }
+  return environment;
+}
+
+absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get, const ProcessGroup& group) {
+  if (absl::Status status = CheckBackend(group.backend); !status.ok()) return status;
+  std::map<std::string, std::string> given;
+  if (!group.address.empty()) {
+    const absl::string_view address = absl::StripPrefix(group.address, "tcp://");
+    const size_t colon = address.rfind(':');
+    int port = 0;
+    if (colon == absl::string_view::npos || colon == 0 ||
+        !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 || port > 65535) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the address \"", group.address, "\": give host:port or tcp://host:port"));
+    }
+    given["ADAPTDL_MASTER_ADDR"] = std::string(address.substr(0, colon));
+    given["ADAPTDL_MASTER_PORT"] = absl::StrCat(port);
+  }
+  if (group.world_size != 0) given["ADAPTDL_NUM_REPLICAS"] = absl::StrCat(group.world_size);
+  if (group.rank >= 0) given["ADAPTDL_REPLICA_RANK"] = absl::StrCat(group.rank);
+  if (!get("ADAPTDL_SUPERVISOR_ADDRESS").value_or("").empty()) {
+    for (const auto& [name, value] : given) {
+      const std::string told = get(name).value_or("");
+      if (told == value) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("the program asks for ", name, "=", value, ", and the supervisor decides on it",
+                       told.empty() ? "" : absl::StrCat(" (", told, ")"), "; leave it out"));
+    }
+  }
+  return ReadEnvironment([&](const std::string& name) {
+    const auto own = given.find(name);
+    return own == given.end() ? get(name) : own->second;
   });
+}
+
+std::optional<std::string> GetFromProcess(const std::string& name) {
+  const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nobody sets any
+  if (value == nullptr) return std::nullopt;
+  return std::string(value);
 }
 
 }  // namespace adaptdl::elastic

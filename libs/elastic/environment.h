@@ -48,11 +48,29 @@ struct Environment {
 
 using GetVariable = std::function<std::optional<std::string>(const std::string& name)>;
 
+// From the process's environment.
+std::optional<std::string> GetFromProcess(const std::string& name);
+
+// Each variable by itself. INVALID_ARGUMENT names one with a wrong value.
+absl::StatusOr<Environment> ReadVariables(const GetVariable& get);
+
 // INVALID_ARGUMENT names a variable with a wrong value, or one that is missing.
 absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get);
 
-// From the process's environment.
-absl::StatusOr<Environment> ReadEnvironment();
+// How a program asked for its group; what is left out comes from the environment.
+struct ProcessGroup {
+  std::string backend = "gloo";
+  // Of rank 0: "host:port" or "tcp://host:port". Empty: left out.
+  std::string address = {};
+  // 0: left out.
+  int world_size = 0;
+  // Negative: left out.
+  int rank = -1;
+};
+
+// INVALID_ARGUMENT: as above, or `group` is wrong or contradicts the supervisor. UNIMPLEMENTED: the backend
+// cannot be used.
+absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get, const ProcessGroup& group);
 
 }  // namespace adaptdl::elastic
 

@@ -1,5 +1,7 @@
 #include "adaptdl/epochs.h"
 
+#include <optional>
+
 #include "libs/elastic/job_core.h"
 
 namespace adaptdl {
@@ -35,6 +37,12 @@ EpochRange::Iterator& EpochRange::Iterator::operator++() {
     core.OnTrainingDone();
   }
   return *this;
+}
+
+std::optional<int> CurrentEpoch(Job& job) {
+  const int epoch = job.core().replay().current_epoch();
+  if (epoch < 0) return std::nullopt;
+  return epoch;
 }
 
 }  // namespace adaptdl

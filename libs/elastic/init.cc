@@ -154,12 +154,16 @@ std::unique_ptr<comm::Communicator> Connect(const Environment& environment, cons
 
 }  // namespace
 
-std::unique_ptr<Job> Init() {
+std::unique_ptr<Job> Init() { return InitProcessGroup("gloo"); }
+
+std::unique_ptr<Job> InitProcessGroup(const std::string& backend, const std::string& address, int world_size,
+                                      int rank) {
   auto life = std::make_shared<Life>();
   life->signals = std::make_unique<elastic::SignalWatcher>(
       [stop = &life->stop](const std::string& name) { stop->OnSignal(name); });
   elastic::JobDependencies dependencies;
-  dependencies.environment = OrDie(elastic::ReadEnvironment());
+  dependencies.environment =
+      OrDie(elastic::ReadEnvironment(elastic::GetFromProcess, {backend, address, world_size, rank}));
   const Environment& environment = dependencies.environment;
   life->rendezvous = MaybeHostRendezvous(environment);
   dependencies.control = MakeControlPlane(environment);

@@ -119,6 +119,7 @@ AccumulatorRecord& ReplayState::accumulator(const std::string& name) {
   if (record.history_epoch != current_epoch()) {
     record.history_epoch = current_epoch();
     record.history.clear();
+    record.clears = 0;
   }
   return record;
 }
@@ -137,6 +138,7 @@ std::string ReplayState::Save() const {
     accumulators[name] = {{"created_epoch", record.created_epoch},
                           {"totals", ToJson(record.totals)},
                           {"history", history},
+                          {"clears", record.clears},
                           {"history_epoch", record.history_epoch}};
   }
   return json{{"finished_epochs", finished_epochs_},
@@ -161,6 +163,7 @@ absl::Status ReplayState::Load(const std::string& text) {
       to.created_epoch = record.at("created_epoch");
       to.totals = TotalsFromJson(record.at("totals"));
       to.history_epoch = record.at("history_epoch");
+      to.clears = record.value("clears", 0);
       for (const auto& totals : record.at("history")) to.history.push_back(TotalsFromJson(totals));
     }
     loaded.memory_bounds_ = saved.value("memory_bounds", loaded.memory_bounds_);

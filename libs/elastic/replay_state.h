@@ -39,6 +39,9 @@ struct AccumulatorRecord {
   std::map<std::string, double> totals;
   // Totals as each Synchronize() of the epoch gave them.
   std::vector<std::map<std::string, double>> history;
+  // Calls of Clear() in the epoch, outside data loader loops.
+  int clears = 0;
+  // Epoch that history and clears belong to.
   int history_epoch = -1;
 };
 

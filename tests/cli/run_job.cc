@@ -16,8 +16,10 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "adaptdl/accumulator.h"
 #include "adaptdl/data_loader.h"
+#include "adaptdl/env.h"
 #include "adaptdl/job.h"
 #include "libs/elastic/job_core.h"
 
@@ -49,7 +51,9 @@ int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(std::getenv("ADAPTDL_NUM_RESTARTS")) == "0") {
     event = {argv[2], std::atoll(argv[3]), std::atoi(argv[4])};
   }
-  const auto job = adaptdl::Init();
+  // What it could find out by itself, as programs do that are launched by others.
+  const std::string address = absl::StrCat(adaptdl::env::MasterAddr(), ":", adaptdl::env::MasterPort());
+  const auto job = adaptdl::InitProcessGroup("gloo", address, adaptdl::env::NumReplicas());
   std::printf("begins at step %lld of rank %d of %d\n", static_cast<long long>(job->optimizer_steps()),
               job->rank(), job->num_replicas());
   std::fflush(stdout);

@@ -1,6 +1,8 @@
 // Loops, epochs and accumulators over restarts.
 
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -232,6 +234,59 @@ TEST_F(ReplayTest, ASynchronisedTotalIsNotAddedUpAgain) {
   run(true);
   run(false);
   EXPECT_THAT(seen, ElementsAre(1, 1));
+}
+
+TEST_F(ReplayTest, AccumulatorsTakeMapsAndForgetThem) {
+  RunReplicas(2, {}, [&](Replica& replica) {
+    Accumulator sums(replica.job);
+    sums.Update({{"a", 1}, {"b", 2}});
+    sums.Subtract({{"b", 0.5}});
+    EXPECT_EQ(sums.Synchronize(), (std::map<std::string, double>{{"a", 2}, {"b", 3}}));
+    sums["a"] += 7;
+    sums.Clear();
+    EXPECT_EQ(sums["a"], 0);
+    sums["b"] += 1;
+    EXPECT_EQ(sums.Synchronize(), (std::map<std::string, double>{{"b", 2}}));
+  });
+}
+
+// Otherwise what the interrupted loop had added would be lost.
+TEST_F(ReplayTest, AClearBeforeARestartIsNotRepeated) {
+  std::vector<double> seen;
+  const auto run = [&](int replicas, int64_t stop_at) {
+    RunReplicas(replicas, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+      for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 2)) {
+        Accumulator sums(replica.job);
+        for (int phase = 0; phase < 2; ++phase) {
+          AdaptiveDataLoader loader(replica.job, 10, {.batch_size = 2, .shuffle = false});
+          if (loader.BeginLoop()) {
+            while (loader.Next()) {
+              for (int64_t i = 0; i < loader.weight(); ++i) sums["sum"] += loader.indices()[i];
+              if (phase == 1 && loader.position() == stop_at) replica.job.RequestStop();
+            }
+          }
+          sums.Synchronize();
+          if (replica.job.rank() == 0) seen.push_back(sums["sum"]);
+          sums.Clear();
+        }
+      }
+    });
+  };
+  run(2, 4);
+  run(3, -1);
+  EXPECT_THAT(seen, ElementsAre(45, 45, 45, 45, 45));
+}
+
+TEST_F(ReplayTest, ThereIsACurrentEpochWithinTheLoopOnly) {
+  RunReplicas(1, {}, [&](Replica& replica) {
+    EXPECT_EQ(CurrentEpoch(replica.job), std::nullopt);
+    for (int epoch : RemainingEpochsUntil(replica.job, 2)) {
+      EXPECT_EQ(CurrentEpoch(replica.job), epoch);
+      EXPECT_EQ(FinishedEpochs(replica.job), epoch);
+    }
+    EXPECT_EQ(CurrentEpoch(replica.job), std::nullopt);
+    EXPECT_EQ(FinishedEpochs(replica.job), 2);
+  });
 }
 
 }  // namespace

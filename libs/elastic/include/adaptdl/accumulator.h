@@ -32,6 +32,14 @@ class Accumulator {
   // Adds to the total of `key`, from the next Synchronize() on.
   void Add(const std::string& key, double value);
 
+  // Adds, or subtracts, the value of each key.
+  void Update(const std::map<std::string, double>& values);
+  void Subtract(const std::map<std::string, double>& values);
+
+  // Forgets all totals, and what was added since the last Synchronize(). All replicas call it at the same
+  // point. A Clear() that was done before a restart is not repeated.
+  void Clear();
+
   // Total of `key` as of the last Synchronize(). 0 if there is none.
   double Get(const std::string& key) const;
 
@@ -68,6 +76,8 @@ class Accumulator {
   std::map<std::string, double> visible_;
   // Synchronize() calls outside data loader loops since this object was made.
   int synchronized_ = 0;
+  // The same of Clear().
+  int cleared_ = 0;
 };
 
 }  // namespace adaptdl

@@ -7,6 +7,7 @@
 #include "adaptdl/bptt.h"
 #include "adaptdl/data_loader.h"
 #include "adaptdl/data_parallel.h"
+#include "adaptdl/env.h"
 #include "adaptdl/epochs.h"
 #include "adaptdl/grad_scaler.h"
 #include "adaptdl/job.h"

@@ -11,6 +11,8 @@
 #ifndef ADAPTDL_EPOCHS_H_
 #define ADAPTDL_EPOCHS_H_
 
+#include <optional>
+
 #include "adaptdl/job.h"
 
 namespace adaptdl {
@@ -45,6 +47,12 @@ class EpochRange {
   Job* const job_;
   const int epochs_;
 };
+
+// The epoch in progress. Nothing: outside the epoch loop.
+std::optional<int> CurrentEpoch(Job& job);
+
+// Epochs done; within the epoch loop this is the number of the one in progress.
+inline int FinishedEpochs(const Job& job) { return job.finished_epochs(); }
 
 inline EpochRange RemainingEpochsUntil(Job& job, int epochs) { return EpochRange(&job, epochs); }
 

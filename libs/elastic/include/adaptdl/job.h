@@ -103,6 +103,12 @@ class Job {
 // the group could not be formed (75), and with 143 when asked to stop before the group was formed.
 std::unique_ptr<Job> Init();
 
+// The same for programs that know their group themselves: `address` ("host:port" or "tcp://host:port") is
+// where rank 0 listens. What is left out ("", 0, negative) comes from the environment. Under a scheduler
+// nothing may be given that contradicts it. `backend` is "gloo"; "nccl" is refused (exit code 1).
+std::unique_ptr<Job> InitProcessGroup(const std::string& backend, const std::string& address = "",
+                                      int world_size = 0, int rank = -1);
+
 }  // namespace adaptdl
 
 #endif  // ADAPTDL_JOB_H_
