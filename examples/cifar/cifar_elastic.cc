@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   for (int epoch : adaptdl::RemainingEpochsUntil(*job, options.epochs)) {
     adaptdl::Accumulator sums(*job);
     net->train();
-    for (auto& batch : train_loader) {
+    for (auto& batch : *train_loader) {
       const auto samples = static_cast<double>(train_loader.core().weight());
       parallel.ZeroGrad();
       const auto loss = torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target);
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
     }
     net->eval();
     torch::NoGradGuard no_gradients;
-    for (auto& batch : test_loader) {
+    for (auto& batch : *test_loader) {
       const auto tested = test_loader.core().weight();
       const auto guess = net->forward(batch.data).argmax(1);
       sums["right"] += guess.eq(batch.target).narrow(0, 0, tested).sum().item<double>();

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
 
   for (int epoch : adaptdl::RemainingEpochsUntil(*job, options.epochs)) {
     adaptdl::Accumulator sums(*job);
-    for (auto& batch : loader) {
+    for (auto& batch : *loader) {
       const auto samples = static_cast<double>(loader.core().weight());
       parallel.ZeroGrad();
       const auto loss = torch::binary_cross_entropy_with_logits(net->forward(batch.data), batch.target);

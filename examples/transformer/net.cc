@@ -68,6 +68,9 @@ examples::Options ParseOptions(int argc, char** argv) {
       {.samples = 4000, .epochs = 5, .batch_size = 32, .learning_rate = 1e-3, .width = 64});
   if (options.width % 4 != 0)
     examples::Fail("--width " + std::to_string(options.width) + " is no multiple of 4");
+  if (options.max_batch_size != 0) {
+    examples::Fail("--max-batch-size: the batch is the columns of the text, which stay as many");
+  }
   return options;
 }
 
