@@ -126,11 +126,15 @@ done
 headline "Replicas over time"
 adaptdl timeline
 
+headline "What two more nodes would have brought, by a simulation of these jobs"
+adaptdl what-if --add-nodes 2xcpux1
+
 headline "Where to look next"
 cat <<TEXT
   adaptdl cluster up             such a cluster for yourself (programs are in build/release/bin)
   adaptdl events JOB             what happened to a job, when and why
   adaptdl explain JOB            why it has the replicas that it has
+  adaptdl what-if --help         what more nodes or another policy would bring
   examples/mnist                 the program, plain and elastic: compare the two
   README.md                      how to write a job, run a cluster and operate it
 TEXT
