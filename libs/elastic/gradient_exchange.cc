@@ -15,6 +15,9 @@
 namespace adaptdl::elastic {
 namespace {
 
+// A counted pointer; of what kind depends on the version of LibTorch.
+using GradAccumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+
 comm::Buffer BufferOf(const at::Tensor& flat) {
   return {flat.data_ptr(), flat.numel(),
           flat.scalar_type() == at::kDouble ? comm::DataType::kFloat64 : comm::DataType::kFloat32};
@@ -111,7 +114,7 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
   GradientPairs pairs_;
 
   // Parameters hold them weakly.
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  std::vector<GradAccumulator> accumulators_;
   std::vector<Bucket> buckets_;
   std::vector<Slot> slots_;
   // Of buffers_, in the last bucket.
