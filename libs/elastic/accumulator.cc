@@ -49,7 +49,11 @@ Accumulator::Accumulator(Job& job) : job_(job), name_(job.core().replay().NewAcc
 
 Accumulator::~Accumulator() { job_.core().Detach(this); }
 
-void Accumulator::Add(const std::string& key, double value) { pending_[key] += value; }
+void Accumulator::Add(const std::string& key, double value) {
+  // What was added by this code before the restart is in the restored totals.
+  if (job_.core().replay().replaying()) return;
+  pending_[key] += value;
+}
 
 void Accumulator::Update(const std::map<std::string, double>& values) {
   for (const auto& [key, value] : values) Add(key, value);

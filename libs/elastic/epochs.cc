@@ -11,6 +11,7 @@ EpochRange::Iterator::Iterator(Job* job, int epochs) : job_(job), epochs_(epochs
   if (core.replay().current_epoch() >= 0) core.FailUsage("epoch loops cannot be nested");
   core.SetTotalEpochs(epochs_);
   if (core.replay().finished_epochs() >= epochs_) {
+    core.replay().PassEpochs();
     core.OnTrainingDone();
     return;
   }

@@ -60,6 +60,20 @@ void ReplayState::EnterEpoch() {
   position_ = 0;
   loaders_made_ = 0;
   accumulators_made_ = 0;
+  MaybeResume();
+}
+
+void ReplayState::PassEpochs() {
+  if (resume_ && !resume_->in_epoch) resume_.reset();
+}
+
+void ReplayState::MaybeResume() {
+  if (!resume_) return;
+  // Whatever came before the epochs is over when one of them begins.
+  if (in_epoch_ && !resume_->in_epoch) resume_.reset();
+  if (!resume_ || in_epoch_ != resume_->in_epoch) return;
+  const bool there = position_ == resume_->position && in_loop_ == resume_->in_loop;
+  if (there || position_ > resume_->position) resume_.reset();
 }
 
 void ReplayState::FinishEpoch() {
@@ -98,9 +112,11 @@ bool ReplayState::BeginLoop(const std::string& loader) {
   }
   if (position_ <= record.last_position) {
     ++position_;
+    MaybeResume();
     return false;
   }
   in_loop_ = true;
+  MaybeResume();
   return true;
 }
 
@@ -142,6 +158,7 @@ std::string ReplayState::Save() const {
                           {"history_epoch", record.history_epoch}};
   }
   return json{{"finished_epochs", finished_epochs_},
+              {"place", {{"in_epoch", in_epoch_}, {"position", position_}, {"in_loop", in_loop_}}},
               {"loaders", loaders},
               {"accumulators", accumulators},
               {"memory_bounds", memory_bounds_}}
@@ -153,6 +170,14 @@ absl::Status ReplayState::Load(const std::string& text) {
   try {
     const json saved = json::parse(text);
     loaded.finished_epochs_ = saved.at("finished_epochs");
+    if (saved.contains("place")) {
+      const json& place = saved.at("place");
+      loaded.resume_ = {place.at("in_epoch"), place.at("position"), place.at("in_loop")};
+      // Before its first epoch and loop a program has hardly begun: nothing can be told apart there.
+      const bool begun = loaded.finished_epochs_ > 0 || loaded.resume_->in_epoch || loaded.resume_->in_loop ||
+                         loaded.resume_->position > 0;
+      if (!begun) loaded.resume_.reset();
+    }
     for (const auto& [name, record] : saved.at("loaders").items()) {
       loaded.loaders_[name] = {
           record.at("epoch"),         record.at("created_epoch"),       record.at("index"),

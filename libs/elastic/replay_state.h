@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,11 @@ class ReplayState {
 
   void EnterEpoch();
   void FinishEpoch();
+  // An epoch loop that has nothing left to do.
+  void PassEpochs();
+
+  // Whether the program is still running code, outside of data loader loops, that ran before the restart.
+  bool replaying() const { return resume_.has_value(); }
 
   // Names for the objects of the program, by order of creation within the epoch.
   std::string NewLoaderName();
@@ -77,6 +83,19 @@ class ReplayState {
   absl::Status Load(const std::string& text);
 
  private:
+  // Where in the program a checkpoint was taken.
+  struct Place {
+    bool in_epoch = false;
+    // Loops begun and finished in the epoch, or outside epochs.
+    int64_t position = 0;
+    bool in_loop = false;
+  };
+
+  // Ends the replay if the program is where the checkpoint was taken.
+  void MaybeResume();
+
+  // Of the restored checkpoint. Absent: the program has come that far.
+  std::optional<Place> resume_;
   int finished_epochs_ = 0;
   bool in_epoch_ = false;
   bool in_loop_ = false;

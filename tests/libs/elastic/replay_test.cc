@@ -236,6 +236,43 @@ TEST_F(ReplayTest, ASynchronisedTotalIsNotAddedUpAgain) {
   EXPECT_THAT(seen, ElementsAre(1, 1));
 }
 
+// Code outside loops runs again after a restart; what it adds counts once.
+TEST_F(ReplayTest, WhatIsAddedOutsideLoopsCountsOnce) {
+  std::map<std::string, double> totals;
+  const auto run = [&](int stop_epoch, int stop_loop) {
+    RunReplicas(1, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+      Accumulator whole(replica.job);
+      AdaptiveDataLoader loader(replica.job, 6, {.batch_size = 2, .shuffle = false});
+      whole["begin"] += 1;
+      for (int epoch : RemainingEpochsUntil(replica.job, 2)) {
+        Accumulator sums(replica.job);
+        sums["start"] += 1;
+        for (int loop = 0; loop < 3; ++loop) {
+          if (loader.BeginLoop()) {
+            for (int iteration = 0; loader.Next(); ++iteration) {
+              sums["steps"] += 1;
+              if (epoch == stop_epoch && loop == stop_loop && iteration == 1) replica.job.RequestStop();
+            }
+          }
+          sums["loops"] += 1;
+          whole["loops"] += 1;
+        }
+        EXPECT_THAT(sums.Synchronize(), ElementsAre(std::pair<const std::string, double>("loops", 3),
+                                                    std::pair<const std::string, double>("start", 1),
+                                                    std::pair<const std::string, double>("steps", 9)));
+      }
+      whole["end"] += 1;
+      totals = whole.Synchronize();
+    });
+  };
+  run(0, 0);
+  run(0, 1);
+  run(0, 2);
+  run(1, 1);
+  run(-1, -1);
+  EXPECT_EQ(totals, (std::map<std::string, double>{{"begin", 1}, {"end", 1}, {"loops", 6}}));
+}
+
 TEST_F(ReplayTest, AccumulatorsTakeMapsAndForgetThem) {
   RunReplicas(2, {}, [&](Replica& replica) {
     Accumulator sums(replica.job);
