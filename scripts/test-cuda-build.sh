@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Compiles the training library against a CUDA LibTorch 2.x, and links a program with it. No GPU is needed.
+#
+#   scripts/test-cuda-build.sh                  all of the library, and a program
+#   scripts/test-cuda-build.sh --quick          only the sources that depend most on the version: two minutes
+#   scripts/test-cuda-build.sh --torch VERSION  another version than the newest of the Python registry
+#
+# LibTorch is that of the "torch" wheel (0.5 to 1 GB), which is kept in build/cuda. Exits with 77 (skipped) where the
+# CUDA toolkit or the registry is missing.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+say() { echo "cuda-build: $*"; }
+skip() { echo "cuda-build: SKIPPED, nothing was checked: $*" >&2; exit 77; }
+
+requirement=torch
+quick=
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --quick) quick=1 ;;
+    --torch) requirement=torch==${2:?--torch needs a version}; shift ;;
+    -h|--help) sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; exit 0 ;;
+    *) echo "cuda-build: error: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+[[ -x $nvcc ]] || skip "there is no CUDA toolkit (nvcc)"
+python3 -m pip --version >/dev/null 2>&1 || skip "there is no pip"
+
+build=$root/build/cuda
+mkdir -p "$build/wheel"
+torch=$build/$requirement
+if [[ ! -f $torch/torch/share/cmake/Torch/TorchConfig.cmake ]]; then
+  say "getting the wheel of $requirement"
+  python3 -m pip download --quiet --no-deps --dest "$build/wheel" "$requirement" ||
+    skip "the Python registry does not give $requirement"
+  rm -rf "$torch"
+  python3 -m zipfile -e "$build"/wheel/torch-*.whl "$torch"
+  rm -r "$build/wheel"
+fi
+say "LibTorch $(sed -n "s/^__version__ = '\(.*\)'/\1/p" "$torch/torch/version.py"), $("$nvcc" --version | grep release)"
+
+# Lets ccache find what another build has compiled already.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+export CUDACXX=$nvcc
+cmake -S . -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$torch/torch" \
+  -DADAPTDL_BUILD_TESTS=OFF -DADAPTDL_BUILD_BENCH=OFF >"$build/configure.log" 2>&1 ||
+  { tail -30 "$build/configure.log" >&2; exit 1; }
+
+if [[ -n $quick ]]; then
+  sources=(data_parallel.cc.o gradient_exchange.cc.o)
+  cmake --build "$build/tree" --parallel "$(nproc)" --target adaptdl_comm_nccl \
+    "${sources[@]/#/libs/elastic/CMakeFiles/adaptdl_elastic.dir/}"
+  say "the sources that depend most on LibTorch and NCCL compile"
+  exit 0
+fi
+
+cmake --build "$build/tree" --parallel "$(nproc)" --target adaptdl_elastic adaptdl_comm_nccl adaptdl_control adaptdl_gloo
+rm -rf "$build/installed"
+cmake --install "$build/tree" --prefix "$build/installed" --component training >"$build/install.log"
+# The wheel leaves cuDNN and its like to wheels of their own; a program is linked without them, but does not start.
+cmake -S tests/package -B "$build/program" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_PREFIX_PATH="$build/installed;$torch/torch" -DCMAKE_CXX_COMPILER_LAUNCHER="$(command -v ccache || true)" \
+  -DCMAKE_EXE_LINKER_FLAGS="-Wl,--allow-shlib-undefined" >"$build/configure-program.log" 2>&1 ||
+  { tail -30 "$build/configure-program.log" >&2; exit 1; }
+cmake --build "$build/program"
+readelf -d "$build/program/train" | grep -q "libtorch_cuda" || { say "error: the program is not linked with CUDA" >&2; exit 1; }
+say "the training library compiles, and a program links with it"
