@@ -3,7 +3,7 @@
 //   cold:  nobody holds anything yet
 //   warm:  the last decision was carried out, and one job has learnt that it scales differently
 //   hints: the same, and 5 % of the jobs sent new parameters: their speed-up tables are made anew, too
-//   curve: only the part that says what other numbers of nodes would bring
+//   curve: the answer to what other numbers of nodes would bring, which the allocator service asks for on top
 //
 // Except in "hints", speed-up tables are given. The counters are what the decision is worth to the policy, as
 // a part of the bound that it knows, and the part that placement lost.
@@ -43,6 +43,7 @@ ClusterView MakeView(int jobs, int gpus) {
   std::mt19937_64 random(1);
   ClusterView view;
   view.now = absl::UnixEpoch() + absl::Hours(24);
+  view.capacity_curve = false;
   for (int n = 0; n < gpus / kGpusPerNode; ++n) {
     NodeInfo node;
     node.id = absl::StrCat("node-", 10000 + n);
@@ -96,7 +97,7 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
       ->Args({5000, 10000})
       ->Unit(benchmark::kMillisecond);
 }
-// What other numbers of nodes would bring: part of every decision.
+// What other numbers of nodes would bring.
 void Curve(benchmark::State& state) {
   const ClusterView view = MakeView(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
   const ClusterModel model(view);

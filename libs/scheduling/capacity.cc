@@ -171,7 +171,8 @@ CapacityDecision DecideCapacity(const ClusterView& view, ClusterState state, con
   if (!decision.idle_nodes.empty()) {
     absl::StrAppend(&decision.reason, ", ", decision.idle_nodes.size(), " idle");
   }
-  AddCapacityCurve(ClusterModel(view), placements, options, &decision);
+  decision.start_nodes = decision.desired_nodes;
+  if (view.capacity_curve) AddCapacityCurve(ClusterModel(view), placements, options, &decision);
   return decision;
 }
 

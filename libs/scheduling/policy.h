@@ -100,6 +100,8 @@ struct ClusterView {
   std::vector<NodeInfo> nodes;
   // By name; those that are missing have no quota and weight 1.
   std::map<std::string, NamespaceInfo> namespaces;
+  // Whether CapacityDecision::curve is asked for, which takes a part of the time of a decision.
+  bool capacity_curve = true;
 };
 
 struct JobDecision {
@@ -149,9 +151,10 @@ struct CapacityDecision {
   std::string reason;
   // Nodes that run nothing under this decision.
   std::vector<std::string> idle_nodes;
-  // Nodes that all jobs take at their smallest sizes; at most desired_nodes.
+  // Nodes that all jobs take at their smallest sizes; at most desired_nodes, and that without a curve.
   int start_nodes = 0;
-  // What other numbers of nodes would bring, ascending. Empty: the policy does not say.
+  // What other numbers of nodes would bring, ascending. Empty: it was not asked for, or
+  // the policy does not say.
   std::vector<CapacityPoint> curve;
 };
 

@@ -137,6 +137,7 @@ absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation
   PrepareNodes(situation.cluster);
   scheduling::ClusterView view;
   view.now = ToTime(situation.now);
+  view.capacity_curve = false;
   view.nodes = DescribeNodes(situation);
   for (const Job* job : situation.jobs) {
     view.jobs.push_back(Describe(*job, situation));

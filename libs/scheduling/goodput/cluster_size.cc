@@ -232,7 +232,8 @@ CapacityDecision DecideClusterSize(const ClusterModel& model, const std::vector<
   if (!model.pools().empty()) {
     const std::vector<CurveJob> sizes = AllSizes(model, placements, options.most_new_nodes);
     decision = Planner(model, placements, sizes, options).Decide();
-    AddCurve(model, placements, sizes, options, &decision);
+    decision.start_nodes = decision.desired_nodes;
+    if (model.view().capacity_curve) AddCurve(model, placements, sizes, options, &decision);
     return decision;
   }
   const bool waiting = model.job_count() > 0;

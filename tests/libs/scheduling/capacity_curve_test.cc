@@ -259,6 +259,16 @@ TEST_P(PolicyCurveTest, WithoutNodesThereIsNoCurve) {
   EXPECT_TRUE(decision.curve.empty());
 }
 
+TEST_P(PolicyCurveTest, IsMadeWhenItIsAskedFor) {
+  ClusterView view = View({Node("n0")}, {Job("a", 4)});
+  const CapacityDecision asked = Decide(view);
+  view.capacity_curve = false;
+  const CapacityDecision decision = Decide(view);
+  EXPECT_TRUE(decision.curve.empty());
+  EXPECT_EQ(decision.desired_nodes, asked.desired_nodes);
+  EXPECT_EQ(decision.start_nodes, asked.desired_nodes);
+}
+
 TEST_P(PolicyCurveTest, HasItsShapeOnRandomClusters) {
   for (uint32_t seed = 0; seed < 150; ++seed) {
     RandomCluster random(seed);
