@@ -42,6 +42,8 @@ struct Environment {
   int checkpoint_keep = 2;
   absl::Duration hints_period = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Minutes(5);
+  // Whether malloc keeps what the program frees (KeepFreedMemory).
+  bool keep_freed_memory = true;
 
   bool supervised() const { return !supervisor_address.empty(); }
 };

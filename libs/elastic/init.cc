@@ -15,6 +15,7 @@
 #include "libs/elastic/control_loader.h"
 #include "libs/elastic/control_plane.h"
 #include "libs/elastic/environment.h"
+#include "libs/elastic/freed_memory.h"
 #include "libs/elastic/job_core.h"
 #include "libs/elastic/signals.h"
 #include "libs/elastic/standalone_control_plane.h"
@@ -165,6 +166,7 @@ std::unique_ptr<Job> InitProcessGroup(const std::string& backend, const std::str
   dependencies.environment =
       OrDie(elastic::ReadEnvironment(elastic::GetFromProcess, {backend, address, world_size, rank}));
   const Environment& environment = dependencies.environment;
+  if (environment.keep_freed_memory) elastic::KeepFreedMemory(elastic::GetFromProcess);
   life->rendezvous = MaybeHostRendezvous(environment);
   dependencies.control = MakeControlPlane(environment);
   life->stop.SetControl(dependencies.control.get());

@@ -31,6 +31,13 @@ TEST(Environment, IsOneReplicaOfItsOwnWhenNothingIsSet) {
   EXPECT_EQ(environment->num_replicas, 1);
   EXPECT_EQ(environment->replica_rank, 0);
   EXPECT_EQ(environment->checkpoint_path, "");
+  EXPECT_TRUE(environment->keep_freed_memory);
+}
+
+TEST(Environment, LeavesMallocAsItIsWhenAskedTo) {
+  const auto environment = Read({{"ADAPTDL_KEEP_MEMORY", "0"}});
+  ASSERT_TRUE(environment.ok());
+  EXPECT_FALSE(environment->keep_freed_memory);
 }
 
 TEST(Environment, ReadsAReplicaOfAJob) {
