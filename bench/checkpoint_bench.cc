@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -41,44 +43,64 @@ struct Training {
   std::unique_ptr<torch::optim::Adam> optimizer;
 };
 
-// Plain copies of the same bytes, into memory that was touched before: tensor by tensor as they lie, and in
-// one piece. From some size on, which a tensor seldom has, one memcpy() goes past the caches and is faster.
-class Copier {
+// Fills the caches with something else: between checkpoints a training step has had them.
+void ClearCaches() {
+  static std::vector<char> other(size_t{96} << 20);
+  for (size_t i = 0; i < other.size(); i += 64) ++other[i];
+  benchmark::ClobberMemory();
+}
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+template <typename Body>
+double TimeOf(const Body& body) {
+  ClearCaches();
+  const double start = Seconds();
+  body();
+  benchmark::ClobberMemory();
+  return Seconds() - start;
+}
+
+// Times of snapshots, and of plain copies of as many bytes into memory that was touched before: tensor by
+// tensor as they lie, and in one piece by one memcpy(). All with cold caches, in turns; medians count.
+class Comparison {
  public:
-  Copier(const Training& training, size_t bytes) : from_(bytes, 'x'), to_(bytes, 'y') {
+  Comparison(const Training& training, size_t bytes) : from_(bytes, 'x'), to_(bytes, 'y') {
     for (const torch::Tensor& parameter : training.model->parameters()) {
       for (int i = 0; i < 3; ++i) tensors_.push_back(parameter.nbytes());
     }
   }
 
-  void Copy() {
-    double start = Seconds();
-    size_t at = 0;
-    for (size_t bytes : tensors_) {
-      std::memcpy(to_.data() + at, from_.data() + at, bytes);
-      at += bytes;
-    }
-    benchmark::ClobberMemory();
-    by_tensor_ += Seconds() - start;
-    start = Seconds();
-    std::memcpy(to_.data(), from_.data(), from_.size());
-    benchmark::ClobberMemory();
-    in_one_ += Seconds() - start;
+  void Add(double snapshot) {
+    snapshots_.push_back(snapshot);
+    by_tensor_.push_back(TimeOf([this] {
+      size_t at = 0;
+      for (size_t bytes : tensors_) {
+        std::memcpy(to_.data() + at, from_.data() + at, bytes);
+        at += bytes;
+      }
+    }));
+    in_one_.push_back(TimeOf([this] { std::memcpy(to_.data(), from_.data(), from_.size()); }));
   }
 
-  // `snapshots`: seconds of as many snapshots as there were copies.
-  void Report(benchmark::State& state, double snapshots) const {
+  void Report(benchmark::State& state) const {
     state.counters["MB"] = static_cast<double>(from_.size()) / 1e6;
-    state.counters["per_copy_by_tensor"] = snapshots / by_tensor_;
-    state.counters["per_copy_in_one"] = snapshots / in_one_;
+    state.counters["median_ms"] = 1e3 * Median(snapshots_);
+    state.counters["per_copy_by_tensor"] = Median(snapshots_) / Median(by_tensor_);
+    state.counters["per_copy_in_one"] = Median(snapshots_) / Median(in_one_);
   }
 
  private:
   const std::vector<char> from_;
   std::vector<char> to_;
   std::vector<size_t> tensors_;
-  double by_tensor_ = 0;
-  double in_one_ = 0;
+  std::vector<double> snapshots_;
+  std::vector<double> by_tensor_;
+  std::vector<double> in_one_;
 };
 
 // The copy of the states alone. Argument: layers.
@@ -88,26 +110,19 @@ void BM_Snapshot(benchmark::State& state) {
   OptimizerState optimizer("optimizer", training.model.get(), training.optimizer.get());
   std::string model_bytes, optimizer_bytes;
   const auto save = [&] {
-    model_bytes.clear();
-    optimizer_bytes.clear();
     model.SaveInto(&model_bytes);
     optimizer.SaveInto(&optimizer_bytes);
   };
   save();
-  const size_t bytes = model_bytes.size() + optimizer_bytes.size();
-  Copier copier(training, bytes);
-  double snapshots = 0;
+  Comparison comparison(training, model_bytes.size() + optimizer_bytes.size());
   for (auto _ : state) {
-    const double start = Seconds();
-    save();
-    const double duration = Seconds() - start;
+    const double duration = TimeOf(save);
     state.SetIterationTime(duration);
-    snapshots += duration;
-    copier.Copy();
+    comparison.Add(duration);
   }
-  copier.Report(state, snapshots);
+  comparison.Report(state);
 }
-BENCHMARK(BM_Snapshot)->Arg(1)->Arg(16)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Snapshot)->Arg(1)->Arg(16)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(40);
 
 std::unique_ptr<Job> MakeJob(const std::string& folder) {
   JobDependencies dependencies;
@@ -132,29 +147,24 @@ void BM_Stall(benchmark::State& state) {
     OptimizerState optimizer("optimizer", training.model.get(), training.optimizer.get());
     job->Register(&model);
     job->Register(&optimizer);
-    const size_t bytes = model.Save().size() + optimizer.Save().size();
-    Copier copier(training, bytes);
+    Comparison comparison(training, model.Save().size() + optimizer.Save().size());
     const auto checkpoint = [&] {
       job->RequestCheckpoint();
-      const double start = Seconds();
-      job->Synchronize();
-      const double duration = Seconds() - start;
+      const double duration = TimeOf([&] { job->Synchronize(); });
       job->core().AwaitWriter();
       return duration;
     };
     checkpoint();
-    double snapshots = 0;
     for (auto _ : state) {
       const double duration = checkpoint();
       state.SetIterationTime(duration);
-      snapshots += duration;
-      copier.Copy();
+      comparison.Add(duration);
     }
-    copier.Report(state, snapshots);
+    comparison.Report(state);
   }
   std::filesystem::remove_all(folder);
 }
-BENCHMARK(BM_Stall)->Arg(1)->Arg(16)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(20);
+BENCHMARK(BM_Stall)->Arg(1)->Arg(16)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(40);
 
 }  // namespace
 }  // namespace adaptdl::elastic

@@ -1,5 +1,8 @@
 #include "libs/elastic/checkpoint_writer.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <utility>
 
 #include "absl/status/status.h"
@@ -15,6 +18,17 @@ CheckpointStore::Options Cancellable(CheckpointStore::Options options, const std
     return inner ? inner(step) : absl::OkStatus();
   };
   return options;
+}
+
+// When all processors are busy, a thread that is woken may take the place of the one that woke it, which is
+// the training thread with a snapshot to hand over. One of this kind does not, and has as much time
+// otherwise.
+void StayBehindTraining() {
+#ifdef SCHED_BATCH
+  const sched_param parameters = {};
+  // Where that is not allowed, all is as usual.
+  (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameters);
+#endif
 }
 
 }  // namespace
@@ -73,6 +87,7 @@ void CheckpointWriter::Cancel() {
 }
 
 void CheckpointWriter::Run() {
+  StayBehindTraining();
   for (;;) {
     Snapshot snapshot;
     {

@@ -382,9 +382,7 @@ void JobCore::CollectStates(StateMap* states) {
   StateMap old = std::move(*states);
   const auto bytes_of = [&](const std::string& name) -> std::string& {
     if (auto node = old.extract(name)) states->insert(std::move(node));
-    std::string& bytes = (*states)[name];
-    bytes.clear();
-    return bytes;
+    return (*states)[name];
   };
   states->clear();
   for (const auto& [name, bytes] : restored_) bytes_of(name) = bytes;

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "libs/elastic/streaming_copy.h"
 #include "nlohmann/json.hpp"
 
 namespace adaptdl::elastic {
@@ -146,12 +147,21 @@ void WriteSafetensors(std::vector<SafetensorsItem> items, const SafetensorsMetad
     return SafetensorsElementBytes(a.dtype) > SafetensorsElementBytes(b.dtype);
   });
   const std::string header = MakeHeader(items, metadata);
-  size_t total = to->size() + kLengthBytes + header.size();
+  size_t total = kLengthBytes + header.size();
   for (const SafetensorsItem& item : items) total += static_cast<size_t>(Bytes(item.dtype, item.shape));
-  to->reserve(total);
-  for (size_t i = 0; i < kLengthBytes; ++i) to->push_back(static_cast<char>(header.size() >> (8 * i)));
-  *to += header;
-  for (const SafetensorsItem& item : items) item.append(to);
+  if (total > to->capacity()) {
+    to->clear();
+    to->reserve(total);
+    PreferHugePages(to->data(), to->capacity());
+  }
+  to->resize(total);
+  char* at = to->data();
+  for (size_t i = 0; i < kLengthBytes; ++i) *at++ = static_cast<char>(header.size() >> (8 * i));
+  at = std::copy(header.begin(), header.end(), at);
+  for (const SafetensorsItem& item : items) {
+    item.copy(at);
+    at += Bytes(item.dtype, item.shape);
+  }
 }
 
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view bytes) {

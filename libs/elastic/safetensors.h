@@ -29,14 +29,15 @@ struct SafetensorsItem {
   std::string name;
   std::string dtype;
   std::vector<int64_t> shape;
-  // Appends the elements.
-  std::function<void(std::string* to)> append;
+  // Writes the elements, as many bytes as type and shape say.
+  std::function<void(char* to)> copy;
 };
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// Appends a file to `to`, in one copy of the data. Larger elements come first, so that all are aligned if
-// `to` was empty. Names must differ from each other and from "__metadata__", and be UTF-8.
+// Writes a file into `to`, in place of what it holds, in one copy of the data; memory that is large enough is
+// used again as it is. Larger elements come first, so that all are aligned. Names must differ from each other
+// and from "__metadata__", and be UTF-8.
 void WriteSafetensors(std::vector<SafetensorsItem> items, const SafetensorsMetadata& metadata,
                       std::string* to);
 

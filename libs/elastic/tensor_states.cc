@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/elastic/philox.h"
 #include "libs/elastic/safetensors.h"
+#include "libs/elastic/streaming_copy.h"
 #include "nlohmann/json.hpp"
 #include "torch/nn/module.h"
 #include "torch/optim/adagrad.h"
@@ -45,14 +46,14 @@ const char* TypeName(at::ScalarType type) {
       absl::StrCat("tensors of type ", c10::toString(type), " cannot be saved as safetensors"));
 }
 
-void Append(const at::Tensor& tensor, std::string* to) {
+void Copy(const at::Tensor& tensor, char* to) {
   const at::Tensor plain = tensor.detach().to(at::kCPU).contiguous();
-  to->append(static_cast<const char*>(plain.data_ptr()), plain.nbytes());
+  StreamingCopy(to, plain.data_ptr(), plain.nbytes());
 }
 
 SafetensorsItem ItemOf(const std::string& name, const at::Tensor& tensor) {
   return {name, TypeName(tensor.scalar_type()), tensor.sizes().vec(),
-          [tensor](std::string* to) { Append(tensor, to); }};
+          [tensor](char* to) { Copy(tensor, to); }};
 }
 
 // Throws unless `saved` has the type and shape of `like`.
@@ -360,9 +361,11 @@ void OptimizerState::SaveArchive(std::string* bytes) const {
   std::ostringstream stream;
   archive.save_to(stream);
   const std::string content = std::move(stream).str();
-  WriteSafetensors(
-      {{kArchive, "U8", {static_cast<int64_t>(content.size())}, [&](std::string* to) { *to += content; }}},
-      {}, bytes);
+  WriteSafetensors({{kArchive,
+                     "U8",
+                     {static_cast<int64_t>(content.size())},
+                     [&](char* to) { content.copy(to, content.size()); }}},
+                   {}, bytes);
 }
 
 bool OptimizerState::Load(const std::string& bytes) {

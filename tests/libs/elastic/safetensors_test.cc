@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 
 SafetensorsItem Item(const std::string& name, const std::string& dtype, std::vector<int64_t> shape,
                      const std::string& data) {
-  return {name, dtype, std::move(shape), [data](std::string* to) { *to += data; }};
+  return {name, dtype, std::move(shape), [data](char* to) { data.copy(to, data.size()); }};
 }
 
 // A file of this header and data, as an attacker would make it.
@@ -54,6 +54,18 @@ TEST(Safetensors, NoTensorsAtAll) {
   WriteSafetensors({}, {}, &bytes);
   EXPECT_EQ(bytes, std::string("\x8\0\0\0\0\0\0\0{}      ", 16));
   EXPECT_TRUE(ReadSafetensors(bytes)->tensors.empty());
+}
+
+TEST(Safetensors, TakesThePlaceOfWhatWasThere) {
+  const std::string fresh = TwoTensors();
+  std::string larger(2 * fresh.size(), 'x');
+  const char* const memory = larger.data();
+  WriteSafetensors({Item("a", "U8", {3}, "abc")}, {}, &larger);
+  EXPECT_EQ(larger.data(), memory);
+  EXPECT_EQ(ReadSafetensors(larger)->tensors.at("a").data, "abc");
+  std::string smaller = "x";
+  WriteSafetensors({Item("a", "U8", {3}, "abc")}, {}, &smaller);
+  EXPECT_EQ(smaller, larger);
 }
 
 TEST(Safetensors, AlignsEachTensorToItsElements) {

@@ -46,9 +46,9 @@ class CheckpointState {
   // Called on rank 0.
   virtual std::string Save() = 0;
 
-  // The same, appended to `bytes`. Large states override it: `bytes` comes empty but with the memory of an
-  // earlier checkpoint.
-  virtual void SaveInto(std::string* bytes) { *bytes += Save(); }
+  // The same into `bytes`, in place of what it holds. Large states override it: it may be what an earlier
+  // checkpoint held, whose memory is used again.
+  virtual void SaveInto(std::string* bytes) { *bytes = Save(); }
 
   // Called on all replicas with what rank 0 saved. False: it cannot be read, and the program ends.
   virtual bool Load(const std::string& bytes) = 0;
