@@ -18,10 +18,12 @@ Options ParseOptions(int argc, char** argv, const Description& description, Opti
   app.add_option("--batch-size", options.batch_size, "samples per step, over all replicas")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--max-batch-size", options.max_batch_size,
-                 "what the elastic program may let the batch grow to; 0: it stays")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  if (description.batch_may_grow) {
+    app.add_option("--max-batch-size", options.max_batch_size,
+                   "what the elastic program may let the batch grow to; 0: it stays")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+  }
   app.add_option("--lr", options.learning_rate, "learning rate")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -30,6 +30,8 @@ struct Description {
   std::string data = {};
   std::string samples;
   std::string width;
+  // Whether --max-batch-size means something.
+  bool batch_may_grow = true;
 };
 
 // `options`: the defaults. Ends the process on --help and on wrong arguments.

@@ -64,13 +64,12 @@ examples::Options ParseOptions(int argc, char** argv) {
       {.what = "Trains a small transformer to predict the next byte of a text.",
        .data = "file to learn; without it, sums are made up",
        .samples = "sums to make up when there is no --data",
-       .width = "size of the embeddings, a multiple of 4"},
+       .width = "size of the embeddings, a multiple of 4",
+       // The batch is the columns of the text, which stay as many.
+       .batch_may_grow = false},
       {.samples = 4000, .epochs = 5, .batch_size = 32, .learning_rate = 1e-3, .width = 64});
   if (options.width % 4 != 0)
     examples::Fail("--width " + std::to_string(options.width) + " is no multiple of 4");
-  if (options.max_batch_size != 0) {
-    examples::Fail("--max-batch-size: the batch is the columns of the text, which stay as many");
-  }
   return options;
 }
 

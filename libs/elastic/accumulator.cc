@@ -52,6 +52,9 @@ Accumulator::~Accumulator() { job_.core().Detach(this); }
 void Accumulator::Add(const std::string& key, double value) {
   // What was added by this code before the restart is in the restored totals.
   if (job_.core().replay().replaying()) return;
+  // Computed on a stand-in for an empty share.
+  const elastic::JobCore::MicroBatch& batch = job_.core().micro_batch();
+  if (batch.step_total > 0 && batch.local == 0) return;
   pending_[key] += value;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "adaptdl/data_loader.h"
 #include "adaptdl/sampler.h"
+#include "adaptdl/tensorboard.h"
 #include "libs/elastic/job_core.h"
 #include "libs/elastic/local_bound.h"
 #include "nlohmann/json.hpp"
@@ -97,6 +98,9 @@ class StreamLoop::Impl {
     if (shards < 1) core_.FailUsage(absl::StrCat("the data set has ", shards, " shards; give some"));
     if (options.batch_size < 1) {
       core_.FailUsage(absl::StrCat("batch_size is ", options.batch_size, "; give at least 1"));
+    }
+    if (options.read_ahead < 0) {
+      core_.FailUsage(absl::StrCat("read_ahead is ", options.read_ahead, "; give at least 0"));
     }
     if (core_.replay().in_loop()) core_.FailUsage("a data loader cannot be made within a data loader's loop");
     job_.Register(&table_);
@@ -227,6 +231,13 @@ class StreamLoop::Impl {
     return true;
   }
 
+  void ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix) const {
+    const int64_t total = in_step_ ? ready_samples_ : options_.batch_size;
+    writer.AddScalar(prefix + "Total_Batch_Size", static_cast<double>(total), step);
+    writer.AddScalar(prefix + "Local_Batch_Size", static_cast<double>(size_), step);
+    writer.AddScalar(prefix + "Accumulation_Steps", static_cast<double>(micro_batches_ - 1), step);
+  }
+
   bool looping() const { return looping_; }
   bool in_step() const { return in_step_; }
   int64_t ready_samples() const { return ready_samples_; }
@@ -326,5 +337,9 @@ bool StreamLoop::is_optimizer_step() const { return impl_->is_last(); }
 void StreamLoop::NextMicroBatch() { impl_->NextMicroBatch(); }
 void StreamLoop::FinishStep() { impl_->FinishStep(); }
 bool StreamLoop::RetryAfterOutOfMemory(const std::exception& error) { return impl_->Retry(error); }
+
+void StreamLoop::ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix) const {
+  impl_->ToTensorBoard(writer, step, prefix);
+}
 
 }  // namespace adaptdl

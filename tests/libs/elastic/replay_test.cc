@@ -188,6 +188,25 @@ TEST_F(ReplayTest, AccumulatorsSumOverReplicas) {
   });
 }
 
+// Of three samples in steps of two, the last step has none for rank 1.
+TEST_F(ReplayTest, AccumulatorsPassOverWhatStandsInForAnEmptyShare) {
+  RunReplicas(2, {}, [&](Replica& replica) {
+    AdaptiveDataLoader loader(replica.job, 3, {.batch_size = 2, .shuffle = false});
+    Accumulator sums(replica.job);
+    ASSERT_TRUE(loader.BeginLoop());
+    while (loader.Next()) {
+      ASSERT_EQ(loader.indices().size(), 1u);
+      sums["samples"] += 1;
+      sums["indices"] += static_cast<double>(loader.indices()[0]);
+    }
+    sums["replicas"] += 1;
+    sums.Synchronize();
+    EXPECT_EQ(sums["samples"], 3);
+    EXPECT_EQ(sums["indices"], 0 + 1 + 2);
+    EXPECT_EQ(sums["replicas"], 2);
+  });
+}
+
 TEST_F(ReplayTest, AccumulatorsSurviveAStopInTheMiddleOfALoop) {
   double total = 0;
   int64_t replayed = -1;

@@ -103,8 +103,8 @@ TEST(StreamLoader, ReadsEachSampleOnceOverAnyScheduleOfRescales) {
     int64_t step = 0;
     for (int run = 0; run < 6; ++run) {
       step = run == 5 ? 1'000'000 : step + 1 + static_cast<int64_t>(random() % 6);
-      Train(lengths, {.batch_size = 11, .seed = 3}, 2, 1 + static_cast<int>(random() % 5), step, fits,
-            folder.path(), &trace);
+      const StreamLoaderOptions options = {.batch_size = 11, .seed = 3, .read_ahead = schedule % 3 * 4};
+      Train(lengths, options, 2, 1 + static_cast<int>(random() % 5), step, fits, folder.path(), &trace);
     }
     trace.ExpectEachSampleOnce(lengths, 2);
   }

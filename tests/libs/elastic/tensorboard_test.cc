@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -14,7 +15,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "adaptdl/bptt.h"
 #include "adaptdl/data_loader.h"
+#include "adaptdl/stream_loader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/elastic/event_file.h"
@@ -235,6 +238,26 @@ TEST(TensorBoard, TellsOfTheLoadersBatch) {
   EXPECT_THAT(PointsOf(folder.path()),
               ElementsAre("train/Total_Batch_Size 5 12", "train/Local_Batch_Size 5 2",
                           "train/Accumulation_Steps 5 2"));
+}
+
+TEST(TensorBoard, TellsOfAStreamsBatchAndOfColumns) {
+  TempFolder folder;
+  RunReplicas(2, {}, [&](Replica& replica) {
+    TensorBoardWriter writer(replica.job, folder.path());
+    const auto endless = [](int64_t shard, int64_t) { return [shard] { return std::optional(shard); }; };
+    StreamLoader<int64_t> stream(replica.job, 2, endless, {.batch_size = 8, .max_local_batch_size = 2});
+    ASSERT_TRUE(stream.BeginLoop() && stream.Next());
+    stream.ToTensorBoard(writer, 3, "stream/");
+    stream.EndLoop();
+    BpttIterator text(replica.job, 100, {.columns = 6, .length = 5});
+    ASSERT_TRUE(text.BeginLoop() && text.Next());
+    text.ToTensorBoard(writer, 4);
+    text.EndLoop();
+  });
+  EXPECT_THAT(PointsOf(folder.path()),
+              ElementsAre("stream/Total_Batch_Size 3 8", "stream/Local_Batch_Size 3 2",
+                          "stream/Accumulation_Steps 3 1", "Total_Batch_Size 4 6", "Local_Batch_Size 4 3",
+                          "Accumulation_Steps 4 0"));
 }
 
 std::string OutputOf(const std::string& command) {

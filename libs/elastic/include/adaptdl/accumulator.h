@@ -7,8 +7,10 @@
 //
 // What is added stays local, and reads do not show it, until Synchronize(); after it reads give the same
 // totals on all replicas. A checkpoint synchronises too, without showing it. An accumulator made within an
-// epoch belongs to it. When an epoch is entered again after a restart, a Synchronize() that was done before
-// gives what it gave then, and what code before the interrupted loop adds once more does not count.
+// epoch belongs to it. What a replica adds while its micro-batch is a stand-in for an empty share (the
+// loader's weight() is 0) does not count. When an epoch is entered again after a restart, a Synchronize()
+// that was done before gives what it gave then, and what code before the interrupted loop adds once more does
+// not count.
 //
 // Thread-safety: the training thread only. The job must outlive it.
 

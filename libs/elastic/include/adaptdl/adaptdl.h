@@ -4,6 +4,7 @@
 #define ADAPTDL_ADAPTDL_H_
 
 #include "adaptdl/accumulator.h"
+#include "adaptdl/autocast.h"
 #include "adaptdl/bptt.h"
 #include "adaptdl/data_loader.h"
 #include "adaptdl/data_parallel.h"

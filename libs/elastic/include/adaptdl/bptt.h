@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "adaptdl/data_loader.h"
@@ -67,6 +68,11 @@ class BpttIterator {
   // Whether each row begins where that of the last step's micro-batch of the same number ended. Then the
   // state after it may be carried on.
   bool continues() const { return continues_; }
+
+  // As AdaptiveDataLoader's; batch sizes in columns.
+  void ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix = "") const {
+    loader_.ToTensorBoard(writer, step, prefix);
+  }
 
   // What it is built on: weight, batch sizes, position.
   AdaptiveDataLoader& core() { return loader_; }

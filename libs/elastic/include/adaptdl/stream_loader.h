@@ -19,24 +19,28 @@
 // that count for nothing), finished loops are skipped after a restart, and TrainStep() retries when memory is
 // exhausted.
 //
-// Thread-safety: the training thread only; streams are read there too. The job must outlive it.
+// Thread-safety: the training thread only. Streams are opened and read there too or, with `read_ahead`, by a
+// thread of the loader, never by two at once. The job must outlive it.
 
 #ifndef ADAPTDL_STREAM_LOADER_H_
 #define ADAPTDL_STREAM_LOADER_H_
 
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "adaptdl/job.h"
+#include "adaptdl/shard_reader.h"
 
 namespace adaptdl {
+
+class TensorBoardWriter;
 
 struct StreamLoaderOptions {
   // Samples per optimiser step, over all replicas. At least 1.
@@ -46,6 +50,8 @@ struct StreamLoaderOptions {
   uint64_t seed = 0;
   // Most samples that a replica computes at once; larger shares become several micro-batches. 0: no bound.
   int64_t max_local_batch_size = 0;
+  // Samples that a thread of the loader's own reads ahead. 0: the training thread reads them.
+  int64_t read_ahead = 0;
 };
 
 // What does not depend on the kind of samples: leases, steps, positions. For StreamLoader.
@@ -89,6 +95,7 @@ class StreamLoop {
   void NextMicroBatch();
   void FinishStep();
   bool RetryAfterOutOfMemory(const std::exception& error);
+  void ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix) const;
 
  private:
   class Impl;
@@ -98,16 +105,15 @@ class StreamLoop {
 template <typename Sample>
 class StreamLoader {
  public:
-  // The next sample of a shard; nullopt: its end.
-  using Stream = std::function<std::optional<Sample>()>;
-  using OpenShard = std::function<Stream(int64_t shard, int64_t skip)>;
+  using Stream = typename ShardReader<Sample>::Stream;
+  using OpenShard = typename ShardReader<Sample>::OpenShard;
 
   StreamLoader(Job& job, int64_t shards, OpenShard open, const StreamLoaderOptions& options)
-      : shards_(shards), open_(std::move(open)), loop_(job, shards, options) {}
+      : shards_(shards), loop_(job, shards, options), reader_(std::move(open), options.read_ahead) {}
 
   // As AdaptiveDataLoader's.
   bool BeginLoop() {
-    streams_.clear();
+    reader_.Clear();
     ready_.clear();
     return loop_.BeginLoop();
   }
@@ -146,13 +152,12 @@ class StreamLoader {
   bool is_optimizer_step() const { return loop_.is_optimizer_step(); }
   bool is_accumulation_step() const { return !is_optimizer_step(); }
 
+  // As AdaptiveDataLoader's.
+  void ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix = "") const {
+    loop_.ToTensorBoard(writer, step, prefix);
+  }
+
  private:
-  struct OpenStream {
-    int64_t shard;
-    // Samples of the shard before the next one.
-    int64_t position;
-    Stream next;
-  };
   struct Read {
     int64_t shard;
     Sample sample;
@@ -160,17 +165,13 @@ class StreamLoader {
 
   // Reads this replica's share of a step, as far as its shards have it.
   void Fill() {
-    for (const StreamLoop::Lease& lease : loop_.TakeLeases()) {
-      streams_.push_back({lease.shard, lease.skip, open_(lease.shard, lease.skip)});
-    }
-    while (static_cast<int64_t>(ready_.size()) < loop_.Share() && !streams_.empty()) {
-      OpenStream& open = streams_.front();
-      if (std::optional<Sample> sample = open.next()) {
-        ++open.position;
-        ready_.push_back({open.shard, *std::move(sample)});
+    for (const StreamLoop::Lease& lease : loop_.TakeLeases()) reader_.Add(lease.shard, lease.skip);
+    while (static_cast<int64_t>(ready_.size()) < loop_.Share() && !reader_.empty()) {
+      auto read = reader_.Take();
+      if (read.sample) {
+        ready_.push_back({read.shard, *std::move(read.sample)});
       } else {
-        loop_.SetLength(open.shard, open.position);
-        streams_.pop_front();
+        loop_.SetLength(read.shard, read.position);
       }
     }
   }
@@ -198,15 +199,14 @@ class StreamLoader {
 
   // Something to compute with that counts for nothing.
   const Sample& StandIn() {
-    for (int64_t shard = 0; !stand_in_; ++shard) stand_in_ = open_(shard % shards_, 0)();
+    for (int64_t shard = 0; !stand_in_; ++shard) stand_in_ = reader_.First(shard % shards_);
     return *stand_in_;
   }
 
   const int64_t shards_;
-  const OpenShard open_;
   StreamLoop loop_;
-  // Of the leased shards that have not ended, in the order in which they are read.
-  std::deque<OpenStream> streams_;
+  // Of the leased shards that have not ended.
+  ShardReader<Sample> reader_;
   // Of the next step, and of the one in progress.
   std::vector<Read> ready_;
   std::vector<Read> step_;
