@@ -1,5 +1,6 @@
 #include "libs/elastic/batch_size_controller.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -14,6 +15,10 @@ using goodput::BatchConfig;
 using goodput::BatchLimits;
 using goodput::GoodputFunction;
 using goodput::Topology;
+
+int64_t TotalOf(const BatchConfig& batch, Topology topology) {
+  return batch.atomic_batch_size * (batch.accumulation_steps + 1) * topology.replicas;
+}
 
 bool Allowed(const BatchConfig& batch, Topology topology, const BatchLimits& limits) {
   if (limits.max_local > 0 && batch.atomic_batch_size > limits.max_local) return false;
@@ -66,7 +71,7 @@ std::optional<goodput::GradParams> BatchSizeController::grad_params() const {
   return grad_;
 }
 
-std::optional<BatchConfig> BatchSizeController::Decide() const {
+std::optional<BatchConfig> BatchSizeController::Decide(double most_growth) const {
   std::optional<GoodputFunction> goodput;
   Batch batch;
   {
@@ -78,6 +83,13 @@ std::optional<BatchConfig> BatchSizeController::Decide() const {
   // Statistics of a model that diverges may be anything.
   if (!goodput::Validate(goodput->grad()).ok() || !goodput::Validate(goodput->perf()).ok()) {
     return std::nullopt;
+  }
+  if (batch.current) {
+    const double total = static_cast<double>(TotalOf(*batch.current, topology_));
+    const double most = std::max(total * most_growth, static_cast<double>(batch.init_batch_size));
+    if (most < static_cast<double>(batch.limits.max_batch_size)) {
+      batch.limits.max_batch_size = static_cast<int64_t>(most);
+    }
   }
   return DecideBatchSize(*goodput, topology_, batch.limits, batch.current);
 }

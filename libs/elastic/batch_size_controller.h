@@ -11,6 +11,7 @@
 #ifndef ADAPTDL_LIBS_ELASTIC_BATCH_SIZE_CONTROLLER_H_
 #define ADAPTDL_LIBS_ELASTIC_BATCH_SIZE_CONTROLLER_H_
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -48,8 +49,9 @@ class BatchSizeController {
   bool ready() const;
   std::optional<goodput::GradParams> grad_params() const;
 
-  // nullopt: nothing to change, or something is not known yet.
-  std::optional<goodput::BatchConfig> Decide() const;
+  // nullopt: nothing to change, or something is not known yet. The total batch size becomes at most
+  // `most_growth` times that of the batch in use, if there is one. At least 1.
+  std::optional<goodput::BatchConfig> Decide(double most_growth = HUGE_VAL) const;
 
  private:
   struct Batch {

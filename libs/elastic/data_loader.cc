@@ -40,6 +40,10 @@ AdaptiveDataLoader::AdaptiveDataLoader(Job& job, int64_t data_set_size, const Da
   if (options.batch_size < 1) {
     core.FailUsage(absl::StrCat("batch_size is ", options.batch_size, "; give at least 1"));
   }
+  if (options.base_batch_size < 0) {
+    core.FailUsage(absl::StrCat("base_batch_size is ", options.base_batch_size,
+                                "; give what the learning rate is meant for, or 0 for batch_size"));
+  }
   if (!(options.band >= 0 && options.band < 1)) {
     core.FailUsage(absl::StrCat("band is ", options.band, "; give a part of the batch size, in [0, 1)"));
   }
@@ -71,7 +75,12 @@ void AdaptiveDataLoader::AutoscaleBatchSize(int64_t max_batch_size, const LocalB
     core.FailUsage(absl::StrCat("max_batch_size is ", max_batch_size,
                                 "; give at least batch_size = ", options_.batch_size));
   }
-  if (const absl::Status status = goodput::Validate(limits, options_.batch_size); !status.ok()) {
+  if (options_.batch_size < base_batch_size() || max_batch_size < options_.batch_size) {
+    core.FailUsage(absl::StrCat("batch_size is ", options_.batch_size,
+                                "; with AutoscaleBatchSize() it must be between base_batch_size = ",
+                                base_batch_size(), " and max_batch_size = ", max_batch_size));
+  }
+  if (const absl::Status status = goodput::Validate(limits, base_batch_size()); !status.ok()) {
     core.FailUsage(std::string(status.message()));
   }
   if (!core.StartAdapting(this)) {
@@ -138,8 +147,8 @@ void AdaptiveDataLoader::BeginMicroBatch(int64_t micro) {
   core.SetMicroBatch({.local = weight_,
                       .step_total = step_.count,
                       .last = is_optimizer_step(),
-                      .scale = static_cast<double>(batch_.total) / static_cast<double>(options_.batch_size),
-                      .initial_batch_size = options_.batch_size,
+                      .scale = static_cast<double>(batch_.total) / static_cast<double>(base_batch_size()),
+                      .initial_batch_size = base_batch_size(),
                       .attempt = attempt_});
   core.BeginMicroBatch();
 }
@@ -152,7 +161,9 @@ void AdaptiveDataLoader::FinishStep() {
   elastic::JobCore::StepSummary summary;
   summary.samples = step_.count;
   summary.batch_size = batch_.total;
-  summary.init_batch_size = options_.batch_size;
+  summary.base_batch_size = base_batch_size();
+  // To the scheduler a batch size that stays is the initial one, whatever its learning rate was meant for.
+  summary.init_batch_size = adaptive() ? base_batch_size() : options_.batch_size;
   summary.atomic_batch_size = step_.size;
   summary.micro_batches = step_.micro_batches;
   summary.typical = step_.count == batch_.total && attempt_ == 0;
@@ -195,8 +206,11 @@ void AdaptiveDataLoader::EndLoop() {
 }
 
 double AdaptiveDataLoader::LoopLength() const {
-  const double steps = static_cast<double>(sampler_.size()) / static_cast<double>(options_.batch_size);
-  if (adaptive()) return steps;
+  if (adaptive()) return static_cast<double>(sampler_.size()) / static_cast<double>(base_batch_size());
+  // What steps of another size are worth is known of those that were taken.
+  if (base_batch_size() != options_.batch_size && position() > 0) {
+    return LoopProgress() * static_cast<double>(sampler_.size()) / static_cast<double>(position());
+  }
   return static_cast<double>(options_.drop_last ? sampler_.size() / options_.batch_size
                                                 : CeilDiv(sampler_.size(), options_.batch_size));
 }
@@ -263,7 +277,7 @@ AdaptiveDataLoader::Batch AdaptiveDataLoader::ChosenByGoodput() const {
     if (most > 0 && !accumulation_) total = std::min(total, replicas * most);
     total = std::max(total, replicas * local_.min);
   }
-  total = std::clamp(total, options_.batch_size, max_batch_size_);
+  total = std::clamp(total, base_batch_size(), max_batch_size_);
   return {total, for_these ? TighterBound(chosen.atomic_batch_size, most) : most};
 }
 

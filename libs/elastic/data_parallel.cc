@@ -38,6 +38,9 @@ using elastic::GradientExchange;
 using elastic::NoiseScale;
 using Signals = elastic::JobCore::Signals;
 
+// Enough to choose a batch size by.
+constexpr int64_t kFirstEstimates = 32;
+
 // Gradient statistics and progress.
 class NoiseState final : public CheckpointState {
  public:
@@ -153,7 +156,9 @@ class AdaptiveDataParallel::Impl {
         scaler_(options.grad_scaler),
         rule_(RuleFor(options, optimizer)),
         tensors_(TensorsOf(core_, model, optimizer)),
-        noise_({.groups = static_cast<size_t>(tensors_.num_groups), .period = options.statistics_period}),
+        noise_({.groups = static_cast<size_t>(tensors_.num_groups),
+                .period = options.statistics_period,
+                .first_estimates = kFirstEstimates}),
         norms_(&optimizer, elastic::IsAdam(optimizer), tensors_.parameters, tensors_.groups),
         leads_(core_.ClaimLead()) {
     Register(std::make_unique<elastic::ModuleState>(options.name + "-model.safetensors", &model));
@@ -187,7 +192,7 @@ class AdaptiveDataParallel::Impl {
       Apply();
     }
     core_.OnOptimizerStep(result.sync_time, gain_);
-    if (leads_) core_.SetGradientStatistics(noise_.sqr_avg(), noise_.var_avg());
+    if (leads_) core_.SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
   }
 
   void ZeroGrad() {

@@ -25,6 +25,13 @@ constexpr char kProfileState[] = "adaptdl-profile";
 // Sizes that a float32 sum carries exactly.
 constexpr int64_t kLargestSignal = (int64_t{1} << 24) - 1;
 
+// Seconds of steps before the first decision on the batch size, and least time between decisions.
+constexpr double kFirstDecision = 0.25;
+
+// By how much a decision may multiply the total batch size: models of few measurements may be far off, and
+// the next decision knows more.
+constexpr double kMostGrowth = 4;
+
 HintsReporter::Options HintsOptions(const Environment& environment) {
   HintsReporter::Options options;
   options.period = absl::ToDoubleSeconds(environment.hints_period);
@@ -237,15 +244,17 @@ void JobCore::DecideBatch() {
   const std::optional<goodput::PerfParams> perf = FitProfile(profile_, membership_.gpu_types);
   if (!perf) return;
   controller_.SetPerfParams(*perf);
-  const std::optional<goodput::BatchConfig> batch = controller_.Decide();
+  const std::optional<goodput::BatchConfig> batch = controller_.Decide(kMostGrowth);
   if (batch) ProposeBatch(*batch);
 }
 
 void JobCore::MaybeDecideBatch(double now) {
   // One step says little; what an earlier run of the job measured is enough.
-  const bool known = restored_profile_ || profile_.AddedSeconds() >= HintsOptions(environment_).first_after;
-  if (!known || !controller_.ready()) return;
-  if (now - last_decision_ < absl::ToDoubleSeconds(dependencies_.batch_decision_period)) return;
+  const double trained = profile_.AddedSeconds();
+  if (!controller_.ready() || (!restored_profile_ && trained < kFirstDecision)) return;
+  // A short job has to find its batch size soon, and each change tells it more about itself.
+  const double longest = absl::ToDoubleSeconds(dependencies_.batch_decision_period);
+  if (now - last_decision_ < std::min(std::max(trained / 4, kFirstDecision), longest)) return;
   last_decision_ = now;
   DecideBatch();
 }
@@ -266,7 +275,7 @@ void JobCore::SetGradientStatistics(double sqr, double var) {
   const goodput::GradParams grad = {.sqr = sqr, .var = var};
   if (!goodput::Validate(grad).ok()) return;
   controller_.SetGradParams(grad);
-  hints_.SetGradParams(grad);
+  hints_.SetGradParams({.sqr = sqr, .var = var * base_share_});
 }
 
 void JobCore::Announce(const std::string& topic, const std::string& text) { news_.emplace_back(topic, text); }
@@ -442,6 +451,9 @@ void JobCore::EndSteps() {
 void JobCore::Measure(const StepSummary& summary) {
   FinishMicroBatch();
   hints_.SetBatchSize(summary.init_batch_size, summary.limits);
+  if (summary.base_batch_size > 0) {
+    base_share_ = static_cast<double>(summary.base_batch_size) / static_cast<double>(summary.init_batch_size);
+  }
   if (summary.limits.max_batch_size > 0) {
     const goodput::BatchConfig batch = {summary.atomic_batch_size, summary.micro_batches - 1};
     controller_.SetBatch(summary.init_batch_size, summary.limits,
@@ -525,7 +537,7 @@ void JobCore::Exit(int code) {
 }
 
 void JobCore::RunBackground() {
-  constexpr absl::Duration kTick = absl::Milliseconds(500);
+  constexpr absl::Duration kTick = absl::Milliseconds(100);
   for (;;) {
     {
       MutexLock lock(&mutex_);

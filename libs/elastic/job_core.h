@@ -147,6 +147,8 @@ class JobCore final : public ControlObserver {
     // The total batch size that was chosen, and what it began with.
     int64_t batch_size = 1;
     int64_t init_batch_size = 1;
+    // What gradient statistics are relative to. 0: the same.
+    int64_t base_batch_size = 0;
     // Of the replica with the largest share: samples of one micro-batch, and number of micro-batches.
     int64_t atomic_batch_size = 1;
     int64_t micro_batches = 1;
@@ -194,7 +196,7 @@ class JobCore final : public ControlObserver {
   double progress_surplus() const { return progress_surplus_; }
   void SetProgressSurplus(double surplus) { progress_surplus_ = surplus; }
 
-  // The model's gradient statistics at the initial batch size; not finite ones are left out. From any thread.
+  // The model's gradient statistics at the base batch size; not finite ones are left out.
   void SetGradientStatistics(double sqr, double var);
 
   // Sends `text` to all replicas, this one included, to be handed to those who subscribed to `topic`, at the
@@ -319,6 +321,8 @@ class JobCore final : public ControlObserver {
   // Topics and texts that were not exchanged yet.
   std::vector<std::pair<std::string, std::string>> news_;
   BatchSizeController controller_;
+  // The base batch size by the one that hints are relative to.
+  double base_share_ = 1;
   // Whether an earlier run of the job has measured steps.
   bool restored_profile_ = false;
   // Of the background thread: when it looked for a better batch.

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <exception>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -19,6 +20,8 @@ namespace {
 
 constexpr int kVersion = 1;
 constexpr double kSmallestVar = 1e-6;
+// Sums of such squares stay finite.
+constexpr double kLargestSquare = 1e300;
 
 // Scales are quotients of sample counts: differences beyond rounding are real.
 bool Close(double a, double b) { return std::abs(a - b) <= 1e-8 + 1e-5 * std::abs(b); }
@@ -81,9 +84,10 @@ NoiseScale::NoiseScale(const NoiseScaleOptions& options)
 }
 
 NoiseScale::Plan NoiseScale::PlanStep(int64_t count, bool have_previous) const {
-  const bool due = skipped_steps_ + 1 >= options_.period;
+  const int64_t period = estimates_ < options_.first_estimates ? 1 : options_.period;
+  const bool due = skipped_steps_ + 1 >= period;
   if (count > 1) return {.norms = due};
-  const bool due_next = options_.period == 1 || skipped_steps_ + 2 == options_.period;
+  const bool due_next = period == 1 || skipped_steps_ + 2 == period;
   return {.norms = due, .compare = due && have_previous, .keep = due_next || (due && !have_previous)};
 }
 
@@ -153,6 +157,10 @@ bool NoiseScale::Average(const std::vector<double>& sqr, const std::vector<doubl
     var_sum_[group] = past * var_sum_[group] + (1 - decay) * var[group];
   }
   weight_ = past * weight_ + (1 - decay);
+  const double total = std::accumulate(sqr.begin(), sqr.end(), 0.0);
+  square_sum_ = past * square_sum_ + (1 - decay) * std::min(total * total, kLargestSquare);
+  weight_square_sum_ = past * past * weight_square_sum_ + (1 - decay) * (1 - decay);
+  ++estimates_;
   skipped_steps_ = 0;
   skipped_scale_ = 0;
   Correct();
@@ -180,6 +188,16 @@ double NoiseScale::sqr_avg() const {
   return sum;
 }
 
+double NoiseScale::sqr_bound() const {
+  if (!(weight_ > 0) || !(weight_square_sum_ > 0)) return sqr_avg();
+  const double mean = std::accumulate(sqr_avg_.begin(), sqr_avg_.end(), 0.0);
+  const double square = square_sum_ / weight_;
+  // Estimates of equal weight that would be as certain.
+  const double count = weight_ * weight_ / weight_square_sum_;
+  const double variance = count > 1.5 ? std::max(square - mean * mean, 0.0) / (count - 1) : square;
+  return std::max(mean + 2 * std::sqrt(variance), sqr_avg());
+}
+
 double NoiseScale::var_avg() const {
   double sum = 0;
   for (const double var : var_avg_) sum += std::max(var, kSmallestVar);
@@ -196,6 +214,9 @@ std::string NoiseScale::Save() const {
                         {"sqr_sum", sqr_sum_},
                         {"var_sum", var_sum_},
                         {"weight", weight_},
+                        {"square_sum", square_sum_},
+                        {"weight_square_sum", weight_square_sum_},
+                        {"estimates", estimates_},
                         {"skipped_steps", skipped_steps_},
                         {"skipped_scale", skipped_scale_}}
       .dump();
@@ -212,6 +233,12 @@ absl::Status NoiseScale::Load(const std::string& text) {
     loaded.sqr_sum_ = FiniteNumbers(saved.at("sqr_sum"));
     loaded.var_sum_ = FiniteNumbers(saved.at("var_sum"));
     loaded.weight_ = FiniteAtLeast0(saved.at("weight"));
+    // Older versions did not save these.
+    if (saved.contains("estimates")) {
+      loaded.estimates_ = CountAtLeast0(saved.at("estimates"));
+      loaded.square_sum_ = FiniteAtLeast0(saved.at("square_sum"));
+      loaded.weight_square_sum_ = FiniteAtLeast0(saved.at("weight_square_sum"));
+    }
     loaded.skipped_steps_ = CountAtLeast0(saved.at("skipped_steps"));
     loaded.skipped_scale_ = FiniteAtLeast0(saved.at("skipped_scale"));
     if (loaded.weight_ > 1) throw std::invalid_argument("the weight exceeds 1");

@@ -107,6 +107,8 @@ struct NoiseScaleOptions {
   // Statistics are measured in one step of so many. >= 1. The horizon of the averages stays; they are
   // noisier.
   int64_t period = 1;
+  // So many estimates are made in the first steps, one in each: batch sizes are chosen by them soon.
+  int64_t first_estimates = 0;
 };
 
 class NoiseScale {
@@ -145,6 +147,9 @@ class NoiseScale {
 
   // Over all groups, each clipped: sqr at 0, var at 1e-6. What is reported for scheduling.
   double sqr_avg() const;
+  // The same plus two standard errors: what it may be at most, for decisions that rely on little. Single
+  // estimates scatter by more than their mean; taken for 0, the mean would promise that any batch pays.
+  double sqr_bound() const;
   double var_avg() const;
   // Progress of a step at `scale`, in steps at B0: (var + sqr) / (var / scale + sqr). In [1, scale] for
   // scale >= 1.
@@ -187,6 +192,10 @@ class NoiseScale {
   std::vector<double> sqr_sum_;
   std::vector<double> var_sum_;
   double weight_ = 0;
+  // Of squared estimates of sqr over all groups, and of squared weights.
+  double square_sum_ = 0;
+  double weight_square_sum_ = 0;
+  int64_t estimates_ = 0;
   // Steps since the last measured one, and the batches of B0 in them.
   int64_t skipped_steps_ = 0;
   double skipped_scale_ = 0;

@@ -353,6 +353,52 @@ TEST(AdaptiveLoader, WrongUseIsRefused) {
   }));
   EXPECT_TRUE(refused([](Job& job) { AdaptiveDataLoader(job, 20, {.batch_size = 21, .drop_last = true}); }));
   EXPECT_TRUE(refused([](Job& job) { AdaptiveDataLoader(job, 20, {.batch_size = 2, .band = 1}); }));
+  EXPECT_TRUE(
+      refused([](Job& job) { AdaptiveDataLoader(job, 20, {.batch_size = 2, .base_batch_size = -1}); }));
+  EXPECT_TRUE(refused([](Job& job) {
+    AdaptiveDataLoader loader(job, 20, {.batch_size = 2, .base_batch_size = 4});
+    loader.AutoscaleBatchSize(20);
+  }));
+}
+
+// A learning rate that was found with small batches, and a batch size that stays larger.
+TEST(AdaptiveLoader, AFixedBatchIsMeasuredByTheOneThatTheLearningRateIsFor) {
+  RunReplicas(2, {}, [&](Replica& replica) {
+    JobCore& core = replica.job.core();
+    AdaptiveDataLoader loader(replica.job, 100, {.batch_size = 40, .base_batch_size = 10});
+    for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 2)) {
+      std::vector<int64_t> totals;
+      loader.BeginLoop();
+      while (loader.Next()) {
+        totals.push_back(loader.batch_size());
+        EXPECT_DOUBLE_EQ(core.micro_batch().scale, 4);
+        EXPECT_EQ(core.micro_batch().initial_batch_size, 10);
+        core.OnOptimizerStep(0, /*gain=*/2.5);
+      }
+      EXPECT_THAT(totals, ElementsAre(40, 40, 20));
+    }
+    // Each epoch was worth 7.5 steps at the base batch size.
+    if (replica.job.rank() != 0) return;
+    EXPECT_DOUBLE_EQ(replica.control.progress()->scale_invariant_steps, 15);
+    EXPECT_DOUBLE_EQ(replica.control.progress()->total_scale_invariant_steps, 15);
+  });
+}
+
+TEST(AdaptiveLoader, AnAdaptiveBatchBeginsAboveTheOneThatTheLearningRateIsFor) {
+  RunReplicas(1, {}, [&](Replica& replica) {
+    JobCore& core = replica.job.core();
+    AdaptiveDataLoader loader(replica.job, 100, {.batch_size = 40, .base_batch_size = 10});
+    loader.AutoscaleBatchSize(80);
+    std::vector<int64_t> totals;
+    loader.BeginLoop();
+    while (loader.Next()) {
+      totals.push_back(loader.batch_size());
+      if (totals.size() == 1) core.ProposeBatch({10, 0});
+      core.OnOptimizerStep(0, /*gain=*/core.micro_batch().scale);
+    }
+    // As much progress as that of ten steps of 10.
+    EXPECT_THAT(totals, ElementsAre(40, 10, 10, 10, 10, 10, 10));
+  });
 }
 
 TEST(AdaptiveLoader, KeepsTheTotalBatchOverARestartUntilAnotherOneIsChosen) {

@@ -100,6 +100,21 @@ TEST(DecideBatchSize, LeavesABatchThatIsNoLongerAllowed) {
   EXPECT_LE(chosen->atomic_batch_size, tighter.max_local);
 }
 
+TEST(BatchSizeController, GrowsNoMoreThanItIsTold) {
+  BatchSizeController controller({.nodes = 1, .replicas = 1});
+  controller.SetPerfParams(kPerf);
+  controller.SetGradParams(kNoisy);
+  controller.SetBatch(128, kLimits, BatchConfig{128, 0});
+  ASSERT_GT(Total(*controller.Decide()), 243);
+  const auto bounded = controller.Decide(/*most_growth=*/1.9);
+  ASSERT_TRUE(bounded.has_value());
+  EXPECT_GT(Total(*bounded), 128);
+  EXPECT_LE(Total(*bounded), 243);
+  // Replicas that nothing was chosen for yet have nothing to grow from.
+  controller.SetBatch(128, kLimits, std::nullopt);
+  EXPECT_GT(Total(*controller.Decide(/*most_growth=*/1.9)), 243);
+}
+
 TEST(BatchSizeController, DecidesNothingUnlessAllIsKnown) {
   BatchSizeController controller({.nodes = 1, .replicas = 1});
   EXPECT_EQ(controller.Decide(), std::nullopt);

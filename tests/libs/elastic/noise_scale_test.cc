@@ -219,6 +219,40 @@ TEST(NoiseScale, PlansToMeasureOneStepInAPeriod) {
 }
 
 // The past has the same weight after as many batches, however few of them were measured.
+TEST(NoiseScale, MakesItsFirstEstimatesInEveryStep) {
+  NoiseScale noise({.period = 4, .first_estimates = 2});
+  for (int i = 0; i < 2; ++i) {
+    ExpectPlan(noise.PlanStep(2, false), {.norms = true});
+    ExpectPlan(noise.PlanStep(1, true), {.norms = true, .compare = true, .keep = true});
+    UpdateMean(noise, 3, 2);
+  }
+  ExpectPlan(noise.PlanStep(2, false), {});
+  NoiseScale loaded({.period = 4, .first_estimates = 2});
+  ASSERT_TRUE(loaded.Load(noise.Save()).ok());
+  ExpectPlan(loaded.PlanStep(2, false), {});
+}
+
+// So that a mean that happens to be near 0 does not promise that any batch pays.
+TEST(NoiseScale, BoundsTheGradientByHowMuchItsEstimatesScatter) {
+  NoiseScale noise({});
+  EXPECT_EQ(noise.sqr_bound(), noise.sqr_avg());
+  // An estimate of 2 * 2 - 3 = 1.
+  UpdateMean(noise, 3, 2);
+  EXPECT_DOUBLE_EQ(noise.sqr_bound(), 3);
+  // 5 and -3 in turn.
+  NoiseScale scattered({});
+  for (int i = 0; i < 400; ++i) UpdateMean(scattered, i % 2 == 0 ? 1 : 9, 3);
+  EXPECT_NEAR(scattered.sqr_avg(), 1, 0.02);
+  EXPECT_NEAR(scattered.sqr_bound(), 1 + 2 * 4 / std::sqrt(400.0), 0.1);
+  NoiseScale loaded({});
+  ASSERT_TRUE(loaded.Load(scattered.Save()).ok());
+  EXPECT_DOUBLE_EQ(loaded.sqr_bound(), scattered.sqr_bound());
+  // Alike estimates leave no doubt.
+  NoiseScale sure({});
+  for (int i = 0; i < 100; ++i) UpdateMean(sure, 3, 2);
+  EXPECT_NEAR(sure.sqr_bound(), 1, 1e-6);
+}
+
 TEST(NoiseScale, MeasuringFewerStepsKeepsTheHorizon) {
   NoiseScale every({});
   NoiseScale fifth({.period = 5});

@@ -54,6 +54,9 @@ class LocalBound;
 struct DataLoaderOptions {
   // Samples per optimiser step, over all replicas. At least 1.
   int64_t batch_size = 1;
+  // Batch size that the learning rate is meant for: for batches of another size the scaling rule adapts it,
+  // and gradient statistics, gains and progress are relative to it. 0: batch_size.
+  int64_t base_batch_size = 0;
   // Whether each epoch takes the samples in an order of its own.
   bool shuffle = true;
   // Key of these orders. The same seed gives the same orders on every machine.
@@ -86,10 +89,11 @@ class AdaptiveDataLoader {
   AdaptiveDataLoader(const AdaptiveDataLoader&) = delete;
   AdaptiveDataLoader& operator=(const AdaptiveDataLoader&) = delete;
 
-  // Lets the total batch size grow up to `max_batch_size`, as is best for the training's progress. This
-  // loader is then the one that the job trains with; there can only be one at a time. `accumulation`: whether
-  // more samples per step than the replicas can hold at once are worth considering. All replicas call it
-  // alike, outside the loop.
+  // Lets the total batch size change between the base batch size and `max_batch_size`, as is best for the
+  // training's progress. It begins with batch_size, which must not be smaller than the base. This loader is
+  // then the one that the job trains with; there can only be one at a time. `accumulation`: whether more
+  // samples per step than the replicas can hold at once are worth considering. All replicas call it alike,
+  // outside the loop.
   void AutoscaleBatchSize(int64_t max_batch_size, const LocalBatchSizes& local = {},
                           bool accumulation = false);
 
@@ -155,6 +159,9 @@ class AdaptiveDataLoader {
   };
 
   bool adaptive() const { return max_batch_size_ > 0; }
+  int64_t base_batch_size() const {
+    return options_.base_batch_size > 0 ? options_.base_batch_size : options_.batch_size;
+  }
   Batch Chosen() const;
   Batch ChosenByGoodput() const;
   int64_t TotalWithinBand(int64_t local) const;
@@ -162,7 +169,7 @@ class AdaptiveDataLoader {
   Step StepAt(int64_t begin) const;
   Step Cut(int64_t begin, int64_t count, int64_t local) const;
   std::vector<int64_t> ShareOf(const Step& step, int64_t micro, int64_t* weight) const;
-  // Progress that the loop makes, and of it how much is done: in steps at the initial batch size.
+  // Progress that the loop makes, and of it how much is done: in steps at the base batch size.
   double LoopLength() const;
   double LoopProgress() const;
   bool BeginStep();
