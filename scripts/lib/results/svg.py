@@ -27,6 +27,9 @@ class Canvas:
         self.body.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
                          f'fill="{colour}"/>')
 
+    def circle(self, x, y, radius, colour):
+        self.body.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}" fill-opacity="0.75"/>')
+
     def text(self, x, y, text, size=13, anchor="start", colour=TEXT, bold=False, turned=False):
         extra = ' font-weight="bold"' if bold else ""
         extra += f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turned else ""
@@ -180,4 +183,46 @@ def course(title, samples, others, total_gpus):
     panel(560, 640, "Other jobs in the system", number, range(0, most + 1, tick), str)
     canvas.polyline(steps([(hours(t), number.at(n)) for t, n in inside]), AXIS, 1.6)
     canvas.text((left + right) / 2, 682, "hours since the job first measured itself", 13, "middle")
+    return canvas.document()
+
+
+def dots(title, panels):
+    """`panels`: (heading, groups); `groups`: (label, seconds, what to say without any, whether it stands out).
+
+    A dot per value, a bar at the mean; logarithmic where values differ much.
+    """
+    row_height, heading_height = 26, 84
+    canvas = Canvas(900, 50 + sum(heading_height + row_height * len(groups) for _, groups in panels))
+    left, right, top = 150, 850, 60
+    canvas.text(30, 32, title, 17, bold=True)
+    for heading, groups in panels:
+        canvas.text(30, top + 14, heading, 14, bold=True)
+        every = [value for _, values, _, _ in groups for value in values]
+        logarithmic = max(every) > 6 * min(every)
+        most = max(every) * 1.08
+        if logarithmic:
+            ticks = [t for t in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500) if min(every) * 0.6 <= t <= most]
+            axis = Axis(min(every) * 0.6, most, left, right, logarithmic=True)
+        else:
+            step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 200) if most / s <= 9)
+            ticks = [i * step for i in range(int(most / step) + 1)]
+            axis = Axis(0, most, left, right)
+        bottom = top + 34 + row_height * len(groups)
+        for tick in ticks:
+            canvas.line(axis.at(tick), top + 26, axis.at(tick), bottom, GRID)
+            canvas.text(axis.at(tick), bottom + 17, f"{tick:g} s", 12, "middle")
+        if logarithmic:
+            canvas.text(right, top + 14, "logarithmic", 12, "end")
+        canvas.line(left, bottom, right, bottom, AXIS)
+        for row, (label, values, otherwise, stands_out) in enumerate(groups):
+            y = top + 46 + row_height * row
+            canvas.text(left - 12, y + 4, label, 13, "end", bold=stands_out)
+            if not values:
+                canvas.text(left + 10, y + 4, otherwise, 12, colour=AXIS)
+                continue
+            middle = axis.at(sum(values) / len(values))
+            canvas.line(middle, y - 10, middle, y + 10, DARK, 3)
+            for value in values:
+                canvas.circle(axis.at(value), y, 4.5, ORANGE if stands_out else BLUE)
+        top = bottom + heading_height - 34
     return canvas.document()
