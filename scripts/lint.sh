@@ -2,24 +2,51 @@
 # Checks what compilers let through: clang-format, shellcheck, and clang-tidy (slow: a minute per file that includes
 # LibTorch).
 #
-#   scripts/lint.sh                 everything
-#   scripts/lint.sh --format-only   only clang-format and shellcheck
-#   scripts/lint.sh FILE...         clang-tidy only for these sources
+#   scripts/lint.sh                  everything
+#   scripts/lint.sh --format-only    only clang-format and shellcheck
+#   scripts/lint.sh --since COMMIT   clang-tidy only for sources that changed since, or include a header that did
+#   scripts/lint.sh FILE...          clang-tidy only for these sources
+#   scripts/lint.sh --jobs N ...     so many clang-tidy at a time, not one per core
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 tidy=1
+since=
+jobs=$(nproc)
 sources=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     --format-only) tidy= ;;
+    --since) since=${2:?--since needs a commit}; shift ;;
+    --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     -h|--help) sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; exit 0 ;;
     -*) echo "lint: error: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
     *) sources+=("$1") ;;
   esac
   shift
 done
+
+# Prints the sources that differ from commit $1, and those that include a header that does.
+changed_since() {
+  local base=$1 file headers=()
+  mapfile -t headers < <(changed_files "$base" '*.h')
+  {
+    changed_files "$base" '*.cc'
+    for file in "${headers[@]}"; do
+      # Public headers are included without the folder that holds them.
+      git grep --untracked -l -F -e "\"${file##*/include/}\"" -- '*.cc' || true
+    done
+  } | sort -u
+}
+changed_files() {
+  git diff --name-only --diff-filter=d "$1" -- "$2"
+  git ls-files --others --exclude-standard -- "$2"
+}
+if [[ -n $since ]]; then
+  git rev-parse --quiet --verify "$since^{commit}" >/dev/null ||
+    { echo "lint: error: there is no commit '$since'" >&2; exit 2; }
+fi
 
 scripts/setup.sh --group build --group lint
 failed=0
@@ -35,11 +62,13 @@ if [[ -n $tidy ]]; then
   build=build/release
   [[ -f $build/compile_commands.json ]] || cmake --preset release
   cmake --build --preset release --target adaptdl_proto  # generated headers
-  if [[ ${#sources[@]} -eq 0 ]]; then
+  if [[ -n $since ]]; then
+    mapfile -t sources < <(changed_since "$since")
+  elif [[ ${#sources[@]} -eq 0 ]]; then
     mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.cc' | sort)
   fi
   echo "lint: clang-tidy, ${#sources[@]} files"
-  printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy -p "$build" --quiet || failed=1
+  [[ ${#sources[@]} -eq 0 ]] || printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$jobs" clang-tidy -p "$build" --quiet || failed=1
 fi
 
 [[ $failed -eq 0 ]] || { echo "lint: there are findings above" >&2; exit 1; }
