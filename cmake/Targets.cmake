@@ -17,6 +17,8 @@ function(adaptdl_executable name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} adaptdl_warnings)
 endfunction()
 
+add_custom_target(all_tests)  # the test programs that are run, and what they start
+
 # adaptdl_test(NAME SOURCES a_test.cc ... DEPS x ... [LABELS unit] [TIMEOUT seconds] [PROPERTIES k v ...])
 # A GoogleTest program; each of its cases becomes a ctest case "NAME/Suite.Case".
 function(adaptdl_test name)
@@ -27,6 +29,9 @@ function(adaptdl_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
+  if(ADAPTDL_SANITIZE)
+    math(EXPR ARG_TIMEOUT "5 * ${ARG_TIMEOUT}")  # programs run that much slower
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
@@ -35,6 +40,11 @@ function(adaptdl_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main adaptdl_warnings)
   # A fifth less to compile, and nothing is timed in them. The libraries under test keep the build's own level.
   target_compile_options(${name} PRIVATE "$<$<NOT:$<CONFIG:Debug>>:-O1>")
+  if(ADAPTDL_SANITIZE STREQUAL "thread" AND name IN_LIST ADAPTDL_NOT_UNDER_TSAN)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
+  add_dependencies(all_tests ${name})
   gtest_discover_tests(${name} TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
 endfunction()

@@ -1,4 +1,4 @@
-# Language level, warnings, sanitizers, compiler cache and linker.
+# Language level, warnings, compiler cache and linker.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -24,11 +24,6 @@ endif()
 find_program(ADAPTDL_MOLD mold)
 if(ADAPTDL_MOLD)
   add_link_options(-fuse-ld=mold)
-endif()
-
-if(ADAPTDL_SANITIZE)
-  add_compile_options(-fsanitize=${ADAPTDL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  add_link_options(-fsanitize=${ADAPTDL_SANITIZE})
 endif()
 
 # Our own code is held to these; third-party headers are system headers and exempt.

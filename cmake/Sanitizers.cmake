@@ -1,0 +1,29 @@
+# AddressSanitizer with UndefinedBehaviorSanitizer, and ThreadSanitizer: scripts/test-sanitizers.sh runs the tests with
+# them. What they are not to report is in tests/sanitizers.
+
+if(ADAPTDL_SANITIZE)
+  # Line numbers are all that their reports need, and -O1 is quicker to compile.
+  add_compile_options(-fsanitize=${ADAPTDL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -O1 -g1)
+  add_link_options(-fsanitize=${ADAPTDL_SANITIZE})
+endif()
+
+# The tests that ThreadSanitizer leaves out: those in which gRPC runs. Its locks are Abseil's, made of futexes, and the
+# packaged Abseil is not instrumented: ThreadSanitizer does not see which thread hands over to which there, and reports
+# races in correct code. AddressSanitizer runs them all.
+set(ADAPTDL_NOT_UNDER_TSAN
+  allocator_loop_test
+  autoscaler_program_test
+  autoscaler_service_test
+  cli_command_test
+  cli_run_test
+  elastic_control_loader_test
+  elastic_control_test
+  example_programs_test
+  integration_bad_job_test
+  integration_fault_test
+  integration_rescale_test
+  mnist_programs_test
+  rpc_test
+  service_server_test
+  supervisor_service_test
+  worker_process_test)
