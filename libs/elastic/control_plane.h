@@ -2,6 +2,8 @@
 //
 //   created ──JoinGroup()──▶ joined ──Start(observer)──▶ reporting ──Shutdown()──▶ ended
 //
+// How a group follows another one is described in docs/rescale.md.
+//
 // Implementations: libadaptdl_control.so (gRPC to the supervisor, see control_loader.h),
 // StandaloneControlPlane (environment variables) and FakeControlPlane (tests).
 //
@@ -34,6 +36,30 @@ struct GroupMembership {
   std::string master_address;
   // Distinct GPU types of the members' nodes, ascending. Empty: no GPUs, or standalone.
   std::vector<std::string> gpu_types = {};
+  // Secret of the members. Empty: the one that the process was started with.
+  std::string token = {};
+};
+
+// The group that is to follow.
+struct GroupPlan {
+  // This replica's place in it. rank is negative if it is to leave.
+  GroupMembership next;
+  // Why, for people.
+  std::string reason;
+
+  bool leaves() const { return next.rank < 0; }
+};
+
+// How long the parts of a re-scale took here, in seconds.
+struct RescaleTimes {
+  // Group that came out of it.
+  int64_t group = 0;
+  // From the plan's arrival until all members held it: training goes on meanwhile.
+  double agree = 0;
+  // The pause: handing over and connecting; the states' way to newcomers; until the first step is done.
+  double rebuild = 0;
+  double synchronize = 0;
+  double first_step = 0;
 };
 
 // How far the job is.
@@ -89,22 +115,41 @@ class ControlObserver {
   virtual void OnStopCommand(const std::string& reason) = 0;
   // The group is not the job's current one any more: this process must stop and write nothing.
   virtual void OnFenced(const std::string& reason) = 0;
+  // The group is to be followed by this one. A later plan replaces an earlier one.
+  virtual void OnPlan(const GroupPlan& plan) = 0;
 };
 
 class ControlPlane {
  public:
   virtual ~ControlPlane() = default;
 
-  // Takes part in the rendezvous and waits for the other members, however long they take. `address`: where
-  // this process serves the rendezvous of the collectives; empty above rank 0. CANCELLED: Cancel() was
-  // called. ABORTED: the group is not the current one.
+  // Takes part in the rendezvous and waits until the group can be formed, however long that takes: until all
+  // members are there, or all newcomers of a group that follows one which trains. `address`: where this
+  // process serves the rendezvous of the collectives, should it be rank 0 of a group. May be called again
+  // before Start(), when the members could not be connected: the answer may be a newer group. CANCELLED:
+  // Cancel() was called. ABORTED: this replica is not wanted any more.
   virtual absl::StatusOr<GroupMembership> JoinGroup(const std::string& address) = 0;
 
   // Makes a JoinGroup() that waits return CANCELLED. Non-blocking.
   virtual void Cancel() = 0;
 
-  // Begins to send heartbeats and to pass commands on. `observer` must outlive Shutdown().
+  // Begins to send heartbeats, as a member of the group that was joined last, and to pass commands on.
+  // `observer` must outlive Shutdown().
   virtual void Start(ControlObserver* observer) = 0;
+
+  // Whether somebody plans the groups: replicas that have lost a peer may wait for OnPlan().
+  virtual bool plans_groups() const = 0;
+
+  // The members of `group` are connected and hold the same state: heartbeats are this group's from now on.
+  // Non-blocking.
+  virtual void EnterGroup(const GroupMembership& group) = 0;
+
+  // The collectives of group number `group` do not work any more, for `reason`: this replica waits for a
+  // plan. Non-blocking.
+  virtual void ReportBroken(int64_t group, const std::string& reason) = 0;
+
+  // Non-blocking.
+  virtual void ReportRescale(const RescaleTimes& times) = 0;
 
   // Goes out with the next heartbeat. Non-blocking.
   virtual void UpdateProgress(const Progress& progress) = 0;

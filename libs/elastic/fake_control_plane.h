@@ -5,6 +5,7 @@
 #ifndef ADAPTDL_LIBS_ELASTIC_FAKE_CONTROL_PLANE_H_
 #define ADAPTDL_LIBS_ELASTIC_FAKE_CONTROL_PLANE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,7 +19,9 @@ namespace adaptdl::elastic {
 
 class FakeControlPlane final : public ControlPlane {
  public:
-  explicit FakeControlPlane(GroupMembership membership) : membership_(std::move(membership)) {}
+  // `plans_groups`: the test calls OnPlan() when a group is broken.
+  explicit FakeControlPlane(GroupMembership membership, bool plans_groups = false)
+      : membership_(std::move(membership)), plans_groups_(plans_groups) {}
 
   // For the test.
   ControlObserver* observer() {
@@ -28,6 +31,20 @@ class FakeControlPlane final : public ControlPlane {
   std::optional<Progress> progress() {
     MutexLock lock(&mutex_);
     return progress_;
+  }
+  // Groups that were entered, and reported as broken, in this order.
+  std::vector<int64_t> entered() {
+    MutexLock lock(&mutex_);
+    return entered_;
+  }
+  std::vector<RescaleTimes> rescales() {
+    MutexLock lock(&mutex_);
+    return rescales_;
+  }
+  // Blocks until group number `group` or a newer one is reported as broken.
+  void AwaitBroken(int64_t group) {
+    MutexLock lock(&mutex_);
+    while (broken_.empty() || broken_.back() < group) changed_.Wait(&mutex_);
   }
   // Blocks until the next hints come, and takes them.
   Hints AwaitHints() {
@@ -43,6 +60,21 @@ class FakeControlPlane final : public ControlPlane {
   void Start(ControlObserver* observer) override {
     MutexLock lock(&mutex_);
     observer_ = observer;
+  }
+  bool plans_groups() const override { return plans_groups_; }
+  void EnterGroup(const GroupMembership& group) override {
+    MutexLock lock(&mutex_);
+    entered_.push_back(group.group);
+    changed_.SignalAll();
+  }
+  void ReportBroken(int64_t group, const std::string&) override {
+    MutexLock lock(&mutex_);
+    broken_.push_back(group);
+    changed_.SignalAll();
+  }
+  void ReportRescale(const RescaleTimes& times) override {
+    MutexLock lock(&mutex_);
+    rescales_.push_back(times);
   }
   void UpdateProgress(const Progress& progress) override {
     MutexLock lock(&mutex_);
@@ -61,11 +93,15 @@ class FakeControlPlane final : public ControlPlane {
 
  private:
   const GroupMembership membership_;
+  const bool plans_groups_;
   Mutex mutex_;
   CondVar changed_;
   ControlObserver* observer_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::optional<Progress> progress_ ABSL_GUARDED_BY(mutex_);
   std::vector<Hints> hints_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int64_t> entered_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int64_t> broken_ ABSL_GUARDED_BY(mutex_);
+  std::vector<RescaleTimes> rescales_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adaptdl::elastic

@@ -96,6 +96,7 @@ class JobCore final : public ControlObserver {
   void OnCheckpointCommand(const std::string& reason) override { RequestCheckpoint(reason); }
   void OnStopCommand(const std::string& reason) override { RequestStop(reason); }
   void OnFenced(const std::string& reason) override;
+  void OnPlan(const GroupPlan& /*plan*/) override {}
 
   // What this replica wants all to know, as numbers to be summed over the replicas. They may travel as
   // float32: each is a whole number, and its sum below 2^24.

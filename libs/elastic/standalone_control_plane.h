@@ -27,6 +27,10 @@ class StandaloneControlPlane final : public ControlPlane {
   absl::StatusOr<GroupMembership> JoinGroup(const std::string&) override { return membership_; }
   void Cancel() override {}
   void Start(ControlObserver*) override {}
+  bool plans_groups() const override { return false; }
+  void EnterGroup(const GroupMembership&) override {}
+  void ReportBroken(int64_t, const std::string&) override {}
+  void ReportRescale(const RescaleTimes&) override {}
   void UpdateProgress(const Progress&) override {}
   absl::Status ReportHints(const Hints&) override { return absl::OkStatus(); }
   void Shutdown() override {}

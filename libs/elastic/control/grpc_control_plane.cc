@@ -93,6 +93,11 @@ class GrpcControlPlane final : public ControlPlane {
     heartbeats_ = std::thread([this] { SendHeartbeats(); });
   }
 
+  bool plans_groups() const override { return false; }
+  void EnterGroup(const GroupMembership&) override {}
+  void ReportBroken(int64_t, const std::string&) override {}
+  void ReportRescale(const RescaleTimes&) override {}
+
   void UpdateProgress(const Progress& progress) override {
     MutexLock lock(&mutex_);
     // That training has begun is news.

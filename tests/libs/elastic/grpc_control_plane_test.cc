@@ -73,6 +73,7 @@ class RecordingObserver final : public ControlObserver {
   void OnCheckpointCommand(const std::string& reason) override { events.Put("checkpoint " + reason); }
   void OnStopCommand(const std::string& reason) override { events.Put("stop " + reason); }
   void OnFenced(const std::string& reason) override { events.Put("fenced " + reason); }
+  void OnPlan(const GroupPlan& plan) override { events.Put("plan " + std::to_string(plan.next.group)); }
   Mailbox<std::string> events;
 };
 
