@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
 #include "gloo/allreduce.h"
@@ -48,7 +47,7 @@ struct Pair {
   std::unique_ptr<Communicator> second;
 };
 
-std::unique_ptr<Communicator> Connect(TcpRendezvous& rendezvous, int rank, const std::string& group) {
+std::unique_ptr<Communicator> Connect(TcpRendezvous& rendezvous, int rank, int64_t group) {
   auto member = ConnectGloo(
       rendezvous,
       {.rank = rank, .size = kMembers, .group = group, .host = "127.0.0.1", .timeout = absl::Minutes(1)});
@@ -59,8 +58,8 @@ Pair MakePair() {
   Pair pair;
   pair.host = *TcpRendezvous::Host("127.0.0.1");
   pair.guest = *TcpRendezvous::Join(pair.host->address());
-  std::thread other([&pair] { pair.second = Connect(*pair.guest, 1, "0"); });
-  pair.first = Connect(*pair.host, 0, "0");
+  std::thread other([&pair] { pair.second = Connect(*pair.guest, 1, 0); });
+  pair.first = Connect(*pair.host, 0, 0);
   other.join();
   return pair;
 }
@@ -150,15 +149,15 @@ BENCHMARK(BM_InProcessAllReduce)->Arg(4)->Arg(1'300'000)->UseRealTime();
 void BM_FormGroup(benchmark::State& state) {
   const auto host = *TcpRendezvous::Host("127.0.0.1");
   const auto guest = *TcpRendezvous::Join(host->address());
-  int group = 0;
+  int64_t group = 0;
   for (auto _ : state) {
-    const std::string name = absl::StrCat(++group);
+    ++group;
     std::unique_ptr<Communicator> second;
     std::thread other([&] {
-      second = Connect(*guest, 1, name);
+      second = Connect(*guest, 1, group);
       (void)second->Barrier();
     });
-    std::unique_ptr<Communicator> first = Connect(*host, 0, name);
+    std::unique_ptr<Communicator> first = Connect(*host, 0, group);
     (void)first->Barrier();
     other.join();
     state.PauseTiming();

@@ -5,15 +5,16 @@
 //
 // Every member starts the same collectives in the same order. A collective that fails leaves the communicator
 // unusable: every later one fails with the same status, and what the buffers hold is unspecified. No wait is
-// longer than the communicator's timeout. The messages name the collective, its number, how far it had come
-// and the members that are to blame, and are the same on every survivor. Codes:
+// longer than the communicator's timeout at the collective's start. The messages name the collective, its
+// number, how far it had come and the members that are to blame, and are the same on every survivor. Codes:
 //   UNAVAILABLE          a member is lost, has left or has aborted (noticed at once)
 //   DEADLINE_EXCEEDED    a member did not take part within the communicator's timeout
 //   FAILED_PRECONDITION  members started different collectives
 //   ABORTED              Abort() was called here
 //   INVALID_ARGUMENT     a collective that can't be; nothing was started, and the communicator still works
 //
-// Thread-safety: collectives come from one thread at a time; Abort() may be called from any thread.
+// Thread-safety: collectives and SetTimeout() come from one thread at a time; Abort() may be called from any
+// thread.
 
 #ifndef ADAPTDL_LIBS_COMM_COMMUNICATOR_H_
 #define ADAPTDL_LIBS_COMM_COMMUNICATOR_H_
@@ -27,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
 namespace adaptdl::comm {
@@ -105,6 +107,10 @@ class Communicator {
   // Fails the collectives under way and all later ones with ABORTED and `reason`, and lets the peers notice.
   virtual void Abort(absl::string_view reason) = 0;
 
+  // The longest that any single collective started from now on may take; those under way keep theirs. The
+  // members need not agree: the first whose time is up ends the group.
+  virtual void SetTimeout(absl::Duration timeout) = 0;
+
   // Starts to replace `buffer` by its element-wise reduction over all members. The buffer must not be touched
   // before the Work has been waited for or destroyed. Several may be under way at once.
   std::unique_ptr<Work> AllReduceAsync(Buffer buffer, ReduceOp op = ReduceOp::kSum);
@@ -130,6 +136,8 @@ class Communicator {
   absl::Status BroadcastString(std::string* value, int root);
 
  private:
+  friend class ReplaceableCommunicator;
+
   // `collective` has been checked. What can't be started is reported by the Work.
   virtual std::unique_ptr<Work> Start(Collective collective) = 0;
 

@@ -23,6 +23,7 @@ namespace {
 struct Task {
   Collective collective;
   uint64_t number = 0;
+  absl::Duration timeout;
   bool done = false;
   absl::Status status;
 };
@@ -57,7 +58,10 @@ class GlooWork final : public Work {
 class GlooCommunicator final : public Communicator {
  public:
   GlooCommunicator(const ConnectOptions& options, std::unique_ptr<Transport> transport)
-      : rank_(options.rank), size_(options.size), transport_(std::move(transport)) {}
+      : rank_(options.rank),
+        size_(options.size),
+        transport_(std::move(transport)),
+        timeout_(options.timeout) {}
 
   ~GlooCommunicator() override {
     {
@@ -77,7 +81,8 @@ class GlooCommunicator final : public Communicator {
     SignalsBlocked blocked;
     const std::vector<std::string> addresses = std::move(meeting.parts);
     membership_ = std::make_unique<Membership>(options, std::move(meeting), [this] { OnFailure(); });
-    if (absl::Status status = membership_->Begin(0, FormingSignature()); !status.ok()) return status;
+    absl::Status begun = membership_->Begin(0, FormingSignature(), options.ConnectTimeout());
+    if (!begun.ok()) return begun;
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
       membership_->SetStep(peer, peer + 1, size_);
@@ -103,6 +108,8 @@ class GlooCommunicator final : public Communicator {
                             absl::UnavailableError(absl::StrCat("rank ", rank_, " has aborted: ", reason)));
   }
 
+  void SetTimeout(absl::Duration timeout) override { timeout_ = timeout; }
+
  private:
   // What nobody will run any more.
   void DropWaiting() {
@@ -118,6 +125,7 @@ class GlooCommunicator final : public Communicator {
   std::unique_ptr<Work> Start(Collective collective) override {
     auto task = std::make_shared<Task>();
     task->collective = std::move(collective);
+    task->timeout = timeout_;
     if (task->collective.buffer.cuda_device >= 0) {
       task->status = absl::InvalidArgumentError("Gloo takes data in main memory only");
       task->done = true;
@@ -144,7 +152,7 @@ class GlooCommunicator final : public Communicator {
     absl::Status status;
     {
       BrokenPipesIgnored ignored;
-      status = collectives_->Run(number, &collective);
+      status = collectives_->Run(number, timeout_, &collective);
     }
     MutexLock lock(&queue_->mutex);
     queue_->running = false;
@@ -166,7 +174,7 @@ class GlooCommunicator final : public Communicator {
         queue_->waiting.pop_front();
         queue_->running = true;
       }
-      absl::Status status = collectives_->Run(task->number, &task->collective);
+      absl::Status status = collectives_->Run(task->number, task->timeout, &task->collective);
       MutexLock lock(&queue_->mutex);
       task->status = std::move(status);
       task->done = true;
@@ -187,7 +195,8 @@ class GlooCommunicator final : public Communicator {
   const int rank_;
   const int size_;
   const std::unique_ptr<Transport> transport_;
-  Mutex failure_mutex_;  // of collectives_ being set and used by OnFailure()
+  absl::Duration timeout_;  // of the thread that starts collectives
+  Mutex failure_mutex_;     // of collectives_ being set and used by OnFailure()
   std::unique_ptr<MessageCollectives> collectives_;
   std::unique_ptr<Membership> membership_;
   const std::shared_ptr<TaskQueue> queue_ = std::make_shared<TaskQueue>();
@@ -204,7 +213,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectGloo(TcpRendezvous& rendezv
     // Gloo's thread inherits it.
     SignalsBlocked blocked;
     absl::StatusOr<std::unique_ptr<Transport>> created = CreateGlooTransport(
-        {options.rank, options.size, options.host, absl::ToInt64Milliseconds(options.timeout)});
+        {options.rank, options.size, options.host, absl::ToInt64Milliseconds(options.ConnectTimeout())});
     if (!created.ok()) return created.status();
     transport = *std::move(created);
   }

@@ -22,7 +22,7 @@ namespace {
 // What the members share: the collectives that some have begun and not all have finished.
 class Group {
  public:
-  Group(int size, absl::Duration timeout) : size_(size), timeout_(timeout), aborted_(size), left_(size) {}
+  explicit Group(int size) : size_(size), aborted_(size), left_(size) {}
 
   int size() const { return size_; }
 
@@ -53,9 +53,9 @@ class Group {
     changed_.SignalAll();
   }
 
-  absl::Status Await(uint64_t number, int rank, const Collective& mine) {
+  absl::Status Await(uint64_t number, int rank, absl::Duration timeout, const Collective& mine) {
     MutexLock lock(&mutex_);
-    const absl::Time deadline = absl::Now() + timeout_;
+    const absl::Time deadline = absl::Now() + timeout;
     for (;;) {
       if (!aborted_[rank].ok()) return aborted_[rank];
       const auto found = shared_.find(number);
@@ -67,7 +67,7 @@ class Group {
       if (!failure_.ok()) return failure_;
       const absl::Duration left = deadline - absl::Now();
       if (left <= absl::ZeroDuration()) {
-        failure_ = LateStatus(number, mine);
+        failure_ = LateStatus(number, timeout, mine);
         changed_.SignalAll();
         return failure_;
       }
@@ -118,14 +118,15 @@ class Group {
     }
   }
 
-  absl::Status LateStatus(uint64_t number, const Collective& mine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  absl::Status LateStatus(uint64_t number, absl::Duration timeout, const Collective& mine)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const Shared& shared = shared_[number];
     std::vector<std::string> absent;
     for (int rank = 0; rank < size_; ++rank) {
       if (shared.contributed == 0 || !shared.here[rank]) absent.push_back(absl::StrCat("rank ", rank));
     }
     return absl::DeadlineExceededError(absl::StrCat(Describe(SignatureOf(mine)), ", number ", number,
-                                                    ", took longer than ", absl::FormatDuration(timeout_),
+                                                    ", took longer than ", absl::FormatDuration(timeout),
                                                     ": ", absl::StrJoin(absent, ", "),
                                                     absent.size() == 1 ? " has" : " have", " not arrived"));
   }
@@ -138,7 +139,6 @@ class Group {
   }
 
   const int size_;
-  const absl::Duration timeout_;
   Mutex mutex_;
   CondVar changed_;
   std::map<uint64_t, Shared> shared_ ABSL_GUARDED_BY(mutex_);
@@ -149,49 +149,58 @@ class Group {
 
 class InProcessWork final : public Work {
  public:
-  InProcessWork(std::shared_ptr<Group> group, uint64_t number, int rank, Collective collective)
-      : group_(std::move(group)), number_(number), rank_(rank), collective_(std::move(collective)) {}
+  InProcessWork(std::shared_ptr<Group> group, uint64_t number, int rank, absl::Duration timeout,
+                Collective collective)
+      : group_(std::move(group)),
+        number_(number),
+        rank_(rank),
+        timeout_(timeout),
+        collective_(std::move(collective)) {}
 
   // The group holds copies: nothing is to be waited for.
   ~InProcessWork() override = default;
 
-  absl::Status Wait() override { return group_->Await(number_, rank_, collective_); }
+  absl::Status Wait() override { return group_->Await(number_, rank_, timeout_, collective_); }
 
  private:
   const std::shared_ptr<Group> group_;
   const uint64_t number_;
   const int rank_;
+  const absl::Duration timeout_;
   const Collective collective_;
 };
 
 class InProcessCommunicator final : public Communicator {
  public:
-  InProcessCommunicator(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
+  InProcessCommunicator(std::shared_ptr<Group> group, int rank, absl::Duration timeout)
+      : group_(std::move(group)), rank_(rank), timeout_(timeout) {}
   ~InProcessCommunicator() override { group_->Remove(rank_); }
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
   void Abort(absl::string_view reason) override { group_->Abort(rank_, reason); }
+  void SetTimeout(absl::Duration timeout) override { timeout_ = timeout; }
 
  private:
   std::unique_ptr<Work> Start(Collective collective) override {
     const uint64_t number = next_++;
     group_->Contribute(number, rank_, collective);
-    return std::make_unique<InProcessWork>(group_, number, rank_, std::move(collective));
+    return std::make_unique<InProcessWork>(group_, number, rank_, timeout_, std::move(collective));
   }
 
   const std::shared_ptr<Group> group_;
   const int rank_;
+  absl::Duration timeout_;  // of the thread that starts collectives
   uint64_t next_ = 1;
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> CreateInProcessGroup(int size, absl::Duration timeout) {
-  auto group = std::make_shared<Group>(size, timeout);
+  auto group = std::make_shared<Group>(size);
   std::vector<std::unique_ptr<Communicator>> members;
   for (int rank = 0; rank < size; ++rank) {
-    members.push_back(std::make_unique<InProcessCommunicator>(group, rank));
+    members.push_back(std::make_unique<InProcessCommunicator>(group, rank, timeout));
   }
   return members;
 }

@@ -52,6 +52,7 @@ struct Membership::Message {
   uint16_t text_bytes = 0;
   int32_t rank = 0;
   uint64_t number = 0;
+  int64_t period_ns = 0;  // of a report: until the next one
   Signature signature;
 };
 
@@ -59,8 +60,6 @@ Membership::Membership(const ConnectOptions& options, TcpRendezvous::Meeting mee
                        std::function<void()> on_failure)
     : rank_(options.rank),
       size_(options.size),
-      timeout_(options.timeout),
-      period_(std::clamp(options.timeout / 8, kShortestPeriod, kLongestPeriod)),
       on_failure_(std::move(on_failure)),
       members_(options.size),
       recent_(kRecent) {
@@ -96,15 +95,18 @@ absl::Status Membership::status() {
   return failure_;
 }
 
-absl::Status Membership::Begin(uint64_t number, const Signature& signature) {
+absl::Status Membership::Begin(uint64_t number, const Signature& signature, absl::Duration timeout) {
   absl::Status gone;
   {
     MutexLock lock(&mutex_);
     if (!failure_.ok()) return failure_;
     gone = deferred_;
     const absl::Time now = absl::Now();
-    current_ = Current{number, signature, now};
-    next_report_ = now + period_;
+    const absl::Duration period = std::clamp(timeout / 8, kShortestPeriod, kLongestPeriod);
+    current_ = Current{number, signature, now, timeout, period};
+    if (period < period_) (void)!write(wake_[1], "", 1);
+    period_ = period;
+    next_report_ = now + period;
     recent_[number % kRecent] = signature;
     for (int rank = 0; rank < size_ && gone.ok(); ++rank) {
       if (members_[rank].gone && members_[rank].done <= number) gone = GoneStatus(rank);
@@ -202,7 +204,7 @@ absl::Status Membership::GoneStatus(int rank) {
 }
 
 std::string Membership::Suspects(absl::Time now) {
-  const auto silent = [&](int rank) { return now - members_[rank].heard > 5 * period_ / 2; };
+  const auto silent = [&](int rank) { return now - members_[rank].heard > 5 * current_->period / 2; };
   // What the others report comes by way of rank 0.
   if (rank_ != 0 && silent(0)) return "rank 0 has not answered";
   std::vector<int> absent;
@@ -229,12 +231,14 @@ std::string Membership::Suspects(absl::Time now) {
 
 absl::Time Membership::NextWake(absl::Time now) {
   MutexLock lock(&mutex_);
+  // A collective that begins while the thread sleeps wakes it only if its period is shorter than the last.
   absl::Time next = std::min(now + period_, grace_end_);
-  if (current_ && failure_.ok()) next = std::min({next, next_report_, current_->start + timeout_});
+  if (current_ && failure_.ok()) next = std::min({next, next_report_, current_->start + current_->timeout});
   return next;
 }
 
 void Membership::Watch() {
+  char drained[64];
   for (;;) {
     std::vector<pollfd> entries = {{wake_[0], POLLIN, 0}};
     for (const auto& link : links_) {
@@ -244,7 +248,8 @@ void Membership::Watch() {
     const absl::Duration wait =
         absl::Ceil(std::max(NextWake(now) - now, absl::ZeroDuration()), absl::Milliseconds(1));
     (void)poll(entries.data(), entries.size(), static_cast<int>(absl::ToInt64Milliseconds(wait)));
-    if (entries[0].revents != 0) return;
+    if ((entries[0].revents & POLLHUP) != 0) return;
+    if (entries[0].revents != 0) (void)!read(wake_[0], drained, sizeof(drained));
     for (size_t i = 0; i < links_.size(); ++i) {
       if (entries[i + 1].revents != 0) Read(links_[i].get());
     }
@@ -259,16 +264,16 @@ void Membership::Pass(absl::Time now) {
   {
     MutexLock lock(&mutex_);
     if (!current_ || !failure_.ok()) return;
-    if (now >= current_->start + timeout_) {
-      failure = absl::DeadlineExceededError(
-          absl::StrCat(Where(), ", took longer than ", absl::FormatDuration(timeout_), ": ", Suspects(now)));
+    if (now >= current_->start + current_->timeout) {
+      failure = absl::DeadlineExceededError(absl::StrCat(
+          Where(), ", took longer than ", absl::FormatDuration(current_->timeout), ": ", Suspects(now)));
     } else if (now >= grace_end_) {
       failure = deferred_;
       for (int rank = 0; rank < size_ && failure.ok(); ++rank) {
         if (members_[rank].gone && members_[rank].done <= current_->number) failure = GoneStatus(rank);
       }
     } else if (now >= next_report_) {
-      next_report_ = now + period_;
+      next_report_ = now + current_->period;
       report = current_;
     }
   }
@@ -281,6 +286,7 @@ void Membership::Report(const Current& current) {
   message.kind = Message::Kind::kReport;
   message.rank = rank_;
   message.number = current.number;
+  message.period_ns = absl::ToInt64Nanoseconds(current.period);
   message.signature = current.signature;
   SendToAll(message, "", nullptr);
 }
@@ -327,6 +333,7 @@ void Membership::Handle(Link* from, const Message& message, const std::string& t
     case Message::Kind::kReport:
       SendToAll(message, text, from);
       NotePosition(message.rank, message.number + 1);
+      KeepPace(message.number, absl::Nanoseconds(message.period_ns));
       Answer(message.number);
       return Compare(message.rank, message.number, message.signature);
     case Message::Kind::kPosition:
@@ -352,6 +359,14 @@ void Membership::NotePosition(int rank, uint64_t begun) {
   MutexLock lock(&mutex_);
   members_[rank].begun = std::max(members_[rank].begun, begun);
   members_[rank].heard = absl::Now();
+}
+
+// A member that waits in the same collective for less long needs to hear more often from all that wait.
+void Membership::KeepPace(uint64_t number, absl::Duration period) {
+  MutexLock lock(&mutex_);
+  if (!current_ || current_->number != number || period >= current_->period) return;
+  current_->period = std::max(period, kShortestPeriod);
+  next_report_ = absl::InfinitePast();
 }
 
 // Whoever has that collective behind it is not to blame. Rank 0 always answers: no other report comes past

@@ -5,9 +5,9 @@
 //   - One that ends without a farewell is a lost member. All are told; a collective that is under way may
 //   still
 //     come to its end within a short grace period, since the lost one may have done its part.
-//   - A collective that takes long is reported by each member that waits in it, again and again. So rank 0
-//   knows,
-//     and tells, who has not begun it, and notices members that began different ones.
+//   - A collective that takes long is reported by each member that waits in it, again and again, as often as
+//     the least patient of them needs it. So rank 0 knows, and tells, who has not begun it, and notices
+//     members that began different ones.
 //   - At the deadline, whoever has not reported is to blame.
 //   - A failure of one member is sent to all, so that all fail with the same message, at once.
 //
@@ -45,9 +45,9 @@ class Membership {
   // The failure that ended the group, or OK.
   absl::Status status();
 
-  // This member takes part in collective number `number`; its time starts to run. Fails if the group has
-  // failed or somebody who is needed has gone.
-  absl::Status Begin(uint64_t number, const Signature& signature);
+  // This member takes part in collective number `number`; its time, `timeout`, starts to run. Fails if the
+  // group has failed or somebody who is needed has gone.
+  absl::Status Begin(uint64_t number, const Signature& signature, absl::Duration timeout);
 
   // The collective is done. Fails if the group has failed meanwhile.
   absl::Status End();
@@ -74,6 +74,8 @@ class Membership {
     uint64_t number = 0;
     Signature signature;
     absl::Time start;
+    absl::Duration timeout;
+    absl::Duration period;  // between reports
     int peer = -1;
     int step = 0;
     int steps = 0;
@@ -103,6 +105,7 @@ class Membership {
   void Handle(Link* from, const Message& message, const std::string& text);
   void HandleFailed(uint64_t number, const absl::Status& status);
   void NotePosition(int rank, uint64_t begun);
+  void KeepPace(uint64_t number, absl::Duration period);
   void Answer(uint64_t number);
   void HandleGone(int rank, uint64_t done, const std::string& why);
   void Compare(int rank, uint64_t number, const Signature& signature);
@@ -117,11 +120,9 @@ class Membership {
 
   const int rank_;
   const int size_;
-  const absl::Duration timeout_;
-  const absl::Duration period_;  // between reports
   const std::function<void()> on_failure_;
   std::vector<std::unique_ptr<Link>> links_;
-  int wake_[2];  // a pipe: its end wakes the watching thread for good
+  int wake_[2];  // a pipe: a byte wakes the watching thread, its end does so for good
 
   Mutex mutex_;
   CondVar changed_;
@@ -132,6 +133,7 @@ class Membership {
   std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
   std::vector<Signature> recent_
       ABSL_GUARDED_BY(mutex_);  // what this member began, by number modulo the size
+  absl::Duration period_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(1);  // of the last collective
   absl::Time next_report_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   absl::Time grace_end_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
 

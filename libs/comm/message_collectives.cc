@@ -109,10 +109,10 @@ void MessageCollectives::Abort() {
   if (waiting_ != nullptr) waiting_->Abort();
 }
 
-absl::Status MessageCollectives::Run(uint64_t number, Collective* collective) {
+absl::Status MessageCollectives::Run(uint64_t number, absl::Duration timeout, Collective* collective) {
   number_ = number;
   signature_ = SignatureOf(*collective);
-  if (absl::Status status = membership_->Begin(number, signature_); !status.ok()) return status;
+  if (absl::Status status = membership_->Begin(number, signature_, timeout); !status.ok()) return status;
   absl::Status status = Dispatch(collective);
   if (status.ok()) status = FinishFrames();
   if (absl::Status ended = membership_->End(); !ended.ok()) return ended;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "libs/base/mutex.h"
 #include "libs/comm/communicator.h"
 #include "libs/comm/membership.h"
@@ -26,7 +27,7 @@ class MessageCollectives {
   MessageCollectives(int rank, int size, Transport* transport, Membership* membership);
   ~MessageCollectives();
 
-  absl::Status Run(uint64_t number, Collective* collective);
+  absl::Status Run(uint64_t number, absl::Duration timeout, Collective* collective);
 
   // Ends the wait under way and all later ones.
   void Abort();

@@ -99,6 +99,7 @@ struct Task {
 
   Collective collective;
   uint64_t number = 0;
+  absl::Duration timeout;
   std::unique_ptr<DeviceMemory> staged;  // of a collective over main memory
   std::unique_ptr<PinnedMemory> host;    // what goes there and comes back
   int64_t part_bytes = 0;                // of an all-gather: room per member
@@ -110,7 +111,10 @@ struct Task {
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(const ConnectOptions& options, NcclOptions nccl_options)
-      : rank_(options.rank), size_(options.size), options_(std::move(nccl_options)) {}
+      : rank_(options.rank),
+        size_(options.size),
+        options_(std::move(nccl_options)),
+        timeout_(options.timeout) {}
 
   ~NcclCommunicator() override {
     {
@@ -135,7 +139,8 @@ class NcclCommunicator final : public Communicator {
     std::memcpy(&id, meeting.parts[0].data(), sizeof(id));
     SignalsBlocked blocked;
     membership_ = std::make_unique<Membership>(options, std::move(meeting), [this] { EndNccl(); });
-    if (absl::Status status = membership_->Begin(0, FormingSignature()); !status.ok()) return status;
+    absl::Status begun = membership_->Begin(0, FormingSignature(), options.ConnectTimeout());
+    if (!begun.ok()) return begun;
     if (absl::Status status = Form(id); !status.ok()) return membership_->Fail(status);
     if (absl::Status status = membership_->End(); !status.ok()) return status;
     watcher_ = std::thread([this] { Watch(); });
@@ -149,6 +154,8 @@ class NcclCommunicator final : public Communicator {
     (void)membership_->Fail(absl::AbortedError(reason),
                             absl::UnavailableError(absl::StrCat("rank ", rank_, " has aborted: ", reason)));
   }
+
+  void SetTimeout(absl::Duration timeout) override { timeout_ = timeout; }
 
  private:
   class NcclWork final : public Work {
@@ -215,6 +222,7 @@ class NcclCommunicator final : public Communicator {
     }
     task->collective = std::move(collective);
     task->number = next_++;
+    task->timeout = timeout_;
     if (status.ok()) status = Enqueue(task.get());
     if (!status.ok()) {
       task->status = membership_->Fail(status);
@@ -369,7 +377,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   absl::Status Follow(const Task& task) {
-    absl::Status status = membership_->Begin(task.number, SignatureOf(task.collective));
+    absl::Status status = membership_->Begin(task.number, SignatureOf(task.collective), task.timeout);
     while (status.ok()) {
       const cudaError_t state = cudaEventQuery(task.done_event);
       if (state == cudaSuccess) return membership_->End();
@@ -393,6 +401,7 @@ class NcclCommunicator final : public Communicator {
   const int rank_;
   const int size_;
   const NcclOptions options_;
+  absl::Duration timeout_;  // of the thread that starts collectives
   cudaStream_t stream_ = nullptr;
   cudaEvent_t before_ = nullptr;  // what was on the current stream before a collective
   Mutex nccl_mutex_;

@@ -31,16 +31,18 @@ int PollTimeout(absl::Time deadline) {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
 }
 
-// Whether one of `events` came on `fd` before the deadline.
-bool Await(int fd, short events, absl::Time deadline) {
+// Whether one of `events` came on `fd`, or `wake_fd` could be read, before the deadline.
+bool Await(int fd, short events, absl::Time deadline, int wake_fd = -1) {
   for (;;) {
-    pollfd entry{fd, events, 0};
-    const int ready = poll(&entry, 1, PollTimeout(deadline));
+    pollfd entries[] = {{fd, events, 0}, {wake_fd, POLLIN, 0}};
+    const int ready = poll(entries, 2, PollTimeout(deadline));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
     if (absl::Now() >= deadline) return false;
   }
 }
+
+bool Woken(int wake_fd) { return wake_fd >= 0 && Await(wake_fd, POLLIN, absl::InfinitePast()); }
 
 void SetNoDelay(int fd) {
   const int yes = 1;
@@ -48,7 +50,7 @@ void SetNoDelay(int fd) {
 }
 
 // One attempt. Empty, and a reason in `*error`, on failure.
-Socket TryConnect(const addrinfo& address, absl::Time deadline, std::string* error) {
+Socket TryConnect(const addrinfo& address, absl::Time deadline, int wake_fd, std::string* error) {
   Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (connect(socket.fd(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
     *error = ErrorText(errno);
@@ -56,7 +58,7 @@ Socket TryConnect(const addrinfo& address, absl::Time deadline, std::string* err
   }
   int failure = ETIMEDOUT;
   socklen_t length = sizeof(failure);
-  if (Await(socket.fd(), POLLOUT, deadline)) {
+  if (Await(socket.fd(), POLLOUT, deadline, wake_fd) && !Woken(wake_fd)) {
     (void)getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &failure, &length);
   }
   if (failure != 0) {
@@ -115,7 +117,7 @@ absl::StatusOr<int> PortOf(const Socket& socket) {
                                              : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
-absl::StatusOr<Socket> ConnectTo(const std::string& host, int port, absl::Time deadline) {
+absl::StatusOr<Socket> ConnectTo(const std::string& host, int port, absl::Time deadline, int wake_fd) {
   std::string error = "the time is up";
   absl::Duration pause = kFirstPause;
   for (;;) {
@@ -128,14 +130,17 @@ absl::StatusOr<Socket> ConnectTo(const std::string& host, int port, absl::Time d
     }
     const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, freeaddrinfo);
     for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-      Socket socket = TryConnect(*address, deadline, &error);
+      Socket socket = TryConnect(*address, deadline, wake_fd, &error);
       if (socket.open()) return socket;
     }
     if (absl::Now() + pause >= deadline) {
       return absl::UnavailableError(absl::StrCat("cannot connect to ", host, ":", port, ": ", error));
     }
     // Rank 0 may start later than the others.
-    absl::SleepFor(pause);
+    (void)Await(-1, 0, absl::Now() + pause, wake_fd);
+    if (Woken(wake_fd)) {
+      return absl::CancelledError(absl::StrCat("connecting to ", host, ":", port, " was given up"));
+    }
     pause = std::min(2 * pause, kLongestPause);
   }
 }
@@ -146,7 +151,7 @@ Socket Accept(const Socket& listener) {
   return socket;
 }
 
-bool AwaitReadable(int fd, absl::Time deadline) { return Await(fd, POLLIN, deadline); }
+bool AwaitReadable(int fd, absl::Time deadline, int wake_fd) { return Await(fd, POLLIN, deadline, wake_fd); }
 
 absl::Status SendAll(const Socket& socket, absl::string_view bytes, absl::Time deadline) {
   while (!bytes.empty()) {
@@ -169,7 +174,6 @@ bool ReceiveSome(const Socket& socket, std::string* bytes) {
     const ssize_t got = recv(socket.fd(), piece, sizeof(piece), MSG_DONTWAIT);
     if (got > 0) {
       bytes->append(piece, static_cast<size_t>(got));
-      if (got < static_cast<ssize_t>(sizeof(piece))) return true;
     } else if (got == 0) {
       return false;
     } else if (errno == EAGAIN) {

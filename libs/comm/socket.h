@@ -37,14 +37,15 @@ absl::StatusOr<Socket> Listen(int port);
 // The port that `socket` is bound to.
 absl::StatusOr<int> PortOf(const Socket& socket);
 
-// Tries again until somebody answers or the deadline has passed.
-absl::StatusOr<Socket> ConnectTo(const std::string& host, int port, absl::Time deadline);
+// Tries again until somebody answers, the deadline has passed (UNAVAILABLE), or `wake_fd` can be read
+// (CANCELLED; negative: never). Only looking up the host's name cannot be ended.
+absl::StatusOr<Socket> ConnectTo(const std::string& host, int port, absl::Time deadline, int wake_fd = -1);
 
 // Empty when nobody is waiting.
 Socket Accept(const Socket& listener);
 
-// Waits until `fd` can be read; false when the deadline has passed.
-bool AwaitReadable(int fd, absl::Time deadline);
+// Waits until `fd` or `wake_fd` (negative: none) can be read; false when the deadline has passed.
+bool AwaitReadable(int fd, absl::Time deadline, int wake_fd = -1);
 
 // Sends all of `bytes` (blocks until the deadline where the peer reads slowly).
 absl::Status SendAll(const Socket& socket, absl::string_view bytes, absl::Time deadline);

@@ -1,10 +1,14 @@
 #include "libs/comm/tcp_rendezvous.h"
 
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +25,7 @@
 namespace adaptdl::comm {
 namespace {
 
-constexpr uint32_t kMagic = 0x41445243;  // changes with every incompatible change of the records
+constexpr uint32_t kMagic = 0x41445244;  // changes with every incompatible change of the records
 constexpr uint32_t kLongestRecord = 8u << 20;
 constexpr size_t kMostGuests = 4096;
 
@@ -117,6 +121,26 @@ absl::Status StatusOf(const std::vector<std::string>& fields) {
   return absl::Status(static_cast<absl::StatusCode>(code), fields[1]);
 }
 
+absl::Status OverStatus(int64_t group, int64_t lowest) {
+  return absl::AbortedError(absl::StrCat("group ", group, " is over: group ", lowest, " follows"));
+}
+
+struct HostAndPort {
+  std::string host;
+  int port = 0;
+};
+
+absl::StatusOr<HostAndPort> Parse(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 ||
+      port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the rendezvous address \"", address, "\" is not of the form host:port"));
+  }
+  return HostAndPort{address.substr(0, colon), port};
+}
+
 void Refuse(const Socket& socket, const absl::Status& status) {
   // To a stranger: one attempt, no waiting.
   (void)SendAll(socket, Encode(RecordKind::kRefused, StatusFields(status)), absl::InfinitePast());
@@ -125,7 +149,11 @@ void Refuse(const Socket& socket, const absl::Status& status) {
 }  // namespace
 
 TcpRendezvous::TcpRendezvous(Socket listener, Socket first, std::string address)
-    : listener_(std::move(listener)), first_(std::move(first)), address_(std::move(address)) {}
+    : wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      lowest_(std::numeric_limits<int64_t>::min()),
+      listener_(std::move(listener)),
+      first_(std::move(first)),
+      address_(std::move(address)) {}
 
 absl::StatusOr<std::unique_ptr<TcpRendezvous>> TcpRendezvous::Host(const std::string& host, int port) {
   absl::StatusOr<Socket> listener = Listen(port);
@@ -138,14 +166,9 @@ absl::StatusOr<std::unique_ptr<TcpRendezvous>> TcpRendezvous::Host(const std::st
 
 absl::StatusOr<std::unique_ptr<TcpRendezvous>> TcpRendezvous::Join(const std::string& address,
                                                                    absl::Duration timeout) {
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 ||
-      port > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the rendezvous address \"", address, "\" is not of the form host:port"));
-  }
-  absl::StatusOr<Socket> first = ConnectTo(address.substr(0, colon), port, absl::Now() + timeout);
+  const absl::StatusOr<HostAndPort> where = Parse(address);
+  if (!where.ok()) return where.status();
+  absl::StatusOr<Socket> first = ConnectTo(where->host, where->port, absl::Now() + timeout);
   if (!first.ok()) return first.status();
   return std::unique_ptr<TcpRendezvous>(new TcpRendezvous(Socket(), *std::move(first), address));
 }
@@ -160,18 +183,43 @@ absl::StatusOr<TcpRendezvous::Meeting> TcpRendezvous::Meet(const ConnectOptions&
     return absl::InvalidArgumentError("rank 0 must host the rendezvous");
   }
   MutexLock lock(&mutex_);
+  int64_t lowest = lowest_;
+  while (lowest < options.group && !lowest_.compare_exchange_weak(lowest, options.group)) {
+  }
+  if (absl::Status over = CheckNotOver(options.group); !over.ok()) return over;
   return options.rank == 0 ? Receive(options, part) : Visit(options, part);
+}
+
+void TcpRendezvous::RefuseBelow(int64_t group) {
+  int64_t lowest = lowest_;
+  while (lowest < group && !lowest_.compare_exchange_weak(lowest, group)) {
+  }
+  (void)eventfd_write(wake_.fd(), 1);
+}
+
+absl::Status TcpRendezvous::CheckNotOver(int64_t group) const {
+  const int64_t lowest = lowest_;
+  return group < lowest ? OverStatus(group, lowest) : absl::OkStatus();
+}
+
+void TcpRendezvous::TakeWake() {
+  eventfd_t count = 0;
+  (void)eventfd_read(wake_.fd(), &count);
 }
 
 absl::StatusOr<TcpRendezvous::Meeting> TcpRendezvous::Receive(const ConnectOptions& options,
                                                               const std::string& part) {
-  const absl::Time deadline = absl::Now() + options.timeout;
+  const absl::Time deadline = absl::Now() + options.ConnectTimeout();
   Meeting meeting;
   meeting.parts.resize(options.size);
   meeting.parts[0] = part;
   meeting.links.resize(options.size);
   for (Guest& guest : guests_) guest.elsewhere = false;
   while (!Complete(meeting)) {
+    if (const absl::Status over = CheckNotOver(options.group); !over.ok()) {
+      Tell(meeting, Encode(RecordKind::kRefused, StatusFields(over)), absl::InfinitePast());
+      return over;
+    }
     bool somebody_came = false;
     std::vector<Guest> others;
     for (Guest& guest : guests_) {
@@ -189,7 +237,7 @@ absl::StatusOr<TcpRendezvous::Meeting> TcpRendezvous::Receive(const ConnectOptio
     if (absl::Now() >= deadline) {
       const absl::Status late = absl::DeadlineExceededError(
           absl::StrCat("forming group ", options.group, " of ", options.size, ": ", MissingText(meeting),
-                       " within ", absl::FormatDuration(options.timeout)));
+                       " within ", absl::FormatDuration(options.ConnectTimeout())));
       Tell(meeting, Encode(RecordKind::kRefused, StatusFields(late)), deadline);
       return late;
     }
@@ -205,7 +253,7 @@ absl::StatusOr<TcpRendezvous::Meeting> TcpRendezvous::Receive(const ConnectOptio
 }
 
 void TcpRendezvous::AwaitGuests(const Meeting& meeting, absl::Time deadline) {
-  std::vector<pollfd> entries = {{listener_.fd(), POLLIN, 0}};
+  std::vector<pollfd> entries = {{listener_.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
   for (const Guest& guest : guests_) {
     if (!guest.elsewhere) entries.push_back({guest.socket.fd(), POLLIN, 0});
   }
@@ -215,6 +263,7 @@ void TcpRendezvous::AwaitGuests(const Meeting& meeting, absl::Time deadline) {
   const absl::Duration left = std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
   (void)poll(entries.data(), entries.size(),
              static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)))));
+  TakeWake();
   for (Socket socket = Accept(listener_); socket.open(); socket = Accept(listener_)) {
     if (guests_.size() >= kMostGuests) guests_.erase(guests_.begin());
     guests_.push_back({std::move(socket), "", false});
@@ -227,17 +276,20 @@ bool TcpRendezvous::Seat(const ConnectOptions& options, Guest* guest, Meeting* m
   std::string received = guest->received;
   absl::StatusOr<std::optional<Record>> record = Decode(&received);
   absl::Status refusal = record.status();
+  int64_t group = 0;
   int rank = 0;
   int size = 0;
   if (record.ok()) {
     if (!record->has_value()) return false;
     const std::vector<std::string>& fields = (*record)->fields;
-    if ((*record)->kind != RecordKind::kHello || fields.size() != 5 || !absl::SimpleAtoi(fields[2], &rank) ||
-        !absl::SimpleAtoi(fields[3], &size)) {
+    if ((*record)->kind != RecordKind::kHello || fields.size() != 5 || !absl::SimpleAtoi(fields[0], &group) ||
+        !absl::SimpleAtoi(fields[2], &rank) || !absl::SimpleAtoi(fields[3], &size)) {
       refusal = absl::InvalidArgumentError("a broken record");
-    } else if (fields[0] != options.group) {
+    } else if (group > options.group) {
       guest->elsewhere = true;
       return false;
+    } else if (group < options.group) {
+      refusal = OverStatus(group, options.group);
     } else if (!SameToken(fields[1], options.token)) {
       refusal = absl::PermissionDeniedError(
           absl::StrCat("group ", options.group, " has another token than this member"));
@@ -256,26 +308,34 @@ bool TcpRendezvous::Seat(const ConnectOptions& options, Guest* guest, Meeting* m
   return true;
 }
 
+absl::StatusOr<Socket> TcpRendezvous::ConnectToHost(const ConnectOptions& options, absl::Time deadline) {
+  const std::string& address = options.address.empty() ? address_ : options.address;
+  if (first_.open() && address == address_) return std::move(first_);
+  const absl::StatusOr<HostAndPort> where = Parse(address);
+  if (!where.ok()) return where.status();
+  for (;;) {
+    if (absl::Status over = CheckNotOver(options.group); !over.ok()) return over;
+    absl::StatusOr<Socket> connected = ConnectTo(where->host, where->port, deadline, wake_.fd());
+    if (!absl::IsCancelled(connected.status())) return connected;
+    TakeWake();
+  }
+}
+
 absl::StatusOr<TcpRendezvous::Meeting> TcpRendezvous::Visit(const ConnectOptions& options,
                                                             const std::string& part) {
-  const absl::Time deadline = absl::Now() + options.timeout;
-  Socket socket = std::move(first_);
-  if (!socket.open()) {
-    const size_t colon = address_.rfind(':');
-    int port = 0;
-    (void)absl::SimpleAtoi(address_.substr(colon + 1), &port);
-    absl::StatusOr<Socket> connected = ConnectTo(address_.substr(0, colon), port, deadline);
-    if (!connected.ok()) return connected.status();
-    socket = *std::move(connected);
-  }
+  const absl::Time deadline = absl::Now() + options.ConnectTimeout();
+  absl::StatusOr<Socket> connected = ConnectToHost(options, deadline);
+  if (!connected.ok()) return connected.status();
+  Socket socket = *std::move(connected);
+  const std::string& address = options.address.empty() ? address_ : options.address;
   const std::string forming = absl::StrCat("forming group ", options.group, " of ", options.size);
   const absl::Status lost =
-      absl::UnavailableError(absl::StrCat(forming, ": rank 0 at ", address_, " is lost"));
+      absl::UnavailableError(absl::StrCat(forming, ": rank 0 at ", address, " is lost"));
   const std::string hello =
-      Encode(RecordKind::kHello,
-             {options.group, options.token, absl::StrCat(options.rank), absl::StrCat(options.size), part});
+      Encode(RecordKind::kHello, {absl::StrCat(options.group), options.token, absl::StrCat(options.rank),
+                                  absl::StrCat(options.size), part});
   if (!SendAll(socket, hello, deadline).ok()) return lost;
-  std::string missing = absl::StrCat("rank 0 at ", address_, " has not arrived");
+  std::string missing = absl::StrCat("rank 0 at ", address, " has not arrived");
   Meeting meeting;
   bool here = true;
   for (;;) {
@@ -283,10 +343,12 @@ absl::StatusOr<TcpRendezvous::Meeting> TcpRendezvous::Visit(const ConnectOptions
     if (!record.ok()) return record.status();
     if (!record->has_value()) {
       if (!here) return lost;
-      if (!AwaitReadable(socket.fd(), deadline)) {
+      if (absl::Status over = CheckNotOver(options.group); !over.ok()) return over;
+      if (!AwaitReadable(socket.fd(), deadline, wake_.fd())) {
         return absl::DeadlineExceededError(
-            absl::StrCat(forming, ": ", missing, " within ", absl::FormatDuration(options.timeout)));
+            absl::StrCat(forming, ": ", missing, " within ", absl::FormatDuration(options.ConnectTimeout())));
       }
+      TakeWake();
       here = ReceiveSome(socket, &meeting.received);
       continue;
     }

@@ -4,18 +4,22 @@
 
 #include <malloc.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/comm/in_process_communicator.h"
+#include "libs/comm/replaceable_communicator.h"
 #include "tests/libs/comm/member_processes.h"
 
 namespace adaptdl::comm {
@@ -239,6 +243,37 @@ TEST(GlooCommunicator, NamesAPeerThatHasLeft) {
   EXPECT_EQ(members.Wait(1), 0);
 }
 
+TEST(GlooCommunicator, ATimeoutHoldsForTheCollectivesThatFollow) {
+  MemberProcesses members(2, kNever, [](std::unique_ptr<Communicator> member) {
+    CheckOk(member->Barrier());
+    if (member->rank() == 1) {
+      pause();
+      return;
+    }
+    member->SetTimeout(absl::Milliseconds(200));
+    CheckStatus(member->Barrier(), absl::StatusCode::kDeadlineExceeded,
+                {"barrier, number 2, took longer than 200ms: rank 1 has not arrived"});
+  });
+  EXPECT_EQ(members.Wait(0), 0);
+}
+
+TEST(GlooCommunicator, AnImpatientMemberBlamesOnlyThoseThatHaveNotArrived) {
+  // Rank 2 lacks; ranks 0 and 3 would wait for long, and say so seldom.
+  MemberProcesses members(4, kNever, [](std::unique_ptr<Communicator> member) {
+    CheckOk(member->Barrier());
+    if (member->rank() == 2) {
+      pause();
+      return;
+    }
+    if (member->rank() == 1) member->SetTimeout(absl::Milliseconds(500));
+    const absl::Status status = member->Barrier();
+    CheckStatus(status, absl::StatusCode::kDeadlineExceeded, {"500ms: rank 2 has not arrived"});
+  });
+  EXPECT_EQ(members.Wait(0), 0);
+  EXPECT_EQ(members.Wait(1), 0);
+  EXPECT_EQ(members.Wait(3), 0);
+}
+
 TEST(GlooCommunicator, RefusesWhatCannotBeAndStillWorks) {
   MemberProcesses members(2, kNever, [](std::unique_ptr<Communicator> member) {
     std::vector<float> values = {1.0f};
@@ -263,15 +298,25 @@ int64_t CountEntries(const char* folder) {
   return count;
 }
 
-// Forms a group of two in threads, exchanges something, and takes it down.
-void FormOnce(TcpRendezvous& host, TcpRendezvous& guest, const std::string& group) {
-  const auto take_part = [&group](TcpRendezvous& rendezvous, int rank) {
-    auto member = ConnectGloo(
-        rendezvous,
-        {.rank = rank, .size = 2, .group = group, .host = "127.0.0.1", .timeout = absl::Minutes(1)});
-    ASSERT_TRUE(member.ok()) << member.status();
+// One of two replicas: its rendezvous and its communicator stay while groups come and go.
+struct Replica {
+  std::unique_ptr<TcpRendezvous> rendezvous = *TcpRendezvous::Host("127.0.0.1");
+  ReplaceableCommunicator communicator{std::move(CreateInProcessGroup(1).front())};
+};
+
+// Forms a group of two in threads in place of the one before, and exchanges something.
+void FormNext(Replica& host, Replica& guest, int64_t group) {
+  const auto take_part = [&](Replica& replica, int rank) {
+    auto next = ConnectGloo(*replica.rendezvous, {.rank = rank,
+                                                  .size = 2,
+                                                  .group = group,
+                                                  .host = "127.0.0.1",
+                                                  .timeout = absl::Minutes(1),
+                                                  .address = host.rendezvous->address()});
+    ASSERT_TRUE(next.ok()) << next.status();
+    replica.communicator.Replace(*std::move(next));
     std::vector<double> values = {1.0};
-    const absl::Status status = (*member)->AllReduce(BufferOf(absl::MakeSpan(values)));
+    const absl::Status status = replica.communicator.AllReduce(BufferOf(absl::MakeSpan(values)));
     ASSERT_TRUE(status.ok()) << status;
     ASSERT_EQ(values[0], 2.0);
   };
@@ -287,21 +332,20 @@ int64_t BytesInUse() {
 }
 
 TEST(GlooCommunicator, FormingGroupsAgainAndAgainLeavesNothingBehind) {
-  auto host = TcpRendezvous::Host("127.0.0.1");
-  ASSERT_TRUE(host.ok());
-  auto guest = TcpRendezvous::Join((*host)->address());
-  ASSERT_TRUE(guest.ok());
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr int kRounds = 100;  // they tell of a leak by themselves, and are slow
+  constexpr int64_t kRounds = 100;  // they tell of a leak by themselves, and are slow
 #else
-  constexpr int kRounds = 1000;
+  constexpr int64_t kRounds = 1000;
 #endif
-  int round = 0;
-  for (; round < 50; ++round) FormOnce(**host, **guest, absl::StrCat(round));
+  std::array<Replica, 2> replicas;
+  int64_t group = 0;
+  // Rank 0 is now the one, now the other.
+  const auto form = [&] { FormNext(replicas[group % 2], replicas[1 - group % 2], group), ++group; };
+  while (group < 50) form();
   const int64_t sockets = CountEntries("/proc/self/fd");
   const int64_t threads = CountEntries("/proc/self/task");
   const int64_t bytes = BytesInUse();
-  for (; round < kRounds; ++round) FormOnce(**host, **guest, absl::StrCat(round));
+  while (group < kRounds) form();
   EXPECT_EQ(CountEntries("/proc/self/fd"), sockets);
   EXPECT_EQ(CountEntries("/proc/self/task"), threads);
   // A hundred bytes per group would be more.

@@ -139,5 +139,13 @@ TEST(InProcessCommunicator, RefusesWhatCannotBeAndStillWorks) {
   });
 }
 
+TEST(InProcessCommunicator, ATimeoutHoldsForTheCollectivesThatFollow) {
+  auto members = CreateInProcessGroup(2, absl::Hours(1));
+  members[0]->SetTimeout(absl::Milliseconds(1));
+  const absl::Status status = members[0]->Barrier();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("took longer than 1ms: rank 1 has not arrived"));
+}
+
 }  // namespace
 }  // namespace adaptdl::comm

@@ -58,12 +58,9 @@ class MemberProcesses {
           Check(joined.ok(), joined.status().ToString());
           rendezvous = *std::move(joined);
         }
-        auto communicator = ConnectGloo(*rendezvous, {.rank = rank,
-                                                      .size = size,
-                                                      .group = "1",
-                                                      .token = "t",
-                                                      .host = "127.0.0.1",
-                                                      .timeout = timeout});
+        auto communicator = ConnectGloo(
+            *rendezvous,
+            {.rank = rank, .size = size, .group = 1, .token = "t", .host = "127.0.0.1", .timeout = timeout});
         Check(communicator.ok(), communicator.status().ToString());
         body(*std::move(communicator));
         _exit(0);

@@ -52,15 +52,109 @@ TEST(TcpRendezvous, GivesEveryMemberThePartsOfAll) {
 
 TEST(TcpRendezvous, GuestsOfALaterGroupWaitForTheirTurn) {
   auto host = HostOne();
-  const auto take_part = [&host](const std::string& group) {
+  const auto take_part = [&host](int64_t group) {
     EXPECT_TRUE(JoinAt(*host)->Meet({.rank = 1, .size = 2, .group = group}, "").ok());
   };
-  std::thread later(take_part, "2");
-  std::thread sooner(take_part, "1");
-  EXPECT_TRUE(host->Meet({.rank = 0, .size = 2, .group = "1"}, "").ok());
-  EXPECT_TRUE(host->Meet({.rank = 0, .size = 2, .group = "2"}, "").ok());
+  std::thread later(take_part, 2);
+  std::thread sooner(take_part, 1);
+  EXPECT_TRUE(host->Meet({.rank = 0, .size = 2, .group = 1}, "").ok());
+  EXPECT_TRUE(host->Meet({.rank = 0, .size = 2, .group = 2}, "").ok());
   later.join();
   sooner.join();
+}
+
+// A guest of `host`.
+std::thread MeetIn(const TcpRendezvous& host, ConnectOptions options, absl::StatusCode expected,
+                   const std::string& text = "") {
+  return std::thread([&host, options, expected, text] {
+    const absl::Status status = JoinAt(host)->Meet(options, "").status();
+    EXPECT_EQ(status.code(), expected) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  });
+}
+
+TEST(TcpRendezvous, TurnsAwayGuestsOfAnEarlierGroup) {
+  auto host = HostOne();
+  std::thread late = MeetIn(*host, {.rank = 1, .size = 2, .group = 3}, absl::StatusCode::kAborted,
+                            "group 3 is over: group 4 follows");
+  std::thread member([&] {
+    late.join();  // it is turned away while this group forms
+    EXPECT_TRUE(JoinAt(*host)->Meet({.rank = 1, .size = 2, .group = 4}, "").ok());
+  });
+  EXPECT_TRUE(host->Meet({.rank = 0, .size = 2, .group = 4}, "").ok());
+  member.join();
+  // As does the host itself, at once.
+  EXPECT_EQ(host->Meet({.rank = 0, .size = 2, .group = 3}, "").status().code(), absl::StatusCode::kAborted);
+}
+
+TEST(TcpRendezvous, AGroupThatDidNotFormMayBeTriedAgain) {
+  auto host = HostOne();
+  const ConnectOptions alone = {.rank = 0, .size = 2, .group = 7, .connect_timeout = absl::Milliseconds(1)};
+  EXPECT_EQ(host->Meet(alone, "").status().code(), absl::StatusCode::kDeadlineExceeded);
+  std::thread guest = MeetIn(*host, {.rank = 1, .size = 2, .group = 7}, absl::StatusCode::kOk);
+  EXPECT_TRUE(host->Meet({.rank = 0, .size = 2, .group = 7}, "").ok());
+  guest.join();
+}
+
+TEST(TcpRendezvous, GuestsWaitForAHostThatIsBusyElsewhere) {
+  auto host = HostOne();
+  auto other_host = HostOne();
+  std::thread guest = MeetIn(*host, {.rank = 1, .size = 2, .group = 2}, absl::StatusCode::kOk);
+  // A guest that gave up, and is still in the line when the host looks.
+  {
+    std::thread impatient =
+        MeetIn(*host, {.rank = 1, .size = 2, .group = 2, .connect_timeout = absl::Milliseconds(20)},
+               absl::StatusCode::kDeadlineExceeded);
+    impatient.join();
+  }
+  // The host of group 2 is a guest of group 1 before.
+  std::thread first([&] { EXPECT_TRUE(other_host->Meet({.rank = 0, .size = 2, .group = 1}, "").ok()); });
+  EXPECT_TRUE(host->Meet({.rank = 1, .size = 2, .group = 1, .address = other_host->address()}, "").ok());
+  first.join();
+  EXPECT_TRUE(host->Meet({.rank = 0, .size = 2, .group = 2}, "").ok());
+  guest.join();
+}
+
+TEST(TcpRendezvous, RefusingEndsTheHostsWaitAndTellsTheMembersThatAreThere) {
+  auto host = HostOne();
+  std::thread member = MeetIn(*host, {.rank = 1, .size = 3, .group = 5}, absl::StatusCode::kAborted,
+                              "group 5 is over: group 6 follows");
+  std::thread waits([&] {
+    EXPECT_EQ(host->Meet({.rank = 0, .size = 3, .group = 5}, "").status().code(), absl::StatusCode::kAborted);
+    // Whoever came too late to be told is turned away by the next group.
+    EXPECT_TRUE(host->Meet({.rank = 0, .size = 2, .group = 6}, "").ok());
+  });
+  host->RefuseBelow(5);  // does not concern it
+  host->RefuseBelow(6);
+  host->RefuseBelow(1);  // takes nothing back
+  member.join();
+  std::thread next = MeetIn(*host, {.rank = 1, .size = 2, .group = 6}, absl::StatusCode::kOk);
+  next.join();
+  waits.join();
+}
+
+TEST(TcpRendezvous, RefusingEndsAGuestsWait) {
+  auto host = HostOne();
+  auto guest = JoinAt(*host);
+  std::thread waits([&] {
+    EXPECT_EQ(guest->Meet({.rank = 1, .size = 2, .group = 5}, "").status().code(),
+              absl::StatusCode::kAborted);
+  });
+  guest->RefuseBelow(6);
+  waits.join();
+  EXPECT_EQ(guest->Meet({.rank = 1, .size = 2, .group = 5}, "").status().code(), absl::StatusCode::kAborted);
+}
+
+TEST(TcpRendezvous, RefusingEndsConnectingToAHostThatIsNotThere) {
+  std::string gone;
+  { gone = HostOne()->address(); }
+  auto mine = HostOne();
+  std::thread waits([&] {
+    EXPECT_EQ(mine->Meet({.rank = 1, .size = 2, .group = 5, .address = gone}, "").status().code(),
+              absl::StatusCode::kAborted);
+  });
+  mine->RefuseBelow(6);
+  waits.join();
 }
 
 TEST(TcpRendezvous, NamesThoseThatHaveNotArrived) {
