@@ -15,7 +15,6 @@
 
 #include "adaptdl/job.h"
 #include "benchmark/benchmark.h"
-#include "libs/comm/in_process_communicator.h"
 #include "libs/elastic/job_core.h"
 #include "libs/elastic/standalone_control_plane.h"
 #include "libs/elastic/tensor_states.h"
@@ -128,7 +127,7 @@ std::unique_ptr<Job> MakeJob(const std::string& folder) {
   JobDependencies dependencies;
   dependencies.environment.checkpoint_path = folder;
   dependencies.control = std::make_unique<StandaloneControlPlane>(dependencies.environment);
-  dependencies.communicator = std::move(comm::CreateInProcessGroup(1).front());
+  dependencies.transport = TransportOfOne();
   dependencies.exit = [](int code) { std::_Exit(code); };
   dependencies.seconds = Seconds;
   auto core = JobCore::Create(std::move(dependencies));

@@ -147,10 +147,13 @@ class Plain {
 
 std::unique_ptr<Job> MakeJob(std::unique_ptr<comm::Communicator> communicator) {
   elastic::JobDependencies dependencies;
-  dependencies.membership.rank = communicator->rank();
-  dependencies.membership.world_size = communicator->size();
+  dependencies.environment.replica_rank = communicator->rank();
+  dependencies.environment.num_replicas = communicator->size();
   dependencies.control = std::make_unique<elastic::StandaloneControlPlane>(dependencies.environment);
-  dependencies.communicator = std::move(communicator);
+  dependencies.transport = elastic::TransportOfOne();
+  dependencies.transport.connect =
+      [shared = std::make_shared<std::unique_ptr<comm::Communicator>>(std::move(communicator))](
+          const elastic::GroupMembership&) { return std::move(*shared); };
   dependencies.exit = [](int code) { std::_Exit(code); };
   dependencies.seconds = Seconds;
   return std::make_unique<Job>(*elastic::JobCore::Create(std::move(dependencies)));

@@ -55,7 +55,8 @@ void Accumulator::Add(const std::string& key, double value) {
   // Computed on a stand-in for an empty share.
   const elastic::JobCore::MicroBatch& batch = job_.core().micro_batch();
   if (batch.step_total > 0 && batch.local == 0) return;
-  pending_[key] += value;
+  // A step may come to nothing.
+  (job_.core().replay().in_loop() ? step_ : pending_)[key] += value;
 }
 
 void Accumulator::Update(const std::map<std::string, double>& values) {
@@ -69,6 +70,7 @@ void Accumulator::Subtract(const std::map<std::string, double>& values) {
 void Accumulator::Clear() {
   elastic::ReplayState& replay = job_.core().replay();
   elastic::AccumulatorRecord& record = replay.accumulator(name_);
+  step_.clear();
   pending_.clear();
   visible_.clear();
   // Code outside data loader loops runs again after a restart: what was added since the first time stays.
@@ -85,6 +87,8 @@ double Accumulator::Get(const std::string& key) const {
 const std::map<std::string, double>& Accumulator::Synchronize() {
   elastic::JobCore& core = job_.core();
   elastic::AccumulatorRecord& record = core.replay().accumulator(name_);
+  // The replicas do not run this part of the loop's body alike then.
+  if (core.step_is_void()) return visible_;
   if (core.replay().in_loop()) {
     Merge();
     visible_ = record.totals;
@@ -105,13 +109,17 @@ const std::map<std::string, double>& Accumulator::Synchronize() {
 
 void Accumulator::Merge() {
   elastic::JobCore& core = job_.core();
-  const auto updates = core.communicator().AllGather(Encode(pending_));
-  core.Check(updates.status());
+  KeepStep();
   // In order of rank, so that all replicas get the same to the last bit.
-  for (const std::string& update : *updates) {
+  for (const std::string& update : core.Gather(Encode(pending_))) {
     AddEncoded(update, &core.replay().accumulator(name_).totals);
   }
   pending_.clear();
+}
+
+void Accumulator::KeepStep() {
+  for (const auto& [key, value] : step_) pending_[key] += value;
+  step_.clear();
 }
 
 }  // namespace adaptdl

@@ -40,6 +40,11 @@ std::optional<BatchConfig> DecideBatchSize(const GoodputFunction& goodput, Topol
   return std::nullopt;
 }
 
+void BatchSizeController::SetTopology(goodput::Topology topology) {
+  MutexLock lock(&mutex_);
+  topology_ = topology;
+}
+
 void BatchSizeController::SetBatch(int64_t init_batch_size, const BatchLimits& limits,
                                    std::optional<BatchConfig> current) {
   MutexLock lock(&mutex_);
@@ -74,10 +79,12 @@ std::optional<goodput::GradParams> BatchSizeController::grad_params() const {
 std::optional<BatchConfig> BatchSizeController::Decide(double most_growth) const {
   std::optional<GoodputFunction> goodput;
   Batch batch;
+  goodput::Topology topology;
   {
     MutexLock lock(&mutex_);
     if (!batch_ || !grad_ || !perf_) return std::nullopt;
     batch = *batch_;
+    topology = topology_;
     goodput.emplace(*perf_, *grad_, batch.init_batch_size);
   }
   // Statistics of a model that diverges may be anything.
@@ -85,13 +92,13 @@ std::optional<BatchConfig> BatchSizeController::Decide(double most_growth) const
     return std::nullopt;
   }
   if (batch.current) {
-    const double total = static_cast<double>(TotalOf(*batch.current, topology_));
+    const double total = static_cast<double>(TotalOf(*batch.current, topology));
     const double most = std::max(total * most_growth, static_cast<double>(batch.init_batch_size));
     if (most < static_cast<double>(batch.limits.max_batch_size)) {
       batch.limits.max_batch_size = static_cast<int64_t>(most);
     }
   }
-  return DecideBatchSize(*goodput, topology_, batch.limits, batch.current);
+  return DecideBatchSize(*goodput, topology, batch.limits, batch.current);
 }
 
 }  // namespace adaptdl::elastic

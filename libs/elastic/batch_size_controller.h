@@ -37,6 +37,8 @@ class BatchSizeController {
  public:
   explicit BatchSizeController(goodput::Topology topology) : topology_(topology) {}
 
+  // On what the job runs now.
+  void SetTopology(goodput::Topology topology);
   // What the loader is allowed, and what it does now (as DecideBatchSize()'s `current`).
   void SetBatch(int64_t init_batch_size, const goodput::BatchLimits& limits,
                 std::optional<goodput::BatchConfig> current);
@@ -60,8 +62,8 @@ class BatchSizeController {
     std::optional<goodput::BatchConfig> current;
   };
 
-  const goodput::Topology topology_;
   mutable Mutex mutex_;
+  goodput::Topology topology_ ABSL_GUARDED_BY(mutex_);
   std::optional<Batch> batch_ ABSL_GUARDED_BY(mutex_);
   std::optional<goodput::GradParams> grad_ ABSL_GUARDED_BY(mutex_);
   std::optional<goodput::PerfParams> perf_ ABSL_GUARDED_BY(mutex_);

@@ -146,7 +146,7 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder, int64_t ver
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(Options options) : options_(std::move(options)) {}
+CheckpointStore::CheckpointStore(Options options) : options_(std::move(options)), group_(options_.group) {}
 
 absl::StatusOr<int64_t> CheckpointStore::Save(const StateMap& states) {
   std::error_code error;
@@ -157,16 +157,16 @@ absl::StatusOr<int64_t> CheckpointStore::Save(const StateMap& states) {
   const std::vector<int64_t> versions = VersionsIn(options_.folder);
   for (int64_t version : versions) {
     auto manifest = ReadManifest(FolderOf(options_.folder, version));
-    if (manifest.ok() && manifest->value("group", int64_t{0}) > options_.group) {
+    if (manifest.ok() && manifest->value("group", int64_t{0}) > group_.load()) {
       return absl::AbortedError(absl::StrCat("group ", manifest->value("group", int64_t{0}),
-                                             " has written a checkpoint; this is group ", options_.group));
+                                             " has written a checkpoint; this is group ", group_.load()));
     }
   }
   const int64_t version = versions.empty() ? 1 : versions.front() + 1;
   // Before writing, as they may be what fills the disk.
   RemoveUnfinished();
   const std::string writing =
-      absl::StrCat(options_.folder, "/", kWritingPrefix, options_.group, "-", RandomHex(4));
+      absl::StrCat(options_.folder, "/", kWritingPrefix, group_.load(), "-", RandomHex(4));
   absl::Status status = WriteStates(writing, states);
   if (status.ok()) status = BeforeStep("rename");
   if (status.ok()) {
@@ -197,7 +197,7 @@ absl::Status CheckpointStore::WriteStates(const std::string& folder, const State
   }
   if (absl::Status status = BeforeStep(kManifest); !status.ok()) return status;
   const absl::Status status =
-      WriteFile(absl::StrCat(folder, "/", kManifest), MakeManifest(options_.group, states));
+      WriteFile(absl::StrCat(folder, "/", kManifest), MakeManifest(group_.load(), states));
   return status.ok() ? SyncFolder(folder) : status;
 }
 
@@ -243,7 +243,7 @@ void CheckpointStore::RemoveUnfinished() const {
   std::vector<fs::path> unfinished;
   for (const auto& entry : fs::directory_iterator(options_.folder, error)) {
     const std::optional<int64_t> group = WriterOf(entry.path().filename().string());
-    if (group && *group <= options_.group) unfinished.push_back(entry.path());
+    if (group && *group <= group_.load()) unfinished.push_back(entry.path());
   }
   for (const fs::path& path : unfinished) fs::remove_all(path, error);
 }

@@ -13,6 +13,7 @@
 #ifndef ADAPTDL_LIBS_ELASTIC_CHECKPOINT_STORE_H_
 #define ADAPTDL_LIBS_ELASTIC_CHECKPOINT_STORE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -49,6 +50,9 @@ class CheckpointStore {
 
   explicit CheckpointStore(Options options);
 
+  // The group that writes from now on. From any thread.
+  void SetGroup(int64_t group) { group_ = group; }
+
   // Writes the next version. Any error leaves the older ones usable: RESOURCE_EXHAUSTED when the disk is
   // full, ABORTED when a newer group has written.
   absl::StatusOr<int64_t> Save(const StateMap& states);
@@ -65,6 +69,7 @@ class CheckpointStore {
   void RemoveUnfinished() const;
 
   const Options options_;
+  std::atomic<int64_t> group_;
   // Versions that LoadNewest() passed over.
   std::set<int64_t> damaged_;
 };

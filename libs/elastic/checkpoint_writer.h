@@ -40,6 +40,9 @@ class CheckpointWriter {
   // Before the first Submit().
   absl::StatusOr<Checkpoint> LoadNewest() { return store_.LoadNewest(); }
 
+  // Of what is submitted from now on.
+  void SetGroup(int64_t group) { store_.SetGroup(group); }
+
   // States with any content; strings keep their memory. May be empty.
   StateMap TakeBuffers();
 

@@ -33,11 +33,14 @@ struct GroupMembership {
   // Distinct nodes of the members.
   int num_nodes = 1;
   // Where rank 0 serves the rendezvous of the collectives. May be empty in a group of one.
-  std::string master_address;
+  std::string master_address = {};
   // Distinct GPU types of the members' nodes, ascending. Empty: no GPUs, or standalone.
   std::vector<std::string> gpu_types = {};
   // Secret of the members. Empty: the one that the process was started with.
   std::string token = {};
+  // Members, behind the others, that were not in the group before: they are handed the job's state. 0 in a
+  // job's first group.
+  int newcomers = 0;
 };
 
 // The group that is to follow.

@@ -111,6 +111,11 @@ bool AdaptiveDataLoader::BeginLoop() {
 
 bool AdaptiveDataLoader::Next() {
   if (!looping_) return false;
+  if (in_step_ && job_.core().step_is_void()) {
+    // The same samples, over the replicas that there are now.
+    in_step_ = false;
+    job_.core().ClearVoidStep();
+  }
   if (in_step_ && is_accumulation_step()) {
     job_.core().FinishMicroBatch();
     BeginMicroBatch(micro_ + 1);

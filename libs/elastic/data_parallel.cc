@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -47,6 +48,7 @@ class NoiseState final : public CheckpointState {
   NoiseState(std::string name, elastic::NoiseScale* noise) : name_(std::move(name)), noise_(noise) {}
 
   std::string name() const override { return name_; }
+  bool changes_with_steps() const override { return true; }
   std::string Save() override { return noise_->Save(); }
   bool Load(const std::string& bytes) override {
     const absl::Status status = noise_->Load(bytes);
@@ -64,6 +66,7 @@ class GradScalerState final : public CheckpointState {
   GradScalerState(std::string name, GradScaler* scaler) : name_(std::move(name)), scaler_(scaler) {}
 
   std::string name() const override { return name_; }
+  bool changes_with_steps() const override { return true; }
   std::string Save() override {
     return absl::StrFormat("%.17g %d", scaler_->scale(), scaler_->growth_steps());
   }
@@ -161,38 +164,33 @@ class AdaptiveDataParallel::Impl {
                 .first_estimates = kFirstEstimates}),
         norms_(&optimizer, elastic::IsAdam(optimizer), tensors_.parameters, tensors_.groups),
         leads_(core_.ClaimLead()) {
-    Register(std::make_unique<elastic::ModuleState>(options.name + "-model.safetensors", &model));
+    const bool restored =
+        Register(std::make_unique<elastic::ModuleState>(options.name + "-model.safetensors", &model));
     Register(std::make_unique<elastic::OptimizerState>(options.name + "-optimizer.safetensors", &model,
                                                        &optimizer));
     Register(std::make_unique<elastic::RandomState>(options.name + "-random", job.rank()));
     Register(std::make_unique<NoiseState>(options.name + "-noise-scale", &noise_));
     if (scaler_) Register(std::make_unique<GradScalerState>(options.name + "-grad-scaler", scaler_));
-    Broadcast(model);
+    // Whatever is restored is the same on all replicas.
+    if (!restored) Broadcast(model);
     exchange_ = std::make_unique<GradientExchange>(
         &core_.communicator(), &norms_, tensors_,
         GradientExchange::Options{.bucket_bytes = options.bucket_bytes, .overlap = options.overlap},
         Callbacks());
+    core_.OnGroupChange(this, [this] { exchange_->OnNewGroup(); });
   }
 
   ~Impl() {
+    core_.OnGroupChange(this, nullptr);
     for (const auto& state : states_) job_.Unregister(state.get());
   }
 
   void Step() {
     if (!core_.micro_batch().last) return;
-    const ExchangeResult result = Take();
-    core_.AgreeOn(Signals::Of(result.signals));
-    const int64_t replicas = core_.communicator().size();
-    accum_count_ = (result.micro_batches + replicas - 1) / replicas;
-    const bool overflowed = UpdateStatistics(result) == NoiseScale::Outcome::kNotFinite && scaler_ != nullptr;
-    if (scaler_) scaler_->Update(overflowed);
-    if (overflowed) {
-      gain_ = 0;
-    } else {
-      Apply();
-    }
-    core_.OnOptimizerStep(result.sync_time, gain_);
-    if (leads_) core_.SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
+    // Without a data loader nobody else begins the next attempt.
+    if (core_.step_is_void() && core_.micro_batch().step_total == 0) core_.ClearVoidStep();
+    const std::optional<ExchangeResult> taken = Take();
+    if (taken && !core_.step_is_void()) Finish(*taken);
   }
 
   void ZeroGrad() {
@@ -215,9 +213,9 @@ class AdaptiveDataParallel::Impl {
   double learning_rate_factor() const { return learning_rate_factor_; }
 
  private:
-  void Register(std::unique_ptr<CheckpointState> state) {
-    job_.Register(state.get());
+  bool Register(std::unique_ptr<CheckpointState> state) {
     states_.push_back(std::move(state));
+    return job_.Register(states_.back().get());
   }
 
   void Broadcast(torch::nn::Module& model) {
@@ -271,13 +269,36 @@ class AdaptiveDataParallel::Impl {
     return static_cast<double>(batch.step_total) / static_cast<double>(batch.initial_batch_size);
   }
 
-  ExchangeResult Take() {
+  // Nothing: a replica was lost meanwhile, and the step was taken elsewhere or is void.
+  std::optional<ExchangeResult> Take() {
     absl::StatusOr<ExchangeResult> result = exchange_->TakeResult();
+    if (result.ok()) {
+      core_.CompleteExchange();
+      return *std::move(result);
+    }
     if (absl::IsFailedPrecondition(result.status()) || absl::IsUnimplemented(result.status())) {
       core_.FailUsage(std::string(result.status().message()));
     }
-    core_.Check(result.status());
-    return *std::move(result);
+    if (core_.RecoverStep(result.status()) == elastic::Group::StepFate::kTaken) {
+      gain_ = core_.last_gain();
+      if (leads_) core_.SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
+    }
+    return std::nullopt;
+  }
+
+  void Finish(const ExchangeResult& result) {
+    core_.AgreeOn(Signals::Of(result.signals));
+    const int64_t replicas = core_.communicator().size();
+    accum_count_ = (result.micro_batches + replicas - 1) / replicas;
+    const bool overflowed = UpdateStatistics(result) == NoiseScale::Outcome::kNotFinite && scaler_ != nullptr;
+    if (scaler_) scaler_->Update(overflowed);
+    if (overflowed) {
+      gain_ = 0;
+    } else {
+      Apply();
+    }
+    core_.OnOptimizerStep(result.sync_time, gain_);
+    if (leads_) core_.SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
   }
 
   NoiseScale::Outcome UpdateStatistics(const ExchangeResult& result) {

@@ -114,6 +114,7 @@ absl::StatusOr<Environment> ReadVariables(const GetVariable& get) {
   environment.collective_timeout =
       reader.Seconds("ADAPTDL_COLLECTIVE_TIMEOUT_SECONDS", environment.collective_timeout);
   environment.keep_freed_memory = reader.Integer("ADAPTDL_KEEP_MEMORY", 1, 0, 1) == 1;
+  environment.plan_timeout = reader.Seconds("ADAPTDL_PLAN_TIMEOUT_SECONDS", environment.plan_timeout);
   if (!reader.status().ok()) return reader.status();
   return environment;
 }

@@ -44,6 +44,8 @@ struct Environment {
   absl::Duration collective_timeout = absl::Minutes(5);
   // Whether malloc keeps what the program frees (KeepFreedMemory).
   bool keep_freed_memory = true;
+  // Longest wait for a new group after a replica was lost.
+  absl::Duration plan_timeout = absl::Minutes(1);
 
   bool supervised() const { return !supervisor_address.empty(); }
 };

@@ -30,7 +30,7 @@ EpochRange::Iterator& EpochRange::Iterator::operator++() {
   core.replay().FinishEpoch();
   running_ = false;
   core.OnEpochBoundary();
-  core.StepBoundary();
+  core.StepBoundary(/*may_rescale=*/true);
   if (core.replay().finished_epochs() < epochs_) {
     core.replay().EnterEpoch();
     running_ = true;

@@ -32,6 +32,16 @@ class FakeControlPlane final : public ControlPlane {
     MutexLock lock(&mutex_);
     return progress_;
   }
+  // Hands the plan to the replica, now or as soon as it can be told.
+  void Plan(const GroupPlan& plan) {
+    ControlObserver* observer = nullptr;
+    {
+      MutexLock lock(&mutex_);
+      plan_ = plan;
+      observer = observer_;
+    }
+    if (observer != nullptr) observer->OnPlan(plan);
+  }
   // Groups that were entered, and reported as broken, in this order.
   std::vector<int64_t> entered() {
     MutexLock lock(&mutex_);
@@ -58,8 +68,13 @@ class FakeControlPlane final : public ControlPlane {
   absl::StatusOr<GroupMembership> JoinGroup(const std::string&) override { return membership_; }
   void Cancel() override {}
   void Start(ControlObserver* observer) override {
-    MutexLock lock(&mutex_);
-    observer_ = observer;
+    std::optional<GroupPlan> plan;
+    {
+      MutexLock lock(&mutex_);
+      observer_ = observer;
+      plan = plan_;
+    }
+    if (plan) observer->OnPlan(*plan);
   }
   bool plans_groups() const override { return plans_groups_; }
   void EnterGroup(const GroupMembership& group) override {
@@ -97,6 +112,7 @@ class FakeControlPlane final : public ControlPlane {
   Mutex mutex_;
   CondVar changed_;
   ControlObserver* observer_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::optional<GroupPlan> plan_ ABSL_GUARDED_BY(mutex_);
   std::optional<Progress> progress_ ABSL_GUARDED_BY(mutex_);
   std::vector<Hints> hints_ ABSL_GUARDED_BY(mutex_);
   std::vector<int64_t> entered_ ABSL_GUARDED_BY(mutex_);

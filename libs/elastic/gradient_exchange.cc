@@ -47,6 +47,7 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
 
   void Hook();
   absl::StatusOr<ExchangeResult> TakeResult();
+  void OnNewGroup();
   void ClearGradients();
   bool accumulating() const { return passes_ > 0 && !result_; }
 
@@ -512,6 +513,14 @@ absl::StatusOr<ExchangeResult> GradientExchange::Impl::TakeResult() {
   return result;
 }
 
+void GradientExchange::Impl::OnNewGroup() {
+  EndStep();
+  ClearGradients();
+  // Those before were of another mean.
+  pairs_.Forget();
+  if (!single() && buckets_.empty()) MakeBuckets();
+}
+
 void GradientExchange::Impl::ClearGradients() {
   for (const at::Tensor& parameter : parameters_) parameter.mutable_grad() = at::Tensor();
 }
@@ -525,6 +534,8 @@ GradientExchange::GradientExchange(comm::Communicator* communicator, GradientNor
 GradientExchange::~GradientExchange() = default;
 
 absl::StatusOr<ExchangeResult> GradientExchange::TakeResult() { return impl_->TakeResult(); }
+
+void GradientExchange::OnNewGroup() { impl_->OnNewGroup(); }
 
 void GradientExchange::ClearGradients() { impl_->ClearGradients(); }
 

@@ -120,6 +120,9 @@ class GradientExchange {
   // without gradients.
   absl::StatusOr<ExchangeResult> TakeResult();
 
+  // The communicator's group has changed. Drops the step in progress.
+  void OnNewGroup();
+
   // Makes all gradients undefined. Not to be called between the micro-batches of a step.
   void ClearGradients();
 

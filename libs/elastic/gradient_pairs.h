@@ -42,6 +42,12 @@ class GradientPairs {
   // be there; `keep`: for the next step. `scale`: its total batch size over the initial one.
   void BeginStep(bool compare, bool keep, double scale);
 
+  // Nothing was kept.
+  void Forget() {
+    previous_.clear();
+    current_.clear();
+  }
+
   // The gradient of parameter `i` is ready.
   void Add(size_t i, const at::Tensor& gradient);
 

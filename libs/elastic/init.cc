@@ -60,40 +60,20 @@ double MonotonicSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Where a signal goes: to the control plane while the group forms, then to the job.
+// Where a signal goes.
 class StopSwitch {
  public:
   void OnSignal(const std::string& name) {
     MutexLock lock(&mutex_);
-    signal_ = name;
     if (ending_) return;
-    if (core_ != nullptr) {
-      core_->RequestStop(name);
-    } else if (connecting_) {
-      // No step has been taken: there is nothing to save, and the peers may never come.
-      ExitNow(kExitStopped);
-    } else if (control_ != nullptr) {
-      control_->Cancel();
-    }
-  }
-
-  // The group has formed; its members connect to each other.
-  void SetConnecting() {
-    MutexLock lock(&mutex_);
-    if (!signal_.empty()) ExitNow(kExitStopped);
-    connecting_ = true;
-  }
-
-  void SetControl(ControlPlane* control) {
-    MutexLock lock(&mutex_);
-    control_ = control;
-    if (!signal_.empty()) control_->Cancel();
+    // Before the replicas have met no step has been taken: there is nothing to save, and they may never come.
+    if (core_ == nullptr) ExitNow(kExitStopped);
+    core_->RequestStop(name);
   }
 
   void SetCore(JobCore* core) {
     MutexLock lock(&mutex_);
     core_ = core;
-    if (!signal_.empty()) core_->RequestStop(signal_);
   }
 
   // The program has come to its end: signals mean nothing any more.
@@ -104,18 +84,8 @@ class StopSwitch {
 
  private:
   Mutex mutex_;
-  std::string signal_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  bool connecting_ ABSL_GUARDED_BY(mutex_) = false;
-  ControlPlane* control_ ABSL_GUARDED_BY(mutex_) = nullptr;
   JobCore* core_ ABSL_GUARDED_BY(mutex_) = nullptr;
-};
-
-// What lives as long as the job and longer than its core.
-struct Life {
-  StopSwitch stop;
-  std::unique_ptr<elastic::SignalWatcher> signals;
-  std::unique_ptr<comm::TcpRendezvous> rendezvous;
 };
 
 std::unique_ptr<ControlPlane> MakeControlPlane(const Environment& environment) {
@@ -131,26 +101,90 @@ std::unique_ptr<ControlPlane> MakeControlPlane(const Environment& environment) {
   return OrDie(elastic::LoadGrpcControlPlane(options, environment.control_library));
 }
 
-// Rank 0 of a group that needs one binds the rendezvous before it joins, and tells where.
-std::unique_ptr<comm::TcpRendezvous> MaybeHostRendezvous(const Environment& environment) {
-  if (environment.replica_rank != 0) return nullptr;
-  if (!environment.supervised() && environment.num_replicas == 1) return nullptr;
-  const std::string host = environment.replica_host.empty() ? "127.0.0.1" : environment.replica_host;
-  return OrDie(comm::TcpRendezvous::Host(host, environment.supervised() ? 0 : environment.master_port));
-}
+// How this process reaches its peers, in one group after the other. Thread-safe.
+class Rendezvous {
+ public:
+  explicit Rendezvous(const Environment& environment) : environment_(environment) {
+    // Any replica may be rank 0 of a later group.
+    const bool hosts =
+        environment.supervised() || (environment.replica_rank == 0 && environment.num_replicas > 1);
+    if (hosts)
+      own_ = OrDie(comm::TcpRendezvous::Host(Host(), environment.supervised() ? 0 : environment.master_port));
+  }
 
-std::unique_ptr<comm::Communicator> Connect(const Environment& environment, const GroupMembership& membership,
-                                            std::unique_ptr<comm::TcpRendezvous>* rendezvous) {
-  if (membership.world_size == 1) return std::move(comm::CreateInProcessGroup(1).front());
-  if (*rendezvous == nullptr) *rendezvous = OrDie(comm::TcpRendezvous::Join(membership.master_address));
-  return OrDie(comm::ConnectGloo(
-      **rendezvous,
-      {.rank = membership.rank,
-       .size = membership.world_size,
-       .group = absl::StrCat(membership.group),
-       .token = environment.group_token,
-       .host = environment.replica_host.empty() ? std::string("127.0.0.1") : environment.replica_host,
-       .timeout = environment.collective_timeout}));
+  std::string address() const { return own_ ? own_->address() : ""; }
+
+  absl::StatusOr<std::unique_ptr<comm::Communicator>> Connect(const GroupMembership& group) {
+    if (group.world_size == 1) return std::move(comm::CreateInProcessGroup(1).front());
+    const comm::ConnectOptions options = {
+        .rank = group.rank,
+        .size = group.world_size,
+        .group = group.group,
+        .token = group.token.empty() ? environment_.group_token : group.token,
+        .host = Host(),
+        .timeout = environment_.collective_timeout};
+    if (group.rank == 0) return comm::ConnectGloo(*own_, options);
+    absl::StatusOr<std::unique_ptr<comm::TcpRendezvous>> joined =
+        comm::TcpRendezvous::Join(group.master_address);
+    if (!joined.ok()) return joined.status();
+    {
+      MutexLock lock(&mutex_);
+      other_ = joined->get();
+      other_->RefuseBelow(refused_below_);
+    }
+    absl::StatusOr<std::unique_ptr<comm::Communicator>> communicator = comm::ConnectGloo(**joined, options);
+    MutexLock lock(&mutex_);
+    other_ = nullptr;
+    return communicator;
+  }
+
+  void RefuseBelow(int64_t group) {
+    MutexLock lock(&mutex_);
+    refused_below_ = std::max(refused_below_, group);
+    if (own_) own_->RefuseBelow(group);
+    if (other_ != nullptr) other_->RefuseBelow(group);
+  }
+
+ private:
+  std::string Host() const {
+    return environment_.replica_host.empty() ? "127.0.0.1" : environment_.replica_host;
+  }
+
+  const Environment environment_;
+  // Where this process is rank 0.
+  std::unique_ptr<comm::TcpRendezvous> own_;
+  Mutex mutex_;
+  // Where it is not, while it connects.
+  comm::TcpRendezvous* other_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  int64_t refused_below_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// What lives as long as the job and longer than its core.
+struct Life {
+  StopSwitch stop;
+  std::unique_ptr<elastic::SignalWatcher> signals;
+  std::unique_ptr<Rendezvous> rendezvous;
+};
+
+std::unique_ptr<JobCore> Join(const std::shared_ptr<Life>& life, const Environment& environment) {
+  elastic::JobDependencies dependencies;
+  dependencies.environment = environment;
+  dependencies.control = MakeControlPlane(environment);
+  dependencies.transport.address = life->rendezvous->address();
+  dependencies.transport.connect = [raw = life->rendezvous.get()](const GroupMembership& group) {
+    return raw->Connect(group);
+  };
+  dependencies.transport.refuse_below = [raw = life->rendezvous.get()](int64_t group) {
+    raw->RefuseBelow(group);
+  };
+  dependencies.plan_timeout = environment.plan_timeout;
+  dependencies.keep_alive = life;
+  dependencies.on_end = [stop = &life->stop] { stop->SetEnding(); };
+  dependencies.exit = ExitNow;
+  dependencies.seconds = MonotonicSeconds;
+  std::unique_ptr<JobCore> core = OrDie(JobCore::Create(std::move(dependencies)));
+  life->stop.SetCore(core.get());
+  return core;
 }
 
 }  // namespace
@@ -162,25 +196,13 @@ std::unique_ptr<Job> InitProcessGroup(const std::string& backend, const std::str
   auto life = std::make_shared<Life>();
   life->signals = std::make_unique<elastic::SignalWatcher>(
       [stop = &life->stop](const std::string& name) { stop->OnSignal(name); });
-  elastic::JobDependencies dependencies;
-  dependencies.environment =
+  const Environment environment =
       OrDie(elastic::ReadEnvironment(elastic::GetFromProcess, {backend, address, world_size, rank}));
-  const Environment& environment = dependencies.environment;
   if (environment.keep_freed_memory) elastic::KeepFreedMemory(elastic::GetFromProcess);
-  life->rendezvous = MaybeHostRendezvous(environment);
-  dependencies.control = MakeControlPlane(environment);
-  life->stop.SetControl(dependencies.control.get());
-  dependencies.membership =
-      OrDie(dependencies.control->JoinGroup(life->rendezvous ? life->rendezvous->address() : ""));
-  life->stop.SetConnecting();
-  dependencies.communicator = Connect(environment, dependencies.membership, &life->rendezvous);
-  dependencies.keep_alive = life;
-  dependencies.on_end = [stop = &life->stop] { stop->SetEnding(); };
-  dependencies.exit = ExitNow;
-  dependencies.seconds = MonotonicSeconds;
-  std::unique_ptr<JobCore> core = OrDie(JobCore::Create(std::move(dependencies)));
-  life->stop.SetCore(core.get());
-  return std::make_unique<Job>(std::move(core));
+  life->rendezvous = std::make_unique<Rendezvous>(environment);
+  const Job::Place place = {environment.replica_rank, environment.num_replicas, environment.num_nodes,
+                            environment.share_path};
+  return std::make_unique<Job>(place, [life, environment] { return Join(life, environment); });
 }
 
 }  // namespace adaptdl

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "libs/elastic/state_transfer.h"
 #include "nlohmann/json.hpp"
 
 namespace adaptdl::elastic {
@@ -21,6 +23,8 @@ namespace {
 constexpr char kJobState[] = "adaptdl-job";
 constexpr char kReplayState[] = "adaptdl-replay";
 constexpr char kProfileState[] = "adaptdl-profile";
+// Travels between replicas only.
+constexpr char kStepState[] = "adaptdl-step";
 
 // Sizes that a float32 sum carries exactly.
 constexpr int64_t kLargestSignal = (int64_t{1} << 24) - 1;
@@ -39,34 +43,21 @@ HintsReporter::Options HintsOptions(const Environment& environment) {
   return options;
 }
 
-// A map of strings as one string, to travel between replicas.
-std::string Pack(const StateMap& states) {
-  std::string packed;
-  for (const auto& [name, content] : states) {
-    absl::StrAppend(&packed, name.size(), " ", content.size(), "\n", name, content);
-  }
-  return packed;
-}
-
-StateMap Unpack(const std::string& packed) {
-  StateMap states;
-  size_t at = 0;
-  while (at < packed.size()) {
-    char* end = nullptr;
-    const size_t name_bytes = std::strtoull(packed.c_str() + at, &end, 10);
-    const size_t content_bytes = std::strtoull(end, &end, 10);
-    at = static_cast<size_t>(end - packed.c_str()) + 1;
-    states[packed.substr(at, name_bytes)] = packed.substr(at + name_bytes, content_bytes);
-    at += name_bytes + content_bytes;
-  }
-  return states;
+// Numbers as a text that keeps every bit.
+std::string ToText(absl::Span<const double> numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double)};
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JobCore>> JobCore::Create(JobDependencies dependencies) {
   std::unique_ptr<JobCore> core(new JobCore(std::move(dependencies)));
-  if (absl::Status status = core->Restore(); !status.ok()) return status;
+  const absl::StatusOr<bool> continues = core->group_.Form();
+  if (!continues.ok()) return continues.status();
+  core->SetUpRank();
+  if (!*continues) {
+    if (absl::Status status = core->Restore(); !status.ok()) return status;
+  }
   core->last_checkpoint_ = core->Seconds();
   core->dependencies_.control->Start(core.get());
   core->background_ = std::thread([raw = core.get()] { raw->RunBackground(); });
@@ -76,14 +67,23 @@ absl::StatusOr<std::unique_ptr<JobCore>> JobCore::Create(JobDependencies depende
 JobCore::JobCore(JobDependencies dependencies)
     : dependencies_(std::move(dependencies)),
       environment_(dependencies_.environment),
-      membership_(dependencies_.membership),
-      communicator_(dependencies_.communicator),
+      group_(dependencies_.control.get(), dependencies_.transport, this,
+             {.plan_timeout = dependencies_.plan_timeout, .seconds = dependencies_.seconds}),
       hints_(&profile_, dependencies_.control.get(), HintsOptions(environment_)),
-      controller_({.nodes = membership_.num_nodes, .replicas = membership_.world_size}) {
-  if (membership_.rank != 0 || environment_.checkpoint_path.empty()) return;
+      controller_({.nodes = 1, .replicas = 1}) {}
+
+// What depends on the place in the group.
+void JobCore::SetUpRank() {
+  leads_ = group_.rank() == 0;
+  controller_.SetTopology({.nodes = membership().num_nodes, .replicas = membership().world_size});
+  if (!leads_ || environment_.checkpoint_path.empty()) return;
+  if (writer_) {
+    writer_->SetGroup(membership().group);
+    return;
+  }
   writer_ = std::make_unique<CheckpointWriter>(
       CheckpointStore::Options{.folder = environment_.checkpoint_path,
-                               .group = membership_.group,
+                               .group = membership().group,
                                .keep = environment_.checkpoint_keep,
                                .before_step = dependencies_.before_checkpoint_step},
       [this](int64_t step, const absl::StatusOr<int64_t>& version) { OnWritten(step, version); });
@@ -101,31 +101,37 @@ JobCore::~JobCore() {
   writer_.reset();
   // All replicas are past their last step. One that leaves early may break the others' barrier, which is no
   // loss.
-  if (training_done_) (void)communicator_->Barrier();
+  if (training_done_) (void)communicator().Barrier();
   dependencies_.control->Shutdown();
 }
 
 absl::Status JobCore::Restore() {
-  std::string packed;
-  if (writer_) {
+  StateMap states;
+  if (leads_ && writer_) {
     absl::StatusOr<Checkpoint> newest = writer_->LoadNewest();
     if (newest.ok()) {
       std::fprintf(stderr, "adaptdl: restored checkpoint-%lld\n", static_cast<long long>(newest->version));
-      restored_ = std::move(newest->states);
-      if (membership_.world_size > 1) packed = Pack(restored_);
+      states = std::move(newest->states);
     } else if (newest.status().code() != absl::StatusCode::kNotFound) {
       return newest.status();
     }
   }
-  if (absl::Status status = communicator_->BroadcastString(&packed, 0); !status.ok()) return status;
-  if (membership_.rank != 0) restored_ = Unpack(packed);
+  if (absl::Status status = BroadcastStates(communicator(), 0, /*wanted=*/true, &states); !status.ok()) {
+    return status;
+  }
+  return LoadAll(std::move(states));
+}
+
+absl::Status JobCore::LoadAll(StateMap states) {
+  restored_ = std::move(states);
   if (restored_.empty()) return absl::OkStatus();
   if (absl::Status status = replay_.Load(restored_[kReplayState]); !status.ok()) return status;
   if (absl::Status status = profile_.Load(restored_[kProfileState]); !status.ok()) return status;
   restored_profile_ = true;
   const nlohmann::json job = nlohmann::json::parse(restored_[kJobState], nullptr, /*allow_exceptions=*/false);
   if (!job.is_object()) return absl::DataLossError("the saved job state cannot be read");
-  optimizer_steps_ = saved_steps_ = job.value("optimizer_steps", int64_t{0});
+  optimizer_steps_ = job.value("optimizer_steps", int64_t{0});
+  saved_steps_ = job.value("saved_steps", optimizer_steps_);
   // Checkpoints from before batch sizes could change do not hold it: each step was worth one.
   scale_invariant_steps_ = job.value("scale_invariant_steps", static_cast<double>(optimizer_steps_));
   pass_fraction_ = job.value("pass_fraction", 0.0);
@@ -137,6 +143,92 @@ absl::Status JobCore::Restore() {
     SetGradientStatistics(job.value("gradient_sqr", 0.0), job.value("gradient_var", 0.0));
   }
   return absl::OkStatus();
+}
+
+void JobCore::SaveAll(StateMap* states) { CollectStates(states); }
+
+void JobCore::SaveStep(StateMap* states) {
+  for (CheckpointState* state : states_) {
+    if (state->changes_with_steps()) state->SaveInto(&(*states)[state->name()]);
+  }
+  (*states)[kStepState] = nlohmann::json{{"optimizer_steps", optimizer_steps_},
+                                         {"scale_invariant_steps", scale_invariant_steps_},
+                                         {"gain", last_gain_},
+                                         {"signals", last_signals_.numbers()}}
+                              .dump();
+}
+
+absl::Status JobCore::LoadStep(const StateMap& states) {
+  for (CheckpointState* state : states_) {
+    if (!state->changes_with_steps()) continue;
+    const auto saved = states.find(state->name());
+    if (saved == states.end() || !state->LoadStep(saved->second)) {
+      return absl::InternalError(
+          absl::StrCat("the state \"", state->name(), "\" of another replica cannot be taken over"));
+    }
+  }
+  const nlohmann::json step = nlohmann::json::parse(states.at(kStepState));
+  optimizer_steps_ = step.at("optimizer_steps");
+  scale_invariant_steps_ = step.at("scale_invariant_steps");
+  last_gain_ = step.at("gain");
+  stepped_ = true;
+  AgreeOn(Signals::Of(step.at("signals").get<std::vector<double>>()));
+  return absl::OkStatus();
+}
+
+void JobCore::OnNewGroup() {
+  SetUpRank();
+  // How many samples streams have is for the new members to say.
+  agreed_stream_samples_ = 0;
+  for (const auto& [owner, handler] : group_handlers_) handler();
+  if (leads_) {
+    std::fprintf(stderr, "adaptdl: goes on as group %lld with %d replicas\n",
+                 static_cast<long long>(membership().group), membership().world_size);
+  }
+}
+
+void JobCore::OnGroupChange(const void* owner, std::function<void()> handler) {
+  if (handler) {
+    group_handlers_[owner] = std::move(handler);
+  } else {
+    group_handlers_.erase(owner);
+  }
+}
+
+std::vector<std::string> JobCore::Gather(const std::string& value) {
+  ExitIfFenced();
+  BeginWait();
+  absl::StatusOr<std::vector<std::string>> values = group_.Gather(value);
+  EndWait();
+  Check(values.status());
+  return *std::move(values);
+}
+
+int64_t JobCore::SumOf(int64_t value) {
+  int64_t sum = 0;
+  for (const std::string& text : Gather(absl::StrCat(value))) sum += std::strtoll(text.c_str(), nullptr, 10);
+  return sum;
+}
+
+Group::StepFate JobCore::RecoverStep(const absl::Status& failure) {
+  ExitIfFenced();
+  // A part of the step was applied, and cannot be taken back.
+  if (stepped_) Fail(failure);
+  BeginWait();
+  const absl::StatusOr<Group::StepFate> fate = group_.RecoverStep(failure);
+  EndWait();
+  Check(fate.status());
+  exchanging_ = false;
+  step_void_ = *fate == Group::StepFate::kVoid;
+  return *fate;
+}
+
+void JobCore::ClearVoidStep() {
+  step_void_ = false;
+  exchanging_ = exchanged_ = false;
+  micro_batch_times_.clear();
+  step_start_ = Seconds();
+  for (Accumulator* accumulator : accumulators_) accumulator->DropStep();
 }
 
 bool JobCore::Register(CheckpointState* state) {
@@ -153,7 +245,7 @@ bool JobCore::Register(CheckpointState* state) {
 bool JobCore::LoadState(CheckpointState* state) {
   const auto saved = restored_.find(state->name());
   if (saved == restored_.end()) {
-    if (!restored_.empty() && membership_.rank == 0) {
+    if (!restored_.empty() && leads_) {
       std::fprintf(stderr, "adaptdl: the checkpoint holds no state \"%s\": it starts anew\n",
                    state->name().c_str());
     }
@@ -194,7 +286,7 @@ void JobCore::OnFenced(const std::string& reason) {
     fenced_ = true;
   }
   if (writer_) writer_->Cancel();
-  communicator_->Abort(absl::StrCat("fenced off: ", reason));
+  group_.Abort(absl::StrCat("fenced off: ", reason));
 }
 
 JobCore::Signals JobCore::LocalSignals(bool in_step) {
@@ -208,18 +300,23 @@ JobCore::Signals JobCore::LocalSignals(bool in_step) {
     signals.micro_batches = static_cast<double>(proposed_batch_->accumulation_steps + 1);
   }
   signals.stream_samples = static_cast<double>(stream_samples_);
+  signals.plans = group_.HoldsPlan() ? 1 : 0;
+  signals.members = 1;
   return signals;
 }
 
 bool JobCore::PeriodIsOver(bool in_step) const {
   // Storage that is slower than the period gets the checkpoints that it can take.
-  if (!writer_ || writer_->busy()) return false;
+  if (!leads_ || !writer_ || writer_->busy()) return false;
   const int64_t steps = optimizer_steps_ + (in_step ? 1 : 0) - saved_steps_;
   if (environment_.checkpoint_period_steps > 0) return steps >= environment_.checkpoint_period_steps;
   return steps > 0 && Seconds() - last_checkpoint_ >= absl::ToDoubleSeconds(environment_.checkpoint_period);
 }
 
 void JobCore::AgreeOn(const Signals& sums) {
+  last_signals_ = sums;
+  agreed_.plans = sums.plans;
+  agreed_.members = sums.members;
   agreed_.stop += sums.stop;
   agreed_.checkpoint += sums.checkpoint;
   agreed_.news += sums.news;
@@ -228,7 +325,7 @@ void JobCore::AgreeOn(const Signals& sums) {
   if (sums.micro_batches == 0) return;
   chosen_batch_.atomic_batch_size = static_cast<int64_t>(sums.atomic_batch_size);
   chosen_batch_.micro_batches = static_cast<int64_t>(sums.micro_batches);
-  chosen_batch_.replicas = membership_.world_size;
+  chosen_batch_.replicas = membership().world_size;
   MutexLock lock(&mutex_);
   proposed_batch_ = std::nullopt;
 }
@@ -241,7 +338,7 @@ void JobCore::ProposeBatch(const goodput::BatchConfig& batch) {
 
 void JobCore::DecideBatch() {
   if (!controller_.ready()) return;
-  const std::optional<goodput::PerfParams> perf = FitProfile(profile_, membership_.gpu_types);
+  const std::optional<goodput::PerfParams> perf = FitProfile(profile_, membership().gpu_types);
   if (!perf) return;
   controller_.SetPerfParams(*perf);
   const std::optional<goodput::BatchConfig> batch = controller_.Decide(kMostGrowth);
@@ -289,16 +386,14 @@ void JobCore::Subscribe(const std::string& topic, NewsHandler handler) {
 }
 
 void JobCore::ExchangeNews() {
-  BeginWait();
-  const auto news = communicator_->AllGather(nlohmann::json(news_).dump());
-  EndWait();
-  Check(news.status());
+  const std::vector<std::string> news = Gather(nlohmann::json(news_).dump());
   news_.clear();
-  for (int rank = 0; rank < membership_.world_size; ++rank) {
-    const nlohmann::json items = nlohmann::json::parse((*news)[rank]);
+  for (size_t rank = 0; rank < news.size(); ++rank) {
+    const nlohmann::json items = nlohmann::json::parse(news[rank]);
     for (const auto& item : items) {
       const auto handler = news_handlers_.find(item.at(0).get<std::string>());
-      if (handler != news_handlers_.end()) handler->second(rank, item.at(1).get<std::string>());
+      if (handler == news_handlers_.end()) continue;
+      handler->second(static_cast<int>(rank), item.at(1).get<std::string>());
     }
   }
 }
@@ -307,25 +402,32 @@ void JobCore::OnOptimizerStep(double sync_time, double gain) {
   if (!stepped_) {
     ++optimizer_steps_;
     scale_invariant_steps_ += gain;
+    last_gain_ = gain;
   }
   stepped_ = true;
   sync_time_ += sync_time;
 }
 
-void JobCore::StepBoundary() {
+void JobCore::StepBoundary(bool may_rescale) {
   stepped_ = false;
   sync_time_ = 0;
   ExitIfFenced();
+  if (step_void_) return;
   if (!exchanged_) {
-    std::array<double, Signals::kCount> sums = LocalSignals(/*in_step=*/false).numbers();
-    BeginWait();
-    Check(communicator_->AllReduce(comm::BufferOf(absl::MakeSpan(sums))));
-    EndWait();
+    std::array<double, Signals::kCount> sums = {};
+    for (const std::string& text : Gather(ToText(LocalSignals(/*in_step=*/false).numbers()))) {
+      std::array<double, Signals::kCount> numbers;
+      std::memcpy(numbers.data(), text.data(), sizeof(numbers));
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += numbers[i];
+    }
     AgreeOn(Signals::Of(sums));
   }
   exchanged_ = exchanging_ = false;
   if (agreed_.news > 0) ExchangeNews();
   agreed_.news = 0;
+  const bool all_hold_plans = agreed_.plans > 0 && agreed_.plans == agreed_.members;
+  if (may_rescale && agreed_.stop == 0 && all_hold_plans) FollowPlan();
+  agreed_.plans = 0;
   if (agreed_.stop == 0 && agreed_.checkpoint == 0) return;
   const bool stop = agreed_.stop > 0;
   agreed_ = {};
@@ -338,13 +440,37 @@ void JobCore::StepBoundary() {
   if (stop) Exit(kExitStopped);
 }
 
-bool JobCore::SaveCheckpoint() {
+// All replicas hold a plan, if not the same one.
+void JobCore::FollowPlan() {
+  const std::vector<std::string> plans = Gather(absl::StrCat(group_.NewestPlan()));
+  if (std::any_of(plans.begin(), plans.end(), [&](const auto& plan) { return plan != plans.front(); }))
+    return;
+  const int64_t plan = std::strtoll(plans.front().c_str(), nullptr, 10);
+  MergeStates();
+  // Another group may have come about meanwhile, because members were lost.
+  if (plan <= membership().group) return;
+  if (group_.Leaves()) {
+    std::fprintf(stderr, "adaptdl: leaves the job, which goes on without this replica\n");
+    Exit(kExitStopped);
+  }
+  BeginWait();
+  const absl::Status followed = group_.Follow(plan);
+  EndWait();
+  Check(followed);
+}
+
+// What is spread over the replicas becomes known to all.
+void JobCore::MergeStates() {
   for (CheckpointState* state : states_) state->Sync();
   for (Accumulator* accumulator : accumulators_) accumulator->Merge();
+}
+
+bool JobCore::SaveCheckpoint() {
+  MergeStates();
   ExitIfFenced();
   saved_steps_ = optimizer_steps_;
   bool submitted = false;
-  if (writer_) {
+  if (writer_ && leads_) {
     StateMap states = writer_->TakeBuffers();
     try {
       CollectStates(&states);
@@ -371,15 +497,12 @@ void JobCore::OnWritten(int64_t step, const absl::StatusOr<int64_t>& version) {
   }
 }
 
-bool JobCore::SaveAll() {
+bool JobCore::SaveNow() {
   if (replay_.in_loop()) {
     FailUsage("SaveAll() within a data loader's loop: ask with RequestCheckpoint() for a checkpoint there");
   }
-  std::array<double, 1> written = {0};
-  if (SaveCheckpoint() && writer_->Await(absl::InfiniteDuration()).ok()) written[0] = 1;
-  ExitIfFenced();
-  Check(communicator_->AllReduce(comm::BufferOf(absl::MakeSpan(written))));
-  return written[0] > 0;
+  const bool written = SaveCheckpoint() && writer_->Await(absl::InfiniteDuration()).ok();
+  return SumOf(written ? 1 : 0) > 0;
 }
 
 void JobCore::AwaitWriter() {
@@ -396,6 +519,7 @@ void JobCore::CollectStates(StateMap* states) {
   states->clear();
   for (const auto& [name, bytes] : restored_) bytes_of(name) = bytes;
   nlohmann::json job = {{"optimizer_steps", optimizer_steps_},
+                        {"saved_steps", saved_steps_},
                         {"scale_invariant_steps", scale_invariant_steps_},
                         {"pass_fraction", pass_fraction_},
                         {"atomic_batch_size", chosen_batch_.atomic_batch_size},
@@ -431,19 +555,23 @@ void JobCore::FinishMicroBatch() {
 
 void JobCore::FinishStep(const StepSummary& summary) {
   // A loop without optimiser steps, such as an evaluation, is no work that counts.
+  for (Accumulator* accumulator : accumulators_) accumulator->KeepStep();
   if (stepped_) {
     Measure(summary);
+    if (const auto times = group_.TakeTimes(Seconds())) dependencies_.control->ReportRescale(*times);
     pass_steps_ = summary.loop_steps;
     pass_fraction_ = summary.loop_fraction;
   }
   micro_batch_times_.clear();
   ReportProgress();
-  StepBoundary();
+  StepBoundary(/*may_rescale=*/true);
   // From here on, so that reading the next batch is part of the next step's time, and a checkpoint of none.
   step_start_ = Seconds();
 }
 
 void JobCore::EndSteps() {
+  for (Accumulator* accumulator : accumulators_) accumulator->KeepStep();
+  step_void_ = false;
   step_start_ = 0;
   micro_batch_times_.clear();
 }
@@ -465,8 +593,8 @@ void JobCore::Measure(const StepSummary& summary) {
   double duration = 0;
   for (const double time : micro_batch_times_) duration += time;
   if (steps_seen_++ == 0 || !summary.typical || !(duration > 0)) return;
-  const ProfileKey key = {membership_.num_nodes, membership_.world_size, summary.atomic_batch_size,
-                          membership_.gpu_types};
+  const ProfileKey key = {membership().num_nodes, membership().world_size, summary.atomic_batch_size,
+                          membership().gpu_types};
   for (size_t i = 0; i + 1 < micro_batch_times_.size(); ++i) {
     profile_.AddAccumulationStep(key, micro_batch_times_[i]);
   }
@@ -489,7 +617,7 @@ void JobCore::ReportProgress() {
     progress_.fraction =
         std::clamp((replay_.finished_epochs() + pass_fraction_) / progress_.total_epochs, 0.0, 1.0);
   }
-  if (membership_.rank == 0) dependencies_.control->UpdateProgress(progress_);
+  if (leads_) dependencies_.control->UpdateProgress(progress_);
 }
 
 void JobCore::ExitIfFenced() {
@@ -505,6 +633,10 @@ void JobCore::ExitIfFenced() {
 void JobCore::Fail(const absl::Status& status) {
   ExitIfFenced();
   switch (status.code()) {
+    case absl::StatusCode::kCancelled:
+      std::fprintf(stderr, "adaptdl: leaves the job, which goes on without this replica: %s\n",
+                   std::string(status.message()).c_str());
+      Exit(kExitStopped);
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kAborted:
@@ -544,7 +676,7 @@ void JobCore::RunBackground() {
       if (!ending_) changed_.WaitFor(&mutex_, kTick);
       if (ending_) return;
     }
-    if (membership_.rank == 0) {
+    if (leads_) {
       const double now = Seconds();
       hints_.Tick(now);
       MaybeDecideBatch(now);
@@ -564,7 +696,7 @@ void JobCore::WatchStop() {
     if (waited < absl::ToDoubleSeconds(dependencies_.stop_timeout)) return;
     stop_time_ = -1;
   }
-  communicator_->Abort("the other replicas did not agree to stop in time");
+  group_.Abort("the other replicas did not agree to stop in time");
 }
 
 }  // namespace adaptdl::elastic

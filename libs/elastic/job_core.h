@@ -35,6 +35,7 @@
 #include "libs/elastic/checkpoint_writer.h"
 #include "libs/elastic/control_plane.h"
 #include "libs/elastic/environment.h"
+#include "libs/elastic/group.h"
 #include "libs/elastic/hints_reporter.h"
 #include "libs/elastic/replay_state.h"
 #include "libs/elastic/step_profile.h"
@@ -51,9 +52,8 @@ struct JobDependencies {
   // Whatever the communicator needs to live on; destroyed last.
   std::shared_ptr<void> keep_alive;
   Environment environment;
-  GroupMembership membership;
   std::unique_ptr<ControlPlane> control;
-  std::unique_ptr<comm::Communicator> communicator;
+  Group::Transport transport;
   // Ends the process with this code. Must not return (a test's may throw).
   std::function<void(int code)> exit;
   // Called when the job begins to end: no request may come from then on.
@@ -68,17 +68,33 @@ struct JobDependencies {
   absl::Duration write_timeout = absl::Seconds(25);
   // Time between decisions on the batch size.
   absl::Duration batch_decision_period = absl::Seconds(10);
+  // Longest wait for the group that follows one that has lost members.
+  absl::Duration plan_timeout = absl::Minutes(1);
 };
 
-class JobCore final : public ControlObserver {
+class JobCore final : public ControlObserver, private Group::States {
  public:
-  // Collective. Reads the newest checkpoint on rank 0 and hands it to all replicas.
+  // Collective. Takes part in the job's group: takes over the state of those that train already; if there are
+  // none, rank 0 reads the newest checkpoint and hands it to all replicas.
   static absl::StatusOr<std::unique_ptr<JobCore>> Create(JobDependencies dependencies);
   ~JobCore() override;
 
-  const GroupMembership& membership() const { return membership_; }
+  // May change with each step (Subscribe to it with OnNewGroup()).
+  const GroupMembership& membership() const { return group_.membership(); }
   const Environment& environment() const { return environment_; }
-  comm::Communicator& communicator() { return *communicator_; }
+  // For what travels with each step. What fails on it is not redone, other than Gather().
+  comm::Communicator& communicator() { return group_.communicator(); }
+
+  // Collective: as Group::Gather(), but ends the process when it fails for good.
+  std::vector<std::string> Gather(const std::string& value);
+  // The sum over all replicas, by Gather().
+  int64_t SumOf(int64_t value);
+
+  // `handler` is called when the group has changed, until it is set to null; `owner` is a key.
+  void OnGroupChange(const void* owner, std::function<void()> handler);
+  // While a lost replica would take with it what nobody else knows: its loss ends the process, and the job
+  // goes on from its checkpoint. Nests.
+  void ForbidRecovery(bool forbid) { group_.ForbidRecovery(forbid); }
   ReplayState& replay() { return replay_; }
   StepProfile& profile() { return profile_; }
   int64_t optimizer_steps() const { return optimizer_steps_; }
@@ -96,12 +112,12 @@ class JobCore final : public ControlObserver {
   void OnCheckpointCommand(const std::string& reason) override { RequestCheckpoint(reason); }
   void OnStopCommand(const std::string& reason) override { RequestStop(reason); }
   void OnFenced(const std::string& reason) override;
-  void OnPlan(const GroupPlan& /*plan*/) override {}
+  void OnPlan(const GroupPlan& plan) override { group_.OnPlan(plan); }
 
   // What this replica wants all to know, as numbers to be summed over the replicas. They may travel as
   // float32: each is a whole number, and its sum below 2^24.
   struct Signals {
-    static constexpr int kCount = 6;
+    static constexpr int kCount = 8;
     double stop = 0;
     double checkpoint = 0;
     // Replicas that have announced something.
@@ -111,12 +127,15 @@ class JobCore final : public ControlObserver {
     double micro_batches = 0;
     // Samples that streams have ready for the next step.
     double stream_samples = 0;
+    // Replicas that hold a plan for the next group, and all of them.
+    double plans = 0;
+    double members = 0;
 
     std::array<double, kCount> numbers() const {
-      return {stop, checkpoint, news, atomic_batch_size, micro_batches, stream_samples};
+      return {stop, checkpoint, news, atomic_batch_size, micro_batches, stream_samples, plans, members};
     }
     static Signals Of(absl::Span<const double> numbers) {
-      return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]};
+      return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], numbers[7]};
     }
   };
   Signals LocalSignals() { return LocalSignals(/*in_step=*/true); }
@@ -221,6 +240,19 @@ class JobCore final : public ControlObserver {
   void BeginWait() { waiting_since_ = Seconds(); }
   void EndWait() { waiting_since_ = -1; }
 
+  // The exchange of the step's gradients is complete: AgreeOn(sums) is to follow. Or it has failed, for
+  // `failure`: returns once the group is rebuilt, with what became of the step. If it was taken elsewhere,
+  // all states, and what was agreed on, are as after it.
+  void CompleteExchange() { group_.CompleteStep(); }
+  Group::StepFate RecoverStep(const absl::Status& failure);
+  // Whether the step in progress came to nothing: the loop's body is to be run again on samples that are
+  // dealt out anew, and what it does until then counts for nothing.
+  bool step_is_void() const { return step_void_; }
+  // A new attempt begins.
+  void ClearVoidStep();
+  // Of the last step that was taken.
+  double last_gain() const { return last_gain_; }
+
   // The gradients of the step in progress were applied; `sync_time`: seconds spent on exchanging them.
   // `gain`: how many steps at the initial batch size it was worth. Of several models' steps in one step the
   // first counts.
@@ -230,11 +262,12 @@ class JobCore final : public ControlObserver {
   // Steps at the initial batch size that all steps since the job began were worth.
   double scale_invariant_steps() const { return scale_invariant_steps_; }
   // The step in progress is complete: carries out what was agreed on. If no collective carried the flags
-  // since the last call, one is made for them. May end the process.
-  void StepBoundary();
+  // since the last call, one is made for them. May end the process. `may_rescale`: whether a replica that
+  // starts now would find this place in the program again.
+  void StepBoundary(bool may_rescale = false);
 
   // Collective. Checkpoints now, and returns on all replicas when that is written. False: it is not.
-  bool SaveAll();
+  bool SaveNow();
   // Waits until every snapshot is written, or not. This replica's only.
   void AwaitWriter();
 
@@ -255,10 +288,21 @@ class JobCore final : public ControlObserver {
   [[noreturn]] void FailUsage(const std::string& text);
 
  private:
-  void ReportProgress();
   explicit JobCore(JobDependencies dependencies);
 
+  // Of Group::States.
+  void SaveAll(StateMap* states) override;
+  absl::Status LoadAll(StateMap states) override;
+  void SaveStep(StateMap* states) override;
+  absl::Status LoadStep(const StateMap& states) override;
+  void OnNewGroup() override;
+
+  void ReportProgress();
+
   absl::Status Restore();
+  void SetUpRank();
+  void FollowPlan();
+  void MergeStates();
   void Measure(const StepSummary& summary);
   void ExchangeNews();
   void MaybeDecideBatch(double now);
@@ -277,8 +321,8 @@ class JobCore final : public ControlObserver {
 
   JobDependencies dependencies_;
   const Environment& environment_;
-  const GroupMembership& membership_;
-  const std::unique_ptr<comm::Communicator>& communicator_;
+  Group group_;
+  std::map<const void*, std::function<void()>> group_handlers_;
   ReplayState replay_;
   StepProfile profile_;
   HintsReporter hints_;
@@ -295,6 +339,10 @@ class JobCore final : public ControlObserver {
   double last_checkpoint_ = 0;
   MicroBatch micro_batch_;
   bool stepped_ = false;
+  bool step_void_ = false;
+  double last_gain_ = 0;
+  // What was agreed on with the last step.
+  Signals last_signals_;
   double sync_time_ = 0;
   bool exchanging_ = false;
   bool exchanged_ = false;
@@ -329,6 +377,8 @@ class JobCore final : public ControlObserver {
   // Of the background thread: when it looked for a better batch.
   double last_decision_ = 0;
 
+  // Whether this is rank 0, for the background thread.
+  std::atomic<bool> leads_{false};
   // When the training thread began to wait for other replicas. Negative: it does not.
   std::atomic<double> waiting_since_{-1};
 

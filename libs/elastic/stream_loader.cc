@@ -51,9 +51,7 @@ class ShardTable final : public CheckpointState {
     for (size_t i = 0; i < shards.size(); ++i) {
       if (shards[i].owner == core_->membership().rank) own.push_back({i, shards[i].consumed, shards[i].done});
     }
-    const auto all = core_->communicator().AllGather(own.dump());
-    core_->Check(all.status());
-    for (const std::string& text : *all) {
+    for (const std::string& text : core_->Gather(own.dump())) {
       for (const auto& item : nlohmann::json::parse(text)) {
         Shard& shard = shards.at(item.at(0));
         shard.consumed = item.at(1);
@@ -120,9 +118,21 @@ class StreamLoop::Impl {
     if (!core_.replay().BeginLoop(name_)) return false;
     looping_ = true;
     in_step_ = false;
-    known_ = false;
     if (table_.shards.empty()) table_.shards.resize(num_shards_);
+    // Only the replica that reads a shard knows how far it is.
+    core_.ForbidRecovery(true);
+    core_.OnGroupChange(this, [this] { DealShards(); });
+    DealShards();
+    return true;
+  }
+
+  // Leases all that is left anew. What was read ahead is to be read again.
+  void DealShards() {
+    known_ = false;
+    dealt_ = true;
     lengths_.clear();
+    leases_.clear();
+    for (Shard& shard : table_.shards) shard.owner = -1;
     const int epoch = std::max(core_.replay().current_epoch(), 0);
     std::vector<int64_t> order(num_shards_);
     for (int64_t i = 0; i < num_shards_; ++i) order[i] = i;
@@ -135,13 +145,16 @@ class StreamLoop::Impl {
       if (!table_.shards[shard].done) free_.push_back(shard);
     }
     for (int rank = 0; rank < job_.num_replicas(); ++rank) GiveShard(rank);
-    return true;
   }
+
+  bool TakeDealt() { return std::exchange(dealt_, false); }
 
   void EndLoop() {
     if (!looping_) return;
     looping_ = false;
     in_step_ = false;
+    core_.ForbidRecovery(false);
+    core_.OnGroupChange(this, nullptr);
     table_.shards.clear();
     free_.clear();
     leases_.clear();
@@ -157,7 +170,7 @@ class StreamLoop::Impl {
   }
 
   bool IsReady(int64_t ready) {
-    ready_samples_ = known_ ? core_.agreed_stream_samples() : Sum(ready);
+    ready_samples_ = known_ ? core_.agreed_stream_samples() : core_.SumOf(ready);
     known_ = true;
     if (ready_samples_ >= options_.batch_size || free_.empty()) return true;
     GiveShards(ready < Share());
@@ -246,14 +259,6 @@ class StreamLoop::Impl {
   std::vector<Lease> TakeLeases() { return std::exchange(leases_, {}); }
 
  private:
-  int64_t Sum(int64_t value) {
-    std::array<int64_t, 1> sum = {value};
-    core_.BeginWait();
-    core_.Check(core_.communicator().AllReduce(comm::BufferOf(absl::MakeSpan(sum))));
-    core_.EndWait();
-    return sum[0];
-  }
-
   void MarkDone() {
     for (const auto& [shard, length] : lengths_) {
       if (table_.shards[shard].consumed >= length) table_.shards[shard].done = true;
@@ -270,12 +275,9 @@ class StreamLoop::Impl {
 
   // One to each replica that has too little, as long as there are some.
   void GiveShards(bool short_here) {
-    core_.BeginWait();
-    const auto all = core_.communicator().AllGather(short_here ? "short" : "");
-    core_.EndWait();
-    core_.Check(all.status());
-    for (int rank = 0; rank < job_.num_replicas(); ++rank) {
-      if (!(*all)[rank].empty()) GiveShard(rank);
+    const std::vector<std::string> all = core_.Gather(short_here ? "short" : "");
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      if (!all[rank].empty()) GiveShard(static_cast<int>(rank));
     }
   }
 
@@ -308,6 +310,7 @@ class StreamLoop::Impl {
   int attempt_ = 0;
   bool looping_ = false;
   bool in_step_ = false;
+  bool dealt_ = false;
   int64_t ready_samples_ = 0;
   int64_t begin_ = 0;
   int64_t end_ = 0;
@@ -324,6 +327,7 @@ void StreamLoop::EndLoop() { impl_->EndLoop(); }
 bool StreamLoop::looping() const { return impl_->looping(); }
 bool StreamLoop::in_step() const { return impl_->in_step(); }
 int64_t StreamLoop::Share() const { return impl_->Share(); }
+bool StreamLoop::TakeDealt() { return impl_->TakeDealt(); }
 std::vector<StreamLoop::Lease> StreamLoop::TakeLeases() { return impl_->TakeLeases(); }
 bool StreamLoop::IsReady(int64_t ready) { return impl_->IsReady(ready); }
 int64_t StreamLoop::ready_samples() const { return impl_->ready_samples(); }

@@ -419,6 +419,16 @@ bool OptimizerState::Load(const std::string& bytes) {
   });
 }
 
+bool OptimizerState::LoadStep(const std::string& bytes) {
+  std::vector<double> rates;
+  for (optim::OptimizerParamGroup& group : optimizer_->param_groups()) {
+    rates.push_back(group.options().get_lr());
+  }
+  if (!Load(bytes)) return false;
+  for (size_t i = 0; i < rates.size(); ++i) optimizer_->param_groups()[i].options().set_lr(rates[i]);
+  return true;
+}
+
 void OptimizerState::LoadArchive(const std::string& bytes) {
   torch::serialize::InputArchive archive;
   archive.load_from(bytes.data(), bytes.size());

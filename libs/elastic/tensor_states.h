@@ -33,6 +33,7 @@ class ModuleState final : public CheckpointState {
   void SaveInto(std::string* bytes) override;
   // False if the model does not have exactly these tensors.
   bool Load(const std::string& bytes) override;
+  bool changes_with_steps() const override { return true; }
 
  private:
   const std::string name_;
@@ -53,6 +54,9 @@ class OptimizerState final : public CheckpointState {
   void SaveInto(std::string* bytes) override;
   // False if the optimiser is of another kind, or has other groups or parameters.
   bool Load(const std::string& bytes) override;
+  bool changes_with_steps() const override { return true; }
+  // Without the learning rates, which are the program's to set between steps.
+  bool LoadStep(const std::string& bytes) override;
 
  private:
   // Names of the parameters, by group and position.

@@ -13,7 +13,6 @@
 
 #include "adaptdl/data_loader.h"
 #include "adaptdl/job.h"
-#include "libs/comm/in_process_communicator.h"
 #include "libs/elastic/job_core.h"
 #include "libs/elastic/philox.h"
 #include "libs/elastic/standalone_control_plane.h"
@@ -56,7 +55,7 @@ int Run(const std::string& folder) {
   dependencies.environment.checkpoint_path = folder;
   dependencies.environment.checkpoint_period_steps = 1;
   dependencies.control = std::make_unique<StandaloneControlPlane>(dependencies.environment);
-  dependencies.communicator = std::move(comm::CreateInProcessGroup(1).front());
+  dependencies.transport = TransportOfOne();
   dependencies.exit = [](int code) { std::_Exit(code); };
   dependencies.seconds = [] { return 0.0; };
   auto core = JobCore::Create(std::move(dependencies));

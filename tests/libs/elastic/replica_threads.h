@@ -1,7 +1,15 @@
-// Replicas of one job as threads of the test: an in-process group, fake control planes, a real checkpoint
+// Replicas of one job as threads of the test: in-process groups, fake control planes, a real checkpoint
 // folder.
 //
-//   JobRun run = RunReplicas(2, {.checkpoint_path = folder}, [](Replica& replica) { ... replica.job ... });
+//   RunReplicas(2, {.checkpoint_path = folder}, [](Replica& replica) { ... replica.job ... });
+//
+// or, for a job whose groups follow each other:
+//
+//   ReplicaThreads replicas(options);
+//   replicas.Start("a", {.group = 1, .rank = 0, .world_size = 1}, body);
+//   replicas.Start("b", {.group = 2, .rank = 1, .world_size = 2, .newcomers = 1}, body);
+//   replicas.Plan({{"a", {.group = 2, ...}}});
+//   replicas.Join();
 //
 // A replica that the library would end (a stop, a lost peer) leaves its body with that exit code instead.
 
@@ -10,15 +18,18 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "adaptdl/job.h"
 #include "gtest/gtest.h"
+#include "libs/base/mutex.h"
 #include "libs/comm/in_process_communicator.h"
 #include "libs/elastic/fake_control_plane.h"
 #include "libs/elastic/job_core.h"
@@ -26,13 +37,19 @@
 namespace adaptdl::elastic {
 
 struct RunOptions {
-  std::string checkpoint_path;
+  std::string checkpoint_path = {};
   int64_t group = 1;
   absl::Duration checkpoint_period = absl::Hours(1);
   std::function<absl::Status(absl::string_view)> before_checkpoint_step = nullptr;
   int64_t checkpoint_period_steps = 0;
   int checkpoint_keep = 2;
   absl::Duration write_timeout = absl::InfiniteDuration();
+  // Whether the test plans groups.
+  bool plans_groups = false;
+  // Makes what a member of `group` uses of its communicator. None: the communicator itself.
+  std::function<std::unique_ptr<comm::Communicator>(std::unique_ptr<comm::Communicator>,
+                                                    const GroupMembership& group)>
+      wrap = nullptr;
 };
 
 struct Replica {
@@ -45,43 +62,146 @@ struct ReplicaExit {
   int code;
 };
 
-// Exit codes by rank; 0: the body returned.
-inline std::vector<int> RunReplicas(int size, const RunOptions& options,
-                                    const std::function<void(Replica&)>& body) {
-  auto communicators = comm::CreateInProcessGroup(size, absl::Seconds(30));
-  std::vector<int> codes(size, 0);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      JobDependencies dependencies;
-      dependencies.environment.checkpoint_path = options.checkpoint_path;
-      dependencies.environment.checkpoint_period = options.checkpoint_period;
-      dependencies.environment.checkpoint_period_steps = options.checkpoint_period_steps;
-      dependencies.environment.checkpoint_keep = options.checkpoint_keep;
-      dependencies.write_timeout = options.write_timeout;
-      dependencies.membership = {options.group, rank, size, 1, ""};
-      auto control = std::make_unique<FakeControlPlane>(dependencies.membership);
-      FakeControlPlane* raw_control = control.get();
-      dependencies.control = std::move(control);
-      dependencies.communicator = std::move(communicators[rank]);
-      dependencies.exit = [](int code) { throw ReplicaExit{code}; };
-      // Each reading is a millisecond after the one before.
-      dependencies.seconds = [ticks = std::make_shared<std::atomic<int64_t>>(0)] {
-        return static_cast<double>(++*ticks) * 1e-3;
-      };
-      dependencies.before_checkpoint_step = options.before_checkpoint_step;
-      auto core = JobCore::Create(std::move(dependencies));
-      ASSERT_TRUE(core.ok()) << core.status();
-      try {
-        Job job(*std::move(core));
-        Replica replica{job, *raw_control};
-        body(replica);
-      } catch (const ReplicaExit& exit) {
-        codes[rank] = exit.code;
+// What a body throws to die without a word.
+struct ReplicaDeath {};
+
+// All groups of a job: each is made when its first member asks for it. Thread-safe.
+class InProcessGroups {
+ public:
+  absl::StatusOr<std::unique_ptr<comm::Communicator>> Connect(const GroupMembership& group) {
+    MutexLock lock(&mutex_);
+    if (group.group < refused_below_) return absl::AbortedError("the group is over");
+    auto& members = groups_[group.group];
+    if (members.empty()) members = comm::CreateInProcessGroup(group.world_size, absl::Seconds(30));
+    return std::move(members.at(group.rank));
+  }
+
+  // Members that have not come will not.
+  void RefuseBelow(int64_t number) {
+    MutexLock lock(&mutex_);
+    refused_below_ = std::max(refused_below_, number);
+    for (auto& [group, members] : groups_) {
+      if (group < number) {
+        for (auto& member : members) member.reset();
       }
+    }
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<int64_t, std::vector<std::unique_ptr<comm::Communicator>>> groups_ ABSL_GUARDED_BY(mutex_);
+  int64_t refused_below_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class ReplicaThreads {
+ public:
+  using Body = std::function<void(Replica&)>;
+
+  explicit ReplicaThreads(RunOptions options) : options_(std::move(options)) {}
+  ~ReplicaThreads() { Join(); }
+
+  void Start(const std::string& name, const GroupMembership& membership, const Body& body) {
+    auto control = std::make_unique<FakeControlPlane>(membership, options_.plans_groups);
+    MutexLock lock(&mutex_);
+    Entry* const entry = &entries_[name];
+    entry->control = control.get();
+    entry->thread = std::thread([this, entry, body, control = std::move(control)]() mutable {
+      Run(entry, std::move(control), body);
     });
   }
-  for (std::thread& thread : threads) thread.join();
+
+  // Tells these replicas what follows.
+  void Plan(const std::map<std::string, GroupMembership>& plans) {
+    for (const auto& [name, next] : plans) control(name).Plan({next, "planned by the test"});
+  }
+
+  // Valid while the replica runs.
+  FakeControlPlane& control(const std::string& name) {
+    MutexLock lock(&mutex_);
+    return *entries_.at(name).control;
+  }
+
+  // Also those that replicas start.
+  void Join() {
+    for (;;) {
+      std::thread next;
+      {
+        MutexLock lock(&mutex_);
+        for (auto& [name, entry] : entries_) {
+          if (entry.thread.joinable()) next = std::move(entry.thread);
+        }
+      }
+      if (!next.joinable()) return;
+      next.join();
+    }
+  }
+
+  // After Join(). 0: the body returned; -1: it died.
+  int code(const std::string& name) {
+    MutexLock lock(&mutex_);
+    return entries_.at(name).code;
+  }
+
+ private:
+  struct Entry {
+    std::thread thread;
+    FakeControlPlane* control = nullptr;
+    // Set by the thread.
+    int code = 0;
+  };
+
+  void Run(Entry* entry, std::unique_ptr<FakeControlPlane> control, const Body& body) {
+    FakeControlPlane* const raw_control = control.get();
+    JobDependencies dependencies;
+    dependencies.environment.checkpoint_path = options_.checkpoint_path;
+    dependencies.environment.checkpoint_period = options_.checkpoint_period;
+    dependencies.environment.checkpoint_period_steps = options_.checkpoint_period_steps;
+    dependencies.environment.checkpoint_keep = options_.checkpoint_keep;
+    dependencies.write_timeout = options_.write_timeout;
+    dependencies.control = std::move(control);
+    dependencies.transport.connect =
+        [this](const GroupMembership& group) -> absl::StatusOr<std::unique_ptr<comm::Communicator>> {
+      auto communicator = groups_.Connect(group);
+      if (!communicator.ok() || !options_.wrap) return communicator;
+      return options_.wrap(*std::move(communicator), group);
+    };
+    dependencies.transport.refuse_below = [this](int64_t group) { groups_.RefuseBelow(group); };
+    dependencies.exit = [](int code) { throw ReplicaExit{code}; };
+    // Each reading is a millisecond after the one before.
+    dependencies.seconds = [ticks = std::make_shared<std::atomic<int64_t>>(0)] {
+      return static_cast<double>(++*ticks) * 1e-3;
+    };
+    dependencies.before_checkpoint_step = options_.before_checkpoint_step;
+    auto core = JobCore::Create(std::move(dependencies));
+    ASSERT_TRUE(core.ok()) << core.status();
+    try {
+      Job job(*std::move(core));
+      Replica replica{job, *raw_control};
+      body(replica);
+    } catch (const ReplicaExit& exit) {
+      entry->code = exit.code;
+    } catch (const ReplicaDeath&) {
+      entry->code = -1;
+    }
+  }
+
+  const RunOptions options_;
+  InProcessGroups groups_;
+  Mutex mutex_;
+  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+};
+
+// One group. Exit codes by rank; 0: the body returned.
+inline std::vector<int> RunReplicas(int size, const RunOptions& options,
+                                    const std::function<void(Replica&)>& body) {
+  ReplicaThreads replicas(options);
+  const auto name = [](int rank) { return absl::StrCat("replica ", rank); };
+  for (int rank = 0; rank < size; ++rank) {
+    replicas.Start(name(rank), {.group = options.group, .rank = rank, .world_size = size}, body);
+  }
+  replicas.Join();
+  std::vector<int> codes;
+  for (int rank = 0; rank < size; ++rank) codes.push_back(replicas.code(name(rank)));
   return codes;
 }
 

@@ -10,7 +10,8 @@
 // epoch belongs to it. What a replica adds while its micro-batch is a stand-in for an empty share (the
 // loader's weight() is 0) does not count. When an epoch is entered again after a restart, a Synchronize()
 // that was done before gives what it gave then, and what code before the interrupted loop adds once more does
-// not count.
+// not count. When a replica is lost in a loop's step and that step is begun anew, what was added in the first
+// attempt does not count, and what the lost replica has added since the last Synchronize() is lost with it.
 //
 // Thread-safety: the training thread only. The job must outlive it.
 
@@ -70,9 +71,14 @@ class Accumulator {
 
   // Adds everyone's pending updates to the totals.
   void Merge();
+  // The step in progress counts; or it comes to nothing.
+  void KeepStep();
+  void DropStep() { step_.clear(); }
 
   Job& job_;
   const std::string name_;
+  // Added in the loop's step in progress; and before.
+  std::map<std::string, double> step_;
   std::map<std::string, double> pending_;
   // Totals that reads show.
   std::map<std::string, double> visible_;

@@ -4,21 +4,30 @@
 //   ...
 //   job->rank()
 //
-// Init() takes part in the rendezvous of the job's replicas and reads the newest checkpoint; it returns when
-// all replicas are there. From then on SIGTERM, SIGINT and the scheduler's commands lead to a checkpoint at
-// the next step and to exit code 143; a second SIGINT ends the process at once. A lost peer leads to exit
-// code 75. In both cases the process ends within the call that found it out (a data loader's or epoch's next
-// step, Step(), Synchronize()), without running destructors.
+// Init() returns at once. The replicas of the job meet when the job is first used for more than its ranks:
+// when the model is wrapped, a data loader made, an epoch entered. So what needs no other replica, such as
+// reading the data set, is best done before: a replica that joins a job that trains does it while the others
+// go on. Then the job's state is there: from replicas that train already, else from the newest checkpoint.
+//
+// The set of replicas may change at any step, without the process being started again (docs/rescale.md):
+// ranks are not to be kept.
+//
+// SIGTERM, SIGINT and the scheduler's commands lead to a checkpoint at the next step and to exit code 143; a
+// second SIGINT ends the process at once. When a peer is lost the others go on without it; where that is not
+// possible, they end with exit code 75. In both cases the process ends within the call that found it out (a
+// data loader's or epoch's next step, Step(), Synchronize()), without running destructors.
 //
 // Without the scheduler's environment variables the program is a job of one replica, without checkpoints
 // unless ADAPTDL_CHECKPOINT_PATH is set.
 //
-// Thread-safety: the training thread only, except for RequestCheckpoint() and RequestStop().
+// Thread-safety: the training thread only, except for RequestCheckpoint() and RequestStop() once the replicas
+// have met.
 
 #ifndef ADAPTDL_JOB_H_
 #define ADAPTDL_JOB_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -52,17 +61,32 @@ class CheckpointState {
 
   // Called on all replicas with what rank 0 saved. False: it cannot be read, and the program ends.
   virtual bool Load(const std::string& bytes) = 0;
+
+  // Whether it is changed by optimiser steps and nothing else (parameters, moments). Such a state is brought
+  // up to date by another replica's, as it was after the step, should that have been able to complete a step
+  // when a third one was lost and this one have not.
+  virtual bool changes_with_steps() const { return false; }
+  virtual bool LoadStep(const std::string& bytes) { return Load(bytes); }
 };
 
 class Job {
  public:
   explicit Job(std::unique_ptr<elastic::JobCore> core);
+  // What is known of the group before the replicas meet.
+  struct Place {
+    int rank = 0;
+    int num_replicas = 1;
+    int num_nodes = 1;
+    std::string share_path;
+  };
+  // `join` is called when the other replicas are needed.
+  Job(Place place, std::function<std::unique_ptr<elastic::JobCore>()> join);
   // Waits for the other replicas if all epochs are done; then leaves the group.
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // Rank of this replica, from 0, and number of replicas. Both may differ after a restart.
+  // Rank of this replica, from 0, and number of replicas. Both may change with each step.
   int rank() const;
   int num_replicas() const;
   // Distinct nodes of the replicas.
@@ -82,6 +106,11 @@ class Job {
   // returns when that is on storage. False: it could not be written, or there is no checkpoint folder.
   bool SaveAll();
 
+  // Whether the step in progress came to nothing because a replica was lost: the loop's body runs again, on
+  // samples that are dealt out anew, and what is done until then should count for nothing. Accumulators and
+  // LrScheduler see to that themselves.
+  bool step_is_void() const;
+
   // Carries out what was asked for meanwhile. To be called now and then, on all replicas alike, in long
   // phases outside data loader and epoch loops.
   void Synchronize();
@@ -92,15 +121,18 @@ class Job {
   // Before the state is destroyed, if that happens before the job's end.
   void Unregister(CheckpointState* state);
 
-  // For the library's own parts.
-  elastic::JobCore& core() { return *core_; }
+  // For the library's own parts. Meets the other replicas if that was not done yet.
+  elastic::JobCore& core() const;
 
  private:
-  const std::unique_ptr<elastic::JobCore> core_;
+  const Place place_;
+  const std::function<std::unique_ptr<elastic::JobCore>()> join_;
+  // Null: the replicas have not met.
+  mutable std::unique_ptr<elastic::JobCore> core_;
 };
 
-// See the top of this file. Ends the process with a message when the environment is wrong (exit code 1) or
-// the group could not be formed (75), and with 143 when asked to stop before the group was formed.
+// See the top of this file. Ends the process with a message when the environment is wrong (exit code 1), and
+// later if the group cannot be formed (75); with 143 when asked to stop before it was formed.
 std::unique_ptr<Job> Init();
 
 // The same for programs that know their group themselves: `address` ("host:port" or "tcp://host:port") is

@@ -13,7 +13,8 @@
 //
 // How far each shard was consumed is part of the checkpoints. After a restart, unfinished shards are leased
 // anew, and go on after the last sample of the last finished step: each sample is read once, over any
-// sequence of re-scales. A shard must give the same samples in the same order each time.
+// sequence of re-scales. (A replica that is lost takes with it how far its shards were read: the job then
+// goes on from its checkpoint.) A shard must give the same samples in the same order each time.
 //
 // Like AdaptiveDataLoader in all else: each Next() is a micro-batch, none is empty (weight() is 0 for samples
 // that count for nothing), finished loops are skipped after a restart, and TrainStep() retries when memory is
@@ -77,6 +78,9 @@ class StreamLoop {
   // The shards that this replica was given since the last call.
   std::vector<Lease> TakeLeases();
 
+  // Whether all shards were leased anew since the last call: what was read ahead is void.
+  bool TakeDealt();
+
   // Whether the next step is complete, or has all that is left, with `ready` samples of this replica. False:
   // shards were given out; read on, then ask again. Collective, though it rarely communicates.
   bool IsReady(int64_t ready);
@@ -112,11 +116,7 @@ class StreamLoader {
       : shards_(shards), loop_(job, shards, options), reader_(std::move(open), options.read_ahead) {}
 
   // As AdaptiveDataLoader's.
-  bool BeginLoop() {
-    reader_.Clear();
-    ready_.clear();
-    return loop_.BeginLoop();
-  }
+  bool BeginLoop() { return loop_.BeginLoop(); }
 
   bool Next() {
     if (!loop_.looping()) return false;
@@ -165,6 +165,10 @@ class StreamLoader {
 
   // Reads this replica's share of a step, as far as its shards have it.
   void Fill() {
+    if (loop_.TakeDealt()) {
+      reader_.Clear();
+      ready_.clear();
+    }
     for (const StreamLoop::Lease& lease : loop_.TakeLeases()) reader_.Add(lease.shard, lease.skip);
     while (static_cast<int64_t>(ready_.size()) < loop_.Share() && !reader_.empty()) {
       auto read = reader_.Take();

@@ -44,6 +44,10 @@ class LrScheduler final : public Scheduler, private CheckpointState {
   LrScheduler(const LrScheduler&) = delete;
   LrScheduler& operator=(const LrScheduler&) = delete;
 
+  // Does nothing when the optimiser's step came to nothing and will be repeated.
+  void step() {
+    if (!job_.step_is_void()) Scheduler::step();
+  }
   // Steps taken, restarts included.
   unsigned steps() const { return this->step_count_; }
   // Whether it goes on from a checkpoint.
