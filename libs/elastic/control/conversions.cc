@@ -1,8 +1,19 @@
 #include "libs/elastic/control/conversions.h"
 
+#include <cmath>
+#include <cstdint>
+
 namespace adaptdl::elastic {
 
 namespace {
+
+google::protobuf::Duration ToProto(double seconds) {
+  const double whole = std::floor(seconds);
+  google::protobuf::Duration duration;
+  duration.set_seconds(static_cast<int64_t>(whole));
+  duration.set_nanos(static_cast<int32_t>((seconds - whole) * 1e9));
+  return duration;
+}
 
 v1::PerfParams ToProto(const HintPerfParams& params) {
   v1::PerfParams perf;
@@ -51,6 +62,16 @@ v1::TrainingProgress ToProto(const Progress& progress) {
   proto.set_throughput(progress.throughput);
   proto.set_scale_invariant_steps(progress.scale_invariant_steps);
   proto.set_total_scale_invariant_steps(progress.total_scale_invariant_steps);
+  return proto;
+}
+
+v1::RescaleTimes ToProto(const RescaleTimes& times) {
+  v1::RescaleTimes proto;
+  proto.set_group(times.group);
+  *proto.mutable_agree() = ToProto(times.agree);
+  *proto.mutable_rebuild() = ToProto(times.rebuild);
+  *proto.mutable_synchronize() = ToProto(times.synchronize);
+  *proto.mutable_first_step() = ToProto(times.first_step);
   return proto;
 }
 

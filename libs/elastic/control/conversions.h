@@ -5,12 +5,14 @@
 
 #include "adaptdl/v1/hints.pb.h"
 #include "adaptdl/v1/job.pb.h"
+#include "adaptdl/v1/replica_service.pb.h"
 #include "libs/elastic/control_plane.h"
 
 namespace adaptdl::elastic {
 
 v1::Hints ToProto(const Hints& hints);
 v1::TrainingProgress ToProto(const Progress& progress);
+v1::RescaleTimes ToProto(const RescaleTimes& times);
 
 }  // namespace adaptdl::elastic
 

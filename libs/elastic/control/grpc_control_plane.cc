@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -29,6 +30,9 @@ constexpr absl::Duration kDefaultHeartbeatPeriod = absl::Seconds(5);
 constexpr absl::Duration kReportTimeout = absl::Seconds(5);
 // How long the last heartbeat, which tells how far the job came, may delay the end of the process.
 constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
+
+// How long a replica whose group was refused, but which has a place in a newer one, may take to enter that.
+constexpr absl::Duration kChangeGrace = absl::Seconds(5);
 
 // The supervisor has refused this replica for good; anything else may pass.
 bool IsFinal(const absl::Status& status) {
@@ -65,7 +69,9 @@ class GrpcControlPlane final : public ControlPlane {
  public:
   explicit GrpcControlPlane(const GrpcControlPlaneOptions& options)
       : options_(options),
-        stub_(v1::ReplicaService::NewStub(rpc::CreateChannel(options.supervisor_address))) {}
+        stub_(v1::ReplicaService::NewStub(rpc::CreateChannel(options.supervisor_address))) {
+    member_.group = options.group;
+  }
 
   ~GrpcControlPlane() override { Shutdown(); }
 
@@ -73,7 +79,11 @@ class GrpcControlPlane final : public ControlPlane {
     Backoff backoff;
     for (;;) {
       absl::StatusOr<GroupMembership> membership = TryJoin(address);
-      if (membership.ok()) return membership;
+      if (membership.ok()) {
+        MutexLock lock(&mutex_);
+        member_ = *membership;
+        return membership;
+      }
       if (IsFinal(membership.status())) return absl::AbortedError(membership.status().message());
       if (!Pause(backoff.Next())) return absl::CancelledError("asked to stop");
       std::fprintf(stderr, "adaptdl: waiting for the supervisor at %s: %s\n",
@@ -93,10 +103,29 @@ class GrpcControlPlane final : public ControlPlane {
     heartbeats_ = std::thread([this] { SendHeartbeats(); });
   }
 
-  bool plans_groups() const override { return false; }
-  void EnterGroup(const GroupMembership&) override {}
-  void ReportBroken(int64_t, const std::string&) override {}
-  void ReportRescale(const RescaleTimes&) override {}
+  bool plans_groups() const override { return true; }
+
+  void EnterGroup(const GroupMembership& group) override {
+    MutexLock lock(&mutex_);
+    BecomeMember(group);
+    // The older group's stream: what it has not told yet, and was not told, goes over the next one.
+    if (context_) context_->TryCancel();
+  }
+
+  void ReportBroken(int64_t group, const std::string& reason) override {
+    MutexLock lock(&mutex_);
+    broken_ = v1::GroupBroken();
+    broken_->set_group(group);
+    broken_->set_reason(reason);
+    Hasten();
+  }
+
+  void ReportRescale(const RescaleTimes& times) override {
+    MutexLock lock(&mutex_);
+    if (member_.rank != 0) return;
+    rescale_ = ToProto(times);
+    Hasten();
+  }
 
   void UpdateProgress(const Progress& progress) override {
     MutexLock lock(&mutex_);
@@ -107,10 +136,9 @@ class GrpcControlPlane final : public ControlPlane {
 
   absl::Status ReportHints(const Hints& hints) override {
     grpc::ClientContext context;
-    Authorize(&context);
     rpc::SetTimeout(&context, kReportTimeout);
     v1::ReportHintsRequest request;
-    *request.mutable_identity() = Identity();
+    Identify(Member(), &context, request.mutable_identity());
     *request.mutable_hints() = ToProto(hints);
     v1::ReportHintsResponse response;
     return rpc::FromGrpcStatus(stub_->ReportHints(&context, request, &response));
@@ -131,17 +159,33 @@ class GrpcControlPlane final : public ControlPlane {
  private:
   using HeartbeatStream = grpc::ClientReaderWriter<v1::HeartbeatRequest, v1::HeartbeatResponse>;
 
-  v1::ReplicaIdentity Identity() const {
+  GroupMembership Member() {
+    MutexLock lock(&mutex_);
+    return member_;
+  }
+
+  v1::ReplicaIdentity IdentityIn(int64_t group) const {
     v1::ReplicaIdentity identity;
     identity.set_namespace_(options_.job_namespace);
     identity.set_job(options_.job);
     identity.set_replica_id(options_.replica_id);
-    identity.set_group(options_.group);
+    identity.set_group(group);
     return identity;
   }
 
-  void Authorize(grpc::ClientContext* context) const {
-    context->AddMetadata("authorization", absl::StrCat("Bearer ", options_.token));
+  // Says who calls, and proves it.
+  void Identify(const GroupMembership& member, grpc::ClientContext* context,
+                v1::ReplicaIdentity* identity) const {
+    const std::string& token = member.token.empty() ? options_.token : member.token;
+    context->AddMetadata("authorization", absl::StrCat("Bearer ", token));
+    *identity = IdentityIn(member.group);
+  }
+
+  void BecomeMember(const GroupMembership& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    member_ = group;
+    plans_.erase(plans_.begin(), plans_.upper_bound(group.group));
+    if (broken_ && broken_->group() < group.group) broken_.reset();
+    changed_.SignalAll();
   }
 
   // Makes `context` the one that Cancel() and Shutdown() end. False: it is too late to begin.
@@ -161,11 +205,11 @@ class GrpcControlPlane final : public ControlPlane {
 
   absl::StatusOr<GroupMembership> TryJoin(const std::string& address) {
     grpc::ClientContext context;
-    Authorize(&context);
-    if (!Publish(&context)) return absl::UnavailableError("asked to stop");
     v1::JoinGroupRequest request;
-    *request.mutable_identity() = Identity();
+    Identify(Member(), &context, request.mutable_identity());
+    if (!Publish(&context)) return absl::UnavailableError("asked to stop");
     request.set_address(address);
+    request.set_rescales_in_place(true);
     request.set_library_version(options_.library_version);
     auto reader = stub_->JoinGroup(&context, request);
     std::optional<GroupMembership> membership;
@@ -193,21 +237,28 @@ class GrpcControlPlane final : public ControlPlane {
   }
 
   static GroupMembership FromProto(const v1::GroupFormed& formed) {
-    return {formed.group(),          formed.rank(),
-            formed.world_size(),     formed.num_nodes(),
-            formed.master_address(), {formed.gpu_types().begin(), formed.gpu_types().end()}};
+    GroupMembership membership;
+    membership.group = formed.group();
+    membership.rank = formed.rank();
+    membership.world_size = formed.world_size();
+    membership.num_nodes = formed.num_nodes();
+    membership.master_address = formed.master_address();
+    membership.gpu_types = {formed.gpu_types().begin(), formed.gpu_types().end()};
+    membership.token = formed.token();
+    membership.newcomers = formed.newcomers();
+    return membership;
   }
 
   void SendHeartbeats() {
     Backoff backoff;
     for (;;) {
-      const absl::Status status = RunHeartbeatStream(&backoff);
-      {
-        MutexLock lock(&mutex_);
-        if (stopping_) return;
-      }
+      const GroupMembership member = Member();
+      const absl::Status status = RunHeartbeatStream(member, &backoff);
+      if (Ending()) return;
+      if (Member().group != member.group) continue;
       if (IsFinal(status)) {
-        observer_->OnFenced(std::string(status.message()));
+        if (AwaitNextGroup(member.group)) continue;
+        if (!Ending()) observer_->OnFenced(std::string(status.message()));
         return;
       }
       // Training goes on without the supervisor, for as long as it is away.
@@ -215,34 +266,63 @@ class GrpcControlPlane final : public ControlPlane {
     }
   }
 
-  // Sends until the stream breaks.
-  absl::Status RunHeartbeatStream(Backoff* backoff) {
+  bool Ending() {
+    MutexLock lock(&mutex_);
+    return stopping_;
+  }
+
+  // The supervisor has refused the replica as a member of `group`: because a newer one has begun to train,
+  // in which the replica has a place that it is about to take? False: no.
+  bool AwaitNextGroup(int64_t group) {
+    MutexLock lock(&mutex_);
+    const absl::Time deadline = absl::Now() + kChangeGrace;
+    while (!stopping_ && member_.group == group && !plans_.empty()) {
+      // It has tried that one and asks for another: only a member of the present group is heard.
+      const auto tried = broken_ ? plans_.find(broken_->group()) : plans_.end();
+      if (tried != plans_.end()) {
+        BecomeMember(GroupMembership(tried->second));
+        break;
+      }
+      const absl::Duration left = deadline - absl::Now();
+      if (left <= absl::ZeroDuration()) return false;
+      changed_.WaitFor(&mutex_, left);
+    }
+    return !stopping_ && member_.group != group;
+  }
+
+  // Sends until the stream breaks or the group is another one than that of `member`.
+  absl::Status RunHeartbeatStream(const GroupMembership& member, Backoff* backoff) {
     grpc::ClientContext context;
-    Authorize(&context);
+    v1::ReplicaIdentity identity;
+    Identify(member, &context, &identity);
     if (!Publish(&context)) return absl::CancelledError("asked to stop");
     std::unique_ptr<HeartbeatStream> stream = stub_->Heartbeat(&context);
     {
       MutexLock lock(&mutex_);
-      broken_ = false;
+      stream_ended_ = false;
       streaming_ = true;
+      // EnterGroup() may have come before there was something to cancel.
+      if (member_.group != member.group) context.TryCancel();
     }
     std::thread reader([this, &stream, backoff] { ReadCommands(stream.get(), backoff); });
-    bool writable = stream->Write(NextHeartbeat());
-    while (writable && AwaitNextHeartbeat()) writable = stream->Write(NextHeartbeat());
+    bool writable = stream->Write(NextHeartbeat(identity));
+    while (writable && AwaitNextHeartbeat()) writable = stream->Write(NextHeartbeat(identity));
     // The supervisor ends the stream once it has read the last heartbeat; Shutdown() waits for that, not for
     // long.
-    if (writable && stream->Write(NextHeartbeat())) stream->WritesDone();
+    if (writable && stream->Write(NextHeartbeat(identity))) stream->WritesDone();
     reader.join();
     const absl::Status status = rpc::FromGrpcStatus(stream->Finish());
     Publish(nullptr);
     return status;
   }
 
-  v1::HeartbeatRequest NextHeartbeat() {
+  v1::HeartbeatRequest NextHeartbeat(const v1::ReplicaIdentity& identity) {
     v1::HeartbeatRequest request;
-    *request.mutable_identity() = Identity();
+    *request.mutable_identity() = identity;
     MutexLock lock(&mutex_);
     if (progress_) *request.mutable_progress() = ToProto(*progress_);
+    if (broken_) *request.mutable_broken() = *broken_;
+    if (rescale_) *request.mutable_rescale() = *rescale_;
     request.set_acknowledged_command_id(acknowledged_);
     return request;
   }
@@ -252,13 +332,13 @@ class GrpcControlPlane final : public ControlPlane {
     MutexLock lock(&mutex_);
     const absl::Time start = absl::Now();
     // The period may change meanwhile: the first answer tells it.
-    while (!broken_ && !stopping_ && !hastened_) {
+    while (!stream_ended_ && !stopping_ && !hastened_) {
       const absl::Duration left = start + period_ - absl::Now();
       if (left <= absl::ZeroDuration()) break;
       changed_.WaitFor(&mutex_, left);
     }
     hastened_ = false;
-    return !broken_ && !stopping_;
+    return !stream_ended_ && !stopping_;
   }
 
   // The next heartbeat goes out at once.
@@ -280,12 +360,12 @@ class GrpcControlPlane final : public ControlPlane {
               absl::Milliseconds(10), absl::Minutes(1));
           changed_.SignalAll();
         }
-        is_new = response.command_id() > acknowledged_;
+        is_new = response.command_id() > acknowledged_ || response.has_plan();
       }
       if (is_new) CarryOut(response);
     }
     MutexLock lock(&mutex_);
-    broken_ = true;
+    stream_ended_ = true;
     streaming_ = false;
     changed_.SignalAll();
   }
@@ -298,12 +378,32 @@ class GrpcControlPlane final : public ControlPlane {
       case v1::REPLICA_COMMAND_STOP:
         observer_->OnStopCommand(response.reason());
         break;
+      case v1::REPLICA_COMMAND_RESCALE:
+        if (!NotePlan(response)) return;
+        break;
       default:
         return;
     }
     MutexLock lock(&mutex_);
-    acknowledged_ = response.command_id();
+    acknowledged_ = std::max(acknowledged_, response.command_id());
     Hasten();
+  }
+
+  // Plans are told apart by their groups: after a restart the supervisor numbers its commands anew. False:
+  // nothing new.
+  bool NotePlan(const v1::HeartbeatResponse& response) {
+    GroupPlan plan;
+    plan.next = FromProto(response.plan().formed());
+    plan.reason = response.reason();
+    {
+      MutexLock lock(&mutex_);
+      if (plan.next.group <= std::max(newest_plan_, member_.group))
+        return response.command_id() > acknowledged_;
+      newest_plan_ = plan.next.group;
+      if (!plan.leaves()) plans_[plan.next.group] = plan.next;
+    }
+    observer_->OnPlan(plan);
+    return true;
   }
 
   const GrpcControlPlaneOptions options_;
@@ -315,7 +415,7 @@ class GrpcControlPlane final : public ControlPlane {
   CondVar changed_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stream_ended_ ABSL_GUARDED_BY(mutex_) = false;
   // Whether the next heartbeat is due before its time.
   bool hastened_ ABSL_GUARDED_BY(mutex_) = false;
   // From the beginning of a heartbeat stream until the supervisor has ended it.
@@ -323,6 +423,13 @@ class GrpcControlPlane final : public ControlPlane {
   // The call under way that is to be cancelled when it is time to end.
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
   absl::Duration period_ ABSL_GUARDED_BY(mutex_) = kDefaultHeartbeatPeriod;
+  // The group that it calls as a member of; at first the one that it was started for.
+  GroupMembership member_ ABSL_GUARDED_BY(mutex_);
+  // Newer groups in which it was offered a place, and the newest that it was told of at all.
+  std::map<int64_t, GroupMembership> plans_ ABSL_GUARDED_BY(mutex_);
+  int64_t newest_plan_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<v1::GroupBroken> broken_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::RescaleTimes> rescale_ ABSL_GUARDED_BY(mutex_);
   std::optional<Progress> progress_ ABSL_GUARDED_BY(mutex_);
   int64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -46,6 +46,13 @@ class Mailbox {
   std::vector<T> values_ ABSL_GUARDED_BY(mutex_);
 };
 
+// "<group> <authorization>" of a call.
+std::string Caller(grpc::ServerContext* context, const v1::ReplicaIdentity& identity) {
+  const auto token = context->client_metadata().find("authorization");
+  EXPECT_NE(token, context->client_metadata().end());
+  return std::to_string(identity.group()) + " " + std::string(token->second.data(), token->second.size());
+}
+
 class FakeSupervisor final : public v1::ReplicaService::Service {
  public:
   grpc::Status JoinGroup(grpc::ServerContext* context, const v1::JoinGroupRequest* request,
@@ -55,9 +62,10 @@ class FakeSupervisor final : public v1::ReplicaService::Service {
   grpc::Status Heartbeat(grpc::ServerContext* context, HeartbeatStream* stream) override {
     return on_heartbeat(context, stream);
   }
-  grpc::Status ReportHints(grpc::ServerContext*, const v1::ReportHintsRequest* request,
+  grpc::Status ReportHints(grpc::ServerContext* context, const v1::ReportHintsRequest* request,
                            v1::ReportHintsResponse*) override {
     hints.Put(request->hints());
+    hints_callers.Put(Caller(context, request->identity()));
     return grpc::Status::OK;
   }
 
@@ -66,6 +74,7 @@ class FakeSupervisor final : public v1::ReplicaService::Service {
       on_join;
   std::function<grpc::Status(grpc::ServerContext*, HeartbeatStream*)> on_heartbeat;
   Mailbox<v1::Hints> hints;
+  Mailbox<std::string> hints_callers;
 };
 
 class RecordingObserver final : public ControlObserver {
@@ -73,7 +82,11 @@ class RecordingObserver final : public ControlObserver {
   void OnCheckpointCommand(const std::string& reason) override { events.Put("checkpoint " + reason); }
   void OnStopCommand(const std::string& reason) override { events.Put("stop " + reason); }
   void OnFenced(const std::string& reason) override { events.Put("fenced " + reason); }
-  void OnPlan(const GroupPlan& plan) override { events.Put("plan " + std::to_string(plan.next.group)); }
+  void OnPlan(const GroupPlan& plan) override {
+    plans.Put(plan);
+    events.Put("plan " + std::to_string(plan.next.group));
+  }
+  Mailbox<GroupPlan> plans;
   Mailbox<std::string> events;
 };
 
@@ -106,6 +119,28 @@ class GrpcControlPlaneTest : public ::testing::Test {
     response.set_reason(reason);
     response.mutable_period()->set_nanos(10'000'000);
     return response;
+  }
+
+  // Group 4, or a later one, as the replica with this rank sees it.
+  static v1::HeartbeatResponse PlanFor(int64_t group, int rank, int64_t command_id) {
+    v1::HeartbeatResponse response = Command(v1::REPLICA_COMMAND_RESCALE, command_id, "more room");
+    response.mutable_period()->set_seconds(60);
+    v1::GroupFormed* formed = response.mutable_plan()->mutable_formed();
+    formed->set_group(group);
+    formed->set_rank(rank);
+    formed->set_world_size(5);
+    formed->set_num_nodes(2);
+    formed->set_master_address("10.0.0.7:40000");
+    formed->add_gpu_types("a100");
+    formed->set_token("token of " + std::to_string(group));
+    formed->set_newcomers(3);
+    return response;
+  }
+
+  static void ReadAll(HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    while (stream->Read(&request)) {
+    }
   }
 
   FakeSupervisor supervisor_;
@@ -315,6 +350,208 @@ TEST_F(GrpcControlPlaneTest, AFencedReplicaIsTold) {
   };
   control_->Start(&observer_);
   EXPECT_EQ(observer_.events.Take(), "fenced group 4 has begun");
+}
+
+TEST_F(GrpcControlPlaneTest, ANewcomerThatCouldNotBeConnectedAsksAgainAsTheMemberItIs) {
+  Mailbox<std::string> callers;
+  std::atomic<int64_t> group = 4;
+  supervisor_.on_join = [&](grpc::ServerContext* context, const v1::JoinGroupRequest& request,
+                            grpc::ServerWriter<v1::JoinGroupResponse>* writer) {
+    EXPECT_TRUE(request.rescales_in_place());
+    EXPECT_EQ(request.address(), "10.0.0.1:4711");
+    callers.Put(Caller(context, request.identity()));
+    v1::JoinGroupResponse response;
+    response.mutable_formed()->set_group(group);
+    response.mutable_formed()->set_token("token of " + std::to_string(group++));
+    writer->Write(response);
+    return grpc::Status::OK;
+  };
+  const auto first = control_->JoinGroup("10.0.0.1:4711");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->group, 4);
+  EXPECT_EQ(first->token, "token of 4");
+  EXPECT_EQ(control_->JoinGroup("10.0.0.1:4711")->group, 5);
+  EXPECT_EQ(callers.Take(), "3 Bearer secret");
+  EXPECT_EQ(callers.Take(), "4 Bearer token of 4");
+  // And heartbeats are those of the group joined last.
+  supervisor_.on_heartbeat = [&](grpc::ServerContext* context, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    EXPECT_TRUE(stream->Read(&request));
+    callers.Put(Caller(context, request.identity()));
+    ReadAll(stream);
+    return grpc::Status::OK;
+  };
+  control_->Start(&observer_);
+  EXPECT_EQ(callers.Take(), "5 Bearer token of 5");
+}
+
+TEST_F(GrpcControlPlaneTest, PassesEachPlanOnOnceAndAcknowledgesIt) {
+  Mailbox<int64_t> acknowledged;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    stream->Read(&request);
+    stream->Write(PlanFor(4, 1, 8));
+    while (stream->Read(&request) && request.acknowledged_command_id() != 8) {
+    }
+    acknowledged.Put(8);
+    stream->Write(PlanFor(4, 1, 8));
+    // From a supervisor that was started again, and numbers its commands anew.
+    stream->Write(PlanFor(5, -1, 2));
+    stream->Write(Command(v1::REPLICA_COMMAND_STOP, 9, "enough"));
+    while (stream->Read(&request) && request.acknowledged_command_id() != 9) {
+    }
+    acknowledged.Put(9);
+    ReadAll(stream);
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(control_->plans_groups());
+  control_->Start(&observer_);
+  EXPECT_EQ(observer_.events.Take(), "plan 4");
+  EXPECT_EQ(observer_.events.Take(), "plan 5");
+  EXPECT_EQ(observer_.events.Take(), "stop enough");
+  EXPECT_EQ(acknowledged.Take(), 8);
+  EXPECT_EQ(acknowledged.Take(), 9);
+  const GroupPlan first = observer_.plans.Take();
+  EXPECT_EQ(first.reason, "more room");
+  EXPECT_FALSE(first.leaves());
+  EXPECT_EQ(first.next.group, 4);
+  EXPECT_EQ(first.next.rank, 1);
+  EXPECT_EQ(first.next.world_size, 5);
+  EXPECT_EQ(first.next.num_nodes, 2);
+  EXPECT_EQ(first.next.master_address, "10.0.0.7:40000");
+  EXPECT_THAT(first.next.gpu_types, ::testing::ElementsAre("a100"));
+  EXPECT_EQ(first.next.token, "token of 4");
+  EXPECT_EQ(first.next.newcomers, 3);
+  EXPECT_TRUE(observer_.plans.Take().leaves());
+}
+
+TEST_F(GrpcControlPlaneTest, HeartbeatsGoOnInTheNextGroupAndNothingIsLost) {
+  Mailbox<bool> older_ended;
+  Mailbox<std::string> callers;
+  Mailbox<v1::HeartbeatRequest> first_of_next;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext* context, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    stream->Read(&request);
+    callers.Put(Caller(context, request.identity()));
+    if (request.identity().group() == 4) {
+      first_of_next.Put(request);
+      ReadAll(stream);
+      return grpc::Status::OK;
+    }
+    stream->Write(PlanFor(4, 0, 6));
+    ReadAll(stream);
+    older_ended.Put(true);
+    return grpc::Status(grpc::StatusCode::ABORTED, "group 3 is over");
+  };
+  control_->Start(&observer_);
+  const GroupMembership next = observer_.plans.Take().next;
+  EXPECT_EQ(callers.Take(), "3 Bearer secret");
+  Progress progress;
+  progress.optimizer_steps = 77;
+  control_->UpdateProgress(progress);
+  // What the older group had to tell is behind it.
+  control_->ReportBroken(3, "rank 2 is lost");
+  control_->EnterGroup(next);
+  EXPECT_TRUE(older_ended.Take());
+  EXPECT_EQ(callers.Take(), "4 Bearer token of 4");
+  const v1::HeartbeatRequest first = first_of_next.Take();
+  EXPECT_EQ(first.identity().replica_id(), "mnist-12345678-3-1");
+  EXPECT_EQ(first.progress().optimizer_steps(), 77);
+  EXPECT_EQ(first.acknowledged_command_id(), 6);
+  EXPECT_FALSE(first.has_broken());
+  ASSERT_TRUE(control_->ReportHints({}).ok());
+  EXPECT_EQ(supervisor_.hints_callers.Take(), "4 Bearer token of 4");
+}
+
+TEST_F(GrpcControlPlaneTest, AReplicaWithAPlaceInTheNextGroupIsNotFencedWhileItChangesOver) {
+  Mailbox<std::string> callers;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext* context, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    stream->Read(&request);
+    callers.Put(Caller(context, request.identity()));
+    if (request.identity().group() == 4) return grpc::Status(grpc::StatusCode::ABORTED, "group 4 is over");
+    stream->Write(PlanFor(4, 1, 1));
+    // Another member was faster.
+    return grpc::Status(grpc::StatusCode::ABORTED, "group 3 is over");
+  };
+  control_->Start(&observer_);
+  EXPECT_EQ(observer_.events.Take(), "plan 4");
+  EXPECT_EQ(callers.Take(), "3 Bearer secret");
+  control_->EnterGroup(observer_.plans.Take().next);
+  EXPECT_EQ(callers.Take(), "4 Bearer token of 4");
+  EXPECT_EQ(observer_.events.Take(), "fenced group 4 is over");
+}
+
+TEST_F(GrpcControlPlaneTest, AReplicaWithoutAPlaceInTheNextGroupIsFenced) {
+  supervisor_.on_heartbeat = [](grpc::ServerContext*, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    stream->Read(&request);
+    stream->Write(PlanFor(4, -1, 1));
+    return grpc::Status(grpc::StatusCode::ABORTED, "group 3 is over");
+  };
+  control_->Start(&observer_);
+  EXPECT_EQ(observer_.events.Take(), "plan 4");
+  EXPECT_EQ(observer_.events.Take(), "fenced group 3 is over");
+}
+
+TEST_F(GrpcControlPlaneTest, ReportsAsBrokenTheNextGroupThatOthersHaveEntered) {
+  Mailbox<v1::HeartbeatRequest> next;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    stream->Read(&request);
+    if (request.identity().group() == 4) {
+      next.Put(request);
+      stream->Write(PlanFor(5, 1, 2));
+      ReadAll(stream);
+      return grpc::Status::OK;
+    }
+    stream->Write(PlanFor(4, 1, 1));
+    return grpc::Status(grpc::StatusCode::ABORTED, "group 3 is over");
+  };
+  control_->Start(&observer_);
+  EXPECT_EQ(observer_.events.Take(), "plan 4");
+  control_->ReportBroken(4, "the last barrier failed");
+  const v1::HeartbeatRequest first = next.Take();
+  EXPECT_EQ(first.broken().group(), 4);
+  EXPECT_EQ(first.broken().reason(), "the last barrier failed");
+  EXPECT_EQ(observer_.events.Take(), "plan 5");
+}
+
+TEST_F(GrpcControlPlaneTest, ABrokenGroupAndTheTimesOfAChangeAreToldAtOnce) {
+  supervisor_.on_join = [](grpc::ServerContext*, const v1::JoinGroupRequest&,
+                           grpc::ServerWriter<v1::JoinGroupResponse>* writer) {
+    v1::JoinGroupResponse response;
+    response.mutable_formed()->set_group(3);
+    response.mutable_formed()->set_rank(0);
+    writer->Write(response);
+    return grpc::Status::OK;
+  };
+  Mailbox<bool> connected;
+  Mailbox<v1::HeartbeatRequest> heartbeats;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    v1::HeartbeatResponse response = Command(v1::REPLICA_COMMAND_NONE, 0, "");
+    response.mutable_period()->set_seconds(60);
+    stream->Read(&request);
+    stream->Write(response);
+    connected.Put(true);
+    for (int i = 0; i < 2 && stream->Read(&request); ++i) heartbeats.Put(request);
+    ReadAll(stream);
+    return grpc::Status::OK;
+  };
+  ASSERT_TRUE(control_->JoinGroup("").ok());
+  control_->Start(&observer_);
+  connected.Take();
+  control_->ReportRescale({.group = 3, .agree = 0.25, .rebuild = 1.5, .synchronize = 2, .first_step = 0.125});
+  const v1::RescaleTimes times = heartbeats.Take().rescale();
+  EXPECT_EQ(times.group(), 3);
+  EXPECT_EQ(times.agree().nanos(), 250'000'000);
+  EXPECT_EQ(times.rebuild().seconds(), 1);
+  EXPECT_EQ(times.rebuild().nanos(), 500'000'000);
+  EXPECT_EQ(times.synchronize().seconds(), 2);
+  EXPECT_EQ(times.first_step().nanos(), 125'000'000);
+  control_->ReportBroken(3, "rank 1 is lost");
+  EXPECT_EQ(heartbeats.Take().broken().reason(), "rank 1 is lost");
 }
 
 TEST_F(GrpcControlPlaneTest, ReportsHintsFieldByField) {
