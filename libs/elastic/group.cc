@@ -143,12 +143,13 @@ absl::Status Group::Synchronize(bool* taken, bool* fresh) {
   bool any_behind = false;
   bool any_new = false;
   for (const int64_t position : positions) {
-    if (position >= 0 && position < furthest - 1) {
-      return absl::InternalError(absl::StrCat("members at positions ", position, " and ", furthest,
-                                              " of the job cannot go on together"));
-    }
     any_behind = any_behind || (position >= 0 && position < furthest);
     any_new = any_new || (position < 0 && furthest >= 0);
+  }
+  // It was given up and the others went on: it has no way back. They are told by its end.
+  if (position_ >= 0 && position_ < furthest - 1) {
+    return absl::OutOfRangeError(
+        absl::StrCat("the job is at position ", furthest, ", this replica at ", position_));
   }
   const bool behind = position_ >= 0 && position_ < furthest;
   if (any_behind) {

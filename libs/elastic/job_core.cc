@@ -447,6 +447,8 @@ void JobCore::FollowPlan() {
     return;
   const int64_t plan = std::strtoll(plans.front().c_str(), nullptr, 10);
   MergeStates();
+  // What a leaver alone knows has arrived everywhere before it leaves.
+  Gather("");
   // Another group may have come about meanwhile, because members were lost.
   if (plan <= membership().group) return;
   if (group_.Leaves()) {
@@ -639,6 +641,7 @@ void JobCore::Fail(const absl::Status& status) {
       Exit(kExitStopped);
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kAborted:
       std::fprintf(stderr, "adaptdl: a peer was lost, this replica stops to be restarted: %s\n",
                    std::string(status.message()).c_str());

@@ -128,7 +128,7 @@ class ReplicaThreads {
       {
         MutexLock lock(&mutex_);
         for (auto& [name, entry] : entries_) {
-          if (entry.thread.joinable()) next = std::move(entry.thread);
+          if (!next.joinable()) next = std::move(entry.thread);
         }
       }
       if (!next.joinable()) return;
