@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Searches the model of in-place re-scaling (tests/model) in the sizes that are too large for the tests: a death during
+# a change, two changes, a crash of the supervisor on top. Minutes, and up to 6 GB of memory.
+#
+#   scripts/check-model.sh
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+case ${1:-} in
+  "") ;;
+  -h|--help) sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; exit 0 ;;
+  *) echo "check-model: error: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
+esac
+MEMORY=6000 exec "$root/tests/model/check.sh" large

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Checks rescale.pml by SPIN: check.sh small | mutants | large. Exits with 77 (skipped) where SPIN is missing.
+set -euo pipefail
+
+model=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/rescale.pml
+command -v spin >/dev/null || { echo "model: SKIPPED, nothing was checked: there is no spin" >&2; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+# search STORE SIZES...: leaves SPIN's report in "report".
+search() {
+  local store=$1
+  shift
+  rm -f pan pan.*
+  spin "$@" -a "$model"
+  gcc -O2 -w -DSAFETY "$store" -DMEMLIM="${MEMORY:-1000}" -DVECTORSZ=2048 -o pan pan.c
+  ./pan -m100000 >report
+  grep -q 'errors: ' report
+}
+
+# holds STORE SIZES...
+holds() {
+  search "$@"
+  if ! grep -q 'errors: 0' report || grep -qi 'max search depth too small\|out of memory\|reached -DMEMLIM' report; then
+    cat report
+    spin "${@:2}" -t -k "$(basename "$model").trail" -p "$model" | tail -100
+    echo "model: error: violated, or not searched to the end, for $*" >&2
+    exit 1
+  fi
+  echo "model: holds for ${*:2} ($(grep -o '[0-9.e+]* states, stored' report))"
+}
+
+# breaks MUTANT SIZES...
+breaks() {
+  search -DHC4 -DMUTANT_"$1" "${@:2}"
+  grep -q 'assertion violated' report || { cat report; echo "model: error: mutant $1 was not found" >&2; exit 1; }
+  echo "model: mutant $1 is found"
+}
+
+case ${1:-} in
+  small)
+    holds -DHC4 -DN=2 -DDEATHS=1 -DCHANGES=1 -DCRASHES=1
+    holds -DHC4 -DN=2 -DDEATHS=0 -DCHANGES=1 -DHANGS=1
+    holds -DHC4 -DN=3 -DDEATHS=0 -DCHANGES=1 -DCRASHES=1
+    holds -DHC4 -DN=3 -DFIRST=3 -DDEATHS=1 -DCHANGES=0
+    ;;
+  mutants)
+    breaks COMMIT_BEFORE_BARRIER -DN=3
+    breaks NO_BARRIER_BEFORE_LEAVING -DN=3
+    breaks NO_ROLL_FORWARD -DN=3 -DFIRST=3 -DCHANGES=0
+    ;;
+  large)
+    holds -DHC4 -DN=3 -DDEATHS=1 -DCHANGES=1
+    holds -DHC4 -DN=3 -DDEATHS=0 -DCHANGES=2
+    holds -DBITSTATE -DN=3 -DDEATHS=1 -DCHANGES=1 -DCRASHES=1 -DG=8
+    ;;
+  *) echo "model: error: say small, mutants or large" >&2; exit 2 ;;
+esac
