@@ -48,9 +48,12 @@ case ${1:-} in
   mutants)
     breaks COMMIT_BEFORE_BARRIER -DN=3
     breaks NO_BARRIER_BEFORE_LEAVING -DN=3
+    breaks OLD_NOT_TURNED_AWAY -DN=3
+    breaks NO_COMPARISON -DN=3 -DDEATHS=0 -DCHANGES=2
     breaks NO_ROLL_FORWARD -DN=3 -DFIRST=3 -DCHANGES=0
     ;;
   large)
+    breaks LEFT_OUT_COMES_BACK -DN=3
     holds -DHC4 -DN=3 -DDEATHS=1 -DCHANGES=1
     holds -DHC4 -DN=3 -DDEATHS=0 -DCHANGES=2
     holds -DBITSTATE -DN=3 -DDEATHS=1 -DCHANGES=1 -DCRASHES=1 -DG=8
