@@ -239,6 +239,65 @@ TEST_F(ReplicaManagerTest, GpusStayTakenOverARestart) {
   EXPECT_THAT(ReadFile(ReplicaFolder("r-2") + "/launch.json"), HasSubstr("\"CUDA_VISIBLE_DEVICES=\""));
 }
 
+// A member of a group that is to follow the one that runs (MakeLaunch()).
+v1::LaunchReplica MakeNewcomer(const std::string& replica_id, int64_t group, int rank) {
+  v1::LaunchReplica launch = MakeLaunch(replica_id, 1);
+  launch.set_group(group);
+  launch.set_rank(rank);
+  launch.set_num_replicas(rank + 1);
+  launch.set_token("secret of " + std::to_string(group));
+  return launch;
+}
+
+TEST_F(ReplicaManagerTest, NewcomersRunBesideTheGroupThatTheyAreToJoin) {
+  manager_->Launch(MakeLaunch("mnist-3-0", 1));
+  shims_->SayRunning("mnist-3-0");
+  manager_->Launch(MakeNewcomer("mnist-4-1", 4, 1));
+  shims_->SayRunning("mnist-4-1");
+  EXPECT_THAT(shims_->folders, ElementsAre(ReplicaFolder("mnist-3-0"), ReplicaFolder("mnist-4-1")));
+  const std::string older = ReadFile(ReplicaFolder("mnist-3-0") + "/launch.json");
+  EXPECT_THAT(older, HasSubstr("\"ADAPTDL_GROUP=3\""));
+  EXPECT_THAT(older, HasSubstr("\"CUDA_VISIBLE_DEVICES=0\""));
+  const std::string newer = ReadFile(ReplicaFolder("mnist-4-1") + "/launch.json");
+  EXPECT_THAT(newer, HasSubstr("\"ADAPTDL_GROUP=4\""));
+  EXPECT_THAT(newer, HasSubstr("\"ADAPTDL_GROUP_TOKEN=secret of 4\""));
+  EXPECT_THAT(newer, HasSubstr("\"ADAPTDL_REPLICA_RANK=1\""));
+  EXPECT_THAT(newer, HasSubstr("\"ADAPTDL_NUM_REPLICAS=2\""));
+  EXPECT_THAT(newer, HasSubstr("\"CUDA_VISIBLE_DEVICES=1\""));
+}
+
+TEST_F(ReplicaManagerTest, WhatBecomesOfANewcomerLeavesTheOthersAlone) {
+  manager_->Launch(MakeLaunch("mnist-3-0", 1));
+  shims_->SayRunning("mnist-3-0");
+  manager_->Launch(MakeNewcomer("mnist-4-1", 4, 1));
+  manager_->Stop(MakeStop("mnist-4-1"));
+  ASSERT_THAT(shims_->stops, SizeIs(1));
+  EXPECT_EQ(shims_->stops[0].replica_id, "mnist-4-1");
+  shims_->SayExited("mnist-4-1", Exit(143));
+  // The next one gets what that one had, and not what the older member still holds.
+  manager_->Launch(MakeNewcomer("mnist-5-1", 5, 1));
+  EXPECT_THAT(ReadFile(ReplicaFolder("mnist-5-1") + "/launch.json"), HasSubstr("\"CUDA_VISIBLE_DEVICES=1\""));
+  ASSERT_THAT(manager_->Inventory(), SizeIs(3));
+  EXPECT_EQ(manager_->Inventory()[0].replica().state(), v1::REPLICA_STATE_RUNNING);
+}
+
+TEST_F(ReplicaManagerTest, ReportsReplicasOfSeveralGroupsEachAsItWasLaunched) {
+  manager_->Launch(MakeLaunch("mnist-3-0", 1));
+  manager_->Launch(MakeNewcomer("mnist-4-1", 4, 1));
+  Restart();
+  EXPECT_THAT(shims_->attached, ElementsAre("mnist-3-0", "mnist-4-1"));
+  const std::vector<v1::ReplicaReport> inventory = manager_->Inventory();
+  ASSERT_THAT(inventory, SizeIs(2));
+  EXPECT_EQ(inventory[0].replica().group(), 3);
+  EXPECT_EQ(inventory[0].replica().rank(), 0);
+  EXPECT_EQ(inventory[1].replica().group(), 4);
+  EXPECT_EQ(inventory[1].replica().rank(), 1);
+  EXPECT_EQ(inventory[1].job(), "mnist");
+  // All GPUs are still taken.
+  manager_->Launch(MakeNewcomer("mnist-4-2", 4, 2));
+  EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_LOST);
+}
+
 TEST_F(ReplicaManagerTest, AShimThatCannotStartIsTheNodesFault) {
   shims_->launch_status = absl::ResourceExhaustedError("no more processes");
   manager_->Launch(MakeLaunch("r-0", 2));
