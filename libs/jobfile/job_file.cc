@@ -220,8 +220,11 @@ void Reader::ReadRescale(const Node& spec) {
   if (rescale == nullptr) return;
   if (rescale->text == "restart") {
     file_->job.mutable_spec()->set_rescale(v1::RESCALE_MODE_RESTART);
+  } else if (rescale->text == "in-place") {
+    file_->job.mutable_spec()->set_rescale(v1::RESCALE_MODE_IN_PLACE);
   } else {
-    problems_->Add(rescale->line, absl::StrCat("spec.rescale must be restart, not ", Quoted(rescale->text)));
+    problems_->Add(rescale->line,
+                   absl::StrCat("spec.rescale must be in-place or restart, not ", Quoted(rescale->text)));
   }
 }
 

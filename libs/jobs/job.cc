@@ -20,12 +20,21 @@ absl::string_view PhaseName(Phase phase) {
       return "FAILED";
     case Phase::kCancelled:
       return "CANCELLED";
+    case Phase::kRescaling:
+      return "RESCALING";
   }
   return "UNKNOWN";
 }
 
 bool IsTerminal(Phase phase) {
   return phase == Phase::kSucceeded || phase == Phase::kFailed || phase == Phase::kCancelled;
+}
+
+int RankIn(const Plan& plan, absl::string_view replica_id) {
+  for (size_t rank = 0; rank < plan.members.size(); ++rank) {
+    if (plan.members[rank].replica_id == replica_id) return static_cast<int>(rank);
+  }
+  return -1;
 }
 
 bool IsLive(const Replica& replica) {

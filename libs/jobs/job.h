@@ -5,6 +5,7 @@
 #define ADAPTDL_LIBS_JOBS_JOB_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,17 +14,61 @@
 
 namespace adaptdl::jobs {
 
-// In-place re-scaling will be one more phase between kRunning and itself.
-enum class Phase { kPending, kStarting, kRunning, kStopping, kSucceeded, kFailed, kCancelled };
+// kRescaling is kRunning with a plan for another replica set.
+enum class Phase { kPending, kStarting, kRunning, kStopping, kSucceeded, kFailed, kCancelled, kRescaling };
 
 absl::string_view PhaseName(Phase phase);
 
 // Whether the job stays in `phase` for ever.
 bool IsTerminal(Phase phase);
 
+// A member of a group that is to come.
+struct PlanMember {
+  // Empty: a newcomer that was not launched yet.
+  std::string replica_id;
+  std::string node;
+
+  bool operator==(const PlanMember& other) const {
+    return replica_id == other.replica_id && node == other.node;
+  }
+};
+
+// The group that is to follow the current one (docs/rescale.md).
+struct Plan {
+  int64_t group = 0;
+  // The index is the rank: first members of the current group, in order of rank, then newcomers.
+  std::vector<PlanMember> members;
+  // Whether it stands until it is the current one, whatever the allocator wants: it follows a group that is
+  // broken or has lost a member, or makes room for others. Without newcomers.
+  bool firm = false;
+  // Whether the replicas were told. From then on they may change over at any time, also if a newer plan
+  // follows.
+  bool offered = false;
+  // When it was made, and how long it took until all newcomers were ready.
+  absl::Time since = absl::InfinitePast();
+  absl::Duration ready_after = absl::ZeroDuration();
+
+  bool operator==(const Plan& other) const {
+    return group == other.group && members == other.members && firm == other.firm &&
+           offered == other.offered && since == other.since && ready_after == other.ready_after;
+  }
+};
+
+// Rank that the plan gives to this replica; -1 if it is no member.
+int RankIn(const Plan& plan, absl::string_view replica_id);
+
 struct Job {
   // What the user asked for.
+  // Starts the ids of replicas: "<prefix>-<group>-<rank>", of the group and rank that they are launched for.
+  std::string id_prefix;
   bool preemptible = true;
+  // Whether the replica set may change while its members run.
+  bool rescales_in_place = false;
+  // Bounds of the number of replicas. 0: none.
+  int min_replicas = 0;
+  int max_replicas = 0;
+  // The only numbers of replicas that it may have, ascending. Empty: any.
+  std::vector<int> allowed_replicas;
   // Own failures that the job survives.
   int max_restarts = 3;
 
@@ -35,29 +80,41 @@ struct Job {
   int64_t group = 0;
   // Node of each member of the current group; the index is the rank. Empty while there is no group.
   std::vector<std::string> allocation;
+  // Highest number that was given to a group or a plan. Numbers are never given twice.
+  int64_t last_group = 0;
+  // In order of number. The last one counts; those before it were offered, and the replicas may still choose
+  // one of them. Empty: no change is under way.
+  std::vector<Plan> plans;
+  // Times that the replica set was changed in place.
+  int rescales = 0;
+  // What the change in place that brought the current group about was, for people, until RescaleTimes have
+  // come for it.
+  std::string rescale_note;
+  // Newcomers that failed since the last time that some made it into a group.
+  int newcomer_failures = 0;
   // Times that the replica set was started again, for whatever reason.
   int restarts = 0;
   // Failures that were the job's own fault, since the last group that ran well for Policy::healthy_after.
   int failures = 0;
   bool cancel_requested = false;
-  // No new group before this time. InfinitePast: no such limit.
+  // Nothing is launched before this time. InfinitePast: no such limit.
   absl::Time retry_time = absl::InfinitePast();
-  // Since when all replicas of the group run. InfinitePast outside kRunning.
+  // Since when all replicas of the group run. InfinitePast outside kRunning and kRescaling.
   absl::Time running_since = absl::InfinitePast();
   // When the first group ran, and when the job ended. InfinitePast: has not happened.
   absl::Time start_time = absl::InfinitePast();
   absl::Time completion_time = absl::InfinitePast();
-  // Time spent in kRunning, over all groups, without the stretch that is still going on.
+  // Time spent in kRunning and kRescaling, over all groups, without the stretch that is still going on.
   absl::Duration running_time = absl::ZeroDuration();
   // Whether the program tells how far it is. Then a re-scale lasts until the new group has taken its first
   // step (EndRescale()), else until all its members run.
   bool tells_progress = false;
-  // Since when the job is being re-scaled: its running group was told to stop, and the next one does not
-  // train yet. InfinitePast: it is not, or something else came between, such as a failure or having no
-  // allocation.
+  // Since when the job is being re-scaled by a restart: its running group was told to stop, and the next one
+  // does not train yet. InfinitePast: it is not, or something else came between, such as a failure or having
+  // no allocation.
   absl::Time rescaling_since = absl::InfinitePast();
-  // What a re-scale costs: the mean of the times from rescaling_since to its end, in which each newest one
-  // has the weight 1/2. Zero before the first.
+  // What a re-scale costs: the mean of the times from rescaling_since to its end, or of the pauses of those
+  // in place, in which each newest one has the weight 1/2. Zero before the first.
   absl::Duration rescale_duration = absl::ZeroDuration();
 };
 
@@ -76,7 +133,9 @@ enum class LossCause {
 
 // One training process, as observed.
 struct Replica {
+  // For life.
   std::string id;
+  // Of the current group if it is a member, else of the one that it was launched for or has left.
   int64_t group = 0;
   int rank = 0;
   std::string node;
@@ -92,6 +151,14 @@ struct Replica {
   // Whether its node is being drained or taken away; whoever does that may stop the replica without our
   // order.
   bool node_leaving = false;
+  // Whether it has said that it is ready (JoinGroup), and that it can go on in another group.
+  bool joined = false;
+  bool rescales_in_place = false;
+  // Whether its end was dealt with: the job has gone on without it.
+  bool judged = false;
+  // Group that it has reported as broken, and when. 0: none.
+  int64_t broken_group = 0;
+  absl::Time broken_since = absl::InfinitePast();
 };
 
 // Whether a process may still be there.
@@ -108,6 +175,9 @@ struct Desired {
   bool nodes_ready = true;
   bool room = true;
   std::string obstacle;
+  // How many more replicas of the job fit on each of these nodes now, beside all that run there, its own
+  // included. Only looked at to change a job in place; a node that is left out has no room.
+  std::map<std::string, int> free = {};
   // Whether no node of the cluster could ever hold one replica; `reason` then says what is lacking.
   bool unschedulable = false;
 };

@@ -1,6 +1,8 @@
 #include "libs/jobs/state_machine.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/jobs/planning.h"
 #include "libs/jobs/verdict.h"
 
 namespace adaptdl::jobs {
@@ -20,6 +23,10 @@ std::string Plural(int count) { return absl::StrCat(count, count == 1 ? " replic
 std::string DescribeNodes(const std::vector<std::string>& nodes) {
   const std::set<std::string> distinct(nodes.begin(), nodes.end());
   return absl::StrCat(Plural(static_cast<int>(nodes.size())), " on ", absl::StrJoin(distinct, ", "));
+}
+
+std::string Rounded(absl::Duration duration) {
+  return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(1)));
 }
 
 std::string Because(absl::string_view reason) { return reason.empty() ? "" : absl::StrCat(": ", reason); }
@@ -38,13 +45,13 @@ class Step {
   }
 
   Outcome Run() {
-    StopStrays();
     switch (outcome_.job.phase) {
       case Phase::kPending:
         Pending();
         break;
       case Phase::kStarting:
       case Phase::kRunning:
+      case Phase::kRescaling:
         Active();
         break;
       case Phase::kStopping:
@@ -55,10 +62,22 @@ class Step {
       case Phase::kCancelled:
         break;
     }
+    StopStrays();
     return std::move(outcome_);
   }
 
  private:
+  // What is seen of the members of the current group.
+  struct Tally {
+    int live = 0;
+    int launching = 0;
+    int done = 0;
+    // Left as an offered plan told them to.
+    int left = 0;
+    // Ended, and the job has gone on without them.
+    int judged = 0;
+  };
+
   Job& job() { return outcome_.job; }
   int size() { return static_cast<int>(job().allocation.size()); }
 
@@ -78,23 +97,41 @@ class Step {
     outcome_.stops.push_back({replica.id, replica.node, std::string(reason)});
   }
 
-  // Replicas that belong to no current group must never be there; should one be, it goes.
+  // Replicas that belong neither to the current group nor to a plan go. During a recovery, newcomers wait
+  // for what comes after it.
   void StopStrays() {
+    const bool recovers = plan() != nullptr && plan()->firm;
     for (const Replica& replica : replicas_) {
       const bool member = replica.group == job().group && !job().allocation.empty();
-      if (!member || IsTerminal(job().phase)) Order(replica, "its group is over");
+      const bool planned = recovers || std::any_of(job().plans.begin(), job().plans.end(),
+                                                   [&](const Plan& p) { return RankIn(p, replica.id) >= 0; });
+      if (IsTerminal(job().phase) || (!member && !planned)) Order(replica, "its group is over");
     }
   }
+
+  // The plan that counts; null if there is none.
+  Plan* plan() { return job().plans.empty() ? nullptr : &job().plans.back(); }
 
   void Finish(Phase phase, absl::string_view reason, std::string message) {
     LeaveRunning();
     job().phase = phase;
     job().allocation.clear();
+    DropPlans();
     job().retry_time = absl::InfinitePast();
     job().rescaling_since = absl::InfinitePast();
     job().completion_time = now_;
     Explain(reason, std::move(message));
     outcome_.waits_for = WaitsFor::kNothing;
+  }
+
+  void DropPlans() {
+    job().plans.clear();
+    job().rescale_note.clear();
+  }
+
+  int64_t NextGroup() {
+    job().last_group = std::max(job().last_group, job().group) + 1;
+    return job().last_group;
   }
 
   void LeaveRunning() {
@@ -130,7 +167,7 @@ class Step {
 
   void Launch() {
     if (job().group > 0) ++job().restarts;
-    ++job().group;
+    job().group = NextGroup();
     job().phase = Phase::kStarting;
     job().allocation = desired_.nodes;
     job().retry_time = absl::InfinitePast();
@@ -141,35 +178,62 @@ class Step {
     outcome_.waits_for = WaitsFor::kReplicas;
   }
 
-  // STARTING and RUNNING.
+  // STARTING, RUNNING and RESCALING.
   void Active() {
     outcome_.waits_for = WaitsFor::kReplicas;
-    int live = 0;
-    int launching = 0;
-    int done = 0;
-    for (const Replica& replica : members_) {
-      live += IsLive(replica);
-      launching += replica.state == ReplicaState::kLaunching;
-      done += FateOf(replica) == Fate::kDone;
-    }
-    const bool lost_one = live + done < size();
-    if (lost_one) {
-      StopAfterLoss();
+    if (job().phase != Phase::kStarting && job().retry_time <= now_) job().retry_time = absl::InfinitePast();
+    const Tally tally = Count();
+    if (tally.live + tally.done + tally.left + tally.judged < size()) {
+      if (!Recover()) StopAfterLoss();
     } else if (job().cancel_requested) {
       Stop("Cancelled", "cancelled by its user");
-    } else if (done == size()) {
+    } else if (tally.live == 0 && tally.done > 0) {
       Succeeded();
+    } else if (tally.live == 0) {
+      StopAfterLoss();
+    } else if (job().phase != Phase::kStarting && CanChangeInPlace()) {
+      if (tally.done == 0 && !EndSuspicion()) Reconcile();
     } else if (MustMove()) {
       Move();
-    } else if (job().phase == Phase::kStarting && launching == 0) {
+    } else if (job().phase == Phase::kStarting && tally.launching == 0) {
       EnterRunning();
     }
+  }
+
+  Tally Count() {
+    Tally tally;
+    for (const Replica& replica : members_) {
+      const Fate fate = FateOf(replica);
+      tally.live += fate == Fate::kLive;
+      tally.launching += replica.state == ReplicaState::kLaunching;
+      tally.done += fate == Fate::kDone && !HasLeft(replica);
+      tally.left += HasLeft(replica);
+      tally.judged += !HasLeft(replica) && IsJudged(replica);
+    }
+    return tally;
+  }
+
+  // Whether it has ended as an offered plan told it to.
+  bool HasLeft(const Replica& replica) {
+    const Fate fate = FateOf(replica);
+    const bool as_told = fate == Fate::kStopped || fate == Fate::kStoppedUnasked || fate == Fate::kDone;
+    return as_told && MayLeave(replica);
+  }
+  bool MayLeave(const Replica& replica) {
+    return std::any_of(job().plans.begin(), job().plans.end(),
+                       [&](const Plan& p) { return p.offered && RankIn(p, replica.id) < 0; });
+  }
+  // Whether it has ended, and the job goes on without it anyway.
+  bool IsJudged(const Replica& replica) {
+    const Fate fate = FateOf(replica);
+    if (fate == Fate::kLive || fate == Fate::kDone) return false;
+    return replica.judged || (plan() != nullptr && plan()->firm && RankIn(*plan(), replica.id) < 0);
   }
 
   // A job that may not be preempted keeps what it has, and nobody stops for nodes that can't be had now. Room
   // does not matter here: a re-scale mostly wants the room that the job itself holds.
   bool MustMove() {
-    if (!job().preemptible || desired_.nodes == job().allocation) return false;
+    if (!job().preemptible || SameNodes(desired_.nodes, job().allocation)) return false;
     return desired_.nodes.empty() || desired_.nodes_ready;
   }
 
@@ -186,7 +250,7 @@ class Step {
     const std::string message =
         absl::StrCat("from ", Plural(now), " to ", DescribeNodes(desired_.nodes), Because(desired_.reason));
     Say(false, "Rescaling", message);
-    if (job().phase == Phase::kRunning) job().rescaling_since = now_;
+    if (job().phase != Phase::kStarting) job().rescaling_since = now_;
     Stop("Rescaling", message);
   }
 
@@ -200,6 +264,14 @@ class Step {
         absl::StrCat("group ", job().group, " runs with ", DescribeNodes(job().allocation)));
   }
 
+  // Says how a member ended. Returns what it says.
+  std::string TellEnd(const Replica& replica, bool own) {
+    std::string text =
+        absl::StrCat("replica ", replica.rank, " on node ", replica.node, " ", DescribeEnd(replica));
+    Say(true, own ? "ReplicaFailed" : "ReplicaLost", text, replica.node, replica.id);
+    return text;
+  }
+
   // Some member is gone: the others can't go on without it.
   void StopAfterLoss() {
     job().rescaling_since = absl::InfinitePast();
@@ -207,11 +279,9 @@ class Step {
     bool failed = false;
     for (const Replica& replica : members_) {
       const Fate fate = FateOf(replica);
-      if (fate == Fate::kLive || fate == Fate::kDone) continue;
-      const std::string text =
-          absl::StrCat("replica ", replica.rank, " on node ", replica.node, " ", DescribeEnd(replica));
+      if (fate == Fate::kLive || fate == Fate::kDone || HasLeft(replica) || replica.judged) continue;
       const bool own = fate == Fate::kFailed || fate == Fate::kPeerLost || fate == Fate::kStoppedUnasked;
-      Say(true, own ? "ReplicaFailed" : "ReplicaLost", text, replica.node, replica.id);
+      const std::string text = TellEnd(replica, own);
       if (message.empty() || (own && !failed)) message = text;
       failed = failed || own;
     }
@@ -225,6 +295,7 @@ class Step {
   void Stop(absl::string_view reason, const std::string& message) {
     LeaveRunning();
     job().phase = Phase::kStopping;
+    DropPlans();
     Explain(reason, message);
     StopMembers();
     outcome_.waits_for = WaitsFor::kReplicas;
@@ -269,9 +340,7 @@ class Step {
       Say(true, "Failed", message, verdict.node, verdict.replica_id);
       return;
     }
-    absl::Duration wait = policy_.retry_backoff;
-    for (int i = 1; i < job().failures && wait < policy_.max_retry_backoff; ++i) wait *= 2;
-    wait = std::min(wait, policy_.max_retry_backoff);
+    const absl::Duration wait = BackOff(job().failures);
     const std::string message =
         absl::StrCat("failure ", job().failures, " of at most ", job().max_restarts, ", tries again in ",
                      absl::FormatDuration(wait), ": ", verdict.message);
@@ -279,6 +348,12 @@ class Step {
     BackToPending("BackOff", message);
     job().retry_time = now_ + wait;
     outcome_.waits_for = WaitsFor::kRetryTime;
+  }
+
+  absl::Duration BackOff(int failures) {
+    absl::Duration wait = policy_.retry_backoff;
+    for (int i = 1; i < failures && wait < policy_.max_retry_backoff; ++i) wait *= 2;
+    return std::min(wait, policy_.max_retry_backoff);
   }
 
   void BackToPending(absl::string_view reason, std::string message) {
@@ -297,6 +372,323 @@ class Step {
   void Cancelled() {
     Finish(Phase::kCancelled, "Cancelled", "cancelled by its user");
     Say(false, "Cancelled", "cancelled by its user; no replica is left");
+  }
+
+  // ---- Changes in place. RUNNING and RESCALING only.
+
+  bool CanChangeInPlace() {
+    return job().preemptible && job().rescales_in_place &&
+           std::all_of(members_.begin(), members_.end(), [](const Replica& replica) {
+             return !IsLive(replica) || (replica.joined && replica.rescales_in_place);
+           });
+  }
+
+  // Members that can be in the next group, by rank.
+  std::vector<PlanMember> Staying() {
+    std::vector<PlanMember> staying;
+    for (const Replica& replica : ByRank(members_)) {
+      if (IsLive(replica) && !replica.stop_requested) staying.push_back({replica.id, replica.node});
+    }
+    return staying;
+  }
+  // The same for the group that follows a broken one: who may have left already is not counted on.
+  std::vector<PlanMember> Recovering() {
+    std::vector<PlanMember> recovering;
+    for (const Replica& replica : ByRank(members_)) {
+      if (IsLive(replica) && !replica.stop_requested && !MayLeave(replica)) {
+        recovering.push_back({replica.id, replica.node});
+      }
+    }
+    return recovering.empty() ? Staying() : recovering;
+  }
+  static std::vector<Replica> ByRank(std::vector<Replica> replicas) {
+    std::sort(replicas.begin(), replicas.end(),
+              [](const Replica& a, const Replica& b) { return a.rank < b.rank; });
+    return replicas;
+  }
+
+  const Replica* Find(const std::string& id) {
+    for (const Replica& replica : replicas_) {
+      if (replica.id == id) return &replica;
+    }
+    return nullptr;
+  }
+  bool IsMember(const std::string& id) {
+    return std::any_of(members_.begin(), members_.end(), [&](const Replica& r) { return r.id == id; });
+  }
+
+  // Newcomers that live: those of the plan first, in its order.
+  std::vector<PlanMember> LiveNewcomers() {
+    std::vector<PlanMember> newcomers;
+    const auto add = [&](const Replica* replica) {
+      if (replica == nullptr || !IsLive(*replica) || replica->stop_requested || IsMember(replica->id)) return;
+      const PlanMember member{replica->id, replica->node};
+      if (std::find(newcomers.begin(), newcomers.end(), member) == newcomers.end()) {
+        newcomers.push_back(member);
+      }
+    };
+    if (plan() != nullptr) {
+      for (const PlanMember& member : plan()->members) add(Find(member.replica_id));
+    }
+    for (const Replica& replica : replicas_) add(&replica);
+    return newcomers;
+  }
+
+  // Goes on with those that live, if members were lost from under them. False: all have to start again.
+  bool Recover() {
+    const bool running = job().phase == Phase::kRunning || job().phase == Phase::kRescaling;
+    if (!running || job().cancel_requested || !CanChangeInPlace()) return false;
+    if (static_cast<int>(members_.size()) < size()) return false;
+    bool failed = false;
+    std::vector<const Replica*> ended;
+    for (const Replica& replica : members_) {
+      const Fate fate = FateOf(replica);
+      if (fate == Fate::kLive || HasLeft(replica) || IsJudged(replica)) continue;
+      // Whoever has finished, or leaves with the whole group, does not come back for another one.
+      if (fate != Fate::kFailed && fate != Fate::kLost) return false;
+      failed = failed || fate == Fate::kFailed;
+      ended.push_back(&replica);
+    }
+    const std::vector<PlanMember> next = AllowedPart(Recovering());
+    if (next.empty()) return false;
+    // What fails in the wake of a failure does not count again.
+    const bool counts = failed && (plan() == nullptr || !plan()->firm);
+    if (counts && !CountFailure()) return false;
+    std::string message;
+    for (const Replica* replica : ended) {
+      const bool own = FateOf(*replica) == Fate::kFailed;
+      const std::string text = TellEnd(*replica, own);
+      if (message.empty() || (own && !failed)) message = text;
+      outcome_.judged.push_back(replica->id);
+    }
+    PlanRecovery(next, message);
+    return true;
+  }
+
+  // Counts an own failure that the job survives. False: it was one too many, and nothing has changed.
+  bool CountFailure() {
+    const absl::Duration ran = std::max(absl::ZeroDuration(), now_ - job().running_since);
+    const int before = ran >= policy_.healthy_after ? 0 : job().failures;
+    if (before + 1 > job().max_restarts) return false;
+    // A new stretch begins.
+    LeaveRunning();
+    job().running_since = now_;
+    job().failures = before + 1;
+    job().retry_time = now_ + BackOff(job().failures);
+    return true;
+  }
+
+  // As many of `members` as the job may have, lowest ranks first.
+  std::vector<PlanMember> AllowedPart(std::vector<PlanMember> members) {
+    members.resize(LargestAllowedSize(job(), static_cast<int>(members.size())));
+    return members;
+  }
+
+  void PlanRecovery(const std::vector<PlanMember>& next, const std::string& cause) {
+    const int64_t before = job().group;
+    AddPlan(next, true);
+    const std::string message = absl::StrCat("group ", before, " goes on as group ", plan()->group, " with ",
+                                             DescribeNodes(NodesOf(next)), Because(cause));
+    Say(true, "Recovering", message);
+    Explain("Recovering", message);
+    Offer();
+  }
+
+  // Deals with reports that the group is broken. False: there are none that no plan answers yet.
+  bool EndSuspicion() {
+    int64_t newest = job().group;
+    for (const Plan& p : job().plans) {
+      if (p.offered) newest = std::max(newest, p.group);
+    }
+    std::vector<PlanMember> reporters;
+    std::vector<const Replica*> silent;
+    absl::Time first = absl::InfiniteFuture();
+    for (const PlanMember& member : Recovering()) {
+      const Replica* replica = Find(member.replica_id);
+      if (replica->broken_group >= newest) {
+        reporters.push_back(member);
+        first = std::min(first, replica->broken_since);
+      } else {
+        silent.push_back(replica);
+      }
+    }
+    if (reporters.empty()) return false;
+    if (!silent.empty() && now_ - first < policy_.suspicion) return true;
+    const std::string cause = silent.empty()
+                                  ? "all its members say that it is broken"
+                                  : absl::StrCat(Plural(static_cast<int>(silent.size())), " did not answer");
+    const std::vector<PlanMember> next = AllowedPart(reporters);
+    if (next.empty()) {
+      Stop("GroupBroken", cause);
+      return true;
+    }
+    for (const Replica* replica : silent) {
+      Say(true, "ReplicaLost",
+          absl::StrCat("replica ", replica->rank, " on node ", replica->node, " did not say for ",
+                       absl::FormatDuration(policy_.suspicion), " that its group is broken"),
+          replica->node, replica->id);
+      Order(*replica, "its group goes on without it");
+    }
+    if (!silent.empty()) HoldNewcomersBack();
+    PlanRecovery(next, cause);
+    return true;
+  }
+
+  void HoldNewcomersBack() {
+    ++job().newcomer_failures;
+    job().retry_time = std::max(job().retry_time, now_ + BackOff(job().newcomer_failures));
+  }
+
+  // Brings the job nearer to what the allocator decided.
+  void Reconcile() {
+    if (desired_.nodes.empty()) {
+      Move();
+      return;
+    }
+    if (plan() != nullptr && plan()->firm) {
+      const auto& members = plan()->members;
+      const bool fits = std::all_of(members.begin(), members.end(),
+                                    [&](const PlanMember& member) { return IsMember(member.replica_id); });
+      if (fits) return;
+      // The replicas have chosen an older plan meanwhile.
+      const std::vector<PlanMember> next = AllowedPart(Staying());
+      if (next.empty()) {
+        Stop("GroupBroken", "no member of the group can go on");
+      } else {
+        PlanRecovery(next, "the replicas had changed over before");
+      }
+      return;
+    }
+    NoticeLostNewcomers();
+    // What can't be had now is not aimed at.
+    std::vector<std::string> goal = desired_.nodes;
+    if (!desired_.nodes_ready) goal = plan() != nullptr ? NodesOf(plan()->members) : job().allocation;
+    const bool may_launch = desired_.nodes_ready && job().retry_time <= now_;
+    const std::vector<PlanMember> current = Staying();
+    const std::vector<PlanMember> ready = LiveNewcomers();
+    Target target = ChooseMembers(current, ready, goal, may_launch);
+    if (!AllowsSize(job(), static_cast<int>(target.members.size()))) {
+      target.members.resize(target.survivors);
+      const bool leaves = target.members.size() < current.size();
+      if (!leaves || !AllowsSize(job(), target.survivors)) {
+        if (may_launch) {
+          Move();  // There is no way in place.
+          return;
+        }
+        target.members = current;
+        target.survivors = static_cast<int>(current.size());
+      }
+    }
+    if (plan() == nullptr || !IsPlanFor(*plan(), target)) Replan(target);
+    if (plan() != nullptr) GoOnWithPlan();
+  }
+
+  // Says which newcomers have ended before they were members.
+  void NoticeLostNewcomers() {
+    if (plan() == nullptr) return;
+    bool lost = false;
+    for (const PlanMember& member : plan()->members) {
+      const Replica* replica = member.replica_id.empty() ? nullptr : Find(member.replica_id);
+      if (replica == nullptr || IsLive(*replica) || IsMember(replica->id) || replica->judged) continue;
+      Say(true, "NewcomerLost", absl::StrCat("newcomer on node ", replica->node, " ", DescribeEnd(*replica)),
+          replica->node, replica->id);
+      outcome_.judged.push_back(replica->id);
+      lost = true;
+    }
+    if (lost) HoldNewcomersBack();
+  }
+
+  // Replaces the plan by one for `target`.
+  void Replan(const Target& target) {
+    const bool changes = target.newcomers() > 0 || target.survivors < size();
+    if (plan() != nullptr && !plan()->offered) job().plans.pop_back();
+    if (plan() == nullptr && !changes) {
+      if (job().phase == Phase::kRescaling) Say(false, "RescaleDropped", "keeps what it has");
+      job().phase = Phase::kRunning;
+      Explain("", "");
+      return;
+    }
+    if (plan() != nullptr && IsPlanFor(*plan(), target)) return;
+    AddPlan(target.members, false);
+    const std::string message =
+        absl::StrCat("group ", job().group, " → ", plan()->group, ", from ", Plural(size()), " to ",
+                     DescribeNodes(NodesOf(target.members)), Because(desired_.reason));
+    Say(false, "Rescaling", message);
+    Explain("Rescaling", message);
+  }
+
+  void AddPlan(const std::vector<PlanMember>& members, bool firm) {
+    if (plan() != nullptr && !plan()->offered) job().plans.pop_back();
+    Plan next;
+    next.group = NextGroup();
+    next.members = members;
+    next.firm = firm;
+    next.since = now_;
+    job().plans.push_back(std::move(next));
+    job().phase = Phase::kRescaling;
+  }
+
+  void GoOnWithPlan() {
+    if (plan()->offered) return;
+    LaunchNewcomers();
+    bool ready = true;
+    bool launched = true;
+    for (const PlanMember& member : plan()->members) {
+      const Replica* replica = Find(member.replica_id);
+      ready = ready && replica != nullptr && replica->joined;
+      launched = launched && !member.replica_id.empty();
+    }
+    if (ready) {
+      Offer();
+    } else if (!launched) {
+      outcome_.waits_for = WaitsFor::kRoom;
+      if (now_ - plan()->since >= policy_.room_patience) MakeRoom();
+    }
+  }
+
+  void LaunchNewcomers() {
+    std::map<std::string, int> free = desired_.free;
+    for (size_t rank = 0; rank < plan()->members.size(); ++rank) {
+      PlanMember& member = plan()->members[rank];
+      if (!member.replica_id.empty() || free[member.node] == 0) continue;
+      --free[member.node];
+      member.replica_id = absl::StrCat(job().id_prefix, "-", plan()->group, "-", rank);
+      outcome_.newcomers.push_back({member.replica_id, plan()->group, static_cast<int>(rank), member.node});
+    }
+  }
+
+  // Newcomers do not get the room that they are to have, perhaps because others wait for what this job holds.
+  void MakeRoom() {
+    const std::vector<PlanMember> current = Staying();
+    std::vector<PlanMember> staying;
+    for (const PlanMember& member : plan()->members) {
+      if (IsMember(member.replica_id)) staying.push_back(member);
+    }
+    if (!desired_.nodes_ready) return;
+    if (!HoldsAnyOf(desired_.nodes)) {
+      Move();
+    } else if (staying.size() < current.size() && AllowsSize(job(), static_cast<int>(staying.size()))) {
+      AddPlan(staying, true);
+      const std::string message =
+          absl::StrCat("group ", job().group, " → ", plan()->group, ", to ", DescribeNodes(NodesOf(staying)),
+                       " first: there is no room for the others yet");
+      Say(false, "Rescaling", message);
+      Explain("Rescaling", message);
+      Offer();
+    }
+  }
+  bool HoldsAnyOf(const std::vector<std::string>& nodes) {
+    return std::any_of(members_.begin(), members_.end(), [&](const Replica& replica) {
+      return std::find(nodes.begin(), nodes.end(), replica.node) != nodes.end();
+    });
+  }
+
+  void Offer() {
+    plan()->offered = true;
+    outcome_.offer = true;
+    const bool newcomers = std::any_of(plan()->members.begin(), plan()->members.end(),
+                                       [&](const PlanMember& m) { return !IsMember(m.replica_id); });
+    if (newcomers) plan()->ready_after = now_ - plan()->since;
   }
 
   const std::vector<Replica>& replicas_;
@@ -326,7 +718,55 @@ void EndRescale(absl::Time now, Job* job) {
 }
 
 bool Settled(const Job& before, const Outcome& outcome) {
-  return outcome.job.phase == before.phase && !outcome.launch.has_value() && outcome.stops.empty();
+  return outcome.job.phase == before.phase && outcome.job.plans == before.plans &&
+         !outcome.launch.has_value() && outcome.stops.empty();
+}
+
+std::optional<Entered> EnterGroup(const Job& job, int64_t group) {
+  const auto plan = std::find_if(job.plans.begin(), job.plans.end(),
+                                 [&](const Plan& p) { return p.offered && p.group == group; });
+  if (job.phase != Phase::kRescaling || plan == job.plans.end()) return std::nullopt;
+  Entered entered;
+  entered.job = job;
+  Job& next = entered.job;
+  next.group = group;
+  next.allocation = NodesOf(plan->members);
+  for (const PlanMember& member : plan->members) entered.members.push_back(member.replica_id);
+  // A newer plan that was not offered yet is made again, for the new members.
+  next.plans.erase(std::remove_if(next.plans.begin(), next.plans.end(),
+                                  [&](const Plan& p) { return p.group <= group || !p.offered; }),
+                   next.plans.end());
+  if (next.plans.empty()) {
+    next.phase = Phase::kRunning;
+    next.reason.clear();
+    next.message.clear();
+  }
+  ++next.rescales;
+  // Newcomers are what was launched for a plan.
+  next.newcomer_failures = plan->firm ? next.newcomer_failures : 0;
+  next.rescale_note = absl::StrCat("group ", job.group, " → ", group, ", ", job.allocation.size(), " to ",
+                                   Plural(static_cast<int>(next.allocation.size())));
+  if (plan->ready_after > absl::ZeroDuration()) {
+    absl::StrAppend(&next.rescale_note, "; ready after ", Rounded(plan->ready_after));
+  }
+  entered.events.push_back({false, "GroupStarted",
+                            absl::StrCat("group ", group, " runs with ", DescribeNodes(next.allocation)), "",
+                            ""});
+  return entered;
+}
+
+bool ObserveRescale(const RescaleTimes& times, Job* job, Event* event) {
+  if (times.group != job->group || job->rescale_note.empty()) return false;
+  const absl::Duration pause = times.rebuild + times.synchronize + times.first_step;
+  *event = {false, "Rescaled",
+            absl::StrCat(job->rescale_note, ", agreed ", Rounded(times.agree), ", pause ", Rounded(pause),
+                         " (rebuild ", Rounded(times.rebuild), ", synchronise ", Rounded(times.synchronize),
+                         ", first step ", Rounded(times.first_step), ")"),
+            "", ""};
+  const bool first = job->rescale_duration == absl::ZeroDuration();
+  job->rescale_duration = first ? pause : (job->rescale_duration + pause) / 2;
+  job->rescale_note.clear();
+  return true;
 }
 
 }  // namespace adaptdl::jobs

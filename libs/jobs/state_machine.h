@@ -7,6 +7,10 @@
 //      │ CANCELLED   STOPPING ◀───────┘            CANCELLED (6)
 //      └──4a───────────┘
 //
+// A job whose program can do that changes its replica set in place (docs/rescale.md):
+//
+//   RUNNING ──7──▶ RESCALING ──8──▶ RUNNING            RESCALING ──3──▶ STOPPING, ──5──▶ SUCCEEDED
+//
 //   1  an allocation is there, its nodes have the room, no back-off runs, no replica of an older group lives:
 //      group + 1, launch all members
 //   2  every member runs
@@ -15,6 +19,9 @@
 //   4b ... and that was one failure too many
 //   5  all members exited with 0, in whatever phase
 //   6  cancelled, and no process is left
+//   7  the allocation changed, or a member was lost and others can go on: plan the next group, launch what it
+//      lacks, and offer it when all newcomers are ready
+//   8  the replicas have changed over (EnterGroup()), or nothing is to be changed any more
 //
 // docs/job-life.md has the whole table. The caller observes and executes; it calls Advance() again until the
 // outcome is Settled(), stores the result, and only then carries out the commands. Thread-safe.
@@ -38,12 +45,25 @@ struct Policy {
   absl::Duration max_retry_backoff = absl::Seconds(60);
   // A group that ran this long clears the job's failures.
   absl::Duration healthy_after = absl::Minutes(10);
+  // Members that have not reported a group as broken so long after the first one are given up.
+  absl::Duration suspicion = absl::Seconds(3);
+  // How long newcomers wait for room until the job gives up what it is to leave anyway, which may be what
+  // others wait for.
+  absl::Duration room_patience = absl::Seconds(10);
 };
 
 // Start one replica on each of `nodes`, as the members of `group`.
 struct LaunchGroup {
   int64_t group = 0;
   std::vector<std::string> nodes;
+};
+
+// Start one replica on `node`, for this place in the plan with the number `group`.
+struct LaunchNewcomer {
+  std::string replica_id;
+  int64_t group = 0;
+  int rank = 0;
+  std::string node;
 };
 
 struct StopOrder {
@@ -67,6 +87,12 @@ enum class WaitsFor { kNothing, kReplicas, kAllocation, kRoom, kRetryTime };
 struct Outcome {
   Job job;
   std::optional<LaunchGroup> launch;
+  std::vector<LaunchNewcomer> newcomers;
+  // Whether the last one of job.plans is to be told to the replicas: its members, and all members of the
+  // current group.
+  bool offer = false;
+  // Replicas whose end was dealt with (Replica::judged).
+  std::vector<std::string> judged;
   std::vector<StopOrder> stops;
   std::vector<Event> events;
   WaitsFor waits_for = WaitsFor::kNothing;
@@ -75,6 +101,28 @@ struct Outcome {
 // One step of `job`. `replicas`: what is known of its replicas, of all groups.
 Outcome Advance(const Job& job, const std::vector<Replica>& replicas, const Desired& desired, absl::Time now,
                 const Policy& policy);
+
+// Replicas train as the group with this number, which was offered: it is the current one. nullopt: there is
+// no such plan. The caller gives the replicas that are now members (ids, by rank) their new group and rank.
+struct Entered {
+  Job job;
+  std::vector<std::string> members;
+  std::vector<Event> events;
+};
+std::optional<Entered> EnterGroup(const Job& job, int64_t group);
+
+// What a change in place cost one replica (v1::RescaleTimes).
+struct RescaleTimes {
+  int64_t group = 0;
+  absl::Duration agree;
+  absl::Duration rebuild;
+  absl::Duration synchronize;
+  absl::Duration first_step;
+};
+
+// Takes over the first times that come for the current group, if a change in place brought it about. False:
+// nothing has changed.
+bool ObserveRescale(const RescaleTimes& times, Job* job, Event* event);
 
 // The current group, which has been launched, trains: ends the re-scale that brought it about, if it is one.
 void EndRescale(absl::Time now, Job* job);

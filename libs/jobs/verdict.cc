@@ -67,6 +67,10 @@ Verdict JudgeGroup(const std::vector<Replica>& members, int size) {
   bool explained = absent > 0;  // Whether something outside of the job explains why one followed.
   for (const Replica& replica : members) {
     const Fate fate = FateOf(replica);
+    if (replica.judged) {
+      explained = true;
+      continue;
+    }
     if (fate == Fate::kDone) ++done;
     if (fate == Fate::kFailed && failed == nullptr) failed = &replica;
     const bool follows = fate == Fate::kPeerLost || fate == Fate::kStoppedUnasked;

@@ -58,6 +58,7 @@ struct Verdict {
 };
 
 // Judges a group of `size` of which all given `members` have ended. Members that are not given count as lost.
+// Those whose end was judged before explain how others ended, and count no more.
 Verdict JudgeGroup(const std::vector<Replica>& members, int size);
 
 }  // namespace adaptdl::jobs

@@ -42,7 +42,7 @@ void StopUnknown(Transaction* transaction, const std::string& node_id, const std
   transaction->effects()->stops.emplace_back(node_id, std::move(stop));
 }
 
-// Jobs with a replica that may be on the node, and the ranks of these.
+// Jobs with a replica that may be on the node, and the indices of these.
 std::map<std::string, std::vector<int>> LiveOn(const Transaction& transaction, const std::string& node_id) {
   std::map<std::string, std::vector<int>> jobs;
   for (const JobEntry* job : transaction.ActiveJobs()) {
@@ -167,7 +167,8 @@ void ClusterState::Observe(Transaction* transaction, const std::string& node_id,
   const int rank = job == nullptr ? -1 : FindMember(job->replicas, seen.replica_id());
   const bool ours =
       rank >= 0 && job->replicas[rank]->replica.node_id() == node_id && IsLive(job->replicas[rank]->replica);
-  if (!ours) {
+  const bool over = ours && IsTerminal(job->record.status.phase());
+  if (!ours || (over && IsLive(seen))) {
     if (IsLive(seen)) {
       StopUnknown(transaction, node_id, seen.replica_id());
     } else {

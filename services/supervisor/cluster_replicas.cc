@@ -43,45 +43,77 @@ absl::StatusOr<ReplicaContext> ClusterState::Authorize(const v1::ReplicaIdentity
   if (job == nullptr) return refused;
   const auto secret = job->record.tokens.find(identity.group());
   if (secret == job->record.tokens.end() || !SameSecret(secret->second, token)) return refused;
-  if (!IsCurrent(*job, identity.group())) return GroupOver(identity.group());
-  const int rank = FindMember(job->replicas, identity.replica_id());
-  if (rank < 0) {
+  const v1::JobStatus& status = job->record.status;
+  const int index = FindMember(job->replicas, identity.replica_id());
+  if (index < 0 && IsCurrent(*job, identity.group())) {
     return absl::PermissionDeniedError(absl::StrCat("replica \"", identity.replica_id(),
                                                     "\" is no member of group ", identity.group(),
                                                     " of job \"", identity.job(), "\""));
   }
-  const ReplicaRecord& replica = *job->replicas[rank];
-  // The group goes on without those that were given up.
-  if (!IsLive(replica.replica)) return GroupOver(identity.group());
-  return ReplicaContext{job->record.uid(), identity.replica_id(), identity.group(), rank,
-                        replica.stop_requested};
+  if (index < 0 || !IsCurrent(*job, status.group())) return GroupOver(identity.group());
+  const ReplicaRecord& replica = *job->replicas[index];
+  // The job goes on without those that were given up.
+  if (!IsLive(replica.replica) || !MaySpeak(*job, replica, identity.group()))
+    return GroupOver(identity.group());
+  return ReplicaContext{job->record.uid(), identity.replica_id(), identity.group()};
 }
 
-absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::string& address) {
+bool ClusterState::MaySpeak(const JobEntry& job, const ReplicaRecord& replica, int64_t group) const {
+  const int64_t current = job.record.status.group();
+  const std::string& id = replica.replica.replica_id();
+  for (const jobs::Plan& plan : job.record.plans) {
+    if (plan.offered && plan.group == group) return jobs::RankIn(plan, id) >= 0;
+  }
+  const bool member = replica.replica.group() == current;
+  // A newcomer knows the group that it was launched for until it is a member.
+  if (!member) return !replica.stop_requested && group == replica.launch_group;
+  if (group >= current) return group == current;
+  // A member that is on its way from an older group.
+  const auto entered = entered_.find(id);
+  return entered == entered_.end() || entered->second < current;
+}
+
+absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::string& address,
+                                     bool rescales_in_place) {
   MutexLock lock(&mutex_);
   Transaction transaction(tables_, Now());
   const JobEntry* job = transaction.FindJob(replica.job_uid);
-  if (job == nullptr || !IsCurrent(*job, replica.group)) return GroupOver(replica.group);
-  const absl::Status status = CheckJoin(job->replicas, replica.rank, address);
+  const int index = job == nullptr ? -1 : FindMember(job->replicas, replica.replica_id);
+  if (index < 0 || !IsCurrent(*job, job->record.status.group())) return GroupOver(replica.group);
+  const ReplicaRecord& before = *job->replicas[index];
+  const bool newcomer = before.replica.group() != job->record.status.group();
+  if (newcomer && !rescales_in_place) {
+    return absl::FailedPreconditionError(
+        "rescales_in_place: this replica joins a group that trains; the program must be able to do that");
+  }
+  // Whoever re-scales in place may become rank 0.
+  const GroupMembers members =
+      newcomer ? GroupMembers{job->replicas[index]} : MembersOf(job->replicas, job->record.status.group());
+  const absl::Status status = CheckJoin(members, newcomer ? 0 : index, address, rescales_in_place);
   if (!status.ok()) return status;
-  const ReplicaRecord& before = *job->replicas[replica.rank];
-  if (before.replica.joined() && before.address == address) return absl::OkStatus();
-  ReplicaRecord* record = transaction.EditReplica(replica.job_uid, replica.rank);
+  if (before.replica.joined() && before.address == address && before.rescales_in_place == rescales_in_place) {
+    return absl::OkStatus();
+  }
+  ReplicaRecord* record = transaction.EditReplica(replica.job_uid, index);
   record->address = address;
+  record->rescales_in_place = rescales_in_place;
   record->replica.set_joined(true);
   job = transaction.FindJob(replica.job_uid);
-  const bool complete = GroupComplete(job->replicas);
+  const int64_t group = job->record.status.group();
+  const GroupMembers now = MembersOf(job->replicas, group);
+  const bool complete = !newcomer && GroupComplete(now);
   if (complete) {
-    transaction.AddEvent(replica.job_uid, {false, "RendezvousComplete",
-                                           absl::StrCat("all ", job->replicas.size(), " members of group ",
-                                                        replica.group, " have met"),
-                                           "", ""});
+    transaction.AddEvent(
+        replica.job_uid,
+        {false, "RendezvousComplete",
+         absl::StrCat("all ", now.size(), " members of group ", group, " have met"), "", ""});
   }
+  Settle(&transaction, replica.job_uid);
   if (const absl::Status stored = Commit(&transaction); !stored.ok()) return stored;
   Metrics* metrics = metrics_;
   if (complete && metrics != nullptr) {
     absl::Time first = Now();
-    for (const auto& member : tables_.jobs.at(replica.job_uid)->replicas) {
+    for (const auto& member : now) {
       if (member->replica.has_start_time()) first = std::min(first, ToTime(member->replica.start_time()));
     }
     metrics->ObserveRendezvous(Now() - first);
@@ -92,25 +124,59 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
 absl::StatusOr<v1::JoinGroupResponse> ClusterState::DescribeRendezvous(const ReplicaContext& replica) const {
   MutexLock lock(&mutex_);
   const auto it = tables_.jobs.find(replica.job_uid);
-  if (it == tables_.jobs.end() || !IsCurrent(*it->second, replica.group)) return GroupOver(replica.group);
+  const int index = it == tables_.jobs.end() ? -1 : FindMember(it->second->replicas, replica.replica_id);
+  if (index < 0) return GroupOver(replica.group);
   const JobEntry& job = *it->second;
-  // A group that is being stopped will never be complete.
-  if (job.record.status.phase() == v1::JOB_PHASE_STOPPING && !GroupComplete(job.replicas)) {
-    return absl::AbortedError(
-        absl::StrCat("group ", replica.group, " is being stopped: ", job.record.status.message()));
+  const v1::JobStatus& status = job.record.status;
+  const ReplicaRecord& record = *job.replicas[index];
+  if (!IsCurrent(job, status.group()) || !IsLive(record.replica)) return GroupOver(replica.group);
+  v1::JoinGroupResponse response;
+  const bool member = record.replica.group() == status.group();
+  if (!member) {
+    if (record.stop_requested) return GroupOver(replica.group);
+    // The newest plan that it is in.
+    for (const jobs::Plan& plan : job.record.plans) {
+      if (jobs::RankIn(plan, replica.replica_id) < 0) continue;
+      response.Clear();
+      if (plan.offered) {
+        FillFormed(job, MembersOf(job.replicas, plan), plan.group, replica.replica_id,
+                   response.mutable_formed());
+      } else {
+        *response.mutable_forming() = DescribeForming(job.replicas, plan);
+      }
+    }
+    // In none, it may be wanted again.
+    if (!response.has_formed()) response.mutable_forming();
+    return response;
   }
-  v1::JoinGroupResponse response = DescribeGroup(job.replicas, replica.group, replica.rank);
+  const GroupMembers members = MembersOf(job.replicas, status.group());
+  // A group that is being stopped will never be complete.
+  if (status.phase() == v1::JOB_PHASE_STOPPING && !GroupComplete(members)) {
+    return absl::AbortedError(
+        absl::StrCat("group ", status.group(), " is being stopped: ", status.message()));
+  }
+  response = DescribeGroup(members, status.group(), index);
   if (response.has_formed()) {
-    for (const std::string& type : GpuTypesOf(job)) response.mutable_formed()->add_gpu_types(type);
+    FillFormed(job, members, status.group(), replica.replica_id, response.mutable_formed());
   }
   return response;
 }
 
-std::set<std::string> ClusterState::GpuTypesOf(const JobEntry& job) const {
+void ClusterState::FillFormed(const JobEntry& job,
+                              const std::vector<std::shared_ptr<const ReplicaRecord>>& members, int64_t group,
+                              const std::string& replica_id, v1::GroupFormed* formed) const {
+  const int rank = FindMember(members, replica_id);
+  *formed = DescribeFormed(members, group, rank);
+  for (const std::string& type : GpuTypesOf(job, members)) formed->add_gpu_types(type);
+  if (rank >= 0) formed->set_token(job.record.tokens.at(group));
+}
+
+std::set<std::string> ClusterState::GpuTypesOf(
+    const JobEntry& job, const std::vector<std::shared_ptr<const ReplicaRecord>>& members) const {
   std::set<std::string> types;
   // On a node with GPUs, a program that has asked for none computes without.
   if (job.record.job->spec().template_().resources().gpus() == 0) return types;
-  for (const auto& replica : job.replicas) {
+  for (const auto& replica : members) {
     const auto node = tables_.nodes.find(replica->replica.node_id());
     if (node == tables_.nodes.end() || node->second->record.node.gpu_type().empty()) continue;
     types.insert(node->second->record.node.gpu_type());
@@ -118,15 +184,95 @@ std::set<std::string> ClusterState::GpuTypesOf(const JobEntry& job) const {
   return types;
 }
 
+absl::StatusOr<Orders> ClusterState::AttachReplica(const ReplicaContext& replica) {
+  MutexLock lock(&mutex_);
+  Transaction transaction(tables_, Now());
+  const JobEntry* job = transaction.FindJob(replica.job_uid);
+  if (job == nullptr || !IsCurrent(*job, job->record.status.group())) return GroupOver(replica.group);
+  if (replica.group > job->record.status.group()) {
+    const std::optional<jobs::Entered> entered = jobs::EnterGroup(ToJob(job->record), replica.group);
+    const bool known = entered.has_value() && FindMember(job->replicas, replica.replica_id) >= 0;
+    if (!known) return GroupOver(replica.group);
+    Enter(&transaction, replica.job_uid, *entered);
+    Settle(&transaction, replica.job_uid);
+    if (const absl::Status status = Commit(&transaction); !status.ok()) return status;
+    std::map<std::string, BrokenReport>& reports = broken_[replica.job_uid];
+    for (auto it = reports.begin(); it != reports.end();) {
+      it = it->second.group < replica.group ? reports.erase(it) : std::next(it);
+    }
+    if (reports.empty()) broken_.erase(replica.job_uid);
+  }
+  const JobEntry& now = *tables_.jobs.at(replica.job_uid);
+  const int index = FindMember(now.replicas, replica.replica_id);
+  if (index < 0 || !IsLive(now.replicas[index]->replica)) return GroupOver(replica.group);
+  const ReplicaRecord& record = *now.replicas[index];
+  if (!MaySpeak(now, record, replica.group)) return GroupOver(replica.group);
+  const int64_t current = now.record.status.group();
+  if (replica.group == current) entered_[replica.replica_id] = current;
+  Orders orders;
+  orders.stop = record.stop_requested;
+  const bool member = record.replica.group() == current;
+  orders.leads = member && record.replica.rank() == 0;
+  const bool offered = std::any_of(now.record.plans.begin(), now.record.plans.end(),
+                                   [](const jobs::Plan& plan) { return plan.offered; });
+  if (member && (offered || replica.group < current)) {
+    orders.plan = DescribePlan(now, replica.replica_id);
+    orders.reason = now.record.status.message();
+  }
+  return orders;
+}
+
+absl::Status ClusterState::ObserveBroken(const ReplicaContext& replica, int64_t group,
+                                         const std::string& reason) {
+  MutexLock lock(&mutex_);
+  Transaction transaction(tables_, Now());
+  const JobEntry* job = transaction.FindJob(replica.job_uid);
+  if (job == nullptr || IsTerminal(job->record.status.phase())) return GroupOver(replica.group);
+  // It has gone on since, or will: there is a newer one.
+  if (group < job->record.status.group()) return absl::OkStatus();
+  BrokenReport& report = broken_[replica.job_uid][replica.replica_id];
+  if (report.group == group) return absl::OkStatus();
+  report = {group, Now()};
+  log::Warning("group broken",
+               {{"job", absl::StrCat(job->record.job->namespace_(), "/", job->record.job->name())},
+                {"group", absl::StrCat(group)},
+                {"replica", replica.replica_id},
+                {"reason", reason}});
+  Settle(&transaction, replica.job_uid);
+  return transaction.empty() ? absl::OkStatus() : Commit(&transaction);
+}
+
+absl::Status ClusterState::ObserveRescale(const ReplicaContext& replica, const v1::RescaleTimes& times) {
+  if (const absl::Status status = ValidateRescaleTimes(times); !status.ok()) return status;
+  MutexLock lock(&mutex_);
+  Transaction transaction(tables_, Now());
+  const JobEntry* entry = transaction.FindJob(replica.job_uid);
+  if (entry == nullptr) return GroupOver(replica.group);
+  jobs::Job job = ToJob(entry->record);
+  jobs::Event event;
+  const jobs::RescaleTimes measured = {times.group(), ToDuration(times.agree()), ToDuration(times.rebuild()),
+                                       ToDuration(times.synchronize()), ToDuration(times.first_step())};
+  if (!jobs::ObserveRescale(measured, &job, &event)) return absl::OkStatus();
+  StoreJob(job, &transaction.EditJob(replica.job_uid)->record);
+  transaction.AddEvent(replica.job_uid, event);
+  transaction.effects()->rescale_phases = {{"agree", measured.agree},
+                                           {"rebuild", measured.rebuild},
+                                           {"synchronize", measured.synchronize},
+                                           {"first_step", measured.first_step}};
+  return Commit(&transaction);
+}
+
 absl::Status ClusterState::ObserveTraining(const ReplicaContext& replica) {
   MutexLock lock(&mutex_);
   const absl::Time now = Now();
   Transaction transaction(tables_, now);
   const JobEntry* entry = transaction.FindJob(replica.job_uid);
-  if (entry == nullptr || !IsCurrent(*entry, replica.group)) return GroupOver(replica.group);
-  // The last words of a group that is being stopped say nothing about the next one.
-  const bool stopping = entry->record.status.phase() == v1::JOB_PHASE_STOPPING;
-  if (stopping || entry->record.rescaling_since == absl::InfinitePast()) return absl::OkStatus();
+  if (entry == nullptr || IsTerminal(entry->record.status.phase())) return GroupOver(replica.group);
+  // The last words of a group that is being stopped, or that others have left, say nothing about the next
+  // one.
+  const bool old =
+      !IsCurrent(*entry, replica.group) || entry->record.status.phase() == v1::JOB_PHASE_STOPPING;
+  if (old || entry->record.rescaling_since == absl::InfinitePast()) return absl::OkStatus();
   jobs::Job job = ToJob(entry->record);
   jobs::EndRescale(now, &job);
   StoreJob(job, &transaction.EditJob(replica.job_uid)->record);

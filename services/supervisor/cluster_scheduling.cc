@@ -146,7 +146,8 @@ absl::Status ClusterState::CheckAllocation(const Transaction& transaction,
   }
   if (SameNodes(status, allocation)) return absl::OkStatus();
   const int count = allocation.node_ids_size();
-  const bool active = status.phase() == v1::JOB_PHASE_STARTING || status.phase() == v1::JOB_PHASE_RUNNING;
+  const bool active = status.phase() == v1::JOB_PHASE_STARTING || status.phase() == v1::JOB_PHASE_RUNNING ||
+                      status.phase() == v1::JOB_PHASE_RESCALING;
   if (active && !spec.preemptible()) {
     return absl::InvalidArgumentError(absl::StrCat(name, " runs and is not preemptible; leave it as it is"));
   }

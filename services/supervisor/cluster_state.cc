@@ -15,8 +15,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "libs/jobs/planning.h"
 #include "libs/service/log.h"
 #include "services/supervisor/convert.h"
+#include "services/supervisor/rendezvous.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -26,7 +28,8 @@ using google::protobuf::util::MessageDifferencer;
 constexpr size_t kKeptTokens = 8;
 
 bool Equal(const JobRecord& a, const JobRecord& b) {
-  return a.running_since == b.running_since && a.rescaling_since == b.rescaling_since &&
+  return a.running_since == b.running_since && a.rescaling_since == b.rescaling_since && a.plans == b.plans &&
+         a.rescale_note == b.rescale_note && a.newcomer_failures == b.newcomer_failures &&
          MessageDifferencer::Equals(a.status, b.status);
 }
 
@@ -35,6 +38,20 @@ bool OnlyWordsDiffer(JobRecord a, const JobRecord& b) {
   if (b.status.phase() != v1::JOB_PHASE_PENDING) return false;
   a.status.set_message(b.status.message());
   return Equal(a, b);
+}
+
+std::shared_ptr<const ReplicaRecord> LostNewcomer(const std::string& uid, const jobs::Entered& entered,
+                                                  int rank) {
+  auto record = std::make_shared<ReplicaRecord>();
+  record->job_uid = uid;
+  record->launch_group = entered.job.group;
+  record->launch_rank = rank;
+  record->loss = jobs::LossCause::kVanished;
+  record->judged = true;
+  record->replica.set_replica_id(entered.members[rank]);
+  record->replica.set_node_id(entered.job.allocation[rank]);
+  record->replica.set_state(v1::REPLICA_STATE_LOST);
+  return record;
 }
 
 }  // namespace
@@ -61,7 +78,7 @@ void ClusterState::Fill(const StoreContents& contents) {
     tables_.by_name[{record.job->namespace_(), record.job->name()}] = record.uid();
     if (!IsTerminal(record.status.phase())) tables_.active[record.sequence] = record.uid();
   }
-  // In order of rank.
+  // Members in order of rank, then others.
   for (const ReplicaRecord& replica : contents.replicas) {
     entries.at(replica.job_uid)->replicas.push_back(std::make_shared<ReplicaRecord>(replica));
   }
@@ -103,16 +120,18 @@ absl::Status ClusterState::Commit(Transaction* transaction) {
 void ClusterState::CarryOut(const Effects& effects) {
   for (const std::string& replica : effects.fenced) {
     parts_.sessions->Forget(replica, absl::AbortedError("this replica's group is over; it must stop"));
+    entered_.erase(replica);
   }
   for (const auto& [node, launch] : effects.launches) parts_.launcher->Launch(node, launch);
   for (const auto& [node, stop] : effects.stops) parts_.launcher->Stop(node, stop);
   for (const auto& command : effects.commands) {
-    parts_.sessions->Command(command.replica_id, command.command, command.reason);
+    parts_.sessions->Command(command.replica_id, command.command, command.reason, command.plan);
   }
   for (const auto& [node, replica] : effects.acknowledgements) parts_.launcher->Acknowledge(node, replica);
   for (const auto& [node, files] : effects.deletions) parts_.launcher->DeleteJobFiles(node, files);
   if (Metrics* metrics = metrics_) {
     for (const std::string& cause : effects.restarts) metrics->CountRestart(cause);
+    for (const auto& [phase, duration] : effects.rescale_phases) metrics->ObserveRescale(phase, duration);
   }
 }
 
@@ -126,7 +145,8 @@ void ClusterState::SettleWaiting(Transaction* transaction) const {
   std::vector<std::string> waiting;
   for (const JobEntry* job : transaction->ActiveJobs()) {
     const v1::JobStatus& status = job->record.status;
-    if (status.phase() == v1::JOB_PHASE_PENDING && !status.desired_allocation().empty()) {
+    const bool waits = status.phase() == v1::JOB_PHASE_PENDING || status.phase() == v1::JOB_PHASE_RESCALING;
+    if (waits && !status.desired_allocation().empty()) {
       waiting.push_back(job->record.uid());
     }
   }
@@ -137,9 +157,15 @@ bool ClusterState::AdvanceOnce(Transaction* transaction, const std::string& uid)
   const JobEntry* job = transaction->FindJob(uid);
   if (job == nullptr || IsTerminal(job->record.status.phase())) return false;
   std::vector<jobs::Replica> replicas;
+  const auto broken = broken_.find(uid);
   for (const auto& replica : job->replicas) {
     const NodeEntry* node = transaction->FindNode(replica->replica.node_id());
     replicas.push_back(ToReplica(*replica, node != nullptr && node->phase() == v1::NODE_PHASE_DRAINING));
+    if (broken == broken_.end()) continue;
+    const auto report = broken->second.find(replica->replica.replica_id());
+    if (report == broken->second.end()) continue;
+    replicas.back().broken_group = report->second.group;
+    replicas.back().broken_since = report->second.since;
   }
   const jobs::Job before = ToJob(job->record);
   const jobs::Outcome outcome =
@@ -155,6 +181,13 @@ bool ClusterState::AdvanceOnce(Transaction* transaction, const std::string& uid)
     edited->record = std::move(record);
   }
   if (outcome.launch.has_value()) Launch(transaction, uid, *outcome.launch);
+  if (!(outcome.job.plans == before.plans)) MintTokens(transaction->EditJob(uid));
+  for (const jobs::LaunchNewcomer& launch : outcome.newcomers) LaunchNewcomer(transaction, uid, launch);
+  for (const std::string& id : outcome.judged) {
+    const int index = FindMember(transaction->FindJob(uid)->replicas, id);
+    if (index >= 0) transaction->EditReplica(uid, index)->judged = true;
+  }
+  if (outcome.offer) Offer(transaction, uid);
   for (const jobs::StopOrder& stop : outcome.stops) Stop(transaction, uid, stop);
   for (const jobs::Event& event : outcome.events) transaction->AddEvent(uid, event);
   if (outcome.job.phase == jobs::Phase::kStopping && before.phase != jobs::Phase::kStopping) {
@@ -181,7 +214,37 @@ jobs::Desired ClusterState::DesiredOf(const Transaction& transaction, const JobE
     desired.obstacle = FindObstacle(transaction, job);
     desired.room = desired.obstacle.empty();
   }
+  const bool active = status.phase() == v1::JOB_PHASE_RUNNING || status.phase() == v1::JOB_PHASE_RESCALING;
+  const auto& now = status.allocation();
+  if (active && !jobs::SameNodes(desired.nodes, {now.begin(), now.end()})) {
+    desired.free = FreeSlots(transaction, job);
+  }
   return desired;
+}
+
+std::map<std::string, int> ClusterState::FreeSlots(const Transaction& transaction,
+                                                   const JobEntry& job) const {
+  std::map<std::string, Amounts> use;
+  for (const std::string& id : job.record.status.desired_allocation()) use[id];
+  for (const JobEntry* other : transaction.ActiveJobs()) {
+    const Amounts held(other->record.job->spec().template_().resources());
+    for (const auto& replica : other->replicas) {
+      const auto it = use.find(replica->replica.node_id());
+      if (it != use.end() && IsLive(replica->replica)) it->second.Add(held);
+    }
+  }
+  const Amounts need(job.record.job->spec().template_().resources());
+  std::map<std::string, int> free;
+  for (auto& [id, amounts] : use) {
+    const Amounts capacity(transaction.FindNode(id)->record.node.capacity());
+    int& count = free[id];
+    for (amounts.Add(need);
+         count < job.record.status.desired_allocation_size() && amounts.Excess(capacity).empty();
+         amounts.Add(need)) {
+      ++count;
+    }
+  }
+  return free;
 }
 
 std::string ClusterState::FindObstacle(const Transaction& transaction, const JobEntry& job) const {
@@ -215,12 +278,13 @@ void ClusterState::Launch(Transaction* transaction, const std::string& uid,
   JobEntry* job = transaction->EditJob(uid);
   for (const auto& replica : job->replicas)
     transaction->effects()->fenced.push_back(replica->replica.replica_id());
-  job->record.tokens[launch.group] = parts_.random_hex(32);
-  while (job->record.tokens.size() > kKeptTokens) job->record.tokens.erase(job->record.tokens.begin());
+  MintTokens(job);
   job->replicas.clear();
   for (size_t rank = 0; rank < launch.nodes.size(); ++rank) {
     auto record = std::make_shared<ReplicaRecord>();
     record->job_uid = uid;
+    record->launch_group = launch.group;
+    record->launch_rank = static_cast<int>(rank);
     v1::Replica* replica = &record->replica;
     replica->set_replica_id(
         absl::StrCat(job->record.job->name(), "-", uid.substr(0, 8), "-", launch.group, "-", rank));
@@ -236,33 +300,132 @@ void ClusterState::Launch(Transaction* transaction, const std::string& uid,
   }
 }
 
-v1::LaunchReplica ClusterState::LaunchCommand(const JobEntry& job, int rank) {
-  const v1::Replica& replica = job.replicas[rank]->replica;
+void ClusterState::LaunchNewcomer(Transaction* transaction, const std::string& uid,
+                                  const jobs::LaunchNewcomer& launch) const {
+  JobEntry* job = transaction->EditJob(uid);
+  auto record = std::make_shared<ReplicaRecord>();
+  record->job_uid = uid;
+  record->launch_group = launch.group;
+  record->launch_rank = launch.rank;
+  record->replica.set_replica_id(launch.replica_id);
+  record->replica.set_group(launch.group);
+  record->replica.set_rank(static_cast<int32_t>(launch.rank));
+  record->replica.set_node_id(launch.node);
+  record->replica.set_state(v1::REPLICA_STATE_LAUNCHING);
+  job->replicas.push_back(std::move(record));
+  transaction->effects()->launches.emplace_back(
+      launch.node, LaunchCommand(*job, static_cast<int>(job->replicas.size()) - 1));
+}
+
+// Gives the job's group and its plans their secrets, and forgets old ones that nobody can hold any more.
+void ClusterState::MintTokens(JobEntry* job) const {
+  std::map<int64_t, std::string>& tokens = job->record.tokens;
+  const auto mint = [&](int64_t group) {
+    std::string& token = tokens[group];
+    if (token.empty()) token = parts_.random_hex(32);
+  };
+  mint(job->record.status.group());
+  for (const jobs::Plan& plan : job->record.plans) mint(plan.group);
+  int64_t oldest = job->record.status.group();
+  for (const auto& replica : job->replicas) {
+    if (IsLive(replica->replica)) oldest = std::min(oldest, replica->launch_group);
+  }
+  while (tokens.size() > kKeptTokens && tokens.begin()->first < oldest) tokens.erase(tokens.begin());
+}
+
+void ClusterState::Offer(Transaction* transaction, const std::string& uid) const {
+  const JobEntry& job = *transaction->FindJob(uid);
+  const jobs::Plan& plan = job.record.plans.back();
+  for (const auto& replica : job.replicas) {
+    const bool member = replica->replica.group() == job.record.status.group();
+    if (!member || !IsLive(replica->replica) || replica->stop_requested) continue;
+    const std::string& id = replica->replica.replica_id();
+    transaction->effects()->commands.push_back(
+        {id, v1::REPLICA_COMMAND_RESCALE, job.record.status.message(), DescribePlan(job, id)});
+  }
+  if (plan.ready_after > absl::ZeroDuration()) {
+    transaction->effects()->rescale_phases.emplace_back("ready", plan.ready_after);
+  }
+}
+
+v1::GroupPlan ClusterState::DescribePlan(const JobEntry& job, const std::string& replica_id) const {
+  GroupMembers members = MembersOf(job.replicas, job.record.status.group());
+  int64_t group = job.record.status.group();
+  for (const jobs::Plan& plan : job.record.plans) {
+    if (!plan.offered) continue;
+    group = plan.group;
+    members = MembersOf(job.replicas, plan);
+  }
+  v1::GroupPlan result;
+  FillFormed(job, members, group, replica_id, result.mutable_formed());
+  return result;
+}
+
+// Gives the members their new groups and ranks, and forgets those that have ended.
+void ClusterState::Enter(Transaction* transaction, const std::string& uid,
+                         const jobs::Entered& entered) const {
+  JobEntry* job = transaction->EditJob(uid);
+  StoreJob(entered.job, &job->record);
+  GroupMembers replicas;
+  for (size_t rank = 0; rank < entered.members.size(); ++rank) {
+    int index = FindMember(job->replicas, entered.members[rank]);
+    if (index < 0) {
+      // It ended as a newcomer, and the replicas have tried to go on with it nevertheless.
+      index = static_cast<int>(job->replicas.size());
+      job->replicas.push_back(LostNewcomer(uid, entered, static_cast<int>(rank)));
+    }
+    v1::Replica* replica = &transaction->EditReplica(uid, index)->replica;
+    replica->set_group(entered.job.group);
+    replica->set_rank(static_cast<int32_t>(rank));
+    replicas.push_back(job->replicas[index]);
+  }
+  for (const auto& other : job->replicas) {
+    const std::string& id = other->replica.replica_id();
+    if (!IsLive(other->replica) || FindMember(replicas, id) >= 0) continue;
+    replicas.push_back(other);
+    if (other->replica.group() < entered.job.group) transaction->effects()->fenced.push_back(id);
+  }
+  job->replicas = std::move(replicas);
+  for (const jobs::Event& event : entered.events) transaction->AddEvent(uid, event);
+}
+
+v1::LaunchReplica ClusterState::LaunchCommand(const JobEntry& job, int index) {
+  const ReplicaRecord& record = *job.replicas[index];
+  const v1::Replica& replica = record.replica;
   std::set<std::string> nodes;
-  for (const auto& member : job.replicas) nodes.insert(member->replica.node_id());
+  size_t count = 0;
+  for (const auto& member : job.replicas) {
+    if (member->replica.group() != job.record.status.group()) continue;
+    nodes.insert(member->replica.node_id());
+    ++count;
+  }
+  for (const jobs::Plan& plan : job.record.plans) {
+    if (jobs::RankIn(plan, replica.replica_id()) < 0) continue;
+    const std::vector<std::string> planned = jobs::NodesOf(plan.members);
+    nodes = {planned.begin(), planned.end()};
+    count = planned.size();
+  }
   v1::LaunchReplica launch;
   launch.set_namespace_(job.record.job->namespace_());
   launch.set_job(job.record.job->name());
   launch.set_job_uid(job.record.uid());
   launch.set_replica_id(replica.replica_id());
-  launch.set_group(replica.group());
-  launch.set_rank(rank);
-  launch.set_num_replicas(static_cast<int32_t>(job.replicas.size()));
+  launch.set_group(record.launch_group);
+  launch.set_rank(record.launch_rank);
+  launch.set_num_replicas(static_cast<int32_t>(count));
   launch.set_num_nodes(static_cast<int32_t>(nodes.size()));
   launch.set_num_restarts(job.record.status.restarts());
-  launch.set_token(job.record.tokens.at(replica.group()));
+  launch.set_token(job.record.tokens.at(record.launch_group));
   *launch.mutable_template_() = job.record.job->spec().template_();
   return launch;
 }
 
 void ClusterState::Stop(Transaction* transaction, const std::string& uid, const jobs::StopOrder& stop) const {
   const JobEntry* job = transaction->FindJob(uid);
-  for (size_t rank = 0; rank < job->replicas.size(); ++rank) {
-    if (job->replicas[rank]->replica.replica_id() != stop.replica_id) continue;
-    transaction->EditReplica(uid, static_cast<int>(rank))->stop_requested = true;
-    SendStop(transaction, *job, stop.node, stop.replica_id, stop.reason);
-    return;
-  }
+  const int index = FindMember(job->replicas, stop.replica_id);
+  if (index < 0) return;
+  transaction->EditReplica(uid, index)->stop_requested = true;
+  SendStop(transaction, *job, stop.node, stop.replica_id, stop.reason);
 }
 
 void ClusterState::SendStop(Transaction* transaction, const JobEntry& job, const std::string& node_id,
@@ -287,13 +450,20 @@ void ClusterState::RetryDue() {
   MutexLock lock(&mutex_);
   const absl::Time now = Now();
   Transaction transaction(tables_, now);
+  for (auto it = broken_.begin(); it != broken_.end();) {
+    const auto job = tables_.jobs.find(it->first);
+    const bool over = job == tables_.jobs.end() || IsTerminal(job->second->record.status.phase());
+    it = over ? broken_.erase(it) : std::next(it);
+  }
   for (const auto& [sequence, uid] : tables_.active) {
     const v1::JobStatus& status = tables_.jobs.at(uid)->record.status;
     const bool due = status.has_retry_time() && ToTime(status.retry_time()) <= now;
     // A job in STOPPING whose replicas have all ended moves with the last observation; after a restart of the
     // supervisor that one lies in the past.
     const bool stopping = status.phase() == v1::JOB_PHASE_STOPPING;
-    if (due || stopping) Settle(&transaction, uid);
+    // It may have waited long enough for room, or for members to say that their group is broken.
+    const bool changing = status.phase() == v1::JOB_PHASE_RESCALING || broken_.count(uid) > 0;
+    if (due || stopping || changing) Settle(&transaction, uid);
   }
   if (!transaction.empty()) Commit(&transaction).IgnoreError();
 }
@@ -322,7 +492,7 @@ void ClusterState::UpdateGauges() {
   }
   std::map<std::string, int> jobs_by_name;
   std::map<std::string, int> nodes_by_name;
-  for (int i = v1::JOB_PHASE_PENDING; i <= v1::JOB_PHASE_CANCELLED; ++i) {
+  for (int i = v1::JOB_PHASE_PENDING; i <= v1::JOB_PHASE_RESCALING; ++i) {
     const auto phase = static_cast<v1::JobPhase>(i);
     jobs_by_name[v1::JobPhase_Name(phase)] = jobs[phase];
   }

@@ -73,9 +73,18 @@ struct ClusterParts {
 struct ReplicaContext {
   std::string job_uid;
   std::string replica_id;
+  // As the replica said; the job's current one may be newer.
   int64_t group = 0;
-  int rank = 0;
-  bool stop_requested = false;
+};
+
+// What a replica is to know when it opens a heartbeat stream.
+struct Orders {
+  bool stop = false;
+  // Whether it is rank 0 of the current group: its progress is the job's.
+  bool leads = false;
+  // The newest group that it is to change over to, if there is one.
+  std::optional<v1::GroupPlan> plan;
+  std::string reason;
 };
 
 // Where output of a replica is to be found.
@@ -134,9 +143,15 @@ class ClusterState {
   // ---------------------------------------------------------------------------------------
   absl::StatusOr<ReplicaContext> Authorize(const v1::ReplicaIdentity& identity,
                                            const std::string& token) const;
-  absl::Status JoinGroup(const ReplicaContext& replica, const std::string& address);
+  absl::Status JoinGroup(const ReplicaContext& replica, const std::string& address, bool rescales_in_place);
   // Who is missing, or the formed group. ABORTED: the group is over.
   absl::StatusOr<v1::JoinGroupResponse> DescribeRendezvous(const ReplicaContext& replica) const;
+  // The replica sends heartbeats for its group, which, if it was a plan, is the current one from now on.
+  absl::StatusOr<Orders> AttachReplica(const ReplicaContext& replica);
+  // The collectives of `group` do not work any more, as the replica says.
+  absl::Status ObserveBroken(const ReplicaContext& replica, int64_t group, const std::string& reason);
+  // What a change of the replica set has cost.
+  absl::Status ObserveRescale(const ReplicaContext& replica, const v1::RescaleTimes& times);
   // The replica's group has taken its first step, or a later one: a re-scale ends with the first.
   absl::Status ObserveTraining(const ReplicaContext& replica);
   absl::Status ReportHints(const ReplicaContext& replica, const v1::Hints& hints);
@@ -178,10 +193,28 @@ class ClusterState {
   bool AdvanceOnce(Transaction* transaction, const std::string& uid) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   jobs::Desired DesiredOf(const Transaction& transaction, const JobEntry& job) const;
+  // How many more replicas of the job each node that it is to be on has room for.
+  std::map<std::string, int> FreeSlots(const Transaction& transaction, const JobEntry& job) const;
   std::string FindObstacle(const Transaction& transaction, const JobEntry& job) const;
   void Launch(Transaction* transaction, const std::string& uid, const jobs::LaunchGroup& launch) const;
+  void LaunchNewcomer(Transaction* transaction, const std::string& uid,
+                      const jobs::LaunchNewcomer& launch) const;
+  void MintTokens(JobEntry* job) const;
+  // Tells all members of the current group, and newcomers of what they wait for, the newest plan.
+  void Offer(Transaction* transaction, const std::string& uid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the replica may speak as a member of `group`.
+  bool MaySpeak(const JobEntry& job, const ReplicaRecord& replica, int64_t group) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The group that `members` form, as the replica is to see it.
+  void FillFormed(const JobEntry& job, const std::vector<std::shared_ptr<const ReplicaRecord>>& members,
+                  int64_t group, const std::string& replica_id, v1::GroupFormed* formed) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The newest plan, or else the current group, as the replica is to see it.
+  v1::GroupPlan DescribePlan(const JobEntry& job, const std::string& replica_id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enter(Transaction* transaction, const std::string& uid, const jobs::Entered& entered) const;
   void Stop(Transaction* transaction, const std::string& uid, const jobs::StopOrder& stop) const;
-  static v1::LaunchReplica LaunchCommand(const JobEntry& job, int rank);
+  static v1::LaunchReplica LaunchCommand(const JobEntry& job, int index);
   static void SendStop(Transaction* transaction, const JobEntry& job, const std::string& node_id,
                        const std::string& replica_id, const std::string& reason);
 
@@ -203,7 +236,7 @@ class ClusterState {
   // Takes over what a node says of one of its replicas; stops it there if it should not be.
   void Observe(Transaction* transaction, const std::string& node_id, const v1::ReplicaReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static void LoseReplica(Transaction* transaction, const std::string& uid, int rank, jobs::LossCause cause,
+  static void LoseReplica(Transaction* transaction, const std::string& uid, int index, jobs::LossCause cause,
                           const std::string& message);
   v1::Node DescribeNode(const NodeEntry& node) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::map<std::string, std::pair<int, Amounts>> LiveReplicas() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -213,8 +246,10 @@ class ClusterState {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckCapacity(const Transaction& transaction) const;
 
-  // Distinct types of the GPUs that the job's group computes on.
-  std::set<std::string> GpuTypesOf(const JobEntry& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Distinct types of the GPUs that these replicas of the job compute on.
+  std::set<std::string> GpuTypesOf(const JobEntry& job,
+                                   const std::vector<std::shared_ptr<const ReplicaRecord>>& members) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const JobEntry* FindEntry(const std::string& name_space, const std::string& name) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -229,6 +264,14 @@ class ClusterState {
   // Not stored yet.
   std::map<std::string, v1::Hints> new_hints_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Pace> paces_ ABSL_GUARDED_BY(mutex_);
+  // Groups that replicas have reported as broken, by job and replica, and the newest groups that replicas
+  // have spoken for, by replica. Soft: whoever is concerned says so again after a restart.
+  struct BrokenReport {
+    int64_t group = 0;
+    absl::Time since;
+  };
+  std::map<std::string, std::map<std::string, BrokenReport>> broken_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int64_t> entered_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_flush_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time last_step_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time next_gauges_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -1,7 +1,10 @@
 #include "services/supervisor/convert.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -25,6 +28,8 @@ jobs::Phase ToPhase(v1::JobPhase phase) {
       return jobs::Phase::kFailed;
     case v1::JOB_PHASE_CANCELLED:
       return jobs::Phase::kCancelled;
+    case v1::JOB_PHASE_RESCALING:
+      return jobs::Phase::kRescaling;
     default:
       return jobs::Phase::kPending;
   }
@@ -85,6 +90,8 @@ v1::JobPhase ToProto(jobs::Phase phase) {
       return v1::JOB_PHASE_FAILED;
     case jobs::Phase::kCancelled:
       return v1::JOB_PHASE_CANCELLED;
+    case jobs::Phase::kRescaling:
+      return v1::JOB_PHASE_RESCALING;
   }
   return v1::JOB_PHASE_UNSPECIFIED;
 }
@@ -97,13 +104,25 @@ bool IsTerminal(v1::JobPhase phase) {
 jobs::Job ToJob(const JobRecord& record) {
   const v1::JobStatus& status = record.status;
   jobs::Job job;
-  job.preemptible = record.job->spec().preemptible();
-  job.max_restarts = record.job->spec().max_restarts();
+  const v1::JobSpec& spec = record.job->spec();
+  job.id_prefix = absl::StrCat(record.job->name(), "-", record.uid().substr(0, 8));
+  job.preemptible = spec.preemptible();
+  job.rescales_in_place = spec.rescale() == v1::RESCALE_MODE_IN_PLACE;
+  job.min_replicas = spec.min_replicas();
+  job.max_replicas = spec.max_replicas();
+  job.allowed_replicas.assign(spec.allowed_replicas().begin(), spec.allowed_replicas().end());
+  job.max_restarts = spec.max_restarts();
   job.phase = ToPhase(status.phase());
   job.reason = status.reason();
   job.message = status.message();
   job.group = status.group();
   job.allocation = ToVector(status.allocation());
+  // Every group and every plan has a secret.
+  job.last_group = record.tokens.empty() ? job.group : std::max(job.group, record.tokens.rbegin()->first);
+  job.plans = record.plans;
+  job.rescales = status.rescales();
+  job.rescale_note = record.rescale_note;
+  job.newcomer_failures = record.newcomer_failures;
   job.restarts = status.restarts();
   job.failures = status.failures();
   job.cancel_requested = status.cancel_requested();
@@ -125,6 +144,7 @@ void StoreJob(const jobs::Job& job, JobRecord* record) {
   status->set_message(job.message);
   status->set_group(job.group);
   status->mutable_allocation()->Assign(job.allocation.begin(), job.allocation.end());
+  status->set_rescales(job.rescales);
   status->set_restarts(job.restarts);
   status->set_failures(job.failures);
   status->clear_retry_time();
@@ -138,6 +158,9 @@ void StoreJob(const jobs::Job& job, JobRecord* record) {
   }
   record->running_since = job.running_since;
   record->rescaling_since = job.rescaling_since;
+  record->plans = job.plans;
+  record->rescale_note = job.rescale_note;
+  record->newcomer_failures = job.newcomer_failures;
 }
 
 jobs::Replica ToReplica(const ReplicaRecord& record, bool node_leaving_now) {
@@ -152,6 +175,9 @@ jobs::Replica ToReplica(const ReplicaRecord& record, bool node_leaving_now) {
   replica.loss = record.loss;
   replica.message = record.replica.message();
   replica.stop_requested = record.stop_requested;
+  replica.joined = record.replica.joined();
+  replica.rescales_in_place = record.rescales_in_place;
+  replica.judged = record.judged;
   // What counts is how things stood when it ended.
   replica.node_leaving = IsLive(record.replica) ? node_leaving_now : record.node_leaving;
   return replica;

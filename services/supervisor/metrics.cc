@@ -24,6 +24,13 @@ const Histogram::BucketBoundaries& RendezvousBuckets() {
   return *buckets;
 }
 
+// From a shrink on one machine to the start of a program that loads much.
+const Histogram::BucketBoundaries& RescaleBuckets() {
+  static const auto* buckets =
+      new Histogram::BucketBoundaries{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60};
+  return *buckets;
+}
+
 }  // namespace
 
 Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
@@ -59,7 +66,15 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
               .Name("adaptdl_supervisor_rendezvous_seconds")
               .Help("Time from the start of a group's first process until all its members have joined")
               .Register(*registry_)
-              .Add({}, RendezvousBuckets())) {}
+              .Add({}, RendezvousBuckets())),
+      rescales_(BuildHistogram()
+                    .Name("adaptdl_supervisor_rescale_phase_seconds")
+                    .Help("Time that the parts of changes of a replica set in place took")
+                    .Register(*registry_)) {}
+
+void Metrics::ObserveRescale(const std::string& phase, absl::Duration duration) {
+  rescales_.Add({{"phase", phase}}, RescaleBuckets()).Observe(absl::ToDoubleSeconds(duration));
+}
 
 void Metrics::ObserveCommit(absl::Duration duration, bool ok) {
   commits_.Observe(absl::ToDoubleSeconds(duration));

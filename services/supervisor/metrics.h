@@ -31,6 +31,8 @@ class Metrics {
   void CountNodeHeartbeat() { node_heartbeats_.Increment(); }
   void CountReplicaHeartbeat() { replica_heartbeats_.Increment(); }
   void ObserveCommit(absl::Duration duration, bool ok);
+  // `phase`: "ready", or a field of v1::RescaleTimes.
+  void ObserveRescale(const std::string& phase, absl::Duration duration);
   void ObserveRendezvous(absl::Duration duration) { rendezvous_.Observe(absl::ToDoubleSeconds(duration)); }
 
  private:
@@ -48,6 +50,7 @@ class Metrics {
   prometheus::Counter& failed_commits_;
   prometheus::Histogram& commits_;
   prometheus::Histogram& rendezvous_;
+  prometheus::Family<prometheus::Histogram>& rescales_;
 };
 
 }  // namespace adaptdl::supervisor

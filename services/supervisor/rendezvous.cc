@@ -10,14 +10,31 @@
 namespace adaptdl::supervisor {
 namespace {
 
-void Describe(const ReplicaRecord& record, v1::GroupMember* member) {
+void Describe(const ReplicaRecord& record, int rank, v1::GroupMember* member) {
   member->set_replica_id(record.replica.replica_id());
-  member->set_rank(record.replica.rank());
+  member->set_rank(rank);
   member->set_node_id(record.replica.node_id());
   member->set_address(record.address);
 }
 
 }  // namespace
+
+GroupMembers MembersOf(const GroupMembers& replicas, int64_t group) {
+  GroupMembers members;
+  for (const auto& replica : replicas) {
+    if (replica->replica.group() == group) members.push_back(replica);
+  }
+  return members;
+}
+
+GroupMembers MembersOf(const GroupMembers& replicas, const jobs::Plan& plan) {
+  GroupMembers members;
+  for (const jobs::PlanMember& member : plan.members) {
+    const int index = FindMember(replicas, member.replica_id);
+    if (index >= 0) members.push_back(replicas[index]);
+  }
+  return members;
+}
 
 int FindMember(const GroupMembers& members, absl::string_view replica_id) {
   for (size_t rank = 0; rank < members.size(); ++rank) {
@@ -31,8 +48,8 @@ bool GroupComplete(const GroupMembers& members) {
                                          [](const auto& member) { return member->replica.joined(); });
 }
 
-absl::Status CheckJoin(const GroupMembers& members, int rank, absl::string_view address) {
-  if (rank == 0 || !address.empty()) {
+absl::Status CheckJoin(const GroupMembers& members, int rank, absl::string_view address, bool may_lead) {
+  if (rank == 0 || may_lead || !address.empty()) {
     const absl::Status status = ValidateAddress("address", address);
     if (!status.ok()) return status;
   }
@@ -50,22 +67,41 @@ v1::JoinGroupResponse DescribeGroup(const GroupMembers& members, int64_t group, 
   if (!GroupComplete(members)) {
     v1::GroupForming* forming = response.mutable_forming();
     for (const auto& member : members) {
-      if (!member->replica.joined()) Describe(*member, forming->add_missing());
+      if (!member->replica.joined()) Describe(*member, member->replica.rank(), forming->add_missing());
     }
     return response;
   }
-  v1::GroupFormed* formed = response.mutable_formed();
-  std::set<std::string> nodes;
-  for (const auto& member : members) {
-    Describe(*member, formed->add_members());
-    nodes.insert(member->replica.node_id());
-  }
-  formed->set_group(group);
-  formed->set_rank(rank);
-  formed->set_world_size(static_cast<int32_t>(members.size()));
-  formed->set_num_nodes(static_cast<int32_t>(nodes.size()));
-  formed->set_master_address(members[0]->address);
+  *response.mutable_formed() = DescribeFormed(members, group, rank);
   return response;
+}
+
+v1::GroupFormed DescribeFormed(const GroupMembers& members, int64_t group, int rank) {
+  v1::GroupFormed formed;
+  std::set<std::string> nodes;
+  for (size_t i = 0; i < members.size(); ++i) {
+    Describe(*members[i], static_cast<int>(i), formed.add_members());
+    nodes.insert(members[i]->replica.node_id());
+  }
+  formed.set_group(group);
+  formed.set_rank(rank);
+  formed.set_world_size(static_cast<int32_t>(members.size()));
+  formed.set_num_nodes(static_cast<int32_t>(nodes.size()));
+  if (!members.empty()) formed.set_master_address(members[0]->address);
+  return formed;
+}
+
+v1::GroupForming DescribeForming(const GroupMembers& replicas, const jobs::Plan& plan) {
+  v1::GroupForming forming;
+  for (size_t rank = 0; rank < plan.members.size(); ++rank) {
+    const jobs::PlanMember& member = plan.members[rank];
+    const int index = FindMember(replicas, member.replica_id);
+    if (index >= 0 && replicas[index]->replica.joined()) continue;
+    v1::GroupMember* missing = forming.add_missing();
+    missing->set_replica_id(member.replica_id);
+    missing->set_rank(static_cast<int32_t>(rank));
+    missing->set_node_id(member.node);
+  }
+  return forming;
 }
 
 bool SameSecret(absl::string_view a, absl::string_view b) {

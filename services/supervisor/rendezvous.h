@@ -6,6 +6,7 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_RENDEZVOUS_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_RENDEZVOUS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,24 +14,35 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "adaptdl/v1/replica_service.pb.h"
+#include "libs/jobs/job.h"
 #include "services/supervisor/store/records.h"
 
 namespace adaptdl::supervisor {
 
 using GroupMembers = std::vector<std::shared_ptr<const ReplicaRecord>>;  // The index is the rank.
 
-// Rank of the member with this id; -1 if there is none.
+// Of a job's replicas those that are members of the group with this number, by rank.
+GroupMembers MembersOf(const GroupMembers& replicas, int64_t group);
+// Members of a plan whose replicas were all launched.
+GroupMembers MembersOf(const GroupMembers& replicas, const jobs::Plan& plan);
+
+// Index of the replica with this id; -1 if there is none.
 int FindMember(const GroupMembers& members, absl::string_view replica_id);
 
 // Whether all members have joined.
 bool GroupComplete(const GroupMembers& members);
 
-// Whether the member may join with `address`. It may say the same again at any time, and something else until
-// the group is complete.
-absl::Status CheckJoin(const GroupMembers& members, int rank, absl::string_view address);
+// Whether the member may join with `address`, which it must give if it `may_lead`. It may say the same again
+// at any time, and something else until the group is complete.
+absl::Status CheckJoin(const GroupMembers& members, int rank, absl::string_view address,
+                       bool may_lead = false);
 
 // What the member of `rank` is to know now: who is missing, or the formed group.
 v1::JoinGroupResponse DescribeGroup(const GroupMembers& members, int64_t group, int rank);
+// The formed group, as one of `rank` sees it; -1: as one that is to leave sees it.
+v1::GroupFormed DescribeFormed(const GroupMembers& members, int64_t group, int rank);
+// The newcomers of `plan` that are not ready.
+v1::GroupForming DescribeForming(const GroupMembers& replicas, const jobs::Plan& plan);
 
 // Whether two secrets are the same, in a time that does not depend on where they differ.
 bool SameSecret(absl::string_view a, absl::string_view b);

@@ -17,6 +17,9 @@
 namespace adaptdl::supervisor {
 namespace {
 
+// Bytes of what a replica says about a broken group.
+constexpr size_t kMaxReason = 1000;
+
 // What follows "Bearer " in the call's metadata; empty if there is none.
 std::string BearerToken(const grpc::CallbackServerContext& context) {
   const auto it = context.client_metadata().find("authorization");
@@ -124,10 +127,11 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       if (!status.ok()) return status;
     }
     if (request_.has_progress()) {
-      if (replica_.rank != 0) request_.clear_progress();
+      if (!leads_) request_.clear_progress();
       const absl::Status status = ValidateProgress(request_.progress());
       if (!status.ok()) return status;
     }
+    if (const absl::Status status = HandleRescale(); !status.ok()) return status;
     if (request_.has_progress() && !trains_) {
       // Once per stream: heartbeats leave the state alone otherwise.
       const absl::Status status = state_->ObserveTraining(replica_);
@@ -139,6 +143,21 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     return absl::OkStatus();
   }
 
+  // Once per group: heartbeats leave the state alone otherwise.
+  absl::Status HandleRescale() {
+    if (request_.has_broken() && request_.broken().group() != broken_group_) {
+      broken_group_ = request_.broken().group();
+      const absl::Status status =
+          state_->ObserveBroken(replica_, broken_group_, request_.broken().reason().substr(0, kMaxReason));
+      if (!status.ok()) return status;
+    }
+    if (leads_ && request_.has_rescale() && request_.rescale().group() != timed_group_) {
+      timed_group_ = request_.rescale().group();
+      return state_->ObserveRescale(replica_, request_.rescale());
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Attach() {
     absl::StatusOr<ReplicaContext> replica = state_->Authorize(request_.identity(), token_);
     if (!replica.ok()) return replica.status();
@@ -147,14 +166,21 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       replica_ = *std::move(replica);
     }
     sessions_->Attach(replica_.replica_id, Self());
+    // Commands get larger numbers than the replica knows.
+    v1::HeartbeatRequest acknowledgement;
+    acknowledgement.set_acknowledged_command_id(request_.acknowledged_command_id());
+    sessions_->Heard(replica_.replica_id, replica_.job_uid, acknowledgement);
     // Its group may have ended since we looked, and then nobody would end this stream.
-    replica = state_->Authorize(request_.identity(), token_);
-    if (!replica.ok()) {
-      sessions_->Forget(replica_.replica_id, replica.status());
-      return replica.status();
+    const absl::StatusOr<Orders> orders = state_->AttachReplica(replica_);
+    if (!orders.ok()) {
+      sessions_->Forget(replica_.replica_id, orders.status());
+      return orders.status();
     }
-    if (replica->stop_requested) {
+    leads_ = orders->leads;
+    if (orders->stop) {
       sessions_->Command(replica_.replica_id, v1::REPLICA_COMMAND_STOP, "the group is being stopped");
+    } else if (orders->plan.has_value()) {
+      sessions_->Command(replica_.replica_id, v1::REPLICA_COMMAND_RESCALE, orders->reason, *orders->plan);
     }
     return absl::OkStatus();
   }
@@ -181,8 +207,12 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
   v1::HeartbeatRequest request_;
   // Set once, by the first message.
   ReplicaContext replica_;
-  // Whether the state knows that the group trains. Used by reads only.
+  // Used by reads only: whether the replica is the one whose progress counts, whether the state knows that
+  // the group trains, and the groups of what was told to it last.
+  bool leads_ = false;
   bool trains_ = false;
+  int64_t broken_group_ = 0;
+  int64_t timed_group_ = 0;
 
   Mutex mutex_;
   bool answer_due_ ABSL_GUARDED_BY(mutex_) = false;
@@ -203,7 +233,7 @@ grpc::ServerWriteReactor<v1::JoinGroupResponse>* ReplicaServiceImpl::JoinGroup(
   absl::Status status = replica.status();
   if (status.ok()) {
     hub_->SubscribeToJob(known.job_uid, std::static_pointer_cast<ChangeListener>(stream));
-    status = state_->JoinGroup(known, request->address());
+    status = state_->JoinGroup(known, request->address(), request->rescales_in_place());
   }
   if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
   stream->Begin(stream);

@@ -38,13 +38,14 @@ void ReplicaSessions::Heard(const std::string& replica_id, const std::string& jo
   if (it == sessions_.end()) return;  // It was fenced off meanwhile.
   Session& session = it->second;
   session.last_id = std::max(session.last_id, request.acknowledged_command_id());
-  if (session.command != v1::REPLICA_COMMAND_NONE) {
-    // A supervisor that was restarted may have given a number that the replica knows from before.
-    if (session.command_id <= request.acknowledged_command_id() &&
-        session.command == v1::REPLICA_COMMAND_CHECKPOINT) {
-      session.command = v1::REPLICA_COMMAND_NONE;
-    }
-  }
+  // A supervisor that was restarted may have given a number that the replica knows from before: STOP stays.
+  auto& commands = session.commands;
+  commands.erase(std::remove_if(commands.begin(), commands.end(),
+                                [&](const v1::HeartbeatResponse& command) {
+                                  return command.command_id() <= request.acknowledged_command_id() &&
+                                         command.command() != v1::REPLICA_COMMAND_STOP;
+                                }),
+                 commands.end());
   if (request.has_progress()) progress_[job_uid] = request.progress();
 }
 
@@ -53,23 +54,28 @@ v1::HeartbeatResponse ReplicaSessions::Pending(const std::string& replica_id) {
   response.set_command(v1::REPLICA_COMMAND_NONE);
   MutexLock lock(&mutex_);
   const auto it = sessions_.find(replica_id);
-  if (it == sessions_.end() || it->second.command == v1::REPLICA_COMMAND_NONE) return response;
-  response.set_command(it->second.command);
-  response.set_command_id(it->second.command_id);
-  response.set_reason(it->second.reason);
-  return response;
+  if (it == sessions_.end() || it->second.commands.empty()) return response;
+  return it->second.commands.front();
 }
 
 void ReplicaSessions::Command(const std::string& replica_id, v1::ReplicaCommand command,
-                              const std::string& reason) {
+                              const std::string& reason, const v1::GroupPlan& plan) {
   std::shared_ptr<ReplicaStream> stream;
   {
     MutexLock lock(&mutex_);
     Session& session = sessions_[replica_id];
-    if (session.command == v1::REPLICA_COMMAND_STOP) return;
-    session.command = command;
-    session.reason = reason;
-    session.command_id = ++session.last_id;
+    auto& commands = session.commands;
+    if (!commands.empty() && commands.front().command() == v1::REPLICA_COMMAND_STOP) return;
+    commands.erase(std::remove_if(commands.begin(), commands.end(),
+                                  [&](const v1::HeartbeatResponse& older) {
+                                    return command == v1::REPLICA_COMMAND_STOP || older.command() == command;
+                                  }),
+                   commands.end());
+    v1::HeartbeatResponse& next = commands.emplace_back();
+    next.set_command(command);
+    next.set_reason(reason);
+    next.set_command_id(++session.last_id);
+    if (command == v1::REPLICA_COMMAND_RESCALE) *next.mutable_plan() = plan;
     stream = session.stream.lock();
   }
   if (stream != nullptr) stream->Poke();

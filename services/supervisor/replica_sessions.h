@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "adaptdl/v1/replica_service.pb.h"
@@ -38,11 +39,13 @@ class ReplicaSessions {
   // Notes what the replica has carried out, and its progress if it sent any.
   void Heard(const std::string& replica_id, const std::string& job_uid, const v1::HeartbeatRequest& request);
 
-  // The command that the replica has not acknowledged yet; REPLICA_COMMAND_NONE if there is none.
+  // The first command that the replica has not acknowledged yet; REPLICA_COMMAND_NONE if there is none.
   v1::HeartbeatResponse Pending(const std::string& replica_id);
 
-  // Replaces the replica's command and sends it. STOP is never replaced by CHECKPOINT.
-  void Command(const std::string& replica_id, v1::ReplicaCommand command, const std::string& reason);
+  // Gives the replica a command and sends it. One of a kind replaces the one before; STOP replaces all, and
+  // is never replaced. `plan`: of RESCALE.
+  void Command(const std::string& replica_id, v1::ReplicaCommand command, const std::string& reason,
+               const v1::GroupPlan& plan = v1::GroupPlan());
 
   // The replica has ended or is fenced off: ends its stream and forgets it.
   void Forget(const std::string& replica_id, const absl::Status& why);
@@ -60,9 +63,8 @@ class ReplicaSessions {
  private:
   struct Session {
     std::weak_ptr<ReplicaStream> stream;
-    v1::ReplicaCommand command = v1::REPLICA_COMMAND_NONE;
-    std::string reason;
-    int64_t command_id = 0;
+    // Not acknowledged yet, in the order in which they were given. STOP stays.
+    std::vector<v1::HeartbeatResponse> commands;
     // Highest id that was given or acknowledged; the next command gets a larger one.
     int64_t last_id = 0;
   };

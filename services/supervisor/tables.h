@@ -20,7 +20,8 @@ namespace adaptdl::supervisor {
 
 struct JobEntry {
   JobRecord record;
-  // Replicas of the current group; the index is the rank.
+  // Members of the current group first: their index is their rank (status.group() is theirs). Then others
+  // that may still be there: newcomers, and those that have left.
   std::vector<std::shared_ptr<const ReplicaRecord>> replicas;
 };
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/supervisor/convert.h"
+#include "services/supervisor/rendezvous.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -66,12 +67,12 @@ void Transaction::DeleteJob(const std::string& uid) {
   events_.erase(uid);
 }
 
-ReplicaRecord* Transaction::EditReplica(const std::string& uid, int rank) {
+ReplicaRecord* Transaction::EditReplica(const std::string& uid, int index) {
   JobEntry* job = EditJob(uid);
-  std::shared_ptr<ReplicaRecord>& own = replicas_[{uid, rank}];
-  if (own == nullptr || own != job->replicas[rank]) {
-    own = std::make_shared<ReplicaRecord>(*job->replicas[rank]);
-    job->replicas[rank] = own;
+  std::shared_ptr<ReplicaRecord>& own = replicas_[{uid, index}];
+  if (own == nullptr || own != job->replicas[index]) {
+    own = std::make_shared<ReplicaRecord>(*job->replicas[index]);
+    job->replicas[index] = own;
   }
   return own.get();
 }
@@ -136,10 +137,11 @@ void Transaction::CompleteEvents(const std::string& uid) {
   const int before = base == base_.jobs.end() ? 0 : RunningReplicas(*base->second);
   const int running = RunningReplicas(after);
   if (running != before && events_[uid].empty()) {
-    AddEvent(uid, {false, "ReplicasChanged",
-                   absl::StrCat(running, " of ", after.replicas.size(), " replicas of group ",
-                                after.record.status.group(), " run"),
-                   "", ""});
+    AddEvent(uid,
+             {false, "ReplicasChanged",
+              absl::StrCat(running, " of ", MembersOf(after.replicas, after.record.status.group()).size(),
+                           " replicas of group ", after.record.status.group(), " run"),
+              "", ""});
   }
   for (v1::Event& event : events_[uid]) event.set_replicas(running);
 }
@@ -222,7 +224,10 @@ absl::Duration RunningTime(const JobRecord& record, absl::Time now) {
 
 int RunningReplicas(const JobEntry& job) {
   int running = 0;
-  for (const auto& replica : job.replicas) running += replica->replica.state() == v1::REPLICA_STATE_RUNNING;
+  for (const auto& replica : job.replicas) {
+    running += replica->replica.group() == job.record.status.group() &&
+               replica->replica.state() == v1::REPLICA_STATE_RUNNING;
+  }
   return running;
 }
 
@@ -230,7 +235,9 @@ v1::Job DescribeJob(const JobEntry& entry, absl::Time now) {
   v1::Job job = *entry.record.job;
   v1::JobStatus* status = job.mutable_status();
   *status = entry.record.status;
-  for (const auto& replica : entry.replicas) *status->add_replicas() = replica->replica;
+  for (const auto& replica : entry.replicas) {
+    if (replica->replica.group() == status->group()) *status->add_replicas() = replica->replica;
+  }
   const absl::Duration running_time = RunningTime(entry.record, now);
   if (running_time > absl::ZeroDuration()) *status->mutable_running_time() = ToProto(running_time);
   return job;

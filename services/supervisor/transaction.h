@@ -28,6 +28,7 @@ struct Effects {
     std::string replica_id;
     v1::ReplicaCommand command;
     std::string reason;
+    v1::GroupPlan plan = {};  // Of RESCALE.
   };
   std::vector<std::pair<std::string, v1::LaunchReplica>> launches;  // First: the node.
   std::vector<std::pair<std::string, v1::StopReplica>> stops;
@@ -36,8 +37,9 @@ struct Effects {
   std::vector<std::pair<std::string, v1::DeleteJobFiles>> deletions;
   // Replicas that have ended or do not belong to their job any more.
   std::vector<std::string> fenced;
-  // Reasons of restarts, for the metrics.
+  // For the metrics: reasons of restarts, and times that phases of changes in place took.
   std::vector<std::string> restarts;
+  std::vector<std::pair<std::string, absl::Duration>> rescale_phases;
 };
 
 class Transaction {
@@ -58,7 +60,8 @@ class Transaction {
   // Gives the record its place in the order.
   JobEntry* AddJob(JobRecord record);
   void DeleteJob(const std::string& uid);
-  ReplicaRecord* EditReplica(const std::string& uid, int rank);
+  // `index`: in JobEntry::replicas.
+  ReplicaRecord* EditReplica(const std::string& uid, int index);
   // All jobs that have not finished, in order of submission.
   std::vector<const JobEntry*> ActiveJobs() const;
 
@@ -128,7 +131,7 @@ class Transaction {
 // Time that the job has spent with all replicas running, up to now.
 absl::Duration RunningTime(const JobRecord& record, absl::Time now);
 
-// How many replicas of the job run.
+// How many members of the job's current group run.
 int RunningReplicas(const JobEntry& job);
 
 // The job as users see it.

@@ -1,3 +1,4 @@
+#include "adaptdl/v1/replica_service.pb.h"
 #include "services/supervisor/validation.h"
 
 #include <algorithm>
@@ -213,9 +214,9 @@ absl::Status ValidateSpec(const v1::JobSpec& spec) {
   if (spec.has_max_restarts()) {
     status.Update(CheckRange("spec.max_restarts", spec.max_restarts(), 0, kMaxRestarts));
   }
-  if (spec.rescale() != v1::RESCALE_MODE_UNSPECIFIED && spec.rescale() != v1::RESCALE_MODE_RESTART) {
+  if (!v1::RescaleMode_IsValid(spec.rescale())) {
     status.Update(Wrong("spec.rescale", absl::StrCat(static_cast<int>(spec.rescale())),
-                        "is not known to this version; use RESCALE_MODE_RESTART"));
+                        "is not known to this version; use RESCALE_MODE_IN_PLACE or RESCALE_MODE_RESTART"));
   }
   status.Update(ValidateTemplate(spec.template_()));
   return status;
@@ -317,6 +318,17 @@ absl::Status ValidateHints(const v1::Hints& hints) {
   return status;
 }
 
+absl::Status ValidateRescaleTimes(const v1::RescaleTimes& times) {
+  // Nobody waits longer for a plan.
+  constexpr int64_t kMaxSeconds = 24 * 3600;
+  absl::Status status;
+  status.Update(CheckRange("rescale.agree", times.agree().seconds(), 0, kMaxSeconds));
+  status.Update(CheckRange("rescale.rebuild", times.rebuild().seconds(), 0, kMaxSeconds));
+  status.Update(CheckRange("rescale.synchronize", times.synchronize().seconds(), 0, kMaxSeconds));
+  status.Update(CheckRange("rescale.first_step", times.first_step().seconds(), 0, kMaxSeconds));
+  return status;
+}
+
 absl::Status ValidateProgress(const v1::TrainingProgress& progress) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   constexpr double kMaxDouble = std::numeric_limits<double>::max();
@@ -377,7 +389,7 @@ absl::Status ValidateAddress(absl::string_view field, absl::string_view address)
 void FillDefaults(v1::JobSpec* spec) {
   if (!spec->has_preemptible()) spec->set_preemptible(true);
   if (!spec->has_max_restarts()) spec->set_max_restarts(3);
-  if (spec->rescale() == v1::RESCALE_MODE_UNSPECIFIED) spec->set_rescale(v1::RESCALE_MODE_RESTART);
+  if (spec->rescale() == v1::RESCALE_MODE_UNSPECIFIED) spec->set_rescale(v1::RESCALE_MODE_IN_PLACE);
   v1::ReplicaTemplate* replica = spec->mutable_template_();
   if (!replica->has_termination_grace_period()) replica->mutable_termination_grace_period()->set_seconds(30);
   v1::Resources* resources = replica->mutable_resources();

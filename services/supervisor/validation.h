@@ -29,6 +29,7 @@ absl::Status ValidateNewJob(const v1::Job& job, absl::string_view generate_name)
 absl::Status ValidateHints(const v1::Hints& hints);
 
 absl::Status ValidateProgress(const v1::TrainingProgress& progress);
+absl::Status ValidateRescaleTimes(const v1::RescaleTimes& times);
 
 absl::Status ValidateNode(const v1::Node& node);
 

@@ -22,7 +22,7 @@ namespace adaptdl::supervisor {
 // Everything that is read at start.
 struct StoreContents {
   std::vector<JobRecord> jobs;  // In order of submission.
-  // Replicas of the current group of each job.
+  // Of each job: replicas of the current group in order of rank, then others that may still be there.
   std::vector<ReplicaRecord> replicas;
   std::vector<NodeRecord> nodes;
   std::vector<FileDeletion> deletions;
@@ -77,7 +77,7 @@ class JobStore {
   // In order of id.
   virtual absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) = 0;
 
-  // Replicas of all groups of a job, in order of group and rank.
+  // Replicas of all groups of a job, in the order in which they were launched.
   virtual absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) = 0;
 
   virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) = 0;

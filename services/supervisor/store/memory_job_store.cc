@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,9 +17,19 @@ absl::StatusOr<StoreContents> MemoryJobStore::Load() {
   absl::c_sort(contents.jobs, [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
   for (const auto& [key, replica] : replicas_) {
     const auto job = jobs_.find(replica.job_uid);
-    if (job == jobs_.end() || job->second.status.group() != replica.replica.group()) continue;
-    contents.replicas.push_back(replica);
+    if (job == jobs_.end()) continue;
+    const bool live = replica.replica.state() == v1::REPLICA_STATE_LAUNCHING ||
+                      replica.replica.state() == v1::REPLICA_STATE_RUNNING;
+    const bool member = job->second.status.group() == replica.replica.group();
+    if (member || live) contents.replicas.push_back(replica);
   }
+  absl::c_stable_sort(contents.replicas, [&](const auto& a, const auto& b) {
+    const auto key = [&](const ReplicaRecord& record) {
+      const bool member = jobs_.at(record.job_uid).status.group() == record.replica.group();
+      return std::make_tuple(record.job_uid, !member, record.replica.rank());
+    };
+    return key(a) < key(b);
+  });
   for (const auto& [id, node] : nodes_) contents.nodes.push_back(node);
   contents.deletions = deletions_;
   for (const auto& [name, quota] : quotas_) contents.quotas.push_back(quota);
@@ -36,7 +47,7 @@ absl::Status MemoryJobStore::Commit(const WriteBatch& batch) {
     last_sequence_ = std::max(last_sequence_, job.sequence);
   }
   for (const ReplicaRecord& replica : batch.put_replicas) {
-    replicas_[{replica.job_uid, replica.replica.group(), replica.replica.rank()}] = replica;
+    replicas_[{replica.job_uid, replica.launch_group, replica.launch_rank}] = replica;
   }
   for (const NodeRecord& node : batch.put_nodes) nodes_[node.node.node_id()] = node;
   for (const v1::Event& event : batch.add_events) {

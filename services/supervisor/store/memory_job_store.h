@@ -34,7 +34,7 @@ class MemoryJobStore final : public JobStore {
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   int commits_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, JobRecord> jobs_ ABSL_GUARDED_BY(mutex_);
-  // By job uid, group and rank.
+  // By job uid, and the group and rank that they were launched for.
   std::map<std::tuple<std::string, int64_t, int>, ReplicaRecord> replicas_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, NodeRecord> nodes_ ABSL_GUARDED_BY(mutex_);
   std::map<int64_t, v1::Event> events_ ABSL_GUARDED_BY(mutex_);

@@ -78,6 +78,30 @@ const std::vector<std::string>& SchemaSteps() {
         quota BLOB NOT NULL        -- adaptdl.v1.NamespaceQuota
       ) WITHOUT ROWID;
       )sql",
+      // Changes in place. The key of a replica (grp, rank) is what it was launched as; current_grp and
+      // current_rank are what it is today. Before this version both were the same.
+      R"sql(
+      ALTER TABLE replicas ADD COLUMN current_grp INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE replicas ADD COLUMN current_rank INTEGER NOT NULL DEFAULT 0;
+      UPDATE replicas SET current_grp = grp, current_rank = rank;
+      ALTER TABLE replicas ADD COLUMN live INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE replicas ADD COLUMN in_place INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE replicas ADD COLUMN judged INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE jobs ADD COLUMN rescale_note TEXT NOT NULL DEFAULT '';
+      ALTER TABLE jobs ADD COLUMN newcomer_failures INTEGER NOT NULL DEFAULT 0;
+      CREATE TABLE plans (
+        job_uid TEXT NOT NULL REFERENCES jobs (uid) ON DELETE CASCADE,
+        grp INTEGER NOT NULL,
+        rank INTEGER NOT NULL,
+        replica_id TEXT NOT NULL,  -- empty: not launched yet
+        node_id TEXT NOT NULL,
+        firm INTEGER NOT NULL,     -- this and what follows is the same for all ranks of a plan
+        offered INTEGER NOT NULL,
+        since INTEGER NOT NULL,    -- Unix time in microseconds
+        ready_after INTEGER NOT NULL,  -- microseconds
+        PRIMARY KEY (job_uid, grp, rank)
+      ) WITHOUT ROWID;
+      )sql",
   };
   return *steps;
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "adaptdl/v1/event.pb.h"
@@ -31,14 +32,22 @@ struct JobRecord {
   absl::Time rescaling_since = absl::InfinitePast();
   // Whether the allocator said that no node could ever hold a replica.
   bool unschedulable = false;
-  // Secrets of the newest groups, by group.
+  // Secrets of the newest groups and plans, by number.
   std::map<int64_t, std::string> tokens;
+  // Changes in place that are under way (libs/jobs/job.h).
+  std::vector<jobs::Plan> plans;
+  std::string rescale_note;
+  int newcomer_failures = 0;
 
   const std::string& uid() const { return job->uid(); }
 };
 
 struct ReplicaRecord {
   std::string job_uid;
+  // What it was launched as. Both together are never used twice within a job.
+  int64_t launch_group = 0;
+  int launch_rank = 0;
+  // With its group and rank of today.
   v1::Replica replica;
   bool stop_requested = false;
   // Whether its node was being drained or taken away when it ended.
@@ -46,6 +55,10 @@ struct ReplicaRecord {
   jobs::LossCause loss = jobs::LossCause::kNone;
   // Where it serves the rendezvous of its collectives; empty before it joined.
   std::string address;
+  // Whether it said then that it can go on in another group.
+  bool rescales_in_place = false;
+  // Whether its end was dealt with (libs/jobs/job.h).
+  bool judged = false;
 };
 
 struct NodeRecord {

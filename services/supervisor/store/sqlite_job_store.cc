@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -13,9 +14,6 @@
 
 namespace adaptdl::supervisor {
 namespace {
-
-// Secrets of so many groups are kept, to tell a replica that is fenced from one that lies.
-constexpr int kKeptTokens = 8;
 
 absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(
@@ -36,11 +34,20 @@ absl::StatusOr<ReplicaRecord> ReadReplica(const Statement& row) {
   record.node_leaving = row.Integer(3) != 0;
   record.loss = static_cast<jobs::LossCause>(row.Integer(4));
   record.address = row.Text(5);
+  record.launch_group = row.Integer(6);
+  record.launch_rank = static_cast<int>(row.Integer(7));
+  record.rescales_in_place = row.Integer(8) != 0;
+  record.judged = row.Integer(9) != 0;
   return record;
 }
 
+bool MayLive(const v1::Replica& replica) {
+  return replica.state() == v1::REPLICA_STATE_LAUNCHING || replica.state() == v1::REPLICA_STATE_RUNNING;
+}
+
 constexpr char kReplicaColumns[] =
-    "r.job_uid, r.replica, r.stop_requested, r.node_leaving, r.loss, r.address";
+    "r.job_uid, r.replica, r.stop_requested, r.node_leaving, r.loss, r.address, r.grp, r.rank, r.in_place, "
+    "r.judged";
 
 absl::StatusOr<std::vector<ReplicaRecord>> ReadReplicas(Statement* statement) {
   std::vector<ReplicaRecord> replicas;
@@ -153,28 +160,61 @@ absl::Status SqliteJobStore::Write(const WriteBatch& batch) {
 absl::Status SqliteJobStore::WriteJob(const JobRecord& record) {
   absl::Status status = UpdateJob(record);
   if (status.ok() && sqlite3_changes(database_.handle()) == 0) status = InsertJob(record);
-  if (!status.ok() || record.tokens.empty()) return status;
-  const auto& [group, token] = *record.tokens.rbegin();
-  Statement* statement =
-      Prepared("INSERT OR IGNORE INTO tokens (job_uid, grp, token) VALUES (?, ?, ?)", &status);
+  if (status.ok()) status = WriteTokens(record);
+  if (status.ok()) status = WritePlans(record);
+  return status;
+}
+
+absl::Status SqliteJobStore::WriteTokens(const JobRecord& record) {
+  absl::Status status;
+  if (record.tokens.empty()) return status;
+  // Those up to the current group are there.
+  for (auto it = record.tokens.lower_bound(record.status.group()); it != record.tokens.end(); ++it) {
+    Statement* statement =
+        Prepared("INSERT OR IGNORE INTO tokens (job_uid, grp, token) VALUES (?, ?, ?)", &status);
+    if (statement == nullptr) return status;
+    statement->Bind(1, record.uid());
+    statement->Bind(2, it->first);
+    statement->Bind(3, it->second);
+    status = statement->Run();
+    if (!status.ok()) return status;
+  }
+  Statement* statement = Prepared("DELETE FROM tokens WHERE job_uid = ? AND grp < ?", &status);
   if (statement == nullptr) return status;
   statement->Bind(1, record.uid());
-  statement->Bind(2, group);
-  statement->Bind(3, token);
-  status = statement->Run();
-  if (!status.ok()) return status;
-  statement = Prepared("DELETE FROM tokens WHERE job_uid = ? AND grp <= ?", &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, record.uid());
-  statement->Bind(2, group - kKeptTokens);
+  statement->Bind(2, record.tokens.begin()->first);
   return statement->Run();
+}
+
+absl::Status SqliteJobStore::WritePlans(const JobRecord& record) {
+  absl::Status status = DeleteBy("DELETE FROM plans WHERE job_uid = ?", record.uid());
+  for (const jobs::Plan& plan : record.plans) {
+    for (size_t rank = 0; rank < plan.members.size() && status.ok(); ++rank) {
+      Statement* statement = Prepared(
+          "INSERT INTO plans (job_uid, grp, rank, replica_id, node_id, firm, offered, since, ready_after) "
+          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          &status);
+      if (statement == nullptr) return status;
+      statement->Bind(1, record.uid());
+      statement->Bind(2, plan.group);
+      statement->Bind(3, static_cast<int64_t>(rank));
+      statement->Bind(4, plan.members[rank].replica_id);
+      statement->Bind(5, plan.members[rank].node);
+      statement->Bind(6, int64_t{plan.firm});
+      statement->Bind(7, int64_t{plan.offered});
+      statement->Bind(8, ToMicros(plan.since));
+      statement->Bind(9, absl::ToInt64Microseconds(plan.ready_after));
+      status = statement->Run();
+    }
+  }
+  return status;
 }
 
 absl::Status SqliteJobStore::UpdateJob(const JobRecord& record) {
   absl::Status status;
   Statement* statement = Prepared(
       "UPDATE jobs SET phase = ?, grp = ?, status = ?, running_since = ?, unschedulable = ?, "
-      "rescaling_since = ? WHERE uid = ?",
+      "rescaling_since = ?, rescale_note = ?, newcomer_failures = ? WHERE uid = ?",
       &status);
   if (statement == nullptr) return status;
   statement->Bind(1, static_cast<int64_t>(record.status.phase()));
@@ -183,7 +223,9 @@ absl::Status SqliteJobStore::UpdateJob(const JobRecord& record) {
   statement->Bind(4, ToMicros(record.running_since));
   statement->Bind(5, int64_t{record.unschedulable});
   statement->Bind(6, ToMicros(record.rescaling_since));
-  statement->Bind(7, record.uid());
+  statement->Bind(7, record.rescale_note);
+  statement->Bind(8, int64_t{record.newcomer_failures});
+  statement->Bind(9, record.uid());
   return statement->Run();
 }
 
@@ -191,8 +233,8 @@ absl::Status SqliteJobStore::InsertJob(const JobRecord& record) {
   absl::Status status;
   Statement* statement = Prepared(
       "INSERT INTO jobs (sequence, uid, namespace, name, phase, grp, spec, status, running_since, "
-      "unschedulable, rescaling_since) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "unschedulable, rescaling_since, rescale_note, newcomer_failures) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       &status);
   if (statement == nullptr) return status;
   statement->Bind(1, record.sequence);
@@ -206,6 +248,8 @@ absl::Status SqliteJobStore::InsertJob(const JobRecord& record) {
   statement->Bind(9, ToMicros(record.running_since));
   statement->Bind(10, int64_t{record.unschedulable});
   statement->Bind(11, ToMicros(record.rescaling_since));
+  statement->Bind(12, record.rescale_note);
+  statement->Bind(13, int64_t{record.newcomer_failures});
   return statement->Run();
 }
 
@@ -213,18 +257,23 @@ absl::Status SqliteJobStore::WriteReplica(const ReplicaRecord& record) {
   absl::Status status;
   Statement* statement = Prepared(
       "INSERT OR REPLACE INTO replicas (job_uid, grp, rank, replica, stop_requested, node_leaving, loss, "
-      "address) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+      "address, current_grp, current_rank, live, in_place, judged) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       &status);
   if (statement == nullptr) return status;
   statement->Bind(1, record.job_uid);
-  statement->Bind(2, record.replica.group());
-  statement->Bind(3, int64_t{record.replica.rank()});
+  statement->Bind(2, record.launch_group);
+  statement->Bind(3, int64_t{record.launch_rank});
   statement->BindBlob(4, record.replica.SerializeAsString());
   statement->Bind(5, int64_t{record.stop_requested});
   statement->Bind(6, int64_t{record.node_leaving});
   statement->Bind(7, static_cast<int64_t>(record.loss));
   statement->Bind(8, record.address);
+  statement->Bind(9, record.replica.group());
+  statement->Bind(10, int64_t{record.replica.rank()});
+  statement->Bind(11, int64_t{MayLive(record.replica)});
+  statement->Bind(12, int64_t{record.rescales_in_place});
+  statement->Bind(13, int64_t{record.judged});
   return statement->Run();
 }
 
@@ -298,14 +347,17 @@ absl::StatusOr<StoreContents> SqliteJobStore::Load() {
   StoreContents contents;
   absl::Status status = LoadJobs(&contents);
   if (status.ok()) status = LoadTokens(&contents);
+  if (status.ok()) status = LoadPlans(&contents);
   if (status.ok()) status = LoadNodes(&contents);
   if (status.ok()) status = LoadDeletions(&contents);
   if (status.ok()) status = LoadQuotas(&contents);
   if (!status.ok()) return status;
-  Statement* statement = Prepared(absl::StrCat("SELECT ", kReplicaColumns,
-                                               " FROM replicas r JOIN jobs j ON r.job_uid = j.uid "
-                                               "WHERE r.grp = j.grp ORDER BY r.job_uid, r.rank"),
-                                  &status);
+  Statement* statement =
+      Prepared(absl::StrCat("SELECT ", kReplicaColumns,
+                            " FROM replicas r JOIN jobs j ON r.job_uid = j.uid "
+                            "WHERE r.current_grp = j.grp OR r.live = 1 "
+                            "ORDER BY r.job_uid, r.current_grp != j.grp, r.current_rank, r.grp"),
+               &status);
   if (statement == nullptr) return status;
   absl::StatusOr<std::vector<ReplicaRecord>> replicas = ReadReplicas(statement);
   if (!replicas.ok()) return replicas.status();
@@ -322,7 +374,8 @@ absl::StatusOr<StoreContents> SqliteJobStore::Load() {
 absl::Status SqliteJobStore::LoadJobs(StoreContents* contents) {
   absl::Status status;
   Statement* statement = Prepared(
-      "SELECT sequence, uid, spec, status, running_since, unschedulable, rescaling_since FROM jobs "
+      "SELECT sequence, uid, spec, status, running_since, unschedulable, rescaling_since, "
+      "rescale_note, newcomer_failures FROM jobs "
       "ORDER BY sequence",
       &status);
   if (statement == nullptr) return status;
@@ -340,6 +393,8 @@ absl::Status SqliteJobStore::LoadJobs(StoreContents* contents) {
     record.running_since = FromMicros(statement->Integer(4));
     record.unschedulable = statement->Integer(5) != 0;
     record.rescaling_since = FromMicros(statement->Integer(6));
+    record.rescale_note = statement->Text(7);
+    record.newcomer_failures = static_cast<int>(statement->Integer(8));
     contents->jobs.push_back(std::move(record));
   }
   statement->Reset();
@@ -357,6 +412,34 @@ absl::Status SqliteJobStore::LoadTokens(StoreContents* contents) {
     if (!row.ok()) return row.status();
     if (!*row) break;
     by_uid[statement->Text(0)]->tokens[statement->Integer(1)] = statement->Text(2);
+  }
+  statement->Reset();
+  return absl::OkStatus();
+}
+
+absl::Status SqliteJobStore::LoadPlans(StoreContents* contents) {
+  std::map<std::string, JobRecord*> by_uid;
+  for (JobRecord& job : contents->jobs) by_uid[job.uid()] = &job;
+  absl::Status status;
+  Statement* statement = Prepared(
+      "SELECT job_uid, grp, replica_id, node_id, firm, offered, since, ready_after FROM plans "
+      "ORDER BY job_uid, grp, rank",
+      &status);
+  if (statement == nullptr) return status;
+  while (true) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    std::vector<jobs::Plan>& plans = by_uid[statement->Text(0)]->plans;
+    if (plans.empty() || plans.back().group != statement->Integer(1)) {
+      jobs::Plan& plan = plans.emplace_back();
+      plan.group = statement->Integer(1);
+      plan.firm = statement->Integer(4) != 0;
+      plan.offered = statement->Integer(5) != 0;
+      plan.since = FromMicros(statement->Integer(6));
+      plan.ready_after = absl::Microseconds(statement->Integer(7));
+    }
+    plans.back().members.push_back({statement->Text(2), statement->Text(3)});
   }
   statement->Reset();
   return absl::OkStatus();

@@ -47,6 +47,8 @@ class SqliteJobStore final : public JobStore {
   absl::Status Write(const WriteBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteJob(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status UpdateJob(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WriteTokens(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WritePlans(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status InsertJob(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteReplica(const ReplicaRecord& replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteNode(const NodeRecord& node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -57,6 +59,7 @@ class SqliteJobStore final : public JobStore {
   absl::Status DeleteBy(const std::string& sql, const std::string& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LoadJobs(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LoadTokens(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status LoadPlans(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LoadNodes(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LoadDeletions(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LoadQuotas(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -113,7 +113,7 @@ TEST(RefusalTest, NamesWrongValues) {
   EXPECT_THAT(Problems({.spec = "minReplicas: 3\n  maxReplicas: 2"}),
               ElementsAre(HasSubstr("job.yaml:6: spec.minReplicas is 3, more than spec.maxReplicas, 2")));
   EXPECT_THAT(Problems({.spec = "rescale: warm"}),
-              ElementsAre("job.yaml:6: spec.rescale must be restart, not \"warm\""));
+              ElementsAre("job.yaml:6: spec.rescale must be in-place or restart, not \"warm\""));
   EXPECT_THAT(Problems({.pod = "terminationGracePeriodSeconds: -5"}),
               ElementsAre(HasSubstr("terminationGracePeriodSeconds must lie between 0")));
 }

@@ -41,6 +41,8 @@ ReplicaRecord MakeReplica(int64_t group, int rank) {
   ReplicaRecord record;
   record.job_uid = "uid-1";
   record.replica.set_replica_id(absl::StrCat("r-", group, "-", rank));
+  record.launch_group = group;
+  record.launch_rank = rank;
   record.replica.set_group(group);
   record.replica.set_rank(rank);
   record.stop_requested = true;
@@ -139,6 +141,61 @@ TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
   EXPECT_EQ(contents->last_sequence, 2);
   EXPECT_EQ(contents->last_event_id, 1);
   EXPECT_EQ(store_->ListReplicas("uid-1")->size(), 3u);
+}
+
+TEST_P(JobStoreTest, KeepsChangesInPlace) {
+  JobRecord job = MakeJob(1);
+  job.status.set_group(2);
+  job.tokens = {{1, "one"}, {2, "two"}};
+  job.rescale_note = "group 1 → 2";
+  job.newcomer_failures = 3;
+  jobs::Plan plan;
+  plan.group = 3;
+  plan.members = {{"r-1-0", "n1"}, {"", "n2"}};
+  plan.since = kTime;
+  plan.ready_after = absl::Seconds(2);
+  jobs::Plan older = plan;
+  older.members = {{"r-1-0", "n1"}};
+  older.offered = older.firm = true;
+  plan.group = 4;
+  job.plans = {older, plan};
+  job.tokens[3] = "three";
+  job.tokens[4] = "four";
+  WriteBatch batch;
+  batch.put_jobs = {job};
+  // A survivor of group 1, a newcomer that lives, and one that has left and ended.
+  ReplicaRecord survivor = MakeReplica(1, 1);
+  survivor.replica.set_group(2);
+  survivor.replica.set_rank(0);
+  survivor.rescales_in_place = survivor.judged = true;
+  ReplicaRecord member = MakeReplica(2, 1);
+  ReplicaRecord newcomer = MakeReplica(4, 1);
+  newcomer.replica.set_state(v1::REPLICA_STATE_RUNNING);
+  ReplicaRecord gone = MakeReplica(1, 0);
+  gone.replica.set_state(v1::REPLICA_STATE_EXITED);
+  batch.put_replicas = {newcomer, member, gone, survivor};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+
+  absl::StatusOr<StoreContents> contents = store_->Load();
+  ASSERT_TRUE(contents.ok());
+  EXPECT_EQ(contents->jobs[0].plans, job.plans);
+  EXPECT_EQ(contents->jobs[0].tokens.at(4), "four");
+  EXPECT_EQ(contents->jobs[0].tokens.at(2), "two");
+  EXPECT_EQ(contents->jobs[0].rescale_note, job.rescale_note);
+  EXPECT_EQ(contents->jobs[0].newcomer_failures, 3);
+  ASSERT_EQ(contents->replicas.size(), 3u);
+  EXPECT_EQ(contents->replicas[0].replica.replica_id(), "r-1-1");
+  EXPECT_EQ(contents->replicas[0].launch_group, 1);
+  EXPECT_TRUE(contents->replicas[0].rescales_in_place);
+  EXPECT_TRUE(contents->replicas[0].judged);
+  EXPECT_EQ(contents->replicas[1].replica.replica_id(), "r-2-1");
+  EXPECT_EQ(contents->replicas[2].replica.replica_id(), "r-4-1");
+
+  job.plans.clear();
+  batch.put_jobs = {job};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  contents = store_->Load();
+  EXPECT_TRUE(contents->jobs[0].plans.empty());
 }
 
 TEST_P(JobStoreTest, NumbersAreNotUsedTwiceAfterDeletion) {

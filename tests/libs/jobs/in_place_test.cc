@@ -1,0 +1,559 @@
+// Changes of a replica set in place: who is planned, who is told to go, and what must hold whatever happens.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/jobs/planning.h"
+#include "libs/jobs/state_machine.h"
+#include "tests/libs/jobs/replicas.h"
+
+namespace adaptdl::jobs {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const absl::Time kStart = absl::FromUnixSeconds(3600);
+
+TEST(ChooseMembersTest, LowestRanksStayOnEachNode) {
+  const std::vector<PlanMember> current = {{"a", "n1"}, {"b", "n2"}, {"c", "n1"}, {"d", "n2"}};
+  const Target target = ChooseMembers(current, {}, {"n2", "n3", "n2", "n1"}, true);
+  EXPECT_THAT(target.members, ElementsAre(PlanMember{"a", "n1"}, PlanMember{"b", "n2"}, PlanMember{"d", "n2"},
+                                          PlanMember{"", "n3"}));
+  EXPECT_EQ(target.survivors, 3);
+}
+
+TEST(ChooseMembersTest, AllStayUntilNewcomersOnOtherNodesCan) {
+  const Target target = ChooseMembers({{"a", "n1"}}, {{"x", "n3"}, {"y", "n2"}}, {"n2", "n2"}, true);
+  EXPECT_THAT(target.members,
+              ElementsAre(PlanMember{"a", "n1"}, PlanMember{"y", "n2"}, PlanMember{"", "n2"}));
+  EXPECT_THAT(ChooseMembers({{"a", "n1"}}, {}, {"n2"}, false).members, ElementsAre(PlanMember{"a", "n1"}));
+}
+
+TEST(AllowedSizeTest, RespectsBoundsAndList) {
+  Job job;
+  job.min_replicas = 2;
+  job.max_replicas = 8;
+  job.allowed_replicas = {2, 4};
+  EXPECT_EQ(LargestAllowedSize(job, 3), 2);
+  EXPECT_EQ(LargestAllowedSize(job, 1), 0);
+  EXPECT_TRUE(AllowsSize(job, 4));
+  EXPECT_FALSE(AllowsSize(job, 8));
+}
+
+// A cluster of three nodes of two places, one job, and its replicas.
+class World {
+ public:
+  World() {
+    job_.id_prefix = "job";
+    job_.rescales_in_place = true;
+    job_.max_restarts = 1'000'000;
+  }
+
+  // Runs the machine until it wants no more, and does what it says.
+  void Settle() {
+    for (int i = 0; i < 8; ++i) {
+      const Job before = job_;
+      desired_.free = Free();
+      const Outcome outcome = Advance(before, replicas_, desired_, now_, policy_);
+      Check(before, outcome);
+      Apply(outcome);
+      if (Settled(before, outcome)) return;
+    }
+    FAIL() << "does not come to rest in " << PhaseName(job_.phase);
+  }
+
+  void Want(std::vector<std::string> nodes) {
+    desired_.nodes = std::move(nodes);
+    Settle();
+  }
+  void Pass(absl::Duration duration) {
+    now_ += duration;
+    Settle();
+  }
+  void Prepare(Replica* replica) {
+    if (replica->state == ReplicaState::kLaunching) {
+      replica->state = ReplicaState::kRunning;
+    } else if (IsLive(*replica)) {
+      replica->joined = replica->rescales_in_place = true;
+    }
+    Settle();
+  }
+  void End(Replica* replica, int code, int signal = 0) {
+    replica->state = ReplicaState::kExited;
+    replica->exit_code = code;
+    replica->signal = signal;
+    Settle();
+  }
+  void Lose(Replica* replica) {
+    replica->state = ReplicaState::kLost;
+    replica->loss = LossCause::kNode;
+    Settle();
+  }
+  void Report(Replica* replica, int64_t group) {
+    if (replica->broken_group == group) return;
+    replica->broken_group = group;
+    replica->broken_since = now_;
+    Settle();
+  }
+  // The members change over to this plan. False: they can't.
+  bool Enter(int64_t group) {
+    const std::optional<Entered> entered = EnterGroup(job_, group);
+    if (!entered.has_value()) return false;
+    EXPECT_GT(entered->job.group, job_.group);
+    job_ = entered->job;
+    for (size_t rank = 0; rank < entered->members.size(); ++rank) {
+      Replica* replica = Find(entered->members[rank]);
+      EXPECT_NE(replica, nullptr);
+      replica->group = group;
+      replica->rank = static_cast<int>(rank);
+    }
+    Settle();
+    return true;
+  }
+
+  Replica* Find(const std::string& id) {
+    for (Replica& replica : replicas_) {
+      if (replica.id == id) return &replica;
+    }
+    return nullptr;
+  }
+  bool AllLive(const Plan& plan) {
+    return std::all_of(plan.members.begin(), plan.members.end(), [&](const PlanMember& member) {
+      const Replica* replica = Find(member.replica_id);
+      return replica != nullptr && IsLive(*replica) && !replica->stop_requested;
+    });
+  }
+  // Lets everything happen that is due, until the job is where it is wanted.
+  void GoOn() {
+    for (int i = 0; i < 400; ++i) {
+      if (job_.phase == Phase::kRunning && SameNodes(job_.allocation, desired_.nodes)) return;
+      for (const std::string& id : LiveIds()) {
+        if (Replica* replica = Find(id)) Prepare(replica);
+        Replica* replica = Find(id);
+        if (replica != nullptr && replica->stop_requested) End(replica, 143);
+      }
+      if (job_.phase == Phase::kRescaling && job_.plans.back().offered && AllLive(job_.plans.back())) {
+        Enter(job_.plans.back().group);
+      }
+      Pass(absl::Seconds(1));
+    }
+    FAIL() << "stays in " << PhaseName(job_.phase) << " (" << job_.reason << ": " << job_.message << ")";
+  }
+  // A group of these nodes that trains.
+  void Start(const std::vector<std::string>& nodes) {
+    Want(nodes);
+    GoOn();
+    for (const std::string& id : LiveIds()) Prepare(Find(id));
+  }
+
+  std::vector<std::string> LiveIds() {
+    std::vector<std::string> ids;
+    for (const Replica& replica : replicas_) {
+      if (IsLive(replica)) ids.push_back(replica.id);
+    }
+    return ids;
+  }
+  std::vector<std::string> Ids() {
+    std::vector<std::string> ids;
+    for (const Replica& replica : replicas_) {
+      if (replica.group == job_.group) ids.push_back(replica.id);
+    }
+    return ids;
+  }
+  const Job& job() const { return job_; }
+  const Plan& plan() const { return job_.plans.back(); }
+  std::vector<Replica>& replicas() { return replicas_; }
+  const std::set<std::string>& stopped() const { return stopped_; }
+  int places = 2;
+  Policy policy_;
+
+ private:
+  std::map<std::string, int> Free() const {
+    std::map<std::string, int> free = {{"n1", places}, {"n2", places}, {"n3", places}};
+    for (const Replica& replica : replicas_) free[replica.node] -= IsLive(replica);
+    for (auto& [node, count] : free) count = std::max(0, count);
+    return free;
+  }
+
+  void Check(const Job& before, const Outcome& outcome) {
+    const Job& after = outcome.job;
+    ASSERT_GE(after.group, before.group);
+    ASSERT_GE(after.last_group, before.last_group);
+    if (outcome.launch.has_value()) {
+      ASSERT_TRUE(std::none_of(replicas_.begin(), replicas_.end(), IsLive));
+    } else {
+      ASSERT_EQ(after.group, before.group);
+      ASSERT_TRUE(after.allocation == before.allocation || after.allocation.empty());
+    }
+    std::map<std::string, int> free = Free();
+    for (const LaunchNewcomer& launch : outcome.newcomers) {
+      ASSERT_GT(free[launch.node]--, 0) << "no room on " << launch.node;
+      ASSERT_EQ(Find(launch.replica_id), nullptr) << "used twice: " << launch.replica_id;
+      ASSERT_GT(launch.group, before.group);
+    }
+    ASSERT_EQ(after.phase == Phase::kRescaling, !after.plans.empty());
+    int64_t last = after.group;
+    for (const Plan& plan : after.plans) {
+      ASSERT_GT(plan.group, last);
+      last = plan.group;
+      ASSERT_FALSE(plan.members.empty());
+      ASSERT_TRUE(&plan == &after.plans.back() || plan.offered);
+    }
+    if (!after.plans.empty()) {
+      const Replica* lead = Find(after.plans.back().members[0].replica_id);
+      ASSERT_TRUE(lead != nullptr && lead->group == after.group) << "rank 0 is no survivor";
+    }
+    if (outcome.offer) {
+      for (const PlanMember& member : after.plans.back().members) {
+        const Replica* replica = Find(member.replica_id);
+        ASSERT_TRUE(replica != nullptr && IsLive(*replica) && replica->joined);
+      }
+    }
+    if (!IsTerminal(after.phase)) {
+      ASSERT_NE(outcome.waits_for, WaitsFor::kNothing);
+    }
+  }
+
+  void Apply(const Outcome& outcome) {
+    job_ = outcome.job;
+    if (outcome.launch.has_value()) {
+      replicas_.clear();
+      for (size_t rank = 0; rank < outcome.launch->nodes.size(); ++rank) {
+        Add(absl::StrCat("job-", outcome.launch->group, "-", rank), outcome.launch->group,
+            static_cast<int>(rank), outcome.launch->nodes[rank]);
+      }
+    }
+    for (const LaunchNewcomer& launch : outcome.newcomers) {
+      Add(launch.replica_id, launch.group, launch.rank, launch.node);
+    }
+    for (const std::string& id : outcome.judged) Find(id)->judged = true;
+    for (const StopOrder& stop : outcome.stops) {
+      Find(stop.replica_id)->stop_requested = true;
+      stopped_.insert(stop.replica_id);
+    }
+  }
+  void Add(const std::string& id, int64_t group, int rank, const std::string& node) {
+    Replica& replica = replicas_.emplace_back();
+    replica.id = id;
+    replica.group = group;
+    replica.rank = rank;
+    replica.node = node;
+  }
+
+  Job job_;
+  std::vector<Replica> replicas_;
+  std::set<std::string> stopped_;
+  Desired desired_;
+  absl::Time now_ = kStart;
+};
+
+TEST(InPlaceTest, GrowsAndShrinksWithoutStoppingWhoStays) {
+  World world;
+  world.Start({"n1"});
+  const std::vector<std::string> before = world.Ids();
+  world.Want({"n2", "n1"});
+  EXPECT_EQ(world.job().phase, Phase::kRescaling);
+  EXPECT_FALSE(world.plan().offered);
+  world.GoOn();
+  EXPECT_THAT(world.job().allocation, ElementsAre("n1", "n2"));
+  EXPECT_EQ(world.Ids()[0], before[0]);
+  EXPECT_EQ(world.job().restarts, 0);
+  EXPECT_EQ(world.job().rescales, 1);
+  EXPECT_THAT(world.stopped(), IsEmpty());
+  world.Want({"n1"});
+  EXPECT_TRUE(world.plan().offered) << "nobody is waited for";
+  world.GoOn();
+  EXPECT_EQ(world.Ids(), before);
+}
+
+TEST(InPlaceTest, NothingChangesForMereOrder) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.Want({"n2", "n1"});
+  EXPECT_EQ(world.job().phase, Phase::kRunning);
+}
+
+TEST(InPlaceTest, ANewerDecisionReplacesAPlanThatWasNotOffered) {
+  World world;
+  world.Start({"n1"});
+  world.Want({"n1", "n2"});
+  const int64_t number = world.plan().group;
+  const std::string kept = world.replicas().back().id;
+  world.Want({"n1", "n2", "n3"});
+  EXPECT_GT(world.plan().group, number);
+  EXPECT_GE(RankIn(world.plan(), kept), 0);
+  world.Want({"n1", "n3"});
+  EXPECT_EQ(world.stopped().count(kept), 1u);
+  world.Want({"n1"});
+  EXPECT_EQ(world.job().phase, Phase::kRunning);
+  world.GoOn();
+  EXPECT_EQ(world.job().rescales, 0);
+}
+
+TEST(InPlaceTest, ANewcomerIsNotStoppedOnceThePlanWasOffered) {
+  World world;
+  world.Start({"n1"});
+  world.Want({"n1", "n2"});
+  Replica* newcomer = world.Find(world.plan().members[1].replica_id);
+  world.Prepare(newcomer);
+  world.Prepare(newcomer);
+  ASSERT_TRUE(world.plan().offered);
+  const int64_t offered = world.plan().group;
+  world.Want({"n1"});
+  EXPECT_EQ(world.job().plans.size(), 2u);
+  EXPECT_THAT(world.stopped(), IsEmpty()) << "the members may have chosen the older plan";
+  ASSERT_TRUE(world.Enter(offered));
+  EXPECT_EQ(world.job().phase, Phase::kRescaling);
+  world.GoOn();
+  EXPECT_THAT(world.job().allocation, ElementsAre("n1"));
+}
+
+TEST(InPlaceTest, LossesAreNotTheJobsFaultAndFailuresAre) {
+  World world;
+  world.Start({"n1", "n2", "n3"});
+  world.Lose(&world.replicas()[0]);
+  EXPECT_EQ(world.job().phase, Phase::kRescaling);
+  EXPECT_EQ(world.plan().members.size(), 2u);
+  EXPECT_EQ(world.job().failures, 0);
+  // A second one before they have changed over: a newer plan.
+  world.End(&world.replicas()[1], 1);
+  EXPECT_EQ(world.plan().members.size(), 1u);
+  EXPECT_EQ(world.job().failures, 0) << "it failed in the wake of the first";
+  world.GoOn();
+  EXPECT_EQ(world.job().restarts, 0);
+  world.End(world.Find(world.Ids()[2]), 1);
+  EXPECT_EQ(world.job().failures, 1);
+  world.GoOn();
+  EXPECT_THAT(world.job().allocation, testing::UnorderedElementsAre("n1", "n2", "n3"));
+}
+
+TEST(InPlaceTest, WithoutASurvivorTheJobStartsAgain) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.Lose(&world.replicas()[0]);
+  world.Lose(&world.replicas()[1]);
+  EXPECT_EQ(world.job().phase, Phase::kStarting);
+  EXPECT_EQ(world.job().restarts, 1);
+  EXPECT_EQ(world.job().failures, 0);
+}
+
+TEST(InPlaceTest, Exit75GivesTheGroupUp) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.End(&world.replicas()[0], 75);
+  EXPECT_EQ(world.job().phase, Phase::kStopping);
+}
+
+TEST(InPlaceTest, AFailureTooManyEndsTheJob) {
+  World world;
+  world.Start({"n1", "n2"});
+  Job job = world.job();
+  job.failures = job.max_restarts = 3;
+  std::vector<Replica> replicas = world.replicas();
+  replicas[0].state = ReplicaState::kExited;
+  replicas[0].exit_code = 1;
+  Outcome outcome = Advance(job, replicas, Wants({"n1", "n2"}), kStart + absl::Seconds(9), Policy());
+  EXPECT_EQ(outcome.job.phase, Phase::kStopping);
+  replicas[1].state = ReplicaState::kExited;
+  replicas[1].exit_code = 143;
+  replicas[1].stop_requested = true;
+  outcome = Advance(outcome.job, replicas, Wants({"n1", "n2"}), kStart + absl::Seconds(9), Policy());
+  EXPECT_EQ(outcome.job.phase, Phase::kFailed);
+}
+
+TEST(InPlaceTest, NewcomersThatFailAgainAndAgainAreTriedLessOften) {
+  World world;
+  world.Start({"n1"});
+  world.Want({"n1", "n2"});
+  absl::Duration waited;
+  for (int failure = 1; failure <= 4; ++failure) {
+    ASSERT_EQ(world.job().phase, Phase::kRescaling);
+    world.End(world.Find(world.plan().members[1].replica_id), 1);
+    EXPECT_EQ(world.job().phase, Phase::kRunning);
+    EXPECT_EQ(world.job().newcomer_failures, failure);
+    for (waited = absl::ZeroDuration(); world.job().phase == Phase::kRunning; waited += absl::Seconds(1)) {
+      world.Pass(absl::Seconds(1));
+    }
+  }
+  EXPECT_EQ(waited, absl::Seconds(8));
+  EXPECT_EQ(world.job().failures, 0);
+  world.GoOn();
+  EXPECT_EQ(world.job().newcomer_failures, 0);
+}
+
+TEST(InPlaceTest, WhoDoesNotSayThatTheGroupIsBrokenIsGivenUp) {
+  World world;
+  world.Start({"n1", "n2", "n3"});
+  const int64_t group = world.job().group;
+  world.Report(&world.replicas()[0], group);
+  world.Report(&world.replicas()[2], group);
+  EXPECT_EQ(world.job().phase, Phase::kRunning);
+  world.Pass(world.policy_.suspicion);
+  EXPECT_EQ(world.plan().members.size(), 2u);
+  EXPECT_EQ(world.stopped(), std::set<std::string>{world.replicas()[1].id});
+  // Its end is no news.
+  const int64_t planned = world.plan().group;
+  world.End(&world.replicas()[1], 0, 9);
+  EXPECT_EQ(world.plan().group, planned);
+  EXPECT_EQ(world.job().failures, 0);
+  // A report of the old group is answered by the plan; one of the plan is not.
+  world.Pass(absl::Seconds(5));
+  EXPECT_EQ(world.plan().group, planned);
+  world.Report(&world.replicas()[0], planned);
+  world.Report(&world.replicas()[2], planned);
+  EXPECT_GT(world.plan().group, planned);
+  world.GoOn();
+}
+
+TEST(InPlaceTest, RoomThatOthersWaitForIsGivenUpFirst) {
+  World world;
+  world.places = 1;
+  world.Start({"n1", "n2"});
+  world.Want({"n2", "n3"});
+  world.GoOn();
+  world.places = 0;  // Others hold all that is free.
+  world.Want({"n2", "n1"});
+  EXPECT_FALSE(world.plan().offered);
+  world.Pass(world.policy_.room_patience);
+  EXPECT_TRUE(world.plan().offered);
+  EXPECT_EQ(world.plan().members.size(), 1u);
+  world.Enter(world.plan().group);
+  EXPECT_FALSE(world.plan().offered);
+  world.places = 1;
+  world.GoOn();
+  // To a node that is held for ever: it goes by its checkpoint, and waits there.
+  world.places = 0;
+  world.Want({"n3"});
+  world.Pass(world.policy_.room_patience);
+  EXPECT_EQ(world.job().phase, Phase::kStopping);
+}
+
+TEST(InPlaceTest, AllowedSizesHoldOnTheWayToo) {
+  Job job;
+  job.id_prefix = "job";
+  job.phase = Phase::kRunning;
+  job.group = 2;
+  job.rescales_in_place = true;
+  job.allocation = {"n1", "n2"};
+  job.allowed_replicas = {2, 4};
+  std::vector<Replica> replicas = {Running(0), Running(1)};
+  for (Replica& replica : replicas) replica.joined = replica.rescales_in_place = true;
+  // Three members on the way are too many: by the checkpoint. A loss leaves too few.
+  Desired desired = Wants({"n3", "n3"});
+  EXPECT_EQ(Advance(job, replicas, desired, kStart, Policy()).job.phase, Phase::kRescaling);
+  job.max_replicas = 3;
+  EXPECT_EQ(Advance(job, replicas, desired, kStart, Policy()).job.phase, Phase::kStopping);
+  replicas[1].state = ReplicaState::kLost;
+  EXPECT_EQ(Advance(job, replicas, desired, kStart, Policy()).job.phase, Phase::kStopping);
+}
+
+TEST(InPlaceTest, FinishesWhateverIsPlanned) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.Want({"n1", "n3"});
+  const std::string newcomer = world.plan().members[1].replica_id;
+  world.End(&world.replicas()[0], 0);
+  EXPECT_EQ(world.job().phase, Phase::kRescaling);
+  world.End(&world.replicas()[1], 0);
+  EXPECT_EQ(world.job().phase, Phase::kSucceeded);
+  EXPECT_EQ(world.stopped().count(newcomer), 1u);
+}
+
+TEST(InPlaceTest, PausesAreWhatItCosts) {
+  World world;
+  world.Start({"n1"});
+  world.Want({"n1", "n2"});
+  world.GoOn();
+  Job job = world.job();
+  Event event;
+  const RescaleTimes times = {job.group, absl::Milliseconds(30), absl::Milliseconds(10),
+                              absl::Milliseconds(20), absl::Milliseconds(20)};
+  EXPECT_FALSE(ObserveRescale({job.group - 1, {}, {}, {}, {}}, &job, &event));
+  EXPECT_TRUE(ObserveRescale(times, &job, &event));
+  EXPECT_EQ(job.rescale_duration, absl::Milliseconds(50));
+  EXPECT_EQ(event.reason, "Rescaled");
+  EXPECT_FALSE(ObserveRescale(times, &job, &event)) << "once for each";
+}
+
+// Whatever happens, in whatever order: numbers only grow, nothing is launched where there is no room, rank 0
+// of a plan is a survivor (World::Check() looks at each step), and when faults stop the job gets to where it
+// is wanted.
+TEST(InPlaceTest, RandomLives) {
+  const std::vector<std::string> nodes = {"n1", "n2", "n3"};
+  int entered = 0;
+  for (int seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](int count) { return static_cast<int>(random() % count); };
+    const auto wish = [&] {
+      std::vector<std::string> wanted;
+      for (const std::string& node : nodes) wanted.insert(wanted.end(), pick(3), node);
+      std::shuffle(wanted.begin(), wanted.end(), random);
+      if (wanted.empty()) wanted.push_back("n1");
+      return wanted;
+    };
+    World world;
+    world.Start(wish());
+    for (int event = 0; event < 40; ++event) {
+      Replica* replica = &world.replicas()[pick(static_cast<int>(world.replicas().size()))];
+      switch (pick(12)) {
+        case 0:
+          world.Want(wish());
+          break;
+        case 1:
+          if (pick(4) == 0 && IsLive(*replica)) world.End(replica, 1);
+          break;
+        case 2:
+          if (pick(4) == 0 && IsLive(*replica)) world.Lose(replica);
+          break;
+        case 3:
+          if (IsLive(*replica) && replica->group == world.job().group) {
+            const auto& plans = world.job().plans;
+            const bool tried = !plans.empty() && plans.back().offered && pick(2) == 0;
+            world.Report(replica, tried ? plans.back().group : world.job().group);
+          }
+          break;
+        case 4:
+          if (IsLive(*replica) && replica->stop_requested) world.End(replica, 143);
+          break;
+        case 5:
+        case 6: {
+          if (world.job().plans.empty()) break;
+          const auto& plans = world.job().plans;
+          const Plan chosen = plans[pick(static_cast<int>(plans.size()))];
+          if (!chosen.offered || !world.AllLive(chosen)) break;
+          // Those that leave are faster than the news.
+          for (const std::string& id : world.LiveIds()) {
+            Replica* other = world.Find(id);
+            if (other == nullptr || other->group != world.job().group || RankIn(chosen, id) >= 0) continue;
+            if (pick(2) == 0) world.End(other, 143);
+          }
+          entered += world.AllLive(chosen) && world.Enter(chosen.group);
+          break;
+        }
+        case 7:
+          world.Pass(absl::Milliseconds(500 + pick(4000)));
+          break;
+        default:
+          if (IsLive(*replica)) world.Prepare(replica);
+      }
+      if (HasFatalFailure()) return;
+    }
+    world.GoOn();
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(entered, 500);
+}
+
+}  // namespace
+}  // namespace adaptdl::jobs

@@ -1,0 +1,349 @@
+// Changes of a replica set while its members run, over real gRPC with played workers and replicas.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "tests/services/supervisor/cluster_fixture.h"
+#include "tests/services/supervisor/replica_calls.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class RescaleTest : public ClusterTest {
+ protected:
+  std::unique_ptr<JobStore> MakeStore() override {
+    SqliteJobStoreOptions options;
+    options.folder = folder_.path();
+    auto store = SqliteJobStore::Open(options);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? *std::move(store) : nullptr;
+  }
+
+  // A replica that is played.
+  struct Player {
+    v1::LaunchReplica launch;
+    v1::ReplicaIdentity identity;
+    std::string token;
+    std::string address;
+    std::unique_ptr<Join> join;
+    std::unique_ptr<Heart> heart;
+  };
+
+  Player Play(const v1::LaunchReplica& launch, const std::string& address) {
+    Player player{launch, IdentityOf(launch), launch.token(), address, nullptr, nullptr};
+    player.join = std::make_unique<Join>(replicas_.get(), player.identity, player.token, address, true);
+    return player;
+  }
+  // Goes on as a member of `formed`: opens a stream for it.
+  void Enter(Player* player, const v1::GroupFormed& formed) {
+    player->identity.set_group(formed.group());
+    if (!formed.token().empty()) player->token = formed.token();
+    player->heart = std::make_unique<Heart>(replicas_.get(), player->identity, player->token);
+    player->heart->BeatWithoutProgress();
+    player->heart->Next();
+  }
+
+  void SetUp() override {
+    ClusterTest::SetUp();
+    n1_ = AddWorker("n1");
+    n2_ = AddWorker("n2");
+  }
+  void TearDown() override {
+    n1_ = nullptr;
+    n2_ = nullptr;
+    ClusterTest::TearDown();
+  }
+
+  // Job "a", whose group 1 trains with one replica on n1.
+  void StartOne(const v1::Job& spec = NewJob("a")) {
+    job_ = Submit(spec);
+    Allocate(job_, {"n1"});
+    first_ = Play(n1_->NextLaunch(), "n1:1");
+    n1_->Running(first_.launch);
+    WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+    Enter(&first_, first_.join->Formed());
+  }
+  // The same with a second one on n2.
+  void StartTwo(const v1::Job& spec = NewJob("a")) {
+    job_ = Submit(spec);
+    Allocate(job_, {"n1", "n2"});
+    first_ = Play(n1_->NextLaunch(), "n1:1");
+    second_ = Play(n2_->NextLaunch(), "n2:1");
+    n1_->Running(first_.launch);
+    n2_->Running(second_.launch);
+    WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+    Enter(&first_, first_.join->Formed());
+    Enter(&second_, second_.join->Formed());
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<FakeWorker> n1_;
+  std::unique_ptr<FakeWorker> n2_;
+  v1::Job job_;
+  Player first_;
+  Player second_;
+};
+
+TEST_F(RescaleTest, GrowsWhileTheGroupTrains) {
+  StartOne();
+  Allocate(job_, {"n2", "n1"});
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  EXPECT_EQ(launch.group(), 2);
+  EXPECT_EQ(launch.rank(), 1);
+  EXPECT_EQ(launch.num_replicas(), 2);
+  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RESCALING);
+  EXPECT_EQ(Get("a").status().group(), 1);
+  n2_->Running(launch);
+  clock_.Advance(absl::Seconds(2));
+  second_ = Play(launch, "n2:1");
+  const v1::GroupFormed formed = second_.join->Formed();
+  EXPECT_EQ(formed.group(), 2);
+  EXPECT_EQ(formed.rank(), 1);
+  EXPECT_EQ(formed.master_address(), "n1:1");
+  EXPECT_EQ(formed.token(), launch.token());
+  const v1::HeartbeatResponse command = first_.heart->NextCommand();
+  EXPECT_EQ(command.command(), v1::REPLICA_COMMAND_RESCALE);
+  const v1::GroupFormed& plan = command.plan().formed();
+  EXPECT_EQ(plan.group(), 2);
+  EXPECT_EQ(plan.rank(), 0);
+  EXPECT_EQ(plan.token(), launch.token());
+  EXPECT_EQ(plan.members(1).address(), "n2:1");
+  first_.heart->Acknowledge(command.command_id());
+  EXPECT_EQ(first_.heart->Next().command(), v1::REPLICA_COMMAND_NONE);
+
+  const v1::ReplicaIdentity old = first_.identity;
+  const std::string old_token = first_.token;
+  Enter(&second_, formed);
+  const v1::Job after = WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  EXPECT_EQ(after.status().group(), 2);
+  EXPECT_EQ(after.status().rescales(), 1);
+  EXPECT_EQ(after.status().restarts(), 0);
+  EXPECT_THAT(after.status().allocation(), ElementsAre("n1", "n2"));
+  EXPECT_EQ(after.status().replicas(0).replica_id(), first_.launch.replica_id());
+  EXPECT_EQ(after.status().replicas(0).group(), 2);
+  // A member on its way speaks for the old group still, and is told again.
+  Heart late(replicas_.get(), old, old_token);
+  late.BeatWithoutProgress();
+  EXPECT_EQ(late.NextCommand().plan().formed().group(), 2);
+  Enter(&first_, plan);
+  Heart stale(replicas_.get(), old, old_token);
+  stale.BeatWithoutProgress();
+  EXPECT_EQ(stale.End().error_code(), grpc::StatusCode::ABORTED);
+
+  v1::HeartbeatRequest times;
+  times.mutable_rescale()->set_group(2);
+  times.mutable_rescale()->mutable_rebuild()->set_nanos(20'000'000);
+  times.mutable_rescale()->mutable_synchronize()->set_nanos(30'000'000);
+  times.mutable_rescale()->mutable_first_step()->set_nanos(50'000'000);
+  first_.heart->Send(times);
+  first_.heart->Next();
+  first_.heart->Send(times);
+  first_.heart->Next();
+  EXPECT_EQ(Get("a").status().rescale_duration().nanos(), 100'000'000);
+  std::vector<std::string> told;
+  for (const v1::Event& event : Events("a")) {
+    if (event.reason() == "Rescaled") told.push_back(event.message());
+  }
+  EXPECT_THAT(told,
+              ElementsAre(HasSubstr("group 1 → 2, 1 to 2 replicas; ready after 2s, agreed 0, pause 100ms")));
+}
+
+TEST_F(RescaleTest, ShrinksAtOnce) {
+  StartTwo();
+  Allocate(job_, {"n2"});
+  const v1::HeartbeatResponse leave = first_.heart->NextCommand();
+  EXPECT_EQ(leave.command(), v1::REPLICA_COMMAND_RESCALE);
+  EXPECT_EQ(leave.plan().formed().rank(), -1);
+  EXPECT_TRUE(leave.plan().formed().token().empty());
+  const v1::HeartbeatResponse stay = second_.heart->NextCommand();
+  EXPECT_EQ(stay.plan().formed().rank(), 0);
+  EXPECT_EQ(stay.plan().formed().master_address(), "n2:1");
+  // It leaves before the supervisor hears from those that stay.
+  n1_->Exited(first_.launch, 143);
+  WaitFor("a",
+          [](const v1::Job& job) { return job.status().replicas(0).state() == v1::REPLICA_STATE_EXITED; });
+  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RESCALING);
+  Enter(&second_, stay.plan().formed());
+  const v1::Job after = WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  EXPECT_THAT(after.status().allocation(), ElementsAre("n2"));
+  EXPECT_EQ(after.status().failures(), 0);
+  n2_->Exited(second_.launch, 0);
+  WaitForPhase("a", v1::JOB_PHASE_SUCCEEDED);
+}
+
+TEST_F(RescaleTest, LeaversThatAreStillThereAreStopped) {
+  StartTwo();
+  Allocate(job_, {"n2"});
+  Enter(&second_, second_.heart->NextCommand().plan().formed());
+  EXPECT_EQ(n1_->NextStop().replica_id(), first_.launch.replica_id());
+  EXPECT_EQ(ReportHints(first_.identity, first_.token, v1::Hints()).error_code(), grpc::StatusCode::ABORTED);
+}
+
+TEST_F(RescaleTest, MovesToOtherNodesInTwoSteps) {
+  StartOne();
+  Allocate(job_, {"n2"});
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  n2_->Running(launch);
+  second_ = Play(launch, "n2:1");
+  const v1::GroupFormed both = second_.join->Formed();
+  EXPECT_EQ(both.world_size(), 2);
+  Enter(&second_, both);
+  const v1::HeartbeatResponse alone = second_.heart->NextCommand();
+  EXPECT_EQ(alone.plan().formed().group(), 3);
+  EXPECT_EQ(alone.plan().formed().rank(), 0);
+  Enter(&second_, alone.plan().formed());
+  EXPECT_EQ(n1_->NextStop().replica_id(), first_.launch.replica_id());
+  EXPECT_THAT(WaitForPhase("a", v1::JOB_PHASE_RUNNING).status().allocation(), ElementsAre("n2"));
+}
+
+TEST_F(RescaleTest, GoesOnWithoutAMemberThatCrashed) {
+  StartTwo();
+  n1_->Exited(first_.launch, 9);
+  const v1::HeartbeatResponse command = second_.heart->NextCommand();
+  EXPECT_EQ(command.plan().formed().group(), 2);
+  EXPECT_EQ(command.plan().formed().world_size(), 1);
+  v1::Job job = WaitForPhase("a", v1::JOB_PHASE_RESCALING);
+  EXPECT_EQ(job.status().reason(), "Recovering");
+  EXPECT_EQ(job.status().failures(), 1);
+  Enter(&second_, command.plan().formed());
+  job = WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  EXPECT_EQ(job.status().group(), 2);
+  // Back to what it is to have, after the back-off.
+  n1_->Heartbeat();
+  n2_->Heartbeat();
+  Advance(absl::Seconds(1));
+  const v1::LaunchReplica launch = n1_->NextLaunch();
+  EXPECT_EQ(launch.group(), 3);
+  EXPECT_EQ(Get("a").status().restarts(), 0);
+}
+
+TEST_F(RescaleTest, BrokenGroupsGoOnWithThoseThatSaySo) {
+  StartTwo();
+  second_.heart->Broken(1);
+  second_.heart->Next();
+  n1_->Heartbeat();
+  n2_->Heartbeat();
+  Advance(absl::Seconds(2));
+  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RUNNING);
+  Advance(absl::Seconds(1));
+  const v1::HeartbeatResponse command = second_.heart->NextCommand();
+  EXPECT_EQ(command.plan().formed().world_size(), 1);
+  EXPECT_EQ(n1_->NextStop().replica_id(), first_.launch.replica_id());
+  EXPECT_EQ(Get("a").status().failures(), 0);
+}
+
+TEST_F(RescaleTest, BrokenGroupsGoOnAtOnceWhenAllSaySo) {
+  StartTwo();
+  first_.heart->Broken(1);
+  second_.heart->Broken(1);
+  EXPECT_EQ(first_.heart->NextCommand().plan().formed().world_size(), 2);
+  EXPECT_EQ(second_.heart->NextCommand().plan().formed().rank(), 1);
+}
+
+TEST_F(RescaleTest, ANewcomerThatFailsHoldsNobodyUp) {
+  StartOne();
+  Allocate(job_, {"n1", "n2"});
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  n2_->Running(launch);
+  n2_->Exited(launch, 1);
+  const v1::Job job = WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  EXPECT_EQ(job.status().failures(), 0);
+  EXPECT_TRUE(job.status().has_retry_time());
+  EXPECT_TRUE(HasEvent("a", "NewcomerLost"));
+  n1_->Heartbeat();
+  n2_->Heartbeat();
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(n2_->NextLaunch().group(), 3);
+}
+
+TEST_F(RescaleTest, NewcomersWaitForRoom) {
+  auto n3 = AddWorker("n3", 1000);
+  StartOne();
+  const v1::Job other = Submit(NewJob("b"));
+  Allocate(other, {"n3"});
+  const v1::LaunchReplica held = n3->NextLaunch();
+  n3->Running(held);
+  WaitForPhase("b", v1::JOB_PHASE_RUNNING);
+  EXPECT_TRUE(Apply({AllocationOf(other, {}), AllocationOf(job_, {"n1", "n3"})}).ok());
+  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RESCALING);
+  EXPECT_EQ(n3->NextStop().replica_id(), held.replica_id());
+  n3->Exited(held, 143);
+  EXPECT_EQ(n3->NextLaunch().job(), "a");
+}
+
+TEST_F(RescaleTest, ARestartedSupervisorOffersThePlanAgain) {
+  StartOne();
+  Allocate(job_, {"n1", "n2"});
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  n2_->Running(launch);
+  second_ = Play(launch, "n2:1");
+  second_.join->Formed();
+  first_.heart->NextCommand();
+  first_.heart = nullptr;
+  second_.join = nullptr;
+  first_.join = nullptr;
+  n1_ = nullptr;
+  n2_ = nullptr;
+  Stop();
+  Start();
+  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RESCALING);
+  Heart again(replicas_.get(), first_.identity, first_.token);
+  v1::HeartbeatRequest request;
+  request.set_acknowledged_command_id(7);
+  again.Send(request);
+  const v1::HeartbeatResponse command = again.NextCommand();
+  EXPECT_EQ(command.plan().formed().group(), 2);
+  EXPECT_GT(command.command_id(), 7);
+  Join newcomer(replicas_.get(), second_.identity, second_.token, "n2:1", true);
+  Enter(&second_, newcomer.Formed());
+  EXPECT_EQ(WaitForPhase("a", v1::JOB_PHASE_RUNNING).status().group(), 2);
+}
+
+TEST_F(RescaleTest, AChangeOfMindIsANewerPlan) {
+  StartTwo();
+  Allocate(job_, {"n1"});
+  const v1::HeartbeatResponse shrink = first_.heart->NextCommand();
+  EXPECT_EQ(shrink.plan().formed().group(), 2);
+  first_.heart->Acknowledge(shrink.command_id());
+  first_.heart->Next();
+  Allocate(job_, {"n1", "n2"});
+  const v1::HeartbeatResponse back = first_.heart->NextCommand();
+  EXPECT_EQ(back.plan().formed().group(), 3);
+  EXPECT_EQ(back.plan().formed().world_size(), 2);
+  // The replicas have chosen the older one meanwhile: the other has left, and is started again.
+  n2_->Exited(second_.launch, 143);
+  Enter(&first_, shrink.plan().formed());
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  EXPECT_GT(launch.group(), 3);
+  EXPECT_EQ(Get("a").status().failures(), 0);
+}
+
+TEST_F(RescaleTest, JobsThatAskForItRestart) {
+  v1::Job spec = NewJob("a");
+  spec.mutable_spec()->set_rescale(v1::RESCALE_MODE_RESTART);
+  StartOne(spec);
+  Allocate(job_, {"n1", "n2"});
+  EXPECT_EQ(n1_->NextStop().replica_id(), first_.launch.replica_id());
+}
+
+TEST_F(RescaleTest, CancelStopsNewcomersToo) {
+  StartOne();
+  Allocate(job_, {"n1", "n2"});
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  n2_->Running(launch);
+  EXPECT_TRUE(Cancel("a").ok());
+  EXPECT_EQ(n1_->NextStop().replica_id(), first_.launch.replica_id());
+  EXPECT_EQ(n2_->NextStop().replica_id(), launch.replica_id());
+  n1_->Exited(first_.launch, 143);
+  n2_->Exited(launch, 143);
+  WaitForPhase("a", v1::JOB_PHASE_CANCELLED);
+}
+
+}  // namespace
+}  // namespace adaptdl::supervisor
