@@ -6,6 +6,7 @@
 #define ADAPTDL_LIBS_ELASTIC_FAKE_CONTROL_PLANE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,6 +33,9 @@ class FakeControlPlane final : public ControlPlane {
     MutexLock lock(&mutex_);
     return progress_;
   }
+  // Called with each group that is reported as broken. Set before the replica starts.
+  std::function<void(int64_t group)> on_broken = nullptr;
+
   // Hands the plan to the replica, now or as soon as it can be told.
   void Plan(const GroupPlan& plan) {
     ControlObserver* observer = nullptr;
@@ -65,7 +69,13 @@ class FakeControlPlane final : public ControlPlane {
     return first;
   }
 
-  absl::StatusOr<GroupMembership> JoinGroup(const std::string&) override { return membership_; }
+  // The newest group.
+  absl::StatusOr<GroupMembership> JoinGroup(const std::string&) override {
+    MutexLock lock(&mutex_);
+    if (!plan_) return membership_;
+    if (plan_->leaves()) return absl::AbortedError("not wanted");
+    return plan_->next;
+  }
   void Cancel() override {}
   void Start(ControlObserver* observer) override {
     std::optional<GroupPlan> plan;
@@ -83,9 +93,12 @@ class FakeControlPlane final : public ControlPlane {
     changed_.SignalAll();
   }
   void ReportBroken(int64_t group, const std::string&) override {
-    MutexLock lock(&mutex_);
-    broken_.push_back(group);
-    changed_.SignalAll();
+    {
+      MutexLock lock(&mutex_);
+      broken_.push_back(group);
+      changed_.SignalAll();
+    }
+    if (on_broken) on_broken(group);
   }
   void ReportRescale(const RescaleTimes& times) override {
     MutexLock lock(&mutex_);

@@ -56,6 +56,9 @@ absl::StatusOr<bool> Group::Form() {
     if (!control_->plans_groups() || !IsLoss(status) || absl::Now() > deadline) return status;
     std::fprintf(stderr, "adaptdl: group %lld could not be connected: %s\n",
                  static_cast<long long>(joined->group), std::string(status.message()).c_str());
+    // It may be offered again before the one that replaces it.
+    MutexLock lock(&mutex_);
+    changed_.WaitFor(&mutex_, absl::Milliseconds(50));
   }
 }
 

@@ -30,6 +30,10 @@ using elastic::JobCore;
 
 constexpr char kLibraryVersion[] = "0.1.0";
 
+// Longest that the members of a group may take to connect once they should. A plan's way to all of them, over
+// new heartbeat streams even, is shorter.
+constexpr absl::Duration kConnectTimeout = absl::Seconds(30);
+
 // Destructors of a training program are many and slow, and some are not safe while threads run: none is run.
 [[noreturn]] void ExitNow(int code) {
   std::fflush(nullptr);
@@ -122,7 +126,8 @@ class Rendezvous {
         .group = group.group,
         .token = group.token.empty() ? environment_.group_token : group.token,
         .host = Host(),
-        .timeout = environment_.collective_timeout};
+        .timeout = environment_.collective_timeout,
+        .connect_timeout = std::min(kConnectTimeout, environment_.collective_timeout)};
     if (group.rank == 0) return comm::ConnectGloo(*own_, options);
     absl::StatusOr<std::unique_ptr<comm::TcpRendezvous>> joined =
         comm::TcpRendezvous::Join(group.master_address);

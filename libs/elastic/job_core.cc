@@ -540,6 +540,8 @@ void JobCore::CollectStates(StateMap* states) {
 
 void JobCore::OnTrainingDone() {
   if (optimizer_steps_ > saved_steps_) SaveCheckpoint();
+  // Nobody ends before all have taken the last step: one that has not might need another's results.
+  Gather("");
   training_done_ = true;
 }
 

@@ -52,7 +52,7 @@ struct JobDependencies {
   // Whatever the communicator needs to live on; destroyed last.
   std::shared_ptr<void> keep_alive;
   Environment environment;
-  std::unique_ptr<ControlPlane> control;
+  std::shared_ptr<ControlPlane> control;
   Group::Transport transport;
   // Ends the process with this code. Must not return (a test's may throw).
   std::function<void(int code)> exit;

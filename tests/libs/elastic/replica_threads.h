@@ -50,6 +50,9 @@ struct RunOptions {
   std::function<std::unique_ptr<comm::Communicator>(std::unique_ptr<comm::Communicator>,
                                                     const GroupMembership& group)>
       wrap = nullptr;
+  // Called by the replica that has reported its group as broken, or has ended.
+  std::function<void(const std::string& name, int64_t group)> on_broken = nullptr;
+  std::function<void(const std::string& name, int code)> on_end = nullptr;
 };
 
 struct Replica {
@@ -61,6 +64,10 @@ struct Replica {
 struct ReplicaExit {
   int code;
 };
+
+// In place of exit codes: it died without a word; it never was a member of a group.
+inline constexpr int kDied = -1;
+inline constexpr int kNotJoined = -2;
 
 // What a body throws to die without a word.
 struct ReplicaDeath {};
@@ -101,12 +108,20 @@ class ReplicaThreads {
   ~ReplicaThreads() { Join(); }
 
   void Start(const std::string& name, const GroupMembership& membership, const Body& body) {
-    auto control = std::make_unique<FakeControlPlane>(membership, options_.plans_groups);
+    auto control = std::make_shared<FakeControlPlane>(membership, options_.plans_groups);
+    if (options_.on_broken) {
+      control->on_broken = [this, name](int64_t group) { options_.on_broken(name, group); };
+    }
     MutexLock lock(&mutex_);
     Entry* const entry = &entries_[name];
-    entry->control = control.get();
-    entry->thread = std::thread([this, entry, body, control = std::move(control)]() mutable {
-      Run(entry, std::move(control), body);
+    entry->control = control;
+    entry->thread = std::thread([this, name, entry, body, control] {
+      const int code = Run(control, body);
+      {
+        MutexLock lock(&mutex_);
+        entry->code = code;
+      }
+      if (options_.on_end) options_.on_end(name, code);
     });
   }
 
@@ -115,7 +130,6 @@ class ReplicaThreads {
     for (const auto& [name, next] : plans) control(name).Plan({next, "planned by the test"});
   }
 
-  // Valid while the replica runs.
   FakeControlPlane& control(const std::string& name) {
     MutexLock lock(&mutex_);
     return *entries_.at(name).control;
@@ -136,7 +150,7 @@ class ReplicaThreads {
     }
   }
 
-  // After Join(). 0: the body returned; -1: it died.
+  // After Join(). 0: the body returned; kDied; kNotJoined.
   int code(const std::string& name) {
     MutexLock lock(&mutex_);
     return entries_.at(name).code;
@@ -145,20 +159,18 @@ class ReplicaThreads {
  private:
   struct Entry {
     std::thread thread;
-    FakeControlPlane* control = nullptr;
-    // Set by the thread.
+    std::shared_ptr<FakeControlPlane> control;
     int code = 0;
   };
 
-  void Run(Entry* entry, std::unique_ptr<FakeControlPlane> control, const Body& body) {
-    FakeControlPlane* const raw_control = control.get();
+  int Run(const std::shared_ptr<FakeControlPlane>& control, const Body& body) {
     JobDependencies dependencies;
     dependencies.environment.checkpoint_path = options_.checkpoint_path;
     dependencies.environment.checkpoint_period = options_.checkpoint_period;
     dependencies.environment.checkpoint_period_steps = options_.checkpoint_period_steps;
     dependencies.environment.checkpoint_keep = options_.checkpoint_keep;
     dependencies.write_timeout = options_.write_timeout;
-    dependencies.control = std::move(control);
+    dependencies.control = control;
     dependencies.transport.connect =
         [this](const GroupMembership& group) -> absl::StatusOr<std::unique_ptr<comm::Communicator>> {
       auto communicator = groups_.Connect(group);
@@ -173,15 +185,16 @@ class ReplicaThreads {
     };
     dependencies.before_checkpoint_step = options_.before_checkpoint_step;
     auto core = JobCore::Create(std::move(dependencies));
-    ASSERT_TRUE(core.ok()) << core.status();
+    if (!core.ok()) return kNotJoined;
     try {
       Job job(*std::move(core));
-      Replica replica{job, *raw_control};
+      Replica replica{job, *control};
       body(replica);
+      return 0;
     } catch (const ReplicaExit& exit) {
-      entry->code = exit.code;
+      return exit.code;
     } catch (const ReplicaDeath&) {
-      entry->code = -1;
+      return kDied;
     }
   }
 
