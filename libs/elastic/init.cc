@@ -109,45 +109,41 @@ std::unique_ptr<ControlPlane> MakeControlPlane(const Environment& environment) {
 class Rendezvous {
  public:
   explicit Rendezvous(const Environment& environment) : environment_(environment) {
-    // Any replica may be rank 0 of a later group.
-    const bool hosts =
-        environment.supervised() || (environment.replica_rank == 0 && environment.num_replicas > 1);
-    if (hosts)
-      own_ = OrDie(comm::TcpRendezvous::Host(Host(), environment.supervised() ? 0 : environment.master_port));
+    const bool alone = !environment.supervised() && environment.num_replicas == 1;
+    if (alone) return;
+    // Under a supervisor any replica may be rank 0 of a later group.
+    if (environment.supervised()) {
+      tcp_ = OrDie(comm::TcpRendezvous::Host(Host()));
+    } else if (environment.replica_rank == 0) {
+      tcp_ = OrDie(comm::TcpRendezvous::Host(Host(), environment.master_port));
+    }
   }
 
-  std::string address() const { return own_ ? own_->address() : ""; }
+  std::string address() const { return tcp_ ? tcp_->address() : ""; }
 
   absl::StatusOr<std::unique_ptr<comm::Communicator>> Connect(const GroupMembership& group) {
     if (group.world_size == 1) return std::move(comm::CreateInProcessGroup(1).front());
-    const comm::ConnectOptions options = {
-        .rank = group.rank,
-        .size = group.world_size,
-        .group = group.group,
-        .token = group.token.empty() ? environment_.group_token : group.token,
-        .host = Host(),
-        .timeout = environment_.collective_timeout,
-        .connect_timeout = std::min(kConnectTimeout, environment_.collective_timeout)};
-    if (group.rank == 0) return comm::ConnectGloo(*own_, options);
-    absl::StatusOr<std::unique_ptr<comm::TcpRendezvous>> joined =
-        comm::TcpRendezvous::Join(group.master_address);
-    if (!joined.ok()) return joined.status();
-    {
-      MutexLock lock(&mutex_);
-      other_ = joined->get();
-      other_->RefuseBelow(refused_below_);
+    if (tcp_ == nullptr) {
+      absl::StatusOr<std::unique_ptr<comm::TcpRendezvous>> joined =
+          comm::TcpRendezvous::Join(group.master_address);
+      if (!joined.ok()) return joined.status();
+      tcp_ = *std::move(joined);
     }
-    absl::StatusOr<std::unique_ptr<comm::Communicator>> communicator = comm::ConnectGloo(**joined, options);
-    MutexLock lock(&mutex_);
-    other_ = nullptr;
-    return communicator;
+    return comm::ConnectGloo(
+        *tcp_, {.rank = group.rank,
+                .size = group.world_size,
+                .group = group.group,
+                .token = group.token.empty() ? environment_.group_token : group.token,
+                .host = Host(),
+                .timeout = environment_.collective_timeout,
+                .connect_timeout = environment_.supervised()
+                                       ? std::min(kConnectTimeout, environment_.collective_timeout)
+                                       : environment_.collective_timeout,
+                .address = group.rank == 0 ? "" : group.master_address});
   }
 
   void RefuseBelow(int64_t group) {
-    MutexLock lock(&mutex_);
-    refused_below_ = std::max(refused_below_, group);
-    if (own_) own_->RefuseBelow(group);
-    if (other_ != nullptr) other_->RefuseBelow(group);
+    if (tcp_) tcp_->RefuseBelow(group);
   }
 
  private:
@@ -156,12 +152,8 @@ class Rendezvous {
   }
 
   const Environment environment_;
-  // Where this process is rank 0.
-  std::unique_ptr<comm::TcpRendezvous> own_;
-  Mutex mutex_;
-  // Where it is not, while it connects.
-  comm::TcpRendezvous* other_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  int64_t refused_below_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Set once, before other threads know of this object if there are plans.
+  std::unique_ptr<comm::TcpRendezvous> tcp_;
 };
 
 // What lives as long as the job and longer than its core.
