@@ -97,14 +97,12 @@ class Step {
     outcome_.stops.push_back({replica.id, replica.node, std::string(reason)});
   }
 
-  // Replicas that belong neither to the current group nor to a plan go. During a recovery, newcomers wait
-  // for what comes after it.
+  // Replicas that belong neither to the current group nor to a plan go.
   void StopStrays() {
-    const bool recovers = plan() != nullptr && plan()->firm;
     for (const Replica& replica : replicas_) {
       const bool member = replica.group == job().group && !job().allocation.empty();
-      const bool planned = recovers || std::any_of(job().plans.begin(), job().plans.end(),
-                                                   [&](const Plan& p) { return RankIn(p, replica.id) >= 0; });
+      const bool planned = std::any_of(job().plans.begin(), job().plans.end(),
+                                       [&](const Plan& p) { return RankIn(p, replica.id) >= 0; });
       if (IsTerminal(job().phase) || (!member && !planned)) Order(replica, "its group is over");
     }
   }
@@ -217,12 +215,23 @@ class Step {
   bool HasLeft(const Replica& replica) {
     const Fate fate = FateOf(replica);
     const bool as_told = fate == Fate::kStopped || fate == Fate::kStoppedUnasked || fate == Fate::kDone;
-    return as_told && MayLeave(replica);
+    return as_told && LeftOut(replica);
   }
-  bool MayLeave(const Replica& replica) {
-    return std::any_of(job().plans.begin(), job().plans.end(),
-                       [&](const Plan& p) { return p.offered && RankIn(p, replica.id) < 0; });
+  // Whether an offered plan leaves out what was a member before: it may be gone, or many steps behind, and
+  // never comes back.
+  bool LeftOut(const Replica& replica) {
+    bool known = IsMember(replica.id);
+    for (const Plan& p : job().plans) {
+      if (!p.offered) continue;
+      if (RankIn(p, replica.id) >= 0) {
+        known = true;
+      } else if (known) {
+        return true;
+      }
+    }
+    return false;
   }
+
   // Whether it has ended, and the job goes on without it anyway.
   bool IsJudged(const Replica& replica) {
     const Fate fate = FateOf(replica);
@@ -387,19 +396,11 @@ class Step {
   std::vector<PlanMember> Staying() {
     std::vector<PlanMember> staying;
     for (const Replica& replica : ByRank(members_)) {
-      if (IsLive(replica) && !replica.stop_requested) staying.push_back({replica.id, replica.node});
-    }
-    return staying;
-  }
-  // The same for the group that follows a broken one: who may have left already is not counted on.
-  std::vector<PlanMember> Recovering() {
-    std::vector<PlanMember> recovering;
-    for (const Replica& replica : ByRank(members_)) {
-      if (IsLive(replica) && !replica.stop_requested && !MayLeave(replica)) {
-        recovering.push_back({replica.id, replica.node});
+      if (IsLive(replica) && !replica.stop_requested && !LeftOut(replica)) {
+        staying.push_back({replica.id, replica.node});
       }
     }
-    return recovering.empty() ? Staying() : recovering;
+    return staying;
   }
   static std::vector<Replica> ByRank(std::vector<Replica> replicas) {
     std::sort(replicas.begin(), replicas.end(),
@@ -421,7 +422,8 @@ class Step {
   std::vector<PlanMember> LiveNewcomers() {
     std::vector<PlanMember> newcomers;
     const auto add = [&](const Replica* replica) {
-      if (replica == nullptr || !IsLive(*replica) || replica->stop_requested || IsMember(replica->id)) return;
+      if (replica == nullptr || !IsLive(*replica) || replica->stop_requested) return;
+      if (IsMember(replica->id) || LeftOut(*replica)) return;
       const PlanMember member{replica->id, replica->node};
       if (std::find(newcomers.begin(), newcomers.end(), member) == newcomers.end()) {
         newcomers.push_back(member);
@@ -449,7 +451,7 @@ class Step {
       failed = failed || fate == Fate::kFailed;
       ended.push_back(&replica);
     }
-    const std::vector<PlanMember> next = AllowedPart(Recovering());
+    const std::vector<PlanMember> next = AllowedPart(Staying());
     if (next.empty()) return false;
     // What fails in the wake of a failure does not count again.
     const bool counts = failed && (plan() == nullptr || !plan()->firm);
@@ -494,18 +496,30 @@ class Step {
     Offer();
   }
 
+  // Whether the newest plan is what a replica can follow that says that the group with this number is broken:
+  // it is newer, and without newcomers.
+  bool IsAnswered(int64_t group) {
+    const Plan* newest = nullptr;
+    const Plan* tried = nullptr;
+    for (const Plan& p : job().plans) {
+      if (p.offered) newest = &p;
+      if (p.group == group) tried = &p;
+    }
+    if (group < job().group) return true;
+    if (newest == nullptr || newest->group <= group) return false;
+    return std::all_of(newest->members.begin(), newest->members.end(), [&](const PlanMember& member) {
+      return tried == nullptr ? IsMember(member.replica_id) : RankIn(*tried, member.replica_id) >= 0;
+    });
+  }
+
   // Deals with reports that the group is broken. False: there are none that no plan answers yet.
   bool EndSuspicion() {
-    int64_t newest = job().group;
-    for (const Plan& p : job().plans) {
-      if (p.offered) newest = std::max(newest, p.group);
-    }
     std::vector<PlanMember> reporters;
     std::vector<const Replica*> silent;
     absl::Time first = absl::InfiniteFuture();
-    for (const PlanMember& member : Recovering()) {
+    for (const PlanMember& member : Staying()) {
       const Replica* replica = Find(member.replica_id);
-      if (replica->broken_group >= newest) {
+      if (replica->broken_group > 0 && !IsAnswered(replica->broken_group)) {
         reporters.push_back(member);
         first = std::min(first, replica->broken_since);
       } else {
@@ -565,6 +579,7 @@ class Step {
     if (!desired_.nodes_ready) goal = plan() != nullptr ? NodesOf(plan()->members) : job().allocation;
     const bool may_launch = desired_.nodes_ready && job().retry_time <= now_;
     const std::vector<PlanMember> current = Staying();
+    if (current.empty()) return;  // All were told to go, and will.
     const std::vector<PlanMember> ready = LiveNewcomers();
     Target target = ChooseMembers(current, ready, goal, may_launch);
     if (!AllowsSize(job(), static_cast<int>(target.members.size()))) {

@@ -168,6 +168,10 @@ void ClusterState::FillFormed(const JobEntry& job,
   const int rank = FindMember(members, replica_id);
   *formed = DescribeFormed(members, group, rank);
   for (const std::string& type : GpuTypesOf(job, members)) formed->add_gpu_types(type);
+  for (const auto& member : members) {
+    const bool newcomer = member->replica.group() != job.record.status.group();
+    formed->set_newcomers(formed->newcomers() + (newcomer ? 1 : 0));
+  }
   if (rank >= 0) formed->set_token(job.record.tokens.at(group));
 }
 
@@ -184,12 +188,12 @@ std::set<std::string> ClusterState::GpuTypesOf(
   return types;
 }
 
-absl::StatusOr<Orders> ClusterState::AttachReplica(const ReplicaContext& replica) {
+absl::StatusOr<Orders> ClusterState::AttachReplica(const ReplicaContext& replica, bool trains) {
   MutexLock lock(&mutex_);
   Transaction transaction(tables_, Now());
   const JobEntry* job = transaction.FindJob(replica.job_uid);
   if (job == nullptr || !IsCurrent(*job, job->record.status.group())) return GroupOver(replica.group);
-  if (replica.group > job->record.status.group()) {
+  if (trains && replica.group > job->record.status.group()) {
     const std::optional<jobs::Entered> entered = jobs::EnterGroup(ToJob(job->record), replica.group);
     const bool known = entered.has_value() && FindMember(job->replicas, replica.replica_id) >= 0;
     if (!known) return GroupOver(replica.group);

@@ -146,8 +146,9 @@ class ClusterState {
   absl::Status JoinGroup(const ReplicaContext& replica, const std::string& address, bool rescales_in_place);
   // Who is missing, or the formed group. ABORTED: the group is over.
   absl::StatusOr<v1::JoinGroupResponse> DescribeRendezvous(const ReplicaContext& replica) const;
-  // The replica sends heartbeats for its group, which, if it was a plan, is the current one from now on.
-  absl::StatusOr<Orders> AttachReplica(const ReplicaContext& replica);
+  // The replica sends heartbeats for its group, which, if it was a plan and the replica `trains`, is the
+  // current one from now on.
+  absl::StatusOr<Orders> AttachReplica(const ReplicaContext& replica, bool trains);
   // The collectives of `group` do not work any more, as the replica says.
   absl::Status ObserveBroken(const ReplicaContext& replica, int64_t group, const std::string& reason);
   // What a change of the replica set has cost.

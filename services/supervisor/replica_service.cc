@@ -171,7 +171,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     acknowledgement.set_acknowledged_command_id(request_.acknowledged_command_id());
     sessions_->Heard(replica_.replica_id, replica_.job_uid, acknowledgement);
     // Its group may have ended since we looked, and then nobody would end this stream.
-    const absl::StatusOr<Orders> orders = state_->AttachReplica(replica_);
+    const absl::StatusOr<Orders> orders = state_->AttachReplica(replica_, !request_.has_broken());
     if (!orders.ok()) {
       sessions_->Forget(replica_.replica_id, orders.status());
       return orders.status();

@@ -1,4 +1,3 @@
-#include "adaptdl/v1/replica_service.pb.h"
 #include "services/supervisor/validation.h"
 
 #include <algorithm>

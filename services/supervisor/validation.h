@@ -12,6 +12,7 @@
 #include "adaptdl/v1/job.pb.h"
 #include "adaptdl/v1/node.pb.h"
 #include "adaptdl/v1/quota_service.pb.h"
+#include "adaptdl/v1/replica_service.pb.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 

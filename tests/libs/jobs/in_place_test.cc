@@ -142,12 +142,25 @@ class World {
         Replica* replica = Find(id);
         if (replica != nullptr && replica->stop_requested) End(replica, 143);
       }
-      if (job_.phase == Phase::kRescaling && job_.plans.back().offered && AllLive(job_.plans.back())) {
-        Enter(job_.plans.back().group);
-      }
+      FollowPlan();
       Pass(absl::Seconds(1));
     }
     FAIL() << "stays in " << PhaseName(job_.phase) << " (" << job_.reason << ": " << job_.message << ")";
+  }
+  // What the members do: they change over to the newest plan that they know, or find that it does not work.
+  void FollowPlan() {
+    const auto known =
+        std::find_if(job_.plans.rbegin(), job_.plans.rend(), [](const Plan& plan) { return plan.offered; });
+    if (known == job_.plans.rend()) return;
+    const int64_t number = known->group;
+    if (AllLive(*known)) {
+      Enter(number);
+      return;
+    }
+    for (const std::string& id : LiveIds()) {
+      Replica* replica = Find(id);
+      if (replica != nullptr && replica->group == job_.group) Report(replica, number);
+    }
   }
   // A group of these nodes that trains.
   void Start(const std::vector<std::string>& nodes) {

@@ -313,14 +313,17 @@ TEST_F(RescaleTest, AChangeOfMindIsANewerPlan) {
   first_.heart->Acknowledge(shrink.command_id());
   first_.heart->Next();
   Allocate(job_, {"n1", "n2"});
-  const v1::HeartbeatResponse back = first_.heart->NextCommand();
-  EXPECT_EQ(back.plan().formed().group(), 3);
-  EXPECT_EQ(back.plan().formed().world_size(), 2);
-  // The replicas have chosen the older one meanwhile: the other has left, and is started again.
+  // Whoever was told to leave does not come back: another one is started.
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  EXPECT_EQ(launch.group(), 3);
+  n2_->Running(launch);
+  // The replicas have chosen the older plan meanwhile.
   n2_->Exited(second_.launch, 143);
   Enter(&first_, shrink.plan().formed());
-  const v1::LaunchReplica launch = n2_->NextLaunch();
-  EXPECT_GT(launch.group(), 3);
+  const v1::GroupFormed formed = Play(launch, "n2:2").join->Formed();
+  EXPECT_EQ(formed.group(), 4);
+  EXPECT_EQ(formed.rank(), 1);
+  EXPECT_EQ(formed.newcomers(), 1);
   EXPECT_EQ(Get("a").status().failures(), 0);
 }
 
