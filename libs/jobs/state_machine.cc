@@ -423,7 +423,8 @@ class Step {
     std::vector<PlanMember> newcomers;
     const auto add = [&](const Replica* replica) {
       if (replica == nullptr || !IsLive(*replica) || replica->stop_requested) return;
-      if (IsMember(replica->id) || LeftOut(*replica)) return;
+      // Those of older groups have left, and have no way back.
+      if (IsMember(replica->id) || LeftOut(*replica) || replica->group <= job().group) return;
       const PlanMember member{replica->id, replica->node};
       if (std::find(newcomers.begin(), newcomers.end(), member) == newcomers.end()) {
         newcomers.push_back(member);

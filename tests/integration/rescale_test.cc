@@ -65,8 +65,8 @@ TEST_F(RescaleTest, ThreeRescales) {
   ExpectTrained("moved");
   const auto job = cluster_.GetJob("moved");
   ASSERT_TRUE(job.ok());
-  EXPECT_EQ(job->status().group(), 4);
-  EXPECT_EQ(job->status().restarts(), 3);
+  EXPECT_EQ(job->status().rescales(), 3);
+  EXPECT_EQ(job->status().restarts(), 0);
 }
 
 }  // namespace

@@ -266,12 +266,13 @@ TEST_F(ReplicasTest, ProgressOfRankZeroIsKeptAndGivesAnEstimate) {
 
 TEST_F(ReplicasTest, ARescaleLastsUntilTheFirstStepOfTheWholeGroup) {
   Run();
+  const auto third_worker = AddWorker("n3");
   auto heart = std::make_unique<Heart>(replicas_.get(), IdentityOf(rank0_), rank0_.token());
   heart->Beat(0.1);
   heart->Next();
   Advance(absl::Seconds(1));
   ASSERT_TRUE(Get("a").status().has_progress());
-  Allocate(job_, {"n2"});
+  Allocate(job_, {"n2", "n3"});
   clock_.Advance(absl::Seconds(1));
   // The last words of the old group end nothing.
   heart->Beat(0.2);
@@ -279,9 +280,9 @@ TEST_F(ReplicasTest, ARescaleLastsUntilTheFirstStepOfTheWholeGroup) {
   worker_->Exited(rank0_, 143);
   other_worker_->Exited(rank1_, 143);
   const v1::LaunchReplica rank0 = other_worker_->NextLaunch();
-  const v1::LaunchReplica rank1 = worker_->NextLaunch();
+  const v1::LaunchReplica rank1 = third_worker->NextLaunch();
   clock_.Advance(absl::Seconds(2));
-  worker_->Running(rank1);
+  third_worker->Running(rank1);
   other_worker_->Running(rank0);
   EXPECT_FALSE(WaitForPhase("a", v1::JOB_PHASE_RUNNING).status().has_rescale_duration());
   clock_.Advance(absl::Seconds(4));

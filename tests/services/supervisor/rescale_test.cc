@@ -313,15 +313,17 @@ TEST_F(RescaleTest, AChangeOfMindIsANewerPlan) {
   first_.heart->Acknowledge(shrink.command_id());
   first_.heart->Next();
   Allocate(job_, {"n1", "n2"});
-  // Whoever was told to leave does not come back: another one is started.
-  const v1::LaunchReplica launch = n2_->NextLaunch();
-  EXPECT_EQ(launch.group(), 3);
-  n2_->Running(launch);
   // The replicas have chosen the older plan meanwhile.
-  n2_->Exited(second_.launch, 143);
   Enter(&first_, shrink.plan().formed());
-  const v1::GroupFormed formed = Play(launch, "n2:2").join->Formed();
-  EXPECT_EQ(formed.group(), 4);
+  n2_->Exited(second_.launch, 143);
+  // Whoever was told to leave does not come back: another one is started where it has made room.
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  EXPECT_NE(launch.replica_id(), second_.launch.replica_id());
+  EXPECT_GT(launch.group(), 2);
+  n2_->Running(launch);
+  const Player newcomer = Play(launch, "n2:2");
+  const v1::GroupFormed formed = newcomer.join->Formed();
+  EXPECT_GE(formed.group(), launch.group());
   EXPECT_EQ(formed.rank(), 1);
   EXPECT_EQ(formed.newcomers(), 1);
   EXPECT_EQ(Get("a").status().failures(), 0);
