@@ -1,0 +1,273 @@
+// What a re-scale costs a running job, with the real programs on this machine: the pause of the training loop
+// from the end of the old group's last step to the begin of the new group's first forward pass, with the same
+// total batch; from the death of a replica to the end of the survivors' next step; and the same pauses for a
+// job that asks for `rescale: restart`.
+//
+//   build/release/bench/rescale_bench [-o json]
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/test_cluster.h"
+
+namespace adaptdl::integration {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Minutes(2);
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+struct Step {
+  int64_t group = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// By process, in order.
+using Steps = std::map<std::string, std::vector<Step>>;
+
+Steps ReadSteps(const std::string& folder) {
+  Steps steps;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path());
+    for (Step step; file >> step.group >> step.begin >> step.end;) {
+      steps[entry.path().stem().string()].push_back(step);
+    }
+  }
+  return steps;
+}
+
+// Between the last step before group `group` and its first one; of any process. Negative: there is none.
+int64_t PauseBefore(const Steps& steps, int64_t group) {
+  int64_t last_end = -1;
+  int64_t first_begin = -1;
+  for (const auto& [process, list] : steps) {
+    for (const Step& step : list) {
+      if (step.group < group) last_end = std::max(last_end, step.end);
+      if (step.group < group) continue;
+      if (first_begin < 0 || step.begin < first_begin) first_begin = step.begin;
+    }
+  }
+  return last_end < 0 || first_begin < 0 ? -1 : first_begin - last_end;
+}
+
+// From `time` until the end of the first step of a later group. Negative: there is none.
+int64_t UntilStepAfter(const Steps& steps, int64_t group, int64_t time) {
+  int64_t end = -1;
+  for (const auto& [process, list] : steps) {
+    for (const Step& step : list) {
+      if (step.group > group && (end < 0 || step.end < end)) end = step.end;
+    }
+  }
+  return end < 0 ? -1 : end - time;
+}
+
+double Quantile(std::vector<double> values, double q) {
+  if (values.empty()) return -1;
+  std::sort(values.begin(), values.end());
+  const auto index = static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5);
+  return values[index];
+}
+
+std::vector<std::string> Nodes(int count) {
+  std::vector<std::string> nodes;
+  for (int i = 0; i < count; ++i) nodes.push_back(absl::StrCat("node-", i));
+  return nodes;
+}
+
+// A job under measurement.
+class Experiment {
+ public:
+  Experiment(TestCluster* cluster, std::string name, int64_t parameters, v1::RescaleMode mode)
+      : cluster_(cluster), name_(std::move(name)), folder_(cluster->folder() + "/steps-" + name_) {
+    std::filesystem::create_directories(folder_);
+    v1::Job job = cluster_->CommandJob(name_, {absl::StrCat(ADAPTDL_BINARY_DIR, "/bench/rescale_job"),
+                                               folder_, absl::StrCat(parameters), "64"});
+    job.mutable_spec()->set_rescale(mode);
+    Must(cluster_->Submit(job).status());
+  }
+
+  // Changes to so many replicas, and notes the pause under "<before>-<after>".
+  void Resize(int size, bool measured = true) {
+    const int before = size_;
+    Must(cluster_->Allocate(name_, Nodes(size)));
+    AwaitTraining(size);
+    if (before > 0 && measured) {
+      groups_.emplace_back(absl::StrCat(before, " to ", size), group_);
+    }
+  }
+
+  // Kills a replica other than rank 0, and waits until another one has taken its place.
+  void Kill() {
+    const int64_t group = group_;
+    const auto shims = FindProcesses(cluster_->folder() + "/node");
+    for (const pid_t pid : FindProcesses(folder_)) {
+      if (std::find(shims.begin(), shims.end(), pid) != shims.end()) continue;
+      kills_.emplace_back(group, Now());
+      kill(pid, SIGKILL);
+      break;
+    }
+    AwaitTraining(size_, group + 1);
+  }
+
+  void End() {
+    v1::CancelJobRequest request;
+    request.set_name(name_);
+    request.set_request_id(absl::StrCat("cancel-", name_, "-", Now()));
+    grpc::ClientContext context;
+    v1::CancelJobResponse response;
+    cluster_->jobs().CancelJob(&context, request, &response);
+    Must(cluster_->WaitForJob(name_, Finished, kPatience).status());
+  }
+
+  // Milliseconds by case.
+  std::map<std::string, std::vector<double>> Pauses() const {
+    std::map<std::string, std::vector<double>> pauses;
+    const Steps steps = ReadSteps(folder_);
+    for (const auto& [name, group] : groups_) {
+      const int64_t pause = PauseBefore(steps, group);
+      if (pause >= 0) pauses[name].push_back(static_cast<double>(pause) * 1e-6);
+    }
+    for (const auto& [group, time] : kills_) {
+      const int64_t until = UntilStepAfter(steps, group, time);
+      if (until >= 0) pauses["killed"].push_back(static_cast<double>(until) * 1e-6);
+    }
+    return pauses;
+  }
+
+ private:
+  void Must(const absl::Status& status) {
+    if (status.ok()) return;
+    std::fprintf(stderr, "rescale_bench: %s\n%s\n", status.ToString().c_str(), cluster_->Logs(name_).c_str());
+    std::exit(1);
+  }
+
+  void AwaitTraining(int size, int64_t after_group = -1) {
+    const int64_t least = std::max(after_group + 1, group_ + (size == size_ ? 0 : 1));
+    const auto there = cluster_->WaitForJob(
+        name_,
+        [&](const v1::Job& job) {
+          return job.status().phase() == v1::JOB_PHASE_RUNNING && job.status().allocation_size() == size &&
+                 job.status().group() >= least;
+        },
+        kPatience);
+    Must(there.status());
+    group_ = there->status().group();
+    size_ = size;
+    const int64_t steps = there->status().progress().optimizer_steps();
+    Must(cluster_->WaitForJob(name_, StepsReached(steps + 5), kPatience).status());
+  }
+
+  TestCluster* const cluster_;
+  const std::string name_;
+  const std::string folder_;
+  int size_ = 0;
+  int64_t group_ = 0;
+  // Case, and the group that came out of it.
+  std::vector<std::pair<std::string, int64_t>> groups_;
+  // Group in which a replica was killed, and when.
+  std::vector<std::pair<int64_t, int64_t>> kills_;
+};
+
+void Add(const std::string& mode, const std::map<std::string, std::vector<double>>& pauses,
+         nlohmann::json* cases) {
+  for (const auto& [name, values] : pauses) {
+    cases->push_back({{"mode", mode},
+                      {"case", name},
+                      {"runs", values.size()},
+                      {"pause_ms", {{"p50", Quantile(values, 0.5)}, {"p99", Quantile(values, 0.99)}}}});
+  }
+}
+
+int Main(bool json) {
+  constexpr int kRounds = 8;
+  TestCluster cluster({.workers = 4, .allocator = false});
+  if (const absl::Status status = cluster.Start(); !status.ok()) {
+    std::fprintf(stderr, "rescale_bench: %s\n", status.ToString().c_str());
+    return 1;
+  }
+  nlohmann::json cases = nlohmann::json::array();
+  std::vector<double> all;
+  {
+    std::fprintf(stderr, "rescale_bench: in place, %d rounds\n", kRounds);
+    Experiment experiment(&cluster, "in-place", 0, v1::RESCALE_MODE_IN_PLACE);
+    experiment.Resize(1);
+    for (int round = 0; round < kRounds; ++round) {
+      for (const int size : {2, 4, 2, 1}) experiment.Resize(size);
+    }
+    experiment.Resize(2, /*measured=*/false);
+    // Each failure holds the next newcomer back for longer.
+    for (int i = 0; i < 3; ++i) experiment.Kill();
+    experiment.End();
+    const auto pauses = experiment.Pauses();
+    for (const auto& [name, values] : pauses) {
+      if (name != "killed") all.insert(all.end(), values.begin(), values.end());
+    }
+    Add("in place", pauses, &cases);
+  }
+  {
+    std::fprintf(stderr, "rescale_bench: by restart\n");
+    Experiment experiment(&cluster, "restart", 0, v1::RESCALE_MODE_RESTART);
+    experiment.Resize(1);
+    for (const int size : {2, 4, 2, 1}) experiment.Resize(size);
+    experiment.End();
+    Add("restart", experiment.Pauses(), &cases);
+  }
+  {
+    constexpr int64_t kParameters = 100'000'000;
+    std::fprintf(stderr, "rescale_bench: in place, %lld parameters\n", static_cast<long long>(kParameters));
+    Experiment experiment(&cluster, "large", kParameters, v1::RESCALE_MODE_IN_PLACE);
+    experiment.Resize(1);
+    for (int round = 0; round < 3; ++round) {
+      for (const int size : {2, 1}) experiment.Resize(size);
+    }
+    experiment.End();
+    Add("in place, 100 M parameters", experiment.Pauses(), &cases);
+  }
+  const nlohmann::json result = {{"pause_ms", {{"p50", Quantile(all, 0.5)}, {"p99", Quantile(all, 0.99)}}},
+                                 {"cases", cases}};
+  if (json) {
+    std::printf("%s\n", result.dump(2).c_str());
+    return 0;
+  }
+  std::printf("%-28s %-8s %5s %10s %10s\n", "mode", "case", "runs", "p50 ms", "p99 ms");
+  for (const auto& one : cases) {
+    std::printf("%-28s %-8s %5d %10.1f %10.1f\n", one["mode"].get<std::string>().c_str(),
+                one["case"].get<std::string>().c_str(), one["runs"].get<int>(),
+                one["pause_ms"]["p50"].get<double>(), one["pause_ms"]["p99"].get<double>());
+  }
+  std::printf("all in place: p50 %.1f ms, p99 %.1f ms\n", result["pause_ms"]["p50"].get<double>(),
+              result["pause_ms"]["p99"].get<double>());
+  return 0;
+}
+
+}  // namespace
+}  // namespace adaptdl::integration
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool json = arguments == std::vector<std::string>{"-o", "json"};
+  if (!arguments.empty() && !json) {
+    std::fprintf(stderr, "usage: rescale_bench [-o json]\n");
+    return 2;
+  }
+  return adaptdl::integration::Main(json);
+}
