@@ -99,7 +99,7 @@ jobs=(a)
 watch_until on_all_nodes a 120
 watch_until never a 12
 
-headline "Job b arrives: a writes a checkpoint and makes room, both train"
+headline "Job b arrives: a makes room without stopping, both train"
 adaptdl submit --name b --max-replicas $((nodes / 2)) -- adaptdl-mnist --epochs "$epochs_b" --seed 1
 jobs=(a b)
 watch_until running b 60
