@@ -18,6 +18,12 @@
 namespace adaptdl::cli {
 namespace {
 
+// Re-scales in place take milliseconds.
+std::string PauseText(absl::Duration pause) {
+  if (pause >= absl::Seconds(1)) return DurationText(pause);
+  return absl::StrCat(absl::ToInt64Milliseconds(pause), "ms");
+}
+
 // "Name:      value" lines under a heading; values in one column.
 class Section {
  public:
@@ -90,8 +96,9 @@ Section StatusSection(const v1::JobStatus& status, absl::Time now) {
   section.Add("Moving to", Printable(absl::StrJoin(status.desired_allocation(), " ")));
   section.Add("Because", Printable(status.allocation_reason()));
   section.Add("Restarts", absl::StrCat(status.restarts()));
+  if (status.rescales() > 0) section.Add("Re-scales", absl::StrCat(status.rescales(), " in place"));
   if (status.has_rescale_duration()) {
-    section.Add("Re-scale takes", DurationText(ToDuration(status.rescale_duration())));
+    section.Add("Re-scale takes", PauseText(ToDuration(status.rescale_duration())));
   }
   section.Add("Failures", status.failures() == 0 ? "" : absl::StrCat(status.failures()));
   section.Add("Next attempt", MomentText(status.has_retry_time(), status.retry_time()));

@@ -125,6 +125,8 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
   for (const int count : {1, 2, 4}) job.mutable_spec()->add_allowed_replicas(count);
   job.mutable_spec()->set_priority(10);
   job.mutable_status()->set_phase(v1::JOB_PHASE_RUNNING);
+  job.mutable_status()->set_rescales(3);
+  job.mutable_status()->mutable_rescale_duration()->set_nanos(62'000'000);
   job.mutable_status()->mutable_progress()->set_total_epochs(10);
   job.mutable_status()->mutable_progress()->set_fraction(0.25);
   job.mutable_status()->mutable_hints()->set_init_batch_size(64);
@@ -141,7 +143,8 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
        {"default/a (u1)", "team=vision", "train 'two words'", "Replicas:          1 to any",
         "Allowed:           1, 2, 4", "Priority:          10", "Max restarts:      3",
         "Phase:             Running", "Epoch:             1 of 10", "Done:              25 %",
-        "Exited (code 127)", "command not found", "ReplicaFailed", "Batch size:        64"}) {
+        "Exited (code 127)", "command not found", "ReplicaFailed", "Batch size:        64",
+        "Re-scales:         3 in place", "Re-scale takes:    62ms"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }
