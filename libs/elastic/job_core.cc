@@ -14,17 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "libs/elastic/state_transfer.h"
 #include "nlohmann/json.hpp"
 
 namespace adaptdl::elastic {
 namespace {
-
-constexpr char kJobState[] = "adaptdl-job";
-constexpr char kReplayState[] = "adaptdl-replay";
-constexpr char kProfileState[] = "adaptdl-profile";
-// Travels between replicas only.
-constexpr char kStepState[] = "adaptdl-step";
 
 // Sizes that a float32 sum carries exactly.
 constexpr int64_t kLargestSignal = (int64_t{1} << 24) - 1;
@@ -105,77 +98,6 @@ JobCore::~JobCore() {
   dependencies_.control->Shutdown();
 }
 
-absl::Status JobCore::Restore() {
-  StateMap states;
-  if (leads_ && writer_) {
-    absl::StatusOr<Checkpoint> newest = writer_->LoadNewest();
-    if (newest.ok()) {
-      std::fprintf(stderr, "adaptdl: restored checkpoint-%lld\n", static_cast<long long>(newest->version));
-      states = std::move(newest->states);
-    } else if (newest.status().code() != absl::StatusCode::kNotFound) {
-      return newest.status();
-    }
-  }
-  if (absl::Status status = BroadcastStates(communicator(), 0, /*wanted=*/true, &states); !status.ok()) {
-    return status;
-  }
-  return LoadAll(std::move(states));
-}
-
-absl::Status JobCore::LoadAll(StateMap states) {
-  restored_ = std::move(states);
-  if (restored_.empty()) return absl::OkStatus();
-  if (absl::Status status = replay_.Load(restored_[kReplayState]); !status.ok()) return status;
-  if (absl::Status status = profile_.Load(restored_[kProfileState]); !status.ok()) return status;
-  restored_profile_ = true;
-  const nlohmann::json job = nlohmann::json::parse(restored_[kJobState], nullptr, /*allow_exceptions=*/false);
-  if (!job.is_object()) return absl::DataLossError("the saved job state cannot be read");
-  optimizer_steps_ = job.value("optimizer_steps", int64_t{0});
-  saved_steps_ = job.value("saved_steps", optimizer_steps_);
-  // Checkpoints from before batch sizes could change do not hold it: each step was worth one.
-  scale_invariant_steps_ = job.value("scale_invariant_steps", static_cast<double>(optimizer_steps_));
-  pass_fraction_ = job.value("pass_fraction", 0.0);
-  chosen_batch_.atomic_batch_size = job.value("atomic_batch_size", int64_t{0});
-  chosen_batch_.micro_batches = job.value("micro_batches", int64_t{0});
-  chosen_batch_.replicas = job.value("batch_replicas", 0);
-  progress_surplus_ = job.value("progress_surplus", 0.0);
-  if (job.contains("gradient_sqr")) {
-    SetGradientStatistics(job.value("gradient_sqr", 0.0), job.value("gradient_var", 0.0));
-  }
-  return absl::OkStatus();
-}
-
-void JobCore::SaveAll(StateMap* states) { CollectStates(states); }
-
-void JobCore::SaveStep(StateMap* states) {
-  for (CheckpointState* state : states_) {
-    if (state->changes_with_steps()) state->SaveInto(&(*states)[state->name()]);
-  }
-  (*states)[kStepState] = nlohmann::json{{"optimizer_steps", optimizer_steps_},
-                                         {"scale_invariant_steps", scale_invariant_steps_},
-                                         {"gain", last_gain_},
-                                         {"signals", last_signals_.numbers()}}
-                              .dump();
-}
-
-absl::Status JobCore::LoadStep(const StateMap& states) {
-  for (CheckpointState* state : states_) {
-    if (!state->changes_with_steps()) continue;
-    const auto saved = states.find(state->name());
-    if (saved == states.end() || !state->LoadStep(saved->second)) {
-      return absl::InternalError(
-          absl::StrCat("the state \"", state->name(), "\" of another replica cannot be taken over"));
-    }
-  }
-  const nlohmann::json step = nlohmann::json::parse(states.at(kStepState));
-  optimizer_steps_ = step.at("optimizer_steps");
-  scale_invariant_steps_ = step.at("scale_invariant_steps");
-  last_gain_ = step.at("gain");
-  stepped_ = true;
-  AgreeOn(Signals::Of(step.at("signals").get<std::vector<double>>()));
-  return absl::OkStatus();
-}
-
 void JobCore::OnNewGroup() {
   SetUpRank();
   // How many samples streams have is for the new members to say.
@@ -230,37 +152,6 @@ void JobCore::ClearVoidStep() {
   step_start_ = Seconds();
   for (Accumulator* accumulator : accumulators_) accumulator->DropStep();
 }
-
-bool JobCore::Register(CheckpointState* state) {
-  for (const CheckpointState* other : states_) {
-    if (other->name() == state->name()) {
-      FailUsage(absl::StrCat("two checkpoint states are named \"", state->name(),
-                             "\"; give each a name of its own"));
-    }
-  }
-  states_.push_back(state);
-  return LoadState(state);
-}
-
-bool JobCore::LoadState(CheckpointState* state) {
-  const auto saved = restored_.find(state->name());
-  if (saved == restored_.end()) {
-    if (!restored_.empty() && leads_) {
-      std::fprintf(stderr, "adaptdl: the checkpoint holds no state \"%s\": it starts anew\n",
-                   state->name().c_str());
-    }
-    return false;
-  }
-  if (!state->Load(saved->second)) {
-    FailUsage(
-        absl::StrCat("the state \"", state->name(),
-                     "\" of the checkpoint cannot be loaded; was the program changed since it was written?"));
-  }
-  restored_.erase(saved);
-  return true;
-}
-
-void JobCore::Unregister(CheckpointState* state) { std::erase(states_, state); }
 
 void JobCore::Detach(Accumulator* accumulator) { std::erase(accumulators_, accumulator); }
 
@@ -511,33 +402,6 @@ void JobCore::AwaitWriter() {
   if (writer_) (void)writer_->Await(absl::InfiniteDuration());
 }
 
-// `states` comes with what an earlier checkpoint held, for its memory.
-void JobCore::CollectStates(StateMap* states) {
-  StateMap old = std::move(*states);
-  const auto bytes_of = [&](const std::string& name) -> std::string& {
-    if (auto node = old.extract(name)) states->insert(std::move(node));
-    return (*states)[name];
-  };
-  states->clear();
-  for (const auto& [name, bytes] : restored_) bytes_of(name) = bytes;
-  nlohmann::json job = {{"optimizer_steps", optimizer_steps_},
-                        {"saved_steps", saved_steps_},
-                        {"scale_invariant_steps", scale_invariant_steps_},
-                        {"pass_fraction", pass_fraction_},
-                        {"atomic_batch_size", chosen_batch_.atomic_batch_size},
-                        {"micro_batches", chosen_batch_.micro_batches},
-                        {"batch_replicas", chosen_batch_.replicas},
-                        {"progress_surplus", progress_surplus_}};
-  if (const auto grad = controller_.grad_params()) {
-    job["gradient_sqr"] = grad->sqr;
-    job["gradient_var"] = grad->var;
-  }
-  bytes_of(kJobState) = job.dump();
-  bytes_of(kReplayState) = replay_.Save();
-  bytes_of(kProfileState) = profile_.Save();
-  for (CheckpointState* state : states_) state->SaveInto(&bytes_of(state->name()));
-}
-
 void JobCore::OnTrainingDone() {
   if (optimizer_steps_ > saved_steps_) SaveCheckpoint();
   // Nobody ends before all have taken the last step: one that has not might need another's results.
@@ -558,8 +422,8 @@ void JobCore::FinishMicroBatch() {
 }
 
 void JobCore::FinishStep(const StepSummary& summary) {
-  // A loop without optimiser steps, such as an evaluation, is no work that counts.
   for (Accumulator* accumulator : accumulators_) accumulator->KeepStep();
+  // A loop without optimiser steps, such as an evaluation, is no work that counts.
   if (stepped_) {
     Measure(summary);
     if (const auto times = group_.TakeTimes(Seconds())) dependencies_.control->ReportRescale(*times);

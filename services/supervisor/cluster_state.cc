@@ -216,8 +216,8 @@ jobs::Desired ClusterState::DesiredOf(const Transaction& transaction, const JobE
   }
   // A job that changes over may need newcomers for the nodes that it has: who was told to leave them leaves.
   const auto& now = status.allocation();
-  const bool grows = status.phase() == v1::JOB_PHASE_RUNNING &&
-                     !jobs::SameNodes(desired.nodes, {now.begin(), now.end()});
+  const bool grows =
+      status.phase() == v1::JOB_PHASE_RUNNING && !jobs::SameNodes(desired.nodes, {now.begin(), now.end()});
   if (grows || status.phase() == v1::JOB_PHASE_RESCALING) {
     desired.free = FreeSlots(transaction, job);
   }

@@ -430,7 +430,10 @@ absl::Status SqliteJobStore::LoadPlans(StoreContents* contents) {
     const absl::StatusOr<bool> row = statement->Step();
     if (!row.ok()) return row.status();
     if (!*row) break;
-    std::vector<jobs::Plan>& plans = by_uid[statement->Text(0)]->plans;
+    const auto job = by_uid.find(std::string(statement->Text(0)));
+    if (job == by_uid.end())
+      return Damaged(absl::StrCat("a plan of job ", statement->Text(0), ", which is not there"));
+    std::vector<jobs::Plan>& plans = job->second->plans;
     if (plans.empty() || plans.back().group != statement->Integer(1)) {
       jobs::Plan& plan = plans.emplace_back();
       plan.group = statement->Integer(1);
