@@ -19,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/file.h"
+#include "tests/libs/elastic/regression_samples.h"
 #include "tests/libs/elastic/replica_threads.h"
 #include "tests/libs/elastic/temp_folder.h"
 #include "torch/nn/functional.h"
@@ -37,18 +38,6 @@ constexpr int64_t kSamples = 53;
 constexpr int64_t kBatch = 8;
 constexpr int kEpochs = 3;
 constexpr int64_t kStepsPerEpoch = (kSamples + kBatch - 1) / kBatch;
-
-struct Samples {
-  torch::Tensor inputs;
-  torch::Tensor targets;
-};
-
-Samples MakeSamples() {
-  torch::Tensor numbers = torch::empty({kSamples, 4}, torch::kDouble);
-  std::mt19937 random(5);
-  for (int64_t i = 0; i < numbers.numel(); ++i) numbers.data_ptr<double>()[i] = random() / 4294967296.0 - 0.5;
-  return {numbers.narrow(1, 0, 3).to(torch::kFloat), numbers.narrow(1, 3, 1).to(torch::kFloat)};
-}
 
 // A model with the same parameters every time.
 torch::nn::Linear MakeModel(double start) {
@@ -96,7 +85,7 @@ struct Segment {
 
 // Trains with the given sequence of replica sets, and gives the final parameters, one after the other.
 std::vector<float> TrainInSegments(const std::vector<Segment>& segments, Optimizer kind, Trace* trace) {
-  const Samples samples = MakeSamples();
+  const RegressionSamples samples = MakeRegressionSamples(kSamples);
   TempFolder folder;
   std::vector<float> result;
   int64_t group = 0;
@@ -204,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, AnyOptimizer, ::testing::Values(Optimizer::
 
 // Gradients of 5 samples on 3 replicas (shares of 2, 2 and 1) in tiny buckets, against the whole batch.
 TEST(AdaptiveDataParallel, AveragesGradientsOverSamplesNotReplicas) {
-  const Samples samples = MakeSamples();
+  const RegressionSamples samples = MakeRegressionSamples(kSamples);
   torch::nn::Linear whole = MakeModel(0.1);
   torch::mse_loss(whole->forward(samples.inputs.narrow(0, 0, 5)), samples.targets.narrow(0, 0, 5)).backward();
   RunReplicas(3, {}, [&](Replica& replica) {

@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/mutex.h"
 #include "tests/libs/elastic/losing_communicator.h"
+#include "tests/libs/elastic/regression_samples.h"
 #include "tests/libs/elastic/replica_threads.h"
 #include "torch/nn/functional.h"
 #include "torch/nn/modules/linear.h"
@@ -34,18 +35,6 @@ constexpr int64_t kSamples = 53;
 constexpr int64_t kBatch = 8;
 constexpr int kEpochs = 6;
 constexpr int64_t kSteps = kEpochs * ((kSamples + kBatch - 1) / kBatch);
-
-struct Samples {
-  torch::Tensor inputs;
-  torch::Tensor targets;
-};
-
-Samples MakeSamples() {
-  torch::Tensor numbers = torch::empty({kSamples, 4}, torch::kDouble);
-  std::mt19937 random(5);
-  for (int64_t i = 0; i < numbers.numel(); ++i) numbers.data_ptr<double>()[i] = random() / 4294967296.0 - 0.5;
-  return {numbers.narrow(1, 0, 3).to(torch::kFloat), numbers.narrow(1, 3, 1).to(torch::kFloat)};
-}
 
 // What happens before a step's backward pass, while it is under way elsewhere, or never.
 enum class Event { kNone, kGrow, kShrink, kDeath, kHalfDone, kUndone };
@@ -90,7 +79,7 @@ class Planner {
   }
 
   void Train(const std::string& name, Replica& replica) {
-    const Samples samples = MakeSamples();
+    const RegressionSamples samples = MakeRegressionSamples(kSamples);
     torch::nn::Linear model(3, 1);
     {
       torch::NoGradGuard no_gradients;
