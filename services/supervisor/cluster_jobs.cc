@@ -251,6 +251,7 @@ absl::StatusOr<std::vector<LogLocation>> ClusterState::FindLogs(const std::strin
   for (ReplicaRecord& record : *replicas) {
     LogLocation& location = locations.emplace_back();
     location.replica = std::move(record.replica);
+    location.first_group = record.launch_group;
     const auto node = tables_.nodes.find(location.replica.node_id());
     if (node != tables_.nodes.end() && node->second->phase() != v1::NODE_PHASE_LOST) {
       location.worker_address = node->second->record.node.worker_address();

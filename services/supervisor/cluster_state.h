@@ -90,6 +90,8 @@ struct Orders {
 // Where output of a replica is to be found.
 struct LogLocation {
   v1::Replica replica;
+  // Group that it was launched for; replica.group() is the last one that it belonged to.
+  int64_t first_group = 0;
   // Empty: its node is gone.
   std::string worker_address;
 };

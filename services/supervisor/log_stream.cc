@@ -34,6 +34,7 @@ absl::Status LogStream::Validate(const v1::StreamLogsRequest& request) {
 
 Pull LogStream::Next(v1::StreamLogsResponse* message, grpc::Status* end) {
   while (true) {
+    OpenNewcomers();
     OpenPending();
     for (const auto& source : sources_) Fetch(source.get());
     AddLines(message);
@@ -47,11 +48,33 @@ Pull LogStream::Next(v1::StreamLogsResponse* message, grpc::Status* end) {
       return Pull::kMessage;
     }
     bool over = false;
-    if (!OpenNextGroup(&over, end)) return over ? Pull::kEnd : Pull::kWait;
+    if (!OpenNextRun(&over, end)) return over ? Pull::kEnd : Pull::kWait;
   }
 }
 
-bool LogStream::OpenNextGroup(bool* over, grpc::Status* end) {
+std::vector<LogLocation> LogStream::Run(std::vector<LogLocation> locations) {
+  std::sort(locations.begin(), locations.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first_group, a.replica.rank()) < std::pair(b.first_group, b.replica.rank());
+  });
+  std::vector<LogLocation> run;
+  for (LogLocation& location : locations) {
+    if (location.first_group < run_begin_) continue;
+    if (!run.empty() && location.first_group > run_end_) break;
+    if (run.empty()) run_end_ = location.first_group;
+    run_end_ = std::max(run_end_, location.replica.group());
+    run.push_back(std::move(location));
+  }
+  std::erase_if(run, [this](const LogLocation& location) { return !Wanted(location); });
+  return run;
+}
+
+bool LogStream::Wanted(const LogLocation& location) const {
+  if (request_.has_rank() && request_.rank() != location.replica.rank()) return false;
+  return request_.group() == 0 ||
+         (location.first_group <= request_.group() && request_.group() <= location.replica.group());
+}
+
+bool LogStream::OpenNextRun(bool* over, grpc::Status* end) {
   sources_.clear();
   // First the job, then its replicas: a group that comes in between is not missed.
   const absl::StatusOr<v1::Job> job = state_->GetJobByUid(job_uid_);
@@ -62,33 +85,47 @@ bool LogStream::OpenNextGroup(bool* over, grpc::Status* end) {
     *over = true;
     return false;
   }
-  int64_t next = 0;
-  for (const LogLocation& location : *locations) {
-    const int64_t group = location.replica.group();
-    const bool wanted = request_.group() == 0 || request_.group() == group;
-    if (wanted && group > group_ && (next == 0 || group < next)) next = group;
-  }
-  if (next == 0) {
+  const bool any = std::any_of(locations->begin(), locations->end(),
+                               [this](const auto& location) { return location.first_group > run_end_; });
+  if (!any) {
     const bool last_seen = request_.group() > 0 && job->status().group() > request_.group();
     *over = !request_.follow() || IsTerminal(job->status().phase()) || last_seen ||
-            (request_.group() > 0 && group_ == request_.group());
+            (request_.group() > 0 && run_end_ >= request_.group());
     return false;
   }
-  group_ = next;
+  run_begin_ = run_end_ + 1;
+  known_group_ = job->status().group();
   merging_ = true;
-  for (const LogLocation& location : *locations) {
-    if (location.replica.group() != next) continue;
-    if (request_.has_rank() && request_.rank() != location.replica.rank()) continue;
+  AddSources(Run(*locations));
+  return true;
+}
+
+void LogStream::OpenNewcomers() {
+  if (!request_.follow() || sources_.empty()) return;
+  const absl::StatusOr<v1::Job> job = state_->GetJobByUid(job_uid_);
+  if (!job.ok() || job->status().group() == known_group_) return;
+  known_group_ = job->status().group();
+  std::vector<LogLocation> run = Run(state_->FindLogs(job_uid_).value_or(std::vector<LogLocation>()));
+  for (const auto& source : sources_) {
+    const auto now = std::find_if(run.begin(), run.end(), [&](const LogLocation& location) {
+      return location.replica.replica_id() == source->location.replica.replica_id();
+    });
+    if (now == run.end()) continue;
+    source->location.replica = now->replica;
+    run.erase(now);
+  }
+  AddSources(std::move(run));
+}
+
+void LogStream::AddSources(std::vector<LogLocation> locations) {
+  for (LogLocation& location : locations) {
     auto source = std::make_unique<Source>();
-    source->location = location;
     if (request_.follow() && IsLive(location.replica)) merging_ = false;
     source->pending = request_.follow() && location.replica.state() == v1::REPLICA_STATE_LAUNCHING;
+    source->location = std::move(location);
+    if (!source->pending) Open(source.get());
     sources_.push_back(std::move(source));
   }
-  for (const auto& source : sources_) {
-    if (!source->pending) Open(source.get());
-  }
-  return true;
 }
 
 void LogStream::OpenPending() {

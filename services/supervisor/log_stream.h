@@ -1,7 +1,8 @@
-// One StreamLogs call: collects the output of a job's replicas from the workers that have it, group after
-// group. Within a group that has ended the lines are merged by their time; those of one that still runs come
-// as they are written. Each source is read one message ahead, so a slow reader slows the workers' streams
-// down instead of filling memory. Thread-safe.
+// One StreamLogs call: collects the output of a job's replicas from the workers that have it, run after run:
+// a run is the groups from one start of all replicas to the next, with all that came and went by re-scaling
+// in place. Within a run that has ended the lines are merged by their time; those of one that still goes on
+// come as they are written. Each source is read one message ahead, so a slow reader slows the workers'
+// streams down instead of filling memory. Thread-safe.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_LOG_STREAM_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_LOG_STREAM_H_
@@ -53,9 +54,16 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
     std::string warning;
   };
 
-  // Opens the sources of the next group. False: there is none (yet); `end` and `over` say whether there can
-  // be one.
-  bool OpenNextGroup(bool* over, grpc::Status* end);
+  // Opens the sources of the next run. False: there is none (yet); `end` and `over` say whether there can be
+  // one.
+  bool OpenNextRun(bool* over, grpc::Status* end);
+  // Opens the sources that have come to the run that is being followed.
+  void OpenNewcomers();
+  // Those of `locations` that belong to the run which begins at run_begin_, and are wanted: replicas that
+  // were members of a group at the same time, of which others were before, and so on. Sets run_end_.
+  std::vector<LogLocation> Run(std::vector<LogLocation> locations);
+  bool Wanted(const LogLocation& location) const;
+  void AddSources(std::vector<LogLocation> locations);
   // Opens the sources whose replicas run by now.
   void OpenPending();
   void Open(Source* source);
@@ -71,8 +79,12 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
   const v1::StreamLogsRequest request_;
   // The rest is used in Next() only, and after it in OnEnd().
   std::vector<std::unique_ptr<Source>> sources_;
-  int64_t group_ = 0;
-  // Whether the group has ended, so that its lines can be put in order.
+  // First and last group of the run.
+  int64_t run_begin_ = 0;
+  int64_t run_end_ = 0;
+  // Current group of the job when its replicas were last looked at.
+  int64_t known_group_ = 0;
+  // Whether the run has ended, so that its lines can be put in order.
   bool merging_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include "adaptdl/v1/log_service.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "tests/services/supervisor/cluster_fixture.h"
+#include "tests/services/supervisor/replica_calls.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -214,6 +215,46 @@ TEST_F(LogsTest, FollowingGoesOnThroughNewGroupsUntilTheJobEnds) {
   logs_.CloseAll();
   EXPECT_FALSE(stream->Read(&response));
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(LogsTest, NewcomersAreHeardWhileTheOthersGoOn) {
+  const v1::LaunchReplica survivor = RunGroup(1)[0];
+  v1::ReplicaIdentity identity = IdentityOf(survivor);
+  Join join(replicas_.get(), identity, survivor.token(), "n1:1", /*rescales_in_place=*/true);
+  Heart heart(replicas_.get(), identity, join.Formed().token());
+  logs_.Add(survivor.replica_id(), 1, "a");
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::StreamLogsRequest request;
+  request.set_name("a");
+  request.set_follow(true);
+  auto stream = jobs_->StreamLogs(&context, request);
+  v1::StreamLogsResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.lines(0).text(), "a");
+
+  Allocate(job_, {"n1", "n1"});
+  const v1::LaunchReplica newcomer = worker_->NextLaunch();
+  worker_->Running(newcomer);
+  Join joined(replicas_.get(), IdentityOf(newcomer), newcomer.token(), "n1:2", /*rescales_in_place=*/true);
+  const v1::GroupFormed formed = joined.Formed();
+  identity.set_group(formed.group());
+  Heart later(replicas_.get(), identity, formed.token());
+  later.BeatWithoutProgress();
+  logs_.Add(newcomer.replica_id(), 2, "b");
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.lines(0).text(), "b");
+  EXPECT_EQ(response.lines(0).group(), 2);
+  logs_.Add(survivor.replica_id(), 3, "c");
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.lines(0).text(), "c");
+  EXPECT_EQ(response.lines(0).group(), 2);
+
+  // Read afterwards: in order of time, and under every group that a replica belonged to.
+  request.set_follow(false);
+  EXPECT_THAT(Read(request), ElementsAre("2.0:a", "2.1:b", "2.0:c"));
+  request.set_group(1);
+  EXPECT_THAT(Read(request), ElementsAre("2.0:a", "2.0:c"));
 }
 
 TEST_F(LogsTest, FollowingWaitsForAReplicaThatIsBeingLaunched) {
