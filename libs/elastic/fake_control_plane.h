@@ -69,9 +69,16 @@ class FakeControlPlane final : public ControlPlane {
     return first;
   }
 
-  // The newest group.
-  absl::StatusOr<GroupMembership> JoinGroup(const std::string&) override {
+  // Where the replica can be reached, as it says.
+  std::string address() {
     MutexLock lock(&mutex_);
+    return address_;
+  }
+
+  // The newest group.
+  absl::StatusOr<GroupMembership> JoinGroup(const std::string& address) override {
+    MutexLock lock(&mutex_);
+    address_ = address;
     if (!plan_) return membership_;
     if (plan_->leaves()) return absl::AbortedError("not wanted");
     return plan_->next;
@@ -125,6 +132,7 @@ class FakeControlPlane final : public ControlPlane {
   Mutex mutex_;
   CondVar changed_;
   ControlObserver* observer_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::string address_ ABSL_GUARDED_BY(mutex_);
   std::optional<GroupPlan> plan_ ABSL_GUARDED_BY(mutex_);
   std::optional<Progress> progress_ ABSL_GUARDED_BY(mutex_);
   std::vector<Hints> hints_ ABSL_GUARDED_BY(mutex_);

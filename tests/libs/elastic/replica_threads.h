@@ -50,6 +50,8 @@ struct RunOptions {
   std::function<std::unique_ptr<comm::Communicator>(std::unique_ptr<comm::Communicator>,
                                                     const GroupMembership& group)>
       wrap = nullptr;
+  // Makes what connects a replica to its groups. None: groups within the process.
+  std::function<Group::Transport()> transport = nullptr;
   // Called by the replica that has reported its group as broken, or has ended.
   std::function<void(const std::string& name, int64_t group)> on_broken = nullptr;
   std::function<void(const std::string& name, int code)> on_end = nullptr;
@@ -135,6 +137,18 @@ class ReplicaThreads {
     return *entries_.at(name).control;
   }
 
+  // Waits for the end of one, and forgets it.
+  void Join(const std::string& name) {
+    std::thread thread;
+    {
+      MutexLock lock(&mutex_);
+      thread = std::move(entries_.at(name).thread);
+    }
+    thread.join();
+    MutexLock lock(&mutex_);
+    entries_.erase(name);
+  }
+
   // Also those that replicas start.
   void Join() {
     for (;;) {
@@ -171,13 +185,7 @@ class ReplicaThreads {
     dependencies.environment.checkpoint_keep = options_.checkpoint_keep;
     dependencies.write_timeout = options_.write_timeout;
     dependencies.control = control;
-    dependencies.transport.connect =
-        [this](const GroupMembership& group) -> absl::StatusOr<std::unique_ptr<comm::Communicator>> {
-      auto communicator = groups_.Connect(group);
-      if (!communicator.ok() || !options_.wrap) return communicator;
-      return options_.wrap(*std::move(communicator), group);
-    };
-    dependencies.transport.refuse_below = [this](int64_t group) { groups_.RefuseBelow(group); };
+    dependencies.transport = options_.transport ? options_.transport() : InProcess();
     dependencies.exit = [](int code) { throw ReplicaExit{code}; };
     // Each reading is a millisecond after the one before.
     dependencies.seconds = [ticks = std::make_shared<std::atomic<int64_t>>(0)] {
@@ -196,6 +204,18 @@ class ReplicaThreads {
     } catch (const ReplicaDeath&) {
       return kDied;
     }
+  }
+
+  Group::Transport InProcess() {
+    Group::Transport transport;
+    transport.connect =
+        [this](const GroupMembership& group) -> absl::StatusOr<std::unique_ptr<comm::Communicator>> {
+      auto communicator = groups_.Connect(group);
+      if (!communicator.ok() || !options_.wrap) return communicator;
+      return options_.wrap(*std::move(communicator), group);
+    };
+    transport.refuse_below = [this](int64_t group) { groups_.RefuseBelow(group); };
+    return transport;
   }
 
   const RunOptions options_;
