@@ -102,6 +102,20 @@ const std::vector<std::string>& SchemaSteps() {
         PRIMARY KEY (job_uid, grp, rank)
       ) WITHOUT ROWID;
       )sql",
+      // The columns of the key come first: SQLite 3.40's check of a table without row ids otherwise takes the
+      // others for NULL as soon as there is a row, and the database for damaged.
+      R"sql(
+      CREATE TABLE file_deletions (
+        node_id TEXT NOT NULL,
+        job_uid TEXT NOT NULL,
+        namespace TEXT NOT NULL,
+        job TEXT NOT NULL,
+        PRIMARY KEY (node_id, job_uid)
+      ) WITHOUT ROWID;
+      INSERT INTO file_deletions (node_id, job_uid, namespace, job)
+        SELECT node_id, job_uid, namespace, job FROM deletions;
+      DROP TABLE deletions;
+      )sql",
   };
   return *steps;
 }

@@ -82,10 +82,15 @@ absl::Status Configure(const SqliteJobStoreOptions& options, Database* database)
         absl::StrCat("PRAGMA max_page_count = ", std::max<int64_t>(1, options.max_bytes / page_bytes)));
     if (!limit.ok()) return limit.status();
   }
+  return absl::OkStatus();
+}
+
+absl::Status Check(Database* database) {
   const absl::StatusOr<std::string> check = database->Query("PRAGMA quick_check");
   if (!check.ok()) return check.status();
-  if (*check != "ok") return absl::DataLossError(absl::StrCat("state database: is damaged: ", *check));
-  return absl::OkStatus();
+  if (*check == "ok") return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("state database: is damaged: ", *check, "; restore it from a backup"));
 }
 
 }  // namespace
@@ -103,6 +108,8 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const Sqlit
   if (!database.ok()) return database.status();
   if (const absl::Status status = Configure(options, &*database); !status.ok()) return status;
   if (const absl::Status status = Migrate(&*database); !status.ok()) return status;
+  // After the migration: what it mends is not to be found.
+  if (const absl::Status status = Check(&*database); !status.ok()) return status;
   return std::unique_ptr<SqliteJobStore>(new SqliteJobStore(*std::move(database)));
 }
 
@@ -148,7 +155,7 @@ absl::Status SqliteJobStore::Write(const WriteBatch& batch) {
     status.Update(DeleteBy("DELETE FROM nodes WHERE node_id = ?", id));
   }
   for (const std::string& id : batch.finish_deletions) {
-    status.Update(DeleteBy("DELETE FROM deletions WHERE node_id = ?", id));
+    status.Update(DeleteBy("DELETE FROM file_deletions WHERE node_id = ?", id));
   }
   for (const v1::NamespaceQuota& quota : batch.put_quotas) status.Update(WriteQuota(quota));
   for (const std::string& name : batch.delete_quotas) {
@@ -315,8 +322,9 @@ absl::Status SqliteJobStore::WriteRequest(const RequestRecord& request) {
 
 absl::Status SqliteJobStore::WriteDeletion(const FileDeletion& deletion) {
   absl::Status status;
-  Statement* statement = Prepared(
-      "INSERT OR REPLACE INTO deletions (node_id, namespace, job, job_uid) VALUES (?, ?, ?, ?)", &status);
+  Statement* statement =
+      Prepared("INSERT OR REPLACE INTO file_deletions (node_id, namespace, job, job_uid) VALUES (?, ?, ?, ?)",
+               &status);
   if (statement == nullptr) return status;
   statement->Bind(1, deletion.node_id);
   statement->Bind(2, deletion.name_space);
@@ -411,7 +419,11 @@ absl::Status SqliteJobStore::LoadTokens(StoreContents* contents) {
     const absl::StatusOr<bool> row = statement->Step();
     if (!row.ok()) return row.status();
     if (!*row) break;
-    by_uid[statement->Text(0)]->tokens[statement->Integer(1)] = statement->Text(2);
+    const auto job = by_uid.find(statement->Text(0));
+    if (job == by_uid.end()) {
+      return Damaged(absl::StrCat("a token of job ", statement->Text(0), ", which is not there"));
+    }
+    job->second->tokens[statement->Integer(1)] = statement->Text(2);
   }
   statement->Reset();
   return absl::OkStatus();
@@ -467,7 +479,7 @@ absl::Status SqliteJobStore::LoadNodes(StoreContents* contents) {
 
 absl::Status SqliteJobStore::LoadDeletions(StoreContents* contents) {
   absl::Status status;
-  Statement* statement = Prepared("SELECT node_id, namespace, job, job_uid FROM deletions", &status);
+  Statement* statement = Prepared("SELECT node_id, namespace, job, job_uid FROM file_deletions", &status);
   if (statement == nullptr) return status;
   while (true) {
     const absl::StatusOr<bool> row = statement->Step();

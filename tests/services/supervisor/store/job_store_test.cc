@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "libs/base/random_id.h"
@@ -350,22 +351,62 @@ TEST_P(JobStoreTest, QuotasAreReplacedAndRemoved) {
   EXPECT_TRUE(store_->Load()->quotas.empty());
 }
 
-TEST(MigrationsTest, JobsOfTheFirstVersionAreStillRead) {
-  const Folder folder;
-  std::filesystem::create_directories(folder.path());
-  {
-    absl::StatusOr<Database> database = Database::Open(folder.path() + "/supervisor.db");
-    ASSERT_TRUE(database.ok());
-    ASSERT_TRUE(Migrate(&*database, {SchemaSteps().front()}).ok());
-    ASSERT_TRUE(database
-                    ->Execute("INSERT INTO jobs (sequence, uid, namespace, name, phase, grp, spec, status) "
-                              "VALUES (1, 'uid-1', 'default', 'old', 1, 0, '', '')")
-                    .ok());
+// One row in every table of a store of `version`.
+void FillStore(const std::string& folder, size_t version) {
+  std::filesystem::create_directories(folder);
+  absl::StatusOr<Database> database = Database::Open(folder + "/supervisor.db");
+  ASSERT_TRUE(database.ok()) << database.status();
+  const std::vector<std::string>& steps = SchemaSteps();
+  ASSERT_TRUE(Migrate(&*database, {steps.begin(), steps.begin() + static_cast<int64_t>(version)}).ok());
+  std::vector<std::string> rows = {
+      absl::StrCat("INSERT INTO jobs (sequence, uid, namespace, name, phase, grp, spec, status) "
+                   "VALUES (1, 'uid-1', 'default', 'old', 1, 1, x'",
+                   absl::BytesToHexString(MakeJob(1).job->SerializeAsString()), "', '')"),
+      "INSERT INTO tokens (job_uid, grp, token) VALUES ('uid-1', 1, 'secret')",
+      "INSERT INTO replicas (job_uid, grp, rank, replica, stop_requested, node_leaving, loss, address) "
+      "VALUES ('uid-1', 1, 0, '', 0, 0, 0, 'h:1')",
+      "INSERT INTO events (job_uid, namespace, job, event) VALUES ('uid-1', 'default', 'old', '')",
+      "INSERT INTO nodes (node_id, session_id, node) VALUES ('n1', 7, '')",
+      "INSERT INTO requests (request_id, method, time, response) VALUES ('id', 'SubmitJob', 1, '')",
+      absl::StrCat("INSERT INTO ", version < 5 ? "deletions" : "file_deletions",
+                   " (node_id, namespace, job, job_uid) VALUES ('n1', 'default', 'gone', 'uid-0')")};
+  if (version >= 3) rows.emplace_back("INSERT INTO quotas (namespace, quota) VALUES ('team', '')");
+  if (version >= 4) {
+    rows.emplace_back(
+        "INSERT INTO plans (job_uid, grp, rank, replica_id, node_id, firm, offered, since, ready_after) "
+        "VALUES ('uid-1', 2, 0, 'r', 'n1', 0, 0, 1, 0)");
+    rows.emplace_back("UPDATE replicas SET current_grp = grp, current_rank = rank");
   }
-  const absl::StatusOr<StoreContents> contents = OpenSqlite(folder.path())->Load();
+  for (const std::string& row : rows) {
+    const absl::Status status = database->Execute(row);
+    ASSERT_TRUE(status.ok()) << row << ": " << status;
+  }
+}
+
+class MigrationFromTest : public testing::TestWithParam<size_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Versions, MigrationFromTest, testing::Range(size_t{1}, SchemaSteps().size() + 1));
+
+TEST_P(MigrationFromTest, EverythingIsStillThere) {
+  const Folder folder;
+  ASSERT_NO_FATAL_FAILURE(FillStore(folder.path(), GetParam()));
+  const auto store = OpenSqlite(folder.path());
+  ASSERT_NE(store, nullptr);
+  const absl::StatusOr<StoreContents> contents = store->Load();
   ASSERT_TRUE(contents.ok()) << contents.status();
   ASSERT_EQ(contents->jobs.size(), 1u);
+  EXPECT_EQ(contents->jobs[0].tokens.at(1), "secret");
   EXPECT_EQ(contents->jobs[0].rescaling_since, absl::InfinitePast());
+  ASSERT_EQ(contents->replicas.size(), 1u);
+  EXPECT_EQ(contents->replicas[0].launch_group, 1);
+  EXPECT_EQ(contents->nodes.size(), 1u);
+  EXPECT_EQ(contents->last_event_id, 1);
+  ASSERT_EQ(contents->deletions.size(), 1u);
+  EXPECT_EQ(contents->deletions[0].node_id, "n1");
+  EXPECT_EQ(contents->deletions[0].name_space, "default");
+  EXPECT_EQ(contents->deletions[0].job, "gone");
+  EXPECT_EQ(contents->deletions[0].job_uid, "uid-0");
+  EXPECT_TRUE(store->FindRequest("id")->has_value());
 }
 
 }  // namespace
