@@ -56,9 +56,10 @@ int Main(int argc, char** argv) {
                            shortest);
   service::AddDurationFlag(app, "--replica-heartbeat-period", &cluster.replica_heartbeat_period,
                            "How often replicas send heartbeats", shortest);
-  service::AddDurationFlag(
-      app, "--retry-backoff", &cluster.policy.retry_backoff,
-      "Wait before a failed job's next attempt; doubles with each further failure, up to 60s");
+  service::AddDurationFlag(app, "--retry-backoff", &cluster.policy.retry_backoff,
+                           "Wait before a failed job's next attempt; doubles with each further failure");
+  service::AddDurationFlag(app, "--max-retry-backoff", &cluster.policy.max_retry_backoff,
+                           "Longest wait before a failed job's next attempt");
   return service::RunMain(app, argc, argv, [&] { return Serve(flags); });
 }
 

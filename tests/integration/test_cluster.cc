@@ -114,13 +114,13 @@ absl::StatusOr<std::string> TestCluster::WaitForAddress(const std::string& progr
 
 absl::Status TestCluster::StartSupervisor() {
   std::filesystem::remove(folder_ + "/supervisor.address");
-  supervisor_ =
-      Process::Start({Binary("adaptdl-supervisor"), "--listen",
-                      supervisor_address_.empty() ? std::string("127.0.0.1:0") : supervisor_address_,
-                      "--metrics-listen", "127.0.0.1:0", "--state-dir", folder_ + "/supervisor",
-                      "--heartbeat-period", "500ms", "--replica-heartbeat-period", "300ms", "--retry-backoff",
-                      "200ms", "--address-file", folder_ + "/supervisor.address"},
-                     folder_ + "/supervisor.log");
+  supervisor_ = Process::Start(
+      {Binary("adaptdl-supervisor"), "--listen",
+       supervisor_address_.empty() ? std::string("127.0.0.1:0") : supervisor_address_, "--metrics-listen",
+       "127.0.0.1:0", "--state-dir", folder_ + "/supervisor", "--heartbeat-period", "500ms",
+       "--replica-heartbeat-period", "300ms", "--retry-backoff", "200ms", "--max-retry-backoff",
+       absl::FormatDuration(options_.max_retry_backoff), "--address-file", folder_ + "/supervisor.address"},
+      folder_ + "/supervisor.log");
   auto address = WaitForAddress("supervisor", supervisor_);
   if (!address.ok()) return address.status();
   supervisor_address_ = *address;
@@ -281,6 +281,11 @@ absl::Status TestCluster::Allocate(const std::string& name, const std::vector<st
   absl::Status last;
   for (int attempt = 0; attempt < 100; ++attempt) {
     const auto snapshot = Snapshot();
+    if (absl::IsUnavailable(snapshot.status())) {  // The supervisor was started again.
+      last = snapshot.status();
+      Pause();
+      continue;
+    }
     if (!snapshot.ok()) return snapshot.status();
     v1::ApplyAllocationsRequest request;
     request.set_request_id(RandomHex(16));

@@ -38,6 +38,8 @@ struct TestClusterOptions {
   bool autoscaler = false;
   // Time that the shims wait for a worker to come back.
   absl::Duration orphan_timeout = absl::Seconds(30);
+  // Longest wait between a failure and the next attempt.
+  absl::Duration max_retry_backoff = absl::Seconds(60);
 };
 
 using JobPredicate = std::function<bool(const v1::Job&)>;
@@ -91,7 +93,8 @@ class TestCluster {
                                      absl::Duration timeout);
   absl::Status WaitForNodes(int ready_nodes, absl::Duration timeout);
 
-  // Gives the job exactly these nodes, in place of an allocator. Retries while the snapshot changes under it.
+  // Gives the job exactly these nodes, in place of an allocator. Retries while the snapshot changes under it,
+  // and while the supervisor is away.
   absl::Status Allocate(const std::string& name, const std::vector<std::string>& node_ids);
 
   // All that the job's replicas wrote, in order.

@@ -1,0 +1,100 @@
+// Preloaded into a program, makes some of its writes below a folder fail, as those to a disk that is broken
+// or full do:
+//
+//   env LD_PRELOAD=libfailing_disk.so FAILING_DISK_FOLDER=/state FAILING_DISK_PER_MILLE=20 program
+//
+// Of a thousand calls that write to a file there, or bring it to the disk, so many do nothing and fail, with
+// EIO or ENOSPC in turns.
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+struct Settings {
+  std::string folder;
+  uint64_t per_mille = 0;
+};
+
+const Settings& GetSettings() {
+  static const Settings settings = [] {
+    const char* folder = std::getenv("FAILING_DISK_FOLDER");
+    const char* rate = std::getenv("FAILING_DISK_PER_MILLE");
+    Settings read;
+    if (folder != nullptr) read.folder = folder;
+    if (rate != nullptr) read.per_mille = std::strtoull(rate, nullptr, 10);
+    return read;
+  }();
+  return settings;
+}
+
+bool IsBelowFolder(int file) {
+  const Settings& settings = GetSettings();
+  if (settings.folder.empty()) return false;
+  char path[4096];
+  const std::string link = "/proc/self/fd/" + std::to_string(file);
+  const ssize_t length = readlink(link.c_str(), path, sizeof(path));
+  return length > 0 && std::string(path, length).compare(0, settings.folder.size(), settings.folder) == 0;
+}
+
+// Whether the call on `file` is to fail; sets errno.
+bool Fails(int file) {
+  static std::atomic<uint64_t> calls{static_cast<uint64_t>(getpid())};
+  if (!IsBelowFolder(file)) return false;
+  uint64_t number = ++calls;
+  uint64_t hash = number * 0x9E3779B97F4A7C15;
+  hash ^= hash >> 32;
+  if (hash % 1000 >= GetSettings().per_mille) return false;
+  errno = number % 2 == 0 ? EIO : ENOSPC;
+  return true;
+}
+
+template <typename Function>
+Function Next(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+// NOLINTBEGIN(readability-identifier-naming): these names are the system's.
+extern "C" {
+
+ssize_t write(int file, const void* bytes, size_t count) {
+  static const auto next = Next<ssize_t (*)(int, const void*, size_t)>("write");
+  return Fails(file) ? -1 : next(file, bytes, count);
+}
+
+ssize_t pwrite(int file, const void* bytes, size_t count, off_t offset) {
+  static const auto next = Next<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite");
+  return Fails(file) ? -1 : next(file, bytes, count, offset);
+}
+
+ssize_t pwrite64(int file, const void* bytes, size_t count, off64_t offset) {
+  static const auto next = Next<ssize_t (*)(int, const void*, size_t, off64_t)>("pwrite64");
+  return Fails(file) ? -1 : next(file, bytes, count, offset);
+}
+
+int fsync(int file) {
+  static const auto next = Next<int (*)(int)>("fsync");
+  return Fails(file) ? -1 : next(file);
+}
+
+int fdatasync(int file) {
+  static const auto next = Next<int (*)(int)>("fdatasync");
+  return Fails(file) ? -1 : next(file);
+}
+
+int ftruncate64(int file, off64_t length) {
+  static const auto next = Next<int (*)(int, off64_t)>("ftruncate64");
+  return Fails(file) ? -1 : next(file, length);
+}
+
+}  // extern "C"
+// NOLINTEND(readability-identifier-naming)
