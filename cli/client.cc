@@ -34,6 +34,7 @@ Client::Client(const Context& context)
   jobs_ = v1::JobService::NewStub(channel);
   nodes_ = v1::NodeService::NewStub(channel);
   quotas_ = v1::QuotaService::NewStub(channel);
+  admin_ = v1::AdminService::NewStub(channel);
 }
 
 absl::Status Client::Explain(const grpc::Status& status) const {

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "adaptdl/v1/admin_service.grpc.pb.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
 #include "adaptdl/v1/quota_service.grpc.pb.h"
@@ -26,6 +27,7 @@ namespace adaptdl::cli {
 using Jobs = v1::JobService::Stub;
 using Nodes = v1::NodeService::Stub;
 using Quotas = v1::QuotaService::Stub;
+using Admin = v1::AdminService::Stub;
 
 // Times between attempts of a call that was answered UNAVAILABLE.
 inline constexpr absl::Duration kRetryDelays[] = {absl::Milliseconds(200), absl::Milliseconds(400),
@@ -38,6 +40,7 @@ class Client {
 
   const std::string& address() const { return address_; }
   Jobs& jobs() { return *jobs_; }
+  Admin& admin() { return *admin_; }
 
   // One unary call: client.Call(&Jobs::GetJob, request).
   template <typename Stub, typename Request, typename Response>
@@ -76,6 +79,7 @@ class Client {
   std::unique_ptr<Jobs> jobs_;
   std::unique_ptr<Nodes> nodes_;
   std::unique_ptr<Quotas> quotas_;
+  std::unique_ptr<Admin> admin_;
 };
 
 // "host:port" of the supervisor: --supervisor, $ADAPTDL_SUPERVISOR_ADDRESS, the local cluster's,

@@ -27,6 +27,7 @@ void AddDelete(CLI::App& app, Context* context);
 void AddNodes(CLI::App& app, Context* context);
 void AddDrain(CLI::App& app, Context* context);
 void AddQuota(CLI::App& app, Context* context);
+void AddAdmin(CLI::App& app, Context* context);
 void AddHealth(CLI::App& app, Context* context);
 void AddCluster(CLI::App& app, Context* context);
 void AddVersion(CLI::App& app, Context* context);

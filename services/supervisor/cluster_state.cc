@@ -445,6 +445,7 @@ void ClusterState::Step() {
   RetryDue();
   Flush();
   PruneRequests();
+  Expire();
   UpdateGauges();
 }
 
@@ -477,6 +478,28 @@ void ClusterState::PruneRequests() {
   next_prune_ = now + absl::Minutes(10);
   const absl::Status status = parts_.store->PruneRequests(now - options_.request_lifetime);
   if (!status.ok()) log::Warning("old request ids could not be removed", {{"error", status.ToString()}});
+}
+
+void ClusterState::Expire() {
+  constexpr size_t kJobsAtOnce = 100;  // so that a long list does not hold up the rest
+  MutexLock lock(&mutex_);
+  const absl::Time now = Now();
+  if (options_.retention == absl::InfiniteDuration() || now < next_expiry_) return;
+  const absl::Time oldest = now - options_.retention;
+  Transaction transaction(tables_, now);
+  size_t expired = 0;
+  for (const auto& [uid, entry] : tables_.jobs) {
+    const v1::JobStatus& status = entry->record.status;
+    if (!IsTerminal(status.phase()) || ToTime(status.completion_time()) >= oldest) continue;
+    if (++expired > kJobsAtOnce) break;
+    DeleteFiles(&transaction, *entry->record.job);
+    transaction.DeleteJob(uid);
+  }
+  if (!transaction.empty() && !Commit(&transaction).ok()) return;  // Again with the next step.
+  if (expired > kJobsAtOnce) return;
+  next_expiry_ = now + absl::Minutes(1);
+  const absl::Status status = parts_.store->PruneEvents(oldest);
+  if (!status.ok()) log::Warning("old events could not be removed", {{"error", status.ToString()}});
 }
 
 void ClusterState::UpdateGauges() {

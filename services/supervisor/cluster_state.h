@@ -56,6 +56,8 @@ struct ClusterOptions {
   absl::Duration flush_period = absl::Milliseconds(500);
   // How long the answers of calls are kept for their repetition.
   absl::Duration request_lifetime = absl::Hours(24);
+  // How long finished jobs are kept, with all that is theirs, and events of the others.
+  absl::Duration retention = absl::InfiniteDuration();
 };
 
 // None is owned; all outlive the state.
@@ -228,6 +230,7 @@ class ClusterState {
   void StoreProgress(Transaction* transaction, const std::string& uid, const v1::TrainingProgress& progress)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PruneRequests() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Expire() ABSL_LOCKS_EXCLUDED(mutex_);
   void UpdateGauges() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::StatusOr<std::string> ChooseName(const Transaction& transaction,
@@ -279,6 +282,7 @@ class ClusterState {
   absl::Time last_step_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time next_gauges_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time next_prune_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time next_expiry_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };
 
 // "Namespace 'a', job 'b' ..."-style NOT_FOUND.

@@ -60,6 +60,14 @@ int Main(int argc, char** argv) {
                            "Wait before a failed job's next attempt; doubles with each further failure");
   service::AddDurationFlag(app, "--max-retry-backoff", &cluster.policy.max_retry_backoff,
                            "Longest wait before a failed job's next attempt");
+  app.add_option_function<int>(
+         "--retain-days",
+         [&cluster](int days) {
+           cluster.retention = days > 0 ? absl::Hours(24) * days : absl::InfiniteDuration();
+         },
+         "Delete jobs so long after their end, with their events, logs and files. 0: keep them")
+      ->check(CLI::Range(0, 36500))
+      ->default_str("0");
   return service::RunMain(app, argc, argv, [&] { return Serve(flags); });
 }
 

@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   s->replicas_ = std::make_unique<ReplicaServiceImpl>(s->state_.get(), &s->sessions_, &s->hub_, &s->streams_);
   s->scheduling_ = std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_);
   s->quotas_ = std::make_unique<QuotaServiceImpl>(s->state_.get());
+  s->admin_ = std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_);
   return supervisor;
 }
 

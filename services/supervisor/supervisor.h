@@ -19,6 +19,7 @@
 #include "libs/base/mutex.h"
 #include "libs/base/random_id.h"
 #include "prometheus/registry.h"
+#include "services/supervisor/admin_service.h"
 #include "services/supervisor/change_hub.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/job_service.h"
@@ -50,7 +51,7 @@ class Supervisor {
   ~Supervisor();
 
   std::vector<grpc::Service*> services() {
-    return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_, &*quotas_};
+    return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_, &*quotas_, &*admin_};
   }
   ClusterState* state() { return state_.get(); }
 
@@ -81,6 +82,7 @@ class Supervisor {
   std::unique_ptr<ReplicaServiceImpl> replicas_;
   std::unique_ptr<SchedulingServiceImpl> scheduling_;
   std::unique_ptr<QuotaServiceImpl> quotas_;
+  std::unique_ptr<AdminServiceImpl> admin_;
 
   Mutex mutex_;
   CondVar wake_;

@@ -130,7 +130,8 @@ absl::Status TestCluster::StartSupervisor() {
     nodes_ = v1::NodeService::NewStub(channel);
     scheduling_ = v1::SchedulingService::NewStub(channel);
   }
-  return absl::OkStatus();
+  // A connection to the one before is noticed to be dead by the first call.
+  return WaitForNodes(0, kStartTimeout);
 }
 
 absl::Status TestCluster::StartAllocator() {

@@ -84,6 +84,12 @@ class JobStore {
 
   // Forgets requests that were made before `time`.
   virtual absl::Status PruneRequests(absl::Time time) = 0;
+  // Forgets events of before `time`.
+  virtual absl::Status PruneEvents(absl::Time time) = 0;
+
+  // Copies everything, as of one moment, to a new file beside the original while others go on to commit. The
+  // caller removes it. FAILED_PRECONDITION: this store keeps nothing on disk.
+  virtual absl::StatusOr<std::string> Backup() = 0;
 };
 
 }  // namespace adaptdl::supervisor

@@ -112,6 +112,16 @@ absl::Status MemoryJobStore::PruneRequests(absl::Time time) {
   return absl::OkStatus();
 }
 
+absl::Status MemoryJobStore::PruneEvents(absl::Time time) {
+  MutexLock lock(&mutex_);
+  std::erase_if(events_, [&](const auto& entry) { return TimeOf(entry.second) < time; });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> MemoryJobStore::Backup() {
+  return absl::FailedPreconditionError("the supervisor keeps its state in memory only");
+}
+
 void MemoryJobStore::FailCommits(absl::Status status) {
   MutexLock lock(&mutex_);
   failure_ = std::move(status);

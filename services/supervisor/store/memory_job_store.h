@@ -23,6 +23,8 @@ class MemoryJobStore final : public JobStore {
   absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) override;
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) override;
   absl::Status PruneRequests(absl::Time time) override;
+  absl::Status PruneEvents(absl::Time time) override;
+  absl::StatusOr<std::string> Backup() override;
 
   // What Commit() returns from now on; OK: it works again.
   void FailCommits(absl::Status status);

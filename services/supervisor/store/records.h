@@ -83,6 +83,10 @@ struct FileDeletion {
   std::string job_uid;
 };
 
+inline absl::Time TimeOf(const v1::Event& event) {
+  return absl::FromUnixSeconds(event.time().seconds()) + absl::Nanoseconds(event.time().nanos());
+}
+
 }  // namespace adaptdl::supervisor
 
 #endif  // ADAPTDL_SERVICES_SUPERVISOR_STORE_RECORDS_H_

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/random_id.h"
 #include "services/supervisor/store/migrations.h"
 
 namespace adaptdl::supervisor {
@@ -110,7 +112,7 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const Sqlit
   if (const absl::Status status = Migrate(&*database); !status.ok()) return status;
   // After the migration: what it mends is not to be found.
   if (const absl::Status status = Check(&*database); !status.ok()) return status;
-  return std::unique_ptr<SqliteJobStore>(new SqliteJobStore(*std::move(database)));
+  return std::unique_ptr<SqliteJobStore>(new SqliteJobStore(options.folder, *std::move(database)));
 }
 
 Statement* SqliteJobStore::Prepared(const std::string& sql, absl::Status* status) {
@@ -574,6 +576,68 @@ absl::Status SqliteJobStore::PruneRequests(absl::Time time) {
   if (statement == nullptr) return status;
   statement->Bind(1, ToMicros(time));
   return statement->Run();
+}
+
+absl::StatusOr<std::optional<absl::Time>> SqliteJobStore::TimeOfEventFrom(int64_t id) {
+  absl::Status status;
+  Statement* statement = Prepared("SELECT event FROM events WHERE id >= ? ORDER BY id LIMIT 1", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, id);
+  const absl::StatusOr<bool> row = statement->Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return std::optional<absl::Time>();
+  v1::Event event;
+  if (!event.ParseFromString(statement->Text(0))) return Damaged("an event");
+  statement->Reset();
+  return std::optional<absl::Time>(TimeOf(event));
+}
+
+absl::Status SqliteJobStore::PruneEvents(absl::Time time) {
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<int64_t> last = LastId("events");
+  if (!last.ok()) return last.status();
+  // Ids grow with time: all below `first` are older.
+  int64_t first = 0;
+  for (int64_t end = *last + 1; first < end;) {
+    const int64_t middle = first + (end - first) / 2;
+    const absl::StatusOr<std::optional<absl::Time>> found = TimeOfEventFrom(middle);
+    if (!found.ok()) return found.status();
+    if (found->has_value() && **found < time) {
+      first = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  absl::Status status;
+  Statement* statement = Prepared("DELETE FROM events WHERE id < ?", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, first);
+  return statement->Run();
+}
+
+absl::StatusOr<std::string> SqliteJobStore::Backup() {
+  constexpr int kPages = 1024;  // at a time; commits come in between
+  const std::string path = absl::StrCat(folder_, "/backup-", RandomHex(8), ".db");
+  absl::StatusOr<Database> copy = Database::Open(path);
+  if (!copy.ok()) return copy.status();
+  std::error_code ignored;
+  auto remove = absl::MakeCleanup([&] { std::filesystem::remove(path, ignored); });
+  sqlite3_backup* backup = nullptr;
+  int code = SQLITE_OK;
+  while (code == SQLITE_OK) {
+    MutexLock lock(&mutex_);
+    if (backup == nullptr) backup = sqlite3_backup_init(copy->handle(), "main", database_.handle(), "main");
+    if (backup == nullptr) return SqliteStatus(copy->handle(), "backup");
+    // What is committed meanwhile through this connection goes into the copy as well.
+    code = sqlite3_backup_step(backup, kPages);
+  }
+  {
+    MutexLock lock(&mutex_);
+    sqlite3_backup_finish(backup);
+  }
+  if (code != SQLITE_DONE) return SqliteStatus(copy->handle(), "backup");
+  std::move(remove).Cancel();
+  return path;
 }
 
 }  // namespace adaptdl::supervisor

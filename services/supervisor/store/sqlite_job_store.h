@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libs/base/mutex.h"
@@ -38,9 +39,12 @@ class SqliteJobStore final : public JobStore {
   absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) override;
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) override;
   absl::Status PruneRequests(absl::Time time) override;
+  absl::Status PruneEvents(absl::Time time) override;
+  absl::StatusOr<std::string> Backup() override;
 
  private:
-  explicit SqliteJobStore(Database database) : database_(std::move(database)) {}
+  SqliteJobStore(std::string folder, Database database)
+      : folder_(std::move(folder)), database_(std::move(database)) {}
 
   // The prepared statement of `sql`, reset; null and an error in `status` if it can't be prepared.
   Statement* Prepared(const std::string& sql, absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -65,6 +69,10 @@ class SqliteJobStore final : public JobStore {
   absl::Status LoadQuotas(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<int64_t> LastId(const std::string& table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Time of the first event whose id is `id` or larger. Nothing: there is none.
+  absl::StatusOr<std::optional<absl::Time>> TimeOfEventFrom(int64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::string folder_;
   Mutex mutex_;
   Database database_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Statement> statements_ ABSL_GUARDED_BY(mutex_);

@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -18,6 +20,7 @@
 #include "libs/base/random_id.h"
 #include "services/supervisor/store/memory_job_store.h"
 #include "services/supervisor/store/migrations.h"
+#include "services/supervisor/store/restore.h"
 #include "services/supervisor/store/sqlite_job_store.h"
 
 namespace adaptdl::supervisor {
@@ -226,6 +229,25 @@ TEST_P(JobStoreTest, EventsComeInPagesAndByJob) {
   EXPECT_TRUE(store_->ListEvents({"default", "job-2", 0, 100})->empty());
 }
 
+TEST_P(JobStoreTest, OldEventsArePruned) {
+  WriteBatch batch;
+  batch.put_jobs = {MakeJob(1)};
+  for (int64_t id = 1; id <= 20; ++id) {
+    batch.add_events.push_back(MakeEvent(id, "Reason"));
+    batch.add_events.back().mutable_time()->set_seconds(absl::ToUnixSeconds(kTime) + id);
+  }
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  for (const int64_t kept : {20, 12, 12, 1, 0}) {
+    ASSERT_TRUE(store_->PruneEvents(kTime + absl::Seconds(21 - kept)).ok());
+    const absl::StatusOr<std::vector<v1::Event>> events = store_->ListEvents({"default", "job-1", 0, 100});
+    ASSERT_TRUE(events.ok());
+    ASSERT_EQ(static_cast<int64_t>(events->size()), kept);
+    if (kept > 0) {
+      EXPECT_EQ(events->front().id(), 21 - kept);
+    }
+  }
+}
+
 TEST_P(JobStoreTest, RequestsAreKeptUntilPruned) {
   WriteBatch batch;
   batch.put_request = RequestRecord{"id", "SubmitJob", "answer", kTime};
@@ -254,6 +276,38 @@ TEST(SqliteJobStoreTest, FullDiskIsNamedAndLeavesNothingHalfDone) {
   WriteBatch event;
   event.add_events = {MakeEvent(1, "Submitted")};
   EXPECT_TRUE(store->Commit(event).ok());
+}
+
+TEST(SqliteJobStoreTest, ABackupIsTakenWhileOthersCommit) {
+  const Folder folder;
+  const auto store = OpenSqlite(folder.path());
+  WriteBatch batch;
+  for (int64_t i = 1; i <= 200; ++i) {
+    batch.put_jobs.push_back(MakeJob(i));
+    auto job = std::make_shared<v1::Job>(*batch.put_jobs.back().job);
+    job->mutable_spec()->mutable_template_()->add_args(std::string(100'000, 'x'));
+    batch.put_jobs.back().job = job;
+  }
+  ASSERT_TRUE(store->Commit(batch).ok());
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    for (int64_t i = 201; !done; ++i) {
+      WriteBatch one;
+      one.put_jobs = {MakeJob(i)};
+      ASSERT_TRUE(store->Commit(one).ok());
+    }
+  });
+  const absl::StatusOr<std::string> backup = store->Backup();
+  done = true;
+  writer.join();
+  ASSERT_TRUE(backup.ok()) << backup.status();
+  const Folder copy;
+  const absl::StatusOr<Restored> restored = RestoreStore(*backup, copy.path(), false);
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_GE(restored->jobs, 200);
+  const absl::StatusOr<StoreContents> contents = OpenSqlite(copy.path())->Load();
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_EQ(static_cast<int64_t>(contents->jobs.size()), restored->jobs);
 }
 
 TEST(SqliteJobStoreTest, OneStoreAtATime) {

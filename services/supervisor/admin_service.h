@@ -1,0 +1,27 @@
+// What administrators ask of the supervisor. Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_ADMIN_SERVICE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_ADMIN_SERVICE_H_
+
+#include "adaptdl/v1/admin_service.grpc.pb.h"
+#include "services/supervisor/store/job_store.h"
+#include "services/supervisor/streams.h"
+
+namespace adaptdl::supervisor {
+
+class AdminServiceImpl final : public v1::AdminService::CallbackService {
+ public:
+  // Neither is owned.
+  AdminServiceImpl(JobStore* store, Streams* streams) : store_(store), streams_(streams) {}
+
+  grpc::ServerWriteReactor<v1::BackupResponse>* Backup(grpc::CallbackServerContext* context,
+                                                       const v1::BackupRequest* request) override;
+
+ private:
+  JobStore* const store_;
+  Streams* const streams_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_ADMIN_SERVICE_H_
