@@ -1,9 +1,10 @@
 // What a re-scale costs a running job, with the real programs on this machine: the pause of the training loop
 // from the end of the old group's last step to the begin of the new group's first forward pass, with the same
 // total batch; from the death of a replica to the end of the survivors' next step; and the same pauses for a
-// job that asks for `rescale: restart`.
+// job that asks for `rescale: restart`. A newcomer of a large model needs its state: the goal for that is 1.5
+// times what its bytes need from one process to another (broadcast_job, in the same run), and 200 ms.
 //
-//   build/release/bench/rescale_bench [-o json]
+//   build/release/bench/rescale_bench [-o json] [small] [restart] [large]     # default: all parts
 
 #include <signal.h>
 
@@ -197,8 +198,48 @@ void Add(const std::string& mode, const std::map<std::string, std::vector<double
   }
 }
 
-int Main(bool json) {
+// Of a broadcast from one process to another on this machine, as measured in several rounds.
+std::vector<double> BroadcastBandwidths(int64_t bytes) {
+  constexpr int kRounds = 5;
+  const std::string command =
+      absl::StrCat(ADAPTDL_BINARY_DIR, "/bench/broadcast_job ", bytes, " ", kRounds);
+  std::vector<double> rounds;
+  FILE* const output = popen(command.c_str(), "r");
+  if (output == nullptr) return rounds;
+  for (double rate = 0; std::fscanf(output, "%lf", &rate) == 1;) rounds.push_back(rate);
+  return pclose(output) == 0 ? rounds : std::vector<double>();
+}
+
+// What a newcomer of a model with so many parameters is handed, and how fast.
+nlohmann::json RunLarge(TestCluster* cluster, int64_t parameters, nlohmann::json* cases) {
+  constexpr int kRounds = 5;
+  std::fprintf(stderr, "rescale_bench: in place, %lld parameters\n", static_cast<long long>(parameters));
+  // Parameters and momentum, of four bytes each.
+  const int64_t state_bytes = 8 * parameters;
+  std::vector<double> bandwidths = BroadcastBandwidths(state_bytes);
+  Experiment experiment(cluster, "large", parameters, v1::RESCALE_MODE_IN_PLACE);
+  experiment.Resize(1);
+  for (int round = 0; round < kRounds; ++round) {
+    for (const int size : {2, 1}) experiment.Resize(size);
+  }
+  experiment.End();
+  for (const double rate : BroadcastBandwidths(state_bytes)) bandwidths.push_back(rate);
+  const double bandwidth = Quantile(bandwidths, 0.5);
+  const double goal_ms = 1.5 * static_cast<double>(state_bytes) / bandwidth * 1e3 + 200;
+  Add(absl::StrCat("in place, ", parameters / 1'000'000, " M parameters"), experiment.Pauses(), cases);
+  for (nlohmann::json& one : *cases) {
+    if (one["case"] == "1 to 2" && one["mode"] != "in place" && one["mode"] != "restart") {
+      one["goal_ms"] = goal_ms;
+    }
+  }
+  return {{"state_bytes", state_bytes}, {"broadcast_bytes_per_second", bandwidth}};
+}
+
+int Main(bool json, const std::vector<std::string>& parts) {
   constexpr int kRounds = 8;
+  const auto wanted = [&](const char* part) {
+    return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
   TestCluster cluster({.workers = 4, .allocator = false});
   if (const absl::Status status = cluster.Start(); !status.ok()) {
     std::fprintf(stderr, "rescale_bench: %s\n", status.ToString().c_str());
@@ -206,7 +247,7 @@ int Main(bool json) {
   }
   nlohmann::json cases = nlohmann::json::array();
   std::vector<double> all;
-  {
+  if (wanted("small")) {
     std::fprintf(stderr, "rescale_bench: in place, %d rounds\n", kRounds);
     Experiment experiment(&cluster, "in-place", 0, v1::RESCALE_MODE_IN_PLACE);
     experiment.Resize(1);
@@ -223,7 +264,7 @@ int Main(bool json) {
     }
     Add("in place", pauses, &cases);
   }
-  {
+  if (wanted("restart")) {
     std::fprintf(stderr, "rescale_bench: by restart\n");
     Experiment experiment(&cluster, "restart", 0, v1::RESCALE_MODE_RESTART);
     experiment.Resize(1);
@@ -231,28 +272,26 @@ int Main(bool json) {
     experiment.End();
     Add("restart", experiment.Pauses(), &cases);
   }
-  {
-    constexpr int64_t kParameters = 100'000'000;
-    std::fprintf(stderr, "rescale_bench: in place, %lld parameters\n", static_cast<long long>(kParameters));
-    Experiment experiment(&cluster, "large", kParameters, v1::RESCALE_MODE_IN_PLACE);
-    experiment.Resize(1);
-    for (int round = 0; round < 3; ++round) {
-      for (const int size : {2, 1}) experiment.Resize(size);
-    }
-    experiment.End();
-    Add("in place, 100 M parameters", experiment.Pauses(), &cases);
-  }
+  nlohmann::json large;
+  if (wanted("large")) large = RunLarge(&cluster, 100'000'000, &cases);
   const nlohmann::json result = {{"pause_ms", {{"p50", Quantile(all, 0.5)}, {"p99", Quantile(all, 0.99)}}},
+                                 {"large", large},
                                  {"cases", cases}};
   if (json) {
     std::printf("%s\n", result.dump(2).c_str());
     return 0;
   }
-  std::printf("%-28s %-8s %5s %10s %10s\n", "mode", "case", "runs", "p50 ms", "p99 ms");
+  std::printf("%-28s %-8s %5s %10s %10s %10s\n", "mode", "case", "runs", "p50 ms", "p99 ms", "goal ms");
   for (const auto& one : cases) {
-    std::printf("%-28s %-8s %5d %10.1f %10.1f\n", one["mode"].get<std::string>().c_str(),
+    const std::string goal =
+        one.contains("goal_ms") ? absl::StrCat(static_cast<int64_t>(one["goal_ms"].get<double>())) : "";
+    std::printf("%-28s %-8s %5d %10.1f %10.1f %10s\n", one["mode"].get<std::string>().c_str(),
                 one["case"].get<std::string>().c_str(), one["runs"].get<int>(),
-                one["pause_ms"]["p50"].get<double>(), one["pause_ms"]["p99"].get<double>());
+                one["pause_ms"]["p50"].get<double>(), one["pause_ms"]["p99"].get<double>(), goal.c_str());
+  }
+  if (!large.is_null()) {
+    std::printf("broadcast to one other process: %.2f GB/s\n",
+                large["broadcast_bytes_per_second"].get<double>() * 1e-9);
   }
   std::printf("all in place: p50 %.1f ms, p99 %.1f ms\n", result["pause_ms"]["p50"].get<double>(),
               result["pause_ms"]["p99"].get<double>());
@@ -263,11 +302,15 @@ int Main(bool json) {
 }  // namespace adaptdl::integration
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const bool json = arguments == std::vector<std::string>{"-o", "json"};
-  if (!arguments.empty() && !json) {
-    std::fprintf(stderr, "usage: rescale_bench [-o json]\n");
+  std::vector<std::string> parts(argv + 1, argv + argc);
+  const bool json = parts.size() >= 2 && parts[0] == "-o" && parts[1] == "json";
+  if (json) parts.erase(parts.begin(), parts.begin() + 2);
+  const auto known = [](const std::string& part) {
+    return part == "small" || part == "restart" || part == "large";
+  };
+  if (!std::all_of(parts.begin(), parts.end(), known)) {
+    std::fprintf(stderr, "usage: rescale_bench [-o json] [small] [restart] [large]\n");
     return 2;
   }
-  return adaptdl::integration::Main(json);
+  return adaptdl::integration::Main(json, parts);
 }
