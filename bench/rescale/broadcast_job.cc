@@ -58,7 +58,8 @@ absl::Status RunRank0(int address_pipe, int64_t bytes, int rounds) {
   auto rendezvous = TcpRendezvous::Host("127.0.0.1");
   if (!rendezvous.ok()) return rendezvous.status();
   const std::string& address = (*rendezvous)->address();
-  if (write(address_pipe, address.data(), address.size()) < 0) return absl::InternalError("the pipe is closed");
+  if (write(address_pipe, address.data(), address.size()) < 0)
+    return absl::InternalError("the pipe is closed");
   close(address_pipe);
   return Broadcast(**rendezvous, 0, bytes, rounds);
 }
@@ -70,7 +71,8 @@ int Main(int64_t bytes, int rounds) {
   const pid_t child = fork();
   if (child < 0) return 1;
   close(ends[child == 0 ? 1 : 0]);
-  const absl::Status status = child == 0 ? RunRank1(ends[0], bytes, rounds) : RunRank0(ends[1], bytes, rounds);
+  const absl::Status status =
+      child == 0 ? RunRank1(ends[0], bytes, rounds) : RunRank0(ends[1], bytes, rounds);
   if (!status.ok()) std::fprintf(stderr, "broadcast_job: %s\n", status.ToString().c_str());
   if (child == 0) return status.ok() ? 0 : 1;
   int code = 0;

@@ -201,8 +201,7 @@ void Add(const std::string& mode, const std::map<std::string, std::vector<double
 // Of a broadcast from one process to another on this machine, as measured in several rounds.
 std::vector<double> BroadcastBandwidths(int64_t bytes) {
   constexpr int kRounds = 5;
-  const std::string command =
-      absl::StrCat(ADAPTDL_BINARY_DIR, "/bench/broadcast_job ", bytes, " ", kRounds);
+  const std::string command = absl::StrCat(ADAPTDL_BINARY_DIR, "/bench/broadcast_job ", bytes, " ", kRounds);
   std::vector<double> rounds;
   FILE* const output = popen(command.c_str(), "r");
   if (output == nullptr) return rounds;

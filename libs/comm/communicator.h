@@ -116,7 +116,7 @@ class Communicator {
   std::unique_ptr<Work> AllReduceAsync(Buffer buffer, ReduceOp op = ReduceOp::kSum);
   absl::Status AllReduce(Buffer buffer, ReduceOp op = ReduceOp::kSum);
 
-  // Replaces `buffer` by that of member `root`.
+  // Replaces `buffer` by that of member `root`, whose own is only read.
   std::unique_ptr<Work> BroadcastAsync(Buffer buffer, int root);
   absl::Status Broadcast(Buffer buffer, int root);
 

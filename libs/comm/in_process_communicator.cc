@@ -60,7 +60,7 @@ class Group {
       if (!aborted_[rank].ok()) return aborted_[rank];
       const auto found = shared_.find(number);
       if (found != shared_.end() && found->second.done) {
-        Take(found->second, mine);
+        Take(found->second, rank, mine);
         if (++found->second.taken == size_) shared_.erase(found);
         return absl::OkStatus();
       }
@@ -109,10 +109,10 @@ class Group {
     shared->done = true;
   }
 
-  static void Take(const Shared& shared, const Collective& mine) {
+  static void Take(const Shared& shared, int rank, const Collective& mine) {
     if (mine.kind == Collective::Kind::kAllGather) {
       *mine.values = shared.parts;
-    } else if (mine.buffer.bytes() > 0) {
+    } else if (mine.buffer.bytes() > 0 && (mine.kind != Collective::Kind::kBroadcast || mine.root != rank)) {
       const std::string& result = shared.parts[shared.signature.root];
       std::memcpy(mine.buffer.data, result.data(), result.size());
     }

@@ -153,9 +153,11 @@ class AdaptiveDataParallel::Impl {
  public:
   Impl(Job& job, torch::nn::Module& model, torch::optim::Optimizer& optimizer,
        const DataParallelOptions& options)
-      : core_(job.core()),
-        job_(job),
+      : job_(job),
         optimizer_(optimizer),
+        model_state_(options.name + "-model.safetensors", &model),
+        optimizer_state_(options.name + "-optimizer.safetensors", &model, &optimizer),
+        core_(Meet()),
         scaler_(options.grad_scaler),
         rule_(RuleFor(options, optimizer)),
         tensors_(TensorsOf(core_, model, optimizer)),
@@ -164,10 +166,8 @@ class AdaptiveDataParallel::Impl {
                 .first_estimates = kFirstEstimates}),
         norms_(&optimizer, elastic::IsAdam(optimizer), tensors_.parameters, tensors_.groups),
         leads_(core_.ClaimLead()) {
-    const bool restored =
-        Register(std::make_unique<elastic::ModuleState>(options.name + "-model.safetensors", &model));
-    Register(std::make_unique<elastic::OptimizerState>(options.name + "-optimizer.safetensors", &model,
-                                                       &optimizer));
+    const bool restored = job.Register(&model_state_);
+    job.Register(&optimizer_state_);
     Register(std::make_unique<elastic::RandomState>(options.name + "-random", job.rank()));
     Register(std::make_unique<NoiseState>(options.name + "-noise-scale", &noise_));
     if (scaler_) Register(std::make_unique<GradScalerState>(options.name + "-grad-scaler", scaler_));
@@ -183,6 +183,8 @@ class AdaptiveDataParallel::Impl {
   ~Impl() {
     core_.OnGroupChange(this, nullptr);
     for (const auto& state : states_) job_.Unregister(state.get());
+    job_.Unregister(&optimizer_state_);
+    job_.Unregister(&model_state_);
   }
 
   void Step() {
@@ -213,9 +215,15 @@ class AdaptiveDataParallel::Impl {
   double learning_rate_factor() const { return learning_rate_factor_; }
 
  private:
-  bool Register(std::unique_ptr<CheckpointState> state) {
+  elastic::JobCore& Meet() {
+    job_.Expect(&model_state_);
+    job_.Expect(&optimizer_state_);
+    return job_.core();
+  }
+
+  void Register(std::unique_ptr<CheckpointState> state) {
     states_.push_back(std::move(state));
-    return job_.Register(states_.back().get());
+    job_.Register(states_.back().get());
   }
 
   void Broadcast(torch::nn::Module& model) {
@@ -350,9 +358,11 @@ class AdaptiveDataParallel::Impl {
                                  tensors_.num_groups, " parameter groups"));
   }
 
-  elastic::JobCore& core_;
   Job& job_;
   torch::optim::Optimizer& optimizer_;
+  elastic::ModuleState model_state_;
+  elastic::OptimizerState optimizer_state_;
+  elastic::JobCore& core_;
   GradScaler* const scaler_;
   const std::shared_ptr<ScalingRule> rule_;
   const GradientExchange::Tensors tensors_;
@@ -360,6 +370,7 @@ class AdaptiveDataParallel::Impl {
   elastic::GradientNorms norms_;
   // Whether this model's gradients tell the job's progress.
   const bool leads_;
+  // The others.
   std::vector<std::unique_ptr<CheckpointState>> states_;
   std::unique_ptr<GradientExchange> exchange_;
   bool initialized_ = false;

@@ -160,16 +160,18 @@ absl::Status Group::Synchronize(bool* taken, bool* fresh) {
     *taken = *taken || behind;
   }
   if (any_new) {
-    StateMap states;
-    if (rank() == source) states_->SaveAll(&states);
-    absl::Status status = BroadcastStates(communicator_, source, position_ < 0, &states);
-    if (status.ok() && position_ < 0) status = states_->LoadAll(std::move(states));
-    if (!status.ok()) return status;
+    if (absl::Status status = HandOverAll(source); !status.ok()) return status;
   }
   // Nobody goes on before all are where they should be.
   if (absl::Status status = communicator_.Barrier(); !status.ok()) return status;
   position_ = std::max<int64_t>(furthest, 0);
   return absl::OkStatus();
+}
+
+absl::Status Group::HandOverAll(int source) {
+  if (rank() == source) return states_->SendAll(communicator_);
+  if (position_ < 0) return states_->ReceiveAll(communicator_, source);
+  return ReceiveStates(communicator_, source, nullptr);
 }
 
 absl::Status Group::HandOver(int source, Kind kind, bool behind) {

@@ -56,9 +56,10 @@ class Group {
   class States {
    public:
     virtual ~States() = default;
-    // All that a newcomer needs to go on where this replica is.
-    virtual void SaveAll(StateMap* states) = 0;
-    virtual absl::Status LoadAll(StateMap states) = 0;
+    // Collective, with state_transfer.h: sends all that a newcomer needs to go on where this replica is; and
+    // takes that over, at a newcomer.
+    virtual absl::Status SendAll(comm::Communicator& communicator) = 0;
+    virtual absl::Status ReceiveAll(comm::Communicator& communicator, int source) = 0;
     // What the last optimiser step changed, for a member that did not complete its exchange.
     virtual void SaveStep(StateMap* states) = 0;
     virtual absl::Status LoadStep(const StateMap& states) = 0;
@@ -129,6 +130,9 @@ class Group {
   // Brings all members to the same position. True in `taken` if this one was behind; in `fresh` if nobody has
   // a position.
   absl::Status Synchronize(bool* taken, bool* fresh);
+  // To newcomers, everything.
+  absl::Status HandOverAll(int source);
+  // To members behind, the last collective's result. They keep what they have until they have all of it.
   absl::Status HandOver(int source, Kind kind, bool behind);
 
   ControlPlane* const control_;

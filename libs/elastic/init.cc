@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -163,9 +164,11 @@ struct Life {
   std::unique_ptr<Rendezvous> rendezvous;
 };
 
-std::unique_ptr<JobCore> Join(const std::shared_ptr<Life>& life, const Environment& environment) {
+std::unique_ptr<JobCore> Join(const std::shared_ptr<Life>& life, const Environment& environment,
+                              std::vector<CheckpointState*> expected) {
   elastic::JobDependencies dependencies;
   dependencies.environment = environment;
+  dependencies.expected = std::move(expected);
   dependencies.control = MakeControlPlane(environment);
   dependencies.transport.address = life->rendezvous->address();
   dependencies.transport.connect = [raw = life->rendezvous.get()](const GroupMembership& group) {
@@ -199,7 +202,9 @@ std::unique_ptr<Job> InitProcessGroup(const std::string& backend, const std::str
   life->rendezvous = std::make_unique<Rendezvous>(environment);
   const Job::Place place = {environment.replica_rank, environment.num_replicas, environment.num_nodes,
                             environment.share_path};
-  return std::make_unique<Job>(place, [life, environment] { return Join(life, environment); });
+  return std::make_unique<Job>(place, [life, environment](std::vector<CheckpointState*> expected) {
+    return Join(life, environment, std::move(expected));
+  });
 }
 
 }  // namespace adaptdl

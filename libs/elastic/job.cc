@@ -9,12 +9,11 @@
 namespace adaptdl {
 
 Job::Job(std::unique_ptr<elastic::JobCore> core) : core_(std::move(core)) {}
-Job::Job(Place place, std::function<std::unique_ptr<elastic::JobCore>()> join)
-    : place_(std::move(place)), join_(std::move(join)) {}
+Job::Job(Place place, Join join) : place_(std::move(place)), join_(std::move(join)) {}
 Job::~Job() = default;
 
 elastic::JobCore& Job::core() const {
-  if (core_ == nullptr) core_ = join_();
+  if (core_ == nullptr) core_ = join_(expected_);
   return *core_;
 }
 
@@ -34,6 +33,9 @@ void Job::RequestStop() { core().RequestStop("by the program"); }
 void Job::Synchronize() { core().StepBoundary(); }
 
 bool Job::Register(CheckpointState* state) { return core().Register(state); }
+void Job::Expect(CheckpointState* state) {
+  if (core_ == nullptr) expected_.push_back(state);
+}
 void Job::Unregister(CheckpointState* state) { core().Unregister(state); }
 
 }  // namespace adaptdl

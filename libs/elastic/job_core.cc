@@ -45,6 +45,8 @@ std::string ToText(absl::Span<const double> numbers) {
 
 absl::StatusOr<std::unique_ptr<JobCore>> JobCore::Create(JobDependencies dependencies) {
   std::unique_ptr<JobCore> core(new JobCore(std::move(dependencies)));
+  // While those that train go on.
+  if (core->dependencies_.control->plans_groups()) core->ReserveMemory();
   const absl::StatusOr<bool> continues = core->group_.Form();
   if (!continues.ok()) return continues.status();
   core->SetUpRank();

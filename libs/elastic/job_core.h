@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -54,6 +55,9 @@ struct JobDependencies {
   Environment environment;
   std::shared_ptr<ControlPlane> control;
   Group::Transport transport;
+  // States that are registered right after Create(): what a newcomer is handed of them goes where it belongs,
+  // without a copy between.
+  std::vector<CheckpointState*> expected;
   // Ends the process with this code. Must not return (a test's may throw).
   std::function<void(int code)> exit;
   // Called when the job begins to end: no request may come from then on.
@@ -291,15 +295,20 @@ class JobCore final : public ControlObserver, private Group::States {
   explicit JobCore(JobDependencies dependencies);
 
   // Of Group::States.
-  void SaveAll(StateMap* states) override;
-  absl::Status LoadAll(StateMap states) override;
+  absl::Status SendAll(comm::Communicator& communicator) override;
+  absl::Status ReceiveAll(comm::Communicator& communicator, int source) override;
   void SaveStep(StateMap* states) override;
   absl::Status LoadStep(const StateMap& states) override;
   void OnNewGroup() override;
 
   void ReportProgress();
 
+  class Receiver;
+
   absl::Status Restore();
+  absl::Status LoadAll(StateMap states);
+  // For what may be received.
+  void ReserveMemory();
   void SetUpRank();
   void FollowPlan();
   void MergeStates();
@@ -307,6 +316,8 @@ class JobCore final : public ControlObserver, private Group::States {
   void ExchangeNews();
   void MaybeDecideBatch(double now);
   bool LoadState(CheckpointState* state);
+  // Those that are no registered state's.
+  StateMap OwnStates();
   // `in_step`: whether the optimiser is about to take a step.
   Signals LocalSignals(bool in_step);
   void ExitIfFenced();
@@ -331,6 +342,10 @@ class JobCore final : public ControlObserver, private Group::States {
   std::vector<Accumulator*> accumulators_;
   // States of the checkpoint that was restored; kept for those that register later or never.
   StateMap restored_;
+  // Expected states that hold what another replica's did, and were not registered yet.
+  std::set<CheckpointState*> received_;
+  // Whether something here is another replica's, if only in part because that was lost meanwhile.
+  bool has_others_state_ = false;
 
   int64_t optimizer_steps_ = 0;
   double scale_invariant_steps_ = 0;

@@ -2,6 +2,8 @@
 // over.
 
 #include <cstdio>
+#include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "libs/elastic/job_core.h"
+#include "libs/elastic/piecewise_state.h"
 #include "libs/elastic/state_transfer.h"
 #include "nlohmann/json.hpp"
 
@@ -23,6 +26,42 @@ constexpr char kProfileState[] = "adaptdl-profile";
 constexpr char kStepState[] = "adaptdl-step";
 
 }  // namespace
+
+// Where a newcomer puts the states of a replica that trains.
+class JobCore::Receiver final : public StateReceiver {
+ public:
+  explicit Receiver(const std::vector<CheckpointState*>& expected) : expected_(expected) {}
+
+  absl::StatusOr<StateWriter*> Open(const std::string& name, const std::string& head) override {
+    for (CheckpointState* state : expected_) {
+      if (state->name() != name || state->piecewise() == nullptr) continue;
+      absl::StatusOr<std::unique_ptr<StateWriter>> writer = state->piecewise()->Write(head);
+      if (!writer.ok()) return writer.status();
+      writer_ = *std::move(writer);
+      written_.insert(state);
+      return writer_.get();
+    }
+    return nullptr;
+  }
+
+  void Receive(const std::string& name, std::string bytes) override { others_[name] = std::move(bytes); }
+
+  const std::set<CheckpointState*>& written() const { return written_; }
+  StateMap TakeOthers() { return std::move(others_); }
+
+ private:
+  const std::vector<CheckpointState*>& expected_;
+  // Of the state that is coming in.
+  std::unique_ptr<StateWriter> writer_;
+  std::set<CheckpointState*> written_;
+  StateMap others_;
+};
+
+void JobCore::ReserveMemory() {
+  for (CheckpointState* state : dependencies_.expected) {
+    if (state->piecewise() != nullptr) state->piecewise()->Reserve();
+  }
+}
 
 absl::Status JobCore::Restore() {
   StateMap states;
@@ -38,6 +77,11 @@ absl::Status JobCore::Restore() {
   if (absl::Status status = BroadcastStates(communicator(), 0, /*wanted=*/true, &states); !status.ok()) {
     return status;
   }
+  // There is no way back to a job that begins.
+  if (has_others_state_ && states.empty()) {
+    return absl::UnavailableError("the replicas that trained are lost, and there is no checkpoint");
+  }
+  received_.clear();
   return LoadAll(std::move(states));
 }
 
@@ -64,7 +108,34 @@ absl::Status JobCore::LoadAll(StateMap states) {
   return absl::OkStatus();
 }
 
-void JobCore::SaveAll(StateMap* states) { CollectStates(states); }
+absl::Status JobCore::SendAll(comm::Communicator& communicator) {
+  StateMap own = OwnStates();
+  std::vector<std::unique_ptr<StateReader>> readers;
+  std::vector<OutgoingState> outgoing;
+  for (CheckpointState* state : states_) {
+    if (state->piecewise() != nullptr) {
+      readers.push_back(state->piecewise()->Read());
+      outgoing.push_back({state->name(), "", readers.back().get()});
+    } else {
+      state->SaveInto(&own[state->name()]);
+    }
+  }
+  for (const auto& [name, bytes] : own) outgoing.push_back({name, bytes});
+  // For those that register later, or never.
+  for (const auto& [name, bytes] : restored_) {
+    if (!own.contains(name)) outgoing.push_back({name, bytes});
+  }
+  return SendStates(communicator, outgoing);
+}
+
+absl::Status JobCore::ReceiveAll(comm::Communicator& communicator, int source) {
+  Receiver receiver(dependencies_.expected);
+  absl::Status status = ReceiveStates(communicator, source, &receiver);
+  has_others_state_ = has_others_state_ || status.ok() || !receiver.written().empty();
+  if (!status.ok()) return status;
+  received_ = receiver.written();
+  return LoadAll(receiver.TakeOthers());
+}
 
 void JobCore::SaveStep(StateMap* states) {
   for (CheckpointState* state : states_) {
@@ -103,10 +174,13 @@ bool JobCore::Register(CheckpointState* state) {
     }
   }
   states_.push_back(state);
-  return LoadState(state);
+  const bool loaded = LoadState(state);
+  if (state->piecewise() != nullptr) state->piecewise()->Release();
+  return loaded;
 }
 
 bool JobCore::LoadState(CheckpointState* state) {
+  if (received_.erase(state) > 0) return true;
   const auto saved = restored_.find(state->name());
   if (saved == restored_.end()) {
     if (!restored_.empty() && leads_) {
@@ -126,15 +200,7 @@ bool JobCore::LoadState(CheckpointState* state) {
 
 void JobCore::Unregister(CheckpointState* state) { std::erase(states_, state); }
 
-// `states` comes with what an earlier checkpoint held, for its memory.
-void JobCore::CollectStates(StateMap* states) {
-  StateMap old = std::move(*states);
-  const auto bytes_of = [&](const std::string& name) -> std::string& {
-    if (auto node = old.extract(name)) states->insert(std::move(node));
-    return (*states)[name];
-  };
-  states->clear();
-  for (const auto& [name, bytes] : restored_) bytes_of(name) = bytes;
+StateMap JobCore::OwnStates() {
   nlohmann::json job = {{"optimizer_steps", optimizer_steps_},
                         {"saved_steps", saved_steps_},
                         {"scale_invariant_steps", scale_invariant_steps_},
@@ -147,9 +213,19 @@ void JobCore::CollectStates(StateMap* states) {
     job["gradient_sqr"] = grad->sqr;
     job["gradient_var"] = grad->var;
   }
-  bytes_of(kJobState) = job.dump();
-  bytes_of(kReplayState) = replay_.Save();
-  bytes_of(kProfileState) = profile_.Save();
+  return {{kJobState, job.dump()}, {kReplayState, replay_.Save()}, {kProfileState, profile_.Save()}};
+}
+
+// `states` comes with what an earlier checkpoint held, for its memory.
+void JobCore::CollectStates(StateMap* states) {
+  StateMap old = std::move(*states);
+  const auto bytes_of = [&](const std::string& name) -> std::string& {
+    if (auto node = old.extract(name)) states->insert(std::move(node));
+    return (*states)[name];
+  };
+  states->clear();
+  for (const auto& [name, bytes] : restored_) bytes_of(name) = bytes;
+  for (const auto& [name, bytes] : OwnStates()) bytes_of(name) = bytes;
   for (CheckpointState* state : states_) state->SaveInto(&bytes_of(state->name()));
 }
 

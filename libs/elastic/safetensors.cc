@@ -40,22 +40,6 @@ int64_t Bytes(const std::string& dtype, const std::vector<int64_t>& shape) {
   return bytes;
 }
 
-std::string MakeHeader(const std::vector<SafetensorsItem>& items, const SafetensorsMetadata& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header[kMetadata] = metadata;
-  int64_t at = 0;
-  for (const SafetensorsItem& item : items) {
-    const int64_t end = at + Bytes(item.dtype, item.shape);
-    // push_back, as looking every name up would be quadratic in their number.
-    header.get_ref<nlohmann::ordered_json::object_t&>().push_back(
-        {item.name, {{"dtype", item.dtype}, {"shape", item.shape}, {"data_offsets", {at, end}}}});
-    at = end;
-  }
-  std::string text = header.dump();
-  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
-  return text;
-}
-
 // Throws on a key that comes twice in one object, and on more nesting than a header has.
 nlohmann::json ParseHeader(absl::string_view text) {
   std::vector<std::set<std::string>> keys;
@@ -89,44 +73,42 @@ int64_t Natural(const nlohmann::json& value) {
   return static_cast<int64_t>(number);
 }
 
-// Where a tensor's data lies.
-struct Range {
+// An entry, and where its data begin.
+struct Placed {
   int64_t begin = 0;
-  int64_t end = 0;
-  std::string name;
+  SafetensorsLayout::Entry entry;
 };
 
 // Throws on anything that is not as it must be.
-Range ReadEntry(const std::string& name, const nlohmann::json& entry, absl::string_view data,
-                SafetensorsTensor* tensor) {
-  tensor->dtype = entry.at("dtype").get<std::string>();
-  const nlohmann::json& shape = entry.at("shape");
-  const nlohmann::json& offsets = entry.at("data_offsets");
+Placed ReadEntry(const std::string& name, const nlohmann::json& json) {
+  Placed placed;
+  placed.entry.name = name;
+  placed.entry.dtype = json.at("dtype").get<std::string>();
+  const nlohmann::json& shape = json.at("shape");
+  const nlohmann::json& offsets = json.at("data_offsets");
   if (!shape.is_array() || !offsets.is_array() || offsets.size() != 2) {
     throw std::invalid_argument("a shape or range is no array");
   }
-  for (const nlohmann::json& size : shape) tensor->shape.push_back(Natural(size));
-  const Range range = {Natural(offsets[0]), Natural(offsets[1]), name};
-  const auto total = static_cast<int64_t>(data.size());
-  if (range.begin > range.end || range.end > total ||
-      range.end - range.begin != Bytes(tensor->dtype, tensor->shape)) {
+  for (const nlohmann::json& size : shape) placed.entry.shape.push_back(Natural(size));
+  placed.begin = Natural(offsets[0]);
+  placed.entry.bytes = Natural(offsets[1]) - placed.begin;
+  if (placed.entry.bytes < 0 || placed.entry.bytes != Bytes(placed.entry.dtype, placed.entry.shape)) {
     throw std::invalid_argument(absl::StrCat("the range of ", name, " does not fit its type and shape"));
   }
-  tensor->data = data.substr(static_cast<size_t>(range.begin), static_cast<size_t>(range.end - range.begin));
-  return range;
+  return placed;
 }
 
-// Every byte of the data belongs to one tensor.
-bool HasNoGaps(std::vector<Range> ranges, size_t total) {
-  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+// Puts entries into the order of their data. False: these overlap, or leave gaps.
+bool Arrange(std::vector<Placed> placed, SafetensorsLayout* layout) {
+  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+    return std::pair(a.begin, a.entry.bytes) < std::pair(b.begin, b.entry.bytes);
   });
-  int64_t at = 0;
-  for (const Range& range : ranges) {
-    if (range.begin != at) return false;
-    at = range.end;
+  for (Placed& next : placed) {
+    if (next.begin != layout->data_bytes) return false;
+    layout->data_bytes += next.entry.bytes;
+    layout->entries.push_back(std::move(next.entry));
   }
-  return at == static_cast<int64_t>(total);
+  return true;
 }
 
 }  // namespace
@@ -141,13 +123,35 @@ int64_t SafetensorsElementBytes(absl::string_view dtype) {
   return 0;
 }
 
+bool SafetensorsBefore(absl::string_view dtype, absl::string_view other_dtype) {
+  return SafetensorsElementBytes(dtype) > SafetensorsElementBytes(other_dtype);
+}
+
+std::string SafetensorsHead(const std::vector<SafetensorsItem>& items, const SafetensorsMetadata& metadata) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header[kMetadata] = metadata;
+  int64_t at = 0;
+  for (const SafetensorsItem& item : items) {
+    const int64_t end = at + Bytes(item.dtype, item.shape);
+    // push_back, as looking every name up would be quadratic in their number.
+    header.get_ref<nlohmann::ordered_json::object_t&>().push_back(
+        {item.name, {{"dtype", item.dtype}, {"shape", item.shape}, {"data_offsets", {at, end}}}});
+    at = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  std::string length;
+  for (size_t i = 0; i < kLengthBytes; ++i) length.push_back(static_cast<char>(text.size() >> (8 * i)));
+  return length + text;
+}
+
 void WriteSafetensors(std::vector<SafetensorsItem> items, const SafetensorsMetadata& metadata,
                       std::string* to) {
   std::stable_sort(items.begin(), items.end(), [](const SafetensorsItem& a, const SafetensorsItem& b) {
-    return SafetensorsElementBytes(a.dtype) > SafetensorsElementBytes(b.dtype);
+    return SafetensorsBefore(a.dtype, b.dtype);
   });
-  const std::string header = MakeHeader(items, metadata);
-  size_t total = kLengthBytes + header.size();
+  const std::string head = SafetensorsHead(items, metadata);
+  size_t total = head.size();
   for (const SafetensorsItem& item : items) total += static_cast<size_t>(Bytes(item.dtype, item.shape));
   if (total > to->capacity()) {
     to->clear();
@@ -155,40 +159,55 @@ void WriteSafetensors(std::vector<SafetensorsItem> items, const SafetensorsMetad
     PreferHugePages(to->data(), to->capacity());
   }
   to->resize(total);
-  char* at = to->data();
-  for (size_t i = 0; i < kLengthBytes; ++i) *at++ = static_cast<char>(header.size() >> (8 * i));
-  at = std::copy(header.begin(), header.end(), at);
+  char* at = std::copy(head.begin(), head.end(), to->data());
   for (const SafetensorsItem& item : items) {
     item.copy(at);
     at += Bytes(item.dtype, item.shape);
   }
 }
 
-absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view bytes) {
+absl::StatusOr<SafetensorsLayout> ReadSafetensorsHead(absl::string_view bytes) {
   if (bytes.size() < kLengthBytes) return absl::DataLossError("the file is too short for a header");
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{static_cast<uint8_t>(bytes[i])} << (8 * i);
   if (length > kMaxHeaderBytes || length > bytes.size() - kLengthBytes) {
     return absl::DataLossError("the header's length exceeds the file, or what a header may have");
   }
-  const absl::string_view data = bytes.substr(kLengthBytes + length);
-  Safetensors result;
-  std::vector<Range> ranges;
+  SafetensorsLayout layout;
+  layout.head_bytes = static_cast<int64_t>(kLengthBytes + length);
+  std::vector<Placed> placed;
   try {
     const nlohmann::json header = ParseHeader(bytes.substr(kLengthBytes, length));
     if (!header.is_object()) return absl::DataLossError("the header is no JSON object");
     for (const auto& [name, entry] : header.items()) {
       if (name == kMetadata) {
-        result.metadata = entry.get<SafetensorsMetadata>();
+        layout.metadata = entry.get<SafetensorsMetadata>();
       } else {
-        ranges.push_back(ReadEntry(name, entry, data, &result.tensors[name]));
+        placed.push_back(ReadEntry(name, entry));
       }
     }
   } catch (const std::exception& error) {
     return absl::DataLossError(absl::StrCat("the header is damaged: ", error.what()));
   }
-  if (!HasNoGaps(std::move(ranges), data.size())) {
+  if (!Arrange(std::move(placed), &layout)) {
     return absl::DataLossError("the tensors overlap, or leave parts of the data out");
+  }
+  return layout;
+}
+
+absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view bytes) {
+  absl::StatusOr<SafetensorsLayout> layout = ReadSafetensorsHead(bytes);
+  if (!layout.ok()) return layout.status();
+  absl::string_view data = bytes.substr(static_cast<size_t>(layout->head_bytes));
+  if (static_cast<int64_t>(data.size()) != layout->data_bytes) {
+    return absl::DataLossError("the tensors do not fit the size of the data");
+  }
+  Safetensors result;
+  result.metadata = std::move(layout->metadata);
+  for (SafetensorsLayout::Entry& entry : layout->entries) {
+    const auto size = static_cast<size_t>(entry.bytes);
+    result.tensors[entry.name] = {std::move(entry.dtype), std::move(entry.shape), data.substr(0, size)};
+    data.remove_prefix(size);
   }
   return result;
 }

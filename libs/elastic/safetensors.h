@@ -35,8 +35,14 @@ struct SafetensorsItem {
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
+// Order in which tensors are written: larger elements first, so that all are aligned.
+bool SafetensorsBefore(absl::string_view dtype, absl::string_view other_dtype);
+
+// What comes before the data of `items`, in their order: length and header.
+std::string SafetensorsHead(const std::vector<SafetensorsItem>& items, const SafetensorsMetadata& metadata);
+
 // Writes a file into `to`, in place of what it holds, in one copy of the data; memory that is large enough is
-// used again as it is. Larger elements come first, so that all are aligned. Names must differ from each other
+// used again as it is. Items are put into the order above. Names must differ from each other
 // and from "__metadata__", and be UTF-8.
 void WriteSafetensors(std::vector<SafetensorsItem> items, const SafetensorsMetadata& metadata,
                       std::string* to);
@@ -55,6 +61,25 @@ struct Safetensors {
 
 // DATA_LOSS says what is wrong. `bytes` may be anything.
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view bytes);
+
+// What the head of a file says, without its data.
+struct SafetensorsLayout {
+  struct Entry {
+    std::string name;
+    std::string dtype;
+    std::vector<int64_t> shape;
+    int64_t bytes = 0;
+  };
+  // As their data follow each other.
+  std::vector<Entry> entries;
+  SafetensorsMetadata metadata;
+  // Of head and data.
+  int64_t head_bytes = 0;
+  int64_t data_bytes = 0;
+};
+
+// `bytes` begins with a head, and may be anything. DATA_LOSS as above.
+absl::StatusOr<SafetensorsLayout> ReadSafetensorsHead(absl::string_view bytes);
 
 }  // namespace adaptdl::elastic
 

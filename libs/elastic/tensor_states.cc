@@ -1,8 +1,10 @@
 #include "libs/elastic/tensor_states.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -46,34 +48,117 @@ const char* TypeName(at::ScalarType type) {
       absl::StrCat("tensors of type ", c10::toString(type), " cannot be saved as safetensors"));
 }
 
-void Copy(const at::Tensor& tensor, char* to) {
-  const at::Tensor plain = tensor.detach().to(at::kCPU).contiguous();
-  StreamingCopy(to, plain.data_ptr(), plain.nbytes());
+// The tensor itself, or a copy of it whose elements lie one after the other, on the CPU.
+at::Tensor Plain(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
+
+bool IsPlain(const at::Tensor& tensor) { return tensor.is_cpu() && tensor.is_contiguous(); }
+
+using NamedTensor = std::pair<std::string, at::Tensor>;
+
+SafetensorsItem ItemOf(const NamedTensor& named) {
+  const auto& [name, tensor] = named;
+  return {name, TypeName(tensor.scalar_type()), tensor.sizes().vec(), [tensor = tensor](char* to) {
+            const at::Tensor plain = Plain(tensor);
+            StreamingCopy(to, plain.data_ptr(), plain.nbytes());
+          }};
 }
 
-SafetensorsItem ItemOf(const std::string& name, const at::Tensor& tensor) {
-  return {name, TypeName(tensor.scalar_type()), tensor.sizes().vec(),
-          [tensor](char* to) { Copy(tensor, to); }};
-}
+class TensorReader final : public StateReader {
+ public:
+  TensorReader(std::vector<NamedTensor> tensors, SafetensorsMetadata metadata)
+      : metadata_(std::move(metadata)) {
+    std::stable_sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
+      return SafetensorsBefore(TypeName(a.second.scalar_type()), TypeName(b.second.scalar_type()));
+    });
+    for (const NamedTensor& tensor : tensors) {
+      items_.push_back(ItemOf(tensor));
+      sizes_.push_back(static_cast<int64_t>(tensor.second.numel() * tensor.second.element_size()));
+      tensors_.push_back(tensor.second);
+    }
+    head_ = SafetensorsHead(items_, metadata_);
+  }
+
+  const std::string& head() const override { return head_; }
+  const std::vector<int64_t>& sizes() const override { return sizes_; }
+  const char* Read(size_t index) override {
+    current_ = Plain(tensors_[index]);
+    return static_cast<const char*>(current_.data_ptr());
+  }
+
+  // All of it, in place of what `bytes` holds.
+  void CopyInto(std::string* bytes) && { WriteSafetensors(std::move(items_), metadata_, bytes); }
+
+ private:
+  const SafetensorsMetadata metadata_;
+  std::vector<SafetensorsItem> items_;
+  std::vector<at::Tensor> tensors_;
+  std::vector<int64_t> sizes_;
+  std::string head_;
+  at::Tensor current_;
+};
+
+class TensorWriter final : public StateWriter {
+ public:
+  // `commit` is called when all tensors are written, and may throw.
+  TensorWriter(std::string state, std::vector<at::Tensor> tensors, std::function<void()> commit)
+      : state_(std::move(state)), tensors_(std::move(tensors)), commit_(std::move(commit)) {
+    for (at::Tensor& tensor : tensors_) {
+      tensor = tensor.detach();
+      sizes_.push_back(static_cast<int64_t>(tensor.numel() * tensor.element_size()));
+    }
+  }
+
+  const std::vector<int64_t>& sizes() const override { return sizes_; }
+
+  char* Open(size_t index) override {
+    const at::Tensor& tensor = tensors_[index];
+    current_ = IsPlain(tensor) ? tensor : at::empty(tensor.sizes(), tensor.scalar_type());
+    return static_cast<char*>(current_.data_ptr());
+  }
+
+  void Close(size_t index) override {
+    if (!IsPlain(tensors_[index])) tensors_[index].copy_(current_);
+    current_ = at::Tensor();
+  }
+
+  absl::Status Commit() override {
+    try {
+      commit_();
+      return absl::OkStatus();
+    } catch (const std::exception& error) {
+      return absl::InvalidArgumentError(absl::StrCat("the state \"", state_, "\": ", error.what()));
+    }
+  }
+
+ private:
+  const std::string state_;
+  std::vector<at::Tensor> tensors_;
+  std::vector<int64_t> sizes_;
+  const std::function<void()> commit_;
+  at::Tensor current_;
+};
 
 // Throws unless `saved` has the type and shape of `like`.
-void CheckFits(const std::string& name, const SafetensorsTensor& saved, const at::Tensor& like) {
+void CheckFits(const SafetensorsLayout::Entry& saved, const at::Tensor& like) {
   if (saved.dtype != TypeName(like.scalar_type()) || at::IntArrayRef(saved.shape) != like.sizes()) {
-    throw std::invalid_argument(absl::StrCat("the saved ", name, " has another type or shape"));
+    throw std::invalid_argument(absl::StrCat("the saved ", saved.name, " has another type or shape"));
   }
 }
 
-// On the CPU.
-at::Tensor TensorOf(const SafetensorsTensor& saved, at::ScalarType type) {
-  at::Tensor tensor = at::empty(saved.shape, type);
-  std::memcpy(tensor.data_ptr(), saved.data.data(), saved.data.size());
-  return tensor;
-}
-
-Safetensors ReadOrThrow(const std::string& bytes) {
-  auto read = ReadSafetensors(bytes);
-  if (!read.ok()) throw std::invalid_argument(std::string(read.status().message()));
-  return *std::move(read);
+// `make` gets what a head says, and makes a writer or throws.
+template <typename Make>
+absl::StatusOr<std::unique_ptr<StateWriter>> MakeWriter(const std::string& state, const std::string& head,
+                                                        Make make) {
+  absl::StatusOr<SafetensorsLayout> layout = ReadSafetensorsHead(head);
+  if (!layout.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("the state \"", state, "\": ", layout.status().message()));
+  }
+  try {
+    torch::NoGradGuard no_gradients;
+    return make(*std::move(layout));
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("the state \"", state, "\": ", error.what()));
+  }
 }
 
 // Runs `load`, which throws when it cannot.
@@ -233,24 +318,30 @@ nlohmann::json OptionsToJson(const char* kind, Options& options) {
 }
 
 template <typename State>
-void SaveParameter(const std::string& name, State& state, std::vector<SafetensorsItem>* items,
+void SaveParameter(const std::string& name, State& state, std::vector<NamedTensor>* tensors,
                    nlohmann::json* numbers) {
   VisitFields(state, [&](const char* field, const auto& value) {
     const std::string full_name = FieldName(name, field);
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, at::Tensor>) {
-      if (value.defined()) items->push_back(ItemOf(full_name, value));
+      if (value.defined()) tensors->emplace_back(full_name, value);
     } else {
       (*numbers)[full_name] = value;
     }
   });
 }
 
-// Null if nothing is saved for the parameter.
-template <typename State>
-std::unique_ptr<optim::OptimizerParamState> LoadParameter(const std::string& name,
+// What is saved of an optimiser, by name.
+struct SavedParameters {
+  std::map<std::string, const SafetensorsLayout::Entry*> tensors;
+  nlohmann::json numbers;
+};
+
+// Null if nothing is saved for the parameter. Its tensors come from `new_tensor`, and are to be written.
+template <typename State, typename NewTensor>
+std::unique_ptr<optim::OptimizerParamState> MakeParameter(const std::string& name,
                                                           const at::Tensor& parameter,
-                                                          const Safetensors& saved,
-                                                          const nlohmann::json& numbers) {
+                                                          const SavedParameters& saved,
+                                                          NewTensor new_tensor) {
   auto state = std::make_unique<State>();
   bool found = false;
   VisitFields(*state, [&](const char* field, auto& value) {
@@ -258,11 +349,11 @@ std::unique_ptr<optim::OptimizerParamState> LoadParameter(const std::string& nam
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, at::Tensor>) {
       const auto tensor = saved.tensors.find(full_name);
       if (tensor == saved.tensors.end()) return;
-      CheckFits(full_name, tensor->second, parameter);
-      value = TensorOf(tensor->second, parameter.scalar_type()).to(parameter.device());
+      CheckFits(*tensor->second, parameter);
+      value = new_tensor(full_name, parameter);
       found = true;
-    } else if (numbers.contains(full_name)) {
-      value = numbers.at(full_name).get<std::decay_t<decltype(value)>>();
+    } else if (saved.numbers.contains(full_name)) {
+      value = saved.numbers.at(full_name).template get<std::decay_t<decltype(value)>>();
       found = true;
     }
   });
@@ -270,37 +361,105 @@ std::unique_ptr<optim::OptimizerParamState> LoadParameter(const std::string& nam
   return state;
 }
 
+// The fields of a parameter's state that the first step makes, as tensors like the parameter.
+std::vector<const char*> FieldsOf(const optim::SGDOptions& options) {
+  if (options.momentum() == 0) return {};
+  return {"momentum_buffer"};
+}
+template <typename Options>
+std::vector<const char*> AdamFieldsOf(const Options& options) {
+  std::vector<const char*> fields = {"exp_avg", "exp_avg_sq"};
+  if (options.amsgrad()) fields.push_back("max_exp_avg_sq");
+  return fields;
+}
+std::vector<const char*> FieldsOf(const optim::AdamOptions& options) { return AdamFieldsOf(options); }
+std::vector<const char*> FieldsOf(const optim::AdamWOptions& options) { return AdamFieldsOf(options); }
+std::vector<const char*> FieldsOf(const optim::RMSpropOptions& options) {
+  std::vector<const char*> fields = {"square_avg"};
+  if (options.momentum() > 0) fields.push_back("momentum_buffer");
+  if (options.centered()) fields.push_back("grad_avg");
+  return fields;
+}
+std::vector<const char*> FieldsOf(const optim::AdagradOptions&) { return {"sum"}; }
+
+// Memory that is new to the process, if it is large.
+at::Tensor EmptyLike(const at::Tensor& tensor) {
+  at::Tensor empty = at::empty(tensor.sizes(), tensor.options().requires_grad(false));
+  if (empty.is_cpu()) PreferHugePages(empty.data_ptr(), empty.nbytes());
+  return empty;
+}
+
+// Lets the system find the pages of the tensor's memory.
+void Touch(at::Tensor& tensor) {
+  constexpr size_t kPage = 4096;
+  auto* const bytes = static_cast<volatile char*>(tensor.data_ptr());
+  for (size_t at = 0; at < tensor.nbytes(); at += kPage) bytes[at] = 0;
+}
+
 }  // namespace
 
-std::string ModuleState::Save() {
+// --- Both ---
+
+std::string TensorState::Save() {
   std::string bytes;
   SaveInto(&bytes);
   return bytes;
 }
 
-void ModuleState::SaveInto(std::string* bytes) {
-  std::vector<SafetensorsItem> items;
-  for (const auto& [name, tensor] : TensorsOf(*model_)) items.push_back(ItemOf(name, tensor));
-  WriteSafetensors(std::move(items), {{"format", "pt"}}, bytes);
+void TensorState::SaveInto(std::string* bytes) {
+  const std::unique_ptr<StateReader> reader = Read();
+  std::move(static_cast<TensorReader&>(*reader)).CopyInto(bytes);
 }
 
-bool ModuleState::Load(const std::string& bytes) {
+bool TensorState::Load(const std::string& bytes) {
   return LoadOrSay(name_, [&] {
-    const Safetensors saved = ReadOrThrow(bytes);
-    std::map<std::string, at::Tensor> tensors = TensorsOf(*model_);
-    for (const auto& [name, tensor] : tensors) {
-      const auto found = saved.tensors.find(name);
-      if (found == saved.tensors.end()) throw std::invalid_argument(absl::StrCat(name, " was not saved"));
-      CheckFits(name, found->second, tensor);
+    const auto layout = ReadSafetensorsHead(bytes);
+    if (!layout.ok()) throw std::invalid_argument(std::string(layout.status().message()));
+    const auto head_bytes = static_cast<size_t>(layout->head_bytes);
+    if (static_cast<int64_t>(bytes.size() - head_bytes) != layout->data_bytes) {
+      throw std::invalid_argument("the tensors do not fit the size of the data");
     }
-    for (const auto& [name, tensor] : saved.tensors) {
-      if (!tensors.contains(name)) throw std::invalid_argument(absl::StrCat("the model has no ", name));
+    const auto writer = Write(bytes.substr(0, head_bytes));
+    if (!writer.ok()) throw std::invalid_argument(std::string(writer.status().message()));
+    const char* from = bytes.data() + head_bytes;
+    const std::vector<int64_t>& sizes = (*writer)->sizes();
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i] > 0) std::memcpy((*writer)->Open(i), from, static_cast<size_t>(sizes[i]));
+      if (sizes[i] > 0) (*writer)->Close(i);
+      from += sizes[i];
     }
-    for (auto& [name, tensor] : tensors) {
-      tensor.copy_(TensorOf(saved.tensors.at(name), tensor.scalar_type()));
-    }
+    const absl::Status committed = (*writer)->Commit();
+    if (!committed.ok()) throw std::invalid_argument(std::string(committed.message()));
   });
 }
+
+// --- Model ---
+
+std::unique_ptr<StateReader> ModuleState::Read() {
+  std::map<std::string, at::Tensor> tensors = TensorsOf(*model_);
+  return std::make_unique<TensorReader>(std::vector<NamedTensor>(tensors.begin(), tensors.end()),
+                                        SafetensorsMetadata{{"format", "pt"}});
+}
+
+absl::StatusOr<std::unique_ptr<StateWriter>> ModuleState::Write(const std::string& head) {
+  return MakeWriter(name(), head, [&](const SafetensorsLayout& layout) {
+    std::map<std::string, at::Tensor> tensors = TensorsOf(*model_);
+    std::vector<at::Tensor> in_order;
+    for (const SafetensorsLayout::Entry& entry : layout.entries) {
+      const auto found = tensors.find(entry.name);
+      if (found == tensors.end()) throw std::invalid_argument(absl::StrCat("the model has no ", entry.name));
+      CheckFits(entry, found->second);
+      in_order.push_back(std::move(found->second));
+      tensors.erase(found);
+    }
+    if (!tensors.empty()) {
+      throw std::invalid_argument(absl::StrCat(tensors.begin()->first, " was not saved"));
+    }
+    return std::make_unique<TensorWriter>(name(), std::move(in_order), [] {});
+  });
+}
+
+// --- Optimiser ---
 
 std::vector<std::vector<std::string>> OptimizerState::Names() const {
   std::unordered_map<const void*, std::string> of_model;
@@ -327,15 +486,9 @@ bool OptimizerState::IsKnown() const {
   return true;
 }
 
-std::string OptimizerState::Save() {
-  std::string bytes;
-  SaveInto(&bytes);
-  return bytes;
-}
-
-void OptimizerState::SaveInto(std::string* bytes) {
-  if (!IsKnown()) return SaveArchive(bytes);
-  std::vector<SafetensorsItem> items;
+std::unique_ptr<StateReader> OptimizerState::Read() {
+  if (!IsKnown()) return ReadArchive();
+  std::vector<NamedTensor> tensors;
   nlohmann::json groups = nlohmann::json::array();
   nlohmann::json numbers = nlohmann::json::object();
   const std::vector<std::vector<std::string>> names = Names();
@@ -347,76 +500,132 @@ void OptimizerState::SaveInto(std::string* bytes) {
       for (size_t p = 0; p < names[g].size(); ++p) {
         const auto state = states.find(KeyOf(group.params()[p], states));
         if (state == states.end()) continue;
-        SaveParameter(names[g][p], static_cast<typename decltype(kind)::State&>(*state->second), &items,
+        SaveParameter(names[g][p], static_cast<typename decltype(kind)::State&>(*state->second), &tensors,
                       &numbers);
       }
     });
   }
-  WriteSafetensors(std::move(items), {{kGroups, groups.dump()}, {kNumbers, numbers.dump()}}, bytes);
+  return std::make_unique<TensorReader>(
+      std::move(tensors), SafetensorsMetadata{{kGroups, groups.dump()}, {kNumbers, numbers.dump()}});
 }
 
-void OptimizerState::SaveArchive(std::string* bytes) const {
+std::unique_ptr<StateReader> OptimizerState::ReadArchive() const {
   torch::serialize::OutputArchive archive;
   optimizer_->save(archive);
   std::ostringstream stream;
   archive.save_to(stream);
   const std::string content = std::move(stream).str();
-  WriteSafetensors({{kArchive,
-                     "U8",
-                     {static_cast<int64_t>(content.size())},
-                     [&](char* to) { content.copy(to, content.size()); }}},
-                   {}, bytes);
+  at::Tensor bytes = at::empty({static_cast<int64_t>(content.size())}, at::kByte);
+  std::memcpy(bytes.data_ptr(), content.data(), content.size());
+  return std::make_unique<TensorReader>(std::vector<NamedTensor>{{kArchive, bytes}}, SafetensorsMetadata());
 }
 
-bool OptimizerState::Load(const std::string& bytes) {
-  return LoadOrSay(name_, [&] {
-    const Safetensors saved = ReadOrThrow(bytes);
-    if (!IsKnown()) {
-      const absl::string_view archive = saved.tensors.at(kArchive).data;
-      return LoadArchive(std::string(archive));
-    }
-    const std::vector<std::vector<std::string>> names = Names();
-    const nlohmann::json groups = nlohmann::json::parse(saved.metadata.at(kGroups));
-    const nlohmann::json numbers = nlohmann::json::parse(saved.metadata.at(kNumbers));
-    if (groups.size() != names.size()) throw std::invalid_argument("there are more or fewer groups now");
-    // All is read before any is changed.
-    std::vector<std::unique_ptr<optim::OptimizerOptions>> all_options;
-    std::vector<std::unique_ptr<optim::OptimizerParamState>> all_states;
-    for (size_t g = 0; g < names.size(); ++g) {
-      if (groups[g].at("parameters") != nlohmann::json(names[g])) {
-        throw std::invalid_argument(absl::StrCat("group ", g, " has other parameters now"));
-      }
-      optim::OptimizerParamGroup& group = optimizer_->param_groups()[g];
-      WithKind(group.options(), [&](auto kind, auto& options) {
-        const nlohmann::json& fields = groups[g].at("options");
-        if (fields.at("optimizer") != kind.name) throw std::invalid_argument("it is of another kind now");
-        auto loaded = std::make_unique<typename decltype(kind)::Options>(options);
-        VisitFields(*loaded, [&](const char* field, auto& value) {
-          value = fields.at(field).get<std::decay_t<decltype(value)>>();
-        });
-        all_options.push_back(std::move(loaded));
-        for (size_t p = 0; p < names[g].size(); ++p) {
-          all_states.push_back(
-              LoadParameter<typename decltype(kind)::State>(names[g][p], group.params()[p], saved, numbers));
-        }
-      });
-    }
-    auto next_state = all_states.begin();
-    auto& states = optimizer_->state();
-    for (size_t g = 0; g < names.size(); ++g) {
-      optim::OptimizerParamGroup& group = optimizer_->param_groups()[g];
-      // In place, as schedulers may hold on to the object.
-      WithKind(group.options(), [&](auto kind, auto& options) {
-        options = static_cast<typename decltype(kind)::Options&>(*all_options[g]);
-      });
-      for (const at::Tensor& parameter : group.params()) {
-        const auto key = KeyOf(parameter, states);
-        states.erase(key);
-        if (*next_state) states[key] = std::move(*next_state);
-        ++next_state;
-      }
-    }
+absl::StatusOr<std::unique_ptr<StateWriter>> OptimizerState::Write(const std::string& head) {
+  return MakeWriter(name(), head, [&](const SafetensorsLayout& layout) {
+    if (IsKnown()) return WriteKnown(layout);
+    return WriteArchive(layout);
   });
+}
+
+std::unique_ptr<StateWriter> OptimizerState::WriteArchive(const SafetensorsLayout& layout) {
+  if (layout.entries.size() != 1 || layout.entries[0].name != kArchive || layout.entries[0].dtype != "U8") {
+    throw std::invalid_argument("it is no archive of LibTorch's");
+  }
+  at::Tensor bytes = at::empty({layout.entries[0].bytes}, at::kByte);
+  return std::make_unique<TensorWriter>(name(), std::vector<at::Tensor>{bytes}, [this, bytes] {
+    torch::serialize::InputArchive archive;
+    archive.load_from(static_cast<const char*>(bytes.data_ptr()), bytes.nbytes());
+    optimizer_->load(archive);
+  });
+}
+
+// What comes in place of options and states, once all of it is written.
+struct OptimizerState::Replacement {
+  std::vector<std::unique_ptr<optim::OptimizerOptions>> options;
+  // Of all groups' parameters, in order.
+  std::vector<std::unique_ptr<optim::OptimizerParamState>> states;
+};
+
+std::unique_ptr<StateWriter> OptimizerState::WriteKnown(const SafetensorsLayout& layout) {
+  const std::vector<std::vector<std::string>> names = Names();
+  const nlohmann::json groups = nlohmann::json::parse(layout.metadata.at(kGroups));
+  if (groups.size() != names.size()) throw std::invalid_argument("there are more or fewer groups now");
+  SavedParameters saved;
+  saved.numbers = nlohmann::json::parse(layout.metadata.at(kNumbers));
+  for (const SafetensorsLayout::Entry& entry : layout.entries) saved.tensors[entry.name] = &entry;
+  auto replacement = std::make_shared<Replacement>();
+  std::map<std::string, at::Tensor> made;
+  for (size_t g = 0; g < names.size(); ++g) {
+    if (groups[g].at("parameters") != nlohmann::json(names[g])) {
+      throw std::invalid_argument(absl::StrCat("group ", g, " has other parameters now"));
+    }
+    optim::OptimizerParamGroup& group = optimizer_->param_groups()[g];
+    WithKind(group.options(), [&](auto kind, auto& options) {
+      const nlohmann::json& fields = groups[g].at("options");
+      if (fields.at("optimizer") != kind.name) throw std::invalid_argument("it is of another kind now");
+      auto loaded = std::make_unique<typename decltype(kind)::Options>(options);
+      VisitFields(*loaded, [&](const char* field, auto& value) {
+        value = fields.at(field).get<std::decay_t<decltype(value)>>();
+      });
+      replacement->options.push_back(std::move(loaded));
+      for (size_t p = 0; p < names[g].size(); ++p) {
+        replacement->states.push_back(MakeParameter<typename decltype(kind)::State>(
+            names[g][p], group.params()[p], saved,
+            [&](const std::string& tensor, const at::Tensor& parameter) {
+              return made[tensor] = NewTensor(tensor, parameter);
+            }));
+      }
+    });
+  }
+  std::vector<at::Tensor> in_order;
+  for (const SafetensorsLayout::Entry& entry : layout.entries) {
+    const auto found = made.find(entry.name);
+    // What this version does not know goes nowhere.
+    in_order.push_back(found != made.end() ? found->second : at::empty({entry.bytes}, at::kByte));
+  }
+  return std::make_unique<TensorWriter>(name(), std::move(in_order),
+                                        [this, replacement] { Replace(replacement.get()); });
+}
+
+void OptimizerState::Replace(Replacement* replacement) {
+  auto next_state = replacement->states.begin();
+  auto& states = optimizer_->state();
+  for (size_t g = 0; g < replacement->options.size(); ++g) {
+    optim::OptimizerParamGroup& group = optimizer_->param_groups()[g];
+    // In place, as schedulers may hold on to the object.
+    WithKind(group.options(), [&](auto kind, auto& options) {
+      options = static_cast<typename decltype(kind)::Options&>(*replacement->options[g]);
+    });
+    for (const at::Tensor& parameter : group.params()) {
+      const auto key = KeyOf(parameter, states);
+      states.erase(key);
+      if (*next_state) states[key] = std::move(*next_state);
+      ++next_state;
+    }
+  }
+}
+
+void OptimizerState::Reserve() {
+  if (!IsKnown()) return;
+  const std::vector<std::vector<std::string>> names = Names();
+  for (size_t g = 0; g < names.size(); ++g) {
+    optim::OptimizerParamGroup& group = optimizer_->param_groups()[g];
+    WithKind(group.options(), [&](auto, auto& options) {
+      for (const char* field : FieldsOf(options)) {
+        for (size_t p = 0; p < names[g].size(); ++p) {
+          if (!group.params()[p].is_cpu()) continue;
+          at::Tensor& reserved = reserved_[FieldName(names[g][p], field)];
+          reserved = EmptyLike(group.params()[p]);
+          Touch(reserved);
+        }
+      }
+    });
+  }
+}
+
+at::Tensor OptimizerState::NewTensor(const std::string& tensor, const at::Tensor& parameter) {
+  const auto reserved = reserved_.extract(tensor);
+  return reserved.empty() ? EmptyLike(parameter) : reserved.mapped();
 }
 
 bool OptimizerState::LoadStep(const std::string& bytes) {
@@ -429,11 +638,7 @@ bool OptimizerState::LoadStep(const std::string& bytes) {
   return true;
 }
 
-void OptimizerState::LoadArchive(const std::string& bytes) {
-  torch::serialize::InputArchive archive;
-  archive.load_from(bytes.data(), bytes.size());
-  optimizer_->load(archive);
-}
+// --- Random generator ---
 
 std::string RandomState::Save() {
   const at::Tensor state = at::detail::getDefaultCPUGenerator().get_state().contiguous();

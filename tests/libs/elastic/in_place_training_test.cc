@@ -45,6 +45,8 @@ class Planner {
   explicit Planner(std::map<int64_t, Event> events) : events_(std::move(events)) {
     RunOptions options;
     options.plans_groups = true;
+    // So that newcomers are handed the model into its place.
+    options.meet_in_body = true;
     options.on_broken = [this](const std::string& name, int64_t group) { OnBroken(name, group); };
     options.on_end = [this](const std::string& name, int code) { OnEnd(name, code); };
     options.wrap = [this](std::unique_ptr<comm::Communicator> inner, const GroupMembership& group) {

@@ -46,6 +46,8 @@ struct RunOptions {
   absl::Duration write_timeout = absl::InfiniteDuration();
   // Whether the test plans groups.
   bool plans_groups = false;
+  // Whether replicas meet when their bodies first need each other, as in real programs. Else before.
+  bool meet_in_body = false;
   // Makes what a member of `group` uses of its communicator. None: the communicator itself.
   std::function<std::unique_ptr<comm::Communicator>(std::unique_ptr<comm::Communicator>,
                                                     const GroupMembership& group)>
@@ -117,8 +119,9 @@ class ReplicaThreads {
     MutexLock lock(&mutex_);
     Entry* const entry = &entries_[name];
     entry->control = control;
-    entry->thread = std::thread([this, name, entry, body, control] {
-      const int code = Run(control, body);
+    const Job::Place place = {membership.rank, membership.world_size, membership.num_nodes, ""};
+    entry->thread = std::thread([this, name, entry, body, control, place] {
+      const int code = Run(place, control, body);
       {
         MutexLock lock(&mutex_);
         entry->code = code;
@@ -177,7 +180,31 @@ class ReplicaThreads {
     int code = 0;
   };
 
-  int Run(const std::shared_ptr<FakeControlPlane>& control, const Body& body) {
+  struct NotJoined {};
+
+  int Run(const Job::Place& place, const std::shared_ptr<FakeControlPlane>& control, const Body& body) {
+    try {
+      const auto join = [&](std::vector<CheckpointState*> expected) {
+        auto core = JobCore::Create(Dependencies(control, std::move(expected)));
+        if (!core.ok()) throw NotJoined();
+        return *std::move(core);
+      };
+      Job job(place, join);
+      if (!options_.meet_in_body) job.core();
+      Replica replica{job, *control};
+      body(replica);
+      return 0;
+    } catch (const NotJoined&) {
+      return kNotJoined;
+    } catch (const ReplicaExit& exit) {
+      return exit.code;
+    } catch (const ReplicaDeath&) {
+      return kDied;
+    }
+  }
+
+  JobDependencies Dependencies(const std::shared_ptr<FakeControlPlane>& control,
+                               std::vector<CheckpointState*> expected) {
     JobDependencies dependencies;
     dependencies.environment.checkpoint_path = options_.checkpoint_path;
     dependencies.environment.checkpoint_period = options_.checkpoint_period;
@@ -192,18 +219,8 @@ class ReplicaThreads {
       return static_cast<double>(++*ticks) * 1e-3;
     };
     dependencies.before_checkpoint_step = options_.before_checkpoint_step;
-    auto core = JobCore::Create(std::move(dependencies));
-    if (!core.ok()) return kNotJoined;
-    try {
-      Job job(*std::move(core));
-      Replica replica{job, *control};
-      body(replica);
-      return 0;
-    } catch (const ReplicaExit& exit) {
-      return exit.code;
-    } catch (const ReplicaDeath&) {
-      return kDied;
-    }
+    dependencies.expected = std::move(expected);
+    return dependencies;
   }
 
   Group::Transport InProcess() {

@@ -143,6 +143,30 @@ TEST_F(RescaleTest, Rank0MayLeave) {
   ExpectEachSampleOnce();
 }
 
+TEST_F(RescaleTest, ANewcomerHandsTheJobOverToTheNext) {
+  std::atomic<int> planned = 0;
+  ReplicaThreads::Body program;
+  program = Program([&](Replica& replica, int64_t step) {
+    if (step == 4 && planned == 0) {
+      planned = 1;
+      replicas_.Start("b", {.group = 2, .rank = 1, .world_size = 2, .newcomers = 1}, program);
+      replicas_.Plan({{"a", {.group = 2, .rank = 0, .world_size = 2, .newcomers = 1}}});
+    }
+    if (step == 8 && replica.job.rank() == 0 && planned == 1) {
+      planned = 2;
+      replicas_.Start("c", {.group = 3, .rank = 1, .world_size = 2, .newcomers = 1}, program);
+      replicas_.Plan({{"a", {.group = 3, .rank = -1}},
+                      {"b", {.group = 3, .rank = 0, .world_size = 2, .newcomers = 1}}});
+    }
+  });
+  replicas_.Start("a", {.group = 1}, program);
+  replicas_.Join();
+  EXPECT_EQ(replicas_.code("a"), kExitStopped);
+  EXPECT_EQ(replicas_.code("b"), 0);
+  EXPECT_EQ(replicas_.code("c"), 0);
+  ExpectEachSampleOnce();
+}
+
 TEST_F(RescaleTest, ThePlanOfOneMemberIsNotEnough) {
   std::atomic<int> planned = 0;
   std::atomic<int64_t> group_at_8 = 0;

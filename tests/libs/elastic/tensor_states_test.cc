@@ -1,5 +1,6 @@
 #include "libs/elastic/tensor_states.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -95,6 +96,60 @@ TEST(ModuleState, ChangesNothingWhenAnyTensorDoesNotFit) {
   }
 }
 
+// Hands `from` over into `to`, piece by piece.
+absl::Status HandOver(PiecewiseState& from, PiecewiseState& to) {
+  const std::unique_ptr<StateReader> reader = from.Read();
+  auto writer = to.Write(reader->head());
+  if (!writer.ok()) return writer.status();
+  EXPECT_EQ((*writer)->sizes(), reader->sizes());
+  for (size_t i = 0; i < reader->sizes().size(); ++i) {
+    const char* const piece = reader->Read(i);
+    std::copy(piece, piece + reader->sizes()[i], (*writer)->Open(i));
+    (*writer)->Close(i);
+  }
+  return (*writer)->Commit();
+}
+
+TEST(ModuleState, IsHandedOverIntoThePlacesOfItsTensors) {
+  nn::Sequential model = MakeModel(1);
+  nn::Sequential other = MakeModel(2);
+  ModuleState from("m", model.get());
+  ModuleState to("m", other.get());
+  const auto reader = from.piecewise()->Read();
+  const auto writer = to.piecewise()->Write(reader->head());
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  // Of the same type as all parameters, and so first, in order of their names.
+  const torch::Tensor mine = model->named_parameters()["0.bias"];
+  const torch::Tensor others = other->named_parameters()["0.bias"];
+  EXPECT_EQ(reader->Read(1), static_cast<const char*>(mine.data_ptr()));
+  EXPECT_EQ((*writer)->Open(1), static_cast<char*>(others.data_ptr()));
+  ASSERT_TRUE(HandOver(*from.piecewise(), *to.piecewise()).ok());
+  ExpectSame(other, model);
+}
+
+TEST(ModuleState, HandsViewsOverInOrderOfTheirElements) {
+  const torch::Tensor expected = torch::arange(6).reshape({2, 3}).t().to(torch::kFloat);
+  nn::Linear model(2, 3);
+  model->weight.set_data(expected);
+  nn::Linear other(2, 3);
+  other->weight.set_data(torch::zeros({2, 3}).t());
+  ModuleState from("m", model.get());
+  ModuleState to("m", other.get());
+  ASSERT_TRUE(HandOver(*from.piecewise(), *to.piecewise()).ok());
+  EXPECT_TRUE(torch::equal(other->weight, expected));
+}
+
+TEST(ModuleState, RefusesOtherTensorsBeforeAnyIsWritten) {
+  nn::Sequential model = MakeModel(1);
+  ModuleState from("m", model.get());
+  nn::Sequential wider(nn::Linear(5, 4), nn::BatchNorm1d(4), nn::Linear(4, 2));
+  ModuleState to("m", wider.get());
+  const absl::Status status = HandOver(*from.piecewise(), *to.piecewise());
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("2.bias"));
+  EXPECT_FALSE(to.piecewise()->Write("garbage").ok());
+}
+
 using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(nn::Sequential&)>;
 
 struct Case {
@@ -127,6 +182,51 @@ TEST_P(AnyOptimizerState, GoesOnToTheLastBit) {
   TakeSteps(straight, *straight_optimizer, 4);
   TakeSteps(resumed, *optimizer, 4);
   ExpectSame(resumed, straight);
+}
+
+// As above, of an optimiser that is handed over instead.
+TEST_P(AnyOptimizerState, IsHandedOverToTheLastBit) {
+  nn::Sequential straight = MakeModel(1);
+  const auto straight_optimizer = GetParam().make(straight);
+  TakeSteps(straight, *straight_optimizer, 3);
+
+  for (const bool reserved : {false, true}) {
+    nn::Sequential joined = MakeModel(2);
+    const auto optimizer = GetParam().make(joined);
+    ModuleState from_model("m", straight.get());
+    ModuleState to_model("m", joined.get());
+    OptimizerState from("o", straight.get(), straight_optimizer.get());
+    OptimizerState to("o", joined.get(), optimizer.get());
+    if (reserved) to.piecewise()->Reserve();
+    ASSERT_TRUE(HandOver(*from_model.piecewise(), *to_model.piecewise()).ok());
+    ASSERT_TRUE(HandOver(*from.piecewise(), *to.piecewise()).ok());
+    to.piecewise()->Release();
+    EXPECT_EQ(to.Save(), from.Save());
+    TakeSteps(straight, *straight_optimizer, 2);
+    TakeSteps(joined, *optimizer, 2);
+    ExpectSame(joined, straight);
+  }
+}
+
+// Nothing of the optimiser changes before all has come.
+TEST(OptimizerState, KeepsWhatItHasUntilAnotherIsComplete) {
+  nn::Sequential model = MakeModel(1);
+  optim::SGD optimizer(model->parameters(), optim::SGDOptions(0.1).momentum(0.9));
+  TakeSteps(model, optimizer, 2);
+  OptimizerState from("o", model.get(), &optimizer);
+  nn::Sequential other = MakeModel(2);
+  optim::SGD others(other->parameters(), optim::SGDOptions(0.2).momentum(0.5));
+  TakeSteps(other, others, 2);
+  OptimizerState to("o", other.get(), &others);
+  const std::string before = to.Save();
+  {
+    const auto reader = from.piecewise()->Read();
+    const auto writer = to.piecewise()->Write(reader->head());
+    ASSERT_TRUE(writer.ok());
+    std::fill_n((*writer)->Open(0), (*writer)->sizes()[0], '\1');
+    (*writer)->Close(0);
+  }
+  EXPECT_EQ(to.Save(), before);
 }
 
 // Before the first step there is nothing to keep yet, and restoring takes back what came after.

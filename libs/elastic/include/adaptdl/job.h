@@ -30,12 +30,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace adaptdl {
 
 namespace elastic {
 class JobCore;
-}
+class PiecewiseState;
+}  // namespace elastic
 
 // Exit codes with a meaning to the scheduler.
 inline constexpr int kExitStopped = 143;
@@ -67,6 +69,9 @@ class CheckpointState {
   // when a third one was lost and this one have not.
   virtual bool changes_with_steps() const { return false; }
   virtual bool LoadStep(const std::string& bytes) { return Load(bytes); }
+
+  // For the library's own large states. Null: there is Save() only.
+  virtual elastic::PiecewiseState* piecewise() { return nullptr; }
 };
 
 class Job {
@@ -79,8 +84,9 @@ class Job {
     int num_nodes = 1;
     std::string share_path;
   };
-  // `join` is called when the other replicas are needed.
-  Job(Place place, std::function<std::unique_ptr<elastic::JobCore>()> join);
+  // `join` is called when the other replicas are needed, with the states that are expected.
+  using Join = std::function<std::unique_ptr<elastic::JobCore>(std::vector<CheckpointState*> expected)>;
+  Job(Place place, Join join);
   // Waits for the other replicas if all epochs are done; then leaves the group.
   ~Job();
   Job(const Job&) = delete;
@@ -120,13 +126,17 @@ class Job {
   bool Register(CheckpointState* state);
   // Before the state is destroyed, if that happens before the job's end.
   void Unregister(CheckpointState* state);
+  // Before the replicas meet (no effect later): `state` (not owned) will be registered as soon as they have.
+  // A replica that joins a job which trains is handed a large state into its place then, without copies.
+  void Expect(CheckpointState* state);
 
   // For the library's own parts. Meets the other replicas if that was not done yet.
   elastic::JobCore& core() const;
 
  private:
   const Place place_;
-  const std::function<std::unique_ptr<elastic::JobCore>()> join_;
+  const Join join_;
+  std::vector<CheckpointState*> expected_;
   // Null: the replicas have not met.
   mutable std::unique_ptr<elastic::JobCore> core_;
 };
