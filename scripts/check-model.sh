@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Searches the model of in-place re-scaling (tests/model) for what takes too long in the tests: that each of its mutants is
-# found to be wrong, and the larger sizes: a death during a change, two changes, a crash of the supervisor on top. Minutes,
-# and up to 6 GB of memory.
+# found to be wrong, and the larger sizes: a death during a change, two changes, a crash of the supervisor on top, and that
+# training goes on after a death. Minutes, and up to 6 GB of memory.
 #
 #   scripts/check-model.sh
 set -euo pipefail
@@ -13,4 +13,4 @@ case ${1:-} in
   *) echo "check-model: error: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
 esac
 "$root/tests/model/check.sh" mutants
-MEMORY=6000 exec "$root/tests/model/check.sh" large
+MEMORY=6000 OPTIMISE=-O2 exec "$root/tests/model/check.sh" large

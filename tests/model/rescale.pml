@@ -3,6 +3,7 @@
  * Sizes: N replicas that may ever exist, of which FIRST are the first group; S steps; at most DEATHS, HANGS, CRASHES
  * (of the supervisor) and CHANGES of the allocation; G is the highest group number.
  * Mutants: -DMUTANT_x breaks one rule; SPIN must find a violation of each (check.sh).
+ * -DLIVENESS: faults may stop at any time, and the formula below says what must follow.
  */
 #ifndef N
 #define N 3
@@ -100,6 +101,10 @@ bool restart = false;        /* nobody is left: restart from the checkpoint */
 /* Messages to the supervisor that travel; any order. */
 byte says_broken[GROUPS];
 bool says_member[GROUPS];
+
+#ifdef LIVENESS
+bool calm = false;           /* no fault, and no change, comes any more */
+#endif
 
 /* For the properties. */
 byte started[GROUPS];        /* position at which the group began, 0: not yet */
@@ -479,6 +484,13 @@ inline Plan(mask) {
   reported = 0
 }
 
+/* r is known to wait for a plan. */
+#ifdef MUTANT_REPORTS_BEGIN_ANEW
+#define NOTE_REPORT(r) reported = BIT(r)
+#else
+#define NOTE_REPORT(r) reported = reported | BIT(r)
+#endif
+
 #define OVER (restart || (finished & known) != 0)
 
 #define HEAR_MEMBER(g) \
@@ -502,11 +514,11 @@ inline Plan(mask) {
               fi }
 #define HEAR_BROKEN(r, g) \
   :: d_step { IN(r, says_broken[g]) && ASKS(r, g) && !IN(r, reported) && !OVER -> \
-              says_broken[g] = says_broken[g] & ~BIT(r); reported = reported | BIT(r) }
+              says_broken[g] = says_broken[g] & ~BIT(r); NOTE_REPORT(r) }
 /* The heartbeats of one that waits repeat it. */
 #define HEAR_REPLICA(r) \
   :: d_step { LIVE(r) && tried[r] != 0 && (phase[r] == WAIT || phase[r] == FRESH) && ASKS(r, tried[r]) && \
-              !IN(r, says_broken[tried[r]] | reported) && !OVER -> reported = reported | BIT(r) } \
+              !IN(r, says_broken[tried[r]] | reported) && !OVER -> NOTE_REPORT(r) } \
   :: d_step { IN(r, ended & ~known) -> known = known | BIT(r) } \
   HEAR_BROKEN(r, 1) HEAR_BROKEN(r, 2) HEAR_BROKEN(r, 3) HEAR_BROKEN(r, 4)
 
@@ -666,10 +678,19 @@ end:
   HANG(3)
 #endif
 #endif
+#ifdef LIVENESS
+  :: d_step { !calm -> calm = true; deaths = 0; hangs = 0; crashes = 0; changes = 0 }
+#endif
   od
 }
 
-/* Properties 3 and 4: nothing waits for ever, and training goes on to its end. */
+#ifdef LIVENESS
+/* Property 4: when faults stop, training goes on. It has S steps: going on, it comes to its end. A restart from the
+ * checkpoint is one of these ends, which Judge asks a reason for. */
+ltl training_goes_on { [] (calm && hung == 0 -> <> (finished != 0 || restart)) }
+#endif
+
+/* Properties 3 and 4 in final states: nothing waits for ever, and training goes on to its end. */
 proctype Judge() {
 end:
   timeout ->
@@ -701,6 +722,8 @@ init {
 #endif
     run Supervisor();
     run Faults();
+#ifndef LIVENESS
     run Judge()
+#endif
   }
 }
