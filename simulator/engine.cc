@@ -29,6 +29,12 @@ bool HaveSameShape(const Placement& a, const Placement& b) {
                     [](const NodeShare& x, const NodeShare& y) { return x.gpus == y.gpus; });
 }
 
+bool ShareANode(const Placement& a, const Placement& b) {
+  return std::any_of(a.begin(), a.end(), [&](const NodeShare& x) {
+    return std::any_of(b.begin(), b.end(), [&](const NodeShare& y) { return x.node == y.node; });
+  });
+}
+
 // Takes what so many replicas need from `left`. False: there is less.
 bool Take(const scheduling::Resources& request, int replicas, scheduling::Resources* left) {
   for (const auto& [name, amount] : request) {
@@ -64,8 +70,9 @@ absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const Wor
     return absl::InvalidArgumentError(
         "--autoscale: this policy does not say how many nodes it could use; choose another one, as goodput");
   }
-  if (options.restart_times != nullptr) {
-    if (absl::Status status = options.restart_times->Cover(workload); !status.ok()) {
+  for (const RestartTimes* times : {options.restart_times.get(), options.in_place_times.get()}) {
+    if (times == nullptr) continue;
+    if (absl::Status status = times->Cover(workload); !status.ok()) {
       return status;
     }
   }
@@ -445,7 +452,11 @@ void Simulation::Apply(size_t job, const Placement& placement, double now) {
   // Brings the clock of a job that has waited to now.
   (void)it.Advance(now, speed_[job]);
   const int starts = it.first_started() ? it.restarts() + 1 : 0;
-  it.Reallocate(placement, type, options_.restart().OfStart(it.spec(), starts), free_move);
+  const RestartCost cost = options_.restart();
+  const bool in_place = cost.in_place != nullptr && type == it.gpu_type() && !it.restarting() &&
+                        ShareANode(placement, it.placement());
+  it.Reallocate(placement, type,
+                in_place ? cost.OfChange(it.spec(), starts) : cost.OfStart(it.spec(), starts), free_move);
   open_[job] = {now, CountGpus(placement), type};
 }
 

@@ -38,6 +38,9 @@ struct SimulationOptions {
   std::optional<double> restart_seconds = 30;
   // Not null: what restarts cost is drawn from these, instead. They cover the workload.
   std::shared_ptr<const RestartTimes> restart_times = nullptr;
+  // Not null: what changes take of a job that runs and keeps a replica where it is (GPUs of the same type on
+  // a node that it has already). They cover the workload. Null: changes are restarts.
+  std::shared_ptr<const RestartTimes> in_place_times = nullptr;
   // Nodes that fail, are taken away, or come and go with the demand.
   NodeOptions nodes = {};
   // How often jobs write a checkpoint; a failure costs them what came after the last one. Greater than 0.
@@ -52,7 +55,7 @@ struct SimulationOptions {
   // The job whose course is recorded. Empty: none.
   std::string watched_job = {};  // a default, so that designated initialisers may leave it out
 
-  RestartCost restart() const { return {restart_seconds, restart_times.get(), seed}; }
+  RestartCost restart() const { return {restart_seconds, restart_times.get(), seed, in_place_times.get()}; }
 };
 
 struct JobOutcome {

@@ -127,6 +127,9 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
       ->capture_default_str();
   app->add_option("--restart-times", options->restart_times,
                   "With measured: JSON of recorded seconds, {\"pause_s\": [12.5, 14.1]}");
+  app->add_option(
+      "--in-place-times", options->in_place_times,
+      "Jobs that keep a replica are re-scaled in place, and take one of these times: JSON as above");
   AddNodeOptions(app, options);
   app->add_option("--interference", simulation->interference,
                   "Slow-down of distributed jobs that share a node, from 0 to below 1")

@@ -167,6 +167,13 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
     }
     simulation.restart_times = std::make_shared<const RestartTimes>(*std::move(times));
   }
+  if (!options.in_place_times.empty()) {
+    absl::StatusOr<RestartTimes> times = RestartTimes::Load(options.in_place_times, "--in-place-times");
+    if (!times.ok()) {
+      return times.status();
+    }
+    simulation.in_place_times = std::make_shared<const RestartTimes>(*std::move(times));
+  }
   const RealClock clock;
   absl::StatusOr<SimulationResult> result =
       Simulate(input->cluster, input->workload, **scheduler, clock, simulation);

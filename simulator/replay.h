@@ -30,6 +30,8 @@ struct ReplayOptions {
   SimulationOptions simulation;
   // Recorded times of restarts (see RestartTimes). Empty: none.
   std::string restart_times;
+  // The same of changes in place, of the jobs that can.
+  std::string in_place_times;
   // See simulator/node_flags.h; they set the parts of `simulation.nodes` that depend on GPU types. Empty:
   // none.
   std::string autoscale;

@@ -3,7 +3,9 @@
 //   absl::StatusOr<RestartTimes> times = RestartTimes::Load("pauses.json");
 //
 // The file: {"pause_s": [12.5, 14.1], "applications": {"bert": [31, 29.5]}}, in seconds, either part may be
-// missing. `pause_s` is for applications that have no list of their own.
+// missing. `pause_s` is for applications that have no list of their own. With {"state_bytes": 8e8,
+// "bytes_per_second": 1.2e9} each time is so much longer: the time that a state of this size takes from one
+// replica to another. "source" says where the file is from, and means nothing here.
 //
 // Immutable once loaded; thread-safe.
 
@@ -27,9 +29,11 @@ namespace adaptdl::simulator {
 class RestartTimes {
  public:
   // NOT_FOUND: no such file. INVALID_ARGUMENT: something else than described above.
-  static absl::StatusOr<RestartTimes> Load(const std::string& path);
-  // `source` names the text in errors.
-  static absl::StatusOr<RestartTimes> Parse(absl::string_view text, const std::string& source);
+  // `option` names the file's option in errors, `source` the text.
+  static absl::StatusOr<RestartTimes> Load(const std::string& path,
+                                           const std::string& option = "--restart-times");
+  static absl::StatusOr<RestartTimes> Parse(absl::string_view text, const std::string& source,
+                                            const std::string& option = "--restart-times");
 
   // INVALID_ARGUMENT: nothing was recorded for a job's application, which is named.
   absl::Status Cover(absl::Span<const WorkloadJob> workload) const;
@@ -50,11 +54,16 @@ struct RestartCost {
   // Not null: what was recorded, instead. Outlives this.
   const RestartTimes* measured = nullptr;
   uint64_t seed = 1;
+  // Not null: what changes take where some of the job's replicas go on. Outlives this.
+  const RestartTimes* in_place = nullptr;
 
-  // The mean, which is what policies know.
+  // The means, which is what policies know: of a start from nothing, and of a change of a job that runs.
   double Expected(const Application& application) const;
+  double ExpectedChange(const Application& application) const;
   // Of a job's n-th start; recorded times are drawn with equal chances, by job, n and seed.
   double OfStart(const WorkloadJob& job, int n) const;
+  // The same if it is a change in place. REQUIRES: in_place is not null.
+  double OfChange(const WorkloadJob& job, int n) const;
 };
 
 }  // namespace adaptdl::simulator

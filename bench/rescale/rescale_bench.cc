@@ -194,7 +194,8 @@ void Add(const std::string& mode, const std::map<std::string, std::vector<double
     cases->push_back({{"mode", mode},
                       {"case", name},
                       {"runs", values.size()},
-                      {"pause_ms", {{"p50", Quantile(values, 0.5)}, {"p99", Quantile(values, 0.99)}}}});
+                      {"pause_ms", {{"p50", Quantile(values, 0.5)}, {"p99", Quantile(values, 0.99)}}},
+                      {"pauses_ms", values}});
   }
 }
 

@@ -220,7 +220,7 @@ scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& s
   info.attained_service = job.attained_service() * GpusPerReplica(demand);
   info.restarts = job.restarts();
   info.restarting = job.restarting();
-  info.rescale_seconds = situation.restart.Expected(job.application());
+  info.rescale_seconds = situation.restart.ExpectedChange(job.application());
   for (const NodeShare& share : job.placement()) {
     info.allocation.insert(info.allocation.end(), share.gpus, nodes_[share.node].id);
   }

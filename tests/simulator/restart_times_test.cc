@@ -62,6 +62,9 @@ TEST(RestartTimes, WhatIsWrongIsNamed) {
       {R"({"pause_s": ["x"]})", "\"pause_s\" contains \"x\""},
       {R"({"applications": {"bert": 3}})", "\"bert\" is no list"},
       {R"({"pauses": [3]})", "\"pauses\" has no meaning"},
+      {R"({"pause_s": [3], "state_bytes": 8})", "the second above 0"},
+      {R"({"pause_s": [3], "state_bytes": 8, "bytes_per_second": 0})", "the second above 0"},
+      {R"({"pause_s": [3], "state_bytes": "8", "bytes_per_second": 1})", "the second above 0"},
   };
   for (const auto& [text, message] : cases) {
     const auto times = RestartTimes::Parse(text, "file.json");
@@ -70,6 +73,15 @@ TEST(RestartTimes, WhatIsWrongIsNamed) {
     EXPECT_THAT(std::string(times.status().message()), HasSubstr("--restart-times file.json"));
   }
   EXPECT_EQ(RestartTimes::Load("/nowhere/at.all").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(RestartTimes, AreLongerByTheTimeOfTheState) {
+  const auto times = RestartTimes::Parse(
+      R"({"source": "a test", "pause_s": [1, 2], "applications": {"bert": [3]}, "state_bytes": 8e8, "bytes_per_second": 4e8})",
+      "file.json");
+  ASSERT_TRUE(times.ok()) << times.status();
+  EXPECT_THAT(times->Of("ncf"), ElementsAre(3, 4));
+  EXPECT_THAT(times->Of("bert"), ElementsAre(5));
 }
 
 class MeasuredRestartsTest : public ToyTest {
@@ -124,6 +136,28 @@ TEST_F(MeasuredRestartsTest, AnApplicationWithoutTimesIsNamed) {
   const auto result = Run(R"({"applications": {"bert": [31]}})", 1);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("there are no times of toy"));
+}
+
+// Changes that keep a node are cheap, all others and the first start are restarts.
+TEST_F(MeasuredRestartsTest, ChangesInPlaceTakeTheirOwnTimes) {
+  const auto in_place = RestartTimes::Parse(R"({"pause_s": [2]})", "file.json");
+  ASSERT_TRUE(in_place.ok());
+  const auto cluster = Cluster::Parse("2x4");
+  workload_ = Load({"a,0"}, cluster->gpu_types());
+  // Starts after a minute, grows on its node after another, and moves to the other node after a third.
+  Script script([](const std::string&, double now) {
+    return Placement{{now < 180 ? 0 : 1, now < 120 ? 1 : 2}};
+  });
+  const auto seconds_left = [&](bool with) {
+    SimulationOptions options = {.restart_seconds = 10};
+    if (with) options.in_place_times = std::make_shared<RestartTimes>(*in_place);
+    const auto result = Simulate(*cluster, workload_, script, RealClock(), options);
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->jobs[0].restarts, 2);
+    EXPECT_EQ(script.expected_restarts.back(), with ? 2 : 10);
+    return result->jobs[0].completed;
+  };
+  EXPECT_NEAR(seconds_left(false) - seconds_left(true), 10 - 2, 1e-6);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class Script final : public Scheduler {
     times.push_back(situation.now);
     std::vector<Placement> placements;
     for (const Job* job : situation.jobs) {
-      expected_restarts.push_back(situation.restart.Expected(job->application()));
+      expected_restarts.push_back(situation.restart.ExpectedChange(job->application()));
       placements.push_back(rule_(job->spec().name, situation.now));
     }
     return placements;

@@ -25,6 +25,13 @@ YARDSTICKS = ("tiresias", "optimus")
 # Times shorter than the yardstick: setting, load, yardstick, goal.
 SHORTER = (("peers", "2.0", "tiresias", 2.0), ("peers", "2.0", "optimus", 2.0),
            ("events", "1.0", "tiresias", 1.9), ("events", "1.0", "optimus", 2.8))
+# What re-scaling in place brings: pairs of settings that differ in nothing else.
+IN_PLACE_TIMES = PLOTS / "in-place-pauses.json"
+IN_PLACE = {
+    "60 s rounds, work unknown": PEERS,
+    "60 s rounds, work known": SETTINGS["known"][1],
+    "decisions by events, work known": {"round": "events", "restart": "30s", "remaining-work": "known"},
+}
 # A job whose gradient noise rises.
 WATCHED = ("1.0", 3, "yolov3-23")
 
@@ -68,6 +75,33 @@ def measure(sim, artifact, pollux_workloads):
         data[load] = entry
         print(f"reproduce-pollux: load {load} is done", flush=True)
     return data
+
+
+def measure_in_place(sim, artifact):
+    """By load and setting: with restarts of 30 s, and in place."""
+    data = {}
+    for load in LOADS:
+        data[load] = {}
+        for words, setting in IN_PLACE.items():
+            runs = [run_of(artifact, load, n, "goodput", setting) for n in WORKLOADS]
+            data[load][words] = {
+                "restart": simulator.summarise(sim.all(runs)),
+                "in place": simulator.summarise(sim.all([run | {"in-place-times": IN_PLACE_TIMES} for run in runs]))}
+    return data
+
+
+def in_place_table(data):
+    rows = []
+    for load in LOADS:
+        for words, pair in data[load].items():
+            before, after = pair["restart"], pair["in place"]
+            rows.append([load, words] +
+                        [page.seconds(s["avg_jct_s"]) for s in (before, after)] +
+                        [f"{after['avg_jct_s'] / before['avg_jct_s']:.3f}",
+                         f"{after['p99_jct_s'] / before['p99_jct_s']:.3f}",
+                         f"{before['restarts_per_job']:.1f}", f"{after['restarts_per_job']:.1f}"])
+    return page.table(["load", "setting", "mean JCT, 30 s restarts, s", "in place, s", "ratio", "p99 ratio",
+                       "changes per job, 30 s restarts", "in place"], rows)
 
 
 def ratio_table(data):
@@ -184,10 +218,16 @@ def main():
     parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs" / "results.md")
     parser.add_argument("--pollux-workloads", type=int, default=2,
                         help="run the slow policy `pollux` on so many workloads of each load, for its fairness")
+    parser.add_argument("--only-in-place", action="store_true", help="make only the table of re-scaling in place")
     arguments = parser.parse_args()
     sim = simulator.Simulator(arguments.simulator)
     artifact = arguments.artifact.resolve()
     PLOTS.mkdir(exist_ok=True)
+    in_place = measure_in_place(sim, artifact)
+    (PLOTS / "pollux-in-place.json").write_text(json.dumps(in_place, indent=1) + "\n")
+    page.replace_block(arguments.page, "pollux in place", in_place_table(in_place))
+    if arguments.only_in_place:
+        return
     data = measure(sim, artifact, arguments.pollux_workloads)
     (PLOTS / "pollux.json").write_text(json.dumps(data, indent=1) + "\n")
     page.replace_block(arguments.page, "pollux goals", ratio_table(data))
