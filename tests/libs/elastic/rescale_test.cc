@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/mutex.h"
+#include "libs/elastic/piecewise_state.h"
 #include "tests/libs/elastic/losing_communicator.h"
 #include "tests/libs/elastic/replica_threads.h"
 
@@ -155,8 +156,8 @@ TEST_F(RescaleTest, ANewcomerHandsTheJobOverToTheNext) {
     if (step == 8 && replica.job.rank() == 0 && planned == 1) {
       planned = 2;
       replicas_.Start("c", {.group = 3, .rank = 1, .world_size = 2, .newcomers = 1}, program);
-      replicas_.Plan({{"a", {.group = 3, .rank = -1}},
-                      {"b", {.group = 3, .rank = 0, .world_size = 2, .newcomers = 1}}});
+      replicas_.Plan(
+          {{"a", {.group = 3, .rank = -1}}, {"b", {.group = 3, .rank = 0, .world_size = 2, .newcomers = 1}}});
     }
   });
   replicas_.Start("a", {.group = 1}, program);
@@ -275,6 +276,84 @@ TEST_F(RescaleTest, StreamsAreLeasedAnew) {
   EXPECT_EQ(replicas_.code("a"), 0);
   EXPECT_EQ(replicas_.code("b"), 0);
   EXPECT_THAT(ledger.Counts(0, kShards * kLength), Each(1));
+}
+
+// A state of one large piece.
+class Piece final : public CheckpointState, private PiecewiseState {
+ public:
+  explicit Piece(char fill) : bytes_(1 << 20, fill) {}
+  std::string name() const override { return "piece"; }
+  std::string Save() override { return bytes_; }
+  bool Load(const std::string& bytes) override {
+    bytes_ = bytes;
+    return true;
+  }
+  PiecewiseState* piecewise() override { return this; }
+
+ private:
+  class Access final : public StateReader, public StateWriter {
+   public:
+    explicit Access(std::string* bytes) : bytes_(bytes), sizes_({static_cast<int64_t>(bytes->size())}) {}
+    const std::string& head() const override { return head_; }
+    const std::vector<int64_t>& sizes() const override { return sizes_; }
+    const char* Read(size_t) override { return bytes_->data(); }
+    char* Open(size_t) override { return bytes_->data(); }
+    void Close(size_t) override {}
+    absl::Status Commit() override { return absl::OkStatus(); }
+
+   private:
+    const std::string head_ = "head";
+    std::string* const bytes_;
+    const std::vector<int64_t> sizes_;
+  };
+
+  std::unique_ptr<StateReader> Read() override { return std::make_unique<Access>(&bytes_); }
+  absl::StatusOr<std::unique_ptr<StateWriter>> Write(const std::string&) override {
+    return std::make_unique<Access>(&bytes_);
+  }
+
+  std::string bytes_;
+};
+
+// A newcomer that has lost its source in the middle of the state, and is alone, does not begin the job with
+// half of it.
+TEST(HalfReceivedStateTest, IsNoBeginning) {
+  std::atomic<bool> planned = false;
+  ReplicaThreads* all = nullptr;
+  RunOptions options{.plans_groups = true, .meet_in_body = true};
+  options.wrap = [&](std::unique_ptr<comm::Communicator> inner, const GroupMembership& group) {
+    auto broadcasts = std::make_shared<int>(0);
+    const bool fails = group.group == 2 && group.rank == 1;
+    return std::make_unique<LosingCommunicator>(
+        std::move(inner), [&all, fails, broadcasts](comm::Collective::Kind kind) {
+          // Descriptions and heads are two each.
+          if (!fails || kind != comm::Collective::Kind::kBroadcast || ++*broadcasts != 5) return false;
+          all->Plan({{"a", {.group = 3}}, {"b", {.group = 4}}});
+          return true;
+        });
+  };
+  ReplicaThreads replicas(options);
+  all = &replicas;
+  std::atomic<int> finished = 0;
+  ReplicaThreads::Body body = [&](Replica& replica) {
+    Piece piece('a');
+    replica.job.Expect(&piece);
+    replica.job.Register(&piece);
+    AdaptiveDataLoader loader(replica.job, kSamples, {.batch_size = 6, .seed = 3});
+    for (loader.BeginLoop(); loader.Next();) {
+      replica.job.core().OnOptimizerStep(0);
+      if (replica.job.optimizer_steps() == 4 && !planned.exchange(true)) {
+        replicas.Start("b", {.group = 2, .rank = 1, .world_size = 2, .newcomers = 1}, body);
+        replicas.Plan({{"a", {.group = 2, .rank = 0, .world_size = 2, .newcomers = 1}}});
+      }
+    }
+    ++finished;
+  };
+  replicas.Start("a", {.group = 1}, body);
+  replicas.Join();
+  EXPECT_EQ(replicas.code("a"), 0);
+  EXPECT_EQ(replicas.code("b"), kNotJoined);
+  EXPECT_EQ(finished, 1);
 }
 
 // A gather that one member completes and the others do not: its result is theirs too.
