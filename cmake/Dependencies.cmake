@@ -14,6 +14,8 @@ find_package(nlohmann_json CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(NLopt CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
+find_package(OpenSSL REQUIRED)
+pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
 pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
 include(Torch)  # LibTorch: finding it differs between Debian's and upstream's builds
 

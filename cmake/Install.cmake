@@ -23,7 +23,7 @@ foreach(component programs training)
 endforeach()
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/" DESTINATION share/adaptdl/examples COMPONENT programs
-        FILES_MATCHING PATTERN "*.yaml")
+        FILES_MATCHING PATTERN "*.yaml" PATTERN "python-mnist/*.py" PATTERN "requirements.txt")
 
 # Programs name adaptdl::elastic alone; the others are its parts.
 set_target_properties(adaptdl_elastic PROPERTIES EXPORT_NAME elastic)

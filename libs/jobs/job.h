@@ -106,8 +106,8 @@ struct Job {
   absl::Time completion_time = absl::InfinitePast();
   // Time spent in kRunning and kRescaling, over all groups, without the stretch that is still going on.
   absl::Duration running_time = absl::ZeroDuration();
-  // Whether the program tells how far it is. Then a re-scale lasts until the new group has taken its first
-  // step (EndRescale()), else until all its members run.
+  // Whether the program tells how far it is, or at least that its replicas have met. Then a re-scale lasts
+  // until the new group has taken its first step (EndRescale()), else until all its members run.
   bool tells_progress = false;
   // Since when the job is being re-scaled by a restart: its running group was told to stop, and the next one
   // does not train yet. InfinitePast: it is not, or something else came between, such as a failure or having

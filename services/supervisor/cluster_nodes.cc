@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kLostAfterPeriods = 3;
 constexpr size_t kMaxMessage = 1000;
+constexpr size_t kMaxFreePorts = 1024;
 
 absl::Status NoSuchNode(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("node \"", id, "\" does not exist; list the nodes there are"));
@@ -116,6 +117,7 @@ absl::Status ClusterState::ReconcileNode(const v1::NodeHello& hello) {
   (*lease)->Renew(Now());
   MutexLock lock(&mutex_);
   Transaction transaction(tables_, Now());
+  SetFreePorts(id, hello.free_ports(), &transaction);
   std::set<std::string> reported;
   for (const v1::ReplicaReport& report : hello.replicas()) {
     reported.insert(report.replica().replica_id());
@@ -150,6 +152,25 @@ absl::Status ClusterState::ReconcileNode(const v1::NodeHello& hello) {
     transaction.FinishDeletions(id);
   }
   return Commit(&transaction);
+}
+
+absl::Status ClusterState::OfferPorts(const std::string& node_id, const v1::FreePorts& free) {
+  MutexLock lock(&mutex_);
+  Transaction transaction(tables_, Now());
+  SetFreePorts(node_id, free.ports(), &transaction);
+  return Commit(&transaction);
+}
+
+void ClusterState::SetFreePorts(const std::string& node_id,
+                                const google::protobuf::RepeatedField<int32_t>& ports,
+                                Transaction* transaction) {
+  std::vector<int>& known = free_ports_[node_id];
+  known.clear();
+  for (const int port : ports) {
+    if (port > 0 && port < 65536 && known.size() < kMaxFreePorts) known.push_back(port);
+  }
+  // Jobs may wait for one.
+  if (!http_url_.empty()) transaction->FreeRoom();
 }
 
 absl::Status ClusterState::ObserveReplica(const std::string& node_id, const v1::ReplicaReport& report) {

@@ -73,6 +73,67 @@ bool ClusterState::MaySpeak(const JobEntry& job, const ReplicaRecord& replica, i
   return entered == entered_.end() || entered->second < current;
 }
 
+void ClusterState::ServeAdaptdl(const std::string& url) {
+  MutexLock lock(&mutex_);
+  http_url_ = url;
+}
+
+absl::StatusOr<ReplicaContext> ClusterState::AuthorizeUrl(const UrlIdentity& identity) const {
+  // One text for all: a stranger does not learn which jobs there are.
+  const absl::Status refused = absl::NotFoundError("there is nothing here");
+  MutexLock lock(&mutex_);
+  const JobEntry* job = FindEntry(identity.name_space, identity.job);
+  if (job == nullptr) return refused;
+  const int64_t group = job->record.status.group();
+  const auto token = job->record.tokens.find(group);
+  if (token == job->record.tokens.end() || !SameSecret(UrlSecret(token->second), identity.secret))
+    return refused;
+  const GroupMembers members = MembersOf(job->replicas, group);
+  if (!IsCurrent(*job, group) || identity.rank < 0 || identity.rank >= static_cast<int>(members.size())) {
+    return refused;
+  }
+  const v1::Replica& replica = members[identity.rank]->replica;
+  if (!IsLive(replica)) return refused;
+  return ReplicaContext{job->record.uid(), replica.replica_id(), group};
+}
+
+absl::Status ClusterState::JoinByUrl(const ReplicaContext& replica, int64_t restarts) {
+  std::string address;
+  {
+    MutexLock lock(&mutex_);
+    const auto it = tables_.jobs.find(replica.job_uid);
+    if (it == tables_.jobs.end() || it->second->record.status.group() != replica.group ||
+        it->second->record.status.restarts() != restarts) {
+      return absl::NotFoundError("there is no such group");
+    }
+    const JobEntry& job = *it->second;
+    const ReplicaRecord& master = *job.replicas[0];
+    const auto node = tables_.nodes.find(master.replica.node_id());
+    if (master.replica.replica_id() == replica.replica_id && node != tables_.nodes.end()) {
+      address = absl::StrCat(node->second->record.node.replica_host(), ":", master.master_port);
+    }
+  }
+  return JoinGroup(replica, address, false);
+}
+
+absl::StatusOr<std::vector<std::string>> ClusterState::FindHosts(const std::string& job_uid,
+                                                                 int64_t group) const {
+  MutexLock lock(&mutex_);
+  const auto it = tables_.jobs.find(job_uid);
+  if (it == tables_.jobs.end() || !IsCurrent(*it->second, group)) {
+    return absl::NotFoundError("there is no such group any more");
+  }
+  const GroupMembers members = MembersOf(it->second->replicas, group);
+  std::vector<std::string> hosts;
+  if (!GroupComplete(members)) return hosts;
+  for (const auto& member : members) {
+    const auto node = tables_.nodes.find(member->replica.node_id());
+    if (node == tables_.nodes.end()) return absl::NotFoundError("a node of the group is gone");
+    hosts.push_back(node->second->record.node.replica_host());
+  }
+  return hosts;
+}
+
 absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::string& address,
                                      bool rescales_in_place) {
   MutexLock lock(&mutex_);
@@ -107,6 +168,12 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
         replica.job_uid,
         {false, "RendezvousComplete",
          absl::StrCat("all ", now.size(), " members of group ", group, " have met"), "", ""});
+    if (!job->record.status.has_progress()) {
+      jobs::Job measured = ToJob(job->record);
+      jobs::EndRescale(Now(), &measured);
+      StoreJob(measured, &transaction.EditJob(replica.job_uid)->record);
+      job = transaction.FindJob(replica.job_uid);
+    }
   }
   Settle(&transaction, replica.job_uid);
   if (const absl::Status stored = Commit(&transaction); !stored.ok()) return stored;

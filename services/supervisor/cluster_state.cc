@@ -272,6 +272,10 @@ std::string ClusterState::FindObstacle(const Transaction& transaction, const Job
     const std::string excess = amounts.Excess(Amounts(node->record.node.capacity()));
     if (!excess.empty()) return absl::StrCat("node ", id, " still runs other replicas (", excess, ")");
   }
+  const std::string& first = job.record.status.desired_allocation(0);
+  if (!http_url_.empty() && ChoosePort(transaction, first) == 0) {
+    return absl::StrCat("node ", first, " has offered no free port for rank 0 yet");
+  }
   return "";
 }
 
@@ -294,6 +298,7 @@ void ClusterState::Launch(Transaction* transaction, const std::string& uid,
     replica->set_rank(static_cast<int32_t>(rank));
     replica->set_node_id(launch.nodes[rank]);
     replica->set_state(v1::REPLICA_STATE_LAUNCHING);
+    if (rank == 0 && !http_url_.empty()) record->master_port = ChoosePort(*transaction, launch.nodes[0]);
     job->replicas.push_back(std::move(record));
   }
   for (size_t rank = 0; rank < launch.nodes.size(); ++rank) {
@@ -391,7 +396,24 @@ void ClusterState::Enter(Transaction* transaction, const std::string& uid,
   for (const jobs::Event& event : entered.events) transaction->AddEvent(uid, event);
 }
 
-v1::LaunchReplica ClusterState::LaunchCommand(const JobEntry& job, int index) {
+int ClusterState::ChoosePort(const Transaction& transaction, const std::string& node_id) const {
+  const auto offered = free_ports_.find(node_id);
+  if (offered == free_ports_.end()) return 0;
+  std::set<int> used;
+  for (const JobEntry* job : transaction.ActiveJobs()) {
+    for (const auto& replica : job->replicas) {
+      if (replica->master_port > 0 && IsLive(replica->replica) && replica->replica.node_id() == node_id) {
+        used.insert(replica->master_port);
+      }
+    }
+  }
+  for (const int port : offered->second) {
+    if (used.count(port) == 0) return port;
+  }
+  return 0;
+}
+
+v1::LaunchReplica ClusterState::LaunchCommand(const JobEntry& job, int index) const {
   const ReplicaRecord& record = *job.replicas[index];
   const v1::Replica& replica = record.replica;
   std::set<std::string> nodes;
@@ -419,6 +441,13 @@ v1::LaunchReplica ClusterState::LaunchCommand(const JobEntry& job, int index) {
   launch.set_num_restarts(job.record.status.restarts());
   launch.set_token(job.record.tokens.at(record.launch_group));
   *launch.mutable_template_() = job.record.job->spec().template_();
+  // Newcomers are told by those who train where to go.
+  const bool member = record.launch_group == job.record.status.group();
+  if (member && !http_url_.empty()) {
+    launch.mutable_adaptdl_http()->set_supervisor_url(
+        absl::StrCat(http_url_, "/", UrlSecret(launch.token()), "/", launch.rank()));
+    launch.mutable_adaptdl_http()->set_master_port(job.replicas[0]->master_port);
+  }
   return launch;
 }
 

@@ -79,6 +79,14 @@ struct ReplicaContext {
   int64_t group = 0;
 };
 
+// Who speaks, from the path of the URL that a program of AdaptDL's Python package was given.
+struct UrlIdentity {
+  std::string secret;
+  int rank = 0;
+  std::string name_space;
+  std::string job;
+};
+
 // What a replica is to know when it opens a heartbeat stream.
 struct Orders {
   bool stop = false;
@@ -142,6 +150,7 @@ class ClusterState {
   absl::StatusOr<v1::ListNodesResponse> ListNodes(const v1::ListNodesRequest& request) const;
   absl::StatusOr<v1::DrainNodeResponse> DrainNode(const v1::DrainNodeRequest& request);
   absl::StatusOr<v1::RemoveNodeResponse> RemoveNode(const v1::RemoveNodeRequest& request);
+  absl::Status OfferPorts(const std::string& node_id, const v1::FreePorts& free);
 
   // --- ReplicaService
   // ---------------------------------------------------------------------------------------
@@ -160,6 +169,18 @@ class ClusterState {
   // The replica's group has taken its first step, or a later one: a re-scale ends with the first.
   absl::Status ObserveTraining(const ReplicaContext& replica);
   absl::Status ReportHints(const ReplicaContext& replica, const v1::Hints& hints);
+
+  // --- AdaptDL's Python package, over HTTP (http/adaptdl_api.h)
+  // ----------------------------------------------------------------------------------------
+  // From now on launches tell replicas this URL ("http://host:port"; the host may be empty, see
+  // v1::AdaptdlHttp), with the replica's own path behind it.
+  void ServeAdaptdl(const std::string& url);
+  // NOT_FOUND: nobody's URL, or that of a group that is over.
+  absl::StatusOr<ReplicaContext> AuthorizeUrl(const UrlIdentity& identity) const;
+  // The replica has come to the rendezvous of the group that was launched after so many restarts.
+  absl::Status JoinByUrl(const ReplicaContext& replica, int64_t restarts);
+  // Hosts of the group's members, by rank; none while some have not come. NOT_FOUND: the group is over.
+  absl::StatusOr<std::vector<std::string>> FindHosts(const std::string& job_uid, int64_t group) const;
 
   // --- SchedulingService
   // ------------------------------------------------------------------------------------
@@ -197,13 +218,16 @@ class ClusterState {
   // Whether something changed.
   bool AdvanceOnce(Transaction* transaction, const std::string& uid) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  jobs::Desired DesiredOf(const Transaction& transaction, const JobEntry& job) const;
+  jobs::Desired DesiredOf(const Transaction& transaction, const JobEntry& job) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // How many more replicas of the job each node that it is to be on has room for.
   std::map<std::string, int> FreeSlots(const Transaction& transaction, const JobEntry& job) const;
-  std::string FindObstacle(const Transaction& transaction, const JobEntry& job) const;
-  void Launch(Transaction* transaction, const std::string& uid, const jobs::LaunchGroup& launch) const;
+  std::string FindObstacle(const Transaction& transaction, const JobEntry& job) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Launch(Transaction* transaction, const std::string& uid, const jobs::LaunchGroup& launch) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LaunchNewcomer(Transaction* transaction, const std::string& uid,
-                      const jobs::LaunchNewcomer& launch) const;
+                      const jobs::LaunchNewcomer& launch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MintTokens(JobEntry* job) const;
   // Tells all members of the current group, and newcomers of what they wait for, the newest plan.
   void Offer(Transaction* transaction, const std::string& uid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -219,7 +243,12 @@ class ClusterState {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enter(Transaction* transaction, const std::string& uid, const jobs::Entered& entered) const;
   void Stop(Transaction* transaction, const std::string& uid, const jobs::StopOrder& stop) const;
-  static v1::LaunchReplica LaunchCommand(const JobEntry& job, int index);
+  v1::LaunchReplica LaunchCommand(const JobEntry& job, int index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A port of the node that no living replica was given; 0: there is none.
+  int ChoosePort(const Transaction& transaction, const std::string& node_id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetFreePorts(const std::string& node_id, const google::protobuf::RepeatedField<int32_t>& ports,
+                    Transaction* transaction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void SendStop(Transaction* transaction, const JobEntry& job, const std::string& node_id,
                        const std::string& replica_id, const std::string& reason);
 
@@ -278,6 +307,10 @@ class ClusterState {
   };
   std::map<std::string, std::map<std::string, BrokenReport>> broken_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t> entered_ ABSL_GUARDED_BY(mutex_);
+  // Empty: AdaptDL's Python package is not served.
+  std::string http_url_ ABSL_GUARDED_BY(mutex_);
+  // What workers said last (v1::FreePorts), by node. They say it again whenever they connect.
+  std::map<std::string, std::vector<int>> free_ports_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_flush_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time last_step_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time next_gauges_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

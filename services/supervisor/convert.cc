@@ -131,7 +131,9 @@ jobs::Job ToJob(const JobRecord& record) {
   if (status.has_start_time()) job.start_time = ToTime(status.start_time());
   if (status.has_completion_time()) job.completion_time = ToTime(status.completion_time());
   job.running_time = ToDuration(status.running_time());
-  job.tells_progress = status.has_progress();
+  // A program that reports hints and no progress is AdaptDL's Python package: its rendezvous is the last
+  // thing that it tells before it trains.
+  job.tells_progress = status.has_progress() || status.has_hints();
   job.rescaling_since = record.rescaling_since;
   job.rescale_duration = ToDuration(status.rescale_duration());
   return job;

@@ -1,10 +1,14 @@
 // adaptdl-supervisor: keeps the jobs, nodes and allocations of a cluster.
 
+#include <sys/resource.h>
+
 #include <memory>
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
+#include "libs/base/file.h"
 #include "libs/service/flags.h"
 #include "libs/service/log.h"
 #include "libs/service/main.h"
@@ -19,7 +23,26 @@ struct Flags {
   service::ServerOptions server;
   SqliteJobStoreOptions store;
   SupervisorOptions supervisor;
+  HttpServerOptions http;
+  std::string http_url;
 };
+
+// Each replica that waits over HTTP needs a descriptor, and the default leaves room for a thousand.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+absl::Status ServeHttp(const Flags& flags, Supervisor* supervisor) {
+  RaiseFileLimit();
+  if (const absl::Status status = supervisor->ServeHttp(flags.http, flags.http_url); !status.ok())
+    return status;
+  log::Info("serving AdaptDL's Python package", {{"address", supervisor->http_address()}});
+  if (flags.server.address_file.empty()) return absl::OkStatus();
+  return WriteFileAtomically(absl::StrCat(flags.server.address_file, ".http"), supervisor->http_address());
+}
 
 absl::Status Serve(const Flags& flags) {
   const RealClock clock;
@@ -28,6 +51,9 @@ absl::Status Serve(const Flags& flags) {
   absl::StatusOr<std::unique_ptr<Supervisor>> supervisor =
       Supervisor::Create(flags.supervisor, *std::move(store), &clock);
   if (!supervisor.ok()) return supervisor.status();
+  if (!flags.http.listen.empty()) {
+    if (const absl::Status status = ServeHttp(flags, supervisor->get()); !status.ok()) return status;
+  }
   absl::StatusOr<std::unique_ptr<service::Server>> server =
       service::Server::Start(flags.server, (*supervisor)->services());
   if (!server.ok()) return server.status();
@@ -49,6 +75,14 @@ int Main(int argc, char** argv) {
   app.add_option("--state-dir", flags.store.folder, "Folder that keeps jobs, nodes and events")
       ->capture_default_str()
       ->type_name("DIR");
+  flags.http.flag = "--adaptdl-http";
+  app.add_option("--adaptdl-http", flags.http.listen,
+                 "Where to serve programs of AdaptDL's Python package over HTTP (empty: nowhere)")
+      ->capture_default_str()
+      ->type_name("ADDRESS");
+  app.add_option("--adaptdl-http-url", flags.http_url,
+                 "Where replicas reach it, as http://HOST:PORT [the port, on the host at which their worker "
+                 "reaches the supervisor]");
   ClusterOptions& cluster = flags.supervisor.cluster;
   const absl::Duration shortest = absl::Milliseconds(10);
   service::AddDurationFlag(app, "--heartbeat-period", &cluster.heartbeat_period,

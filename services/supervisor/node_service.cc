@@ -100,6 +100,8 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
         return absl::OkStatus();
       case v1::ConnectRequest::kReplicaReport:
         return state_->ObserveReplica(node_id_, request.replica_report());
+      case v1::ConnectRequest::kFreePorts:
+        return state_->OfferPorts(node_id_, request.free_ports());
       case v1::ConnectRequest::kPreemptionNotice:
         return state_->NoticePreemption(node_id_, request.preemption_notice());
       default:

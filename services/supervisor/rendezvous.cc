@@ -4,7 +4,9 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "openssl/sha.h"
 #include "services/supervisor/validation.h"
 
 namespace adaptdl::supervisor {
@@ -102,6 +104,13 @@ v1::GroupForming DescribeForming(const GroupMembers& replicas, const jobs::Plan&
     missing->set_node_id(member.node);
   }
   return forming;
+}
+
+std::string UrlSecret(absl::string_view token) {
+  const std::string text = absl::StrCat("adaptdl-http ", token);
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), 16));
 }
 
 bool SameSecret(absl::string_view a, absl::string_view b) {

@@ -44,6 +44,9 @@ v1::GroupFormed DescribeFormed(const GroupMembers& members, int64_t group, int r
 // The newcomers of `plan` that are not ready.
 v1::GroupForming DescribeForming(const GroupMembers& replicas, const jobs::Plan& plan);
 
+// What stands for the token in URLs, which end up in programs' logs: tells nothing about the token.
+std::string UrlSecret(absl::string_view token);
+
 // Whether two secrets are the same, in a time that does not depend on where they differ.
 bool SameSecret(absl::string_view a, absl::string_view b);
 

@@ -1,7 +1,10 @@
 #include "services/supervisor/supervisor.h"
 
 #include <memory>
+#include <string>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace adaptdl::supervisor {
 
@@ -23,6 +26,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   s->scheduling_ = std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_);
   s->quotas_ = std::make_unique<QuotaServiceImpl>(s->state_.get());
   s->admin_ = std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_);
+  s->adaptdl_api_ = std::make_unique<AdaptdlApi>(s->state_.get(), &s->hub_);
   return supervisor;
 }
 
@@ -33,6 +37,23 @@ Supervisor::~Supervisor() {
   }
   wake_.SignalAll();
   if (thread_.joinable()) thread_.join();
+}
+
+absl::Status Supervisor::ServeHttp(const HttpServerOptions& options, const std::string& url) {
+  absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(
+      options,
+      [api = adaptdl_api_.get()](const HttpRequest& request, std::shared_ptr<HttpExchange> exchange) {
+        api->Handle(request, std::move(exchange));
+      });
+  if (!server.ok()) return server.status();
+  http_ = *std::move(server);
+  state_->ServeAdaptdl(url.empty() ? absl::StrCat("http://:", http_->port()) : url);
+  return absl::OkStatus();
+}
+
+void Supervisor::Step() {
+  state_->Step();
+  adaptdl_api_->Step();
 }
 
 void Supervisor::ExportMetrics(std::shared_ptr<prometheus::Registry> registry) {

@@ -22,6 +22,8 @@
 #include "services/supervisor/admin_service.h"
 #include "services/supervisor/change_hub.h"
 #include "services/supervisor/cluster_state.h"
+#include "services/supervisor/http/adaptdl_api.h"
+#include "services/supervisor/http/http_server.h"
 #include "services/supervisor/job_service.h"
 #include "services/supervisor/metrics.h"
 #include "services/supervisor/node_service.h"
@@ -55,10 +57,16 @@ class Supervisor {
   }
   ClusterState* state() { return state_.get(); }
 
+  // Serves AdaptDL's Python package from now on. `url`: where replicas reach it; empty: on the host at which
+  // their worker reaches the supervisor. Call it before replicas are launched.
+  absl::Status ServeHttp(const HttpServerOptions& options, const std::string& url = "");
+  // "host:port" of it. Empty: not served.
+  std::string http_address() const { return http_ == nullptr ? "" : http_->address(); }
+
   // From now on counts there.
   void ExportMetrics(std::shared_ptr<prometheus::Registry> registry);
   // Does what is due.
-  void Step() { state_->Step(); }
+  void Step();
   // Starts the thread that does so.
   void Start();
   // Ends all streams; clients find another supervisor, or this one again.
@@ -83,6 +91,8 @@ class Supervisor {
   std::unique_ptr<SchedulingServiceImpl> scheduling_;
   std::unique_ptr<QuotaServiceImpl> quotas_;
   std::unique_ptr<AdminServiceImpl> admin_;
+  std::unique_ptr<AdaptdlApi> adaptdl_api_;
+  std::unique_ptr<HttpServer> http_;  // Its thread uses what stands above.
 
   Mutex mutex_;
   CondVar wake_;

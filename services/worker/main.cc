@@ -5,13 +5,16 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/App.hpp"
 #include "CLI/Config.hpp"
 #include "CLI/Formatter.hpp"
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "libs/service/flags.h"
 #include "libs/service/main.h"
 #include "libs/service/server.h"
@@ -29,6 +32,7 @@ using adaptdl::worker::WorkerOptions;
 struct RawFlags {
   std::vector<std::string> labels;
   std::string on_terminate = "keep";
+  std::string ports = "20000-29999";
 };
 
 std::string ShimBesideThisProgram() {
@@ -57,6 +61,10 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
   app.add_option(
       "--advertise-host", options->advertise_host,
       "Host at which others reach this node [127.0.0.1 when listening on loopback, else its address]");
+  app.add_option("--ports", raw->ports,
+                 "TCP ports among which some are kept free for the first replica of a job to listen on")
+      ->capture_default_str()
+      ->type_name("FIRST-LAST");
   app.add_option(
          "--on-terminate", raw->on_terminate,
          "On SIGTERM: \"keep\" leaves replicas running for the next worker, \"drain\" gives notice and stops "
@@ -92,6 +100,13 @@ absl::Status Interpret(const RawFlags& raw, WorkerOptions* options) {
       return absl::InvalidArgumentError(absl::StrCat("--label \"", label, "\" is not valid: give KEY=VALUE"));
     }
     options->labels[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  const std::pair<std::string, std::string> ports = absl::StrSplit(raw.ports, absl::MaxSplits('-', 1));
+  if (!absl::SimpleAtoi(ports.first, &options->first_port) ||
+      !absl::SimpleAtoi(ports.second, &options->last_port) || options->first_port < 1 ||
+      options->last_port > 65535 || options->first_port > options->last_port) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ports \"", raw.ports, "\" is not valid: give FIRST-LAST, for example 20000-29999"));
   }
   return absl::OkStatus();
 }

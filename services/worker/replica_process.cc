@@ -17,6 +17,8 @@
 namespace adaptdl::worker {
 namespace {
 
+// Of AdaptDL, whose interface the supervisor speaks over HTTP.
+constexpr char kAdaptdlVersion[] = "0.2.11";
 constexpr int kMaxArguments = 1024;
 constexpr int kMaxVariables = 1024;
 // Linux refuses single strings of 128 KiB, and by default 2 MiB of them together.
@@ -100,6 +102,21 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
 
 std::string Number(int64_t number) { return absl::StrCat(number); }
 
+// "http://:7300/x" with the host of `address`, "host:port", where the URL has none.
+std::string WithHost(absl::string_view url, absl::string_view address) {
+  const size_t host = url.find("://:");
+  if (host == absl::string_view::npos) return std::string(url);
+  return absl::StrCat(url.substr(0, host + 3), address.substr(0, address.rfind(':')), url.substr(host + 3));
+}
+
+// What AdaptDL's Python package wants to know beyond what all replicas get.
+void SetAdaptdlHttp(const v1::AdaptdlHttp& http, const ReplicaPlace& place, Environment* env) {
+  Set(env, "ADAPTDL_SUPERVISOR_URL", WithHost(http.supervisor_url(), place.supervisor_address));
+  if (http.master_port() > 0) Set(env, "ADAPTDL_MASTER_PORT", Number(http.master_port()));
+  // The client refuses a scheduler of another major version than its own.
+  Set(env, "ADAPTDL_SCHED_VERSION", kAdaptdlVersion);
+}
+
 }  // namespace
 
 Environment InheritedEnvironment(const char* const* environment, const std::vector<std::string>& more_names) {
@@ -131,6 +148,11 @@ absl::Status CheckLaunch(const v1::LaunchReplica& launch) {
   }
   size_t total = 0;
   if (absl::Status status = CheckText("token", launch.token(), &total); !status.ok()) return status;
+  const v1::AdaptdlHttp& http = launch.adaptdl_http();
+  if (absl::Status status = CheckText("adaptdl_http.supervisor_url", http.supervisor_url(), &total);
+      !status.ok()) {
+    return status;
+  }
   return CheckTemplate(launch.template_());
 }
 
@@ -181,6 +203,7 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
   Set(&env, "ADAPTDL_GROUP_TOKEN", launch.token());
   Set(&env, "ADAPTDL_NODE_ID", place.node_id);
   Set(&env, "ADAPTDL_REPLICA_HOST", place.replica_host);
+  if (launch.has_adaptdl_http()) SetAdaptdlHttp(launch.adaptdl_http(), place, &env);
   return spec;
 }
 

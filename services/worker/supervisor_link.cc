@@ -69,6 +69,12 @@ void SupervisorLink::AnnouncePreemption(const v1::PreemptionNotice& notice) {
   changed_.SignalAll();
 }
 
+void SupervisorLink::AnnounceFreePorts() {
+  MutexLock lock(&mutex_);
+  ports_due_ = true;
+  changed_.SignalAll();
+}
+
 bool SupervisorLink::connected() const {
   MutexLock lock(&mutex_);
   return connected_;
@@ -164,12 +170,14 @@ bool SupervisorLink::WriteHello(Stream* stream, int64_t session_id) {
     MutexLock lock(&mutex_);
     reports_.clear();
     report_order_.clear();
+    ports_due_ = false;
   }
   v1::ConnectRequest message;
   v1::NodeHello& hello = *message.mutable_hello();
   hello.set_node_id(options_.node.node_id());
   hello.set_session_id(session_id);
   for (v1::ReplicaReport& report : handler_->Inventory()) *hello.add_replicas() = std::move(report);
+  for (const int port : handler_->FreePorts()) hello.add_free_ports(port);
   return stream->Write(message);
 }
 
@@ -189,9 +197,10 @@ std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration peri
                                                              absl::Time* next_heartbeat) {
   std::vector<v1::ConnectRequest> messages;
   bool heartbeat = false;
+  bool ports = false;
   {
     MutexLock lock(&mutex_);
-    while (!stopping_ && !stream_done_ && report_order_.empty() && !notice_due_ &&
+    while (!stopping_ && !stream_done_ && report_order_.empty() && !notice_due_ && !ports_due_ &&
            absl::Now() < *next_heartbeat) {
       changed_.WaitFor(&mutex_, *next_heartbeat - absl::Now());
     }
@@ -199,12 +208,19 @@ std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration peri
     // Before the reports: the ends that follow are explained by it.
     if (notice_due_) *messages.emplace_back().mutable_preemption_notice() = *notice_;
     notice_due_ = false;
+    ports = std::exchange(ports_due_, false);
     for (const std::string& replica_id : report_order_) {
       *messages.emplace_back().mutable_replica_report() = std::move(reports_[replica_id]);
     }
     report_order_.clear();
     reports_.clear();
     heartbeat = absl::Now() >= *next_heartbeat;
+  }
+  if (ports) {
+    v1::FreePorts free;
+    for (const int port : handler_->FreePorts()) free.add_ports(port);
+    // Before the reports: a port that was given away is not free any more when its replica ends.
+    *messages.emplace(messages.begin())->mutable_free_ports() = std::move(free);
   }
   if (heartbeat) {
     *next_heartbeat = absl::Now() + period;

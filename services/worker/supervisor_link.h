@@ -37,6 +37,7 @@ class LinkHandler {
   virtual ~LinkHandler() = default;
   virtual std::vector<v1::ReplicaReport> Inventory() = 0;
   virtual std::vector<v1::ReplicaReport> Unacknowledged() = 0;
+  virtual std::vector<int> FreePorts() = 0;
   virtual void OnCommand(const v1::ConnectResponse& command) = 0;
 };
 
@@ -64,6 +65,9 @@ class SupervisorLink {
 
   // Tells the supervisor that the node goes away, now and after each reconnection.
   void AnnouncePreemption(const v1::PreemptionNotice& notice);
+
+  // Tells the supervisor which ports are free now.
+  void AnnounceFreePorts();
 
   bool connected() const;
 
@@ -100,6 +104,7 @@ class SupervisorLink {
   std::deque<std::string> report_order_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::PreemptionNotice> notice_ ABSL_GUARDED_BY(mutex_);
   bool notice_due_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ports_due_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -27,6 +27,7 @@
 #include "services/worker/log_service.h"
 #include "services/worker/machine.h"
 #include "services/worker/names.h"
+#include "services/worker/port_reserve.h"
 #include "services/worker/process_shims.h"
 #include "services/worker/replica_manager.h"
 #include "services/worker/supervisor_link.h"
@@ -124,6 +125,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
     server_ = *std::move(server);
     metrics_registry_ = server_->metrics();
     metrics_ = std::make_unique<WorkerMetrics>(metrics_registry_.get());
+    ports_ = std::make_unique<PortReserve>(
+        PortReserve::Options{.first = options_.first_port, .last = options_.last_port});
     SupervisorLink::Options link_options;
     link_options.node = MakeNode();
     link_ = std::make_unique<SupervisorLink>(
@@ -208,10 +211,12 @@ class WorkerImpl final : public Worker, public LinkHandler {
 
   std::vector<v1::ReplicaReport> Inventory() override { return replicas_->Inventory(); }
   std::vector<v1::ReplicaReport> Unacknowledged() override { return replicas_->Unacknowledged(); }
+  std::vector<int> FreePorts() override { return ports_->Ports(); }
 
   void OnCommand(const v1::ConnectResponse& command) override {
     switch (command.command_case()) {
       case v1::ConnectResponse::kLaunch:
+        GivePort(command.launch());
         replicas_->Launch(command.launch());
         break;
       case v1::ConnectResponse::kStop:
@@ -229,6 +234,12 @@ class WorkerImpl final : public Worker, public LinkHandler {
     }
   }
 
+  // The port that the replica is to listen on is its own from now on.
+  void GivePort(const v1::LaunchReplica& launch) {
+    if (launch.rank() == 0 && ports_->Release(launch.adaptdl_http().master_port()))
+      link_->AnnounceFreePorts();
+  }
+
   const WorkerOptions options_;
   const GpuInventory gpus_;
   const int lock_fd_;
@@ -239,6 +250,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
   std::unique_ptr<service::Server> server_;
   std::shared_ptr<prometheus::Registry> metrics_registry_;
   std::unique_ptr<WorkerMetrics> metrics_;
+  std::unique_ptr<PortReserve> ports_;
   std::unique_ptr<SupervisorLink> link_;
   std::unique_ptr<Housekeeper> housekeeper_;
 };

@@ -48,6 +48,9 @@ struct WorkerOptions {
   OnTerminate on_terminate = OnTerminate::kKeep;
   // Most time that a drain takes, with the replicas' grace periods.
   absl::Duration terminate_timeout = absl::Minutes(2);
+  // TCP ports among which some are kept free for replicas of rank 0 to listen on.
+  int first_port = 20000;
+  int last_port = 29999;
   // Names of environment variables that replicas get as the worker has them, beyond PATH, HOME and such.
   std::vector<std::string> pass_env;
 

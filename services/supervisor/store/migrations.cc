@@ -116,6 +116,8 @@ const std::vector<std::string>& SchemaSteps() {
         SELECT node_id, job_uid, namespace, job FROM deletions;
       DROP TABLE deletions;
       )sql",
+      // Port that a replica of rank 0 listens on. 0: none was given to it.
+      "ALTER TABLE replicas ADD COLUMN master_port INTEGER NOT NULL DEFAULT 0",
   };
   return *steps;
 }

@@ -59,6 +59,8 @@ struct ReplicaRecord {
   bool rescales_in_place = false;
   // Whether its end was dealt with (libs/jobs/job.h).
   bool judged = false;
+  // Port that it was told to listen on, as rank 0 of a program of AdaptDL's Python package. 0: none.
+  int master_port = 0;
 };
 
 struct NodeRecord {

@@ -40,6 +40,7 @@ absl::StatusOr<ReplicaRecord> ReadReplica(const Statement& row) {
   record.launch_rank = static_cast<int>(row.Integer(7));
   record.rescales_in_place = row.Integer(8) != 0;
   record.judged = row.Integer(9) != 0;
+  record.master_port = static_cast<int>(row.Integer(10));
   return record;
 }
 
@@ -49,7 +50,7 @@ bool MayLive(const v1::Replica& replica) {
 
 constexpr char kReplicaColumns[] =
     "r.job_uid, r.replica, r.stop_requested, r.node_leaving, r.loss, r.address, r.grp, r.rank, r.in_place, "
-    "r.judged";
+    "r.judged, r.master_port";
 
 absl::StatusOr<std::vector<ReplicaRecord>> ReadReplicas(Statement* statement) {
   std::vector<ReplicaRecord> replicas;
@@ -266,8 +267,8 @@ absl::Status SqliteJobStore::WriteReplica(const ReplicaRecord& record) {
   absl::Status status;
   Statement* statement = Prepared(
       "INSERT OR REPLACE INTO replicas (job_uid, grp, rank, replica, stop_requested, node_leaving, loss, "
-      "address, current_grp, current_rank, live, in_place, judged) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "address, current_grp, current_rank, live, in_place, judged, master_port) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       &status);
   if (statement == nullptr) return status;
   statement->Bind(1, record.job_uid);
@@ -283,6 +284,7 @@ absl::Status SqliteJobStore::WriteReplica(const ReplicaRecord& record) {
   statement->Bind(11, int64_t{MayLive(record.replica)});
   statement->Bind(12, int64_t{record.rescales_in_place});
   statement->Bind(13, int64_t{record.judged});
+  statement->Bind(14, int64_t{record.master_port});
   return statement->Run();
 }
 

@@ -75,7 +75,8 @@ class FakeWorker {
     return status;
   }
 
-  void Connect(const std::vector<v1::ReplicaReport>& inventory = {}) {
+  void Connect(const std::vector<v1::ReplicaReport>& inventory = {},
+               const std::vector<int>& free_ports = {}) {
     context_ = std::make_unique<grpc::ClientContext>();
     SetDeadline(context_.get());
     stream_ = stub_->Connect(context_.get());
@@ -83,6 +84,7 @@ class FakeWorker {
     request.mutable_hello()->set_node_id(node_id_);
     request.mutable_hello()->set_session_id(session_);
     for (const auto& report : inventory) *request.mutable_hello()->add_replicas() = report;
+    for (const int port : free_ports) request.mutable_hello()->add_free_ports(port);
     stream_->Write(request);
   }
 

@@ -79,6 +79,22 @@ TEST(ReplicaProcessTest, GivesTheWholeEnvironmentContract) {
   EXPECT_THAT(EnvironmentOf(Launch(), Place()), Contains(Key("ADAPTDL_SCHED_VERSION")));
 }
 
+TEST(ReplicaProcessTest, TellsAdaptdlsPackageWhereToMeet) {
+  v1::LaunchReplica launch = Launch();
+  EXPECT_THAT(EnvironmentOf(launch, Place()), Not(Contains(Key("ADAPTDL_SUPERVISOR_URL"))));
+  EXPECT_THAT(EnvironmentOf(launch, Place()), Not(Contains(Key("ADAPTDL_MASTER_PORT"))));
+  launch.mutable_adaptdl_http()->set_supervisor_url("http://:7300/secret/1");
+  launch.mutable_adaptdl_http()->set_master_port(20001);
+  EXPECT_THAT(EnvironmentOf(launch, Place()), IsSupersetOf(std::map<std::string, std::string>{
+                                                  {"ADAPTDL_SUPERVISOR_URL", "http://super:7300/secret/1"},
+                                                  {"ADAPTDL_MASTER_PORT", "20001"},
+                                                  // The client refuses another major version than its own.
+                                                  {"ADAPTDL_SCHED_VERSION", "0.2.11"}}));
+  launch.mutable_adaptdl_http()->set_supervisor_url("http://proxy:80/adaptdl/secret/1");
+  EXPECT_THAT(EnvironmentOf(launch, Place()),
+              Contains(Pair("ADAPTDL_SUPERVISOR_URL", "http://proxy:80/adaptdl/secret/1")));
+}
+
 TEST(ReplicaProcessTest, OursWinOverTheJobsAndTheJobsOverTheInherited) {
   v1::LaunchReplica launch = Launch();
   AddEnv(&launch, "ADAPTDL_GROUP_TOKEN", "forged");

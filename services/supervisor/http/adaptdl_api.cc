@@ -1,0 +1,198 @@
+#include "services/supervisor/http/adaptdl_api.h"
+
+#include <algorithm>
+#include <iterator>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "libs/service/log.h"
+#include "nlohmann/json.hpp"
+#include "services/supervisor/http/hints_json.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+constexpr absl::Duration kDefaultWait = absl::Seconds(30);
+// Whoever asks for more asks again.
+constexpr absl::Duration kLongestWait = absl::Minutes(5);
+
+HttpResponse Text(int status, absl::string_view text) {
+  return {status, "text/plain", absl::StrCat(text, "\n")};
+}
+HttpResponse NotFound() { return Text(404, "there is nothing here"); }
+
+HttpResponse ToResponse(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return {200, "", ""};
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+      return Text(400, status.message());
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAborted:
+      return NotFound();
+    default:
+      return Text(503, status.message());
+  }
+}
+
+// Of "?timeout="; nullopt: it is none.
+std::optional<absl::Duration> WaitOf(const HttpRequest& request) {
+  const auto it = request.query.find("timeout");
+  if (it == request.query.end()) return kDefaultWait;
+  double seconds = 0;
+  if (!absl::SimpleAtod(it->second, &seconds) || !(seconds >= 0)) return std::nullopt;
+  return std::min(absl::Seconds(seconds), kLongestWait);
+}
+
+}  // namespace
+
+// Replicas of one group that wait for the others. Looks once per change of the job, however many wait.
+class AdaptdlApi::Rendezvous final : public ChangeListener {
+ public:
+  Rendezvous(ClusterState* state, ReplicaContext replica) : state_(state), replica_(std::move(replica)) {}
+
+  void Add(std::shared_ptr<HttpExchange> exchange, absl::Time deadline) {
+    MutexLock lock(&mutex_);
+    waiting_.push_back({std::move(exchange), deadline});
+  }
+
+  // Answers all once the group is complete, or over.
+  void Look() {
+    const absl::StatusOr<std::vector<std::string>> hosts =
+        state_->FindHosts(replica_.job_uid, replica_.group);
+    if (hosts.ok() && hosts->empty()) return;
+    std::list<Waiting> waiting;
+    {
+      MutexLock lock(&mutex_);
+      waiting.swap(waiting_);
+    }
+    const HttpResponse response =
+        hosts.ok() ? HttpResponse{200, "application/json", nlohmann::json(*hosts).dump()} : NotFound();
+    for (const Waiting& one : waiting) one.exchange->Answer(response);
+  }
+
+  // Answers those whose time is over. Whether anybody is left.
+  bool Expire(absl::Time now) {
+    MutexLock lock(&mutex_);
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      if (it->deadline > now) {
+        ++it;
+        continue;
+      }
+      it->exchange->Answer({408, "application/json", "null"});
+      it = waiting_.erase(it);
+    }
+    return !waiting_.empty();
+  }
+
+  void OnChanges(const Changes& /*changes*/) override { Look(); }
+
+ private:
+  struct Waiting {
+    std::shared_ptr<HttpExchange> exchange;
+    absl::Time deadline;
+  };
+
+  ClusterState* const state_;
+  const ReplicaContext replica_;  // One of them; the group is what counts.
+  Mutex mutex_;
+  std::list<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+};
+
+void AdaptdlApi::Handle(const HttpRequest& request, std::shared_ptr<HttpExchange> exchange) {
+  if (request.method == "GET" && request.path == "/healthz") {
+    exchange->Answer(Text(200, "ok"));
+    return;
+  }
+  const std::vector<std::string> path = absl::StrSplit(absl::StripPrefix(request.path, "/"), '/');
+  UrlIdentity identity;
+  if (path.size() >= 3 && absl::SimpleAtoi(path[1], &identity.rank)) {
+    identity.secret = path[0];
+    if (path.size() == 6 && request.method == "GET" && path[2] == "discover") {
+      identity.name_space = path[3];
+      identity.job = path[4];
+      Discover(request, identity, path[5], exchange);
+      return;
+    }
+    if (path.size() == 5 && request.method == "PUT" && path[2] == "hints") {
+      identity.name_space = path[3];
+      identity.job = path[4];
+      TakeHints(request, identity, exchange);
+      return;
+    }
+  }
+  exchange->Answer(NotFound());
+}
+
+void AdaptdlApi::Discover(const HttpRequest& request, const UrlIdentity& identity, absl::string_view restarts,
+                          const std::shared_ptr<HttpExchange>& exchange) {
+  const absl::StatusOr<ReplicaContext> replica = state_->AuthorizeUrl(identity);
+  int64_t group = 0;
+  if (!replica.ok() || !absl::SimpleAtoi(restarts, &group)) {
+    exchange->Answer(NotFound());
+    return;
+  }
+  const std::optional<absl::Duration> wait = WaitOf(request);
+  if (!wait.has_value()) {
+    exchange->Answer(Text(400, "timeout is not valid; give a number of seconds"));
+    return;
+  }
+  if (const absl::Status joined = state_->JoinByUrl(*replica, group); !joined.ok()) {
+    exchange->Answer(ToResponse(joined));
+    return;
+  }
+  // First among those who wait, then a look: no change is missed.
+  Enter(*replica, exchange, state_->Now() + *wait)->Look();
+}
+
+std::shared_ptr<AdaptdlApi::Rendezvous> AdaptdlApi::Enter(const ReplicaContext& replica,
+                                                          const std::shared_ptr<HttpExchange>& exchange,
+                                                          absl::Time deadline) {
+  MutexLock lock(&mutex_);
+  std::shared_ptr<Rendezvous>& rendezvous = waiting_[{replica.job_uid, replica.group}];
+  if (rendezvous == nullptr) {
+    rendezvous = std::make_shared<Rendezvous>(state_, replica);
+    hub_->SubscribeToJob(replica.job_uid, rendezvous);
+  }
+  rendezvous->Add(exchange, deadline);
+  return rendezvous;
+}
+
+void AdaptdlApi::TakeHints(const HttpRequest& request, const UrlIdentity& identity,
+                           const std::shared_ptr<HttpExchange>& exchange) {
+  const absl::StatusOr<ReplicaContext> replica = state_->AuthorizeUrl(identity);
+  if (!replica.ok()) {
+    exchange->Answer(NotFound());
+    return;
+  }
+  const absl::StatusOr<v1::Hints> hints = HintsFromJson(request.body);
+  const absl::Status status = hints.ok() ? state_->ReportHints(*replica, *hints) : hints.status();
+  if (!status.ok()) {
+    // The client tells its user no more than the number.
+    log::Warning("hints refused", {{"job", absl::StrCat(identity.name_space, "/", identity.job)},
+                                   {"replica", replica->replica_id},
+                                   {"reason", std::string(status.message())}});
+  }
+  exchange->Answer(ToResponse(status));
+}
+
+void AdaptdlApi::Step() {
+  const absl::Time now = state_->Now();
+  MutexLock lock(&mutex_);
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    it = it->second->Expire(now) ? std::next(it) : waiting_.erase(it);
+  }
+}
+
+}  // namespace adaptdl::supervisor

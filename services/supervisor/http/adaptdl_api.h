@@ -1,0 +1,66 @@
+// What AdaptDL's own Python package (0.2) expects of a supervisor, over HTTP. A replica has a URL for itself,
+// which holds a secret of its group:
+//
+//   GET /healthz                                                       200
+//   GET /<secret>/<rank>/discover/<namespace>/<name>/<restarts>        hosts of the group's members, by rank,
+//   as a
+//       ?timeout=<seconds>, default 30                                 JSON array, as soon as all have asked;
+//       408 when
+//                                                                      the time is over: ask again
+//   PUT /<secret>/<rank>/hints/<namespace>/<name>                      200: stored; 400 with a reason: not
+//   stored
+//
+// Everything else is 404: paths, methods, jobs, groups that are over, wrong secrets. A waiting replica costs
+// a connection, no thread.
+//
+// Thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_HTTP_ADAPTDL_API_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_HTTP_ADAPTDL_API_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "libs/base/mutex.h"
+#include "services/supervisor/change_hub.h"
+#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/http/http_server.h"
+
+namespace adaptdl::supervisor {
+
+class AdaptdlApi {
+ public:
+  // Both outlive it.
+  AdaptdlApi(ClusterState* state, ChangeHub* hub) : state_(state), hub_(hub) {}
+
+  // Answers now or later.
+  void Handle(const HttpRequest& request, std::shared_ptr<HttpExchange> exchange);
+
+  // Answers those whose time is over.
+  void Step();
+
+ private:
+  class Rendezvous;
+
+  void Discover(const HttpRequest& request, const UrlIdentity& identity, absl::string_view restarts,
+                const std::shared_ptr<HttpExchange>& exchange);
+  void TakeHints(const HttpRequest& request, const UrlIdentity& identity,
+                 const std::shared_ptr<HttpExchange>& exchange);
+  // Makes the exchange wait with the others of its group.
+  std::shared_ptr<Rendezvous> Enter(const ReplicaContext& replica,
+                                    const std::shared_ptr<HttpExchange>& exchange, absl::Time deadline);
+
+  ClusterState* const state_;
+  ChangeHub* const hub_;
+  Mutex mutex_;
+  // Where replicas wait, by job and group.
+  std::map<std::pair<std::string, int64_t>, std::shared_ptr<Rendezvous>> waiting_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_HTTP_ADAPTDL_API_H_

@@ -1,0 +1,296 @@
+#include "services/supervisor/http/http_server.h"
+
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "libs/base/mutex.h"
+#include "libs/service/listen_address.h"
+#include "libs/service/log.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+// What one connection may use for the headers of a request; longer ones are refused by the library (414,
+// 431).
+constexpr size_t kConnectionMemory = size_t{8} << 10;
+// A sender that goes on so far beyond the limit is not read to its end.
+constexpr size_t kMostIgnoredBytes = size_t{16} << 20;
+constexpr int kBacklog = 4096;
+
+// The first address of the name that can be bound, listening; -1 if there is none.
+int OpenListener(const service::ListenAddress& address) {
+  absl::string_view host = address.host;
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(std::string(host).c_str(), absl::StrCat(address.port).c_str(), &hints, &found) != 0)
+    return -1;
+  const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    const int fd = socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) continue;
+    const int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, entry->ai_addr, entry->ai_addrlen) == 0 && listen(fd, kBacklog) == 0) return fd;
+    close(fd);
+  }
+  return -1;
+}
+
+int PortOf(int fd) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof(bound);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return 0;
+  // The port is at the same place in both families.
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
+}
+
+// What clients do wrong is none of our errors.
+__attribute__((format(printf, 2, 0))) void LogFromLibrary(void* /*closure*/, const char* format,
+                                                          va_list arguments) {
+  char text[512];
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  log::Debug("http", {{"message", std::string(absl::StripSuffix(text, "\n"))}});
+}
+
+size_t LeaveEscaped(void* /*closure*/, MHD_Connection* /*connection*/, char* text) {
+  return std::char_traits<char>::length(text);
+}
+
+class Exchange final : public HttpExchange {
+ public:
+  explicit Exchange(MHD_Connection* connection) : connection_(connection) {}
+
+  void Answer(HttpResponse response) override {
+    MutexLock lock(&mutex_);
+    if (answered_) return;
+    answered_ = true;
+    response_ = std::move(response);
+    if (suspended_) MHD_resume_connection(connection_);
+    suspended_ = false;
+  }
+
+  // Called by the server's thread. False: there is an answer.
+  bool SuspendUnlessAnswered() {
+    MutexLock lock(&mutex_);
+    if (answered_) return false;
+    suspended_ = true;
+    MHD_suspend_connection(connection_);
+    return true;
+  }
+  // There is an answer.
+  HttpResponse TakeResponse() {
+    MutexLock lock(&mutex_);
+    return std::move(response_);
+  }
+
+ private:
+  MHD_Connection* const connection_;  // Lives at least as long as it is suspended.
+  Mutex mutex_;
+  bool suspended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool answered_ ABSL_GUARDED_BY(mutex_) = false;
+  HttpResponse response_ ABSL_GUARDED_BY(mutex_);
+};
+
+// One request, from its headers to the end of its answer. Used by the server's thread only.
+struct Pending {
+  HttpRequest request;
+  size_t ignored_bytes = 0;
+  std::shared_ptr<Exchange> exchange;
+};
+
+class MicroHttpServer final : public HttpServer {
+ public:
+  MicroHttpServer(const HttpServerOptions& options, HttpHandler handler)
+      : options_(options), handler_(std::move(handler)) {}
+  ~MicroHttpServer() override;
+
+  absl::Status Start();
+  std::string address() const override { return absl::StrCat(host_, ":", port_); }
+  int port() const override { return port_; }
+
+ private:
+  static MHD_Result OnAccess(void* self, MHD_Connection* connection, const char* url, const char* method,
+                             const char* /*version*/, const char* data, size_t* data_size, void** state) {
+    return static_cast<MicroHttpServer*>(self)->Access(connection, url, method, data, data_size, state);
+  }
+  static void OnCompleted(void* self, MHD_Connection* /*connection*/, void** state,
+                          MHD_RequestTerminationCode /*how*/) {
+    std::unique_ptr<Pending> pending(static_cast<Pending*>(*state));
+    *state = nullptr;
+    if (pending != nullptr) static_cast<MicroHttpServer*>(self)->Forget(pending->exchange);
+  }
+  static MHD_Result OnArgument(void* query, MHD_ValueKind /*kind*/, const char* key, const char* value) {
+    (*static_cast<std::map<std::string, std::string>*>(query))[key] = value == nullptr ? "" : value;
+    return MHD_YES;
+  }
+
+  MHD_Result Access(MHD_Connection* connection, const char* url, const char* method, const char* data,
+                    size_t* data_size, void** state);
+  MHD_Result Begin(MHD_Connection* connection, const char* url, const char* method, void** state);
+  MHD_Result Dispatch(MHD_Connection* connection, Pending* pending);
+  static MHD_Result Send(MHD_Connection* connection, const HttpResponse& response);
+  HttpResponse TooLarge() const;
+  // False: the server ends.
+  bool Remember(const std::shared_ptr<Exchange>& exchange);
+  void Forget(const std::shared_ptr<Exchange>& exchange);
+
+  const HttpServerOptions options_;
+  const HttpHandler handler_;
+  std::string host_;
+  int port_ = 0;
+  MHD_Daemon* daemon_ = nullptr;
+
+  Mutex mutex_;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unordered_set<std::shared_ptr<Exchange>> open_ ABSL_GUARDED_BY(mutex_);
+};
+
+absl::Status MicroHttpServer::Start() {
+  const absl::StatusOr<service::ListenAddress> listen =
+      service::ParseListenAddress(options_.flag, options_.listen);
+  if (!listen.ok()) return listen.status();
+  const int fd = OpenListener(*listen);
+  if (fd < 0) return service::ListenError(options_.flag, *listen);
+  host_ = listen->host;
+  port_ = PortOf(fd);
+  daemon_ =
+      MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
+                       nullptr, nullptr, OnAccess,
+                       this,                                                                              //
+                       MHD_OPTION_EXTERNAL_LOGGER, LogFromLibrary, nullptr,                               //
+                       MHD_OPTION_LISTEN_SOCKET, fd,                                                      //
+                       MHD_OPTION_NOTIFY_COMPLETED, OnCompleted, this,                                    //
+                       MHD_OPTION_UNESCAPE_CALLBACK, LeaveEscaped, nullptr,                               //
+                       MHD_OPTION_CONNECTION_LIMIT, static_cast<unsigned int>(options_.max_connections),  //
+                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory,                             //
+                       MHD_OPTION_CONNECTION_TIMEOUT,
+                       static_cast<unsigned int>(absl::ToInt64Seconds(options_.idle_timeout)),  //
+                       MHD_OPTION_END);
+  if (daemon_ == nullptr) {
+    close(fd);
+    return absl::UnavailableError(absl::StrCat("cannot serve HTTP on ", address(), " (", options_.flag, ")"));
+  }
+  return absl::OkStatus();
+}
+
+MicroHttpServer::~MicroHttpServer() {
+  if (daemon_ == nullptr) return;
+  const int listener = MHD_quiesce_daemon(daemon_);
+  std::unordered_set<std::shared_ptr<Exchange>> open;
+  {
+    MutexLock lock(&mutex_);
+    ending_ = true;
+    open = open_;
+  }
+  // The library does not end connections that are suspended.
+  for (const auto& exchange : open)
+    exchange->Answer({503, "text/plain", "the supervisor is shutting down\n"});
+  MHD_stop_daemon(daemon_);
+  if (listener >= 0) close(listener);
+}
+
+bool MicroHttpServer::Remember(const std::shared_ptr<Exchange>& exchange) {
+  MutexLock lock(&mutex_);
+  if (ending_) return false;
+  open_.insert(exchange);
+  return true;
+}
+
+void MicroHttpServer::Forget(const std::shared_ptr<Exchange>& exchange) {
+  MutexLock lock(&mutex_);
+  open_.erase(exchange);
+}
+
+// Called with the headers of a request, then with each part of its body, then at its end, and once more when
+// the answer has come if it did not come at once.
+MHD_Result MicroHttpServer::Access(MHD_Connection* connection, const char* url, const char* method,
+                                   const char* data, size_t* data_size, void** state) {
+  if (*state == nullptr) return Begin(connection, url, method, state);
+  Pending* pending = static_cast<Pending*>(*state);
+  if (*data_size > 0) {
+    std::string& body = pending->request.body;
+    if (pending->ignored_bytes == 0 && body.size() + *data_size <= options_.max_body_bytes) {
+      body.append(data, *data_size);
+    } else {
+      pending->ignored_bytes += *data_size;
+    }
+    *data_size = 0;
+    return pending->ignored_bytes > kMostIgnoredBytes ? MHD_NO : MHD_YES;
+  }
+  if (pending->ignored_bytes > 0) return Send(connection, TooLarge());
+  if (pending->exchange == nullptr) return Dispatch(connection, pending);
+  return Send(connection, pending->exchange->TakeResponse());
+}
+
+MHD_Result MicroHttpServer::Begin(MHD_Connection* connection, const char* url, const char* method,
+                                  void** state) {
+  const char* announced =
+      MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+  uint64_t bytes = 0;
+  if (announced != nullptr && absl::SimpleAtoi(announced, &bytes) && bytes > options_.max_body_bytes) {
+    return Send(connection, TooLarge());
+  }
+  auto pending = std::make_unique<Pending>();
+  pending->request.method = method;
+  pending->request.path = url;
+  MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, OnArgument, &pending->request.query);
+  *state = pending.release();
+  return MHD_YES;
+}
+
+MHD_Result MicroHttpServer::Dispatch(MHD_Connection* connection, Pending* pending) {
+  pending->exchange = std::make_shared<Exchange>(connection);
+  if (Remember(pending->exchange)) {
+    handler_(pending->request, pending->exchange);
+  } else {
+    pending->exchange->Answer({503, "text/plain", "the supervisor is shutting down\n"});
+  }
+  if (pending->exchange->SuspendUnlessAnswered()) return MHD_YES;
+  return Send(connection, pending->exchange->TakeResponse());
+}
+
+HttpResponse MicroHttpServer::TooLarge() const {
+  return {413, "text/plain", absl::StrCat("the body is larger than ", options_.max_body_bytes, " bytes\n")};
+}
+
+MHD_Result MicroHttpServer::Send(MHD_Connection* connection, const HttpResponse& response) {
+  MHD_Response* made = MHD_create_response_from_buffer(
+      response.body.size(), const_cast<char*>(response.body.data()), MHD_RESPMEM_MUST_COPY);
+  if (made == nullptr) return MHD_NO;
+  if (!response.content_type.empty()) {
+    MHD_add_response_header(made, MHD_HTTP_HEADER_CONTENT_TYPE, response.content_type.c_str());
+  }
+  const MHD_Result result = MHD_queue_response(connection, static_cast<unsigned int>(response.status), made);
+  MHD_destroy_response(made);
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options,
+                                                              HttpHandler handler) {
+  auto server = std::make_unique<MicroHttpServer>(options, std::move(handler));
+  if (const absl::Status status = server->Start(); !status.ok()) return status;
+  return server;
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,81 @@
+// A small HTTP/1.1 server whose requests may wait for their answer as long as they like: one thread serves
+// all connections, and a waiting one costs a socket and a few kilobytes.
+//
+//   auto server = HttpServer::Start(options, [](const HttpRequest& request, std::shared_ptr<HttpExchange>
+//   exchange) {
+//     if (request.path == "/healthz") exchange->Answer({200, "text/plain", "ok\n"});
+//     else waiting.push_back(exchange);   // Answer() it later, from any thread
+//   });
+//
+// Thread-safe. The handler is called by the server's thread and must not wait.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_HTTP_HTTP_SERVER_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_HTTP_HTTP_SERVER_H_
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace adaptdl::supervisor {
+
+struct HttpRequest {
+  // "GET", "PUT", ...
+  std::string method;
+  // Without the query. %XX stays as it is: nothing that is served needs it.
+  std::string path;
+  // The last one counts where a name comes twice.
+  std::map<std::string, std::string> query;
+  std::string body;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type;
+  std::string body;
+};
+
+// A request that waits for its answer.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+  // The first answer counts. Also after the server's end, when it does nothing.
+  virtual void Answer(HttpResponse response) = 0;
+};
+
+using HttpHandler = std::function<void(const HttpRequest& request, std::shared_ptr<HttpExchange> exchange)>;
+
+struct HttpServerOptions {
+  // "host:port"; port 0: any free one.
+  std::string listen;
+  // For errors: where `listen` comes from.
+  std::string flag = "--listen";
+  // More are not accepted until others end.
+  int max_connections = 8192;
+  // Larger requests are answered 413.
+  size_t max_body_bytes = size_t{64} << 10;
+  // Connections that send nothing, or take nothing, for so long are closed; waiting for an answer does not
+  // count.
+  absl::Duration idle_timeout = absl::Seconds(30);
+};
+
+class HttpServer {
+ public:
+  // UNAVAILABLE: the address can't be bound. INVALID_ARGUMENT: it is no "host:port".
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
+                                                           HttpHandler handler);
+  // Answers 503 to whoever waits. The handler is not called any more.
+  virtual ~HttpServer() = default;
+
+  // "host:port", with the real port.
+  virtual std::string address() const = 0;
+  virtual int port() const = 0;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_HTTP_HTTP_SERVER_H_
