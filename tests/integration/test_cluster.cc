@@ -114,13 +114,26 @@ absl::StatusOr<std::string> TestCluster::WaitForAddress(const std::string& progr
 
 absl::Status TestCluster::StartSupervisor() {
   std::filesystem::remove(folder_ + "/supervisor.address");
-  supervisor_ = Process::Start(
-      {Binary("adaptdl-supervisor"), "--listen",
-       supervisor_address_.empty() ? std::string("127.0.0.1:0") : supervisor_address_, "--metrics-listen",
-       "127.0.0.1:0", "--state-dir", folder_ + "/supervisor", "--heartbeat-period", "500ms",
-       "--replica-heartbeat-period", "300ms", "--retry-backoff", "200ms", "--max-retry-backoff",
-       absl::FormatDuration(options_.max_retry_backoff), "--address-file", folder_ + "/supervisor.address"},
-      folder_ + "/supervisor.log");
+  std::vector<std::string> command = {
+      Binary("adaptdl-supervisor"),
+      "--listen",
+      supervisor_address_.empty() ? std::string("127.0.0.1:0") : supervisor_address_,
+      "--metrics-listen",
+      "127.0.0.1:0",
+      "--state-dir",
+      folder_ + "/supervisor",
+      "--heartbeat-period",
+      "500ms",
+      "--replica-heartbeat-period",
+      "300ms",
+      "--retry-backoff",
+      "200ms",
+      "--max-retry-backoff",
+      absl::FormatDuration(options_.max_retry_backoff),
+      "--address-file",
+      folder_ + "/supervisor.address"};
+  if (options_.adaptdl_http) command.insert(command.end(), {"--adaptdl-http", "127.0.0.1:0"});
+  supervisor_ = Process::Start(command, folder_ + "/supervisor.log");
   auto address = WaitForAddress("supervisor", supervisor_);
   if (!address.ok()) return address.status();
   supervisor_address_ = *address;
@@ -325,6 +338,15 @@ std::string TestCluster::Logs(const std::string& name) {
     if (!response.warning().empty()) absl::StrAppend(&text, "[", response.warning(), "]\n");
   }
   return text;
+}
+
+bool TestCluster::WaitForLog(const std::string& name, const std::string& text, absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (Logs(name).find(text) == std::string::npos) {
+    if (absl::Now() >= deadline) return false;
+    Pause();
+  }
+  return true;
 }
 
 std::vector<v1::Event> TestCluster::Events(const std::string& name) {

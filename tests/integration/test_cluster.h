@@ -40,6 +40,8 @@ struct TestClusterOptions {
   absl::Duration orphan_timeout = absl::Seconds(30);
   // Longest wait between a failure and the next attempt.
   absl::Duration max_retry_backoff = absl::Seconds(60);
+  // Whether the supervisor serves AdaptDL's Python package.
+  bool adaptdl_http = false;
 };
 
 using JobPredicate = std::function<bool(const v1::Job&)>;
@@ -99,6 +101,8 @@ class TestCluster {
 
   // All that the job's replicas wrote, in order.
   std::string Logs(const std::string& name);
+  // Waits until the job's replicas have written this. False: they have not.
+  bool WaitForLog(const std::string& name, const std::string& text, absl::Duration timeout);
   std::vector<v1::Event> Events(const std::string& name);
   // Reasons of the job's events, in order.
   std::vector<std::string> EventReasons(const std::string& name);

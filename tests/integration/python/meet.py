@@ -1,0 +1,43 @@
+"""A job without any library: meets its peers over HTTP as AdaptDL's package does, then waits to be stopped.
+
+    meet.py [hang|leave]     rank 1 never comes to the rendezvous; or all exit with 143 though nobody asks them to
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import urllib.request
+
+rank = int(os.environ["ADAPTDL_REPLICA_RANK"])
+mode = sys.argv[1] if len(sys.argv) > 1 else ""
+if mode == "leave":
+    sys.exit(143)
+if mode == "hang" and os.environ["ADAPTDL_NUM_REPLICAS"] == "2":
+    # Deaf, as a program is that waits in a library.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if rank == 1:
+        signal.pause()
+else:
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
+if rank == 0:
+    listener = socket.create_server(("", int(os.environ["ADAPTDL_MASTER_PORT"])), reuse_port=False)
+url = "{ADAPTDL_SUPERVISOR_URL}/discover/{ADAPTDL_JOB_ID}/{ADAPTDL_NUM_RESTARTS}".format(**os.environ)
+while True:
+    try:
+        with urllib.request.urlopen(url) as answer:
+            hosts = json.load(answer)
+        break
+    except urllib.error.HTTPError as error:
+        if error.code != 408:
+            raise
+if rank == 0:
+    for _ in hosts[1:]:
+        listener.accept()
+else:
+    socket.create_connection((hosts[0], int(os.environ["ADAPTDL_MASTER_PORT"])))
+print(f"start {os.environ['ADAPTDL_NUM_RESTARTS']}: rank {rank} of {len(hosts)} on "
+      f"{os.environ['ADAPTDL_NUM_NODES']} nodes has met the others", flush=True)
+while True:
+    signal.pause()
