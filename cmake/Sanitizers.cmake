@@ -21,9 +21,11 @@ set(ADAPTDL_NOT_UNDER_TSAN
   example_programs_test
   integration_bad_job_test
   integration_fault_test
+  integration_http_job_test
   integration_rescale_test
   mnist_programs_test
   rpc_test
   service_server_test
+  supervisor_http_test
   supervisor_service_test
   worker_process_test)
