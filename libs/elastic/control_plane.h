@@ -49,6 +49,8 @@ struct GroupPlan {
   GroupMembership next;
   // Why, for people.
   std::string reason;
+  // Whether the present group can't go on: members of it are lost.
+  bool broken = false;
 
   bool leaves() const { return next.rank < 0; }
 };
@@ -63,6 +65,16 @@ struct RescaleTimes {
   double rebuild = 0;
   double synchronize = 0;
   double first_step = 0;
+};
+
+// What the training thread does, in seconds.
+struct Activity {
+  // How long it has been waiting for other replicas. 0: it does not.
+  double waiting = 0;
+  // How long it has not run at all, outside of such waits.
+  double idle = 0;
+  // After so much of either something is wrong. 0: not known yet.
+  double patience = 0;
 };
 
 // How far the job is.
@@ -120,6 +132,8 @@ class ControlObserver {
   virtual void OnFenced(const std::string& reason) = 0;
   // The group is to be followed by this one. A later plan replaces an earlier one.
   virtual void OnPlan(const GroupPlan& plan) = 0;
+  // For a heartbeat.
+  virtual Activity CurrentActivity() { return {}; }
 };
 
 class ControlPlane {

@@ -113,6 +113,7 @@ absl::StatusOr<Environment> ReadVariables(const GetVariable& get) {
   environment.hints_period = reader.Seconds("ADAPTDL_HINTS_PERIOD_SECONDS", environment.hints_period);
   environment.collective_timeout =
       reader.Seconds("ADAPTDL_COLLECTIVE_TIMEOUT_SECONDS", environment.collective_timeout);
+  environment.hang_timeout = reader.Seconds("ADAPTDL_HANG_TIMEOUT_SECONDS", environment.hang_timeout);
   environment.keep_freed_memory = reader.Integer("ADAPTDL_KEEP_MEMORY", 1, 0, 1) == 1;
   environment.plan_timeout = reader.Seconds("ADAPTDL_PLAN_TIMEOUT_SECONDS", environment.plan_timeout);
   if (!reader.status().ok()) return reader.status();

@@ -42,6 +42,8 @@ struct Environment {
   int checkpoint_keep = 2;
   absl::Duration hints_period = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Minutes(5);
+  // Least time after which a replica that does nothing hangs, if others wait for it.
+  absl::Duration hang_timeout = absl::Seconds(10);
   // Whether malloc keeps what the program frees (KeepFreedMemory).
   bool keep_freed_memory = true;
   // Longest wait for a new group after a replica was lost.

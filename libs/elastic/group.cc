@@ -104,7 +104,7 @@ absl::StatusOr<bool> Group::Rebuild(absl::Status failure) {
 }
 
 absl::StatusOr<GroupPlan> Group::AwaitPlan(int64_t newer_than) {
-  const absl::Time deadline = absl::Now() + options_.plan_timeout;
+  const absl::Time deadline = absl::Now() + options_.plan_timeout + patience_;
   MutexLock lock(&mutex_);
   for (;;) {
     if (!aborted_.ok()) return aborted_;
@@ -263,6 +263,11 @@ void Group::OnPlan(const GroupPlan& plan) {
   {
     MutexLock lock(&mutex_);
     if (plan_ && plan_->next.group >= plan.next.group) return;
+    // Whoever waits for a lost member waits in vain. Before the plan is known here: the group that follows it
+    // is not meant.
+    if (plan.broken && plan.next.group > number_) {
+      communicator_.Abort(absl::StrCat("this group is over: ", plan.reason));
+    }
     plan_ = plan;
     plan_time_ = options_.seconds();
     changed_.SignalAll();

@@ -94,6 +94,10 @@ class Group {
   };
   absl::StatusOr<StepFate> RecoverStep(const absl::Status& failure);
 
+  // How much longer than Options::plan_timeout a plan may take: a member that is in a long step is waited
+  // for.
+  void SetPatience(absl::Duration patience) { patience_ = patience; }
+
   // Whether a plan newer than this group is there. From any thread.
   bool HoldsPlan() const;
   // Number of the newest plan. 0: none.
@@ -149,6 +153,7 @@ class Group {
   // Newest group that this member has tried to enter.
   int64_t tried_ = 0;
   int forbidden_ = 0;
+  absl::Duration patience_;
   std::optional<RescaleTimes> times_;
   // When the state was the same on all members.
   double synchronized_at_ = 0;

@@ -1,6 +1,10 @@
+#include <pthread.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -63,6 +67,18 @@ T OrDie(absl::StatusOr<T> value) {
 
 double MonotonicSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of the calling thread, for others to read.
+std::function<double()> ThreadClock() {
+  clockid_t clock;
+  if (pthread_getcpuclockid(pthread_self(), &clock) != 0) return nullptr;
+  return [clock] {
+    timespec time = {};
+    // A thread that has ended does not hang.
+    if (clock_gettime(clock, &time) != 0) return MonotonicSeconds();
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  };
 }
 
 // Where a signal goes.
@@ -182,6 +198,7 @@ std::unique_ptr<JobCore> Join(const std::shared_ptr<Life>& life, const Environme
   dependencies.on_end = [stop = &life->stop] { stop->SetEnding(); };
   dependencies.exit = ExitNow;
   dependencies.seconds = MonotonicSeconds;
+  dependencies.thread_clock = ThreadClock;
   std::unique_ptr<JobCore> core = OrDie(JobCore::Create(std::move(dependencies)));
   life->stop.SetCore(core.get());
   return core;

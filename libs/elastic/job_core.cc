@@ -65,7 +65,12 @@ JobCore::JobCore(JobDependencies dependencies)
       group_(dependencies_.control.get(), dependencies_.transport, this,
              {.plan_timeout = dependencies_.plan_timeout, .seconds = dependencies_.seconds}),
       hints_(&profile_, dependencies_.control.get(), HintsOptions(environment_)),
-      controller_({.nodes = 1, .replicas = 1}) {}
+      controller_({.nodes = 1, .replicas = 1}),
+      step_patience_(absl::ToDoubleSeconds(environment_.hang_timeout)) {
+  if (!dependencies_.thread_clock) return;
+  thread_clock_ = dependencies_.thread_clock();
+  ran_at_ = Seconds();
+}
 
 // What depends on the place in the group.
 void JobCore::SetUpRank() {
@@ -366,7 +371,9 @@ bool JobCore::SaveCheckpoint() {
   saved_steps_ = optimizer_steps_;
   bool submitted = false;
   if (writer_ && leads_) {
+    writes_ = true;
     StateMap states = writer_->TakeBuffers();
+    writes_ = false;
     try {
       CollectStates(&states);
       writer_->Submit(std::move(states), optimizer_steps_);
@@ -396,12 +403,19 @@ bool JobCore::SaveNow() {
   if (replay_.in_loop()) {
     FailUsage("SaveAll() within a data loader's loop: ask with RequestCheckpoint() for a checkpoint there");
   }
-  const bool written = SaveCheckpoint() && writer_->Await(absl::InfiniteDuration()).ok();
+  const bool written = SaveCheckpoint() && AwaitWritten(absl::InfiniteDuration()).ok();
   return SumOf(written ? 1 : 0) > 0;
 }
 
 void JobCore::AwaitWriter() {
-  if (writer_) (void)writer_->Await(absl::InfiniteDuration());
+  if (writer_) (void)AwaitWritten(absl::InfiniteDuration());
+}
+
+absl::Status JobCore::AwaitWritten(absl::Duration timeout) {
+  writes_ = true;
+  const absl::Status status = writer_->Await(timeout);
+  writes_ = false;
+  return status;
 }
 
 void JobCore::OnTrainingDone() {
@@ -414,6 +428,7 @@ void JobCore::OnTrainingDone() {
 void JobCore::BeginMicroBatch() {
   stepped_ = false;
   sync_time_ = 0;
+  if (std::this_thread::get_id() != created_by_) trains_elsewhere_ = true;
   if (step_start_ == 0) step_start_ = Seconds();
 }
 
@@ -462,6 +477,11 @@ void JobCore::Measure(const StepSummary& summary) {
   progress_.accumulation_steps = static_cast<int>(summary.micro_batches - 1);
   double duration = 0;
   for (const double time : micro_batch_times_) duration += time;
+  if (steps_seen_ > 0) {
+    step_patience_.Add(duration);
+    patience_ = step_patience_.seconds();
+    group_.SetPatience(absl::Seconds(step_patience_.seconds()));
+  }
   if (steps_seen_++ == 0 || !summary.typical || !(duration > 0)) return;
   const ProfileKey key = {membership().num_nodes, membership().world_size, summary.atomic_batch_size,
                           membership().gpu_types};
@@ -527,7 +547,7 @@ void JobCore::FailUsage(const std::string& text) {
 
 void JobCore::Exit(int code) {
   if (writer_) {
-    const absl::Status written = writer_->Await(dependencies_.write_timeout);
+    const absl::Status written = AwaitWritten(dependencies_.write_timeout);
     if (absl::IsDeadlineExceeded(written)) {
       std::fprintf(stderr,
                    "adaptdl: WARNING: the last checkpoint was not written in time, the one before stays\n");
@@ -552,8 +572,30 @@ void JobCore::RunBackground() {
       hints_.Tick(now);
       MaybeDecideBatch(now);
     }
+    WatchTraining();
     WatchStop();
   }
+}
+
+void JobCore::WatchTraining() {
+  if (!thread_clock_) return;  // Set before this thread began.
+  const double time = thread_clock_();
+  if (time == thread_time_ && waiting_since_ < 0 && !writes_) return;
+  thread_time_ = time;
+  ran_at_ = Seconds();
+}
+
+Activity JobCore::CurrentActivity() {
+  const double now = Seconds();
+  const double waiting_since = waiting_since_;
+  Activity activity;
+  activity.patience = patience_;
+  if (waiting_since >= 0) {
+    activity.waiting = std::max(now - waiting_since, 0.0);
+  } else if (thread_clock_ && !trains_elsewhere_ && !writes_) {
+    activity.idle = std::max(now - ran_at_, 0.0);
+  }
+  return activity;
 }
 
 // A peer that is gone without a trace must not keep this replica from ending in time.

@@ -39,6 +39,7 @@
 #include "libs/elastic/group.h"
 #include "libs/elastic/hints_reporter.h"
 #include "libs/elastic/replay_state.h"
+#include "libs/elastic/step_patience.h"
 #include "libs/elastic/step_profile.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/optimize.h"
@@ -64,6 +65,9 @@ struct JobDependencies {
   std::function<void()> on_end = nullptr;
   // Monotonic seconds.
   std::function<double()> seconds;
+  // Called by the training thread: returns a clock that tells any thread how long the calling one has run, in
+  // seconds of processor time. Null: nobody can tell.
+  std::function<std::function<double()>()> thread_clock = nullptr;
   // Passed on to the checkpoint store.
   std::function<absl::Status(absl::string_view)> before_checkpoint_step = nullptr;
   // Longest that a replica that was asked to stop waits for the others.
@@ -117,6 +121,7 @@ class JobCore final : public ControlObserver, private Group::States {
   void OnStopCommand(const std::string& reason) override { RequestStop(reason); }
   void OnFenced(const std::string& reason) override;
   void OnPlan(const GroupPlan& plan) override { group_.OnPlan(plan); }
+  Activity CurrentActivity() override;
 
   // What this replica wants all to know, as numbers to be summed over the replicas. They may travel as
   // float32: each is a whole number, and its sum below 2^24.
@@ -324,11 +329,13 @@ class JobCore final : public ControlObserver, private Group::States {
   [[noreturn]] void Exit(int code);
   // Collective. Takes a snapshot of all states; whether this replica's writer has one to write.
   bool SaveCheckpoint();
+  absl::Status AwaitWritten(absl::Duration timeout);
   void CollectStates(StateMap* states);
   void OnWritten(int64_t step, const absl::StatusOr<int64_t>& version);
   bool PeriodIsOver(bool in_step) const;
   void RunBackground();
   void WatchStop();
+  void WatchTraining();
 
   JobDependencies dependencies_;
   const Environment& environment_;
@@ -396,6 +403,18 @@ class JobCore final : public ControlObserver, private Group::States {
   std::atomic<bool> leads_{false};
   // When the training thread began to wait for other replicas. Negative: it does not.
   std::atomic<double> waiting_since_{-1};
+  StepPatience step_patience_;
+  // As of now, and when the training thread was last seen to run.
+  std::atomic<double> patience_{0};
+  std::atomic<double> ran_at_{0};
+  // While the training thread waits for storage it is not idle.
+  std::atomic<bool> writes_{false};
+  // Processor time of the thread that made this object, and what the background thread has seen of it; it
+  // says nothing where another one trains.
+  const std::thread::id created_by_ = std::this_thread::get_id();
+  std::atomic<bool> trains_elsewhere_{false};
+  std::function<double()> thread_clock_;
+  double thread_time_ = -1;
 
   Mutex mutex_;
   CondVar changed_;

@@ -41,6 +41,8 @@ struct Plan {
   // Whether it stands until it is the current one, whatever the allocator wants: it follows a group that is
   // broken or has lost a member, or makes room for others. Without newcomers.
   bool firm = false;
+  // Whether the group before it can't go on: its members are not to wait for each other any more.
+  bool broken = false;
   // Whether the replicas were told. From then on they may change over at any time, also if a newer plan
   // follows.
   bool offered = false;
@@ -49,7 +51,7 @@ struct Plan {
   absl::Duration ready_after = absl::ZeroDuration();
 
   bool operator==(const Plan& other) const {
-    return group == other.group && members == other.members && firm == other.firm &&
+    return group == other.group && members == other.members && firm == other.firm && broken == other.broken &&
            offered == other.offered && since == other.since && ready_after == other.ready_after;
   }
 };
@@ -159,6 +161,14 @@ struct Replica {
   // Group that it has reported as broken, and when. 0: none.
   int64_t broken_group = 0;
   absl::Time broken_since = absl::InfinitePast();
+  // When its last heartbeat came. InfinitePast: none did, or nobody needs to know.
+  absl::Time heard = absl::InfinitePast();
+  // What that one said. How long the replica had been waiting for other members (zero: it was not), and how
+  // long its training thread had not run otherwise.
+  absl::Duration waiting = absl::ZeroDuration();
+  absl::Duration idle = absl::ZeroDuration();
+  // After so much of either something is wrong with somebody. Zero: not known.
+  absl::Duration patience = absl::ZeroDuration();
 };
 
 // Whether a process may still be there.

@@ -92,9 +92,9 @@ class Step {
     job().message = std::move(message);
   }
 
-  void Order(const Replica& replica, absl::string_view reason) {
+  void Order(const Replica& replica, absl::string_view reason, bool at_once = false) {
     if (!IsLive(replica) || replica.stop_requested) return;
-    outcome_.stops.push_back({replica.id, replica.node, std::string(reason)});
+    outcome_.stops.push_back({replica.id, replica.node, std::string(reason), at_once});
   }
 
   // Replicas that belong neither to the current group nor to a plan go.
@@ -190,7 +190,7 @@ class Step {
     } else if (tally.live == 0) {
       StopAfterLoss();
     } else if (job().phase != Phase::kStarting && CanChangeInPlace()) {
-      if (tally.done == 0 && !EndSuspicion()) Reconcile();
+      if (tally.done == 0 && !EndSuspicion() && !GiveUpAbsent()) Reconcile();
     } else if (MustMove()) {
       Move();
     } else if (job().phase == Phase::kStarting && tally.launching == 0) {
@@ -490,6 +490,7 @@ class Step {
   void PlanRecovery(const std::vector<PlanMember>& next, const std::string& cause) {
     const int64_t before = job().group;
     AddPlan(next, true);
+    plan()->broken = true;
     const std::string message = absl::StrCat("group ", before, " goes on as group ", plan()->group, " with ",
                                              DescribeNodes(NodesOf(next)), Because(cause));
     Say(true, "Recovering", message);
@@ -516,7 +517,7 @@ class Step {
   // Deals with reports that the group is broken. False: there are none that no plan answers yet.
   bool EndSuspicion() {
     std::vector<PlanMember> reporters;
-    std::vector<const Replica*> silent;
+    std::vector<const Replica*> others;
     absl::Time first = absl::InfiniteFuture();
     for (const PlanMember& member : Staying()) {
       const Replica* replica = Find(member.replica_id);
@@ -524,29 +525,111 @@ class Step {
         reporters.push_back(member);
         first = std::min(first, replica->broken_since);
       } else {
-        silent.push_back(replica);
+        others.push_back(replica);
       }
     }
     if (reporters.empty()) return false;
-    if (!silent.empty() && now_ - first < policy_.suspicion) return true;
-    const std::string cause = silent.empty()
+    const bool wait = std::any_of(others.begin(), others.end(),
+                                  [&](const Replica* replica) { return now_ < AnswerDue(*replica, first); });
+    if (!wait) GoOnWithout(others, reporters, "has not said that its group is broken");
+    return true;
+  }
+
+  // When a member must have said that its group is broken, after another one did at `first`. It says so only
+  // when it comes to its next collective.
+  absl::Time AnswerDue(const Replica& replica, absl::Time first) {
+    const absl::Time due = first + policy_.suspicion;
+    switch (PulseOf(replica)) {
+      case Pulse::kUnknown:  // Perhaps it is us who were away.
+        return std::max(due, first + policy_.silence);
+      case Pulse::kSilent:
+      case Pulse::kStuck:
+        return due;
+      case Pulse::kWaits:
+        return std::max(due, replica.heard - replica.waiting + policy_.longest_wait);
+      case Pulse::kWorks:
+        return std::max(due, first + std::max(policy_.busy_suspicion, Patience()));
+    }
+    return due;
+  }
+
+  // Gives up members that others wait for and that are silent, or do nothing. False: there are none.
+  bool GiveUpAbsent() {
+    absl::Duration waited = absl::ZeroDuration();
+    for (const PlanMember& member : Staying()) {
+      const Replica* replica = Find(member.replica_id);
+      if (PulseOf(*replica) == Pulse::kWaits) waited = std::max(waited, replica->waiting);
+    }
+    // Who waits for nobody may train on, whether we hear of it or not.
+    if (waited < policy_.silence) return false;
+    std::vector<PlanMember> present;
+    std::vector<const Replica*> absent;
+    for (const PlanMember& member : Staying()) {
+      const Replica* replica = Find(member.replica_id);
+      const Pulse pulse = PulseOf(*replica);
+      if (pulse == Pulse::kSilent || (pulse == Pulse::kStuck && waited >= Patience())) {
+        absent.push_back(replica);
+      } else {
+        present.push_back(member);
+      }
+    }
+    if (absent.empty()) return false;
+    GoOnWithout(absent, present, "holds the others up");
+    return true;
+  }
+
+  // What the last heartbeat of a replica means.
+  enum class Pulse { kUnknown, kSilent, kWaits, kWorks, kStuck };
+  Pulse PulseOf(const Replica& replica) {
+    if (replica.heard == absl::InfinitePast()) return Pulse::kUnknown;
+    if (now_ - replica.heard > policy_.silence) return Pulse::kSilent;
+    if (replica.waiting > absl::ZeroDuration()) return Pulse::kWaits;
+    const absl::Duration patience = Patience();
+    return patience > absl::ZeroDuration() && replica.idle >= patience ? Pulse::kStuck : Pulse::kWorks;
+  }
+  // The longest of the members', since new ones do not know theirs yet. Zero: nobody does.
+  absl::Duration Patience() {
+    absl::Duration longest = absl::ZeroDuration();
+    for (const Replica& replica : members_) longest = std::max(longest, replica.patience);
+    return longest;
+  }
+
+  // `absent` are stopped, `present` go on; `what` tells what is wrong with the absent ones.
+  void GoOnWithout(const std::vector<const Replica*>& absent, const std::vector<PlanMember>& present,
+                   absl::string_view what) {
+    const std::string cause = absent.empty()
                                   ? "all its members say that it is broken"
-                                  : absl::StrCat(Plural(static_cast<int>(silent.size())), " did not answer");
-    const std::vector<PlanMember> next = AllowedPart(reporters);
+                                  : absl::StrCat(Plural(static_cast<int>(absent.size())), " did not answer");
+    const std::vector<PlanMember> next = AllowedPart(present);
     if (next.empty()) {
       Stop("GroupBroken", cause);
-      return true;
+      return;
     }
-    for (const Replica* replica : silent) {
+    for (const Replica* replica : absent) {
       Say(true, "ReplicaLost",
-          absl::StrCat("replica ", replica->rank, " on node ", replica->node, " did not say for ",
-                       absl::FormatDuration(policy_.suspicion), " that its group is broken"),
+          absl::StrCat("replica ", replica->rank, " on node ", replica->node, " ", what, ": ",
+                       DescribePulse(*replica)),
           replica->node, replica->id);
-      Order(*replica, "its group goes on without it");
+      Order(*replica, "its group goes on without it", /*at_once=*/true);
     }
-    if (!silent.empty()) HoldNewcomersBack();
+    if (!absent.empty()) HoldNewcomersBack();
     PlanRecovery(next, cause);
-    return true;
+  }
+
+  std::string DescribePulse(const Replica& replica) {
+    switch (PulseOf(replica)) {
+      case Pulse::kUnknown:
+        return "it has sent no heartbeat";
+      case Pulse::kSilent:
+        return absl::StrCat("its last heartbeat came ", Rounded(now_ - replica.heard), " ago");
+      case Pulse::kStuck:
+        return absl::StrCat("it has done nothing for ", Rounded(replica.idle));
+      case Pulse::kWaits:
+        return absl::StrCat("it waits itself, for ", Rounded(replica.waiting));
+      case Pulse::kWorks:
+        return "it works on";
+    }
+    return "";
   }
 
   void HoldNewcomersBack() {

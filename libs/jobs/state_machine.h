@@ -19,7 +19,8 @@
 //   4b ... and that was one failure too many
 //   5  all members exited with 0, in whatever phase
 //   6  cancelled, and no process is left
-//   7  the allocation changed, or a member was lost and others can go on: plan the next group, launch what it
+//   7  the allocation changed, or a member was lost or hangs and others can go on: plan the next group,
+//   launch what it
 //      lacks, and offer it when all newcomers are ready
 //   8  the replicas have changed over (EnterGroup()), or nothing is to be changed any more
 //
@@ -45,8 +46,14 @@ struct Policy {
   absl::Duration max_retry_backoff = absl::Seconds(60);
   // A group that ran this long clears the job's failures.
   absl::Duration healthy_after = absl::Minutes(10);
-  // Members that have not reported a group as broken so long after the first one are given up.
+  // A replica whose last heartbeat is older is silent.
+  absl::Duration silence = absl::Seconds(6);
+  // Least time that members have to report a group as broken after the first one: silent ones, and those that
+  // do nothing. Those that send heartbeats and work get `busy_suspicion`, or their patience if that is
+  // longer; those that wait for members of a group to come, `longest_wait` from when they began to.
   absl::Duration suspicion = absl::Seconds(3);
+  absl::Duration busy_suspicion = absl::Seconds(20);
+  absl::Duration longest_wait = absl::Seconds(40);
   // How long newcomers wait for room until the job gives up what it is to leave anyway, which may be what
   // others wait for.
   absl::Duration room_patience = absl::Seconds(10);
@@ -70,6 +77,8 @@ struct StopOrder {
   std::string replica_id;
   std::string node;
   std::string reason;
+  // Without a grace period: nothing that it still does is of use.
+  bool at_once = false;
 };
 
 // Something to tell the user.

@@ -26,6 +26,9 @@ namespace {
 using google::protobuf::util::MessageDifferencer;
 
 constexpr size_t kKeptTokens = 8;
+constexpr int kSilentAfterPeriods = 3;
+// A busy machine may hold a healthy replica up for a while.
+constexpr absl::Duration kShortestSilence = absl::Seconds(5);
 
 bool Equal(const JobRecord& a, const JobRecord& b) {
   return a.running_since == b.running_since && a.rescaling_since == b.rescaling_since && a.plans == b.plans &&
@@ -38,6 +41,17 @@ bool OnlyWordsDiffer(JobRecord a, const JobRecord& b) {
   if (b.status.phase() != v1::JOB_PHASE_PENDING) return false;
   a.status.set_message(b.status.message());
   return Equal(a, b);
+}
+
+absl::Duration AtLeastZero(const google::protobuf::Duration& duration) {
+  return std::max(ToDuration(duration), absl::ZeroDuration());
+}
+
+void AddPulse(const ReplicaSessions::Pulse& pulse, jobs::Replica* replica) {
+  replica->heard = pulse.heard;
+  replica->waiting = AtLeastZero(pulse.activity.waiting());
+  replica->idle = AtLeastZero(pulse.activity.idle());
+  replica->patience = AtLeastZero(pulse.activity.patience());
 }
 
 std::shared_ptr<const ReplicaRecord> LostNewcomer(const std::string& uid, const jobs::Entered& entered,
@@ -54,7 +68,15 @@ std::shared_ptr<const ReplicaRecord> LostNewcomer(const std::string& uid, const 
   return record;
 }
 
+ClusterOptions WithSilence(ClusterOptions options) {
+  options.policy.silence = std::max(kSilentAfterPeriods * options.replica_heartbeat_period, kShortestSilence);
+  return options;
+}
+
 }  // namespace
+
+ClusterState::ClusterState(const ClusterOptions& options, const ClusterParts& parts)
+    : options_(WithSilence(options)), parts_(parts) {}
 
 absl::StatusOr<std::unique_ptr<ClusterState>> ClusterState::Create(const ClusterOptions& options,
                                                                    const ClusterParts& parts) {
@@ -145,7 +167,13 @@ void ClusterState::SettleWaiting(Transaction* transaction) const {
   std::vector<std::string> waiting;
   for (const JobEntry* job : transaction->ActiveJobs()) {
     const v1::JobStatus& status = job->record.status;
-    const bool waits = status.phase() == v1::JOB_PHASE_PENDING || status.phase() == v1::JOB_PHASE_RESCALING;
+    const auto& desired = status.desired_allocation();
+    const auto& now = status.allocation();
+    // A job may go on without those of its nodes that were lost, until they are back.
+    const bool incomplete = status.phase() == v1::JOB_PHASE_RUNNING &&
+                            !jobs::SameNodes({desired.begin(), desired.end()}, {now.begin(), now.end()});
+    const bool waits =
+        status.phase() == v1::JOB_PHASE_PENDING || status.phase() == v1::JOB_PHASE_RESCALING || incomplete;
     if (waits && !status.desired_allocation().empty()) {
       waiting.push_back(job->record.uid());
     }
@@ -158,9 +186,11 @@ bool ClusterState::AdvanceOnce(Transaction* transaction, const std::string& uid)
   if (job == nullptr || IsTerminal(job->record.status.phase())) return false;
   std::vector<jobs::Replica> replicas;
   const auto broken = broken_.find(uid);
+  const bool watched = broken != broken_.end() || waiting_.count(uid) > 0;
   for (const auto& replica : job->replicas) {
     const NodeEntry* node = transaction->FindNode(replica->replica.node_id());
     replicas.push_back(ToReplica(*replica, node != nullptr && node->phase() == v1::NODE_PHASE_DRAINING));
+    if (watched) AddPulse(parts_.sessions->LastPulse(replica->replica.replica_id()), &replicas.back());
     if (broken == broken_.end()) continue;
     const auto report = broken->second.find(replica->replica.replica_id());
     if (report == broken->second.end()) continue;
@@ -358,12 +388,13 @@ void ClusterState::Offer(Transaction* transaction, const std::string& uid) const
 v1::GroupPlan ClusterState::DescribePlan(const JobEntry& job, const std::string& replica_id) const {
   GroupMembers members = MembersOf(job.replicas, job.record.status.group());
   int64_t group = job.record.status.group();
+  v1::GroupPlan result;
   for (const jobs::Plan& plan : job.record.plans) {
     if (!plan.offered) continue;
     group = plan.group;
     members = MembersOf(job.replicas, plan);
+    result.set_broken(plan.broken);
   }
-  v1::GroupPlan result;
   FillFormed(job, members, group, replica_id, result.mutable_formed());
   return result;
 }
@@ -456,15 +487,16 @@ void ClusterState::Stop(Transaction* transaction, const std::string& uid, const 
   const int index = FindMember(job->replicas, stop.replica_id);
   if (index < 0) return;
   transaction->EditReplica(uid, index)->stop_requested = true;
-  SendStop(transaction, *job, stop.node, stop.replica_id, stop.reason);
+  SendStop(transaction, *job, stop.node, stop.replica_id, stop.reason, stop.at_once);
 }
 
 void ClusterState::SendStop(Transaction* transaction, const JobEntry& job, const std::string& node_id,
-                            const std::string& replica_id, const std::string& reason) {
+                            const std::string& replica_id, const std::string& reason, bool at_once) {
   v1::StopReplica stop;
   stop.set_replica_id(replica_id);
   stop.set_reason(reason);
-  *stop.mutable_grace_period() = job.record.job->spec().template_().termination_grace_period();
+  *stop.mutable_grace_period() =
+      at_once ? google::protobuf::Duration() : job.record.job->spec().template_().termination_grace_period();
   transaction->effects()->stops.emplace_back(node_id, std::move(stop));
   transaction->effects()->commands.push_back({replica_id, v1::REPLICA_COMMAND_STOP, reason});
 }
@@ -487,6 +519,7 @@ void ClusterState::RetryDue() {
     const bool over = job == tables_.jobs.end() || IsTerminal(job->second->record.status.phase());
     it = over ? broken_.erase(it) : std::next(it);
   }
+  waiting_ = parts_.sessions->TakeWaiting();
   for (const auto& [sequence, uid] : tables_.active) {
     const v1::JobStatus& status = tables_.jobs.at(uid)->record.status;
     const bool due = status.has_retry_time() && ToTime(status.retry_time()) <= now;
@@ -495,7 +528,7 @@ void ClusterState::RetryDue() {
     const bool stopping = status.phase() == v1::JOB_PHASE_STOPPING;
     // It may have waited long enough for room, or for members to say that their group is broken.
     const bool changing = status.phase() == v1::JOB_PHASE_RESCALING || broken_.count(uid) > 0;
-    if (due || stopping || changing) Settle(&transaction, uid);
+    if (due || stopping || changing || waiting_.count(uid) > 0) Settle(&transaction, uid);
   }
   if (!transaction.empty()) Commit(&transaction).IgnoreError();
 }

@@ -50,7 +50,9 @@ namespace adaptdl::supervisor {
 struct ClusterOptions {
   // Nodes are lost after three of these without a sign of life.
   absl::Duration heartbeat_period = absl::Seconds(2);
+  // Replicas are silent after three of these.
   absl::Duration replica_heartbeat_period = absl::Seconds(2);
+  // `silence` follows from the heartbeats' period.
   jobs::Policy policy;
   // How often progress and hints are stored; a crash loses at most this much of them.
   absl::Duration flush_period = absl::Milliseconds(500);
@@ -201,7 +203,7 @@ class ClusterState {
     double fraction = 0;
   };
 
-  ClusterState(const ClusterOptions& options, const ClusterParts& parts) : options_(options), parts_(parts) {}
+  ClusterState(const ClusterOptions& options, const ClusterParts& parts);
   void Fill(const StoreContents& contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Runs `change` in a transaction, once per request id, and stores it together with its answer.
@@ -250,7 +252,7 @@ class ClusterState {
   void SetFreePorts(const std::string& node_id, const google::protobuf::RepeatedField<int32_t>& ports,
                     Transaction* transaction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void SendStop(Transaction* transaction, const JobEntry& job, const std::string& node_id,
-                       const std::string& replica_id, const std::string& reason);
+                       const std::string& replica_id, const std::string& reason, bool at_once = false);
 
   void ExpireLeases() ABSL_LOCKS_EXCLUDED(mutex_);
   void LoseNode(Transaction* transaction, const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -311,6 +313,8 @@ class ClusterState {
   std::string http_url_ ABSL_GUARDED_BY(mutex_);
   // What workers said last (v1::FreePorts), by node. They say it again whenever they connect.
   std::map<std::string, std::vector<int>> free_ports_ ABSL_GUARDED_BY(mutex_);
+  // Jobs of which replicas have lately said that they wait for others.
+  std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_flush_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time last_step_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time next_gauges_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

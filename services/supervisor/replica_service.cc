@@ -138,7 +138,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       if (absl::IsAborted(status)) return status;
       trains_ = status.ok();
     }
-    sessions_->Heard(replica_.replica_id, replica_.job_uid, request_);
+    sessions_->Heard(replica_.replica_id, replica_.job_uid, request_, state_->Now());
     if (Metrics* metrics = state_->metrics()) metrics->CountReplicaHeartbeat();
     return absl::OkStatus();
   }
@@ -169,7 +169,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     // Commands get larger numbers than the replica knows.
     v1::HeartbeatRequest acknowledgement;
     acknowledgement.set_acknowledged_command_id(request_.acknowledged_command_id());
-    sessions_->Heard(replica_.replica_id, replica_.job_uid, acknowledgement);
+    sessions_->Heard(replica_.replica_id, replica_.job_uid, acknowledgement, state_->Now());
     // Its group may have ended since we looked, and then nobody would end this stream.
     const absl::StatusOr<Orders> orders = state_->AttachReplica(replica_, !request_.has_broken());
     if (!orders.ok()) {

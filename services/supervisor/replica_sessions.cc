@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,11 +33,13 @@ void ReplicaSessions::Detach(const std::string& replica_id, const ReplicaStream*
 }
 
 void ReplicaSessions::Heard(const std::string& replica_id, const std::string& job_uid,
-                            const v1::HeartbeatRequest& request) {
+                            const v1::HeartbeatRequest& request, absl::Time now) {
   MutexLock lock(&mutex_);
   const auto it = sessions_.find(replica_id);
   if (it == sessions_.end()) return;  // It was fenced off meanwhile.
   Session& session = it->second;
+  session.pulse = {now, request.activity()};
+  if (request.activity().waiting().seconds() > 0) waiting_.insert(job_uid);
   session.last_id = std::max(session.last_id, request.acknowledged_command_id());
   // A supervisor that was restarted may have given a number that the replica knows from before: STOP stays.
   auto& commands = session.commands;
@@ -47,6 +50,17 @@ void ReplicaSessions::Heard(const std::string& replica_id, const std::string& jo
                                 }),
                  commands.end());
   if (request.has_progress()) progress_[job_uid] = request.progress();
+}
+
+ReplicaSessions::Pulse ReplicaSessions::LastPulse(const std::string& replica_id) {
+  MutexLock lock(&mutex_);
+  const auto it = sessions_.find(replica_id);
+  return it == sessions_.end() ? Pulse() : it->second.pulse;
+}
+
+std::set<std::string> ReplicaSessions::TakeWaiting() {
+  MutexLock lock(&mutex_);
+  return std::exchange(waiting_, {});
 }
 
 v1::HeartbeatResponse ReplicaSessions::Pending(const std::string& replica_id) {

@@ -11,11 +11,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "adaptdl/v1/replica_service.pb.h"
 #include "libs/base/mutex.h"
 
@@ -36,8 +38,19 @@ class ReplicaSessions {
   void Attach(const std::string& replica_id, const std::shared_ptr<ReplicaStream>& stream);
   void Detach(const std::string& replica_id, const ReplicaStream* stream);
 
-  // Notes what the replica has carried out, and its progress if it sent any.
-  void Heard(const std::string& replica_id, const std::string& job_uid, const v1::HeartbeatRequest& request);
+  // Notes what the replica has carried out, what it does, and its progress if it sent any.
+  void Heard(const std::string& replica_id, const std::string& job_uid, const v1::HeartbeatRequest& request,
+             absl::Time now);
+
+  // The last heartbeat.
+  struct Pulse {
+    absl::Time heard = absl::InfinitePast();
+    v1::Activity activity;
+  };
+  // heard is InfinitePast if none has come.
+  Pulse LastPulse(const std::string& replica_id);
+  // Jobs (uids) of which a replica has said, since the last call, that it waits for others.
+  std::set<std::string> TakeWaiting();
 
   // The first command that the replica has not acknowledged yet; REPLICA_COMMAND_NONE if there is none.
   v1::HeartbeatResponse Pending(const std::string& replica_id);
@@ -67,11 +80,13 @@ class ReplicaSessions {
     std::vector<v1::HeartbeatResponse> commands;
     // Highest id that was given or acknowledged; the next command gets a larger one.
     int64_t last_id = 0;
+    Pulse pulse;
   };
 
   Mutex mutex_;
   std::unordered_map<std::string, Session> sessions_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, v1::TrainingProgress> progress_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adaptdl::supervisor

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -33,7 +34,7 @@ Process& Process::operator=(Process&& other) noexcept {
   return *this;
 }
 
-Process Process::Start(const std::vector<std::string>& arguments, const std::string& log) {
+Process Process::Start(const std::vector<std::string>& arguments, const std::string& log, int network) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -41,6 +42,7 @@ Process Process::Start(const std::vector<std::string>& arguments, const std::str
   process.pid_ = fork();
   if (process.pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (network >= 0 && setns(network, CLONE_NEWNET) != 0) _exit(126);
     const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);

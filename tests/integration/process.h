@@ -22,8 +22,8 @@ class Process {
   Process& operator=(Process&& other) noexcept;
 
   // Starts `arguments` (the first is the program) with both outputs appended to `log`. The child dies with
-  // the test.
-  static Process Start(const std::vector<std::string>& arguments, const std::string& log);
+  // the test. `network`: the network namespace that it runs in; negative: that of the test.
+  static Process Start(const std::vector<std::string>& arguments, const std::string& log, int network = -1);
 
   bool running() const { return pid_ > 0; }
   pid_t pid() const { return pid_; }

@@ -117,7 +117,7 @@ absl::Status TestCluster::StartSupervisor() {
   std::vector<std::string> command = {
       Binary("adaptdl-supervisor"),
       "--listen",
-      supervisor_address_.empty() ? std::string("127.0.0.1:0") : supervisor_address_,
+      supervisor_address_.empty() ? absl::StrCat(options_.control_host, ":0") : supervisor_address_,
       "--metrics-listen",
       "127.0.0.1:0",
       "--state-dir",
@@ -191,12 +191,14 @@ absl::Status TestCluster::StartAutoscaler() {
 
 void TestCluster::StartWorker(int index) {
   const std::string node = absl::StrCat("node-", index);
-  workers_[index] =
-      Process::Start({Binary("adaptdl-worker"), "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-                      "--supervisor", supervisor_address_, "--node-id", node, "--state-dir",
-                      absl::StrCat(folder_, "/", node), "--storage-dir", storage(), "--cpus", "1", "--gpus",
-                      "0", "--orphan-timeout", absl::FormatDuration(options_.orphan_timeout)},
-                     absl::StrCat(folder_, "/", node, ".log"));
+  const TestClusterOptions::Place place =
+      options_.place_of_worker ? options_.place_of_worker(index) : TestClusterOptions::Place();
+  workers_[index] = Process::Start(
+      {Binary("adaptdl-worker"), "--listen", absl::StrCat(place.host, ":0"), "--metrics-listen",
+       "127.0.0.1:0", "--supervisor", supervisor_address_, "--node-id", node, "--state-dir",
+       absl::StrCat(folder_, "/", node), "--storage-dir", storage(), "--cpus", "1", "--gpus", "0",
+       "--orphan-timeout", absl::FormatDuration(options_.orphan_timeout)},
+      absl::StrCat(folder_, "/", node, ".log"), place.network);
 }
 
 v1::Job TestCluster::CommandJob(const std::string& name, const std::vector<std::string>& command) const {

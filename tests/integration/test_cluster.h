@@ -42,6 +42,15 @@ struct TestClusterOptions {
   absl::Duration max_retry_backoff = absl::Seconds(60);
   // Whether the supervisor serves AdaptDL's Python package.
   bool adaptdl_http = false;
+  // Host of all but the workers, in the network of the test.
+  std::string control_host = "127.0.0.1";
+  // Where a worker runs: its host, and the network namespace of that (negative: that of the test). None: on
+  // the loopback of the test.
+  struct Place {
+    std::string host = "127.0.0.1";
+    int network = -1;
+  };
+  std::function<Place(int index)> place_of_worker = nullptr;
 };
 
 using JobPredicate = std::function<bool(const v1::Job&)>;

@@ -75,4 +75,12 @@ v1::RescaleTimes ToProto(const RescaleTimes& times) {
   return proto;
 }
 
+v1::Activity ToProto(const Activity& activity) {
+  v1::Activity proto;
+  if (activity.waiting > 0) *proto.mutable_waiting() = ToProto(activity.waiting);
+  if (activity.idle > 0) *proto.mutable_idle() = ToProto(activity.idle);
+  if (activity.patience > 0) *proto.mutable_patience() = ToProto(activity.patience);
+  return proto;
+}
+
 }  // namespace adaptdl::elastic

@@ -13,6 +13,7 @@ namespace adaptdl::elastic {
 v1::Hints ToProto(const Hints& hints);
 v1::TrainingProgress ToProto(const Progress& progress);
 v1::RescaleTimes ToProto(const RescaleTimes& times);
+v1::Activity ToProto(const Activity& activity);
 
 }  // namespace adaptdl::elastic
 

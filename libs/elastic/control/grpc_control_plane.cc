@@ -319,6 +319,7 @@ class GrpcControlPlane final : public ControlPlane {
   v1::HeartbeatRequest NextHeartbeat(const v1::ReplicaIdentity& identity) {
     v1::HeartbeatRequest request;
     *request.mutable_identity() = identity;
+    *request.mutable_activity() = ToProto(observer_->CurrentActivity());
     MutexLock lock(&mutex_);
     if (progress_) *request.mutable_progress() = ToProto(*progress_);
     if (broken_) *request.mutable_broken() = *broken_;
@@ -395,6 +396,7 @@ class GrpcControlPlane final : public ControlPlane {
     GroupPlan plan;
     plan.next = FromProto(response.plan().formed());
     plan.reason = response.reason();
+    plan.broken = response.plan().broken();
     {
       MutexLock lock(&mutex_);
       if (plan.next.group <= std::max(newest_plan_, member_.group))

@@ -118,6 +118,8 @@ const std::vector<std::string>& SchemaSteps() {
       )sql",
       // Port that a replica of rank 0 listens on. 0: none was given to it.
       "ALTER TABLE replicas ADD COLUMN master_port INTEGER NOT NULL DEFAULT 0",
+      // Whether the group before the plan cannot go on.
+      "ALTER TABLE plans ADD COLUMN broken INTEGER NOT NULL DEFAULT 0",
   };
   return *steps;
 }

@@ -201,8 +201,8 @@ absl::Status SqliteJobStore::WritePlans(const JobRecord& record) {
   for (const jobs::Plan& plan : record.plans) {
     for (size_t rank = 0; rank < plan.members.size() && status.ok(); ++rank) {
       Statement* statement = Prepared(
-          "INSERT INTO plans (job_uid, grp, rank, replica_id, node_id, firm, offered, since, ready_after) "
-          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          "INSERT INTO plans (job_uid, grp, rank, replica_id, node_id, firm, offered, since, ready_after, "
+          "broken) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
           &status);
       if (statement == nullptr) return status;
       statement->Bind(1, record.uid());
@@ -214,6 +214,7 @@ absl::Status SqliteJobStore::WritePlans(const JobRecord& record) {
       statement->Bind(7, int64_t{plan.offered});
       statement->Bind(8, ToMicros(plan.since));
       statement->Bind(9, absl::ToInt64Microseconds(plan.ready_after));
+      statement->Bind(10, int64_t{plan.broken});
       status = statement->Run();
     }
   }
@@ -438,8 +439,8 @@ absl::Status SqliteJobStore::LoadPlans(StoreContents* contents) {
   for (JobRecord& job : contents->jobs) by_uid[job.uid()] = &job;
   absl::Status status;
   Statement* statement = Prepared(
-      "SELECT job_uid, grp, replica_id, node_id, firm, offered, since, ready_after FROM plans "
-      "ORDER BY job_uid, grp, rank",
+      "SELECT job_uid, grp, replica_id, node_id, firm, offered, since, ready_after, broken "
+      "FROM plans ORDER BY job_uid, grp, rank",
       &status);
   if (statement == nullptr) return status;
   while (true) {
@@ -457,6 +458,7 @@ absl::Status SqliteJobStore::LoadPlans(StoreContents* contents) {
       plan.offered = statement->Integer(5) != 0;
       plan.since = FromMicros(statement->Integer(6));
       plan.ready_after = absl::Microseconds(statement->Integer(7));
+      plan.broken = statement->Integer(8) != 0;
     }
     plans.back().members.push_back({statement->Text(2), statement->Text(3)});
   }

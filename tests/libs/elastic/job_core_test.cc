@@ -7,6 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "adaptdl/data_loader.h"
@@ -455,6 +456,42 @@ TEST_F(JobCoreTest, ProfilesAllButTheFirstStepAndShortBatches) {
     EXPECT_NEAR(entries.begin()->second.optim_count, 4, 0.1);
     EXPECT_GT(entries.begin()->second.optim_step_time, 0);
   });
+}
+
+// What heartbeats tell of a replica whose thread never runs, as its clock says.
+TEST_F(JobCoreTest, TellsHowLongItWaitsOrDoesNothing) {
+  RunOptions options;
+  options.thread_clock = [] { return [] { return 1.0; }; };
+  RunReplicas(1, options, [](Replica& replica) {
+    JobCore& core = replica.job.core();
+    core.BeginWait();
+    const Activity waits = core.CurrentActivity();
+    EXPECT_GT(waits.waiting, 0);
+    EXPECT_EQ(waits.idle, 0);
+    EXPECT_GT(core.CurrentActivity().waiting, waits.waiting);
+    core.EndWait();
+    const Activity idle = core.CurrentActivity();
+    EXPECT_EQ(idle.waiting, 0);
+    EXPECT_EQ(idle.patience, 0) << "no step was seen";
+    AdaptiveDataLoader loader(replica.job, 42, {.batch_size = 6});
+    for (loader.BeginLoop(); loader.Next();) core.OnOptimizerStep(0);
+    EXPECT_EQ(core.CurrentActivity().patience, 10);
+    std::thread elsewhere([&] { core.BeginMicroBatch(); });
+    elsewhere.join();
+    EXPECT_EQ(core.CurrentActivity().idle, 0) << "another thread trains";
+  });
+}
+
+TEST(StepPatienceTest, IsTenMediansOfTheLastSteps) {
+  StepPatience patience(10);
+  for (int i = 0; i < 4; ++i) patience.Add(2);
+  EXPECT_EQ(patience.seconds(), 0);
+  patience.Add(300);
+  EXPECT_EQ(patience.seconds(), 20) << "one long step does not matter";
+  for (int i = 0; i < 40; ++i) patience.Add(0.1);
+  EXPECT_EQ(patience.seconds(), 10);
+  for (int i = 0; i < 60; ++i) patience.Add(5);
+  EXPECT_EQ(patience.seconds(), 50) << "those of long ago are forgotten";
 }
 
 }  // namespace

@@ -54,6 +54,8 @@ struct RunOptions {
       wrap = nullptr;
   // Makes what connects a replica to its groups. None: groups within the process.
   std::function<Group::Transport()> transport = nullptr;
+  // JobDependencies::thread_clock.
+  std::function<std::function<double()>()> thread_clock = nullptr;
   // Called by the replica that has reported its group as broken, or has ended.
   std::function<void(const std::string& name, int64_t group)> on_broken = nullptr;
   std::function<void(const std::string& name, int code)> on_end = nullptr;
@@ -218,6 +220,7 @@ class ReplicaThreads {
     dependencies.seconds = [ticks = std::make_shared<std::atomic<int64_t>>(0)] {
       return static_cast<double>(++*ticks) * 1e-3;
     };
+    dependencies.thread_clock = options_.thread_clock;
     dependencies.before_checkpoint_step = options_.before_checkpoint_step;
     dependencies.expected = std::move(expected);
     return dependencies;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <latch>
 #include <map>
 #include <memory>
 #include <string>
@@ -211,6 +212,33 @@ TEST_F(RescaleTest, TheSurvivorsGoOnWhenAReplicaIsLost) {
   replicas_.Join();
   EXPECT_EQ(replicas_.code("a"), 0);
   EXPECT_EQ(replicas_.code("b"), -1);
+  EXPECT_EQ(replicas_.code("c"), 0);
+  ExpectEachSampleOnce();
+}
+
+TEST_F(RescaleTest, APlanThatSaysSoEndsTheWaitForAMemberThatHangs) {
+  std::latch hangs(1);
+  std::latch over(2);
+  const ReplicaThreads::Body program = Program();
+  const auto survivor = [&](Replica& replica) {
+    program(replica);
+    over.count_down();
+  };
+  const auto hanging = Program([&](Replica&, int64_t step) {
+    if (step != 11) return;
+    hangs.count_down();
+    over.wait();
+    throw ReplicaDeath();
+  });
+  replicas_.Start("a", {.group = 1, .rank = 0, .world_size = 3}, survivor);
+  replicas_.Start("b", {.group = 1, .rank = 1, .world_size = 3}, hanging);
+  replicas_.Start("c", {.group = 1, .rank = 2, .world_size = 3}, survivor);
+  hangs.wait();
+  samples_expected_ = kSamples - 2;
+  replicas_.control("a").Plan({{.group = 2, .rank = 0, .world_size = 2}, "b hangs", true});
+  replicas_.control("c").Plan({{.group = 2, .rank = 1, .world_size = 2}, "b hangs", true});
+  replicas_.Join();
+  EXPECT_EQ(replicas_.code("a"), 0);
   EXPECT_EQ(replicas_.code("c"), 0);
   ExpectEachSampleOnce();
 }

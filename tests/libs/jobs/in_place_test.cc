@@ -1,6 +1,7 @@
 // Changes of a replica set in place: who is planned, who is told to go, and what must hold whatever happens.
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -105,6 +106,15 @@ class World {
     replica->broken_since = now_;
     Settle();
   }
+  // A heartbeat.
+  void Hear(Replica* replica, absl::Duration waiting = {}, absl::Duration idle = {},
+            absl::Duration patience = {}) {
+    replica->heard = now_;
+    replica->waiting = waiting;
+    replica->idle = idle;
+    replica->patience = patience;
+    Settle();
+  }
   // The members change over to this plan. False: they can't.
   bool Enter(int64_t group) {
     const std::optional<Entered> entered = EnterGroup(job_, group);
@@ -187,6 +197,8 @@ class World {
   const Plan& plan() const { return job_.plans.back(); }
   std::vector<Replica>& replicas() { return replicas_; }
   const std::set<std::string>& stopped() const { return stopped_; }
+  // Those of them that were given no time.
+  const std::set<std::string>& killed() const { return killed_; }
   int places = 2;
   Policy policy_;
 
@@ -253,6 +265,7 @@ class World {
     for (const StopOrder& stop : outcome.stops) {
       Find(stop.replica_id)->stop_requested = true;
       stopped_.insert(stop.replica_id);
+      if (stop.at_once) killed_.insert(stop.replica_id);
     }
   }
   void Add(const std::string& id, int64_t group, int rank, const std::string& node) {
@@ -266,6 +279,7 @@ class World {
   Job job_;
   std::vector<Replica> replicas_;
   std::set<std::string> stopped_;
+  std::set<std::string> killed_;
   Desired desired_;
   absl::Time now_ = kStart;
 };
@@ -410,8 +424,12 @@ TEST(InPlaceTest, WhoDoesNotSayThatTheGroupIsBrokenIsGivenUp) {
   const int64_t group = world.job().group;
   world.Report(&world.replicas()[0], group);
   world.Report(&world.replicas()[2], group);
+  world.Hear(&world.replicas()[1]);
   EXPECT_EQ(world.job().phase, Phase::kRunning);
-  world.Pass(world.policy_.suspicion);
+  world.Pass(world.policy_.silence);
+  EXPECT_EQ(world.job().phase, Phase::kRunning);
+  world.Pass(absl::Seconds(1));
+  EXPECT_TRUE(world.plan().broken);
   EXPECT_EQ(world.plan().members.size(), 2u);
   EXPECT_EQ(world.stopped(), std::set<std::string>{world.replicas()[1].id});
   // Its end is no news.
@@ -426,6 +444,128 @@ TEST(InPlaceTest, WhoDoesNotSayThatTheGroupIsBrokenIsGivenUp) {
   world.Report(&world.replicas()[2], planned);
   EXPECT_GT(world.plan().group, planned);
   world.GoOn();
+}
+
+TEST(InPlaceTest, WhoseHeartbeatIsUnknownMayHaveLostUsNotTheGroup) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.Report(&world.replicas()[0], world.job().group);
+  world.Pass(world.policy_.suspicion);
+  EXPECT_EQ(world.job().phase, Phase::kRunning);
+  world.Pass(world.policy_.silence - world.policy_.suspicion);
+  EXPECT_EQ(world.plan().members.size(), 1u);
+}
+
+TEST(InPlaceTest, ALongStepIsNoReasonToGiveAMemberUp) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.Report(&world.replicas()[0], world.job().group);
+  for (absl::Duration passed; passed < world.policy_.busy_suspicion; passed += absl::Seconds(2)) {
+    EXPECT_EQ(world.job().phase, Phase::kRunning) << absl::FormatDuration(passed);
+    world.Hear(&world.replicas()[1]);
+    world.Pass(absl::Seconds(2));
+  }
+  EXPECT_EQ(world.stopped().size(), 1u) << "for ever it is not waited for";
+}
+
+TEST(InPlaceTest, WhoUsuallyTakesLongGetsLonger) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.Report(&world.replicas()[0], world.job().group);
+  for (absl::Duration passed; passed < absl::Minutes(4); passed += absl::Seconds(2)) {
+    world.Hear(&world.replicas()[0], {}, {}, absl::Minutes(5));
+    world.Hear(&world.replicas()[1]);
+    world.Pass(absl::Seconds(2));
+  }
+  EXPECT_EQ(world.job().phase, Phase::kRunning);
+  // It comes to its next collective, and says so.
+  world.Report(&world.replicas()[1], world.job().group);
+  EXPECT_EQ(world.plan().members.size(), 2u);
+  EXPECT_THAT(world.stopped(), IsEmpty());
+}
+
+TEST(InPlaceTest, WhoDoesNothingInABrokenGroupIsGivenUpSoon) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.Report(&world.replicas()[0], world.job().group);
+  world.Pass(world.policy_.suspicion);
+  EXPECT_EQ(world.job().phase, Phase::kRunning);
+  world.Hear(&world.replicas()[1], {}, absl::Seconds(20), absl::Seconds(10));
+  EXPECT_EQ(world.plan().members.size(), 1u);
+}
+
+// Three members of which the last two wait, as their heartbeats say.
+class AbsentMemberTest : public testing::Test {
+ protected:
+  AbsentMemberTest() { world_.Start({"n1", "n2", "n3"}); }
+
+  // A heartbeat of the two that wait; the first one says what `heartbeat` does.
+  void Wait(absl::Duration duration, const std::function<void(Replica*)>& heartbeat) {
+    for (absl::Duration waited; waited < duration; waited += absl::Seconds(2)) {
+      if (!Steady()) return;
+      heartbeat(&first());
+      for (int i : {1, 2}) world_.Hear(&world_.replicas()[i], waited, {}, absl::Seconds(10));
+      world_.Pass(absl::Seconds(2));
+    }
+  }
+  void Works(Replica* replica) { world_.Hear(replica, {}, absl::Seconds(1), absl::Seconds(10)); }
+  bool Steady() const { return world_.job().phase == Phase::kRunning; }
+  Replica& first() { return world_.replicas()[0]; }
+
+  World world_;
+};
+
+TEST_F(AbsentMemberTest, AFrozenOneIsGivenUpAfterAFewHeartbeats) {
+  Works(&first());
+  Wait(world_.policy_.silence + absl::Seconds(4), [](Replica*) {});
+  ASSERT_FALSE(Steady());
+  EXPECT_EQ(world_.plan().members.size(), 2u);
+  EXPECT_TRUE(world_.plan().firm);
+  EXPECT_TRUE(world_.plan().broken);
+  EXPECT_EQ(world_.stopped(), std::set<std::string>{first().id});
+  EXPECT_EQ(world_.killed(), world_.stopped());
+  EXPECT_EQ(world_.job().failures, 0);
+  // Its end is no news, and another one takes its place.
+  world_.End(&first(), 0, 9);
+  world_.GoOn();
+  EXPECT_EQ(world_.job().allocation.size(), 3u);
+  EXPECT_EQ(world_.job().restarts, 0);
+}
+
+TEST_F(AbsentMemberTest, OneThatHangsIsGivenUpWhenTheirPatienceEnds) {
+  absl::Duration idle;
+  Wait(absl::Seconds(14), [&](Replica* replica) {
+    world_.Hear(replica, {}, idle, absl::Seconds(10));
+    idle += absl::Seconds(2);
+  });
+  ASSERT_FALSE(Steady());
+  EXPECT_EQ(world_.stopped(), std::set<std::string>{first().id});
+}
+
+TEST_F(AbsentMemberTest, OneThatWorksIsWaitedFor) {
+  Wait(absl::Minutes(4), [&](Replica* replica) { Works(replica); });
+  EXPECT_TRUE(Steady());
+}
+
+TEST_F(AbsentMemberTest, NobodyIsToBlameWhereAllWait) {
+  absl::Duration waited;
+  Wait(absl::Minutes(4),
+       [&](Replica* replica) { world_.Hear(replica, waited += absl::Seconds(2), {}, absl::Seconds(10)); });
+  EXPECT_TRUE(Steady());
+}
+
+TEST_F(AbsentMemberTest, SilenceDoesNotMatterWhileNobodyWaits) {
+  Works(&first());
+  for (int i = 0; i < 60; ++i) {
+    for (int other : {1, 2}) world_.Hear(&world_.replicas()[other], {}, {}, absl::Seconds(10));
+    world_.Pass(absl::Seconds(2));
+  }
+  EXPECT_TRUE(Steady());
+}
+
+TEST_F(AbsentMemberTest, NothingIsKnownAfterOurRestart) {
+  Wait(absl::Minutes(1), [](Replica*) {});
+  EXPECT_TRUE(Steady()) << "it may be on its way to us";
 }
 
 TEST(InPlaceTest, RoomThatOthersWaitForIsGivenUpFirst) {

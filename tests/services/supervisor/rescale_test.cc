@@ -50,6 +50,8 @@ class RescaleTest : public ClusterTest {
   }
 
   void SetUp() override {
+    // Nodes are not what these tests lose.
+    options_.cluster.heartbeat_period = absl::Minutes(1);
     ClusterTest::SetUp();
     n1_ = AddWorker("n1");
     n2_ = AddWorker("n2");
@@ -229,13 +231,58 @@ TEST_F(RescaleTest, BrokenGroupsGoOnWithThoseThatSaySo) {
   second_.heart->Next();
   n1_->Heartbeat();
   n2_->Heartbeat();
-  Advance(absl::Seconds(2));
+  Advance(absl::Seconds(6));
   EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RUNNING);
   Advance(absl::Seconds(1));
   const v1::HeartbeatResponse command = second_.heart->NextCommand();
   EXPECT_EQ(command.plan().formed().world_size(), 1);
+  EXPECT_TRUE(command.plan().broken());
   EXPECT_EQ(n1_->NextStop().replica_id(), first_.launch.replica_id());
   EXPECT_EQ(Get("a").status().failures(), 0);
+}
+
+TEST_F(RescaleTest, AFrozenMemberThatOthersWaitForIsKilled) {
+  StartTwo();
+  v1::HeartbeatRequest request;
+  for (int64_t seconds = 1; seconds <= 7; seconds += 2) {
+    EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RUNNING);
+    request.mutable_activity()->mutable_waiting()->set_seconds(seconds);
+    second_.heart->Send(request);
+    second_.heart->Next();
+    n1_->Heartbeat();
+    n2_->Heartbeat();
+    Advance(absl::Seconds(2));
+  }
+  const v1::HeartbeatResponse command = second_.heart->NextCommand();
+  EXPECT_EQ(command.plan().formed().world_size(), 1);
+  EXPECT_TRUE(command.plan().broken());
+  const v1::StopReplica stop = n1_->NextStop();
+  EXPECT_EQ(stop.replica_id(), first_.launch.replica_id());
+  EXPECT_TRUE(stop.has_grace_period());
+  EXPECT_EQ(stop.grace_period().seconds(), 0);
+  EXPECT_TRUE(HasEvent("a", "ReplicaLost"));
+  EXPECT_EQ(Get("a").status().failures(), 0);
+}
+
+TEST_F(RescaleTest, AMemberThatHangsIsKilled) {
+  StartTwo();
+  v1::HeartbeatRequest hangs;
+  hangs.mutable_activity()->mutable_idle()->set_seconds(11);
+  hangs.mutable_activity()->mutable_patience()->set_seconds(10);
+  v1::HeartbeatRequest waits;
+  waits.mutable_activity()->mutable_waiting()->set_seconds(9);
+  first_.heart->Send(hangs);
+  first_.heart->Next();
+  second_.heart->Send(waits);
+  second_.heart->Next();
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RUNNING);
+  waits.mutable_activity()->mutable_waiting()->set_seconds(10);
+  second_.heart->Send(waits);
+  second_.heart->Next();
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(second_.heart->NextCommand().plan().formed().world_size(), 1);
+  EXPECT_EQ(n1_->NextStop().replica_id(), first_.launch.replica_id());
 }
 
 TEST_F(RescaleTest, BrokenGroupsGoOnAtOnceWhenAllSaySo) {

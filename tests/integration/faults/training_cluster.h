@@ -1,0 +1,118 @@
+// A cluster that trains one chaos_job in place, and what its record must say: the base of tests that break
+// something and look whether all steps were taken once.
+
+#ifndef ADAPTDL_TESTS_INTEGRATION_FAULTS_TRAINING_CLUSTER_H_
+#define ADAPTDL_TESTS_INTEGRATION_FAULTS_TRAINING_CLUSTER_H_
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "tests/integration/chaos/training_record.h"
+#include "tests/integration/test_cluster.h"
+
+namespace adaptdl::integration {
+
+class TrainingCluster {
+ public:
+  // Shorter than any of the library's own timeouts of collectives.
+  static constexpr absl::Duration kPatience = absl::Minutes(2);
+
+  explicit TrainingCluster(TestClusterOptions options) : cluster_(std::move(options)) {
+    std::filesystem::create_directories(folder());
+  }
+
+  TestCluster& cluster() { return cluster_; }
+  std::string folder() const { return cluster_.folder() + "/record"; }
+
+  // Trains on all these nodes.
+  void Start(const std::vector<std::string>& nodes) {
+    const absl::Status started = cluster_.Start();
+    ASSERT_TRUE(started.ok()) << started;
+    v1::Job job =
+        cluster_.CommandJob("job", {absl::StrCat(ADAPTDL_BINARY_DIR, "/tests/chaos_job"), folder()});
+    job.mutable_spec()->set_rescale(v1::RESCALE_MODE_IN_PLACE);
+    ASSERT_TRUE(cluster_.Submit(job).ok());
+    Rescale(nodes);
+  }
+
+  void Rescale(const std::vector<std::string>& nodes) {
+    const absl::Status allocated = cluster_.Allocate("job", nodes);
+    ASSERT_TRUE(allocated.ok()) << allocated;
+    AwaitTrainingOn(static_cast<int>(nodes.size()));
+  }
+
+  // Until the job takes steps with so many replicas.
+  void AwaitTrainingOn(int replicas) {
+    const auto runs = cluster_.WaitForJob("job", RunningWith(replicas), kPatience);
+    ASSERT_TRUE(runs.ok()) << runs.status() << "\n" << cluster_.Logs("job");
+    group_ = runs->status().group();
+    const int64_t steps = runs->status().progress().optimizer_steps();
+    const auto trains = cluster_.WaitForJob("job", StepsReached(steps + 20), kPatience);
+    ASSERT_TRUE(trains.ok()) << trains.status() << "\n" << cluster_.Logs("job");
+  }
+  int64_t group() const { return group_; }
+
+  // Lets the job end, and looks at all that it did: nothing was lost, nothing came from a checkpoint. So many
+  // steps may have been taken by a replica alone that was given up, and by the others later.
+  void ExpectOneTraining(int most_taken_alone = 0) {
+    std::ofstream(folder() + "/finish").close();
+    const auto job = cluster_.WaitForJob("job", Finished, kPatience);
+    ASSERT_TRUE(job.ok()) << job.status() << "\n" << cluster_.Logs("job");
+    EXPECT_EQ(job->status().phase(), v1::JOB_PHASE_SUCCEEDED) << job->status().ShortDebugString();
+    EXPECT_EQ(job->status().restarts(), 0) << cluster_.Logs("job");
+    EXPECT_EQ(job->status().failures(), 0) << cluster_.Logs("job");
+    const auto record = ReadTrainingRecord(folder());
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_LE(Rollbacks(*record), most_taken_alone);
+    const auto repeated = std::count_if(record->taken.begin(), record->taken.end(),
+                                        [](const auto& taken) { return taken.second.size() > 1; });
+    EXPECT_LE(repeated, most_taken_alone);
+    const auto steps = StepsThatCount(*record);
+    ASSERT_TRUE(steps.ok()) << steps.status();
+    ASSERT_FALSE(record->weights.empty());
+    const auto epochs = static_cast<size_t>(record->weights[0][0]);
+    ASSERT_EQ(steps->size() % epochs, 0u);
+    EXPECT_EQ(job->status().progress().optimizer_steps(), static_cast<int64_t>(steps->size()));
+    ExpectEachSampleOncePerEpoch(*steps, steps->size() / epochs);
+  }
+
+  // Processes that train: a shim's command line holds its state folder as well.
+  std::vector<pid_t> Replicas() const {
+    std::vector<pid_t> replicas = FindProcesses(folder());
+    const std::vector<pid_t> shims = FindProcesses(cluster_.folder() + "/node-");
+    std::erase_if(replicas,
+                  [&](pid_t pid) { return std::find(shims.begin(), shims.end(), pid) != shims.end(); });
+    return replicas;
+  }
+
+ private:
+  static void ExpectEachSampleOncePerEpoch(const std::map<int64_t, Samples>& steps, size_t steps_per_epoch) {
+    Samples epoch;
+    size_t count = 0;
+    for (const auto& [step, samples] : steps) {
+      epoch.insert(epoch.end(), samples.begin(), samples.end());
+      if (++count % steps_per_epoch != 0) continue;
+      std::sort(epoch.begin(), epoch.end());
+      Samples all(epoch.size());
+      std::iota(all.begin(), all.end(), 0);
+      ASSERT_EQ(epoch, all) << "up to step " << step;
+      epoch.clear();
+    }
+  }
+
+  TestCluster cluster_;
+  int64_t group_ = 0;
+};
+
+}  // namespace adaptdl::integration
+
+#endif  // ADAPTDL_TESTS_INTEGRATION_FAULTS_TRAINING_CLUSTER_H_
