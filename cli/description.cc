@@ -100,6 +100,9 @@ Section StatusSection(const v1::JobStatus& status, absl::Time now) {
   if (status.has_rescale_duration()) {
     section.Add("Re-scale takes", PauseText(ToDuration(status.rescale_duration())));
   }
+  if (!status.checkpoint_error().empty()) {
+    section.Add("Checkpoints", absl::StrCat("fail: ", Printable(status.checkpoint_error())));
+  }
   section.Add("Failures", status.failures() == 0 ? "" : absl::StrCat(status.failures()));
   section.Add("Next attempt", MomentText(status.has_retry_time(), status.retry_time()));
   section.Add("Submitted", MomentText(status.has_submit_time(), status.submit_time()));

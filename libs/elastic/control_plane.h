@@ -168,6 +168,9 @@ class ControlPlane {
   // Non-blocking.
   virtual void ReportRescale(const RescaleTimes& times) = 0;
 
+  // Whether the checkpoint after step number `step` could be written. Non-blocking, from any thread.
+  virtual void ReportCheckpoint(int64_t step, const absl::Status& status) = 0;
+
   // Goes out with the next heartbeat. Non-blocking.
   virtual void UpdateProgress(const Progress& progress) = 0;
 

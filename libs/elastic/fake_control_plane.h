@@ -51,6 +51,11 @@ class FakeControlPlane final : public ControlPlane {
     MutexLock lock(&mutex_);
     return entered_;
   }
+  // Steps of the checkpoints that were reported, and what became of them.
+  std::vector<std::pair<int64_t, absl::Status>> checkpoints() {
+    MutexLock lock(&mutex_);
+    return checkpoints_;
+  }
   std::vector<RescaleTimes> rescales() {
     MutexLock lock(&mutex_);
     return rescales_;
@@ -111,6 +116,10 @@ class FakeControlPlane final : public ControlPlane {
     MutexLock lock(&mutex_);
     rescales_.push_back(times);
   }
+  void ReportCheckpoint(int64_t step, const absl::Status& status) override {
+    MutexLock lock(&mutex_);
+    checkpoints_.emplace_back(step, status);
+  }
   void UpdateProgress(const Progress& progress) override {
     MutexLock lock(&mutex_);
     progress_ = progress;
@@ -139,6 +148,7 @@ class FakeControlPlane final : public ControlPlane {
   std::vector<int64_t> entered_ ABSL_GUARDED_BY(mutex_);
   std::vector<int64_t> broken_ ABSL_GUARDED_BY(mutex_);
   std::vector<RescaleTimes> rescales_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::pair<int64_t, absl::Status>> checkpoints_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adaptdl::elastic

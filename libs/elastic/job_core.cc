@@ -393,10 +393,12 @@ void JobCore::OnWritten(int64_t step, const absl::StatusOr<int64_t>& version) {
                  static_cast<long long>(step));
   } else if (version.status().code() == absl::StatusCode::kAborted) {
     OnFenced(std::string(version.status().message()));
+    return;
   } else {
     std::fprintf(stderr, "adaptdl: WARNING: no checkpoint was written, the one before stays: %s\n",
                  version.status().ToString().c_str());
   }
+  dependencies_.control->ReportCheckpoint(step, version.status());
 }
 
 bool JobCore::SaveNow() {

@@ -31,6 +31,7 @@ class StandaloneControlPlane final : public ControlPlane {
   void EnterGroup(const GroupMembership&) override {}
   void ReportBroken(int64_t, const std::string&) override {}
   void ReportRescale(const RescaleTimes&) override {}
+  void ReportCheckpoint(int64_t, const absl::Status&) override {}
   void UpdateProgress(const Progress&) override {}
   absl::Status ReportHints(const Hints&) override { return absl::OkStatus(); }
   void Shutdown() override {}

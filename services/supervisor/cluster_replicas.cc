@@ -333,6 +333,30 @@ absl::Status ClusterState::ObserveRescale(const ReplicaContext& replica, const v
   return Commit(&transaction);
 }
 
+absl::Status ClusterState::ObserveCheckpoint(const ReplicaContext& replica,
+                                             const v1::CheckpointResult& result) {
+  if (const absl::Status status = ValidateCheckpointResult(result); !status.ok()) return status;
+  MutexLock lock(&mutex_);
+  Transaction transaction(tables_, Now());
+  const JobEntry* entry = transaction.FindJob(replica.job_uid);
+  if (entry == nullptr) return GroupOver(replica.group);
+  const bool failed_before = !entry->record.status.checkpoint_error().empty();
+  const bool fails = !result.error().empty();
+  // Only the first failure and its end are news: what is wrong may be told in other words each time.
+  if (failed_before == fails) {
+    transaction.EditJobInMemory(replica.job_uid)->record.status.set_checkpoint_error(result.error());
+    return Commit(&transaction);
+  }
+  transaction.EditJob(replica.job_uid)->record.status.set_checkpoint_error(result.error());
+  const std::string text =
+      fails ? absl::StrCat("no checkpoint was written after step ", result.step(),
+                           ", the one before stays and training goes on: ", result.error())
+            : absl::StrCat("checkpoints can be written again, the first after step ", result.step());
+  transaction.AddEvent(replica.job_uid, {fails, fails ? "CheckpointFailed" : "CheckpointWritten", text, "",
+                                         replica.replica_id});
+  return Commit(&transaction);
+}
+
 absl::Status ClusterState::ObserveTraining(const ReplicaContext& replica) {
   MutexLock lock(&mutex_);
   const absl::Time now = Now();

@@ -168,6 +168,7 @@ class ClusterState {
   absl::Status ObserveBroken(const ReplicaContext& replica, int64_t group, const std::string& reason);
   // What a change of the replica set has cost.
   absl::Status ObserveRescale(const ReplicaContext& replica, const v1::RescaleTimes& times);
+  absl::Status ObserveCheckpoint(const ReplicaContext& replica, const v1::CheckpointResult& result);
   // The replica's group has taken its first step, or a later one: a re-scale ends with the first.
   absl::Status ObserveTraining(const ReplicaContext& replica);
   absl::Status ReportHints(const ReplicaContext& replica, const v1::Hints& hints);

@@ -132,6 +132,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       if (!status.ok()) return status;
     }
     if (const absl::Status status = HandleRescale(); !status.ok()) return status;
+    if (const absl::Status status = HandleCheckpoint(); !status.ok()) return status;
     if (request_.has_progress() && !trains_) {
       // Once per stream: heartbeats leave the state alone otherwise.
       const absl::Status status = state_->ObserveTraining(replica_);
@@ -156,6 +157,15 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       return state_->ObserveRescale(replica_, request_.rescale());
     }
     return absl::OkStatus();
+  }
+
+  // Once per error: heartbeats leave the state alone otherwise.
+  absl::Status HandleCheckpoint() {
+    if (!leads_ || !request_.has_checkpoint()) return absl::OkStatus();
+    if (checkpoint_error_ == request_.checkpoint().error()) return absl::OkStatus();
+    const absl::Status status = state_->ObserveCheckpoint(replica_, request_.checkpoint());
+    if (status.ok()) checkpoint_error_ = request_.checkpoint().error();
+    return status;
   }
 
   absl::Status Attach() {
@@ -213,6 +223,8 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
   bool trains_ = false;
   int64_t broken_group_ = 0;
   int64_t timed_group_ = 0;
+  // Of the latest checkpoint, as the state has it. Nothing: it has not been told over this stream.
+  std::optional<std::string> checkpoint_error_;
 
   Mutex mutex_;
   bool answer_due_ ABSL_GUARDED_BY(mutex_) = false;

@@ -328,6 +328,16 @@ absl::Status ValidateRescaleTimes(const v1::RescaleTimes& times) {
   return status;
 }
 
+absl::Status ValidateCheckpointResult(const v1::CheckpointResult& result) {
+  constexpr size_t kMaxError = 1024;
+  const absl::Status status =
+      CheckRange("checkpoint.step", result.step(), 0, std::numeric_limits<int64_t>::max());
+  if (!status.ok()) return status;
+  if (result.error().size() <= kMaxError) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("checkpoint.error: ", result.error().size(), " bytes; give at most ", kMaxError));
+}
+
 absl::Status ValidateProgress(const v1::TrainingProgress& progress) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   constexpr double kMaxDouble = std::numeric_limits<double>::max();

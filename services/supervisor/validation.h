@@ -31,6 +31,7 @@ absl::Status ValidateHints(const v1::Hints& hints);
 
 absl::Status ValidateProgress(const v1::TrainingProgress& progress);
 absl::Status ValidateRescaleTimes(const v1::RescaleTimes& times);
+absl::Status ValidateCheckpointResult(const v1::CheckpointResult& result);
 
 absl::Status ValidateNode(const v1::Node& node);
 

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "adaptdl/v1/replica_service.grpc.pb.h"
@@ -125,6 +126,17 @@ class GrpcControlPlane final : public ControlPlane {
     if (member_.rank != 0) return;
     rescale_ = ToProto(times);
     Hasten();
+  }
+
+  void ReportCheckpoint(int64_t step, const absl::Status& status) override {
+    constexpr size_t kMaxError = 1024;
+    MutexLock lock(&mutex_);
+    // A failure is news, and so is its end.
+    const bool was_well = !checkpoint_ || checkpoint_->error().empty();
+    if (status.ok() != was_well) Hasten();
+    checkpoint_ = v1::CheckpointResult();
+    checkpoint_->set_step(step);
+    if (!status.ok()) checkpoint_->set_error(absl::CEscape(status.message()).substr(0, kMaxError));
   }
 
   void UpdateProgress(const Progress& progress) override {
@@ -324,6 +336,7 @@ class GrpcControlPlane final : public ControlPlane {
     if (progress_) *request.mutable_progress() = ToProto(*progress_);
     if (broken_) *request.mutable_broken() = *broken_;
     if (rescale_) *request.mutable_rescale() = *rescale_;
+    if (checkpoint_ && member_.rank == 0) *request.mutable_checkpoint() = *checkpoint_;
     request.set_acknowledged_command_id(acknowledged_);
     return request;
   }
@@ -432,6 +445,7 @@ class GrpcControlPlane final : public ControlPlane {
   int64_t newest_plan_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<v1::GroupBroken> broken_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::RescaleTimes> rescale_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::CheckpointResult> checkpoint_ ABSL_GUARDED_BY(mutex_);
   std::optional<Progress> progress_ ABSL_GUARDED_BY(mutex_);
   int64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -288,6 +288,11 @@ TEST_F(JobCoreTest, AFullDiskDoesNotStopTraining) {
                             replica.job.Register(&counter);
                             Train(replica, 20, &counter, [](int) {});
                             EXPECT_EQ(counter.value, 20);
+                            EXPECT_FALSE(replica.job.SaveAll());
+                            const auto reported = replica.control.checkpoints();
+                            ASSERT_FALSE(reported.empty());
+                            EXPECT_EQ(reported.back().first, 20);
+                            EXPECT_TRUE(absl::IsResourceExhausted(reported.back().second));
                           }),
               ElementsAre(0));
   EXPECT_FALSE(HasCheckpoint());

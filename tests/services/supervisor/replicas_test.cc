@@ -54,6 +54,40 @@ class ReplicasTest : public ClusterTest {
   v1::LaunchReplica rank1_;
 };
 
+TEST_F(ReplicasTest, CheckpointsThatFailAreAnEventOfTheJob) {
+  const auto first = JoinAs(rank0_, "n1:5000");
+  const auto second = JoinAs(rank1_, "n2:5000");
+  Run();
+  Heart leader(replicas_.get(), IdentityOf(rank0_), rank0_.token());
+  Heart other(replicas_.get(), IdentityOf(rank1_), rank1_.token());
+  const auto report = [](Heart* heart, int64_t step, const std::string& error) {
+    v1::HeartbeatRequest request;
+    request.mutable_checkpoint()->set_step(step);
+    request.mutable_checkpoint()->set_error(error);
+    heart->Send(request);
+    heart->Next();
+  };
+  report(&leader, 1, "");
+  report(&other, 1, "it is not for rank 1 to say");
+  report(&leader, 2, "disk full");
+  report(&leader, 2, "disk full");
+  report(&leader, 3, "disk very full");
+  EXPECT_EQ(Get("a").status().checkpoint_error(), "disk very full");
+  report(&leader, 4, "");
+  EXPECT_EQ(Get("a").status().checkpoint_error(), "");
+  std::vector<std::string> told;
+  for (const v1::Event& event : Events("a")) {
+    if (event.reason().starts_with("Checkpoint")) told.push_back(event.message());
+  }
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_THAT(told[0], HasSubstr("after step 2, the one before stays and training goes on: disk full"));
+  EXPECT_THAT(told[1], HasSubstr("again, the first after step 4"));
+  v1::HeartbeatRequest request;
+  request.mutable_checkpoint()->set_step(-1);
+  leader.Send(request);
+  EXPECT_EQ(leader.End().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(ReplicasTest, RendezvousWaitsForExactlyTheMembersAndSaysWhoIsMissing) {
   const auto first = JoinAs(rank0_, "n1:5000");
   const v1::JoinGroupResponse forming = first->Next();
