@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets the system up, configures and builds.
 #
-#   scripts/build.sh [--preset release|debug|asan|tsan] [--jobs N] [TARGET...]
+#   scripts/build.sh [--preset release|debug|asan|tsan|fuzz] [--jobs N] [TARGET...]
 #
 # The programs land in build/<preset>/bin. Without --jobs it starts one compiler per core, but no more than there is
 # memory for (2 GiB each: LibTorch's headers are large).

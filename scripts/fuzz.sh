@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Feeds parsers of what comes from outside with inputs that libFuzzer makes up: job files, quantities, messages to the
+# supervisor, files of checkpoints. Needs Clang. A finding ends it, and the input that led to it is named.
+#
+#   scripts/fuzz.sh                        10 minutes each
+#   scripts/fuzz.sh --seconds 60           ... a minute each
+#   scripts/fuzz.sh quantity job_file      only these
+#
+# What it learns is kept in build/fuzz/corpus, for the next run.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+seconds=600
+names=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h|--help) sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; exit 0 ;;
+    --seconds) seconds=${2:?--seconds needs a number}; shift ;;
+    -*) echo "fuzz: error: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
+    *) names+=("$1") ;;
+  esac
+  shift
+done
+[[ ${#names[@]} -gt 0 ]] || names=(quantity job_file messages checkpoint)
+for name in "${names[@]}"; do
+  [[ -f $root/tests/fuzz/${name}_fuzzer.cc ]] || { echo "fuzz: error: there is no fuzzer '$name'" >&2; exit 2; }
+done
+command -v clang++ > /dev/null || { echo "fuzz: error: there is no clang++; apt-get install clang" >&2; exit 1; }
+cd "$root"
+scripts/build.sh --preset fuzz "${names[@]/%/_fuzzer}"
+
+for name in "${names[@]}"; do
+  corpus=build/fuzz/corpus/$name
+  mkdir -p "$corpus" build/fuzz/findings
+  echo "fuzz: $name, $seconds s"
+  "build/fuzz/fuzz/${name}_fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
+    -print_final_stats=1 -artifact_prefix="build/fuzz/findings/$name-" "$corpus" "tests/fuzz/corpus/$name" \
+    || { echo "fuzz: error: $name found something, see above; the input is in build/fuzz/findings" >&2; exit 1; }
+done
+echo "fuzz: nothing was found"
