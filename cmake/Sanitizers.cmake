@@ -14,18 +14,23 @@ set(ADAPTDL_NOT_UNDER_TSAN
   allocator_loop_test
   autoscaler_program_test
   autoscaler_service_test
+  chaos_test
   cli_command_test
   cli_run_test
   elastic_control_loader_test
   elastic_control_test
   example_programs_test
+  integration_backup_test
   integration_bad_job_test
   integration_fault_test
+  integration_hang_test
   integration_http_job_test
+  integration_network_fault_test
   integration_rescale_test
   mnist_programs_test
   rpc_test
   service_server_test
+  store_crash_test
   supervisor_http_test
   supervisor_service_test
   worker_process_test)
