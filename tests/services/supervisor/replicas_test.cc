@@ -84,6 +84,7 @@ TEST_F(ReplicasTest, CheckpointsThatFailAreAnEventOfTheJob) {
   EXPECT_THAT(told[1], HasSubstr("again, the first after step 4"));
   v1::HeartbeatRequest request;
   request.mutable_checkpoint()->set_step(-1);
+  request.mutable_checkpoint()->set_error("disk full");
   leader.Send(request);
   EXPECT_EQ(leader.End().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
