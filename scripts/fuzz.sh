@@ -25,8 +25,8 @@ done
 for name in "${names[@]}"; do
   [[ -f $root/tests/fuzz/${name}_fuzzer.cc ]] || { echo "fuzz: error: there is no fuzzer '$name'" >&2; exit 2; }
 done
-command -v clang++ > /dev/null || { echo "fuzz: error: there is no clang++; apt-get install clang" >&2; exit 1; }
 cd "$root"
+scripts/setup.sh --group build --group fuzz
 scripts/build.sh --preset fuzz "${names[@]/%/_fuzzer}"
 
 for name in "${names[@]}"; do
