@@ -249,10 +249,6 @@ void ExpectSameTraining(const Planner& planner, const std::vector<float>& expect
 
 class InPlaceTrainingTest : public ::testing::Test {
  protected:
-  // LibTorch makes its random generator at the first use. Here no other thread is about: how it guards that
-  // is nothing that ThreadSanitizer can see.
-  void SetUp() override { torch::manual_seed(1); }
-
   static const std::vector<float>& Undisturbed() {
     static const std::vector<float> parameters = [] {
       Planner alone({});
