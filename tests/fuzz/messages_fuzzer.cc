@@ -1,5 +1,5 @@
-// What clients, workers and replicas send the supervisor: any bytes are parsed as one of the messages, and what
-// parses is validated. The first byte says which message.
+// What clients, workers and replicas send the supervisor: any bytes are parsed as one of the messages, and
+// what parses is validated. The first byte says which message.
 
 #include <cstddef>
 #include <cstdint>
