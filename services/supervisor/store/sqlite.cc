@@ -62,6 +62,18 @@ absl::StatusOr<bool> Statement::Step() {
   return status;
 }
 
+absl::Status Statement::ForEachRow(absl::FunctionRef<absl::Status()> take) {
+  absl::Status status;
+  while (status.ok()) {
+    const absl::StatusOr<bool> row = Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    status = take();
+  }
+  Reset();
+  return status;
+}
+
 absl::Status Statement::Run() {
   const absl::StatusOr<bool> row = Step();
   if (row.ok()) Reset();

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -31,6 +32,9 @@ class Statement {
 
   // Goes to the next row. False: there is none.
   absl::StatusOr<bool> Step();
+  // Goes through all rows and calls `take` at each, which reads the columns; resets the statement in any
+  // case. An error of `take` ends it.
+  absl::Status ForEachRow(absl::FunctionRef<absl::Status()> take);
   // For statements without rows: runs them once and resets them.
   absl::Status Run();
   void Reset();

@@ -44,6 +44,12 @@ absl::StatusOr<ReplicaRecord> ReadReplica(const Statement& row) {
   return record;
 }
 
+std::map<std::string, JobRecord*> JobsByUid(StoreContents* contents) {
+  std::map<std::string, JobRecord*> jobs;
+  for (JobRecord& job : contents->jobs) jobs[job.uid()] = &job;
+  return jobs;
+}
+
 bool MayLive(const v1::Replica& replica) {
   return replica.state() == v1::REPLICA_STATE_LAUNCHING || replica.state() == v1::REPLICA_STATE_RUNNING;
 }
@@ -54,15 +60,13 @@ constexpr char kReplicaColumns[] =
 
 absl::StatusOr<std::vector<ReplicaRecord>> ReadReplicas(Statement* statement) {
   std::vector<ReplicaRecord> replicas;
-  while (true) {
-    const absl::StatusOr<bool> row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
+  const absl::Status read = statement->ForEachRow([&]() -> absl::Status {
     absl::StatusOr<ReplicaRecord> replica = ReadReplica(*statement);
     if (!replica.ok()) return replica.status();
     replicas.push_back(*std::move(replica));
-  }
-  statement->Reset();
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
   return replicas;
 }
 
@@ -392,10 +396,7 @@ absl::Status SqliteJobStore::LoadJobs(StoreContents* contents) {
       "ORDER BY sequence",
       &status);
   if (statement == nullptr) return status;
-  while (true) {
-    const absl::StatusOr<bool> row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
+  return statement->ForEachRow([&]() -> absl::Status {
     JobRecord record;
     record.sequence = statement->Integer(0);
     auto job = std::make_shared<v1::Job>();
@@ -409,44 +410,34 @@ absl::Status SqliteJobStore::LoadJobs(StoreContents* contents) {
     record.rescale_note = statement->Text(7);
     record.newcomer_failures = static_cast<int>(statement->Integer(8));
     contents->jobs.push_back(std::move(record));
-  }
-  statement->Reset();
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status SqliteJobStore::LoadTokens(StoreContents* contents) {
-  std::map<std::string, JobRecord*> by_uid;
-  for (JobRecord& job : contents->jobs) by_uid[job.uid()] = &job;
+  const std::map<std::string, JobRecord*> by_uid = JobsByUid(contents);
   absl::Status status;
   Statement* statement = Prepared("SELECT job_uid, grp, token FROM tokens", &status);
   if (statement == nullptr) return status;
-  while (true) {
-    const absl::StatusOr<bool> row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
+  return statement->ForEachRow([&]() -> absl::Status {
     const auto job = by_uid.find(statement->Text(0));
     if (job == by_uid.end()) {
       return Damaged(absl::StrCat("a token of job ", statement->Text(0), ", which is not there"));
     }
     job->second->tokens[statement->Integer(1)] = statement->Text(2);
-  }
-  statement->Reset();
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status SqliteJobStore::LoadPlans(StoreContents* contents) {
-  std::map<std::string, JobRecord*> by_uid;
-  for (JobRecord& job : contents->jobs) by_uid[job.uid()] = &job;
+  const std::map<std::string, JobRecord*> by_uid = JobsByUid(contents);
   absl::Status status;
   Statement* statement = Prepared(
       "SELECT job_uid, grp, replica_id, node_id, firm, offered, since, ready_after, broken "
       "FROM plans ORDER BY job_uid, grp, rank",
       &status);
   if (statement == nullptr) return status;
-  while (true) {
-    const absl::StatusOr<bool> row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
+  return statement->ForEachRow([&]() -> absl::Status {
     const auto job = by_uid.find(std::string(statement->Text(0)));
     if (job == by_uid.end())
       return Damaged(absl::StrCat("a plan of job ", statement->Text(0), ", which is not there"));
@@ -461,55 +452,42 @@ absl::Status SqliteJobStore::LoadPlans(StoreContents* contents) {
       plan.broken = statement->Integer(8) != 0;
     }
     plans.back().members.push_back({statement->Text(2), statement->Text(3)});
-  }
-  statement->Reset();
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status SqliteJobStore::LoadNodes(StoreContents* contents) {
   absl::Status status;
   Statement* statement = Prepared("SELECT session_id, node FROM nodes ORDER BY node_id", &status);
   if (statement == nullptr) return status;
-  while (true) {
-    const absl::StatusOr<bool> row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
+  return statement->ForEachRow([&]() -> absl::Status {
     NodeRecord record;
     record.session_id = statement->Integer(0);
     if (!record.node.ParseFromString(statement->Text(1))) return Damaged("a node");
     contents->nodes.push_back(std::move(record));
-  }
-  statement->Reset();
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status SqliteJobStore::LoadDeletions(StoreContents* contents) {
   absl::Status status;
   Statement* statement = Prepared("SELECT node_id, namespace, job, job_uid FROM file_deletions", &status);
   if (statement == nullptr) return status;
-  while (true) {
-    const absl::StatusOr<bool> row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
+  return statement->ForEachRow([&]() -> absl::Status {
     contents->deletions.push_back(
         {statement->Text(0), statement->Text(1), statement->Text(2), statement->Text(3)});
-  }
-  statement->Reset();
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status SqliteJobStore::LoadQuotas(StoreContents* contents) {
   absl::Status status;
   Statement* statement = Prepared("SELECT quota FROM quotas ORDER BY namespace", &status);
   if (statement == nullptr) return status;
-  while (true) {
-    const absl::StatusOr<bool> row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
+  return statement->ForEachRow([&]() -> absl::Status {
     if (!contents->quotas.emplace_back().ParseFromString(statement->Text(0))) return Damaged("a quota");
-  }
-  statement->Reset();
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<int64_t> SqliteJobStore::LastId(const std::string& table) {
@@ -537,13 +515,11 @@ absl::StatusOr<std::vector<v1::Event>> SqliteJobStore::ListEvents(const EventQue
   statement->Bind(3, int64_t{query.limit});
   if (!query.job.empty()) statement->Bind(4, query.job);
   std::vector<v1::Event> events;
-  while (true) {
-    const absl::StatusOr<bool> row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
+  const absl::Status read = statement->ForEachRow([&]() -> absl::Status {
     if (!events.emplace_back().ParseFromString(statement->Text(0))) return Damaged("an event");
-  }
-  statement->Reset();
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
   return events;
 }
 
