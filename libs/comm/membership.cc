@@ -204,7 +204,9 @@ absl::Status Membership::GoneStatus(int rank) {
 }
 
 std::string Membership::Suspects(absl::Time now) {
-  const auto silent = [&](int rank) { return now - members_[rank].heard > 5 * current_->period / 2; };
+  const auto silent = [&](int rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return now - members_[rank].heard > 5 * current_->period / 2;
+  };
   // What the others report comes by way of rank 0.
   if (rank_ != 0 && silent(0)) return "rank 0 has not answered";
   std::vector<int> absent;
