@@ -1,0 +1,63 @@
+// Who makes a call: what a certificate, a token or an identity provider has proved.
+//
+// Values; all functions are thread-safe.
+
+#ifndef ADAPTDL_LIBS_SERVICE_SECURITY_IDENTITY_H_
+#define ADAPTDL_LIBS_SERVICE_SECURITY_IDENTITY_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace adaptdl::security {
+
+enum class Role {
+  // People and their programs, by a token.
+  kUser,      // the jobs of some namespaces
+  kOperator,  // reads everything, drains and removes nodes
+  kAdmin,     // everything
+  // Services, by a certificate.
+  kWorker,
+  kAllocator,
+  kAutoscaler,
+  kSupervisor,
+};
+
+// "user", "operator", ...
+absl::string_view RoleName(Role role);
+// The reverse, of any role; nothing for other text.
+std::optional<Role> ParseRole(absl::string_view name);
+// Whether people have it: user, operator, admin.
+bool IsRoleOfPeople(Role role);
+
+// What namespaces are called: a DNS label, that is 1 to 63 lower-case letters, digits and "-", with a letter
+// or digit at both ends.
+bool IsNamespaceName(absl::string_view name);
+
+struct Caller {
+  // How the caller proved who it is, and its name, for people: `token "ci"`, `certificate "worker/node-1"`.
+  std::string name;
+  Role role = Role::kUser;
+  // Of a user: the namespaces it may use. Others are not limited to any.
+  std::vector<std::string> namespaces;
+  // Of a worker whose certificate names a node: the only one that it may be. Empty: any.
+  std::string node_id;
+};
+
+// Whoever calls a server that asks for no credentials (--insecure).
+Caller Anonymous();
+
+// PERMISSION_DENIED unless `caller` may use the namespace (empty: "default"), with a text that depends on
+// nothing else, so that nobody learns what there is in a namespace of others. "*", all of them, is for admins
+// and operators.
+absl::Status CheckNamespace(const Caller& caller, absl::string_view name_space);
+
+// PERMISSION_DENIED unless `caller` may speak for the node.
+absl::Status CheckNode(const Caller& caller, absl::string_view node_id);
+
+}  // namespace adaptdl::security
+
+#endif  // ADAPTDL_LIBS_SERVICE_SECURITY_IDENTITY_H_
