@@ -49,6 +49,19 @@ void AddGlobalFlags(CLI::App& app, Context* context) {
       "--supervisor", context->supervisor,
       "Supervisor's HOST:PORT. Default: $ADAPTDL_SUPERVISOR_ADDRESS, else the local cluster's, else "
       "127.0.0.1:7100");
+  app.add_option("--ca", context->ca_file,
+                 "PEM file of the CA that the servers' certificates are verified with. Default: "
+                 "$ADAPTDL_CA_FILE, else the local cluster's")
+      ->type_name("FILE");
+  app.add_option(
+         "--token-file", context->token_file,
+         "File with the token that says who you are. Default: $ADAPTDL_TOKEN (the token itself), else "
+         "$ADAPTDL_TOKEN_FILE, else the local cluster's")
+      ->type_name("FILE");
+  app.add_option("--tls-server-name", context->tls_server_name,
+                 "Name that the server's certificate must have. Default: supervisor.adaptdl")
+      ->type_name("NAME");
+  app.add_flag("--insecure", context->insecure, "Talk to the supervisor without TLS");
   app.add_option("--namespace", context->name_space, "Namespace of the jobs. Default: default");
   const std::map<std::string, Format> formats = {
       {"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}};

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "cli/cluster/record.h"
+#include "cli/security.h"
 #include "libs/rpc/status.h"
 
 namespace adaptdl::cli {
@@ -29,8 +30,13 @@ std::string FindSupervisor(const Context& context) {
 }
 
 Client::Client(const Context& context)
-    : address_(FindSupervisor(context)), call_timeout_(context.call_timeout) {
-  const std::shared_ptr<grpc::Channel> channel = rpc::CreateChannel(address_);
+    : Client(FindSupervisor(context), context.call_timeout, FindSecurity(context, FindSupervisor(context))) {}
+
+Client::Client(const std::string& address, absl::Duration call_timeout,
+               absl::StatusOr<rpc::ClientSecurity> security)
+    : address_(address), call_timeout_(call_timeout), security_(security.status()) {
+  const std::shared_ptr<grpc::Channel> channel =
+      rpc::CreateChannel(address_, std::move(security).value_or(rpc::ClientSecurity()));
   jobs_ = v1::JobService::NewStub(channel);
   nodes_ = v1::NodeService::NewStub(channel);
   quotas_ = v1::QuotaService::NewStub(channel);
@@ -38,6 +44,7 @@ Client::Client(const Context& context)
 }
 
 absl::Status Client::Explain(const grpc::Status& status) const {
+  if (!security_.ok()) return security_;
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
       return absl::UnavailableError(absl::StrCat(

@@ -21,6 +21,7 @@
 #include "cli/context.h"
 #include "grpcpp/client_context.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/security.h"
 
 namespace adaptdl::cli {
 
@@ -46,6 +47,7 @@ class Client {
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                                 const std::type_identity_t<Request>& request) {
+    if (!security_.ok()) return security_;
     Response response;
     grpc::Status status;
     for (size_t attempt = 0;; ++attempt) {
@@ -74,8 +76,13 @@ class Client {
     }
   }
 
+  Client(const std::string& address, absl::Duration call_timeout,
+         absl::StatusOr<rpc::ClientSecurity> security);
+
   const std::string address_;
   const absl::Duration call_timeout_;
+  // Not OK: what is wrong with the files that it would need; no call can succeed.
+  const absl::Status security_;
   std::unique_ptr<Jobs> jobs_;
   std::unique_ptr<Nodes> nodes_;
   std::unique_ptr<Quotas> quotas_;

@@ -35,6 +35,11 @@ enum class Format { kTable, kJson, kYaml };
 struct Context {
   // --supervisor. Empty: found as docs/cli.md says.
   std::string supervisor;
+  // --ca, --token-file, --tls-server-name, --insecure. What is left out is found as docs/cli.md says.
+  std::string ca_file;
+  std::string token_file;
+  std::string tls_server_name;
+  bool insecure = false;
   // --namespace. Empty: "default", or what a job file says.
   std::string name_space;
   Format format = Format::kTable;

@@ -28,9 +28,9 @@ std::string NameOf(int status) {
 
 }  // namespace
 
-absl::StatusOr<std::string> CheckHealth(const std::string& address, const std::string& service,
-                                        absl::Duration timeout) {
-  HealthStub stub(rpc::CreateChannel(address));
+absl::StatusOr<std::string> CheckHealth(const std::string& address, const rpc::ClientSecurity& security,
+                                        const std::string& service, absl::Duration timeout) {
+  HealthStub stub(rpc::CreateChannel(address, security));
   grpc::ClientContext context;
   rpc::SetTimeout(&context, timeout);
   google::protobuf::StringValue request;

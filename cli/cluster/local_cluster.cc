@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "cli/health_check.h"
 #include "libs/base/file.h"
+#include "libs/rpc/security.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -62,9 +63,10 @@ std::vector<ServiceState> LocalCluster::Status() const {
     if (process.has_value()) {
       state.pid = process->pid;
       state.address = ReadWholeFile(AddressFile(service), 1 << 10).value_or("");
-      state.health = state.address.empty()
-                         ? "STARTING"
-                         : CheckHealth(state.address, "", kHealthTimeout).value_or("UNREACHABLE");
+      state.health =
+          state.address.empty()
+              ? "STARTING"
+              : CheckHealth(state.address, rpc::Plaintext(), "", kHealthTimeout).value_or("UNREACHABLE");
     }
     states.push_back(std::move(state));
   }

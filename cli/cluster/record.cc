@@ -27,6 +27,8 @@ absl::StatusOr<ClusterRecord> ReadClusterRecord(const std::string& folder) {
     record.workers = json.value("workers", 0);
     record.max_workers = json.value("maxWorkers", 0);
     record.cpus_per_worker = json.value("cpusPerWorker", 1);
+    record.ca_file = json.value("caFile", "");
+    record.token_file = json.value("tokenFile", "");
     record.listen_metrics = json.value("listenMetrics", false);
     return record;
   } catch (const nlohmann::json::exception& error) {
@@ -40,7 +42,8 @@ absl::Status WriteClusterRecord(const std::string& folder, const ClusterRecord& 
       {"supervisor", record.supervisor},        {"allocator", record.allocator},
       {"autoscaler", record.autoscaler},        {"workers", record.workers},
       {"maxWorkers", record.max_workers},       {"cpusPerWorker", record.cpus_per_worker},
-      {"listenMetrics", record.listen_metrics},
+      {"listenMetrics", record.listen_metrics}, {"caFile", record.ca_file},
+      {"tokenFile", record.token_file},
   };
   return WriteFileAtomically(PathOf(folder), json.dump(2) + "\n");
 }

@@ -21,6 +21,9 @@ struct ClusterRecord {
   int max_workers = 0;
   // Cores that each worker offers.
   int cpus_per_worker = 1;
+  // The certificates that its services are verified with, and the user's token. Empty: it does without TLS.
+  std::string ca_file;
+  std::string token_file;
   // Whether /metrics is served at the well-known ports.
   bool listen_metrics = false;
 };

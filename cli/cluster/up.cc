@@ -28,6 +28,7 @@
 #include "cli/format.h"
 #include "cli/health_check.h"
 #include "libs/base/file.h"
+#include "libs/rpc/security.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -159,7 +160,7 @@ absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const Pro
   while (true) {
     const absl::StatusOr<std::string> listening = ReadWholeFile(AddressFile(service), 1 << 10);
     if (listening.ok() && !listening->empty() &&
-        CheckHealth(*listening, "", kHealthTimeout).value_or("") == "SERVING") {
+        CheckHealth(*listening, rpc::Plaintext(), "", kHealthTimeout).value_or("") == "SERVING") {
       *address = *listening;
       return absl::OkStatus();
     }

@@ -10,6 +10,7 @@
 #include "cli/format.h"
 #include "cli/health_check.h"
 #include "cli/output.h"
+#include "cli/security.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -21,7 +22,10 @@ struct HealthOptions {
 };
 
 absl::StatusOr<int> Health(const Context& context, const HealthOptions& options) {
-  const absl::StatusOr<std::string> health = CheckHealth(options.address, options.service, options.timeout);
+  const absl::StatusOr<rpc::ClientSecurity> security = FindSecurity(context, options.address);
+  if (!security.ok()) return security.status();
+  const absl::StatusOr<std::string> health =
+      CheckHealth(options.address, *security, options.service, options.timeout);
   if (absl::IsNotFound(health.status())) {
     return absl::NotFoundError(absl::StrCat(options.address, " has no service ", options.service));
   }

@@ -185,6 +185,10 @@ class ControlPlane {
 // What the gRPC implementation is told. Plain strings: it crosses a library border.
 struct GrpcControlPlaneOptions {
   std::string supervisor_address;
+  // The certificates that the supervisor's is verified with. Empty: no TLS.
+  std::string supervisor_ca = {};
+  // The name that it must have. Empty: that of a supervisor whose certificate "adaptdl admin" made.
+  std::string supervisor_tls_name = {};
   std::string job_namespace;
   std::string job;
   std::string replica_id;

@@ -87,6 +87,8 @@ absl::StatusOr<Environment> ReadVariables(const GetVariable& get) {
   Reader reader(get);
   Environment environment;
   environment.supervisor_address = reader.Text("ADAPTDL_SUPERVISOR_ADDRESS");
+  environment.supervisor_ca = reader.Text("ADAPTDL_SUPERVISOR_CA");
+  environment.supervisor_tls_name = reader.Text("ADAPTDL_SUPERVISOR_TLS_NAME");
   ReadJobId(&reader, &environment);
   environment.checkpoint_path = reader.Text("ADAPTDL_CHECKPOINT_PATH");
   environment.share_path = reader.Text("ADAPTDL_SHARE_PATH");

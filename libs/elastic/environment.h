@@ -30,6 +30,10 @@ struct Environment {
   int master_port = 0;
   // Empty: standalone.
   std::string supervisor_address;
+  // Empty: the supervisor does not use TLS.
+  std::string supervisor_ca;
+  // Empty: the usual one.
+  std::string supervisor_tls_name;
   std::string replica_id;
   int64_t group = 0;
   std::string group_token;

@@ -113,6 +113,8 @@ std::unique_ptr<ControlPlane> MakeControlPlane(const Environment& environment) {
   if (!environment.supervised()) return std::make_unique<elastic::StandaloneControlPlane>(environment);
   elastic::GrpcControlPlaneOptions options;
   options.supervisor_address = environment.supervisor_address;
+  options.supervisor_ca = environment.supervisor_ca;
+  options.supervisor_tls_name = environment.supervisor_tls_name;
   options.job_namespace = environment.job_namespace;
   options.job = environment.job;
   options.replica_id = environment.replica_id;

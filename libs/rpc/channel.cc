@@ -8,10 +8,16 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
+#include "libs/rpc/security.h"
 
 namespace adaptdl::rpc {
 
-std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address, const ClientSecurity& security) {
+  return CreateChannel(address, MakeClientCredentials(security));
+}
+
+std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
+                                             const ClientCredentials& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -24,7 +30,9 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
   // Unix proxies in the environment must not come between the parts of a cluster.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  // The certificate's name takes the place of the address's host; the other way round for the empty one.
+  if (!credentials.server_name.empty()) arguments.SetSslTargetNameOverride(credentials.server_name);
+  return grpc::CreateCustomChannel(address, credentials.channel, arguments);
 }
 
 void SetTimeout(grpc::ClientContext* context, absl::Duration timeout) {

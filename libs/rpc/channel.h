@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
+#include "libs/rpc/security.h"
 
 namespace adaptdl::rpc {
 
@@ -20,7 +21,11 @@ inline constexpr int kMaxMessageBytes = 4 << 20;
 inline constexpr absl::Duration kKeepalivePeriod = absl::Seconds(30);
 
 // A channel to `address` ("host:port"). Never blocks; the connection is made by the first call. Thread-safe.
-std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address);
+std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address, const ClientSecurity& security);
+
+// The same for one of many servers: all share the credentials, and with them one watch of the files.
+std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
+                                             const ClientCredentials& credentials);
 
 // Sets the call's deadline to `timeout` from now. Every call has one, streams excepted.
 void SetTimeout(grpc::ClientContext* context, absl::Duration timeout);

@@ -33,7 +33,7 @@ absl::Status Run(const service::ServerOptions& server_options, const AllocatorOp
   if (!server.ok()) return server.status();
   Metrics metrics((*server)->metrics().get());
   const RealClock clock;
-  const auto stub = v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_address));
+  const auto stub = v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_address, rpc::Plaintext()));
   Allocator allocator(options, {policy->get(), stub.get(), &clock, &capacity, &metrics});
   allocator.Start();
   (*server)->WaitForTermination();

@@ -170,9 +170,9 @@ absl::Status Run(Flags* flags) {
   RealClock clock;
   auto provider = ProcessProvider::Create(flags->process, &clock);
   if (!provider.ok()) return provider.status();
-  const ClusterClient cluster(v1::NodeService::NewStub(rpc::CreateChannel(flags->process.supervisor)),
-                              v1::CapacityService::NewStub(rpc::CreateChannel(flags->allocator)),
-                              kRpcTimeout);
+  const ClusterClient cluster(
+      v1::NodeService::NewStub(rpc::CreateChannel(flags->process.supervisor, rpc::Plaintext())),
+      v1::CapacityService::NewStub(rpc::CreateChannel(flags->allocator, rpc::Plaintext())), kRpcTimeout);
   PoolBoard board;
   AutoscalerService service(&board);
   auto server = service::Server::Start(flags->server, {&service});

@@ -18,6 +18,7 @@
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "libs/base/random_id.h"
+#include "libs/rpc/security.h"
 #include "prometheus/registry.h"
 #include "services/supervisor/admin_service.h"
 #include "services/supervisor/change_hub.h"
@@ -42,6 +43,8 @@ struct SupervisorOptions {
   ClusterOptions cluster;
   // How often the thread calls Step().
   absl::Duration step_period = absl::Milliseconds(100);
+  // How workers are talked to.
+  rpc::ClientSecurity worker_security = rpc::Plaintext();
 };
 
 class Supervisor {
@@ -73,7 +76,8 @@ class Supervisor {
   void EndStreams();
 
  private:
-  explicit Supervisor(const SupervisorOptions& options) : options_(options) {}
+  explicit Supervisor(const SupervisorOptions& options)
+      : options_(options), workers_(options.worker_security) {}
   void Run();
 
   const SupervisorOptions options_;

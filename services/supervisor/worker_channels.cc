@@ -21,7 +21,7 @@ std::shared_ptr<v1::LogService::Stub> WorkerChannels::LogStub(const std::string&
     }
   }
   std::shared_ptr<v1::LogService::Stub>& stub = stubs_[address];
-  if (stub == nullptr) stub = v1::LogService::NewStub(rpc::CreateChannel(address));
+  if (stub == nullptr) stub = v1::LogService::NewStub(rpc::CreateChannel(address, credentials_));
   return stub;
 }
 

@@ -130,7 +130,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
     SupervisorLink::Options link_options;
     link_options.node = MakeNode();
     link_ = std::make_unique<SupervisorLink>(
-        link_options, v1::NodeService::NewStub(rpc::CreateChannel(options_.supervisor)), this);
+        link_options, v1::NodeService::NewStub(rpc::CreateChannel(options_.supervisor, rpc::Plaintext())),
+        this);
     replicas_->SetSink([link = link_.get()](const v1::ReplicaReport& report) { link->Report(report); });
     housekeeper_ = std::make_unique<Housekeeper>(
         Housekeeper::Options{.max_ended_replicas = options_.keep_ended_replicas,

@@ -138,7 +138,7 @@ absl::Status TestCluster::StartSupervisor() {
   if (!address.ok()) return address.status();
   supervisor_address_ = *address;
   if (jobs_ == nullptr) {
-    const auto channel = rpc::CreateChannel(supervisor_address_);
+    const auto channel = rpc::CreateChannel(supervisor_address_, rpc::Plaintext());
     jobs_ = v1::JobService::NewStub(channel);
     nodes_ = v1::NodeService::NewStub(channel);
     scheduling_ = v1::SchedulingService::NewStub(channel);

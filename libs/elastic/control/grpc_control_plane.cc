@@ -22,6 +22,7 @@
 #include "libs/base/mutex.h"
 #include "libs/elastic/control/conversions.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/security.h"
 #include "libs/rpc/status.h"
 
 namespace adaptdl::elastic {
@@ -66,11 +67,22 @@ class Backoff {
   std::minstd_rand random_{std::random_device{}()};
 };
 
+// Replicas prove who they are by their group's token, call by call; they have no certificate.
+rpc::ClientSecurity Security(const GrpcControlPlaneOptions& options) {
+  if (options.supervisor_ca.empty()) return rpc::Plaintext();
+  rpc::ClientSecurity security;
+  security.tls.ca = options.supervisor_ca;
+  security.server_name =
+      options.supervisor_tls_name.empty() ? rpc::kSupervisorName : options.supervisor_tls_name;
+  return security;
+}
+
 class GrpcControlPlane final : public ControlPlane {
  public:
   explicit GrpcControlPlane(const GrpcControlPlaneOptions& options)
       : options_(options),
-        stub_(v1::ReplicaService::NewStub(rpc::CreateChannel(options.supervisor_address))) {
+        stub_(
+            v1::ReplicaService::NewStub(rpc::CreateChannel(options.supervisor_address, Security(options)))) {
     member_.group = options.group;
   }
 

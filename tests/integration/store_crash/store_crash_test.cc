@@ -74,7 +74,7 @@ class StoreCrashTest : public testing::Test {
     const absl::Time deadline = absl::Now() + kStartTimeout;
     while (absl::Now() < deadline) {
       if (const auto address = ReadWholeFile(address_file); address.ok() && !address->empty()) {
-        channel_ = rpc::CreateChannel(std::string(absl::StripAsciiWhitespace(*address)));
+        channel_ = rpc::CreateChannel(std::string(absl::StripAsciiWhitespace(*address)), rpc::Plaintext());
         return true;
       }
       if (supervisor_.Wait(absl::Milliseconds(2)) != -1) return false;

@@ -23,7 +23,7 @@ class LargeService final : public v1::NodeService::Service {
 };
 
 grpc::Status Call(const std::string& address, int bytes, absl::Duration timeout = absl::Seconds(20)) {
-  const auto stub = v1::NodeService::NewStub(CreateChannel(address));
+  const auto stub = v1::NodeService::NewStub(CreateChannel(address, Plaintext()));
   grpc::ClientContext context;
   SetTimeout(&context, timeout);
   v1::ListNodesRequest request;

@@ -152,7 +152,7 @@ class ServerTest : public ::testing::Test {
     auto server = Server::Start(options_, {&service_});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    channel_ = rpc::CreateChannel(server_->address());
+    channel_ = rpc::CreateChannel(server_->address(), rpc::Plaintext());
     stub_ = v1::NodeService::NewStub(channel_);
   }
 

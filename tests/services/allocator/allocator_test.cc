@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 class AllocatorTest : public ::testing::Test {
  protected:
   AllocatorTest()
-      : stub_(v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_.address()))),
+      : stub_(v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_.address(), rpc::Plaintext()))),
         metrics_(&registry_) {
     supervisor_.Edit([](v1::ClusterSnapshot* cluster) {
       *cluster->add_nodes() = MakeNode("n0");
@@ -208,7 +208,8 @@ TEST_F(AllocatorTest, ServesTheDesiredCapacity) {
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service);
   const auto server = builder.BuildAndStart();
-  const auto client = v1::CapacityService::NewStub(rpc::CreateChannel(absl::StrCat("127.0.0.1:", port)));
+  const auto client =
+      v1::CapacityService::NewStub(rpc::CreateChannel(absl::StrCat("127.0.0.1:", port), rpc::Plaintext()));
   const auto ask = [&](v1::GetDesiredCapacityResponse* response) {
     grpc::ClientContext context;
     rpc::SetTimeout(&context, absl::Seconds(10));

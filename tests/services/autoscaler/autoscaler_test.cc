@@ -27,8 +27,9 @@ using ::testing::Not;
 class AutoscalerTest : public ::testing::Test {
  protected:
   AutoscalerTest()
-      : client_(v1::NodeService::NewStub(rpc::CreateChannel(cluster_.address())),
-                v1::CapacityService::NewStub(rpc::CreateChannel(cluster_.address())), absl::Seconds(30)) {
+      : client_(v1::NodeService::NewStub(rpc::CreateChannel(cluster_.address(), rpc::Plaintext())),
+                v1::CapacityService::NewStub(rpc::CreateChannel(cluster_.address(), rpc::Plaintext())),
+                absl::Seconds(30)) {
     options_.limits = {.pool = "local", .min_nodes = 1, .max_nodes = 4, .cooldown = absl::Seconds(60)};
     options_.restart = {
         .stable = absl::Seconds(10), .first_delay = absl::Seconds(1), .max_delay = absl::Seconds(60)};
@@ -268,7 +269,8 @@ TEST_F(AutoscalerTest, TheServiceShowsTheBoard) {
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  const auto stub = v1::AutoscalerService::NewStub(rpc::CreateChannel(absl::StrCat("127.0.0.1:", port)));
+  const auto stub =
+      v1::AutoscalerService::NewStub(rpc::CreateChannel(absl::StrCat("127.0.0.1:", port), rpc::Plaintext()));
   const auto list = [&] {
     grpc::ClientContext context;
     rpc::SetTimeout(&context, absl::Seconds(30));

@@ -58,7 +58,8 @@ class AutoscalerProgramTest : public ProcessTest {
   }
 
   v1::NodePool Pool() {
-    const auto stub = v1::AutoscalerService::NewStub(rpc::CreateChannel(Content(folder_ + "/address")));
+    const auto stub =
+        v1::AutoscalerService::NewStub(rpc::CreateChannel(Content(folder_ + "/address"), rpc::Plaintext()));
     grpc::ClientContext context;
     rpc::SetTimeout(&context, absl::Seconds(30));
     v1::ListNodePoolsResponse response;

@@ -189,7 +189,7 @@ class ClusterTest : public testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     for (grpc::Service* service : supervisor_->services()) builder.RegisterService(service);
     server_ = builder.BuildAndStart();
-    channel_ = rpc::CreateChannel(absl::StrCat("127.0.0.1:", port));
+    channel_ = rpc::CreateChannel(absl::StrCat("127.0.0.1:", port), rpc::Plaintext());
     jobs_ = v1::JobService::NewStub(channel_);
     nodes_ = v1::NodeService::NewStub(channel_);
     replicas_ = v1::ReplicaService::NewStub(channel_);

@@ -85,7 +85,8 @@ class WorkerTest : public ::testing::Test {
     env.push_back(nullptr);
     ASSERT_EQ(posix_spawn(&worker_, argv[0], nullptr, nullptr, argv.data(), env.data()), 0);
     ASSERT_TRUE(WaitForFile(address_file));
-    channel_ = rpc::CreateChannel(std::string(absl::StripAsciiWhitespace(ReadFile(address_file))));
+    channel_ =
+        rpc::CreateChannel(std::string(absl::StripAsciiWhitespace(ReadFile(address_file))), rpc::Plaintext());
     logs_ = v1::LogService::NewStub(channel_);
   }
 
