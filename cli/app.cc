@@ -91,6 +91,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddDrain(app, context);
   AddQuota(app, context);
   AddWhatIf(app, context);
+  AddWhoAmI(app, context);
   AddAdmin(app, context);
   AddHealth(app, context);
   AddCluster(app, context);

@@ -71,6 +71,8 @@ class Client {
       return *jobs_;
     } else if constexpr (std::is_same_v<Stub, Quotas>) {
       return *quotas_;
+    } else if constexpr (std::is_same_v<Stub, Admin>) {
+      return *admin_;
     } else {
       return *nodes_;
     }

@@ -104,7 +104,8 @@ absl::StatusOr<int> Restore(const Context& context, const RestoreOptions& option
 }  // namespace
 
 void AddAdmin(CLI::App& app, Context* context) {
-  CLI::App* admin = app.add_subcommand("admin", "Look after the supervisor's state");
+  CLI::App* admin =
+      app.add_subcommand("admin", "Look after a cluster: the supervisor's state, certificates and tokens");
   admin->require_subcommand(1);
   admin->fallthrough();
 
@@ -124,6 +125,8 @@ void AddAdmin(CLI::App& app, Context* context) {
   restore->add_flag("--replace", options->replace, "Even if there is a state; it is kept beside the new one");
   restore->callback(
       [context, options] { context->action = [context, options] { return Restore(*context, *options); }; });
+
+  AddCertificates(*admin, context);
 }
 
 }  // namespace adaptdl::cli

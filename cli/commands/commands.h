@@ -28,9 +28,12 @@ void AddNodes(CLI::App& app, Context* context);
 void AddDrain(CLI::App& app, Context* context);
 void AddQuota(CLI::App& app, Context* context);
 void AddAdmin(CLI::App& app, Context* context);
+// Of "adaptdl admin".
+void AddCertificates(CLI::App& admin, Context* context);
 void AddHealth(CLI::App& app, Context* context);
 void AddCluster(CLI::App& app, Context* context);
 void AddVersion(CLI::App& app, Context* context);
+void AddWhoAmI(CLI::App& app, Context* context);
 void AddWhatIf(CLI::App& app, Context* context);
 
 }  // namespace adaptdl::cli

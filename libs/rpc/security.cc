@@ -1,8 +1,5 @@
 #include "libs/rpc/security.h"
 
-#include <openssl/bio.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/x509.h>
 
 #include <map>
@@ -18,53 +15,32 @@
 #include "grpcpp/security/tls_certificate_verifier.h"
 #include "grpcpp/security/tls_credentials_options.h"
 #include "libs/base/file.h"
+#include "libs/certificates/openssl.h"
 
 namespace adaptdl::rpc {
 namespace {
 
 namespace tls = grpc::experimental;
 
-template <auto free>
-struct Freed {
-  template <typename T>
-  void operator()(T* object) const {
-    free(object);
-  }
-};
-using BioPtr = std::unique_ptr<BIO, Freed<BIO_free_all>>;
-using CertificatePtr = std::unique_ptr<X509, Freed<X509_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
-
 constexpr int64_t kMaxPemBytes = 1 << 20;
 
-// A key with a pass phrase is refused, not asked for at the terminal.
-int NoPassPhrase(char*, int, int, void*) { return 0; }
-
-absl::StatusOr<BioPtr> OpenPem(absl::string_view what, const std::string& path) {
-  const absl::StatusOr<std::string> content = ReadWholeFile(path, kMaxPemBytes);
-  if (!content.ok()) {
-    return absl::Status(content.status().code(), absl::StrCat(what, ": ", content.status().message()));
-  }
-  BioPtr bio(BIO_new(BIO_s_mem()));
-  BIO_write(bio.get(), content->data(), static_cast<int>(content->size()));
-  return bio;
+absl::Status About(absl::string_view what, const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(what, " in ", path, ": ", status.message()));
 }
 
-absl::StatusOr<CertificatePtr> ReadCertificate(absl::string_view what, const std::string& path) {
-  absl::StatusOr<BioPtr> bio = OpenPem(what, path);
-  if (!bio.ok()) return bio.status();
-  CertificatePtr certificate(PEM_read_bio_X509(bio->get(), nullptr, NoPassPhrase, nullptr));
-  if (certificate != nullptr) return certificate;
-  return absl::InvalidArgumentError(absl::StrCat(what, ": no certificate in PEM in ", path));
+absl::StatusOr<certificates::CertificatePtr> ReadCertificate(absl::string_view what,
+                                                             const std::string& path) {
+  const absl::StatusOr<std::string> pem = ReadWholeFile(path, kMaxPemBytes);
+  if (!pem.ok()) return About(what, path, pem.status());
+  absl::StatusOr<certificates::CertificatePtr> certificate = certificates::CertificateFromPem(*pem);
+  return certificate.ok() ? std::move(certificate) : About(what, path, certificate.status());
 }
 
-absl::StatusOr<KeyPtr> ReadKey(const std::string& path) {
-  absl::StatusOr<BioPtr> bio = OpenPem("the key of TLS", path);
-  if (!bio.ok()) return bio.status();
-  KeyPtr key(PEM_read_bio_PrivateKey(bio->get(), nullptr, NoPassPhrase, nullptr));
-  if (key != nullptr) return key;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the key of TLS: no private key in PEM, without a pass phrase, in ", path));
+absl::StatusOr<certificates::KeyPtr> ReadKey(const std::string& path) {
+  const absl::StatusOr<std::string> pem = ReadWholeFile(path, kMaxPemBytes);
+  if (!pem.ok()) return About("the key of TLS", path, pem.status());
+  absl::StatusOr<certificates::KeyPtr> key = certificates::KeyFromPem(*pem);
+  return key.ok() ? std::move(key) : About("the key of TLS", path, key.status());
 }
 
 // Adds the token to each call. gRPC asks it for channels with TLS only.
@@ -109,10 +85,9 @@ absl::Status CheckTlsFiles(const TlsFiles& files) {
   }
   if (absl::Status status = ReadCertificate("the CA of TLS", files.ca).status(); !status.ok()) return status;
   if (files.certificate.empty()) return absl::OkStatus();
-  const absl::StatusOr<CertificatePtr> certificate =
-      ReadCertificate("the certificate of TLS", files.certificate);
+  const auto certificate = ReadCertificate("the certificate of TLS", files.certificate);
   if (!certificate.ok()) return certificate.status();
-  const absl::StatusOr<KeyPtr> key = ReadKey(files.key);
+  const auto key = ReadKey(files.key);
   if (!key.ok()) return key.status();
   if (X509_check_private_key(certificate->get(), key->get()) == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(

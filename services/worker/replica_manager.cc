@@ -153,6 +153,8 @@ absl::Status ReplicaManager::StartShim(const v1::LaunchReplica& launch) {
                            .node_id = options_.node_id,
                            .replica_host = options_.replica_host,
                            .supervisor_address = options_.supervisor_address,
+                           .supervisor_ca = options_.supervisor_ca,
+                           .supervisor_tls_name = options_.supervisor_tls_name,
                            .devices = *devices};
   const absl::StatusOr<ProcessSpec> process = MakeProcessSpec(launch, place, options_.inherited_environment);
   if (!process.ok()) {

@@ -50,6 +50,9 @@ class ReplicaManager final : public ShimListener {
     std::string node_id;
     std::string replica_host;
     std::string supervisor_address;
+    // See ReplicaPlace.
+    std::string supervisor_ca = {};
+    std::string supervisor_tls_name = {};
     // GPUs to give out, as CUDA_VISIBLE_DEVICES names them.
     std::vector<std::string> devices;
     // What replicas get of the worker's own environment.

@@ -198,6 +198,8 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
   Set(&env, "ADAPTDL_NUM_RESTARTS", Number(launch.num_restarts()));
   Set(&env, "ADAPTDL_SCHED_VERSION", Version());
   Set(&env, "ADAPTDL_SUPERVISOR_ADDRESS", place.supervisor_address);
+  Set(&env, "ADAPTDL_SUPERVISOR_CA", place.supervisor_ca);
+  Set(&env, "ADAPTDL_SUPERVISOR_TLS_NAME", place.supervisor_tls_name);
   Set(&env, "ADAPTDL_REPLICA_ID", launch.replica_id());
   Set(&env, "ADAPTDL_GROUP", Number(launch.group()));
   Set(&env, "ADAPTDL_GROUP_TOKEN", launch.token());

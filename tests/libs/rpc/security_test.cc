@@ -1,0 +1,214 @@
+// Channels with TLS, against a real server with certificates of a real authority.
+
+#include "libs/rpc/security.h"
+
+#include <poll.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "adaptdl/v1/node_service.grpc.pb.h"
+#include "gmock/gmock.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_credentials_options.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "gtest/gtest.h"
+#include "libs/certificates/certificates.h"
+#include "libs/rpc/channel.h"
+
+namespace adaptdl::rpc {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Answers with who called: names of the certificate, and the token.
+class MirrorService final : public v1::NodeService::Service {
+  grpc::Status ListNodes(grpc::ServerContext* context, const v1::ListNodesRequest*,
+                         v1::ListNodesResponse* response) override {
+    for (const grpc::string_ref& name : context->auth_context()->FindPropertyValues("peer_uri"))
+      response->add_nodes()->set_node_id(std::string(name.data(), name.size()));
+    const auto token = context->client_metadata().find("authorization");
+    if (token != context->client_metadata().end())
+      response->set_next_page_token(std::string(token->second.data(), token->second.size()));
+    return grpc::Status::OK;
+  }
+};
+
+class SecurityTest : public testing::Test {
+ protected:
+  SecurityTest() {
+    std::string pattern = testing::TempDir() + "/adaptdl-security-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    MakeCertificates("cluster");
+  }
+  ~SecurityTest() override {
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    std::filesystem::remove_all(folder_);
+  }
+
+  void MakeCertificates(const std::string& name) {
+    const auto made = certificates::MakeCertificates({.folder = absl::StrCat(folder_, "/", name),
+                                                      .identities = certificates::AllServices(),
+                                                      .now = absl::Now()});
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+
+  TlsFiles Files(const std::string& cluster, const std::string& service) {
+    const std::string folder = absl::StrCat(folder_, "/", cluster, "/", service);
+    return {.ca = folder + "/ca.pem", .certificate = folder + "/cert.pem", .key = folder + "/key.pem"};
+  }
+
+  void Serve() {
+    const TlsFiles files = Files("cluster", "supervisor");
+    grpc::experimental::TlsServerCredentialsOptions options(
+        std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(files.key, files.certificate,
+                                                                             files.ca, 1));
+    options.watch_root_certs();
+    options.watch_identity_key_cert_pairs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::experimental::TlsServerCredentials(options), &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+
+  grpc::Status Call(const ClientSecurity& security, v1::ListNodesResponse* response) {
+    const auto stub = v1::NodeService::NewStub(CreateChannel(address_, security));
+    grpc::ClientContext context;
+    SetTimeout(&context, absl::Seconds(20));
+    return stub->ListNodes(&context, v1::ListNodesRequest(), response);
+  }
+  grpc::Status Call(const ClientSecurity& security) {
+    v1::ListNodesResponse response;
+    return Call(security, &response);
+  }
+
+  std::string folder_;
+  MirrorService service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+TEST_F(SecurityTest, AServiceProvesWhoItIs) {
+  Serve();
+  v1::ListNodesResponse response;
+  const grpc::Status status =
+      Call({.tls = Files("cluster", "allocator"), .token = "", .server_name = kSupervisorName}, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(response.nodes_size(), 1);
+  EXPECT_EQ(response.nodes(0).node_id(), "spiffe://adaptdl/allocator");
+}
+
+TEST_F(SecurityTest, AUserHasATokenAndNoCertificate) {
+  Serve();
+  ClientSecurity security{.tls = {}, .token = "adaptdl_secret", .server_name = kSupervisorName};
+  security.tls.ca = Files("cluster", "supervisor").ca;
+  v1::ListNodesResponse response;
+  const grpc::Status status = Call(security, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.next_page_token(), "Bearer adaptdl_secret");
+  EXPECT_THAT(response.nodes(), IsEmpty());
+}
+
+TEST_F(SecurityTest, RefusesAServerOfAnotherAuthorityOrName) {
+  Serve();
+  MakeCertificates("other");
+  ClientSecurity security{.tls = Files("other", "allocator"), .token = "t", .server_name = kSupervisorName};
+  EXPECT_EQ(Call(security).error_code(), grpc::StatusCode::UNAVAILABLE);
+  security.tls = Files("cluster", "allocator");
+  EXPECT_TRUE(Call(security).ok());
+  EXPECT_EQ(Call(ForServer(security, kAllocatorName)).error_code(), grpc::StatusCode::UNAVAILABLE);
+  // Without a name, the address's host counts.
+  EXPECT_EQ(Call(ForServer(security, "")).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(SecurityTest, NeverFallsBackToPlaintext) {
+  Serve();
+  EXPECT_EQ(Call(Plaintext()).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_FALSE(Call(ClientSecurity()).ok());
+  ClientSecurity half{.tls = Files("cluster", "allocator"), .token = "", .server_name = kSupervisorName};
+  half.tls.key = "";
+  EXPECT_FALSE(Call(half).ok());
+}
+
+TEST_F(SecurityTest, SendsNoTokenInPlaintext) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service_);
+  server_ = builder.BuildAndStart();
+  address_ = absl::StrCat("127.0.0.1:", port);
+  v1::ListNodesResponse response;
+  ClientSecurity security = Plaintext();
+  security.token = "adaptdl_secret";
+  ASSERT_TRUE(Call(security, &response).ok());
+  EXPECT_EQ(response.next_page_token(), "");
+}
+
+// A new authority, by way of a time in which both are trusted, under a server that runs on, and with a client
+// that keeps its credentials: what docs/security.md tells to do.
+TEST_F(SecurityTest, FilesMayChangeWhileAServerAndAClientRun) {
+  Serve();
+  ClientSecurity security{.tls = {}, .token = "", .server_name = kSupervisorName};
+  security.tls.ca = folder_ + "/user-ca.pem";
+  std::filesystem::copy_file(folder_ + "/cluster/ca.pem", security.tls.ca);
+  const ClientCredentials credentials = MakeClientCredentials(security);
+  const auto call = [&] {
+    // Other arguments than those of connections that live, so that a new one is made.
+    ClientCredentials fresh = credentials;
+    const auto stub = v1::NodeService::NewStub(CreateChannel(address_, fresh));
+    grpc::ClientContext context;
+    SetTimeout(&context, absl::Seconds(20));
+    v1::ListNodesResponse response;
+    return stub->ListNodes(&context, v1::ListNodesRequest(), &response);
+  };
+  ASSERT_TRUE(call().ok());
+
+  // The server's certificate is now of an authority that the client does not know.
+  MakeCertificates("new");
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    std::filesystem::copy_file(from, to + ".new", std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::rename(to + ".new", to);
+  };
+  replace(folder_ + "/new/supervisor/key.pem", folder_ + "/cluster/supervisor/key.pem");
+  replace(folder_ + "/new/supervisor/cert.pem", folder_ + "/cluster/supervisor/cert.pem");
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  const auto eventually = [&](bool ok) {
+    while (call().ok() != ok && absl::Now() < deadline) poll(nullptr, 0, 100);
+    return call().ok() == ok;
+  };
+  EXPECT_TRUE(eventually(false)) << "the server goes on with the old certificate";
+  replace(folder_ + "/new/ca.pem", security.tls.ca);
+  EXPECT_TRUE(eventually(true)) << "the client goes on with the old authority";
+}
+
+TEST_F(SecurityTest, SaysWhatIsWrongWithAFile) {
+  EXPECT_TRUE(CheckClientSecurity(Plaintext()).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckClientSecurity({})));
+  TlsFiles files = Files("cluster", "worker");
+  EXPECT_TRUE(CheckTlsFiles(files).ok());
+  files.key = Files("cluster", "allocator").key;
+  EXPECT_THAT(std::string(CheckTlsFiles(files).message()), HasSubstr("does not belong to the key"));
+  files.key = folder_ + "/missing";
+  EXPECT_TRUE(absl::IsNotFound(CheckTlsFiles(files)));
+  EXPECT_THAT(std::string(CheckTlsFiles(files).message()), HasSubstr("/missing"));
+  files.key = "";
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckTlsFiles(files)));
+  files = {.ca = folder_ + "/text", .certificate = "", .key = ""};
+  std::ofstream(files.ca) << "no PEM";
+  EXPECT_THAT(std::string(CheckTlsFiles(files).message()), HasSubstr("no certificate in PEM"));
+}
+
+}  // namespace
+}  // namespace adaptdl::rpc
