@@ -1,5 +1,6 @@
 #include "libs/service/listen_address.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -69,6 +70,12 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view flag, absl::s
   }
   address.host = std::string(host);
   return address;
+}
+
+bool IsLoopback(const ListenAddress& address) {
+  in_addr ipv4{};
+  if (inet_pton(AF_INET, address.host.c_str(), &ipv4) == 1) return (ntohl(ipv4.s_addr) >> 24) == 127;
+  return address.host == "localhost" || address.host == "[::1]";
 }
 
 absl::Status ListenError(absl::string_view flag, const ListenAddress& address) {

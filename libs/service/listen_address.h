@@ -21,6 +21,9 @@ struct ListenAddress {
 // "host:port". `flag` is named in the error (INVALID_ARGUMENT).
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view flag, absl::string_view text);
 
+// Whether only this machine can reach it: "localhost", 127.0.0.0/8 or [::1].
+bool IsLoopback(const ListenAddress& address);
+
 // For an address that a server failed to listen on: UNAVAILABLE with the reason, found by trying to bind it.
 absl::Status ListenError(absl::string_view flag, const ListenAddress& address);
 

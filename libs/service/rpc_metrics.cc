@@ -197,10 +197,9 @@ class MetricsFactory final : public grpc::experimental::ServerInterceptorFactory
 
 }  // namespace
 
-void InstallRpcMetrics(grpc::ServerBuilder* builder, std::shared_ptr<prometheus::Registry> registry) {
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
-  factories.push_back(std::make_unique<MetricsFactory>(std::move(registry)));
-  builder->experimental().SetInterceptorCreators(std::move(factories));
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeRpcMetrics(
+    std::shared_ptr<prometheus::Registry> registry) {
+  return std::make_unique<MetricsFactory>(std::move(registry));
 }
 
 }  // namespace adaptdl::service

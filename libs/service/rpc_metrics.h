@@ -7,20 +7,21 @@
 //   grpc_server_handling_seconds{...}           histogram; unary calls only, as a stream's life says nothing
 //   grpc_server_msg_received_total{...}, grpc_server_msg_sent_total{...}   messages of streams
 //
-// gRPC's interceptors are experimental: the implementation is the only file that touches them.
+// gRPC's interceptors are experimental.
 
 #ifndef ADAPTDL_LIBS_SERVICE_RPC_METRICS_H_
 #define ADAPTDL_LIBS_SERVICE_RPC_METRICS_H_
 
 #include <memory>
 
-#include "grpcpp/server_builder.h"
+#include "grpcpp/support/server_interceptor.h"
 #include "prometheus/registry.h"
 
 namespace adaptdl::service {
 
-// Makes the server that `builder` builds count into `registry`. Call it once per builder.
-void InstallRpcMetrics(grpc::ServerBuilder* builder, std::shared_ptr<prometheus::Registry> registry);
+// For a server's builder: what makes the server count into `registry`.
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeRpcMetrics(
+    std::shared_ptr<prometheus::Registry> registry);
 
 }  // namespace adaptdl::service
 

@@ -21,9 +21,10 @@
 #include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/impl/server_initializer.h"
-#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "grpcpp/support/server_interceptor.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/mutex.h"
 #include "libs/base/version.h"
@@ -34,6 +35,7 @@
 #include "libs/service/log.h"
 #include "libs/service/metrics_page.h"
 #include "libs/service/rpc_metrics.h"
+#include "libs/service/security/audit_interceptor.h"
 #include "libs/service/termination.h"
 
 namespace adaptdl::service {
@@ -112,10 +114,14 @@ class GrpcServer final : public Server {
 
  private:
   absl::Status StartGrpc(const std::vector<grpc::Service*>& services);
+  absl::StatusOr<std::shared_ptr<const security::Guard>> TakeGuard() const;
+  void AddInterceptors(const std::shared_ptr<const security::Guard>& guard,
+                       grpc::ServerBuilder* builder) const;
   absl::Status WriteAddressFiles() const;
   void RemoveAddressFiles() const;
 
   const ServerOptions options_;
+  const RealClock clock_;
   const std::unique_ptr<Termination> termination_;
   // Outlives the server, whose calls are counted in it.
   std::unique_ptr<MetricsPage> metrics_;
@@ -144,14 +150,19 @@ absl::Status GrpcServer::Start(const std::vector<grpc::Service*>& services) {
 absl::Status GrpcServer::StartGrpc(const std::vector<grpc::Service*>& services) {
   const absl::StatusOr<ListenAddress> listen = ParseListenAddress("--listen", options_.listen);
   if (!listen.ok()) return listen.status();
+  if (const absl::Status status = security::CheckSecurity(options_.security, options_.listen); !status.ok())
+    return status;
+  const absl::StatusOr<std::shared_ptr<const security::Guard>> guard = TakeGuard();
+  if (!guard.ok()) return guard.status();
   grpc::EnableDefaultHealthCheckService(true);
   std::vector<std::string> names;
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<PluginsOption>(options_.reflection, &names));
   SetLimits(options_, &builder);
-  InstallRpcMetrics(&builder, metrics_->registry());
+  AddInterceptors(*guard, &builder);
   int port = 0;
-  builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(options_.listen, security::MakeServerCredentials(options_.security, *guard),
+                           &port);
   for (grpc::Service* service : services) builder.RegisterService(service);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0) return ListenError("--listen", *listen);
@@ -159,6 +170,19 @@ absl::Status GrpcServer::StartGrpc(const std::vector<grpc::Service*>& services) 
   for (const std::string& name : names) server_->GetHealthCheckService()->SetServingStatus(name, true);
   server_->GetHealthCheckService()->SetServingStatus(true);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const security::Guard>> GrpcServer::TakeGuard() const {
+  if (options_.guard != nullptr) return options_.guard;
+  return security::MakeGuard(options_.security, &clock_);
+}
+
+void GrpcServer::AddInterceptors(const std::shared_ptr<const security::Guard>& guard,
+                                 grpc::ServerBuilder* builder) const {
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
+  factories.push_back(MakeRpcMetrics(metrics_->registry()));
+  if (guard->audit_log() != nullptr) factories.push_back(security::MakeAuditInterceptors(guard));
+  builder->experimental().SetInterceptorCreators(std::move(factories));
 }
 
 absl::Status GrpcServer::WriteAddressFiles() const {
@@ -219,8 +243,12 @@ void AddServerFlags(CLI::App& app, ServerOptions* options) {
       ->type_name("BYTES");
   AddDurationFlag(app, "--drain-timeout", &options->drain_timeout,
                   "Time that calls in progress get to finish after SIGTERM");
+  security::AddSecurityFlags(app, &options->security);
   app.set_version_flag("--version", absl::StrCat("adaptdl-", options->name, " ", Version()));
   app.parse_complete_callback([options] {
+    // Until every caller says which it wants.
+    security::SecurityOptions& security = options->security;
+    if (security.tls.empty() && !security.insecure) security.insecure = security.insecure_anywhere = true;
     // The flags' own checks leave nothing that could fail.
     log::Initialize({options->log_format, options->log_level, options->name}).IgnoreError();
   });

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/service/security/server_security.h"
 
 namespace CLI {
 class App;
@@ -54,12 +55,17 @@ struct ServerOptions {
   int max_message_bytes = 4 << 20;
   // Time that calls in progress get to finish after SIGTERM.
   absl::Duration drain_timeout = absl::Seconds(10);
+  // Who may connect and call.
+  security::SecurityOptions security;
+  // What MakeGuard() has made of `security`, for programs whose handlers ask it too. Null: the server makes
+  // one.
+  std::shared_ptr<const security::Guard> guard;
 };
 
 // Adds the flags of `options` (--listen, --metrics-listen, --address-file, --log-format, --log-level,
-// --reflection, --max-message-bytes, --drain-timeout, --version) to `app`, with what `options` holds as
-// defaults. Logs are set up as soon as the flags are parsed. `options` must outlive the parsing. See also
-// flags.h (flags of the program's own) and main.h (the frame of main()).
+// --reflection, --max-message-bytes, --drain-timeout, --version, and those of AddSecurityFlags()) to `app`,
+// with what `options` holds as defaults. Logs are set up as soon as the flags are parsed. `options` must
+// outlive the parsing. See also flags.h (flags of the program's own) and main.h (the frame of main()).
 void AddServerFlags(CLI::App& app, ServerOptions* options);
 
 // Thread-safe.
@@ -68,7 +74,8 @@ class Server {
   // Initialises logging, blocks SIGTERM and SIGINT in the whole process (call it before any thread is made),
   // starts /metrics and the gRPC server with `services` (not owned; they outlive the server), and reports
   // SERVING for the server as a whole and for each service. An address that can't be bound: UNAVAILABLE, with
-  // the address, the flag and why. One that is no "host:port": INVALID_ARGUMENT. A service that was
+  // the address, the flag and why. One that is no "host:port", and options of security that do not fit
+  // (CheckSecurity()): INVALID_ARGUMENT. A service that was
   // registered twice or an address file that can't be written fail as well.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        const std::vector<grpc::Service*>& services);

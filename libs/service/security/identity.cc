@@ -51,13 +51,19 @@ bool IsNamespaceName(absl::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return IsLowerAlnum(c) || c == '-'; });
 }
 
-Caller Anonymous() { return {.name = "anonymous", .role = Role::kAdmin, .namespaces = {}, .node_id = ""}; }
+std::string Describe(const Caller& caller) {
+  return caller.proof.empty() ? caller.name : absl::StrCat(caller.proof, " \"", caller.name, "\"");
+}
+
+Caller Anonymous() {
+  return {.proof = "", .name = "anonymous", .role = Role::kAdmin, .namespaces = {}, .node_id = ""};
+}
 
 absl::Status CheckNamespace(const Caller& caller, absl::string_view name_space) {
   if (caller.role == Role::kAdmin || caller.role == Role::kOperator) return absl::OkStatus();
   if (name_space == "*") {
-    return absl::PermissionDeniedError(
-        absl::StrCat(caller.name, " may not use all namespaces at once; that takes an operator or admin"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        Describe(caller), " may not use all namespaces at once; that takes an operator or admin"));
   }
   const absl::string_view wanted = name_space.empty() ? "default" : name_space;
   const bool allowed =
@@ -65,7 +71,7 @@ absl::Status CheckNamespace(const Caller& caller, absl::string_view name_space) 
   if (caller.role == Role::kUser && allowed) return absl::OkStatus();
   // What a stranger wrote comes back only as far as it is a name.
   return absl::PermissionDeniedError(
-      absl::StrCat(caller.name, " may not use ",
+      absl::StrCat(Describe(caller), " may not use ",
                    IsNamespaceName(wanted) ? absl::StrCat("namespace \"", wanted, "\"") : "that namespace"));
 }
 
@@ -74,7 +80,7 @@ absl::Status CheckNode(const Caller& caller, absl::string_view node_id) {
     return absl::OkStatus();
   }
   return absl::PermissionDeniedError(
-      absl::StrCat(caller.name, " may not be another node than \"", caller.node_id, "\""));
+      absl::StrCat(Describe(caller), " may not be another node than \"", caller.node_id, "\""));
 }
 
 }  // namespace adaptdl::security

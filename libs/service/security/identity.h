@@ -38,7 +38,9 @@ bool IsRoleOfPeople(Role role);
 bool IsNamespaceName(absl::string_view name);
 
 struct Caller {
-  // How the caller proved who it is, and its name, for people: `token "ci"`, `certificate "worker/node-1"`.
+  // What has proved who it is: "token", "identity" (of an identity provider), "certificate"; empty: nothing.
+  std::string proof;
+  // Of the token, of the person or program, or of the service ("worker/node-1").
   std::string name;
   Role role = Role::kUser;
   // Of a user: the namespaces it may use. Others are not limited to any.
@@ -46,6 +48,9 @@ struct Caller {
   // Of a worker whose certificate names a node: the only one that it may be. Empty: any.
   std::string node_id;
 };
+
+// For people: `token "ci"`.
+std::string Describe(const Caller& caller);
 
 // Whoever calls a server that asks for no credentials (--insecure).
 Caller Anonymous();

@@ -139,6 +139,8 @@ class ServerTest : public ::testing::Test {
     options_.listen = "127.0.0.1:0";
     options_.metrics_listen = "127.0.0.1:0";
     options_.log_level = "error";
+    options_.security.insecure = true;
+    options_.security.insecure_anywhere = true;
     char folder[] = "/tmp/adaptdl-server-XXXXXX";
     folder_ = mkdtemp(folder);
   }

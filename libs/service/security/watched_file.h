@@ -1,0 +1,94 @@
+// A file that may be replaced while the program runs, parsed.
+//
+//   auto tokens = WatchedFile<TokenTable>::Open(path, clock, [](const std::string& path) {...});
+//   (*tokens)->Get()->Find(...)
+//
+// Thread-safe.
+
+#ifndef ADAPTDL_LIBS_SERVICE_SECURITY_WATCHED_FILE_H_
+#define ADAPTDL_LIBS_SERVICE_SECURITY_WATCHED_FILE_H_
+
+#include <sys/stat.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/base/clock.h"
+#include "libs/base/mutex.h"
+#include "libs/service/log.h"
+
+namespace adaptdl::security {
+
+template <typename Parsed>
+class WatchedFile {
+ public:
+  using Read = std::function<absl::StatusOr<std::shared_ptr<const Parsed>>(const std::string& path)>;
+
+  // Time between two looks at the file.
+  static constexpr absl::Duration kPeriod = absl::Seconds(1);
+
+  // Reads the file; fails as `read` does. `clock` outlives it.
+  static absl::StatusOr<std::unique_ptr<WatchedFile>> Open(std::string path, const Clock* clock, Read read) {
+    std::unique_ptr<WatchedFile> file(new WatchedFile(std::move(path), clock, std::move(read)));
+    MutexLock lock(&file->mutex_);
+    file->version_ = file->LookAt();
+    absl::StatusOr<std::shared_ptr<const Parsed>> parsed = file->read_(file->path_);
+    if (!parsed.ok()) return parsed.status();
+    file->parsed_ = *std::move(parsed);
+    file->looked_ = clock->Now();
+    return file;
+  }
+
+  // What the file holds now, or did at the last look. A file that is gone or has become invalid is reported
+  // in the log, once per change, and what it held last stays in force.
+  std::shared_ptr<const Parsed> Get() {
+    MutexLock lock(&mutex_);
+    const absl::Time now = clock_->Now();
+    // Clocks may be set back.
+    if (now - looked_ < kPeriod && now >= looked_) return parsed_;
+    looked_ = now;
+    const Version version = LookAt();
+    if (version == version_) return parsed_;
+    version_ = version;
+    absl::StatusOr<std::shared_ptr<const Parsed>> parsed = read_(path_);
+    if (parsed.ok()) {
+      parsed_ = *std::move(parsed);
+      log::Info("a file of credentials was read again", {{"file", path_}});
+    } else {
+      log::Error("a file of credentials can't be read; what it held before stays in force",
+                 {{"file", path_}, {"reason", std::string(parsed.status().message())}});
+    }
+    return parsed_;
+  }
+
+ private:
+  // Device, inode, size and time of the last change: a file that was replaced differs in one of them.
+  using Version = std::tuple<dev_t, ino_t, off_t, time_t, long>;
+
+  WatchedFile(std::string path, const Clock* clock, Read read)
+      : path_(std::move(path)), clock_(clock), read_(std::move(read)) {}
+
+  Version LookAt() const {
+    struct stat status {};
+    if (stat(path_.c_str(), &status) != 0) return {};
+    return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+  }
+
+  const std::string path_;
+  const Clock* const clock_;
+  const Read read_;
+  Mutex mutex_;
+  std::shared_ptr<const Parsed> parsed_ ABSL_GUARDED_BY(mutex_);
+  Version version_ ABSL_GUARDED_BY(mutex_);
+  absl::Time looked_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace adaptdl::security
+
+#endif  // ADAPTDL_LIBS_SERVICE_SECURITY_WATCHED_FILE_H_
