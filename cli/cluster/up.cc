@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -182,6 +183,8 @@ absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline
   if (!was_running) {
     std::error_code error;
     std::filesystem::remove(AddressFile(service), error);
+    // The jobs are those of whoever starts the cluster, and use that user's programs and files.
+    setenv("ADAPTDL_SERVER_REPLICA_USER", "self", /*overwrite=*/0);
     const absl::StatusOr<ProcessId> started =
         StartDaemon(CommandLine(service, *record), folder_, LogFile(service));
     if (!started.ok()) return started.status();

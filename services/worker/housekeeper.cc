@@ -46,7 +46,8 @@ void Housekeeper::Run() {
     if (deletion) replicas_->DeleteJob(*deletion);
     metrics_->Update(replicas_->Stats(), connected_());
     if (absl::Now() < next_prune) continue;
-    metrics_->SetLogBytes(replicas_->PruneLogs(options_.max_ended_replicas, options_.max_log_bytes));
+    metrics_->SetLogBytes(replicas_->PruneLogs(options_.max_ended_replicas, options_.max_log_bytes,
+                                               options_.max_job_log_bytes));
     next_prune = absl::Now() + options_.prune_period;
   }
 }

@@ -22,9 +22,11 @@ namespace adaptdl::worker {
 class Housekeeper {
  public:
   struct Options {
-    // Logs that are kept of replicas that ended: so many, and so many bytes of all logs together.
+    // Logs that are kept of replicas that ended: so many, and so many bytes of all logs together and of
+    // those of one job.
     int max_ended_replicas = 1000;
     int64_t max_log_bytes = int64_t{10} << 30;
+    int64_t max_job_log_bytes = int64_t{1} << 30;
     absl::Duration metrics_period = absl::Seconds(1);
     absl::Duration prune_period = absl::Minutes(1);
   };

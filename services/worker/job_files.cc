@@ -144,7 +144,16 @@ absl::StatusOr<std::optional<v1::FileChunk>> JobFileReader::OpenNext(const Waiti
     return std::nullopt;
   }
   struct stat info = {};
-  fstat(fd, &info);
+  struct stat root = {};
+  // Where jobs have users of their own, the worker may read more than they: a hard link in the job's folder
+  // does not make a file the job's.
+  if (fstat(fd, &info) != 0 || fstat(root_fd_, &root) != 0 ||
+      (root.st_uid != geteuid() && info.st_uid != root.st_uid)) {
+    close(fd);
+    if (!next.required) return std::nullopt;
+    return absl::PermissionDeniedError(
+        absl::StrCat("path \"", next.path, "\" does not belong to the job's user"));
+  }
   v1::FileChunk chunk;
   chunk.set_path(next.path);
   chunk.set_mode(info.st_mode & 07777);

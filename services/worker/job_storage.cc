@@ -1,8 +1,14 @@
 #include "services/worker/job_storage.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -17,38 +23,86 @@ namespace fs = std::filesystem;
 // Another node that removes the same folder takes entries away under our hands.
 constexpr int kRemoveAttempts = 5;
 
-std::string JobFolder(const std::string& storage, const v1::LaunchReplica& launch) {
-  return absl::StrCat(storage, "/", JobFolderName(launch.namespace_(), launch.job(), launch.job_uid()));
+std::string FolderNameOf(const v1::LaunchReplica& launch) {
+  return JobFolderName(launch.namespace_(), launch.job(), launch.job_uid());
 }
 
-}  // namespace
+// Makes the folder unless it is there. Whoever made it, it is not one that a link leads to.
+absl::Status MakeFolder(const std::string& path, mode_t mode) {
+  // The second call leaves the umask aside.
+  if (mkdir(path.c_str(), 0700) == 0 && chmod(path.c_str(), mode) == 0) return absl::OkStatus();
+  const int error = errno;
+  struct stat info = {};
+  if (error == EEXIST && lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return absl::OkStatus();
+  return ErrnoStatus(error, absl::StrCat("make the folder ", path));
+}
 
-absl::StatusOr<JobStorage> JobStorage::Create(const std::string& folder) {
+// Gives the folder to the account, with all that is in it: replicas of a worker that knew no accounts may
+// have left files there. Those of a third account are left alone: a process of it could exchange files under
+// our hands.
+absl::Status GiveFolder(const std::string& path, const Account& account) {
+  struct stat info = {};
+  if (lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("look at ", path));
+  if (info.st_uid == account.uid) return absl::OkStatus();
+  if (info.st_uid != geteuid()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " belongs to user ", info.st_uid, ", not to ", account.uid,
+                     ", which the job is to run as: give --replica-user as it was before, or \"chown -R\" it "
+                     "while the job rests"));
+  }
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("make the storage folder ", folder));
-  return JobStorage(folder);
-}
-
-std::string JobStorage::CheckpointPath(const v1::LaunchReplica& launch) const {
-  return absl::StrCat(JobFolder(folder_, launch), "/", kCheckpointFolder);
-}
-
-std::string JobStorage::SharePath(const v1::LaunchReplica& launch) const {
-  return absl::StrCat(JobFolder(folder_, launch), "/", kShareFolder);
-}
-
-absl::Status JobStorage::Prepare(const v1::LaunchReplica& launch) const {
-  for (const std::string& path : {CheckpointPath(launch), SharePath(launch)}) {
-    std::error_code error;
-    fs::create_directories(path, error);
-    if (error) return ErrnoStatus(error.value(), absl::StrCat("make the job's folder ", path));
+  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (lchown(entry->path().c_str(), account.uid, account.gid) != 0 && errno != ENOENT) {
+      return ErrnoStatus(errno, absl::StrCat("give ", entry->path().string(), " to user ", account.uid));
+    }
+  }
+  // The folder last: whoever is cut off before begins again.
+  if (chmod(path.c_str(), 0700) != 0 || lchown(path.c_str(), account.uid, account.gid) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("give ", path, " to user ", account.uid));
   }
   return absl::OkStatus();
 }
 
+}  // namespace
+
+absl::StatusOr<JobStorage> JobStorage::Create(const std::string& folder, const AccountOptions& options) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("make the storage folder ", folder));
+  absl::StatusOr<ReplicaAccounts> accounts = ReplicaAccounts::Create(options, folder);
+  if (!accounts.ok()) return accounts.status();
+  return JobStorage(folder, *std::move(accounts));
+}
+
+std::string JobStorage::CheckpointPath(const v1::LaunchReplica& launch) const {
+  return absl::StrCat(folder_, "/", FolderNameOf(launch), "/", kCheckpointFolder);
+}
+
+std::string JobStorage::SharePath(const v1::LaunchReplica& launch) const {
+  return absl::StrCat(folder_, "/", FolderNameOf(launch), "/", kShareFolder);
+}
+
+absl::StatusOr<std::optional<Account>> JobStorage::Prepare(const v1::LaunchReplica& launch) const {
+  const std::string job_folder = FolderNameOf(launch);
+  // Open to be gone through, where the job's account is not the worker's.
+  const mode_t outer = accounts_.own() ? 0700 : 0711;
+  absl::Status status = MakeFolder(absl::StrCat(folder_, "/", launch.namespace_()), 0711);
+  status.Update(MakeFolder(absl::StrCat(folder_, "/", job_folder), outer));
+  if (!status.ok()) return status;
+  absl::StatusOr<std::optional<Account>> account = accounts_.Find(job_folder);
+  if (!account.ok()) return account.status();
+  for (const std::string& path : {CheckpointPath(launch), SharePath(launch)}) {
+    status.Update(MakeFolder(path, 0700));
+    if (status.ok() && account->has_value()) status.Update(GiveFolder(path, **account));
+  }
+  if (!status.ok()) return status;
+  return account;
+}
+
 absl::Status JobStorage::Remove(const v1::DeleteJobFiles& job) const {
-  const fs::path folder = fs::path(folder_) / JobFolderName(job.namespace_(), job.job(), job.job_uid());
+  const std::string name = JobFolderName(job.namespace_(), job.job(), job.job_uid());
+  const fs::path folder = fs::path(folder_) / name;
   const fs::path namespace_folder = folder.parent_path();
   std::error_code error;
   for (const fs::path& path : {namespace_folder, folder}) {
@@ -57,11 +111,13 @@ absl::Status JobStorage::Remove(const v1::DeleteJobFiles& job) const {
           absl::StrCat(path.string(), " is a symbolic link and is left alone: remove it by hand"));
     }
   }
+  const std::optional<uid_t> user = accounts_.Known(name);
   for (int attempt = 0; attempt < kRemoveAttempts; ++attempt) {
     fs::remove_all(folder, error);
     if (!error) break;
   }
   if (error) return ErrnoStatus(error.value(), absl::StrCat("remove ", folder.string()));
+  if (user.has_value()) accounts_.Release(name, *user);
   fs::remove(namespace_folder, error);  // fails, as it should, unless it is empty
   return absl::OkStatus();
 }

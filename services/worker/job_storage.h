@@ -1,39 +1,48 @@
 // The folders of jobs in the storage that all nodes share:
 // <storage-dir>/<namespace>/<job>-<uid>/{checkpoint,share}.
 //
+// Those two belong to the account that the job runs as, and nobody else may look into them; what is above
+// them belongs to the worker.
+//
 // Names must have been checked (names.h). Thread-safe. Several nodes may do the same at the same time.
 
 #ifndef ADAPTDL_SERVICES_WORKER_JOB_STORAGE_H_
 #define ADAPTDL_SERVICES_WORKER_JOB_STORAGE_H_
 
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "adaptdl/v1/node_service.pb.h"
+#include "services/worker/replica_accounts.h"
 
 namespace adaptdl::worker {
 
 class JobStorage {
  public:
   // `folder`: <storage-dir>, an absolute path; made if need be.
-  static absl::StatusOr<JobStorage> Create(const std::string& folder);
+  static absl::StatusOr<JobStorage> Create(const std::string& folder, const AccountOptions& accounts);
 
   const std::string& folder() const { return folder_; }
+  const ReplicaAccounts& accounts() const { return accounts_; }
   std::string CheckpointPath(const v1::LaunchReplica& launch) const;
   std::string SharePath(const v1::LaunchReplica& launch) const;
 
-  // Makes the job's folders, if they are not there.
-  absl::Status Prepare(const v1::LaunchReplica& launch) const;
+  // Makes the job's folders, if they are not there. The account that the job runs as; none: the worker's own.
+  absl::StatusOr<std::optional<Account>> Prepare(const v1::LaunchReplica& launch) const;
 
   // Removes the job's folder with everything in it, but nothing that a symbolic link in it points to.
   // FAILED_PRECONDITION when the namespace's or job's own folder is a symbolic link.
   absl::Status Remove(const v1::DeleteJobFiles& job) const;
 
  private:
-  explicit JobStorage(std::string folder) : folder_(std::move(folder)) {}
+  JobStorage(std::string folder, ReplicaAccounts accounts)
+      : folder_(std::move(folder)), accounts_(std::move(accounts)) {}
 
   std::string folder_;
+  ReplicaAccounts accounts_;
 };
 
 }  // namespace adaptdl::worker

@@ -33,6 +33,7 @@ struct RawFlags {
   std::vector<std::string> labels;
   std::string on_terminate = "keep";
   std::string ports = "20000-29999";
+  std::string uids = "200000-265535";
 };
 
 std::string ShimBesideThisProgram() {
@@ -88,8 +89,26 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
                  "Ended replicas whose logs are kept, at most")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  AddBytesFlag(app, "--max-log-bytes", &options->max_log_bytes,
-               "Size of all logs together above which those of ended replicas go, the oldest first");
+  AddBytesFlag(
+      app, "--max-log-bytes", &options->max_log_bytes,
+      "Size of all logs together above which those of ended replicas go, the oldest of the job with the "
+      "most first");
+  AddBytesFlag(app, "--max-job-log-bytes", &options->max_job_log_bytes,
+               "The same for the logs of one job on this node");
+  app.add_option(
+         "--replica-user", options->accounts.user,
+         "User that replicas run as: \"per-job\", a number of its own for each job out of --replica-uids; "
+         "\"self\", the worker's own; or an account's name [per-job for root, else self]")
+      ->type_name("USER");
+  app.add_option("--replica-uids", raw->uids, "Range for --replica-user=per-job, the same on all nodes")
+      ->capture_default_str()
+      ->type_name("FIRST-LAST");
+  app.add_option("--replica-processes", options->max_processes,
+                 "Most processes and threads of a job on this node, where it has a user or a control group "
+                 "of its own "
+                 "(0: no bound)")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 22))
+      ->capture_default_str();
 }
 
 absl::Status Interpret(const RawFlags& raw, WorkerOptions* options) {
@@ -108,7 +127,7 @@ absl::Status Interpret(const RawFlags& raw, WorkerOptions* options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--ports \"", raw.ports, "\" is not valid: give FIRST-LAST, for example 20000-29999"));
   }
-  return absl::OkStatus();
+  return adaptdl::worker::ParseUidRange(raw.uids, &options->accounts);
 }
 
 }  // namespace

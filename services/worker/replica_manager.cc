@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/service/log.h"
 #include "services/worker/names.h"
+#include "services/worker/shim/cgroup.h"
 
 namespace adaptdl::worker {
 namespace {
@@ -148,23 +152,38 @@ absl::Status ReplicaManager::StartShim(const v1::LaunchReplica& launch) {
   absl::StatusOr<std::vector<std::string>> devices =
       devices_.Take(launch.replica_id(), launch.template_().resources().gpus());
   if (!devices.ok()) return devices.status();
-  const ReplicaPlace place{.checkpoint_path = storage_.CheckpointPath(launch),
-                           .share_path = storage_.SharePath(launch),
-                           .node_id = options_.node_id,
-                           .replica_host = options_.replica_host,
-                           .supervisor_address = options_.supervisor_address,
-                           .supervisor_ca = options_.supervisor_ca,
-                           .supervisor_tls_name = options_.supervisor_tls_name,
-                           .devices = *devices};
-  const absl::StatusOr<ProcessSpec> process = MakeProcessSpec(launch, place, options_.inherited_environment);
+  const absl::StatusOr<std::optional<Account>> account = storage_.Prepare(launch);
+  if (!account.ok()) return account.status();
+  ReplicaPlace place{.checkpoint_path = storage_.CheckpointPath(launch),
+                     .share_path = storage_.SharePath(launch),
+                     .node_id = options_.node_id,
+                     .replica_host = options_.replica_host,
+                     .supervisor_address = options_.supervisor_address,
+                     .supervisor_ca = options_.supervisor_ca,
+                     .supervisor_tls_name = options_.supervisor_tls_name,
+                     .devices = *devices,
+                     .account = *account,
+                     .max_processes = options_.max_processes};
+  absl::StatusOr<ProcessSpec> process = MakeProcessSpec(launch, place, options_.inherited_environment);
   if (!process.ok()) {
     // The folder has to be there for its exit record.
     if (absl::Status status = store_.Add(launch, {}, ProcessSpec{}); !status.ok()) return status;
     return process.status();
   }
-  if (absl::Status status = storage_.Prepare(launch); !status.ok()) return status;
+  absl::StatusOr<std::string> cgroup = PrepareCgroup(launch);
+  if (!cgroup.ok()) return cgroup.status();
+  process->cgroup = *std::move(cgroup);
   if (absl::Status status = store_.Add(launch, *devices, *process); !status.ok()) return status;
   return shims_->Launch(launch.replica_id(), store_.FolderOf(launch.replica_id()));
+}
+
+absl::StatusOr<std::string> ReplicaManager::PrepareCgroup(const v1::LaunchReplica& launch) const {
+  if (options_.cgroup_base.empty()) return std::string();
+  const v1::Resources& resources = launch.template_().resources();
+  return MakeCgroup(options_.cgroup_base, launch.replica_id(),
+                    {.cpu_millis = resources.cpu_millis(),
+                     .memory_bytes = resources.memory_bytes(),
+                     .max_processes = options_.max_processes});
 }
 
 void ReplicaManager::EndWithoutProcess(Entry* entry, const absl::Status& reason) {
@@ -331,31 +350,58 @@ bool ReplicaManager::HasEnded(const std::string& replica_id) const {
   return it == replicas_.end() || Ended(it->second.report.replica());
 }
 
-std::vector<std::string> ReplicaManager::PrunableInOrder() const {
-  std::vector<std::pair<int64_t, std::string>> prunable;
-  for (const auto& [replica_id, entry] : replicas_) {
-    if (entry.acknowledged) prunable.emplace_back(entry.report.replica().end_time().seconds(), replica_id);
+namespace {
+
+// Logs of one job on this node.
+struct JobLogs {
+  int64_t bytes = 0;
+  // Acknowledged replicas by the time of their end, and the bytes of each.
+  std::set<std::pair<int64_t, std::string>> ended;
+};
+
+// The job whose oldest log is to go: it has something to give, and the most of what is too much. Null: none.
+JobLogs* MostOf(std::map<std::string, JobLogs>* jobs, bool count_bytes) {
+  JobLogs* most = nullptr;
+  for (auto& [uid, logs] : *jobs) {
+    if (logs.ended.empty()) continue;
+    const bool more =
+        most == nullptr || (count_bytes ? logs.bytes > most->bytes : logs.ended.size() > most->ended.size());
+    if (more) most = &logs;
   }
-  std::sort(prunable.begin(), prunable.end());
-  std::vector<std::string> ids;
-  for (auto& [end_time, replica_id] : prunable) ids.push_back(std::move(replica_id));
-  return ids;
+  return most;
 }
 
-int64_t ReplicaManager::PruneLogs(int max_replicas, int64_t max_bytes) {
+}  // namespace
+
+int64_t ReplicaManager::PruneLogs(int max_replicas, int64_t max_bytes, int64_t max_job_bytes) {
   MutexLock lock(&mutex_);
   std::map<std::string, int64_t> sizes;
+  std::map<std::string, JobLogs> jobs;
   int64_t total = 0;
-  for (const auto& [replica_id, entry] : replicas_) total += sizes[replica_id] = store_.LogBytes(replica_id);
-  std::vector<std::string> prunable = PrunableInOrder();
-  int left = static_cast<int>(prunable.size());
-  for (const std::string& replica_id : prunable) {
-    if (left <= max_replicas && total <= max_bytes) break;
+  int ended = 0;
+  for (const auto& [replica_id, entry] : replicas_) {
+    const int64_t bytes = sizes[replica_id] = store_.LogBytes(replica_id);
+    JobLogs& logs = jobs[entry.report.job_uid()];
+    logs.bytes += bytes;
+    total += bytes;
+    if (!entry.acknowledged) continue;
+    logs.ended.emplace(entry.report.replica().end_time().seconds(), replica_id);
+    ++ended;
+  }
+  const auto remove_oldest = [&](JobLogs* logs) {
+    const std::string replica_id = logs->ended.begin()->second;
     store_.Remove(replica_id).IgnoreError();
     replicas_.erase(replica_id);
+    logs->ended.erase(logs->ended.begin());
+    logs->bytes -= sizes[replica_id];
     total -= sizes[replica_id];
-    --left;
+    --ended;
+  };
+  for (auto& [uid, logs] : jobs) {
+    while (logs.bytes > max_job_bytes && !logs.ended.empty()) remove_oldest(&logs);
   }
+  while (ended > max_replicas) remove_oldest(MostOf(&jobs, /*count_bytes=*/false));
+  while (total > max_bytes && ended > 0) remove_oldest(MostOf(&jobs, /*count_bytes=*/true));
   return total;
 }
 

@@ -57,6 +57,11 @@ class ReplicaManager final : public ShimListener {
     std::vector<std::string> devices;
     // What replicas get of the worker's own environment.
     Environment inherited_environment;
+    // Most processes and threads that a job may have on this node, where it has an account or a control group
+    // of its own. 0: no bound.
+    int64_t max_processes = 0;
+    // Where the replicas' control groups are made (shim/cgroup.h). Empty: there are none.
+    std::string cgroup_base = "";
   };
   // Gets every change, and repeated reports when they were asked for. Called with a lock held: it must not
   // call back.
@@ -94,9 +99,11 @@ class ReplicaManager final : public ShimListener {
   // Whether its log is complete.
   bool HasEnded(const std::string& replica_id) const;
 
-  // Removes the logs of acknowledged replicas, those that ended first going first, until at most
-  // `max_replicas` are left and all logs together have at most `max_bytes`. Returns the bytes that are left.
-  int64_t PruneLogs(int max_replicas, int64_t max_bytes);
+  // Removes logs of acknowledged replicas until at most `max_replicas` of these are left, all logs together
+  // have at most `max_bytes`, and those of each job at most `max_job_bytes`. What goes is of the job that has
+  // the most of what is too much, its oldest first: a job that writes much, or fails often, costs no other
+  // one its logs. Returns the bytes that are left.
+  int64_t PruneLogs(int max_replicas, int64_t max_bytes, int64_t max_job_bytes);
 
   ReplicaStats Stats() const;
 
@@ -121,7 +128,7 @@ class ReplicaManager final : public ShimListener {
   void EndWithoutProcess(Entry* entry, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetEnded(Entry* entry, const ExitRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Report(const v1::ReplicaReport& report) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<std::string> PrunableInOrder() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::string> PrepareCgroup(const v1::LaunchReplica& launch) const;
 
   const Options options_;
   const JobStorage storage_;

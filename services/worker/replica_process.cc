@@ -117,6 +117,17 @@ void SetAdaptdlHttp(const v1::AdaptdlHttp& http, const ReplicaPlace& place, Envi
   Set(env, "ADAPTDL_SCHED_VERSION", kAdaptdlVersion);
 }
 
+// What the worker's own variables say of its user is of no use to another one.
+void SetAccount(const ReplicaPlace& place, Environment* env, ProcessSpec* spec) {
+  const Account& account = *place.account;
+  Set(env, "HOME", account.home.empty() ? place.share_path : account.home);
+  Set(env, "USER", account.name);
+  Set(env, "LOGNAME", account.name);
+  spec->uid = account.uid;
+  spec->gid = account.gid;
+  spec->max_processes = place.max_processes;
+}
+
 }  // namespace
 
 Environment InheritedEnvironment(const char* const* environment, const std::vector<std::string>& more_names) {
@@ -177,6 +188,9 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
 
   Environment& env = spec.env;
   env = inherited;
+  if (place.account.has_value()) SetAccount(place, &env, &spec);
+  spec.cgroup = place.cgroup;
+  spec.memory_bytes = replica.resources().memory_bytes();
   bool sets_threads = false;
   for (const v1::EnvironmentVariable& variable : replica.env()) {
     if (absl::StartsWith(variable.name(), "ADAPTDL_SERVER_")) continue;

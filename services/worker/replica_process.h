@@ -3,6 +3,8 @@
 #ifndef ADAPTDL_SERVICES_WORKER_REPLICA_PROCESS_H_
 #define ADAPTDL_SERVICES_WORKER_REPLICA_PROCESS_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/job.pb.h"
 #include "adaptdl/v1/node_service.pb.h"
+#include "services/worker/replica_accounts.h"
 #include "services/worker/shim/records.h"
 
 namespace adaptdl::worker {
@@ -34,6 +37,12 @@ struct ReplicaPlace {
   std::string supervisor_tls_name;
   // GPUs given to the replica, as CUDA_VISIBLE_DEVICES names them.
   std::vector<std::string> devices;
+  // Account that the replica runs as. None: the worker's own.
+  std::optional<Account> account = std::nullopt;
+  // Most processes and threads of that account. 0: no bound.
+  int64_t max_processes = 0;
+  // Folder of its control group. Empty: none.
+  std::string cgroup = "";
 };
 
 // Variables that replicas get from the worker's own environment: PATH, HOME, LANG and such, and `more_names`.

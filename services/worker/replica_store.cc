@@ -60,6 +60,8 @@ absl::StatusOr<ReplicaStore> ReplicaStore::Create(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder));
+  // Which jobs run here is nobody's business.
+  if (chmod(folder.c_str(), 0700) != 0) return ErrnoStatus(errno, absl::StrCat("close folder ", folder));
   return ReplicaStore(folder);
 }
 

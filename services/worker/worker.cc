@@ -29,7 +29,9 @@
 #include "services/worker/names.h"
 #include "services/worker/port_reserve.h"
 #include "services/worker/process_shims.h"
+#include "services/worker/replica_accounts.h"
 #include "services/worker/replica_manager.h"
+#include "services/worker/shim/cgroup.h"
 #include "services/worker/supervisor_link.h"
 #include "services/worker/worker_metrics.h"
 
@@ -99,6 +101,18 @@ absl::StatusOr<int> LockStateFolder(const std::string& state_dir) {
       absl::StrCat("another worker uses --state-dir ", state_dir, ": end it, or give another folder"));
 }
 
+void SayWhatSeparatesJobs(const ReplicaAccounts& accounts) {
+  if (accounts.per_job()) {
+    log::Info("each job runs as a user of its own");
+  } else if (!accounts.own()) {
+    log::Info("all jobs run as one user, other than the worker's");
+  } else if (geteuid() == 0) {
+    log::Warning("replicas run as root: each job can read and change everything on this node");
+  } else {
+    log::Info("replicas run as the worker's own user, which separates no job from another");
+  }
+}
+
 class WorkerImpl final : public Worker, public LinkHandler {
  public:
   WorkerImpl(WorkerOptions options, GpuInventory gpus, int lock_fd)
@@ -135,7 +149,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
     replicas_->SetSink([link = link_.get()](const v1::ReplicaReport& report) { link->Report(report); });
     housekeeper_ = std::make_unique<Housekeeper>(
         Housekeeper::Options{.max_ended_replicas = options_.keep_ended_replicas,
-                             .max_log_bytes = options_.max_log_bytes},
+                             .max_log_bytes = options_.max_log_bytes,
+                             .max_job_log_bytes = options_.max_job_log_bytes},
         replicas_.get(), metrics_.get(), [link = link_.get()] { return link->connected(); });
     link_->Start();
     return absl::OkStatus();
@@ -164,15 +179,23 @@ class WorkerImpl final : public Worker, public LinkHandler {
                               .log_files = options_.log_files});
     if (!shims.ok()) return shims.status();
     shims_ = *std::move(shims);
-    absl::StatusOr<JobStorage> storage = JobStorage::Create(options_.storage_dir);
+    absl::StatusOr<JobStorage> storage = JobStorage::Create(options_.storage_dir, options_.accounts);
     if (!storage.ok()) return storage.status();
+    SayWhatSeparatesJobs(storage->accounts());
+    absl::StatusOr<std::string> cgroups = TakeCgroups();
+    if (!cgroups.ok()) {
+      log::Info("no limits on memory and processes of replicas by control groups",
+                {{"reason", std::string(cgroups.status().message())}});
+    }
     absl::StatusOr<std::unique_ptr<ReplicaManager>> replicas =
         ReplicaManager::Create({.state_dir = options_.state_dir,
                                 .node_id = options_.node_id,
                                 .replica_host = options_.advertise_host,
                                 .supervisor_address = options_.supervisor,
                                 .devices = gpus_.devices,
-                                .inherited_environment = InheritedEnvironment(environ, options_.pass_env)},
+                                .inherited_environment = InheritedEnvironment(environ, options_.pass_env),
+                                .max_processes = options_.max_processes,
+                                .cgroup_base = cgroups.value_or("")},
                                *std::move(storage), &clock_, shims_.get());
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);
@@ -228,6 +251,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
         break;
       case v1::ConnectResponse::kDeleteJobFiles:
         housekeeper_->DeleteJob(command.delete_job_files());
+        break;
+      case v1::ConnectResponse::kHeartbeatAck:
         break;
       case v1::ConnectResponse::COMMAND_NOT_SET:
         log::Warning("the supervisor sent a command that this worker does not know");

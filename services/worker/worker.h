@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/service/server.h"
+#include "services/worker/replica_accounts.h"
 
 namespace adaptdl::worker {
 
@@ -62,6 +63,13 @@ struct WorkerOptions {
   // Bounds of the logs that are kept of ended replicas.
   int keep_ended_replicas = 1000;
   int64_t max_log_bytes = int64_t{10} << 30;
+  // Of one job's.
+  int64_t max_job_log_bytes = int64_t{1} << 30;
+  // Accounts that replicas run as.
+  AccountOptions accounts;
+  // Most processes and threads of a job on this node, where it has an account or a control group of its own.
+  // 0: no bound.
+  int64_t max_processes = 16'384;
 };
 
 class Worker {

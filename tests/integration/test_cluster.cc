@@ -1,6 +1,7 @@
 #include "tests/integration/test_cluster.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,7 +65,12 @@ JobPredicate StepsReached(int64_t steps) {
   };
 }
 
-TestCluster::TestCluster(TestClusterOptions options) : options_(options), folder_(MakeFolder()) {}
+TestCluster::TestCluster(TestClusterOptions options) : options_(options), folder_(MakeFolder()) {
+  // Also of workers that the autoscaler starts.
+  setenv("ADAPTDL_SERVER_REPLICA_USER", options.separate_users ? "per-job" : "self", /*overwrite=*/1);
+  // Jobs of other users than the test's have to come to their folders.
+  if (options.separate_users) chmod(folder_.c_str(), 0711);
+}
 
 TestCluster::~TestCluster() {
   for (auto& [index, worker] : workers_) worker.Kill();

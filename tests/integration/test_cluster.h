@@ -40,6 +40,8 @@ struct TestClusterOptions {
   absl::Duration orphan_timeout = absl::Seconds(30);
   // Longest wait between a failure and the next attempt.
   absl::Duration max_retry_backoff = absl::Seconds(60);
+  // Whether each job runs as a user of its own, which takes root.
+  bool separate_users = false;
   // Whether the supervisor serves AdaptDL's Python package.
   bool adaptdl_http = false;
   // Host of all but the workers, in the network of the test.

@@ -26,7 +26,9 @@ struct StartedChild {
   std::string failure;
 };
 
-// Starts `spec` in a session of its own, with /dev/null as input. The process dies when the caller's does.
+// Starts `spec` in a session of its own, with /dev/null as input and no other open file than that and its
+// output. The process dies when the caller's does. It can never gain rights (no_new_privs), and leaves no
+// core.
 StartedChild StartChild(const ProcessSpec& spec);
 
 // Where `program` is, as execvp(3) finds it in the PATH of `env`. Empty: nowhere.

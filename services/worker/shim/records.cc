@@ -26,9 +26,9 @@ std::string GetString(const Json& json, const char* key) {
   return it != json.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
-int64_t GetInteger(const Json& json, const char* key) {
+int64_t GetInteger(const Json& json, const char* key, int64_t otherwise = 0) {
   const auto it = json.find(key);
-  return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : 0;
+  return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : otherwise;
 }
 
 bool GetBool(const Json& json, const char* key) {
@@ -98,7 +98,12 @@ std::string ProcessSpecToJson(const ProcessSpec& spec) {
   return Dump({{"argv", spec.argv},
                {"env", env},
                {"working_directory", spec.working_directory},
-               {"grace_ms", absl::ToInt64Milliseconds(spec.grace_period)}});
+               {"grace_ms", absl::ToInt64Milliseconds(spec.grace_period)},
+               {"uid", spec.uid},
+               {"gid", spec.gid},
+               {"max_processes", spec.max_processes},
+               {"cgroup", spec.cgroup},
+               {"memory_bytes", spec.memory_bytes}});
 }
 
 absl::StatusOr<ProcessSpec> ProcessSpecFromLaunchFile(absl::string_view launch_json) {
@@ -121,6 +126,11 @@ absl::StatusOr<ProcessSpec> ProcessSpecFromLaunchFile(absl::string_view launch_j
   }
   spec.working_directory = GetString(*process, "working_directory");
   spec.grace_period = absl::Milliseconds(GetInteger(*process, "grace_ms"));
+  spec.uid = GetInteger(*process, "uid", -1);
+  spec.gid = GetInteger(*process, "gid", -1);
+  spec.max_processes = GetInteger(*process, "max_processes");
+  spec.cgroup = GetString(*process, "cgroup");
+  spec.memory_bytes = GetInteger(*process, "memory_bytes");
   if (spec.argv.empty()) return absl::InvalidArgumentError("\"argv\" is empty");
   return spec;
 }

@@ -44,6 +44,15 @@ struct ProcessSpec {
   std::string working_directory;
   // Time between SIGTERM and SIGKILL when the shim stops the replica on its own account.
   absl::Duration grace_period = absl::Seconds(30);
+  // Account that it runs as, with this group and no other one. -1: that of the shim.
+  int64_t uid = -1;
+  int64_t gid = -1;
+  // Most processes and threads that the account may have on this machine. 0: no bound but the machine's own.
+  int64_t max_processes = 0;
+  // Folder of the control group that it runs in (shim/cgroup.h), and bytes of memory that this allows. Empty:
+  // that of the shim; 0: as many as the machine has.
+  std::string cgroup = {};
+  int64_t memory_bytes = 0;
 };
 
 struct RunningRecord {

@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "libs/base/file.h"
+#include "services/worker/shim/cgroup.h"
 #include "services/worker/shim/child.h"
 #include "services/worker/shim/control.h"
 #include "services/worker/shim/cri_log.h"
@@ -86,6 +87,8 @@ class Shim {
       return false;
     }
     grace_period_ = spec->grace_period;
+    cgroup_ = spec->cgroup;
+    memory_bytes_ = spec->memory_bytes;
     const StartedChild child = StartChild(*spec);
     if (child.pid < 0) {
       record_.exit_code = child.exit_code;
@@ -198,6 +201,7 @@ class Shim {
     }
     killing_ = true;
     KillAll(pid_);
+    if (!cgroup_.empty()) KillCgroup(cgroup_);
     if (exited_ && !give_up_at_) give_up_at_ = Uptime() + options_.drain_timeout;
   }
 
@@ -218,7 +222,22 @@ class Shim {
     }
   }
 
+  // The kernel ends the whole replica when it has used up its memory; from the signal alone nobody could
+  // tell.
+  void ExplainOutOfMemory() {
+    if (cgroup_.empty()) return;
+    if (OutOfMemoryKills(cgroup_) > 0 && record_.signal == SIGKILL) {
+      record_.message = memory_bytes_ > 0
+                            ? absl::StrCat("out of memory: it may use ", memory_bytes_,
+                                           " bytes (resources.memory of the job); ask for more, or use less")
+                            : "out of memory: the machine had none left";
+      log_.AppendNote(record_.message, absl::Now());
+    }
+    RemoveCgroup(cgroup_);
+  }
+
   int Conclude() {
+    ExplainOutOfMemory();
     log_.Finish(absl::Now());
     if (!exited_) record_.end_time = absl::Now();
     record_.dropped_log_bytes = log_.dropped_bytes();
@@ -244,6 +263,9 @@ class Shim {
   ExitRecord record_;
   std::string running_line_;
   absl::Duration grace_period_;
+  // Empty: none of its own.
+  std::string cgroup_;
+  int64_t memory_bytes_ = 0;
   int signal_fd_ = -1;
   int output_[2] = {-1, -1};
   pid_t pid_ = -1;

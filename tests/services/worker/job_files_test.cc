@@ -1,6 +1,7 @@
 #include "services/worker/job_files.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <map>
@@ -125,6 +126,17 @@ TEST_F(JobFilesTest, FollowsLinksThatStayInside) {
   fs::create_symlink("run-2/model", share_ + "/model");
   EXPECT_THAT(Contents("latest/model"), ElementsAre("latest/model=M"));
   EXPECT_THAT(Contents(""), ElementsAre("model=M", "run-2", "run-2/model=M"));
+}
+
+TEST_F(JobFilesTest, FilesOfOthersAreNotTheJobsByAHardLink) {
+  if (geteuid() != 0) GTEST_SKIP() << "NOT TESTED: only root can give files away";
+  WriteFile(share_ + "/own", "mine");
+  WriteFile(storage_ / "secret", "of the worker");
+  fs::create_hard_link(storage_ / "secret", share_ + "/link");
+  for (const std::string& path : {share_, share_ + "/own"})
+    ASSERT_EQ(chown(path.c_str(), 200'001, 200'001), 0);
+  EXPECT_THAT(Contents(""), ElementsAre("own=mine"));
+  EXPECT_EQ(CodeOf("link"), absl::StatusCode::kPermissionDenied);
 }
 
 TEST_F(JobFilesTest, AFifoDoesNotHangIt) {

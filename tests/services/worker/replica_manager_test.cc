@@ -69,7 +69,8 @@ class ReplicaManagerTest : public ::testing::Test {
                                            .supervisor_address = "super:7100",
                                            .devices = {"0", "1"},
                                            .inherited_environment = {}},
-                                          *JobStorage::Create(folder_ / "storage"), &clock_, shims_.get());
+                                          *JobStorage::Create(folder_ / "storage", {.user = "self"}), &clock_,
+                                          shims_.get());
     ASSERT_TRUE(manager.ok()) << manager.status();
     manager_ = *std::move(manager);
     manager_->SetSink([this](const v1::ReplicaReport& report) { reports_.push_back(report); });
@@ -385,14 +386,42 @@ TEST_F(ReplicaManagerTest, PrunesTheOldestAcknowledgedLogs) {
     if (id != "r-3") shims_->SayExited(id, Exit(0));
     if (id != "r-2") manager_->Acknowledge(id);
   }
-  EXPECT_EQ(manager_->PruneLogs(1, 1 << 20), 3000);
+  EXPECT_EQ(manager_->PruneLogs(1, 1 << 20, 1 << 20), 3000);
   EXPECT_FALSE(std::filesystem::exists(ReplicaFolder("r-0")));
   EXPECT_TRUE(std::filesystem::exists(ReplicaFolder("r-1")));
   // What runs or is not acknowledged stays, however little space there is.
-  EXPECT_EQ(manager_->PruneLogs(10, 0), 2000);
+  EXPECT_EQ(manager_->PruneLogs(10, 0, 1 << 20), 2000);
   EXPECT_TRUE(std::filesystem::exists(ReplicaFolder("r-2")));
   EXPECT_TRUE(std::filesystem::exists(ReplicaFolder("r-3")));
   EXPECT_EQ(manager_->FindLog("r-1").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ReplicaManagerTest, AJobThatWritesMuchCostsNoOtherItsLogs) {
+  const auto run = [&](const std::string& uid, const std::string& id, size_t bytes) {
+    v1::LaunchReplica launch = MakeLaunch(id);
+    launch.set_job_uid(uid);
+    manager_->Launch(launch);
+    WriteFile(ReplicaFolder(id) + "/replica.log", std::string(bytes, 'x'));
+    shims_->SayExited(id, Exit(1));
+    manager_->Acknowledge(id);
+    clock_.Advance(absl::Seconds(10));
+  };
+  const auto kept = [&](const std::string& id) { return std::filesystem::exists(ReplicaFolder(id)); };
+  run("quiet", "q-0", 500);  // the oldest of all
+  for (int i = 0; i < 4; ++i) run("loud", absl::StrCat("l-", i), 1000);
+  EXPECT_EQ(manager_->PruneLogs(100, 3000, 1 << 20), 2500);
+  EXPECT_TRUE(kept("q-0"));
+  EXPECT_FALSE(kept("l-1"));
+  EXPECT_TRUE(kept("l-2"));
+  // By the bound of one job, and by the number of replicas.
+  EXPECT_EQ(manager_->PruneLogs(100, 1 << 20, 1999), 1500);
+  EXPECT_TRUE(kept("l-3"));
+  run("loud", "l-4", 1);
+  run("loud", "l-5", 1);
+  manager_->PruneLogs(2, 1 << 20, 1 << 20);
+  EXPECT_TRUE(kept("q-0"));
+  EXPECT_TRUE(kept("l-5"));
+  EXPECT_FALSE(kept("l-4"));
 }
 
 TEST_F(ReplicaManagerTest, CountsExitsByKind) {

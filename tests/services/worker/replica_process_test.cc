@@ -127,6 +127,24 @@ TEST(ReplicaProcessTest, InheritsOnlyWhatIsAllowed) {
               ElementsAre(Pair("PATH", "/bin"), Pair("HOME", "/root"), Pair("PROXY", "http://")));
 }
 
+TEST(ReplicaProcessTest, AnAccountOfItsOwnHasItsOwnHome) {
+  ReplicaPlace place = Place();
+  place.account = Account{.uid = 200'001, .gid = 200'001, .name = "adaptdl-200001", .home = ""};
+  place.max_processes = 100;
+  v1::LaunchReplica launch = Launch();
+  const Environment inherited = {{"HOME", "/root"}, {"USER", "root"}};
+  std::map<std::string, std::string> environment = EnvironmentOf(launch, place, inherited);
+  EXPECT_EQ(environment["HOME"], place.share_path);
+  EXPECT_EQ(environment["USER"], "adaptdl-200001");
+  const auto spec = MakeProcessSpec(launch, place, inherited);
+  EXPECT_EQ(spec->uid, 200'001);
+  EXPECT_EQ(spec->max_processes, 100);
+  // What the job asks for wins.
+  AddEnv(&launch, "HOME", "/data/home");
+  EXPECT_EQ(EnvironmentOf(launch, place, inherited)["HOME"], "/data/home");
+  EXPECT_EQ(MakeProcessSpec(Launch(), Place(), inherited)->uid, -1);
+}
+
 TEST(ReplicaProcessTest, StartsInTheShareFolderUnlessTold) {
   EXPECT_EQ(MakeProcessSpec(Launch(), Place(), {})->working_directory, "/s/team-a/mnist-u/share");
   EXPECT_THAT(MakeProcessSpec(Launch(), Place(), {})->argv, ElementsAre("train", "--lr=0.1"));
