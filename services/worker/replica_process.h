@@ -33,8 +33,8 @@ struct ReplicaPlace {
   std::string supervisor_address;
   // Path of the certificates that the supervisor's is verified with, and the name that it must have. Empty: no
   // TLS.
-  std::string supervisor_ca;
-  std::string supervisor_tls_name;
+  std::string supervisor_ca = {};
+  std::string supervisor_tls_name = {};
   // GPUs given to the replica, as CUDA_VISIBLE_DEVICES names them.
   std::vector<std::string> devices;
   // Account that the replica runs as. None: the worker's own.
