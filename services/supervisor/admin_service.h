@@ -4,6 +4,7 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_ADMIN_SERVICE_H_
 
 #include "adaptdl/v1/admin_service.grpc.pb.h"
+#include "libs/service/security/guard.h"
 #include "services/supervisor/store/job_store.h"
 #include "services/supervisor/streams.h"
 
@@ -11,15 +12,19 @@ namespace adaptdl::supervisor {
 
 class AdminServiceImpl final : public v1::AdminService::CallbackService {
  public:
-  // Neither is owned.
-  AdminServiceImpl(JobStore* store, Streams* streams) : store_(store), streams_(streams) {}
+  // All outlive the service.
+  AdminServiceImpl(JobStore* store, Streams* streams, const security::Guard* guard)
+      : store_(store), streams_(streams), guard_(guard) {}
 
   grpc::ServerWriteReactor<v1::BackupResponse>* Backup(grpc::CallbackServerContext* context,
                                                        const v1::BackupRequest* request) override;
+  grpc::ServerUnaryReactor* WhoAmI(grpc::CallbackServerContext* context, const v1::WhoAmIRequest* request,
+                                   v1::WhoAmIResponse* response) override;
 
  private:
   JobStore* const store_;
   Streams* const streams_;
+  const security::Guard* const guard_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -12,16 +12,25 @@
 
 namespace adaptdl::supervisor {
 
+absl::StatusOr<v1::Job> JobServiceImpl::FindJob(const grpc::CallbackServerContext& context,
+                                                const std::string& name_space,
+                                                const std::string& name) const {
+  const absl::Status status = guard_->CheckNamespace(context, name_space);
+  return status.ok() ? state_->GetJob(name_space, name) : status;
+}
+
 grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext* context,
                                                     const v1::SubmitJobRequest* request,
                                                     v1::SubmitJobResponse* response) {
+  if (const absl::Status status = guard_->CheckNamespace(*context, request->job().namespace_()); !status.ok())
+    return Answer(context, status);
   return Answer(context, state_->SubmitJob(*request), response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* context,
                                                  const v1::GetJobRequest* request,
                                                  v1::GetJobResponse* response) {
-  absl::StatusOr<v1::Job> job = state_->GetJob(request->namespace_(), request->name());
+  absl::StatusOr<v1::Job> job = FindJob(*context, request->namespace_(), request->name());
   if (job.ok()) *response->mutable_job() = *std::move(job);
   return Answer(context, job.status());
 }
@@ -29,14 +38,19 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* context,
                                                    const v1::ListJobsRequest* request,
                                                    v1::ListJobsResponse* response) {
+  if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
+    return Answer(context, status);
   return Answer(context, state_->ListJobs(*request), response);
 }
 
 grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
-    grpc::CallbackServerContext* /*context*/, const v1::WatchJobsRequest* request) {
+    grpc::CallbackServerContext* context, const v1::WatchJobsRequest* request) {
+  absl::Status status = guard_->CheckNamespace(*context, request->namespace_());
   auto stream = std::make_shared<WatchStream>(state_, *request);
-  hub_->Subscribe(std::static_pointer_cast<ChangeListener>(stream));
-  const absl::Status status = stream->List();
+  if (status.ok()) {
+    hub_->Subscribe(std::static_pointer_cast<ChangeListener>(stream));
+    status = stream->List();
+  }
   if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
   stream->Begin(stream);
   streams_->Add(stream);
@@ -46,18 +60,22 @@ grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
 grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext* context,
                                                     const v1::CancelJobRequest* request,
                                                     v1::CancelJobResponse* response) {
+  if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
+    return Answer(context, status);
   return Answer(context, state_->CancelJob(*request), response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext* context,
                                                     const v1::DeleteJobRequest* request,
                                                     v1::DeleteJobResponse* response) {
+  if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
+    return Answer(context, status);
   return Answer(context, state_->DeleteJob(*request), response);
 }
 
 grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
-    grpc::CallbackServerContext* /*context*/, const v1::StreamLogsRequest* request) {
-  const absl::StatusOr<v1::Job> job = state_->GetJob(request->namespace_(), request->name());
+    grpc::CallbackServerContext* context, const v1::StreamLogsRequest* request) {
+  const absl::StatusOr<v1::Job> job = FindJob(*context, request->namespace_(), request->name());
   absl::Status status = job.status();
   if (status.ok()) status = LogStream::Validate(*request);
   auto stream = std::make_shared<LogStream>(state_, workers_, job.ok() ? job->uid() : "", *request);
@@ -74,12 +92,14 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
 grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(grpc::CallbackServerContext* context,
                                                      const v1::ListEventsRequest* request,
                                                      v1::ListEventsResponse* response) {
+  if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
+    return Answer(context, status);
   return Answer(context, state_->ListEvents(*request), response);
 }
 
 grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(
-    grpc::CallbackServerContext* /*context*/, const v1::ReadFilesRequest* request) {
-  const absl::StatusOr<v1::Job> job = state_->GetJob(request->namespace_(), request->name());
+    grpc::CallbackServerContext* context, const v1::ReadFilesRequest* request) {
+  const absl::StatusOr<v1::Job> job = FindJob(*context, request->namespace_(), request->name());
   absl::Status status = job.status();
   if (status.ok()) status = FileStream::Validate(*request);
   auto stream = std::make_shared<FileStream>(state_, workers_, job.ok() ? *job : v1::Job(), *request);

@@ -3,7 +3,11 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_JOB_SERVICE_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_JOB_SERVICE_H_
 
+#include <string>
+
+#include "absl/status/statusor.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
+#include "libs/service/security/guard.h"
 #include "services/supervisor/change_hub.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/streams.h"
@@ -14,8 +18,9 @@ namespace adaptdl::supervisor {
 class JobServiceImpl final : public v1::JobService::CallbackService {
  public:
   // All outlive the service.
-  JobServiceImpl(ClusterState* state, ChangeHub* hub, Streams* streams, WorkerChannels* workers)
-      : state_(state), hub_(hub), streams_(streams), workers_(workers) {}
+  JobServiceImpl(ClusterState* state, ChangeHub* hub, Streams* streams, WorkerChannels* workers,
+                 const security::Guard* guard)
+      : state_(state), hub_(hub), streams_(streams), workers_(workers), guard_(guard) {}
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
                                       const v1::SubmitJobRequest* request,
@@ -41,10 +46,15 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
                                                              const v1::ReadFilesRequest* request) override;
 
  private:
+  // The job, if the caller may use its namespace: what is there is looked up only then.
+  absl::StatusOr<v1::Job> FindJob(const grpc::CallbackServerContext& context, const std::string& name_space,
+                                  const std::string& name) const;
+
   ClusterState* const state_;
   ChangeHub* const hub_;
   Streams* const streams_;
   WorkerChannels* const workers_;
+  const security::Guard* const guard_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -9,9 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "libs/rpc/security.h"
 #include "libs/service/flags.h"
+#include "libs/service/listen_address.h"
 #include "libs/service/log.h"
 #include "libs/service/main.h"
+#include "libs/service/security/server_security.h"
 #include "libs/service/server.h"
 #include "services/supervisor/store/sqlite_job_store.h"
 #include "services/supervisor/supervisor.h"
@@ -25,6 +28,7 @@ struct Flags {
   SupervisorOptions supervisor;
   HttpServerOptions http;
   std::string http_url;
+  bool http_insecure = false;
 };
 
 // Each replica that waits over HTTP needs a descriptor, and the default leaves room for a thousand.
@@ -33,6 +37,20 @@ void RaiseFileLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Nothing but the secret in its URL tells a replica from a stranger, and HTTP shows it to whoever listens.
+absl::Status CheckHttp(const Flags& flags) {
+  if (flags.http.listen.empty() || flags.http_insecure || flags.server.security.insecure_anywhere)
+    return absl::OkStatus();
+  const absl::StatusOr<service::ListenAddress> listen =
+      service::ParseListenAddress(flags.http.flag, flags.http.listen);
+  if (!listen.ok()) return listen.status();
+  if (service::IsLoopback(*listen)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--adaptdl-http ", flags.http.listen,
+      ": this is plaintext, and whoever listens on the network learns the secrets of replicas; give "
+      "--adaptdl-http-insecure too if nobody else is on it"));
 }
 
 absl::Status ServeHttp(const Flags& flags, Supervisor* supervisor) {
@@ -44,10 +62,20 @@ absl::Status ServeHttp(const Flags& flags, Supervisor* supervisor) {
   return WriteFileAtomically(absl::StrCat(flags.server.address_file, ".http"), supervisor->http_address());
 }
 
-absl::Status Serve(const Flags& flags) {
+absl::Status Serve(Flags flags) {
   const RealClock clock;
+  security::SecurityOptions& security = flags.server.security;
+  absl::Status status = security::CheckSecurity(security, flags.server.listen);
+  status.Update(CheckHttp(flags));
+  if (!status.ok()) return status;
   absl::StatusOr<std::unique_ptr<SqliteJobStore>> store = SqliteJobStore::Open(flags.store);
   if (!store.ok()) return store.status();
+  if (security.audit_log.empty()) security.audit_log = absl::StrCat(flags.store.folder, "/audit.jsonl");
+  absl::StatusOr<std::shared_ptr<const security::Guard>> guard = security::MakeGuard(security, &clock);
+  if (!guard.ok()) return guard.status();
+  flags.server.guard = *guard;
+  flags.supervisor.guard = *guard;
+  flags.supervisor.worker_security = security::ClientSide(security, rpc::kWorkerName);
   absl::StatusOr<std::unique_ptr<Supervisor>> supervisor =
       Supervisor::Create(flags.supervisor, *std::move(store), &clock);
   if (!supervisor.ok()) return supervisor.status();
@@ -83,6 +111,10 @@ int Main(int argc, char** argv) {
   app.add_option("--adaptdl-http-url", flags.http_url,
                  "Where replicas reach it, as http://HOST:PORT [the port, on the host at which their worker "
                  "reaches the supervisor]");
+  app.add_flag(
+      "--adaptdl-http-insecure", flags.http_insecure,
+      "Serve it on an address that others can reach: it is plaintext, and whoever listens learns the "
+      "secrets of replicas");
   ClusterOptions& cluster = flags.supervisor.cluster;
   const absl::Duration shortest = absl::Milliseconds(10);
   service::AddDurationFlag(app, "--heartbeat-period", &cluster.heartbeat_period,

@@ -19,7 +19,9 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
                          public NodeLink,
                          public EndableStream {
  public:
-  NodeStream(ClusterState* state, WorkerLauncher* launcher) : state_(state), launcher_(launcher) {}
+  // `caller`: whoever opened the stream, or why that is not known.
+  NodeStream(ClusterState* state, WorkerLauncher* launcher, absl::StatusOr<security::Caller> caller)
+      : state_(state), launcher_(launcher), caller_(std::move(caller)) {}
 
   void Begin() {
     self_ = Self();
@@ -112,6 +114,9 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
   absl::Status Hello(const v1::NodeHello& hello) {
     if (lease_ != nullptr)
       return absl::InvalidArgumentError("hello: was sent before; open a new stream instead");
+    if (!caller_.ok()) return caller_.status();
+    if (const absl::Status status = security::CheckNode(*caller_, hello.node_id()); !status.ok())
+      return status;
     absl::StatusOr<std::shared_ptr<Lease>> lease = state_->FindSession(hello.node_id(), hello.session_id());
     if (!lease.ok()) return lease.status();
     lease_ = *std::move(lease);
@@ -137,6 +142,7 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
 
   ClusterState* const state_;
   WorkerLauncher* const launcher_;
+  const absl::StatusOr<security::Caller> caller_;
   std::shared_ptr<NodeStream> self_;
   v1::ConnectRequest request_;
   // Set by the hello; used by the reading thread only.
@@ -157,12 +163,14 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
 grpc::ServerUnaryReactor* NodeServiceImpl::RegisterNode(grpc::CallbackServerContext* context,
                                                         const v1::RegisterNodeRequest* request,
                                                         v1::RegisterNodeResponse* response) {
+  const absl::Status status = guard_->CheckNode(*context, request->node().node_id());
+  if (!status.ok()) return Answer(context, status);
   return Answer(context, state_->RegisterNode(*request), response);
 }
 
 grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>* NodeServiceImpl::Connect(
-    grpc::CallbackServerContext* /*context*/) {
-  auto stream = std::make_shared<NodeStream>(state_, launcher_);
+    grpc::CallbackServerContext* context) {
+  auto stream = std::make_shared<NodeStream>(state_, launcher_, guard_->CallerOf(*context));
   stream->Begin();
   streams_->Add(stream);
   return stream.get();

@@ -4,6 +4,7 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_NODE_SERVICE_H_
 
 #include "adaptdl/v1/node_service.grpc.pb.h"
+#include "libs/service/security/guard.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/streams.h"
 #include "services/supervisor/worker_launcher.h"
@@ -13,8 +14,9 @@ namespace adaptdl::supervisor {
 class NodeServiceImpl final : public v1::NodeService::CallbackService {
  public:
   // All outlive the service.
-  NodeServiceImpl(ClusterState* state, WorkerLauncher* launcher, Streams* streams)
-      : state_(state), launcher_(launcher), streams_(streams) {}
+  NodeServiceImpl(ClusterState* state, WorkerLauncher* launcher, Streams* streams,
+                  const security::Guard* guard)
+      : state_(state), launcher_(launcher), streams_(streams), guard_(guard) {}
 
   grpc::ServerUnaryReactor* RegisterNode(grpc::CallbackServerContext* context,
                                          const v1::RegisterNodeRequest* request,
@@ -35,6 +37,7 @@ class NodeServiceImpl final : public v1::NodeService::CallbackService {
   ClusterState* const state_;
   WorkerLauncher* const launcher_;
   Streams* const streams_;
+  const security::Guard* const guard_;
 };
 
 }  // namespace adaptdl::supervisor

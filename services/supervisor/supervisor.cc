@@ -20,12 +20,14 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   absl::StatusOr<std::unique_ptr<ClusterState>> state = ClusterState::Create(options.cluster, parts);
   if (!state.ok()) return state.status();
   s->state_ = *std::move(state);
-  s->jobs_ = std::make_unique<JobServiceImpl>(s->state_.get(), &s->hub_, &s->streams_, &s->workers_);
-  s->nodes_ = std::make_unique<NodeServiceImpl>(s->state_.get(), &s->launcher_, &s->streams_);
+  s->jobs_ = std::make_unique<JobServiceImpl>(s->state_.get(), &s->hub_, &s->streams_, &s->workers_,
+                                              s->guard_.get());
+  s->nodes_ =
+      std::make_unique<NodeServiceImpl>(s->state_.get(), &s->launcher_, &s->streams_, s->guard_.get());
   s->replicas_ = std::make_unique<ReplicaServiceImpl>(s->state_.get(), &s->sessions_, &s->hub_, &s->streams_);
   s->scheduling_ = std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_);
   s->quotas_ = std::make_unique<QuotaServiceImpl>(s->state_.get());
-  s->admin_ = std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_);
+  s->admin_ = std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_, s->guard_.get());
   s->adaptdl_api_ = std::make_unique<AdaptdlApi>(s->state_.get(), &s->hub_);
   return supervisor;
 }

@@ -19,6 +19,7 @@
 #include "libs/base/mutex.h"
 #include "libs/base/random_id.h"
 #include "libs/rpc/security.h"
+#include "libs/service/security/guard.h"
 #include "prometheus/registry.h"
 #include "services/supervisor/admin_service.h"
 #include "services/supervisor/change_hub.h"
@@ -45,6 +46,8 @@ struct SupervisorOptions {
   absl::Duration step_period = absl::Milliseconds(100);
   // How workers are talked to.
   rpc::ClientSecurity worker_security = rpc::Plaintext();
+  // Who may do what. Null: everybody everything.
+  std::shared_ptr<const security::Guard> guard;
 };
 
 class Supervisor {
@@ -77,10 +80,13 @@ class Supervisor {
 
  private:
   explicit Supervisor(const SupervisorOptions& options)
-      : options_(options), workers_(options.worker_security) {}
+      : options_(options),
+        guard_(options.guard != nullptr ? options.guard : security::Guard::Open()),
+        workers_(options.worker_security) {}
   void Run();
 
   const SupervisorOptions options_;
+  const std::shared_ptr<const security::Guard> guard_;
   std::unique_ptr<JobStore> store_;
   WorkerLauncher launcher_;
   ReplicaSessions sessions_;
