@@ -1,0 +1,464 @@
+// What one supervisor holds: a crowd of played nodes and replicas, one connection each, with heartbeats and
+// hints, while jobs are submitted at a steady rate and users watch. The supervisor and the allocator are the
+// real programs; nothing is trained.
+//
+//   cmake --build --preset release --target load_bench
+//   build/release/bench/load_bench [-o json] [--nodes 2000] [--replicas 10000] [--submits-per-second 100]
+//       [--seconds 60] [--watchers 200] [--members 1000]
+//
+// Parts, in this order: the nodes register; jobs of ten replicas each are submitted and come to their
+// rendezvous; one group of --members forms, its last member held back until all others wait; then the
+// measured time, with the submissions and the watchers. Submitted jobs run for a second.
+//
+// All share the machine, so the crowd's own work counts against the supervisor.
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "adaptdl/v1/job_service.grpc.pb.h"
+#include "bench/load/crowd.h"
+#include "bench/load/played_node.h"
+#include "bench/load/played_replica.h"
+#include "bench/load/watcher.h"
+#include "grpcpp/grpcpp.h"
+#include "libs/base/file.h"
+#include "libs/base/random_id.h"
+#include "libs/rpc/channel.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/process.h"
+
+namespace adaptdl::load {
+namespace {
+
+using integration::Process;
+
+struct Flags {
+  int nodes = 2000;
+  int replicas = 10'000;
+  int submits_per_second = 100;
+  int seconds = 60;
+  int watchers = 200;
+  int members = 1000;
+  bool insecure = false;
+  std::string output = "text";
+};
+
+constexpr int kReplicasPerJob = 10;
+constexpr int kNamespaces = 20;
+constexpr char kRendezvousJob[] = "rendezvous";
+
+[[noreturn]] void Die(const std::string& what) {
+  std::fprintf(stderr, "load_bench: error: %s\n", what.c_str());
+  std::fflush(nullptr);
+  _exit(1);
+}
+
+void Say(const std::string& what) { std::fprintf(stderr, "load_bench: %s\n", what.c_str()); }
+
+void RaiseFileLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string ReadFile(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (!text.ok()) Die(text.status().ToString());
+  return *text;
+}
+
+// The programs under load, and how to reach them.
+class Cluster {
+ public:
+  Cluster(std::string folder, bool insecure) : folder_(std::move(folder)), insecure_(insecure) {
+    std::filesystem::create_directories(folder_);
+    if (!insecure_) MakeCredentials();
+    const std::string address_file = folder_ + "/address";
+    std::vector<std::string> command = {Binary("adaptdl-supervisor"),   "--listen=127.0.0.1:0",
+                                        "--metrics-listen=127.0.0.1:0", "--state-dir=" + folder_ + "/state",
+                                        "--heartbeat-period=5s",        "--replica-heartbeat-period=5s",
+                                        "--log-level=warning",          "--address-file=" + address_file};
+    if (!insecure_) command.push_back("--token-file=" + folder_ + "/tokens.json");
+    AddTls("supervisor", &command);
+    supervisor_ = Process::Start(command, folder_ + "/supervisor.log");
+    for (int i = 0; i < 600 && !std::filesystem::exists(address_file); ++i) {
+      if (supervisor_.Wait(absl::Milliseconds(50)) >= 0) Die(ReadFile(folder_ + "/supervisor.log"));
+    }
+    address_ = ReadFile(address_file);
+    command = {Binary("adaptdl-allocator"), "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0",
+               "--log-level=warning", "--supervisor=" + address_};
+    AddTls("allocator", &command);
+    allocator_ = Process::Start(command, folder_ + "/allocator.log");
+  }
+
+  // A connection of its own.
+  std::shared_ptr<grpc::Channel> Connect(Caller caller) const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    if (insecure_) return grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
+    arguments.SetSslTargetNameOverride("supervisor.adaptdl");
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = ca_;
+    if (caller == Caller::kNode) {
+      options.pem_private_key = worker_key_;
+      options.pem_cert_chain = worker_certificate_;
+    }
+    return grpc::CreateCustomChannel(address_, grpc::SslCredentials(options), arguments);
+  }
+
+  const std::string& user_token() const { return user_token_; }
+  pid_t supervisor() const { return supervisor_.pid(); }
+  pid_t allocator() const { return allocator_.pid(); }
+
+  void Stop() {
+    supervisor_.Kill();
+    allocator_.Kill();
+    std::filesystem::remove_all(folder_);
+  }
+
+ private:
+  static std::string Binary(const std::string& name) {
+    return absl::StrCat(ADAPTDL_BINARY_DIR, "/bin/", name);
+  }
+
+  void Run(const std::vector<std::string>& command, const std::string& output) {
+    Process process = Process::Start(command, output);
+    if (process.Wait(absl::Minutes(1)) != 0) Die(absl::StrCat(command[0], ": ", ReadFile(output)));
+  }
+
+  void MakeCredentials() {
+    const std::string certificates = folder_ + "/certificates";
+    Run({Binary("adaptdl"), "admin", "certificates", "--out", certificates}, folder_ + "/certificates.log");
+    Run({Binary("adaptdl"), "admin", "token", "create", "--file", folder_ + "/tokens.json", "--name", "crowd",
+         "--role", "admin"},
+        folder_ + "/token");
+    user_token_ = std::string(absl::StripAsciiWhitespace(ReadFile(folder_ + "/token")));
+    ca_ = ReadFile(certificates + "/ca.crt");
+    worker_certificate_ = ReadFile(certificates + "/worker.crt");
+    worker_key_ = ReadFile(certificates + "/worker.key");
+  }
+
+  void AddTls(const std::string& service, std::vector<std::string>* command) const {
+    if (insecure_) {
+      command->push_back("--insecure");
+      return;
+    }
+    const std::string stem = absl::StrCat(folder_, "/certificates/", service);
+    command->push_back(absl::StrCat("--tls-cert=", stem, ".crt"));
+    command->push_back(absl::StrCat("--tls-key=", stem, ".key"));
+    command->push_back(absl::StrCat("--tls-ca=", folder_, "/certificates/ca.crt"));
+  }
+
+  const std::string folder_;
+  const bool insecure_;
+  std::string ca_;
+  std::string worker_certificate_;
+  std::string worker_key_;
+  std::string user_token_;
+  std::string address_;
+  Process supervisor_;
+  Process allocator_;
+};
+
+double CpuSeconds(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t end = text.rfind(')');
+  if (end == std::string::npos) return 0;
+  const std::vector<std::string> fields = absl::StrSplit(text.substr(end + 2), ' ');
+  return static_cast<double>(std::stol(fields[11]) + std::stol(fields[12])) /
+         static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+// Largest resident size so far.
+double PeakMib(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
+  for (std::string line; std::getline(file, line);) {
+    if (absl::StartsWith(line, "VmHWM:")) return std::stod(line.substr(6)) / 1024;
+  }
+  return 0;
+}
+
+template <typename Condition>
+void WaitFor(const std::string& what, absl::Duration limit, const Condition& condition) {
+  const absl::Time begin = absl::Now();
+  while (!condition()) {
+    if (absl::Now() - begin > limit) Die(absl::StrCat(what, ": not within ", absl::FormatDuration(limit)));
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  Say(absl::StrCat(what, ": ",
+                   absl::FormatDuration(absl::Trunc(absl::Now() - begin, absl::Milliseconds(1)))));
+}
+
+// Submits jobs and remembers when, until they are launched.
+class Submitter {
+ public:
+  explicit Submitter(Crowd* crowd) : crowd_(crowd) {
+    for (int i = 0; i < 8; ++i) stubs_.push_back(v1::JobService::NewStub(crowd->connect(Caller::kUser)));
+  }
+
+  void Submit(const std::string& name, const std::string& name_space, int replicas) {
+    auto call = std::make_shared<Call>();
+    rpc::SetTimeout(&call->context, absl::Seconds(30));
+    call->context.AddMetadata("authorization", absl::StrCat("Bearer ", crowd_->user_token));
+    call->request.set_request_id(RandomHex(16));
+    v1::Job* job = call->request.mutable_job();
+    job->set_name(name);
+    job->set_namespace_(name_space);
+    job->mutable_spec()->set_min_replicas(replicas);
+    job->mutable_spec()->set_max_replicas(replicas);
+    job->mutable_spec()->set_preemptible(false);
+    job->mutable_spec()->mutable_template_()->add_command("train");
+    call->begin = absl::Now();
+    {
+      MutexLock lock(&mutex_);
+      begins_[name] = call->begin;
+    }
+    stubs_[next_++ % stubs_.size()]->async()->SubmitJob(
+        &call->context, &call->request, &call->response, [this, call](const grpc::Status& status) {
+          answers.Add(absl::Now() - call->begin);
+          if (status.ok()) return;
+          ++crowd_->dropped;
+          std::fprintf(stderr, "a submission failed: %s\n", status.error_message().c_str());
+        });
+  }
+
+  void Launched(const std::string& name) {
+    MutexLock lock(&mutex_);
+    const auto it = begins_.find(name);
+    if (it == begins_.end()) return;
+    crowd_->launches.Add(absl::Now() - it->second);
+    begins_.erase(it);
+  }
+
+  size_t waiting() {
+    MutexLock lock(&mutex_);
+    return begins_.size();
+  }
+
+  Latencies answers;
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    v1::SubmitJobRequest request;
+    v1::SubmitJobResponse response;
+    absl::Time begin;
+  };
+
+  Crowd* const crowd_;
+  std::vector<std::unique_ptr<v1::JobService::Stub>> stubs_;
+  size_t next_ = 0;
+  Mutex mutex_;
+  std::map<std::string, absl::Time> begins_ ABSL_GUARDED_BY(mutex_);
+};
+
+class Bench {
+ public:
+  Bench(const Flags& flags, Cluster* cluster, Crowd* crowd)
+      : flags_(flags), cluster_(cluster), crowd_(crowd), submitter_(crowd) {
+    crowd_->on_launch = [this](const v1::LaunchReplica& launch) { OnLaunch(launch); };
+  }
+
+  nlohmann::json Run() {
+    StartNodes();
+    StartReplicas();
+    const double rendezvous = FormLargeGroup();
+    return Measure(rendezvous);
+  }
+
+ private:
+  void OnLaunch(const v1::LaunchReplica& launch) {
+    if (launch.rank() == 0) submitter_.Launched(launch.job());
+    if (absl::StartsWith(launch.job(), kShortLabel)) return;
+    auto* replica = new PlayedReplica(crowd_, launch);
+    ++crowd_->replicas_started;
+    MutexLock lock(&mutex_);
+    (launch.job() == kRendezvousJob ? members_ : new_replicas_).push_back(replica);
+  }
+
+  void StartNodes() {
+    const absl::Time begin = absl::Now();
+    const int cpus = (flags_.replicas + flags_.members) / flags_.nodes + 8;
+    for (int i = 0; i < flags_.nodes; ++i) {
+      auto* node = new PlayedNode(crowd_, absl::StrCat("node-", i));
+      const grpc::Status status = node->Start(cpus * 1000);
+      if (!status.ok()) Die(absl::StrCat("node-", i, ": ", status.error_message()));
+    }
+    Say(absl::StrCat(flags_.nodes, " nodes registered: ", absl::FormatDuration(absl::Now() - begin)));
+  }
+
+  // Those of the many small jobs join as they are launched.
+  void JoinNewReplicas() {
+    std::vector<PlayedReplica*> replicas;
+    {
+      MutexLock lock(&mutex_);
+      replicas.swap(new_replicas_);
+    }
+    for (PlayedReplica* replica : replicas) replica->Join(nullptr);
+  }
+
+  void StartReplicas() {
+    const int jobs = (flags_.replicas - flags_.members) / kReplicasPerJob;
+    for (int i = 0; i < jobs; ++i) submitter_.Submit(absl::StrCat("long-", i), "default", kReplicasPerJob);
+    const int64_t wanted = static_cast<int64_t>(jobs) * kReplicasPerJob;
+    WaitFor(absl::StrCat(wanted, " replicas in ", jobs, " groups"), absl::Minutes(10), [&] {
+      JoinNewReplicas();
+      return crowd_->replicas_formed >= wanted;
+    });
+  }
+
+  // Seconds from the last member's call to the last member's answer.
+  double FormLargeGroup() {
+    submitter_.Submit(kRendezvousJob, "default", flags_.members);
+    WaitFor(absl::StrCat(flags_.members, " members launched"), absl::Minutes(5), [&] {
+      MutexLock lock(&mutex_);
+      return static_cast<int>(members_.size()) == flags_.members;
+    });
+    const int64_t formed_before = crowd_->replicas_formed;
+    for (size_t i = 0; i + 1 < members_.size(); ++i) members_[i]->Join(nullptr);
+    // The supervisor knows of a member that has joined by its job.
+    const auto stub = v1::JobService::NewStub(crowd_->connect(Caller::kUser));
+    WaitFor("all members but one wait", absl::Minutes(5),
+            [&] { return Joined(*stub) == flags_.members - 1; });
+    const absl::Time begin = absl::Now();
+    members_.back()->Join(nullptr);
+    WaitFor("the group formed", absl::Minutes(2),
+            [&] { return crowd_->replicas_formed - formed_before == flags_.members; });
+    return absl::ToDoubleSeconds(absl::Now() - begin);
+  }
+
+  int Joined(v1::JobService::Stub& stub) const {
+    grpc::ClientContext context;
+    rpc::SetTimeout(&context, absl::Seconds(10));
+    context.AddMetadata("authorization", absl::StrCat("Bearer ", crowd_->user_token));
+    v1::GetJobRequest request;
+    request.set_name(kRendezvousJob);
+    v1::GetJobResponse response;
+    const grpc::Status status = stub.GetJob(&context, request, &response);
+    if (!status.ok()) Die(absl::StrCat("GetJob: ", status.error_message()));
+    int joined = 0;
+    for (const v1::Replica& replica : response.job().status().replicas()) joined += replica.joined();
+    absl::SleepFor(absl::Milliseconds(50));
+    return joined;
+  }
+
+  nlohmann::json Measure(double rendezvous) {
+    for (int i = 0; i < flags_.watchers; ++i) new Watcher(crowd_, NamespaceOf(i));
+    Say(absl::StrCat("measuring for ", flags_.seconds, " s"));
+    absl::SleepFor(absl::Seconds(5));
+    crowd_->heartbeats.Take();
+    crowd_->launches.Take();
+    submitter_.answers.Take();
+    const int64_t messages = crowd_->watched_messages;
+    const double cpu = CpuSeconds(cluster_->supervisor());
+    const double allocator_cpu = CpuSeconds(cluster_->allocator());
+    const double own_cpu = CpuSeconds(getpid());
+    const absl::Time begin = absl::Now();
+    const int submits = flags_.submits_per_second * flags_.seconds;
+    for (int i = 0; i < submits; ++i) {
+      absl::SleepFor(begin + absl::Seconds(1) * i / flags_.submits_per_second - absl::Now());
+      submitter_.Submit(absl::StrCat(kShortLabel, "-", i), NamespaceOf(i), 1);
+    }
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+    const auto cores = [&](pid_t pid, double before) { return (CpuSeconds(pid) - before) / seconds; };
+    nlohmann::json result = {{"supervisor_cores", cores(cluster_->supervisor(), cpu)},
+                             {"allocator_cores", cores(cluster_->allocator(), allocator_cpu)},
+                             {"crowd_cores", cores(getpid(), own_cpu)}};
+    const std::vector<double> heartbeats = crowd_->heartbeats.Take();
+    result["heartbeats_per_second"] = static_cast<double>(heartbeats.size()) / seconds;
+    result["heartbeat_ms"] = {{"p50", Percentile(heartbeats, 0.5)}, {"p99", Percentile(heartbeats, 0.99)}};
+    result["watch_messages_per_second"] = static_cast<double>(crowd_->watched_messages - messages) / seconds;
+    WaitFor("all submitted jobs launched", absl::Minutes(2), [&] { return submitter_.waiting() == 0; });
+    const std::vector<double> launches = crowd_->launches.Take();
+    result["submit_to_launch_ms"] = {{"p50", Percentile(launches, 0.5)}, {"p99", Percentile(launches, 0.99)}};
+    const std::vector<double> answers = submitter_.answers.Take();
+    result["submit_ms"] = {{"p50", Percentile(answers, 0.5)}, {"p99", Percentile(answers, 0.99)}};
+    result["submits"] = answers.size();
+    result["rendezvous_s"] = rendezvous;
+    result["dropped"] = crowd_->dropped.load();
+    result["rss_mib"] = PeakMib(cluster_->supervisor());
+    result["nodes"] = flags_.nodes;
+    result["replicas"] = crowd_->replicas_formed.load();
+    result["watchers"] = flags_.watchers;
+    return result;
+  }
+
+  static std::string NamespaceOf(int index) { return absl::StrCat("team-", index % kNamespaces); }
+
+  const Flags flags_;
+  Cluster* const cluster_;
+  Crowd* const crowd_;
+  Submitter submitter_;
+  Mutex mutex_;
+  std::vector<PlayedReplica*> new_replicas_;
+  std::vector<PlayedReplica*> members_;
+};
+
+void Print(const nlohmann::json& result) {
+  for (const auto& [name, value] : result.items())
+    std::printf("%-26s %s\n", name.c_str(), value.dump().c_str());
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Measures what one supervisor holds"};
+  Flags flags;
+  app.add_option("--nodes", flags.nodes)->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--replicas", flags.replicas, "Long-running ones, --members included")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--submits-per-second", flags.submits_per_second)
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seconds", flags.seconds, "Measured time")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--watchers", flags.watchers)->capture_default_str()->check(CLI::NonNegativeNumber);
+  app.add_option("--members", flags.members, "Of the large group")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--insecure", flags.insecure, "Without TLS, to see what that costs");
+  app.add_option("-o,--output", flags.output)->capture_default_str()->check(CLI::IsMember({"text", "json"}));
+  CLI11_PARSE(app, argc, argv);
+  RaiseFileLimit();
+  const std::string folder =
+      absl::StrCat(std::filesystem::temp_directory_path().string(), "/adaptdl-load-", getpid());
+  Cluster cluster(folder, flags.insecure);
+  Crowd crowd;
+  crowd.connect = [&](Caller caller) { return cluster.Connect(caller); };
+  crowd.user_token = cluster.user_token();
+  Bench bench(flags, &cluster, &crowd);
+  const nlohmann::json result = bench.Run();
+  if (flags.output == "json") {
+    std::printf("%s\n", result.dump(2).c_str());
+  } else {
+    Print(result);
+  }
+  std::fflush(nullptr);
+  crowd.ending = true;
+  cluster.Stop();
+  // The streams of the crowd are never closed.
+  _exit(0);
+}
+
+}  // namespace
+}  // namespace adaptdl::load
+
+int main(int argc, char** argv) { return adaptdl::load::Main(argc, argv); }
