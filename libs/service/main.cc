@@ -12,6 +12,7 @@
 #include "CLI/Option.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "libs/service/flags.h"
 #include "libs/service/log.h"
 #include "libs/service/termination.h"
@@ -55,6 +56,8 @@ int RunMain(CLI::App& app, int argc, char** argv, const std::function<absl::Stat
               << "\nRun with --help for the flags.\n";
     return kUsage;
   }
+  // Debian's Abseil is built with its checks, and would look for cycles of locks at each of gRPC's.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   BlockTerminationSignals();
   const absl::Status status = run();
   if (status.ok()) return 0;

@@ -5,6 +5,7 @@
 
 #include "adaptdl/v1/admin_service.grpc.pb.h"
 #include "libs/service/security/guard.h"
+#include "services/supervisor/executor.h"
 #include "services/supervisor/store/job_store.h"
 #include "services/supervisor/streams.h"
 
@@ -13,8 +14,8 @@ namespace adaptdl::supervisor {
 class AdminServiceImpl final : public v1::AdminService::CallbackService {
  public:
   // All outlive the service.
-  AdminServiceImpl(JobStore* store, Streams* streams, const security::Guard* guard)
-      : store_(store), streams_(streams), guard_(guard) {}
+  AdminServiceImpl(JobStore* store, Streams* streams, const security::Guard* guard, Executor* executor)
+      : store_(store), streams_(streams), guard_(guard), executor_(executor) {}
 
   grpc::ServerWriteReactor<v1::BackupResponse>* Backup(grpc::CallbackServerContext* context,
                                                        const v1::BackupRequest* request) override;
@@ -25,6 +26,7 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   JobStore* const store_;
   Streams* const streams_;
   const security::Guard* const guard_;
+  Executor* const executor_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -23,7 +23,11 @@ Amounts::Amounts(const v1::Resources& resources) {
 }
 
 void Amounts::Add(const Amounts& other, int64_t times) {
-  for (const auto& [name, amount] : other.values_) values_[name] += times * amount;
+  for (const auto& [name, amount] : other.values_) {
+    int64_t& value = values_[name];
+    value += times * amount;
+    if (value == 0) values_.erase(name);
+  }
 }
 
 std::string Amounts::Excess(const Amounts& capacity) const {

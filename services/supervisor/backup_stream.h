@@ -15,7 +15,7 @@ namespace adaptdl::supervisor {
 class BackupStream final : public PullReactor<v1::BackupResponse> {
  public:
   // `store` is not owned.
-  explicit BackupStream(JobStore* store) : store_(store) {}
+  BackupStream(JobStore* store, Executor* executor) : PullReactor(executor), store_(store) {}
 
  protected:
   Pull Next(v1::BackupResponse* message, grpc::Status* end) override;

@@ -66,7 +66,7 @@ void ChangeHub::Deliver(const Changes& changes) {
       Collect(&it->second, &listeners);
       if (it->second.empty()) by_job_.erase(it);
     };
-    for (const std::string& uid : changes.jobs) add_job(uid);
+    for (const auto& [uid, name_space] : changes.jobs) add_job(uid);
     for (const auto& [uid, job] : changes.deleted) add_job(uid);
   }
   for (const auto& listener : listeners) listener->OnChanges(changes);

@@ -10,7 +10,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -20,8 +19,8 @@
 namespace adaptdl::supervisor {
 
 struct Changes {
-  // Jobs that changed, by uid.
-  std::set<std::string> jobs;
+  // Namespaces of the jobs that changed, by uid.
+  std::map<std::string, std::string> jobs;
   // Jobs that were deleted, as they were last, by uid.
   std::map<std::string, v1::Job> deleted;
   // Whether the allocator's snapshot looks different.

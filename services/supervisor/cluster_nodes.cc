@@ -314,28 +314,13 @@ void ClusterState::LoseNode(Transaction* transaction, const std::string& id) {
   }
 }
 
-std::map<std::string, std::pair<int, Amounts>> ClusterState::LiveReplicas() const {
-  std::map<std::string, std::pair<int, Amounts>> nodes;
-  for (const auto& [sequence, uid] : tables_.active) {
-    const JobEntry& job = *tables_.jobs.at(uid);
-    std::map<absl::string_view, int> counts;
-    for (const auto& replica : job.replicas) {
-      if (IsLive(replica->replica)) ++counts[replica->replica.node_id()];
-    }
-    if (counts.empty()) continue;
-    const Amounts need(job.record.job->spec().template_().resources());
-    for (const auto& [id, count] : counts) {
-      auto& [total, amounts] = nodes[std::string(id)];
-      total += count;
-      amounts.Add(need, count);
-    }
-  }
-  return nodes;
-}
-
 v1::Node ClusterState::DescribeNode(const NodeEntry& entry) const {
   v1::Node node = entry.record.node;
   *node.mutable_status()->mutable_last_heartbeat() = ToProto(entry.lease->heard());
+  if (const NodeUse::Use* use = tables_.use.Find(entry.id()); use != nullptr && use->replicas > 0) {
+    node.mutable_status()->set_replicas(static_cast<int32_t>(use->replicas));
+    *node.mutable_status()->mutable_allocated() = use->held.ToProto();
+  }
   return node;
 }
 
@@ -344,19 +329,13 @@ absl::StatusOr<v1::ListNodesResponse> ClusterState::ListNodes(const v1::ListNode
   if (!page_size.ok()) return page_size.status();
   v1::ListNodesResponse response;
   MutexLock lock(&mutex_);
-  const auto live = LiveReplicas();
   // The token is the last node of the page before.
   for (auto it = tables_.nodes.upper_bound(request.page_token()); it != tables_.nodes.end(); ++it) {
     if (response.nodes_size() == *page_size) {
       response.set_next_page_token(response.nodes(*page_size - 1).node_id());
       break;
     }
-    v1::Node* node = response.add_nodes();
-    *node = DescribeNode(*it->second);
-    const auto use = live.find(it->first);
-    if (use == live.end()) continue;
-    node->mutable_status()->set_replicas(use->second.first);
-    *node->mutable_status()->mutable_allocated() = use->second.second.ToProto();
+    *response.add_nodes() = DescribeNode(*it->second);
   }
   return response;
 }

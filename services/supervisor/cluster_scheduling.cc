@@ -81,15 +81,9 @@ v1::ClusterSnapshot ClusterState::Snapshot() const {
   snapshot.set_version(tables_.version);
   for (const auto& [sequence, uid] : tables_.active)
     *snapshot.add_jobs() = ForScheduling(*tables_.jobs.at(uid), Now());
-  const auto live = LiveReplicas();
   for (const auto& [id, entry] : tables_.nodes) {
     if (entry->phase() == v1::NODE_PHASE_LOST) continue;
-    v1::Node* node = snapshot.add_nodes();
-    *node = DescribeNode(*entry);
-    const auto use = live.find(id);
-    if (use == live.end()) continue;
-    node->mutable_status()->set_replicas(use->second.first);
-    *node->mutable_status()->mutable_allocated() = use->second.second.ToProto();
+    *snapshot.add_nodes() = DescribeNode(*entry);
   }
   for (const auto& [name, quota] : tables_.quotas) *snapshot.add_quotas() = quota;
   return snapshot;
@@ -100,23 +94,29 @@ absl::StatusOr<v1::ApplyAllocationsResponse> ClusterState::ApplyAllocations(
   if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ApplyAllocationsResponse> {
-    if (request.snapshot_version() != tables_.version) {
-      return absl::AbortedError(absl::StrCat("snapshot_version: ", request.snapshot_version(),
-                                             " is not the current one, ", tables_.version,
-                                             "; decide again on the newest snapshot"));
-    }
+    const absl::Status outdated = absl::AbortedError(absl::StrCat(
+        "snapshot_version: ", request.snapshot_version(), " is not the current one, ", tables_.version,
+        ", and what was decided on it does not hold any more; decide again on the newest snapshot"));
+    // In a busy cluster the snapshot is always a little behind. What still holds is taken.
+    const bool stale = request.snapshot_version() != tables_.version;
+    if (request.snapshot_version() > tables_.version) return outdated;
     std::set<std::string> seen;
+    std::set<std::string> taken;
     for (const v1::JobAllocation& allocation : request.allocations()) {
       if (!seen.insert(allocation.job_uid()).second) {
         return absl::InvalidArgumentError(
             absl::StrCat("allocations: job \"", allocation.name(), "\" is there twice; give each job once"));
       }
       const absl::Status status = CheckAllocation(*transaction, allocation);
+      if (!status.ok() && stale) continue;
       if (!status.ok()) return status;
       Allocate(transaction, allocation);
+      taken.insert(allocation.job_uid());
     }
-    if (const absl::Status status = CheckCapacity(*transaction); !status.ok()) return status;
-    for (const std::string& uid : seen) Settle(transaction, uid);
+    if (stale && taken.empty() && !seen.empty()) return outdated;
+    if (const absl::Status status = CheckCapacity(*transaction); !status.ok())
+      return stale ? outdated : status;
+    for (const std::string& uid : taken) Settle(transaction, uid);
     v1::ApplyAllocationsResponse response;
     response.set_snapshot_version(tables_.version + (transaction->SchedulingChanged() ? 1 : 0));
     return response;
@@ -198,19 +198,11 @@ void ClusterState::Allocate(Transaction* transaction, const v1::JobAllocation& a
 }
 
 absl::Status ClusterState::CheckCapacity(const Transaction& transaction) const {
-  std::map<std::string, Amounts> use;
-  for (const JobEntry* job : transaction.ActiveJobs()) {
-    std::map<absl::string_view, int> counts;
-    for (const std::string& id : job->record.status.desired_allocation()) ++counts[id];
-    if (counts.empty()) continue;
-    const Amounts need(job->record.job->spec().template_().resources());
-    for (const auto& [id, count] : counts) use[std::string(id)].Add(need, count);
-  }
-  for (const auto& [id, amounts] : use) {
+  for (const std::string& id : transaction.NodesInPlay()) {
     const NodeEntry* node = transaction.FindNode(id);
     // Jobs may still want a node that is lost; nobody launches there.
     if (node == nullptr || node->phase() != v1::NODE_PHASE_READY) continue;
-    const std::string excess = amounts.Excess(Amounts(node->record.node.capacity()));
+    const std::string excess = transaction.UseOf(id).wanted.Excess(Amounts(node->record.node.capacity()));
     if (!excess.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("allocations: node \"", id, "\" is given more than it has (", excess, ")"));

@@ -68,6 +68,24 @@ std::shared_ptr<const ReplicaRecord> LostNewcomer(const std::string& uid, const 
   return record;
 }
 
+// The group that the replica is started for: the newest plan that it is in, or else the current one.
+GroupSize SizeOfGroup(const JobEntry& job, const std::string& replica_id) {
+  std::set<std::string> nodes;
+  int replicas = 0;
+  for (const auto& member : job.replicas) {
+    if (member->replica.group() != job.record.status.group()) continue;
+    nodes.insert(member->replica.node_id());
+    ++replicas;
+  }
+  for (const jobs::Plan& plan : job.record.plans) {
+    if (jobs::RankIn(plan, replica_id) < 0) continue;
+    const std::vector<std::string> planned = jobs::NodesOf(plan.members);
+    nodes = {planned.begin(), planned.end()};
+    replicas = static_cast<int>(planned.size());
+  }
+  return {replicas, static_cast<int>(nodes.size())};
+}
+
 ClusterOptions WithSilence(ClusterOptions options) {
   options.policy.silence = std::max(kSilentAfterPeriods * options.replica_heartbeat_period, kShortestSilence);
   return options;
@@ -104,6 +122,7 @@ void ClusterState::Fill(const StoreContents& contents) {
   for (const ReplicaRecord& replica : contents.replicas) {
     entries.at(replica.job_uid)->replicas.push_back(std::make_shared<ReplicaRecord>(replica));
   }
+  for (const auto& [uid, entry] : entries) tables_.use.Add(ShareOf(*entry), 1);
   for (const NodeRecord& node : contents.nodes) {
     tables_.nodes[node.node.node_id()] =
         std::make_shared<NodeEntry>(NodeEntry{node, std::make_shared<Lease>(now)});
@@ -128,21 +147,25 @@ absl::Status ClusterState::Commit(Transaction* transaction) {
     log::Error("a change could not be stored", {{"error", status.ToString()}});
     return status;
   }
-  const Changes changes = transaction->Apply(&tables_);
+  Changes changes = transaction->Apply(&tables_);
   for (const v1::Event& event : batch.add_events) {
     log::Info(event.message(), {{"job", absl::StrCat(event.namespace_(), "/", event.job())},
                                 {"event", event.reason()},
                                 {"group", absl::StrCat(event.group())}});
   }
-  CarryOut(*transaction->effects());
-  parts_.hub->Notify(changes);
+  for (const std::string& replica : transaction->effects()->fenced) entered_.erase(replica);
+  if (!batch.empty()) parts_.durability->Committed();
+  parts_.durability->WhenDurable(
+      [this, effects = std::move(*transaction->effects()), changes = std::move(changes)] {
+        CarryOut(effects);
+        parts_.hub->Notify(changes);
+      });
   return status;
 }
 
-void ClusterState::CarryOut(const Effects& effects) {
+void ClusterState::CarryOut(const Effects& effects) const {
   for (const std::string& replica : effects.fenced) {
     parts_.sessions->Forget(replica, absl::AbortedError("this replica's group is over; it must stop"));
-    entered_.erase(replica);
   }
   for (const auto& [node, launch] : effects.launches) parts_.launcher->Launch(node, launch);
   for (const auto& [node, stop] : effects.stops) parts_.launcher->Stop(node, stop);
@@ -171,6 +194,7 @@ void ClusterState::SettleWaiting(Transaction* transaction) const {
     const auto& now = status.allocation();
     // A job may go on without those of its nodes that were lost, until they are back.
     const bool incomplete = status.phase() == v1::JOB_PHASE_RUNNING &&
+                            !std::equal(desired.begin(), desired.end(), now.begin(), now.end()) &&
                             !jobs::SameNodes({desired.begin(), desired.end()}, {now.begin(), now.end()});
     const bool waits =
         status.phase() == v1::JOB_PHASE_PENDING || status.phase() == v1::JOB_PHASE_RESCALING || incomplete;
@@ -256,23 +280,15 @@ jobs::Desired ClusterState::DesiredOf(const Transaction& transaction, const JobE
 
 std::map<std::string, int> ClusterState::FreeSlots(const Transaction& transaction,
                                                    const JobEntry& job) const {
-  std::map<std::string, Amounts> use;
-  for (const std::string& id : job.record.status.desired_allocation()) use[id];
-  for (const JobEntry* other : transaction.ActiveJobs()) {
-    const Amounts held(other->record.job->spec().template_().resources());
-    for (const auto& replica : other->replicas) {
-      const auto it = use.find(replica->replica.node_id());
-      if (it != use.end() && IsLive(replica->replica)) it->second.Add(held);
-    }
-  }
   const Amounts need(job.record.job->spec().template_().resources());
   std::map<std::string, int> free;
-  for (auto& [id, amounts] : use) {
+  for (const std::string& id : job.record.status.desired_allocation()) {
+    if (free.count(id) > 0) continue;
+    Amounts held = transaction.UseOf(id).held;
     const Amounts capacity(transaction.FindNode(id)->record.node.capacity());
     int& count = free[id];
-    for (amounts.Add(need);
-         count < job.record.status.desired_allocation_size() && amounts.Excess(capacity).empty();
-         amounts.Add(need)) {
+    for (held.Add(need); count < job.record.status.desired_allocation_size() && held.Excess(capacity).empty();
+         held.Add(need)) {
       ++count;
     }
   }
@@ -280,26 +296,12 @@ std::map<std::string, int> ClusterState::FreeSlots(const Transaction& transactio
 }
 
 std::string ClusterState::FindObstacle(const Transaction& transaction, const JobEntry& job) const {
-  // Only the wanted nodes count, and replicas are counted before amounts are added: this runs for every job
-  // that waits, over all replicas that there are.
-  std::map<absl::string_view, Amounts> use;
-  const Amounts need(job.record.job->spec().template_().resources());
-  for (const std::string& id : job.record.status.desired_allocation()) use[id].Add(need);
-  for (const JobEntry* other : transaction.ActiveJobs()) {
-    if (other == &job) continue;
-    std::map<absl::string_view, int> counts;
-    for (const auto& replica : other->replicas) {
-      if (!IsLive(replica->replica)) continue;
-      const auto it = use.find(replica->replica.node_id());
-      if (it != use.end()) ++counts[it->first];
-    }
-    if (counts.empty()) continue;
-    const Amounts held(other->record.job->spec().template_().resources());
-    for (const auto& [id, count] : counts) use[id].Add(held, count);
-  }
-  for (const auto& [id, amounts] : use) {
-    const NodeEntry* node = transaction.FindNode(std::string(id));
-    const std::string excess = amounts.Excess(Amounts(node->record.node.capacity()));
+  const JobShare share = ShareOf(job);
+  for (const auto& [id, count] : share.wanted) {
+    Amounts use = transaction.UseOf(id).held;
+    const auto own = share.live.find(id);
+    use.Add(share.need, count - (own == share.live.end() ? 0 : own->second));
+    const std::string excess = use.Excess(Amounts(transaction.FindNode(id)->record.node.capacity()));
     if (!excess.empty()) return absl::StrCat("node ", id, " still runs other replicas (", excess, ")");
   }
   const std::string& first = job.record.status.desired_allocation(0);
@@ -331,9 +333,11 @@ void ClusterState::Launch(Transaction* transaction, const std::string& uid,
     if (rank == 0 && !http_url_.empty()) record->master_port = ChoosePort(*transaction, launch.nodes[0]);
     job->replicas.push_back(std::move(record));
   }
+  if (launch.nodes.empty()) return;
+  const GroupSize size = SizeOfGroup(*job, job->replicas[0]->replica.replica_id());
   for (size_t rank = 0; rank < launch.nodes.size(); ++rank) {
     transaction->effects()->launches.emplace_back(launch.nodes[rank],
-                                                  LaunchCommand(*job, static_cast<int>(rank)));
+                                                  LaunchCommand(*job, static_cast<int>(rank), size));
   }
 }
 
@@ -445,21 +449,12 @@ int ClusterState::ChoosePort(const Transaction& transaction, const std::string& 
 }
 
 v1::LaunchReplica ClusterState::LaunchCommand(const JobEntry& job, int index) const {
+  return LaunchCommand(job, index, SizeOfGroup(job, job.replicas[index]->replica.replica_id()));
+}
+
+v1::LaunchReplica ClusterState::LaunchCommand(const JobEntry& job, int index, const GroupSize& size) const {
   const ReplicaRecord& record = *job.replicas[index];
   const v1::Replica& replica = record.replica;
-  std::set<std::string> nodes;
-  size_t count = 0;
-  for (const auto& member : job.replicas) {
-    if (member->replica.group() != job.record.status.group()) continue;
-    nodes.insert(member->replica.node_id());
-    ++count;
-  }
-  for (const jobs::Plan& plan : job.record.plans) {
-    if (jobs::RankIn(plan, replica.replica_id()) < 0) continue;
-    const std::vector<std::string> planned = jobs::NodesOf(plan.members);
-    nodes = {planned.begin(), planned.end()};
-    count = planned.size();
-  }
   v1::LaunchReplica launch;
   launch.set_namespace_(job.record.job->namespace_());
   launch.set_job(job.record.job->name());
@@ -467,8 +462,8 @@ v1::LaunchReplica ClusterState::LaunchCommand(const JobEntry& job, int index) co
   launch.set_replica_id(replica.replica_id());
   launch.set_group(record.launch_group);
   launch.set_rank(record.launch_rank);
-  launch.set_num_replicas(static_cast<int32_t>(count));
-  launch.set_num_nodes(static_cast<int32_t>(nodes.size()));
+  launch.set_num_replicas(size.replicas);
+  launch.set_num_nodes(size.nodes);
   launch.set_num_restarts(job.record.status.restarts());
   launch.set_token(job.record.tokens.at(record.launch_group));
   *launch.mutable_template_() = job.record.job->spec().template_();

@@ -2,8 +2,9 @@
 // the store.
 //
 // Every change goes the same way: a Transaction is prepared, the state machine of libs/jobs says what follows
-// from it, the store takes all of it at once, and only then it is visible, watchers are told, and commands go
-// out. If the store refuses, nothing has happened. Observations that are repeated change nothing.
+// from it, the store takes all of it at once, and only then it is visible; watchers are told and commands go
+// out when it is durable (group_commit.h). If the store refuses, nothing has happened. Observations that are
+// repeated change nothing.
 //
 // Step() does what depends on the time: leases, retries, the flush of progress and hints. A thread calls it
 // in production (supervisor.h), tests call it themselves.
@@ -38,6 +39,8 @@
 #include "libs/jobs/state_machine.h"
 #include "services/supervisor/amounts.h"
 #include "services/supervisor/change_hub.h"
+#include "services/supervisor/executor.h"
+#include "services/supervisor/group_commit.h"
 #include "services/supervisor/metrics.h"
 #include "services/supervisor/replica_launcher.h"
 #include "services/supervisor/replica_sessions.h"
@@ -68,6 +71,8 @@ struct ClusterParts {
   ReplicaLauncher* launcher = nullptr;
   ReplicaSessions* sessions = nullptr;
   ChangeHub* hub = nullptr;
+  GroupCommit* durability = nullptr;
+  Executor* executor = nullptr;
   const Clock* clock = nullptr;
   // Lower-case hexadecimal digits of so many random bytes.
   std::function<std::string(int)> random_hex;
@@ -108,6 +113,13 @@ struct LogLocation {
   std::string worker_address;
 };
 
+// What a replica is told of its group at its start.
+struct GroupSize {
+  int replicas = 0;
+  // Distinct ones.
+  int nodes = 0;
+};
+
 class ClusterState {
  public:
   // Reads the store. All nodes get a fresh lease: their workers need not have noticed that we were away.
@@ -115,6 +127,9 @@ class ClusterState {
                                                               const ClusterParts& parts);
 
   const ClusterOptions& options() const { return options_; }
+  // Where calls of this class are made that come in over the network, and where their answers wait.
+  Executor* executor() const { return parts_.executor; }
+  GroupCommit* durability() const { return parts_.durability; }
   // From now on counts there. `metrics` outlives the state.
   void SetMetrics(Metrics* metrics) { metrics_ = metrics; }
   Metrics* metrics() const { return metrics_; }
@@ -213,7 +228,7 @@ class ClusterState {
                                 const std::function<absl::StatusOr<Response>(Transaction*)>& change)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Commit(Transaction* transaction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CarryOut(const Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CarryOut(const Effects& effects) const;
 
   // Asks the state machine until nothing more follows.
   void Settle(Transaction* transaction, const std::string& uid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -247,6 +262,8 @@ class ClusterState {
   void Enter(Transaction* transaction, const std::string& uid, const jobs::Entered& entered) const;
   void Stop(Transaction* transaction, const std::string& uid, const jobs::StopOrder& stop) const;
   v1::LaunchReplica LaunchCommand(const JobEntry& job, int index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::LaunchReplica LaunchCommand(const JobEntry& job, int index, const GroupSize& size) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A port of the node that no living replica was given; 0: there is none.
   int ChoosePort(const Transaction& transaction, const std::string& node_id) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -277,7 +294,6 @@ class ClusterState {
   static void LoseReplica(Transaction* transaction, const std::string& uid, int index, jobs::LossCause cause,
                           const std::string& message);
   v1::Node DescribeNode(const NodeEntry& node) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::map<std::string, std::pair<int, Amounts>> LiveReplicas() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Status CheckAllocation(const Transaction& transaction, const v1::JobAllocation& allocation) const;
   void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) const

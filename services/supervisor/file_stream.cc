@@ -12,7 +12,8 @@ namespace adaptdl::supervisor {
 
 FileStream::FileStream(ClusterState* state, WorkerChannels* workers, const v1::Job& job,
                        const v1::ReadFilesRequest& request)
-    : workers_(workers),
+    : PullReactor(state->executor()),
+      workers_(workers),
       servers_(state->FindFileServers(job.uid())),
       last_error_(grpc::StatusCode::UNAVAILABLE,
                   "no worker is there to read the files; start one and try again") {

@@ -24,15 +24,23 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext*
                                                     v1::SubmitJobResponse* response) {
   if (const absl::Status status = guard_->CheckNamespace(*context, request->job().namespace_()); !status.ok())
     return Answer(context, status);
-  return Answer(context, state_->SubmitJob(*request), response);
+  return Answer(
+      state_, context, [this, request] { return state_->SubmitJob(*request); }, response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* context,
                                                  const v1::GetJobRequest* request,
                                                  v1::GetJobResponse* response) {
-  absl::StatusOr<v1::Job> job = FindJob(*context, request->namespace_(), request->name());
-  if (job.ok()) *response->mutable_job() = *std::move(job);
-  return Answer(context, job.status());
+  const absl::Status status = guard_->CheckNamespace(*context, request->namespace_());
+  if (!status.ok()) return Answer(context, status);
+  const auto get = [this, request]() -> absl::StatusOr<v1::GetJobResponse> {
+    absl::StatusOr<v1::Job> job = state_->GetJob(request->namespace_(), request->name());
+    if (!job.ok()) return job.status();
+    v1::GetJobResponse result;
+    *result.mutable_job() = *std::move(job);
+    return result;
+  };
+  return Answer(state_, context, get, response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* context,
@@ -40,7 +48,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* 
                                                    v1::ListJobsResponse* response) {
   if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
-  return Answer(context, state_->ListJobs(*request), response);
+  return Answer(
+      state_, context, [this, request] { return state_->ListJobs(*request); }, response);
 }
 
 grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
@@ -62,7 +71,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext*
                                                     v1::CancelJobResponse* response) {
   if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
-  return Answer(context, state_->CancelJob(*request), response);
+  return Answer(
+      state_, context, [this, request] { return state_->CancelJob(*request); }, response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext* context,
@@ -70,7 +80,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext*
                                                     v1::DeleteJobResponse* response) {
   if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
-  return Answer(context, state_->DeleteJob(*request), response);
+  return Answer(
+      state_, context, [this, request] { return state_->DeleteJob(*request); }, response);
 }
 
 grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
@@ -94,7 +105,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(grpc::CallbackServerContext
                                                      v1::ListEventsResponse* response) {
   if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
-  return Answer(context, state_->ListEvents(*request), response);
+  return Answer(
+      state_, context, [this, request] { return state_->ListEvents(*request); }, response);
 }
 
 grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(

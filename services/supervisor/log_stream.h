@@ -26,7 +26,11 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
  public:
   LogStream(ClusterState* state, WorkerChannels* workers, const std::string& job_uid,
             const v1::StreamLogsRequest& request)
-      : state_(state), workers_(workers), job_uid_(job_uid), request_(request) {}
+      : PullReactor(state->executor()),
+        state_(state),
+        workers_(workers),
+        job_uid_(job_uid),
+        request_(request) {}
 
   static absl::Status Validate(const v1::StreamLogsRequest& request);
 

@@ -33,13 +33,15 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
       End(grpc::Status::OK);
       return;
     }
-    const absl::Status status = Handle(request_);
-    if (!status.ok()) {
-      EndWith(status);
+    if (request_.has_heartbeat() && lease_ != nullptr) {
+      Proceed(Handle(request_));
       return;
     }
-    request_.Clear();
-    StartRead(&request_);
+    {
+      MutexLock lock(&mutex_);
+      handling_ = true;
+    }
+    state_->executor()->Post([this, self = Self()] { Proceed(Handle(request_)); });
   }
 
   void Send(v1::ConnectResponse command) override {
@@ -90,6 +92,23 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
  private:
   std::shared_ptr<NodeStream> Self() { return std::static_pointer_cast<NodeStream>(shared_from_this()); }
 
+  // The message was dealt with: reads the next one.
+  void Proceed(const absl::Status& status) {
+    request_.Clear();
+    {
+      MutexLock lock(&mutex_);
+      handling_ = false;
+      if (!status.ok() && !ending_) {
+        ending_ = true;
+        end_status_ = rpc::ToGrpcStatus(status);
+        queue_.clear();
+      }
+      // Under the lock: no stream is read from after its end.
+      if (!ending_) StartRead(&request_);
+    }
+    Write();
+  }
+
   absl::Status Handle(const v1::ConnectRequest& request) {
     if (request.has_hello()) return Hello(request.hello());
     if (lease_ == nullptr) {
@@ -130,6 +149,7 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
     MutexLock lock(&mutex_);
     if (writing_ || finished_) return;
     if (ending_) {
+      if (handling_) return;  // Proceed() comes back here.
       finished_ = true;
       Finish(end_status_);
     } else if (!queue_.empty()) {
@@ -145,11 +165,13 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
   const absl::StatusOr<security::Caller> caller_;
   std::shared_ptr<NodeStream> self_;
   v1::ConnectRequest request_;
-  // Set by the hello; used by the reading thread only.
+  // Set by the hello; used by whoever handles a message.
   std::shared_ptr<Lease> lease_;
   std::string node_id_;
 
   Mutex mutex_;
+  // Whether the executor works on request_.
+  bool handling_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<v1::ConnectResponse> queue_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
@@ -165,7 +187,8 @@ grpc::ServerUnaryReactor* NodeServiceImpl::RegisterNode(grpc::CallbackServerCont
                                                         v1::RegisterNodeResponse* response) {
   const absl::Status status = guard_->CheckNode(*context, request->node().node_id());
   if (!status.ok()) return Answer(context, status);
-  return Answer(context, state_->RegisterNode(*request), response);
+  return Answer(
+      state_, context, [this, request] { return state_->RegisterNode(*request); }, response);
 }
 
 grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>* NodeServiceImpl::Connect(
@@ -179,19 +202,22 @@ grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>* NodeServiceImp
 grpc::ServerUnaryReactor* NodeServiceImpl::ListNodes(grpc::CallbackServerContext* context,
                                                      const v1::ListNodesRequest* request,
                                                      v1::ListNodesResponse* response) {
-  return Answer(context, state_->ListNodes(*request), response);
+  return Answer(
+      state_, context, [this, request] { return state_->ListNodes(*request); }, response);
 }
 
 grpc::ServerUnaryReactor* NodeServiceImpl::DrainNode(grpc::CallbackServerContext* context,
                                                      const v1::DrainNodeRequest* request,
                                                      v1::DrainNodeResponse* response) {
-  return Answer(context, state_->DrainNode(*request), response);
+  return Answer(
+      state_, context, [this, request] { return state_->DrainNode(*request); }, response);
 }
 
 grpc::ServerUnaryReactor* NodeServiceImpl::RemoveNode(grpc::CallbackServerContext* context,
                                                       const v1::RemoveNodeRequest* request,
                                                       v1::RemoveNodeResponse* response) {
-  return Answer(context, state_->RemoveNode(*request), response);
+  return Answer(
+      state_, context, [this, request] { return state_->RemoveNode(*request); }, response);
 }
 
 }  // namespace adaptdl::supervisor

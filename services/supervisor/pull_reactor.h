@@ -1,7 +1,7 @@
 // A server stream that produces its next message only when the transport can take it. So a slow reader costs
 // one message of memory, whatever happens meanwhile, and sees the newest state when it is ready.
 //
-// Thread-safety: Poke() and End() may be called by any thread, without a lock that Next() takes.
+// Thread-safety: Poke() and End() may be called by any thread.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_PULL_REACTOR_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_PULL_REACTOR_H_
@@ -11,6 +11,7 @@
 
 #include "grpcpp/support/server_callback.h"
 #include "libs/base/mutex.h"
+#include "services/supervisor/executor.h"
 #include "services/supervisor/streams.h"
 
 namespace adaptdl::supervisor {
@@ -27,6 +28,9 @@ enum class Pull {
 template <typename Response>
 class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStream {
  public:
+  // `executor` produces the messages; it outlives the stream.
+  explicit PullReactor(Executor* executor) : executor_(executor) {}
+
   // Starts the stream, which keeps itself alive through `self` until gRPC is done with it.
   void Begin(std::shared_ptr<PullReactor> self) {
     self_ = std::move(self);
@@ -41,7 +45,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
       if (busy_ || finished_) return;
       busy_ = true;
     }
-    Run();
+    executor_->Post([this] { Run(); });
   }
 
   // Ends the stream after the message that is on its way.
@@ -59,7 +63,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
       MutexLock lock(&mutex_);
       ending_ = true;
     }
-    Run();
+    executor_->Post([this] { Run(); });
   }
   void OnCancel() final { End(grpc::Status::CANCELLED); }
   void OnDone() final {
@@ -106,6 +110,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
     }
   }
 
+  Executor* const executor_;
   Mutex mutex_;
   bool poked_ ABSL_GUARDED_BY(mutex_) = false;
   // Whether somebody runs Run(), or a message is on its way.

@@ -12,6 +12,10 @@
 namespace adaptdl::supervisor {
 namespace {
 
+// Members named to those who wait. A large group's list, sent to all of them with each that comes, would be
+// most of what the supervisor does.
+constexpr int kMostMissing = 16;
+
 void Describe(const ReplicaRecord& record, int rank, v1::GroupMember* member) {
   member->set_replica_id(record.replica.replica_id());
   member->set_rank(rank);
@@ -69,6 +73,7 @@ v1::JoinGroupResponse DescribeGroup(const GroupMembers& members, int64_t group, 
   if (!GroupComplete(members)) {
     v1::GroupForming* forming = response.mutable_forming();
     for (const auto& member : members) {
+      if (forming->missing_size() == kMostMissing) break;
       if (!member->replica.joined()) Describe(*member, member->replica.rank(), forming->add_missing());
     }
     return response;
@@ -97,6 +102,7 @@ v1::GroupForming DescribeForming(const GroupMembers& replicas, const jobs::Plan&
   for (size_t rank = 0; rank < plan.members.size(); ++rank) {
     const jobs::PlanMember& member = plan.members[rank];
     const int index = FindMember(replicas, member.replica_id);
+    if (forming.missing_size() == kMostMissing) break;
     if (index >= 0 && replicas[index]->replica.joined()) continue;
     v1::GroupMember* missing = forming.add_missing();
     missing->set_replica_id(member.replica_id);

@@ -1,6 +1,7 @@
 #include "services/supervisor/replica_service.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -31,7 +32,16 @@ std::string BearerToken(const grpc::CallbackServerContext& context) {
 // Tells a member who is missing, and at last how the group looks.
 class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public ChangeListener {
  public:
-  JoinStream(ClusterState* state, ReplicaContext replica) : state_(state), replica_(std::move(replica)) {}
+  explicit JoinStream(ClusterState* state) : PullReactor(state->executor()), state_(state) {}
+
+  // The replica has shown who it is, and has joined.
+  void Joined(ReplicaContext replica) {
+    {
+      MutexLock lock(&mutex_);
+      replica_ = std::move(replica);
+    }
+    Poke();
+  }
 
   void OnChanges(const Changes& /*changes*/) override { Poke(); }
 
@@ -41,7 +51,13 @@ class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public Chang
       *end = grpc::Status::OK;
       return Pull::kEnd;
     }
-    absl::StatusOr<v1::JoinGroupResponse> view = state_->DescribeRendezvous(replica_);
+    std::optional<ReplicaContext> replica;
+    {
+      MutexLock lock(&mutex_);
+      replica = replica_;
+    }
+    if (!replica.has_value()) return Pull::kWait;
+    absl::StatusOr<v1::JoinGroupResponse> view = state_->DescribeRendezvous(*replica);
     if (!view.ok()) {
       *end = rpc::ToGrpcStatus(view.status());
       return Pull::kEnd;
@@ -54,7 +70,8 @@ class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public Chang
 
  private:
   ClusterState* const state_;
-  const ReplicaContext replica_;
+  Mutex mutex_;
+  std::optional<ReplicaContext> replica_ ABSL_GUARDED_BY(mutex_);
   v1::JoinGroupResponse last_;  // Used in Next() only.
 };
 
@@ -75,14 +92,15 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       End(grpc::Status::OK);
       return;
     }
-    const absl::Status status = Handle();
-    if (!status.ok()) {
-      End(status);
+    if (!NeedsState()) {
+      Proceed(Handle());
       return;
     }
-    request_.Clear();
-    Poke();
-    StartRead(&request_);
+    {
+      MutexLock lock(&mutex_);
+      handling_ = true;
+    }
+    state_->executor()->Post([this, self = Self()] { Proceed(Handle()); });
   }
 
   void Poke() override {
@@ -119,6 +137,29 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
  private:
   std::shared_ptr<HeartbeatStream> Self() {
     return std::static_pointer_cast<HeartbeatStream>(shared_from_this());
+  }
+
+  // Whether the message is more than a sign of life.
+  bool NeedsState() const {
+    return replica_.replica_id.empty() || request_.has_broken() || request_.has_rescale() ||
+           request_.has_checkpoint() || (request_.has_progress() && !trains_);
+  }
+
+  // The message was dealt with: answers, and reads the next one.
+  void Proceed(const absl::Status& status) {
+    request_.Clear();
+    {
+      MutexLock lock(&mutex_);
+      handling_ = false;
+      answer_due_ = true;
+      if (!status.ok() && !ending_) {
+        ending_ = true;
+        end_status_ = rpc::ToGrpcStatus(status);
+      }
+      // Under the lock: no stream is read from after its end.
+      if (!ending_) StartRead(&request_);
+    }
+    Write();
   }
 
   absl::Status Handle() {
@@ -199,6 +240,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     MutexLock lock(&mutex_);
     if (writing_ || finished_) return;
     if (ending_) {
+      if (handling_) return;  // Proceed() comes back here.
       finished_ = true;
       Finish(end_status_);
     } else if (answer_due_ && !replica_.replica_id.empty()) {
@@ -227,6 +269,8 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
   std::optional<std::string> checkpoint_error_;
 
   Mutex mutex_;
+  // Whether the executor works on request_.
+  bool handling_ ABSL_GUARDED_BY(mutex_) = false;
   bool answer_due_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
@@ -239,16 +283,21 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
 
 grpc::ServerWriteReactor<v1::JoinGroupResponse>* ReplicaServiceImpl::JoinGroup(
     grpc::CallbackServerContext* context, const v1::JoinGroupRequest* request) {
-  absl::StatusOr<ReplicaContext> replica = state_->Authorize(request->identity(), BearerToken(*context));
-  const ReplicaContext known = replica.ok() ? *replica : ReplicaContext();
-  auto stream = std::make_shared<JoinStream>(state_, known);
-  absl::Status status = replica.status();
-  if (status.ok()) {
-    hub_->SubscribeToJob(known.job_uid, std::static_pointer_cast<ChangeListener>(stream));
-    status = state_->JoinGroup(known, request->address(), request->rescales_in_place());
-  }
-  if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
+  auto stream = std::make_shared<JoinStream>(state_);
   stream->Begin(stream);
+  state_->executor()->Post([this, stream, request = *request, token = BearerToken(*context)] {
+    absl::StatusOr<ReplicaContext> replica = state_->Authorize(request.identity(), token);
+    absl::Status status = replica.status();
+    if (status.ok()) {
+      hub_->SubscribeToJob(replica->job_uid, std::static_pointer_cast<ChangeListener>(stream));
+      status = state_->JoinGroup(*replica, request.address(), request.rescales_in_place());
+    }
+    if (status.ok()) {
+      stream->Joined(*std::move(replica));
+    } else {
+      stream->End(rpc::ToGrpcStatus(status));
+    }
+  });
   streams_->Add(stream);
   return stream.get();
 }
@@ -263,11 +312,16 @@ grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>* ReplicaSer
 
 grpc::ServerUnaryReactor* ReplicaServiceImpl::ReportHints(grpc::CallbackServerContext* context,
                                                           const v1::ReportHintsRequest* request,
-                                                          v1::ReportHintsResponse* /*response*/) {
-  const absl::StatusOr<ReplicaContext> replica =
-      state_->Authorize(request->identity(), BearerToken(*context));
-  if (!replica.ok()) return Answer(context, replica.status());
-  return Answer(context, state_->ReportHints(*replica, request->hints()));
+                                                          v1::ReportHintsResponse* response) {
+  const auto report = [this, request,
+                       token = BearerToken(*context)]() -> absl::StatusOr<v1::ReportHintsResponse> {
+    const absl::StatusOr<ReplicaContext> replica = state_->Authorize(request->identity(), token);
+    absl::Status status = replica.status();
+    if (status.ok()) status = state_->ReportHints(*replica, request->hints());
+    if (!status.ok()) return status;
+    return v1::ReportHintsResponse();
+  };
+  return Answer(state_, context, report, response);
 }
 
 }  // namespace adaptdl::supervisor

@@ -3,15 +3,21 @@
 #include <atomic>
 #include <memory>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "grpcpp/alarm.h"
 #include "services/supervisor/pull_reactor.h"
 #include "services/supervisor/unary.h"
 
 namespace adaptdl::supervisor {
 namespace {
 
+// Least time between two snapshots, of which each holds the whole cluster.
+constexpr absl::Duration kSnapshotPeriod = absl::Milliseconds(50);
+
 class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public ChangeListener {
  public:
-  explicit ClusterStream(ClusterState* state) : state_(state) {}
+  explicit ClusterStream(ClusterState* state) : PullReactor(state->executor()), state_(state) {}
 
   void OnChanges(const Changes& changes) override {
     if (!changes.cluster) return;
@@ -21,7 +27,20 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
 
  protected:
   Pull Next(v1::WatchClusterResponse* message, grpc::Status* /*end*/) override {
-    if (!changed_.exchange(false)) return Pull::kWait;
+    if (!changed_) return Pull::kWait;
+    const absl::Time now = absl::Now();
+    if (now < next_) {
+      // The cluster changes all the time: wait for more. The stream lives until it is woken.
+      if (!armed_.exchange(true)) {
+        alarm_.Set(absl::ToChronoTime(next_), [self = shared_from_this(), this](bool /*due*/) {
+          armed_ = false;
+          Poke();
+        });
+      }
+      return Pull::kWait;
+    }
+    changed_ = false;
+    next_ = now + kSnapshotPeriod;
     *message->mutable_snapshot() = state_->Snapshot();
     return Pull::kMessage;
   }
@@ -29,6 +48,11 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
  private:
   ClusterState* const state_;
   std::atomic<bool> changed_ = true;
+  // Used in Next() only.
+  absl::Time next_ = absl::InfinitePast();
+  grpc::Alarm alarm_;
+  // Whether the alarm is set.
+  std::atomic<bool> armed_ = false;
 };
 
 }  // namespace
@@ -45,7 +69,8 @@ grpc::ServerWriteReactor<v1::WatchClusterResponse>* SchedulingServiceImpl::Watch
 grpc::ServerUnaryReactor* SchedulingServiceImpl::ApplyAllocations(grpc::CallbackServerContext* context,
                                                                   const v1::ApplyAllocationsRequest* request,
                                                                   v1::ApplyAllocationsResponse* response) {
-  return Answer(context, state_->ApplyAllocations(*request), response);
+  return Answer(
+      state_, context, [this, request] { return state_->ApplyAllocations(*request); }, response);
 }
 
 }  // namespace adaptdl::supervisor

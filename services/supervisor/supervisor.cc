@@ -1,12 +1,35 @@
 #include "services/supervisor/supervisor.h"
 
+#include <unistd.h>
+
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/service/log.h"
 
 namespace adaptdl::supervisor {
+namespace {
+
+// EX_IOERR of sysexits.h: the disk has failed under the state.
+constexpr int kStorageFailed = 74;
+
+// The state has one lock; more threads would only wait for it.
+constexpr int kExecutorThreads = 4;
+
+std::unique_ptr<GroupCommit> MakeGroupCommit(JobStore* store) {
+  std::function<absl::Status()> sync;
+  if (store->needs_sync()) sync = [store] { return store->Sync(); };
+  return std::make_unique<GroupCommit>(std::move(sync), [](const absl::Status& status) {
+    log::Error("ending, since what is on the disk is unknown now; the next start reads it",
+               {{"error", status.ToString()}});
+    _exit(kStorageFailed);
+  });
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorOptions& options,
                                                                std::unique_ptr<JobStore> store,
@@ -15,8 +38,10 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   std::unique_ptr<Supervisor> supervisor(new Supervisor(options));
   Supervisor* s = supervisor.get();
   s->store_ = std::move(store);
-  const ClusterParts parts{s->store_.get(), &s->launcher_, &s->sessions_,
-                           &s->hub_,        clock,         std::move(random_hex)};
+  s->durability_ = MakeGroupCommit(s->store_.get());
+  s->executor_ = std::make_unique<Executor>(kExecutorThreads);
+  const ClusterParts parts{s->store_.get(),      &s->launcher_,      &s->sessions_, &s->hub_,
+                           s->durability_.get(), s->executor_.get(), clock,         std::move(random_hex)};
   absl::StatusOr<std::unique_ptr<ClusterState>> state = ClusterState::Create(options.cluster, parts);
   if (!state.ok()) return state.status();
   s->state_ = *std::move(state);
@@ -27,7 +52,8 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   s->replicas_ = std::make_unique<ReplicaServiceImpl>(s->state_.get(), &s->sessions_, &s->hub_, &s->streams_);
   s->scheduling_ = std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_);
   s->quotas_ = std::make_unique<QuotaServiceImpl>(s->state_.get());
-  s->admin_ = std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_, s->guard_.get());
+  s->admin_ =
+      std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_, s->guard_.get(), s->executor_.get());
   s->adaptdl_api_ = std::make_unique<AdaptdlApi>(s->state_.get(), &s->hub_);
   return supervisor;
 }

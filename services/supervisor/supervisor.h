@@ -94,7 +94,9 @@ class Supervisor {
   WorkerChannels workers_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<ClusterState> state_;
-  ChangeHub hub_;  // Its thread uses what stands above.
+  ChangeHub hub_;                            // Its thread uses what stands above.
+  std::unique_ptr<GroupCommit> durability_;  // Likewise.
+  std::unique_ptr<Executor> executor_;       // Likewise.
   std::unique_ptr<JobServiceImpl> jobs_;
   std::unique_ptr<NodeServiceImpl> nodes_;
   std::unique_ptr<ReplicaServiceImpl> replicas_;

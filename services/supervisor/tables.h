@@ -14,16 +14,11 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "services/supervisor/job_entry.h"
+#include "services/supervisor/node_use.h"
 #include "services/supervisor/store/records.h"
 
 namespace adaptdl::supervisor {
-
-struct JobEntry {
-  JobRecord record;
-  // Members of the current group first: their index is their rank (status.group() is theirs). Then others
-  // that may still be there: newcomers, and those that have left.
-  std::vector<std::shared_ptr<const ReplicaRecord>> replicas;
-};
 
 // When a node was heard last. Renewed by heartbeats without a lock. Thread-safe.
 class Lease {
@@ -51,6 +46,7 @@ struct Tables {
   std::map<int64_t, std::string> active;
   std::map<std::pair<std::string, std::string>, std::string> by_name;  // (namespace, name) -> uid.
   std::map<std::string, std::shared_ptr<const NodeEntry>> nodes;
+  NodeUse use;
   std::map<std::string, std::vector<FileDeletion>> deletions;  // By node.
   std::map<std::string, v1::NamespaceQuota> quotas;            // By namespace.
   int64_t last_sequence = 0;

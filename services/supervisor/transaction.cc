@@ -45,6 +45,7 @@ JobEntry* Transaction::EditJob(const std::string& uid) {
 }
 
 JobEntry* Transaction::EditJobInMemory(const std::string& uid) {
+  uncounted_.insert(uid);
   std::shared_ptr<JobEntry>& entry = jobs_[uid];
   if (entry == nullptr) entry = std::make_shared<JobEntry>(*base_.jobs.at(uid));
   return entry.get();
@@ -56,12 +57,14 @@ JobEntry* Transaction::AddJob(JobRecord record) {
   entry->record = std::move(record);
   JobEntry* result = entry.get();
   stored_.insert(result->record.uid());
+  uncounted_.insert(result->record.uid());
   jobs_[result->record.uid()] = std::move(entry);
   return result;
 }
 
 void Transaction::DeleteJob(const std::string& uid) {
   deleted_jobs_.insert(uid);
+  uncounted_.insert(uid);
   jobs_.erase(uid);
   stored_.erase(uid);
   events_.erase(uid);
@@ -110,6 +113,43 @@ NodeEntry* Transaction::AddNode(NodeEntry entry) {
 void Transaction::DeleteNode(const std::string& id) {
   nodes_.erase(id);
   deleted_nodes_.insert(id);
+}
+
+void Transaction::CountEdited() const {
+  for (const std::string& uid : uncounted_) {
+    auto counted = counted_.find(uid);
+    if (counted == counted_.end()) {
+      const auto base = base_.jobs.find(uid);
+      JobShare share;
+      if (base != base_.jobs.end()) share = ShareOf(*base->second);
+      counted = counted_.emplace(uid, std::move(share)).first;
+    }
+    use_.Add(counted->second, -1);
+    const JobEntry* job = FindJob(uid);
+    counted->second = job == nullptr ? JobShare() : ShareOf(*job);
+    use_.Add(counted->second, 1);
+  }
+  uncounted_.clear();
+}
+
+NodeUse::Use Transaction::UseOf(const std::string& node_id) const {
+  CountEdited();
+  NodeUse::Use sum;
+  for (const NodeUse* part : {&base_.use, static_cast<const NodeUse*>(&use_)}) {
+    const NodeUse::Use* use = part->Find(node_id);
+    if (use == nullptr) continue;
+    sum.replicas += use->replicas;
+    sum.held.Add(use->held);
+    sum.wanted.Add(use->wanted);
+  }
+  return sum;
+}
+
+std::vector<std::string> Transaction::NodesInPlay() const {
+  CountEdited();
+  std::vector<std::string> ids;
+  for (const auto& [id, use] : use_.nodes()) ids.push_back(id);
+  return ids;
 }
 
 void Transaction::AddEvent(const std::string& uid, const jobs::Event& event) {
@@ -187,6 +227,7 @@ Changes Transaction::Apply(Tables* tables) {
   for (const std::string& uid : deleted_jobs_) {
     const std::shared_ptr<const JobEntry> entry = tables->jobs.at(uid);
     changes.deleted[uid] = DescribeJob(*entry, now_);
+    tables->use.Add(ShareOf(*entry), -1);
     tables->by_sequence.erase(entry->record.sequence);
     tables->active.erase(entry->record.sequence);
     tables->by_name.erase({entry->record.job->namespace_(), entry->record.job->name()});
@@ -194,8 +235,11 @@ Changes Transaction::Apply(Tables* tables) {
   }
   for (const auto& [uid, entry] : jobs_) {
     const JobRecord& record = entry->record;
-    changes.jobs.insert(uid);
-    tables->jobs[uid] = entry;
+    changes.jobs.emplace(uid, record.job->namespace_());
+    std::shared_ptr<const JobEntry>& slot = tables->jobs[uid];
+    if (slot != nullptr) tables->use.Add(ShareOf(*slot), -1);
+    tables->use.Add(ShareOf(*entry), 1);
+    slot = entry;
     tables->by_sequence[record.sequence] = uid;
     tables->by_name[{record.job->namespace_(), record.job->name()}] = uid;
     if (IsTerminal(record.status.phase())) {

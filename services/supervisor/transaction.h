@@ -70,6 +70,11 @@ class Transaction {
   NodeEntry* AddNode(NodeEntry entry);
   void DeleteNode(const std::string& id);
 
+  // What this transaction leaves of the node to others.
+  NodeUse::Use UseOf(const std::string& node_id) const;
+  // Nodes of which this transaction changes the use.
+  std::vector<std::string> NodesInPlay() const;
+
   void PutQuota(v1::NamespaceQuota quota) { batch_.put_quotas.push_back(std::move(quota)); }
   void DeleteQuota(const std::string& name_space) { batch_.delete_quotas.push_back(name_space); }
 
@@ -109,6 +114,8 @@ class Transaction {
 
  private:
   void CompleteEvents(const std::string& uid);
+  // Brings `use_` up to date.
+  void CountEdited() const;
 
   const Tables& base_;
   const absl::Time now_;
@@ -122,6 +129,11 @@ class Transaction {
   // Replicas of the edited jobs that this transaction has its own copy of.
   std::map<std::pair<std::string, int>, std::shared_ptr<ReplicaRecord>> replicas_;
   std::map<std::string, std::vector<v1::Event>> events_;  // By job.
+  // By how much the use of nodes differs from the base's, without what was edited since it was counted; and
+  // the shares of edited jobs that were counted.
+  mutable NodeUse use_;
+  mutable std::map<std::string, JobShare> counted_;
+  mutable std::set<std::string> uncounted_;
   WriteBatch batch_;
   Effects effects_;
   bool shown_ = false;

@@ -8,19 +8,26 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/support/server_callback.h"
 #include "libs/rpc/status.h"
+#include "services/supervisor/cluster_state.h"
 
 namespace adaptdl::supervisor {
 
-// Ends the call with the result, or with its error.
-template <typename Response>
-grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, absl::StatusOr<Response> result,
+// Makes `call` on the state's executor, and ends the gRPC call with its result once what it saw and changed
+// is durable. The request and the response live until then.
+template <typename Call, typename Response>
+grpc::ServerUnaryReactor* Answer(const ClusterState* state, grpc::CallbackServerContext* context, Call call,
                                  Response* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (result.ok()) *response = *std::move(result);
-  reactor->Finish(rpc::ToGrpcStatus(result.status()));
+  state->executor()->Post([state, reactor, call = std::move(call), response] {
+    absl::StatusOr<Response> result = call();
+    if (result.ok()) *response = *std::move(result);
+    state->durability()->WhenDurable(
+        [reactor, status = rpc::ToGrpcStatus(result.status())] { reactor->Finish(status); });
+  });
   return reactor;
 }
 
+// At once.
 inline grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(rpc::ToGrpcStatus(status));

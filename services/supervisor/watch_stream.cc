@@ -25,21 +25,30 @@ absl::Status WatchStream::List() {
 
 bool WatchStream::Wanted(const v1::Job& job) const {
   if (!request_.name().empty() && job.name() != request_.name()) return false;
-  return request_.namespace_() == "*" || job.namespace_() == NamespaceOr(request_.namespace_());
+  return WantsNamespace(job.namespace_());
+}
+
+bool WatchStream::WantsNamespace(const std::string& name_space) const {
+  return request_.namespace_() == "*" || name_space == NamespaceOr(request_.namespace_());
 }
 
 void WatchStream::OnChanges(const Changes& changes) {
+  bool news = false;
   {
     MutexLock lock(&mutex_);
-    for (const std::string& uid : changes.jobs) {
-      if (only_uid_.empty() || uid == only_uid_) changed_.insert(uid);
+    for (const auto& [uid, name_space] : changes.jobs) {
+      // Most changes are none of this reader's.
+      if (!WantsNamespace(name_space) || (!only_uid_.empty() && uid != only_uid_)) continue;
+      news = changed_.insert(uid).second || news;
     }
     for (const auto& [uid, job] : changes.deleted) {
       changed_.erase(uid);
-      if (Wanted(job) && (only_uid_.empty() || uid == only_uid_)) deleted_[uid] = job;
+      if (!Wanted(job) || (!only_uid_.empty() && uid != only_uid_)) continue;
+      deleted_[uid] = job;
+      news = true;
     }
   }
-  Poke();
+  if (news) Poke();
 }
 
 Pull WatchStream::Next(v1::WatchJobsResponse* message, grpc::Status* end) {

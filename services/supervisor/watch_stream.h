@@ -18,7 +18,8 @@ namespace adaptdl::supervisor {
 
 class WatchStream final : public PullReactor<v1::WatchJobsResponse>, public ChangeListener {
  public:
-  WatchStream(ClusterState* state, const v1::WatchJobsRequest& request) : state_(state), request_(request) {}
+  WatchStream(ClusterState* state, const v1::WatchJobsRequest& request)
+      : PullReactor(state->executor()), state_(state), request_(request) {}
 
   // Notes the jobs that there are now. Call it after the subscription and before Begin().
   absl::Status List();
@@ -30,6 +31,7 @@ class WatchStream final : public PullReactor<v1::WatchJobsResponse>, public Chan
 
  private:
   bool Wanted(const v1::Job& job) const;
+  bool WantsNamespace(const std::string& name_space) const;
 
   ClusterState* const state_;
   const v1::WatchJobsRequest request_;

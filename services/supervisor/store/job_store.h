@@ -1,8 +1,9 @@
 // Where the supervisor keeps what must survive it. Two implementations: SQLite (sqlite_job_store.h), and
 // memory for tests (memory_job_store.h).
 //
-// Commit() is all or nothing, and durable when it returns OK. The caller holds the state in memory, which
-// follows the store: it changes only after a Commit() that succeeded. Thread-safe.
+// Commit() is all or nothing, and survives a crash of the process when it returns OK; a Sync() after it makes
+// it survive that of the machine as well. The caller holds the state in memory, which follows the store: it
+// changes only after a Commit() that succeeded. Thread-safe.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_JOB_STORE_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_STORE_JOB_STORE_H_
@@ -73,6 +74,12 @@ class JobStore {
 
   // RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE: it can't be written. Nothing has changed then.
   virtual absl::Status Commit(const WriteBatch& batch) = 0;
+
+  // Whether Sync() does anything.
+  virtual bool needs_sync() const = 0;
+  // Brings everything that was committed before to the disk. Does not hold up other calls. After an error,
+  // what is on the disk is unknown: open the store anew.
+  virtual absl::Status Sync() = 0;
 
   // In order of id.
   virtual absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) = 0;

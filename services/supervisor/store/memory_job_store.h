@@ -19,6 +19,8 @@ class MemoryJobStore final : public JobStore {
  public:
   absl::StatusOr<StoreContents> Load() override;
   absl::Status Commit(const WriteBatch& batch) override;
+  bool needs_sync() const override { return false; }
+  absl::Status Sync() override { return absl::OkStatus(); }
   absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) override;
   absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) override;
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) override;

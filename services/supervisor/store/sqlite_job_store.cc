@@ -75,7 +75,7 @@ absl::Status Configure(const SqliteJobStoreOptions& options, Database* database)
   // The lock is taken with the first access and kept: two supervisors on one state would overwrite each
   // other.
   for (const char* pragma :
-       {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL",
+       {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL",
         "PRAGMA foreign_keys = ON", "PRAGMA journal_size_limit = 67108864"}) {
     const absl::StatusOr<std::string> result = database->Query(pragma);
     if (!result.ok()) return result.status();
@@ -100,6 +100,15 @@ absl::Status Check(Database* database) {
       absl::StrCat("state database: is damaged: ", *check, "; restore it from a backup"));
 }
 
+// The write-ahead log's file, which SQLite opens with the first access and keeps open.
+absl::StatusOr<sqlite3_file*> FindLog(Database* database) {
+  sqlite3_file* log = nullptr;
+  const int code = sqlite3_file_control(database->handle(), "main", SQLITE_FCNTL_JOURNAL_POINTER,
+                                        static_cast<void*>(&log));
+  if (code == SQLITE_OK && log != nullptr && log->pMethods != nullptr) return log;
+  return absl::InternalError("state database: SQLite does not give its write-ahead log");
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const SqliteJobStoreOptions& options) {
@@ -117,7 +126,9 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const Sqlit
   if (const absl::Status status = Migrate(&*database); !status.ok()) return status;
   // After the migration: what it mends is not to be found.
   if (const absl::Status status = Check(&*database); !status.ok()) return status;
-  return std::unique_ptr<SqliteJobStore>(new SqliteJobStore(options.folder, *std::move(database)));
+  const absl::StatusOr<sqlite3_file*> log = FindLog(&*database);
+  if (!log.ok()) return log.status();
+  return std::unique_ptr<SqliteJobStore>(new SqliteJobStore(options.folder, *std::move(database), *log));
 }
 
 Statement* SqliteJobStore::Prepared(const std::string& sql, absl::Status* status) {
@@ -146,6 +157,13 @@ absl::Status SqliteJobStore::Commit(const WriteBatch& batch) {
     database_.Execute("ROLLBACK").IgnoreError();
   }
   return status;
+}
+
+absl::Status SqliteJobStore::Sync() {
+  const int code = log_->pMethods->xSync(log_, SQLITE_SYNC_NORMAL);
+  if (code == SQLITE_OK) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("state database: its log can't be brought to the disk: ", sqlite3_errstr(code)));
 }
 
 absl::Status SqliteJobStore::Write(const WriteBatch& batch) {

@@ -1,5 +1,6 @@
-// The store on disk: one SQLite file in WAL mode with synchronous=FULL, so that what was committed survives a
-// crash of the process and of the machine. One process at a time: the file is locked while it is open.
+// The store on disk: one SQLite file in WAL mode. Commits append to the log, and Sync() brings the log to the
+// disk, apart from SQLite's own lock, so that one sync serves many commits (SQLite's synchronous=FULL would
+// sync for each). One process at a time: the file is locked while it is open.
 // Thread-safe; calls wait for each other.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_SQLITE_JOB_STORE_H_
@@ -35,6 +36,8 @@ class SqliteJobStore final : public JobStore {
 
   absl::StatusOr<StoreContents> Load() override;
   absl::Status Commit(const WriteBatch& batch) override;
+  bool needs_sync() const override { return true; }
+  absl::Status Sync() override;
   absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) override;
   absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) override;
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) override;
@@ -43,8 +46,8 @@ class SqliteJobStore final : public JobStore {
   absl::StatusOr<std::string> Backup() override;
 
  private:
-  SqliteJobStore(std::string folder, Database database)
-      : folder_(std::move(folder)), database_(std::move(database)) {}
+  SqliteJobStore(std::string folder, Database database, sqlite3_file* log)
+      : folder_(std::move(folder)), log_(log), database_(std::move(database)) {}
 
   // The prepared statement of `sql`, reset; null and an error in `status` if it can't be prepared.
   Statement* Prepared(const std::string& sql, absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -73,6 +76,8 @@ class SqliteJobStore final : public JobStore {
   absl::StatusOr<std::optional<absl::Time>> TimeOfEventFrom(int64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string folder_;
+  // The write-ahead log; the database's, which keeps it open.
+  sqlite3_file* const log_;
   Mutex mutex_;
   Database database_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Statement> statements_ ABSL_GUARDED_BY(mutex_);

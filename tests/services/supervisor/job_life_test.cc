@@ -276,7 +276,11 @@ TEST_F(JobLifeTest, Defect31AllocationsAreCheckedAndUnschedulableJobsSaySo) {
   EXPECT_EQ(Snapshot().version(), version) << "a refused call left something behind";
 
   EXPECT_TRUE(Apply({AllocationOf(a, {"n1", "n1"})}, version).ok());
-  EXPECT_EQ(Apply({AllocationOf(b, {})}, version).error_code(), grpc::StatusCode::ABORTED);
+  // What was decided on an older snapshot is taken as far as it holds.
+  EXPECT_TRUE(Apply({AllocationOf(b, {})}, version).ok());
+  EXPECT_EQ(Apply({AllocationOf(b, {"n1"})}, version).error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(Apply({AllocationOf(b, {"nowhere"})}, version).error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(Apply({AllocationOf(b, {})}, Snapshot().version() + 1).error_code(), grpc::StatusCode::ABORTED);
   EXPECT_EQ(Apply({AllocationOf(b, {"n1"})}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   // A job that no longer fits keeps being known, whatever it had before.
   v1::JobAllocation none = AllocationOf(b, {});

@@ -223,13 +223,16 @@ TEST_F(JobsApiTest, EventsComeInPages) {
 // Memory never runs ahead of the disk.
 TEST_F(JobsApiTest, WhatCannotBeStoredHasNotHappened) {
   const auto n1 = AddWorker("n1");
+  const v1::Job first = Submit(NewJob("first"));
+  Allocate(first, {"n1"});
+  n1->NextLaunch();  // Its stream is up.
   const v1::Job job = Submit(NewJob("a"));
   memory_->FailCommits(absl::ResourceExhaustedError("disk full"));
   EXPECT_EQ(TrySubmit(NewJob("b")).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(Apply({AllocationOf(job, {"n1"})}).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(Cancel("a").error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   Advance(absl::Seconds(2));
-  EXPECT_EQ(List({}).jobs_size(), 1);
+  EXPECT_EQ(List({}).jobs_size(), 2);
   EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_PENDING);
   EXPECT_FALSE(Get("a").status().cancel_requested());
   memory_->FailCommits(absl::OkStatus());

@@ -1,0 +1,47 @@
+#include "services/supervisor/executor.h"
+
+#include <utility>
+
+namespace adaptdl::supervisor {
+
+Executor::Executor(int threads) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+Executor::~Executor() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  wake_.SignalAll();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Executor::Post(std::function<void()> task) {
+  {
+    MutexLock lock(&mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  wake_.Signal();
+}
+
+size_t Executor::waiting() const {
+  MutexLock lock(&mutex_);
+  return tasks_.size();
+}
+
+void Executor::Run() {
+  while (true) {
+    std::function<void()> task;
+    {
+      MutexLock lock(&mutex_);
+      while (tasks_.empty() && !stopping_) wake_.Wait(&mutex_);
+      if (tasks_.empty()) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,51 @@
+// What is held and wanted of each node, kept up to date job by job, so that nobody has to count all replicas
+// of the cluster to know about one node. A plain value; thread-safe as such.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_NODE_USE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_NODE_USE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "services/supervisor/amounts.h"
+#include "services/supervisor/job_entry.h"
+
+namespace adaptdl::supervisor {
+
+// The part that one job has in it.
+struct JobShare {
+  // What one replica takes.
+  Amounts need;
+  // Replicas that may be there, and replicas that the allocator has decided on, by node.
+  std::map<std::string, int> live;
+  std::map<std::string, int> wanted;
+};
+
+// Finished jobs have none.
+JobShare ShareOf(const JobEntry& job);
+
+class NodeUse {
+ public:
+  struct Use {
+    int64_t replicas = 0;
+    Amounts held;
+    Amounts wanted;
+  };
+
+  // Adds the share so many times: 1 for a job that comes, -1 for one that goes.
+  void Add(const JobShare& share, int64_t times);
+
+  // Null: nothing of the node is.
+  const Use* Find(const std::string& node_id) const;
+
+  // Nodes of which something was added or taken away.
+  const std::map<std::string, Use>& nodes() const { return nodes_; }
+
+ private:
+  std::map<std::string, Use> nodes_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_NODE_USE_H_
