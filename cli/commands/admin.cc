@@ -127,6 +127,7 @@ void AddAdmin(CLI::App& app, Context* context) {
       [context, options] { context->action = [context, options] { return Restore(*context, *options); }; });
 
   AddCertificates(*admin, context);
+  AddToken(*admin, context);
 }
 
 }  // namespace adaptdl::cli
