@@ -59,7 +59,8 @@ void AddGlobalFlags(CLI::App& app, Context* context) {
          "$ADAPTDL_TOKEN_FILE, else the local cluster's")
       ->type_name("FILE");
   app.add_option("--tls-server-name", context->tls_server_name,
-                 "Name that the server's certificate must have. Default: supervisor.adaptdl")
+                 "Name that the server's certificate must have. Default: $ADAPTDL_TLS_SERVER_NAME, else "
+                 "supervisor.adaptdl")
       ->type_name("NAME");
   app.add_flag("--insecure", context->insecure, "Talk to the supervisor without TLS");
   app.add_option("--namespace", context->name_space, "Namespace of the jobs. Default: default");

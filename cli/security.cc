@@ -37,6 +37,7 @@ ClusterRecord RecordOf(const std::string& address) {
 
 std::string ServerName(const Context& context, const ClusterRecord& record, const std::string& address) {
   if (!context.tls_server_name.empty()) return context.tls_server_name;
+  if (const std::string name = Variable("ADAPTDL_TLS_SERVER_NAME"); !name.empty()) return name;
   if (address == record.allocator) return rpc::kAllocatorName;
   if (address == record.autoscaler) return rpc::kAutoscalerName;
   return rpc::kSupervisorName;
@@ -68,11 +69,19 @@ absl::StatusOr<std::string> FindToken(const Context& context, const ClusterRecor
 }  // namespace
 
 absl::StatusOr<rpc::ClientSecurity> FindSecurity(const Context& context, const std::string& address) {
-  if (context.insecure || Variable("ADAPTDL_INSECURE") == "1") return rpc::Plaintext();
+  if (context.insecure) return rpc::Plaintext();
+  if (context.ca_file.empty() && Variable("ADAPTDL_INSECURE") == "1") return rpc::Plaintext();
   const ClusterRecord record = RecordOf(address);
   rpc::ClientSecurity security;
   security.tls.ca = FirstOf(FirstOf(context.ca_file, Variable("ADAPTDL_CA_FILE")), record.ca_file);
-  if (security.tls.ca.empty()) return rpc::Plaintext();
+  // The local cluster was started with --insecure.
+  if (security.tls.ca.empty() && !record.supervisor.empty()) return rpc::Plaintext();
+  if (security.tls.ca.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "nothing tells how to make sure that ", address,
+        " is the right server: give the cluster's CA by --ca or ADAPTDL_CA_FILE, or --insecure "
+        "for one without TLS; \"adaptdl cluster up\" starts a cluster here that is found by itself"));
+  }
   absl::StatusOr<std::string> token = FindToken(context, record);
   if (!token.ok()) return token.status();
   security.token = *std::move(token);

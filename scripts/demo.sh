@@ -34,7 +34,7 @@ fail() {
 
 ADAPTDL_HOME=$(mktemp -d "${TMPDIR:-/tmp}/adaptdl-demo.XXXXXX")
 export ADAPTDL_HOME
-unset ADAPTDL_SUPERVISOR_ADDRESS  # it would win over the folder
+unset ADAPTDL_SUPERVISOR_ADDRESS ADAPTDL_CA_FILE ADAPTDL_TOKEN ADAPTDL_TOKEN_FILE ADAPTDL_INSECURE  # they would win
 export ADAPTDL_SERVER_ADAPTDL_HTTP=127.0.0.1:0  # jobs of AdaptDL's Python package would run as well
 clean_up() {
   local status=$?

@@ -51,9 +51,7 @@ bool LocalCluster::Stop(absl::string_view service, absl::Duration grace) {
 void LocalCluster::DrainNodes(absl::Duration timeout) const {
   const absl::StatusOr<ClusterRecord> record = ReadClusterRecord(folder_);
   if (!record.ok() || !Running("supervisor").has_value() || !Running("allocator").has_value()) return;
-  Context context;
-  context.supervisor = record->supervisor;
-  Client client(context);
+  Client client(ClientContext());
   absl::StatusOr<v1::ListNodesResponse> nodes = ListAllNodes(client);
   if (!nodes.ok()) return;
   const int replicas = CountReplicas(*nodes);
@@ -79,9 +77,7 @@ void LocalCluster::DrainNodes(absl::Duration timeout) const {
 void LocalCluster::ForgetNodes() const {
   const absl::StatusOr<ClusterRecord> record = ReadClusterRecord(folder_);
   if (!record.ok() || !Running("supervisor").has_value()) return;
-  Context context;
-  context.supervisor = record->supervisor;
-  Client client(context);
+  Client client(ClientContext());
   const absl::StatusOr<v1::ListNodesResponse> nodes = ListAllNodes(client);
   if (!nodes.ok()) return;
   for (const v1::Node& node : nodes->nodes()) {
@@ -134,7 +130,8 @@ absl::Status LocalCluster::Down(const DownOptions& options) {
 
 absl::Status LocalCluster::Purge() const {
   // Only what a cluster has put there: the folder may be one that holds more.
-  for (const char* entry : {"cluster.json", "lock", "run", "logs", "supervisor", "autoscaler", "storage"}) {
+  for (const char* entry :
+       {"cluster.json", "lock", "run", "logs", "security", "supervisor", "autoscaler", "storage"}) {
     std::error_code error;
     std::filesystem::remove_all(std::filesystem::path(folder_) / entry, error);
     if (error) return ErrnoStatus(error.value(), absl::StrCat("remove ", folder_, "/", entry));

@@ -1,5 +1,6 @@
 #include "cli/cluster/local_cluster.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "absl/time/time.h"
 #include "cli/health_check.h"
 #include "libs/base/file.h"
+#include "libs/certificates/certificates.h"
 #include "libs/rpc/security.h"
 
 namespace adaptdl::cli {
@@ -38,6 +40,29 @@ std::string LocalCluster::LogFile(absl::string_view service) const {
   return absl::StrCat(folder_, "/logs/", service, ".log");
 }
 
+std::string LocalCluster::SecurityFile(absl::string_view file) const {
+  return absl::StrCat(folder_, "/security/", file);
+}
+
+rpc::ClientSecurity LocalCluster::SecurityOf(absl::string_view service, const ClusterRecord& record) const {
+  if (record.ca_file.empty()) return rpc::Plaintext();
+  rpc::ClientSecurity security;
+  security.tls.ca = record.ca_file;
+  security.server_name = certificates::Identity{.service = std::string(service)}.DnsName();
+  return security;
+}
+
+Context LocalCluster::ClientContext() const {
+  const ClusterRecord record = ReadClusterRecord(folder_).value_or(ClusterRecord());
+  Context context;
+  context.supervisor = record.supervisor;
+  context.ca_file = record.ca_file;
+  context.token_file = record.token_file;
+  context.insecure = record.ca_file.empty();
+  context.tls_server_name = rpc::kSupervisorName;
+  return context;
+}
+
 std::optional<ProcessId> LocalCluster::Running(absl::string_view service) const {
   const absl::StatusOr<ProcessId> process = ReadPidFile(PidFile(service));
   if (!process.ok() || !IsAlive(*process)) return std::nullopt;
@@ -55,7 +80,14 @@ std::vector<ProcessId> LocalCluster::Workers() const {
   return workers;
 }
 
+bool LocalCluster::RunsInPart() const {
+  const bool services = std::any_of(std::begin(kServices), std::end(kServices),
+                                    [this](const char* service) { return Running(service).has_value(); });
+  return services || !Workers().empty();
+}
+
 std::vector<ServiceState> LocalCluster::Status() const {
+  const ClusterRecord record = ReadClusterRecord(folder_).value_or(ClusterRecord());
   std::vector<ServiceState> states;
   for (const char* service : kServices) {
     ServiceState state{.name = service, .pid = 0, .address = "", .health = "DOWN"};
@@ -63,10 +95,10 @@ std::vector<ServiceState> LocalCluster::Status() const {
     if (process.has_value()) {
       state.pid = process->pid;
       state.address = ReadWholeFile(AddressFile(service), 1 << 10).value_or("");
-      state.health =
-          state.address.empty()
-              ? "STARTING"
-              : CheckHealth(state.address, rpc::Plaintext(), "", kHealthTimeout).value_or("UNREACHABLE");
+      state.health = state.address.empty()
+                         ? "STARTING"
+                         : CheckHealth(state.address, SecurityOf(service, record), "", kHealthTimeout)
+                               .value_or("UNREACHABLE");
     }
     states.push_back(std::move(state));
   }

@@ -5,6 +5,9 @@
 //   run/<service>.pid          "pid starttime" of supervisor, allocator, autoscaler
 //   run/<service>.address      written by the service once it listens
 //   logs/<service>.log
+//   security/                  the private authority and the services' certificates (libs/certificates),
+//   security/tokens.json       the tokens that the services accept,
+//   security/admin.token       and the one of this user
 //   supervisor/                the supervisor's state
 //   autoscaler/nodes/<node>/   the autoscaler's workers, with their pid files and state
 //   storage/                   checkpoints and shared files of jobs
@@ -26,6 +29,8 @@
 #include "absl/time/time.h"
 #include "cli/cluster/process.h"
 #include "cli/cluster/record.h"
+#include "cli/context.h"
+#include "libs/rpc/security.h"
 
 namespace adaptdl::cli {
 
@@ -43,6 +48,8 @@ struct UpOptions {
   // Port of the supervisor. 0: any free one.
   std::optional<int> port = std::nullopt;
   bool listen_metrics = false;
+  // Without certificates and tokens: every user of this machine can submit jobs that run as this one.
+  bool insecure = false;
   absl::Duration timeout = absl::Seconds(60);
 };
 
@@ -81,6 +88,8 @@ class LocalCluster {
   absl::Status Down(const DownOptions& options);
 
   std::vector<ServiceState> Status() const;
+  // For calls to its supervisor: where it is and how to talk to it.
+  Context ClientContext() const;
   // Pids of the workers that live.
   std::vector<ProcessId> Workers() const;
 
@@ -91,14 +100,22 @@ class LocalCluster {
   std::vector<std::string> CommandLine(absl::string_view service, const ClusterRecord& record) const;
 
   absl::Status MakeFolders() const;
+  // Certificates, and a token for this user, unless the record says that the cluster does without.
+  absl::Status Secure(const ClusterRecord& record) const;
+  absl::Status MakeAdminToken(const ClusterRecord& record) const;
+  std::string SecurityFile(absl::string_view file) const;
+  // How to talk to a service.
+  rpc::ClientSecurity SecurityOf(absl::string_view service, const ClusterRecord& record) const;
+  // Whether anything of the cluster runs.
+  bool RunsInPart() const;
   // What the new settings are, from the options, the last record and the defaults.
   absl::StatusOr<ClusterRecord> Settle(const UpOptions& options) const;
   // The process of a service if it lives.
   std::optional<ProcessId> Running(absl::string_view service) const;
   // Makes the service run and answer; writes down its address in `record`. Adds to started_.
   absl::Status Ensure(absl::string_view service, absl::Time deadline, ClusterRecord* record);
-  absl::Status WaitUntilHealthy(absl::string_view service, const ProcessId& process, absl::Time deadline,
-                                std::string* address) const;
+  absl::Status WaitUntilHealthy(absl::string_view service, const ProcessId& process,
+                                const ClusterRecord& record, absl::Time deadline, std::string* address) const;
   // Waits for as many nodes as the record says, ready and heard at or after `heard_since`.
   absl::Status WaitForNodes(const ClusterRecord& record, absl::Time heard_since, absl::Time deadline) const;
   absl::Status StartAll(const UpOptions& options, ClusterRecord* record);

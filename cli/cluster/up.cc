@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -28,8 +29,11 @@
 #include "cli/cluster/local_cluster.h"
 #include "cli/format.h"
 #include "cli/health_check.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "libs/certificates/certificates.h"
 #include "libs/rpc/security.h"
+#include "libs/service/security/token_file.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -40,6 +44,8 @@ constexpr absl::Duration kStopGrace = absl::Seconds(15);
 constexpr int kSupervisorPort = 7100;
 constexpr int kMetricsPort = 7200;
 constexpr size_t kLogLines = 20;
+// Name of the token of whoever runs the cluster.
+constexpr char kAdminToken[] = "admin";
 
 std::string Loopback(int port) { return absl::StrCat("127.0.0.1:", port); }
 
@@ -84,10 +90,14 @@ std::string LocalCluster::WithLog(absl::string_view text, absl::string_view serv
 }
 
 absl::Status LocalCluster::MakeFolders() const {
+  // Made for this user alone; one that was there before is as its owner wants it.
+  std::error_code missing;
+  const bool is_new = !std::filesystem::exists(folder_, missing);
   for (const char* folder : {"", "/run", "/logs", "/supervisor", "/autoscaler", "/storage"}) {
     std::error_code error;
     std::filesystem::create_directories(folder_ + folder, error);
     if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder_, folder));
+    if (is_new) std::filesystem::permissions(folder_, std::filesystem::perms::owner_all, error);
   }
   return absl::OkStatus();
 }
@@ -117,9 +127,43 @@ absl::StatusOr<ClusterRecord> LocalCluster::Settle(const UpOptions& options) con
   } else if (record.supervisor.empty()) {
     record.supervisor = Loopback(IsPortFree(kSupervisorPort) ? kSupervisorPort : 0);
   }
+  // What runs goes on as it was started.
+  const bool insecure = RunsInPart() ? record.ca_file.empty() : options.insecure;
+  record.ca_file = insecure ? "" : SecurityFile("ca.pem");
+  record.token_file = insecure ? "" : SecurityFile("admin.token");
   if (record.allocator.empty()) record.allocator = Loopback(0);
   if (record.autoscaler.empty()) record.autoscaler = Loopback(0);
   return record;
+}
+
+absl::Status LocalCluster::MakeAdminToken(const ClusterRecord& record) const {
+  const std::string file = SecurityFile("tokens.json");
+  const absl::StatusOr<std::vector<security::Token>> tokens = security::ReadTokenFile(file);
+  if (!tokens.ok() && !absl::IsNotFound(tokens.status())) return tokens.status();
+  const std::string own = ReadWholeFile(record.token_file, 1 << 10).value_or("");
+  const std::string hash = security::Sha256Hex(absl::StripAsciiWhitespace(own));
+  for (const security::Token& token : tokens.value_or(std::vector<security::Token>())) {
+    if (token.name != kAdminToken) continue;
+    if (token.sha256 == hash) return absl::OkStatus();
+    // Its text is lost.
+    if (absl::Status status = security::RevokeToken(file, kAdminToken); !status.ok()) return status;
+  }
+  const RealClock clock;
+  const absl::StatusOr<std::string> token = security::CreateToken(
+      file, {.name = kAdminToken, .role = security::Role::kAdmin, .namespaces = {}}, clock);
+  if (!token.ok()) return token.status();
+  return WriteFileAtomically(record.token_file, absl::StrCat(*token, "\n"), 0600);
+}
+
+absl::Status LocalCluster::Secure(const ClusterRecord& record) const {
+  if (record.ca_file.empty()) return absl::OkStatus();
+  const auto made = certificates::MakeCertificates(
+      {.folder = SecurityFile(""), .identities = certificates::AllServices(), .now = absl::Now()});
+  if (!made.ok()) return made.status();
+  std::error_code error;
+  std::filesystem::permissions(SecurityFile(""), std::filesystem::perms::owner_all, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("keep others out of ", SecurityFile("")));
+  return MakeAdminToken(record);
 }
 
 std::vector<std::string> LocalCluster::CommandLine(absl::string_view service,
@@ -138,6 +182,14 @@ std::vector<std::string> LocalCluster::CommandLine(absl::string_view service,
     line.emplace_back(flag);
     line.emplace_back(value);
   };
+  if (record.ca_file.empty()) {
+    line.emplace_back("--insecure");
+  } else {
+    add("--tls-cert", SecurityFile(absl::StrCat(service, "/cert.pem")));
+    add("--tls-key", SecurityFile(absl::StrCat(service, "/key.pem")));
+    add("--tls-ca", SecurityFile(absl::StrCat(service, "/ca.pem")));
+    add("--token-file", SecurityFile("tokens.json"));
+  }
   if (service == "supervisor") {
     add("--state-dir", absl::StrCat(folder_, "/supervisor"));
     return line;
@@ -153,15 +205,19 @@ std::vector<std::string> LocalCluster::CommandLine(absl::string_view service,
   add("--worker-binary", absl::StrCat(binaries_, "/adaptdl-worker"));
   add("--worker-cpus", absl::StrCat(record.cpus_per_worker));
   add("--storage-dir", absl::StrCat(folder_, "/storage"));
+  if (record.ca_file.empty()) return line;
+  add("--worker-tls-cert", SecurityFile("worker/cert.pem"));
+  add("--worker-tls-key", SecurityFile("worker/key.pem"));
   return line;
 }
 
 absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const ProcessId& process,
-                                            absl::Time deadline, std::string* address) const {
+                                            const ClusterRecord& record, absl::Time deadline,
+                                            std::string* address) const {
   while (true) {
     const absl::StatusOr<std::string> listening = ReadWholeFile(AddressFile(service), 1 << 10);
     if (listening.ok() && !listening->empty() &&
-        CheckHealth(*listening, rpc::Plaintext(), "", kHealthTimeout).value_or("") == "SERVING") {
+        CheckHealth(*listening, SecurityOf(service, record), "", kHealthTimeout).value_or("") == "SERVING") {
       *address = *listening;
       return absl::OkStatus();
     }
@@ -194,7 +250,7 @@ absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline
     if (!written.ok()) return written;
   }
   std::string address;
-  const absl::Status healthy = WaitUntilHealthy(service, *process, deadline, &address);
+  const absl::Status healthy = WaitUntilHealthy(service, *process, *record, deadline, &address);
   if (!healthy.ok()) return healthy;
   *AddressOf(service, record) = address;
   progress_(absl::StrCat(
@@ -208,9 +264,7 @@ absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline
 
 absl::Status LocalCluster::WaitForNodes(const ClusterRecord& record, absl::Time heard_since,
                                         absl::Time deadline) const {
-  Context context;
-  context.supervisor = record.supervisor;
-  Client client(context);
+  Client client(ClientContext());
   int reported = -1;
   while (true) {
     const absl::StatusOr<v1::ListNodesResponse> nodes = ListAllNodes(client);
@@ -253,6 +307,11 @@ absl::StatusOr<ClusterRecord> LocalCluster::Up(const UpOptions& options) {
   if (!lock.ok()) return lock.status();
   absl::StatusOr<ClusterRecord> record = Settle(options);
   if (!record.ok()) return record.status();
+  if (options.insecure && !record->ca_file.empty()) {
+    return absl::FailedPreconditionError(
+        "the cluster runs with TLS; \"adaptdl cluster down\" comes before --insecure");
+  }
+  if (absl::Status secured = Secure(*record); !secured.ok()) return secured;
   const absl::StatusOr<ClusterRecord> last = ReadClusterRecord(folder_);
   const bool other_supervisor =
       last.ok() && options.port.has_value() && *options.port != 0 && last->supervisor != record->supervisor;

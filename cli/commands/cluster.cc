@@ -32,8 +32,9 @@ LocalCluster MakeCluster(const ClusterOptions& options) {
                       [](absl::string_view line) { Note(line); });
 }
 
-absl::StatusOr<int> Up(const Context& context, const ClusterOptions& options) {
+absl::StatusOr<int> Up(const Context& context, ClusterOptions options) {
   LocalCluster cluster = MakeCluster(options);
+  options.up.insecure = context.insecure;
   const absl::StatusOr<ClusterRecord> record = cluster.Up(options.up);
   if (!record.ok()) return record.status();
   if (context.format != Format::kTable) {
@@ -41,12 +42,17 @@ absl::StatusOr<int> Up(const Context& context, const ClusterOptions& options) {
                             {"supervisor", record->supervisor},
                             {"allocator", record->allocator},
                             {"autoscaler", record->autoscaler},
+                            {"caFile", record->ca_file},
+                            {"tokenFile", record->token_file},
                             {"workers", record->workers},
                             {"maxWorkers", record->max_workers}});
     return kExitOk;
   }
   Print(absl::StrCat("The cluster is up: supervisor at ", record->supervisor, ", state in ", cluster.folder(),
                      "\n"));
+  if (record->ca_file.empty()) {
+    Note("without TLS and tokens: every user of this machine can submit jobs that run as you");
+  }
   if (std::filesystem::path(HomeFolder()).lexically_normal() != cluster.folder()) {
     Print(absl::StrCat("Other commands find it by: export ADAPTDL_HOME=", cluster.folder(), "\n"));
   }
@@ -65,7 +71,7 @@ Cell HealthCell(const std::string& health) {
   return {health, health == "SERVING" ? Colour::kGreen : Colour::kRed};
 }
 
-absl::StatusOr<int> Status(Context context, const ClusterOptions& options) {
+absl::StatusOr<int> Status(const Context& context, const ClusterOptions& options) {
   const LocalCluster cluster = MakeCluster(options);
   const std::vector<ServiceState> services = cluster.Status();
   bool healthy = true;
@@ -83,8 +89,7 @@ absl::StatusOr<int> Status(Context context, const ClusterOptions& options) {
                                     {"pid", service.pid},
                                     {"address", service.address}});
     if (service.name == "supervisor" && service.health == "SERVING") {
-      context.supervisor = service.address;
-      Client client(context);
+      Client client(cluster.ClientContext());
       nodes = ListAllNodes(client).value_or(nodes);
     }
   }

@@ -1,8 +1,12 @@
 // Submits a job, follows it, and fetches its result:  adaptdl-client [HOST:PORT]
+// ADAPTDL_CA_FILE and ADAPTDL_TOKEN_FILE say whom to trust and who it is; without them it talks in plaintext.
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <iostream>
+#include <memory>
 #include <string>
 
 #include "adaptdl/v1/job_service.grpc.pb.h"
@@ -15,10 +19,25 @@ int Fail(const grpc::Status& status) {
   return 1;
 }
 
+// The file that the environment variable names, without white space at its end.
+std::string Read(const char* variable) {
+  std::ifstream file(std::getenv(variable) != nullptr ? std::getenv(variable) : "");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  return text.substr(0, text.find_last_not_of(" \n") + 1);
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  const std::string ca = Read("ADAPTDL_CA_FILE");
+  if (ca.empty()) return grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  grpc::ChannelArguments arguments;
+  arguments.SetSslTargetNameOverride("supervisor.adaptdl");  // certificates name services, not hosts
+  const auto token = grpc::AccessTokenCredentials(Read("ADAPTDL_TOKEN_FILE"));
+  const auto credentials = grpc::CompositeChannelCredentials(grpc::SslCredentials({ca, "", ""}), token);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
+}
+
 int main(int argc, char** argv) {
-  const std::string address = argc > 1 ? argv[1] : "127.0.0.1:7100";
-  const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
-  const auto jobs = JobService::NewStub(channel);
+  const auto jobs = JobService::NewStub(Connect(argc > 1 ? argv[1] : "127.0.0.1:7100"));
 
   SubmitJobRequest submit;
   submit.set_request_id("client-" + std::to_string(getpid()) + "-" + std::to_string(time(nullptr)));

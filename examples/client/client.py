@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""Submits a job, follows it, and fetches its result:  client.py [HOST:PORT]"""
+"""Submits a job, follows it, and fetches its result:  client.py [HOST:PORT]
+ADAPTDL_CA_FILE and ADAPTDL_TOKEN_FILE say whom to trust and who it is; without them it talks in plaintext."""
 
+import os
 import pathlib
 import sys
 import uuid
@@ -12,8 +14,19 @@ import grpc  # noqa: E402
 from adaptdl.v1 import job_pb2, job_service_pb2, job_service_pb2_grpc  # noqa: E402
 
 
+def connect(address):
+    if "ADAPTDL_CA_FILE" not in os.environ:
+        return grpc.insecure_channel(address)
+    ca = pathlib.Path(os.environ["ADAPTDL_CA_FILE"]).read_bytes()
+    token = pathlib.Path(os.environ["ADAPTDL_TOKEN_FILE"]).read_text().strip()
+    credentials = grpc.composite_channel_credentials(
+        grpc.ssl_channel_credentials(ca), grpc.access_token_call_credentials(token))
+    name = [("grpc.ssl_target_name_override", "supervisor.adaptdl")]  # certificates name services, not hosts
+    return grpc.secure_channel(address, credentials, name)
+
+
 def main(address):
-    with grpc.insecure_channel(address) as channel:
+    with connect(address) as channel:
         jobs = job_service_pb2_grpc.JobServiceStub(channel)
 
         submit = job_service_pb2.SubmitJobRequest(request_id=str(uuid.uuid4()), generate_name="client-py-")

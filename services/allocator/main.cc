@@ -13,6 +13,7 @@
 #include "libs/base/clock.h"
 #include "libs/rpc/channel.h"
 #include "libs/scheduling/policies.h"
+#include "libs/service/client_security.h"
 #include "libs/service/flags.h"
 #include "libs/service/main.h"
 #include "libs/service/server.h"
@@ -24,7 +25,8 @@ namespace adaptdl::allocator {
 namespace {
 
 absl::Status Run(const service::ServerOptions& server_options, const AllocatorOptions& options,
-                 const std::string& supervisor_address, const std::string& policy_name) {
+                 const std::string& supervisor_address, const std::string& tls_server_name,
+                 const std::string& policy_name) {
   const auto policy = scheduling::MakePolicy(policy_name);
   if (!policy.ok()) return policy.status();
   CapacityBoard capacity;
@@ -33,7 +35,8 @@ absl::Status Run(const service::ServerOptions& server_options, const AllocatorOp
   if (!server.ok()) return server.status();
   Metrics metrics((*server)->metrics().get());
   const RealClock clock;
-  const auto stub = v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_address, rpc::Plaintext()));
+  const auto stub = v1::SchedulingService::NewStub(
+      rpc::CreateChannel(supervisor_address, security::ClientSide(server_options.security, tls_server_name)));
   Allocator allocator(options, {policy->get(), stub.get(), &clock, &capacity, &metrics});
   allocator.Start();
   (*server)->WaitForTermination();
@@ -53,6 +56,8 @@ int main(int argc, char** argv) {
   adaptdl::service::AddServerFlags(app, &server_options);
   std::string supervisor = "127.0.0.1:7100";
   app.add_option("--supervisor", supervisor, "host:port of the supervisor")->capture_default_str();
+  std::string tls_server_name;
+  adaptdl::service::AddServerNameFlag(app, &tls_server_name);
   std::string policy = "goodput";
   app.add_option(
          "--policy", policy,
@@ -63,6 +68,7 @@ int main(int argc, char** argv) {
                                     absl::Milliseconds(10));
   adaptdl::service::AddDurationFlag(app, "--debounce", &options.debounce,
                                     "time to wait for further changes after one");
-  return adaptdl::service::RunMain(
-      app, argc, argv, [&] { return adaptdl::allocator::Run(server_options, options, supervisor, policy); });
+  return adaptdl::service::RunMain(app, argc, argv, [&] {
+    return adaptdl::allocator::Run(server_options, options, supervisor, tls_server_name, policy);
+  });
 }

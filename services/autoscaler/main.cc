@@ -17,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/security.h"
+#include "libs/service/client_security.h"
 #include "libs/service/flags.h"
 #include "libs/service/main.h"
 #include "libs/service/server.h"
@@ -112,6 +114,7 @@ void AddFlags(CLI::App& app, Flags* flags) {
   ProcessProviderOptions& process = flags->process;
   app.add_option("--supervisor", process.supervisor, "host:port of the supervisor")->capture_default_str();
   app.add_option("--allocator", flags->allocator, "host:port of the allocator")->capture_default_str();
+  service::AddServerNameFlag(app, &process.tls_server_name);
   app.add_option("--provider", flags->provider, "Where nodes come from: process (workers on this machine)")
       ->check(CLI::IsMember({"process"}))
       ->capture_default_str();
@@ -138,8 +141,24 @@ void AddFlags(CLI::App& app, Flags* flags) {
       ->capture_default_str();
   service::AddBytesFlag(app, "--worker-memory", &process.worker_memory_bytes,
                         "Memory that each worker offers (0: the machine's)");
+  app.add_option("--worker-tls-cert", process.worker_tls.certificate,
+                 "Certificate of the workers, in PEM; they trust the same CA as this program")
+      ->type_name("FILE");
+  app.add_option("--worker-tls-key", process.worker_tls.key, "Its private key, in PEM")->type_name("FILE");
   app.add_option("--storage-dir", process.storage_dir,
                  "Folder of the jobs' files, the same for all nodes; default: STATE-DIR/storage");
+}
+
+// A worker has a certificate of its own: with the autoscaler's it could be more than a worker.
+absl::Status CheckWorkerTls(const rpc::TlsFiles& files) {
+  if (files.certificate.empty() || files.key.empty()) {
+    return absl::InvalidArgumentError(
+        "--worker-tls-cert and --worker-tls-key are needed: the workers that this program starts prove who "
+        "they are by them; \"adaptdl admin certificates\" makes such files");
+  }
+  const absl::Status status = rpc::CheckTlsFiles(files);
+  return status.ok() ? status
+                     : absl::InvalidArgumentError(absl::StrCat("of the workers: ", status.message()));
 }
 
 // Paths are handed to processes that start elsewhere.
@@ -154,7 +173,15 @@ absl::Status Complete(Flags* flags) {
   ProcessProviderOptions& process = flags->process;
   process.pool = limits.pool;
   if (process.storage_dir.empty()) process.storage_dir = process.state_dir + "/storage";
-  for (std::string* path : {&process.state_dir, &process.storage_dir, &process.worker_binary}) {
+  process.insecure = flags->server.security.insecure;
+  if (!process.insecure) {
+    process.worker_tls.ca = flags->server.security.tls.ca;
+    if (const absl::Status status = CheckWorkerTls(process.worker_tls); !status.ok()) return status;
+  }
+  for (std::string* path :
+       {&process.state_dir, &process.storage_dir, &process.worker_binary, &process.worker_tls.ca,
+        &process.worker_tls.certificate, &process.worker_tls.key}) {
+    if (path->empty()) continue;
     std::error_code error;
     *path = std::filesystem::absolute(*path, error).lexically_normal().string();
     if (error) return absl::InternalError(absl::StrCat("no current folder: ", error.message()));
@@ -170,9 +197,13 @@ absl::Status Run(Flags* flags) {
   RealClock clock;
   auto provider = ProcessProvider::Create(flags->process, &clock);
   if (!provider.ok()) return provider.status();
+  const security::SecurityOptions& security = flags->server.security;
   const ClusterClient cluster(
-      v1::NodeService::NewStub(rpc::CreateChannel(flags->process.supervisor, rpc::Plaintext())),
-      v1::CapacityService::NewStub(rpc::CreateChannel(flags->allocator, rpc::Plaintext())), kRpcTimeout);
+      v1::NodeService::NewStub(rpc::CreateChannel(
+          flags->process.supervisor, security::ClientSide(security, flags->process.tls_server_name))),
+      v1::CapacityService::NewStub(
+          rpc::CreateChannel(flags->allocator, security::ClientSide(security, rpc::kAllocatorName))),
+      kRpcTimeout);
   PoolBoard board;
   AutoscalerService service(&board);
   auto server = service::Server::Start(flags->server, {&service});

@@ -11,8 +11,10 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/file.h"
 #include "libs/service/log.h"
@@ -41,6 +43,15 @@ absl::Status CheckProgram(const std::string& path) {
   if (access(path.c_str(), X_OK) == 0) return absl::OkStatus();
   return absl::NotFoundError(
       absl::StrCat("--worker-binary ", path, ": no such program; give the path of adaptdl-worker"));
+}
+
+// Whether the environment's "NAME=value" sets a flag that says who this program is, or whom it admits.
+bool IsCredential(absl::string_view variable) {
+  constexpr absl::string_view kPrefixes[] = {"ADAPTDL_SERVER_TLS_", "ADAPTDL_SERVER_INSECURE",
+                                             "ADAPTDL_SERVER_TOKEN_FILE", "ADAPTDL_SERVER_JW",
+                                             "ADAPTDL_SERVER_AUDIT_LOG"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [variable](absl::string_view prefix) { return absl::StartsWith(variable, prefix); });
 }
 
 }  // namespace
@@ -138,7 +149,19 @@ SpawnOptions ProcessProvider::WorkerProcess(const std::string& node_id) const {
   if (options_.worker_memory_bytes > 0) {
     process.command.push_back(absl::StrCat("--memory=", options_.worker_memory_bytes));
   }
-  process.environment = options_.environment;
+  if (options_.insecure) {
+    process.command.push_back("--insecure");
+  } else {
+    for (std::string flag :
+         {"--tls-cert=" + options_.worker_tls.certificate, "--tls-key=" + options_.worker_tls.key,
+          "--tls-ca=" + options_.worker_tls.ca, "--tls-server-name=" + options_.tls_server_name}) {
+      process.command.push_back(std::move(flag));
+    }
+  }
+  for (const std::string& variable : options_.environment) {
+    // The workers are told what they need; this program's credentials are its own.
+    if (!IsCredential(variable)) process.environment.push_back(variable);
+  }
   process.log_file = NodeFile(node_id, "worker.log");
   return process;
 }

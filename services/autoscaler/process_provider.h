@@ -27,6 +27,7 @@
 
 #include "absl/time/time.h"
 #include "libs/base/clock.h"
+#include "libs/rpc/security.h"
 #include "services/autoscaler/node_pool_provider.h"
 #include "services/autoscaler/process.h"
 
@@ -40,6 +41,10 @@ struct ProcessProviderOptions {
   // Passed on to the workers: "host:port" of the supervisor, and the folder that all nodes share.
   std::string supervisor;
   std::string storage_dir;
+  // How they talk: in plaintext, or by these files, to a supervisor whose certificate has this name.
+  bool insecure = false;
+  rpc::TlsFiles worker_tls;
+  std::string tls_server_name;
   // Path of the program adaptdl-worker.
   std::string worker_binary;
   // Cores that each worker offers. At least 1.

@@ -15,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "libs/service/client_security.h"
 #include "libs/service/flags.h"
 #include "libs/service/main.h"
 #include "libs/service/server.h"
@@ -45,6 +46,7 @@ std::string ShimBesideThisProgram() {
 void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
   app.add_option("--supervisor", options->supervisor, "HOST:PORT of the supervisor; replicas use it too")
       ->capture_default_str();
+  adaptdl::service::AddServerNameFlag(app, &options->tls_server_name);
   app.add_option("--node-id", options->node_id, "Name of this node [the machine's name]");
   app.add_option("--state-dir", options->state_dir,
                  "Folder for replicas' logs and records; survives restarts")

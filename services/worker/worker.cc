@@ -21,6 +21,7 @@
 #include "libs/base/file.h"
 #include "libs/base/version.h"
 #include "libs/rpc/channel.h"
+#include "libs/service/client_security.h"
 #include "libs/service/listen_address.h"
 #include "libs/service/log.h"
 #include "services/worker/housekeeper.h"
@@ -64,6 +65,20 @@ absl::StatusOr<std::string> AbsoluteFolder(const std::string& folder) {
   return std::filesystem::canonical(folder).string();
 }
 
+// Replicas are given the path, and start elsewhere.
+absl::Status CompletePath(std::string* path) {
+  if (path->empty()) return absl::OkStatus();
+  std::error_code error;
+  *path = std::filesystem::absolute(*path, error).lexically_normal().string();
+  return error ? absl::InternalError(absl::StrCat("no current folder: ", error.message())) : absl::OkStatus();
+}
+
+// What replicas must be told of the supervisor's name: nothing where it is the usual one.
+std::string ReplicasServerName(const WorkerOptions& options) {
+  const bool usual = options.server.security.insecure || options.tls_server_name == rpc::kSupervisorName;
+  return usual ? "" : options.tls_server_name;
+}
+
 // Fills in what the flags left open.
 absl::Status Complete(WorkerOptions* options) {
   if (options->node_id.empty()) options->node_id = MachineName();
@@ -87,7 +102,7 @@ absl::Status Complete(WorkerOptions* options) {
       options->storage_dir.empty() ? absl::StrCat(options->state_dir, "/storage") : options->storage_dir);
   if (!storage_dir.ok()) return storage_dir.status();
   options->storage_dir = *storage_dir;
-  return absl::OkStatus();
+  return CompletePath(&options->server.security.tls.ca);
 }
 
 // The descriptor that keeps other workers off the state folder.
@@ -143,9 +158,10 @@ class WorkerImpl final : public Worker, public LinkHandler {
         PortReserve::Options{.first = options_.first_port, .last = options_.last_port});
     SupervisorLink::Options link_options;
     link_options.node = MakeNode();
+    const rpc::ClientSecurity security =
+        security::ClientSide(options_.server.security, options_.tls_server_name);
     link_ = std::make_unique<SupervisorLink>(
-        link_options, v1::NodeService::NewStub(rpc::CreateChannel(options_.supervisor, rpc::Plaintext())),
-        this);
+        link_options, v1::NodeService::NewStub(rpc::CreateChannel(options_.supervisor, security)), this);
     replicas_->SetSink([link = link_.get()](const v1::ReplicaReport& report) { link->Report(report); });
     housekeeper_ = std::make_unique<Housekeeper>(
         Housekeeper::Options{.max_ended_replicas = options_.keep_ended_replicas,
@@ -192,6 +208,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
                                 .node_id = options_.node_id,
                                 .replica_host = options_.advertise_host,
                                 .supervisor_address = options_.supervisor,
+                                .supervisor_ca = options_.server.security.tls.ca,
+                                .supervisor_tls_name = ReplicasServerName(options_),
                                 .devices = gpus_.devices,
                                 .inherited_environment = InheritedEnvironment(environ, options_.pass_env),
                                 .max_processes = options_.max_processes,

@@ -29,6 +29,8 @@ struct WorkerOptions {
   service::ServerOptions server;
   // "host:port" of the supervisor; replicas get the same.
   std::string supervisor = "127.0.0.1:7100";
+  // Name that the supervisor's certificate must have.
+  std::string tls_server_name;
   // Empty: the machine's name.
   std::string node_id;
   std::string state_dir = "./adaptdl-worker";

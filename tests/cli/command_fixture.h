@@ -15,7 +15,8 @@ namespace adaptdl::cli {
 class CommandTest : public testing::Test {
  protected:
   ProgramResult Run(const std::vector<std::string>& arguments) {
-    return RunProgram(folder_.path(), arguments, {"ADAPTDL_SUPERVISOR_ADDRESS=" + supervisor_.address()});
+    return RunProgram(folder_.path(), arguments,
+                      {"ADAPTDL_SUPERVISOR_ADDRESS=" + supervisor_.address(), "ADAPTDL_INSECURE=1"});
   }
 
   // A job "default/<name>" that ran from 2023-11-14 22:13:20 for an hour with one restart, and ended so.

@@ -30,8 +30,9 @@ class BackupTest : public testing::Test {
 
   // Runs the command line tool. Its exit code; what it wrote is in output_.
   int Adaptdl(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {absl::StrCat(ADAPTDL_BINARY_DIR, "/bin/adaptdl"), "--supervisor",
-                                         cluster_.supervisor_address()});
+    const std::vector<std::string> flags = cluster_.CommandFlags();
+    arguments.insert(arguments.begin(), flags.begin(), flags.end());
+    arguments.insert(arguments.begin(), absl::StrCat(ADAPTDL_BINARY_DIR, "/bin/adaptdl"));
     const std::string log = absl::StrCat(cluster_.folder(), "/adaptdl-", ++runs_, ".log");
     const int code = Process::Start(arguments, log).Wait(absl::Minutes(1));
     output_ = ReadWholeFile(log).value_or("");

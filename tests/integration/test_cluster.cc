@@ -18,10 +18,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
+#include "libs/certificates/certificates.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
+#include "libs/service/security/token_file.h"
 
 namespace adaptdl::integration {
 namespace {
@@ -36,6 +39,10 @@ std::string MakeFolder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "adaptdl-test-XXXXXX").string();
   EXPECT_NE(mkdtemp(pattern.data()), nullptr);
   return pattern;
+}
+
+void AddAll(const std::vector<std::string>& more, std::vector<std::string>* command) {
+  command->insert(command->end(), more.begin(), more.end());
 }
 
 }  // namespace
@@ -91,6 +98,56 @@ std::string TestCluster::Binary(const std::string& name) const {
   return absl::StrCat(ADAPTDL_BINARY_DIR, "/bin/", name);
 }
 
+std::string TestCluster::SecurityFile(const std::string& file) const {
+  return absl::StrCat(folder_, "/security/", file);
+}
+
+absl::Status TestCluster::MakeCredentials() {
+  if (!options_.tls || !token_.empty()) return absl::OkStatus();
+  const auto made = certificates::MakeCertificates({.folder = absl::StrCat(folder_, "/security"),
+                                                    .identities = certificates::AllServices(),
+                                                    .now = absl::Now()});
+  if (!made.ok()) return made.status();
+  const RealClock clock;
+  absl::StatusOr<std::string> token =
+      security::CreateToken(SecurityFile("tokens.json"),
+                            {.name = "admin", .role = security::Role::kAdmin, .namespaces = {}}, clock);
+  if (!token.ok()) return token.status();
+  token_ = *std::move(token);
+  return WriteFileAtomically(SecurityFile("admin.token"), token_, 0600);
+}
+
+std::vector<std::string> TestCluster::CommandFlags() const {
+  if (!options_.tls) return {"--supervisor", supervisor_address_, "--insecure"};
+  return {"--supervisor",         supervisor_address_, "--ca",
+          SecurityFile("ca.pem"), "--token-file",      SecurityFile("admin.token")};
+}
+
+std::vector<std::string> TestCluster::ServiceFlags(const std::string& service) const {
+  if (!options_.tls) return {"--insecure"};
+  const std::string folder = SecurityFile(service);
+  return {"--tls-cert", folder + "/cert.pem", "--tls-key",    folder + "/key.pem",
+          "--tls-ca",   folder + "/ca.pem",   "--token-file", SecurityFile("tokens.json")};
+}
+
+rpc::ClientSecurity TestCluster::Security(const std::string& service) const {
+  if (!options_.tls) return rpc::Plaintext();
+  rpc::ClientSecurity security;
+  security.tls.ca = SecurityFile("ca.pem");
+  security.token = token_;
+  security.server_name = certificates::Identity{.service = service}.DnsName();
+  return security;
+}
+
+rpc::ClientSecurity TestCluster::AllocatorSecurity() const {
+  rpc::ClientSecurity security = Security("supervisor");
+  if (security.insecure) return security;
+  security.tls.certificate = SecurityFile("allocator/cert.pem");
+  security.tls.key = SecurityFile("allocator/key.pem");
+  security.token = "";
+  return security;
+}
+
 absl::Status TestCluster::Start() {
   if (absl::Status status = StartSupervisor(); !status.ok()) return status;
   if (options_.allocator) {
@@ -119,6 +176,7 @@ absl::StatusOr<std::string> TestCluster::WaitForAddress(const std::string& progr
 }
 
 absl::Status TestCluster::StartSupervisor() {
+  if (absl::Status status = MakeCredentials(); !status.ok()) return status;
   std::filesystem::remove(folder_ + "/supervisor.address");
   std::vector<std::string> command = {
       Binary("adaptdl-supervisor"),
@@ -139,15 +197,18 @@ absl::Status TestCluster::StartSupervisor() {
       "--address-file",
       folder_ + "/supervisor.address"};
   if (options_.adaptdl_http) command.insert(command.end(), {"--adaptdl-http", "127.0.0.1:0"});
+  AddAll(ServiceFlags("supervisor"), &command);
   supervisor_ = Process::Start(command, folder_ + "/supervisor.log");
   auto address = WaitForAddress("supervisor", supervisor_);
   if (!address.ok()) return address.status();
   supervisor_address_ = *address;
   if (jobs_ == nullptr) {
-    const auto channel = rpc::CreateChannel(supervisor_address_, rpc::Plaintext());
+    const auto channel = rpc::CreateChannel(supervisor_address_, Security("supervisor"));
     jobs_ = v1::JobService::NewStub(channel);
     nodes_ = v1::NodeService::NewStub(channel);
-    scheduling_ = v1::SchedulingService::NewStub(channel);
+    // The test allocates where there is no allocator: nobody else may.
+    scheduling_ =
+        v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_address_, AllocatorSecurity()));
   }
   // A connection to the one before is noticed to be dead by the first call.
   return WaitForNodes(0, kStartTimeout);
@@ -155,11 +216,20 @@ absl::Status TestCluster::StartSupervisor() {
 
 absl::Status TestCluster::StartAllocator() {
   std::filesystem::remove(folder_ + "/allocator.address");
-  allocator_ = Process::Start({Binary("adaptdl-allocator"), "--listen",
-                               allocator_address_.empty() ? std::string("127.0.0.1:0") : allocator_address_,
-                               "--metrics-listen", "127.0.0.1:0", "--supervisor", supervisor_address_,
-                               "--interval", "5s", "--address-file", folder_ + "/allocator.address"},
-                              folder_ + "/allocator.log");
+  std::vector<std::string> command = {
+      Binary("adaptdl-allocator"),
+      "--listen",
+      allocator_address_.empty() ? std::string("127.0.0.1:0") : allocator_address_,
+      "--metrics-listen",
+      "127.0.0.1:0",
+      "--supervisor",
+      supervisor_address_,
+      "--interval",
+      "5s",
+      "--address-file",
+      folder_ + "/allocator.address"};
+  AddAll(ServiceFlags("allocator"), &command);
+  allocator_ = Process::Start(command, folder_ + "/allocator.log");
   auto address = WaitForAddress("allocator", allocator_);
   if (address.ok()) allocator_address_ = *address;
   return address.status();
@@ -167,29 +237,35 @@ absl::Status TestCluster::StartAllocator() {
 
 absl::Status TestCluster::StartAutoscaler() {
   std::filesystem::remove(folder_ + "/autoscaler.address");
-  autoscaler_ =
-      Process::Start({Binary("adaptdl-autoscaler"),
-                      "--listen",
-                      autoscaler_address_.empty() ? std::string("127.0.0.1:0") : autoscaler_address_,
-                      "--metrics-listen",
-                      "127.0.0.1:0",
-                      "--supervisor",
-                      supervisor_address_,
-                      "--allocator",
-                      allocator_address_,
-                      "--min-nodes",
-                      absl::StrCat(options_.workers),
-                      "--max-nodes",
-                      absl::StrCat(options_.workers),
-                      "--poll-period",
-                      "300ms",
-                      "--state-dir",
-                      folder_ + "/autoscaler",
-                      "--storage-dir",
-                      storage(),
-                      "--address-file",
-                      folder_ + "/autoscaler.address"},
-                     folder_ + "/autoscaler.log");
+  std::vector<std::string> command = {
+      Binary("adaptdl-autoscaler"),
+      "--listen",
+      autoscaler_address_.empty() ? std::string("127.0.0.1:0") : autoscaler_address_,
+      "--metrics-listen",
+      "127.0.0.1:0",
+      "--supervisor",
+      supervisor_address_,
+      "--allocator",
+      allocator_address_,
+      "--min-nodes",
+      absl::StrCat(options_.workers),
+      "--max-nodes",
+      absl::StrCat(options_.workers),
+      "--poll-period",
+      "300ms",
+      "--state-dir",
+      folder_ + "/autoscaler",
+      "--storage-dir",
+      storage(),
+      "--address-file",
+      folder_ + "/autoscaler.address"};
+  AddAll(ServiceFlags("autoscaler"), &command);
+  if (options_.tls) {
+    AddAll({"--worker-tls-cert", SecurityFile("worker/cert.pem"), "--worker-tls-key",
+            SecurityFile("worker/key.pem")},
+           &command);
+  }
+  autoscaler_ = Process::Start(command, folder_ + "/autoscaler.log");
   auto address = WaitForAddress("autoscaler", autoscaler_);
   if (address.ok()) autoscaler_address_ = *address;
   return address.status();
@@ -199,12 +275,27 @@ void TestCluster::StartWorker(int index) {
   const std::string node = absl::StrCat("node-", index);
   const TestClusterOptions::Place place =
       options_.place_of_worker ? options_.place_of_worker(index) : TestClusterOptions::Place();
-  workers_[index] = Process::Start(
-      {Binary("adaptdl-worker"), "--listen", absl::StrCat(place.host, ":0"), "--metrics-listen",
-       "127.0.0.1:0", "--supervisor", supervisor_address_, "--node-id", node, "--state-dir",
-       absl::StrCat(folder_, "/", node), "--storage-dir", storage(), "--cpus", "1", "--gpus", "0",
-       "--orphan-timeout", absl::FormatDuration(options_.orphan_timeout)},
-      absl::StrCat(folder_, "/", node, ".log"), place.network);
+  std::vector<std::string> command = {Binary("adaptdl-worker"),
+                                      "--listen",
+                                      absl::StrCat(place.host, ":0"),
+                                      "--metrics-listen",
+                                      "127.0.0.1:0",
+                                      "--supervisor",
+                                      supervisor_address_,
+                                      "--node-id",
+                                      node,
+                                      "--state-dir",
+                                      absl::StrCat(folder_, "/", node),
+                                      "--storage-dir",
+                                      storage(),
+                                      "--cpus",
+                                      "1",
+                                      "--gpus",
+                                      "0",
+                                      "--orphan-timeout",
+                                      absl::FormatDuration(options_.orphan_timeout)};
+  AddAll(ServiceFlags("worker"), &command);
+  workers_[index] = Process::Start(command, absl::StrCat(folder_, "/", node, ".log"), place.network);
 }
 
 v1::Job TestCluster::CommandJob(const std::string& name, const std::vector<std::string>& command) const {

@@ -25,6 +25,7 @@
 #include "adaptdl/v1/job_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
 #include "adaptdl/v1/scheduling_service.grpc.pb.h"
+#include "libs/rpc/security.h"
 #include "tests/integration/process.h"
 
 namespace adaptdl::integration {
@@ -44,6 +45,8 @@ struct TestClusterOptions {
   bool separate_users = false;
   // Whether the supervisor serves AdaptDL's Python package.
   bool adaptdl_http = false;
+  // Whether all talk by TLS, and the test proves who it is by an admin's token. Otherwise in plaintext.
+  bool tls = true;
   // Host of all but the workers, in the network of the test.
   std::string control_host = "127.0.0.1";
   // Where a worker runs: its host, and the network namespace of that (negative: that of the test). None: on
@@ -88,6 +91,12 @@ class TestCluster {
   const std::string& folder() const { return folder_; }
   std::string storage() const { return folder_ + "/storage"; }
   const std::string& supervisor_address() const { return supervisor_address_; }
+  // Flags by which the command reaches the supervisor: --supervisor and, with TLS, --ca and --token-file.
+  std::vector<std::string> CommandFlags() const;
+  // Flags by which a service ("allocator") proves who it is; --insecure without TLS.
+  std::vector<std::string> ServiceFlags(const std::string& service) const;
+  // Of an admin, for calls to a service.
+  rpc::ClientSecurity Security(const std::string& service) const;
   v1::JobService::Stub& jobs() { return *jobs_; }
   v1::NodeService::Stub& nodes() { return *nodes_; }
   v1::SchedulingService::Stub& scheduling() { return *scheduling_; }
@@ -125,9 +134,15 @@ class TestCluster {
   std::string Binary(const std::string& name) const;
   absl::StatusOr<std::string> WaitForAddress(const std::string& program, Process& process);
   absl::StatusOr<v1::ClusterSnapshot> Snapshot();
+  // Certificates of all services and an admin's token.
+  absl::Status MakeCredentials();
+  std::string SecurityFile(const std::string& file) const;
+  // For calls to the supervisor as the allocator.
+  rpc::ClientSecurity AllocatorSecurity() const;
 
   const TestClusterOptions options_;
   std::string folder_;
+  std::string token_;
   std::string supervisor_address_;
   std::string allocator_address_;
   std::string autoscaler_address_;

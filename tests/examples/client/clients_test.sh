@@ -8,7 +8,7 @@ source_dir=$1
 build_dir=$2
 for client in client.cc client.py; do
   lines=$(wc -l <"$source_dir/examples/client/$client")
-  ((lines < 60)) || { echo "$client has $lines lines; an example has fewer than 60" >&2; exit 1; }
+  ((lines < 80)) || { echo "$client has $lines lines; an example has fewer than 80" >&2; exit 1; }
 done
 
 for program in adaptdl adaptdl-client adaptdl-{supervisor,allocator,autoscaler,worker,shim}; do
@@ -18,7 +18,7 @@ done
 
 ADAPTDL_HOME=$(mktemp -d "${TMPDIR:-/tmp}/adaptdl-clients.XXXXXX")
 export ADAPTDL_HOME
-unset ADAPTDL_SUPERVISOR_ADDRESS # it would win over the folder
+unset ADAPTDL_SUPERVISOR_ADDRESS ADAPTDL_CA_FILE ADAPTDL_TOKEN ADAPTDL_TOKEN_FILE ADAPTDL_INSECURE # they would win
 adaptdl=$build_dir/bin/adaptdl
 trap '"$adaptdl" cluster down --force --purge; rm -rf "$ADAPTDL_HOME"' EXIT
 
@@ -33,6 +33,7 @@ check() {
   echo "$output"
   [[ $output == *JOB_PHASE_SUCCEEDED*42 ]] || { echo "$name did not fetch the result" >&2; exit 1; }
 }
+export ADAPTDL_CA_FILE=$ADAPTDL_HOME/security/ca.pem ADAPTDL_TOKEN_FILE=$ADAPTDL_HOME/security/admin.token
 check client.cc "$build_dir/bin/adaptdl-client" "$address"
 check client.py env PYTHONPATH="$build_dir/examples/client/python" PYTHONDONTWRITEBYTECODE=1 \
   "$source_dir/examples/client/client.py" "$address"

@@ -42,6 +42,7 @@ TEST(Environment, LeavesMallocAsItIsWhenAskedTo) {
 
 TEST(Environment, ReadsAReplicaOfAJob) {
   const auto environment = Read({{"ADAPTDL_SUPERVISOR_ADDRESS", "host:7100"},
+                                 {"ADAPTDL_SUPERVISOR_CA", "/tls/ca.pem"},
                                  {"ADAPTDL_JOB_ID", "default/mnist"},
                                  {"ADAPTDL_REPLICA_ID", "mnist-12345678-2-1"},
                                  {"ADAPTDL_GROUP", "2"},
@@ -49,6 +50,7 @@ TEST(Environment, ReadsAReplicaOfAJob) {
                                  {"ADAPTDL_NUM_REPLICAS", "3"},
                                  {"ADAPTDL_HINTS_PERIOD_SECONDS", "0.5"}});
   ASSERT_TRUE(environment.ok()) << environment.status();
+  EXPECT_EQ(environment->supervisor_ca, "/tls/ca.pem");
   EXPECT_EQ(environment->job_namespace, "default");
   EXPECT_EQ(environment->job, "mnist");
   EXPECT_EQ(environment->group, 2);

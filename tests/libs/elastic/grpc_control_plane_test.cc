@@ -3,12 +3,15 @@
 #include "libs/elastic/control/grpc_control_plane.h"
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "adaptdl/v1/replica_service.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "grpcpp/security/server_credentials.h"
@@ -16,7 +19,9 @@
 #include "grpcpp/server_builder.h"
 #include "grpcpp/server_context.h"
 #include "gtest/gtest.h"
+#include "libs/base/file.h"
 #include "libs/base/mutex.h"
+#include "libs/certificates/certificates.h"
 
 namespace adaptdl::elastic {
 namespace {
@@ -572,6 +577,55 @@ TEST_F(GrpcControlPlaneTest, ReportsHintsFieldByField) {
   EXPECT_EQ(got.perf_params().alpha_r(), 0.5);
   EXPECT_EQ(got.perf_params().beta_r(), 0.6);
   EXPECT_EQ(got.perf_params().gamma(), 1.5);
+}
+
+// A supervisor with TLS.
+class SecureControlPlaneTest : public ::testing::Test {
+ protected:
+  SecureControlPlaneTest() {
+    std::string pattern = testing::TempDir() + "/adaptdl-control-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    for (const char* cluster : {"/own", "/other"}) {
+      EXPECT_TRUE(
+          certificates::MakeCertificates(
+              {.folder = folder_ + cluster, .identities = {{.service = "supervisor"}}, .now = absl::Now()})
+              .ok());
+    }
+    grpc::SslServerCredentialsOptions tls;
+    tls.pem_key_cert_pairs = {{ReadWholeFile(folder_ + "/own/supervisor/key.pem").value(),
+                               ReadWholeFile(folder_ + "/own/supervisor/cert.pem").value()}};
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(tls), &port_);
+    builder.RegisterService(&supervisor_);
+    server_ = builder.BuildAndStart();
+  }
+  ~SecureControlPlaneTest() override {
+    server_->Shutdown(std::chrono::system_clock::now());
+    std::filesystem::remove_all(folder_);
+  }
+
+  absl::Status Report(const std::string& ca, const std::string& name = "") {
+    GrpcControlPlaneOptions options;
+    options.supervisor_address = "127.0.0.1:" + std::to_string(port_);
+    options.supervisor_ca = ca.empty() ? "" : folder_ + ca;
+    options.supervisor_tls_name = name;
+    options.group = 3;
+    options.token = "secret";
+    return CreateGrpcControlPlane(options)->ReportHints(Hints());
+  }
+
+  std::string folder_;
+  int port_ = 0;
+  FakeSupervisor supervisor_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(SecureControlPlaneTest, ProvesWhoItIsToTheRightSupervisorOnly) {
+  EXPECT_TRUE(Report("/own/ca.pem").ok());
+  EXPECT_EQ(supervisor_.hints_callers.Take(), "3 Bearer secret");
+  EXPECT_TRUE(absl::IsUnavailable(Report("/other/ca.pem")));
+  EXPECT_TRUE(absl::IsUnavailable(Report("/own/ca.pem", "adaptdl.example.com")));
+  EXPECT_TRUE(absl::IsUnavailable(Report("")));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ProcessProviderTest : public ProcessTest {
  protected:
@@ -97,6 +98,23 @@ TEST_F(ProcessProviderTest, StartsAWorkerWithItsFlags) {
   EXPECT_THAT(log, AllOf(HasSubstr("--cpus=3"), HasSubstr("--memory=1073741824"), HasSubstr("--gpus=0"),
                          HasSubstr("--address-file=" + File("local-0", "address"))));
   EXPECT_THAT(log, AllOf(HasSubstr("COLOUR=red"), HasSubstr("ADAPTDL_SERVER_ORPHAN_TIMEOUT=5s")));
+}
+
+TEST_F(ProcessProviderTest, GivesWorkersTheirOwnCredentialsOnly) {
+  options_.worker_tls = {.ca = "/tls/ca.pem", .certificate = "/tls/w.pem", .key = "/tls/w.key"};
+  options_.tls_server_name = "supervisor.adaptdl";
+  for (const char* variable :
+       {"ADAPTDL_SERVER_TLS_KEY=/tls/autoscaler.key", "ADAPTDL_SERVER_TOKEN_FILE=/tls/tokens.json"}) {
+    options_.environment.push_back(variable);
+  }
+  Open();
+  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(Began("local-0"));
+  const std::string log = Content(File("local-0", "worker.log"));
+  EXPECT_THAT(log, AllOf(HasSubstr("--tls-ca=/tls/ca.pem"), HasSubstr("--tls-cert=/tls/w.pem"),
+                         HasSubstr("--tls-key=/tls/w.key"), HasSubstr("--tls-server-name=supervisor.adaptdl"),
+                         Not(HasSubstr("--insecure"))));
+  EXPECT_THAT(log, AllOf(Not(HasSubstr("autoscaler.key")), Not(HasSubstr("tokens.json"))));
 }
 
 TEST_F(ProcessProviderTest, StartingTwiceIsStartingOnce) {

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "adaptdl/v1/autoscaler_service.grpc.pb.h"
 #include "gmock/gmock.h"
+#include "libs/certificates/certificates.h"
 #include "libs/rpc/channel.h"
 #include "tests/services/autoscaler/fake_cluster.h"
 #include "tests/services/autoscaler/process_fixture.h"
@@ -45,6 +47,7 @@ class AutoscalerProgramTest : public ProcessTest {
                                         "--max-nodes=3",
                                         "--cooldown=0s",
                                         "--poll-period=10ms"};
+    command.insert(command.end(), secure_.begin(), secure_.end());
     command.insert(command.end(), more.begin(), more.end());
     const auto started = SpawnDetached({command, {"PATH=/usr/bin:/bin"}, folder_ + "/log"},
                                        [](const ProcessIdentity&) { return absl::OkStatus(); });
@@ -68,6 +71,7 @@ class AutoscalerProgramTest : public ProcessTest {
     return response.node_pools_size() == 1 ? response.node_pools(0) : v1::NodePool();
   }
 
+  std::vector<std::string> secure_ = {"--insecure"};
   FakeCluster cluster_;
   ProcessIdentity program_;
 };
@@ -106,6 +110,22 @@ TEST_F(AutoscalerProgramTest, RefusesLimitsThatContradictEachOther) {
   Start({"--min-nodes=5"});
   ASSERT_TRUE(Ends());
   EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("--min-nodes 5 is more than --max-nodes 3"));
+}
+
+TEST_F(AutoscalerProgramTest, GivesWorkersACertificateOfTheirOwn) {
+  const auto made = certificates::MakeCertificates(
+      {.folder = folder_ + "/tls", .identities = certificates::AllServices(), .now = absl::Now()});
+  ASSERT_TRUE(made.ok()) << made.status();
+  const std::string own = folder_ + "/tls/autoscaler";
+  secure_ = {"--tls-cert=" + own + "/cert.pem", "--tls-key=" + own + "/key.pem",
+             "--tls-ca=" + own + "/ca.pem"};
+  Start();
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("--worker-tls-cert and --worker-tls-key are needed"));
+  Start({"--worker-tls-cert=" + folder_ + "/tls/worker/cert.pem",
+         "--worker-tls-key=" + folder_ + "/tls/allocator/key.pem"});
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("does not belong to the key"));
 }
 
 TEST_F(AutoscalerProgramTest, RefusesABudgetWithoutAPrice) {

@@ -79,6 +79,19 @@ TEST(ReplicaProcessTest, GivesTheWholeEnvironmentContract) {
   EXPECT_THAT(EnvironmentOf(Launch(), Place()), Contains(Key("ADAPTDL_SCHED_VERSION")));
 }
 
+TEST(ReplicaProcessTest, TellsHowToVerifyTheSupervisor) {
+  // Empty where there is no TLS, whatever the job says.
+  v1::LaunchReplica launch = Launch();
+  AddEnv(&launch, "ADAPTDL_SUPERVISOR_CA", "/forged");
+  EXPECT_THAT(EnvironmentOf(launch, Place()), Contains(Pair("ADAPTDL_SUPERVISOR_CA", "")));
+  ReplicaPlace place = Place();
+  place.supervisor_ca = "/tls/ca.pem";
+  place.supervisor_tls_name = "adaptdl.example.com";
+  EXPECT_THAT(EnvironmentOf(launch, place), IsSupersetOf(std::map<std::string, std::string>{
+                                                {"ADAPTDL_SUPERVISOR_CA", "/tls/ca.pem"},
+                                                {"ADAPTDL_SUPERVISOR_TLS_NAME", "adaptdl.example.com"}}));
+}
+
 TEST(ReplicaProcessTest, TellsAdaptdlsPackageWhereToMeet) {
   v1::LaunchReplica launch = Launch();
   EXPECT_THAT(EnvironmentOf(launch, Place()), Not(Contains(Key("ADAPTDL_SUPERVISOR_URL"))));

@@ -63,6 +63,7 @@ class WorkerTest : public ::testing::Test {
     std::vector<std::string> arguments = {ADAPTDL_BINARY_DIR "/bin/adaptdl-worker",
                                           "--listen=127.0.0.1:0",
                                           "--metrics-listen=127.0.0.1:0",
+                                          "--insecure",
                                           "--address-file=" + address_file,
                                           "--supervisor=" + supervisor_.address(),
                                           "--node-id=node-a",
@@ -444,7 +445,7 @@ TEST_F(WorkerTest, DeletesAJobsFiles) {
 
 TEST_F(WorkerTest, TwoWorkersDoNotShareAStateFolder) {
   const int status = system(absl::StrCat(ADAPTDL_BINARY_DIR "/bin/adaptdl-worker --listen=127.0.0.1:0 "
-                                                            "--metrics-listen \"\" --state-dir=",
+                                                            "--insecure --metrics-listen \"\" --state-dir=",
                                          folder_ / "state", " 2>", folder_ / "err")
                                 .c_str());
   EXPECT_EQ(WEXITSTATUS(status), 1);
