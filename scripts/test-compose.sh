@@ -68,12 +68,13 @@ build_images() {
   "${build[@]}" --tag "$PROMETHEUS_IMAGE" - <"$root/deploy/docker/prometheus.Dockerfile"
 }
 
-# Whether each container of the cluster runs, and is healthy where it says how to tell.
+# Whether each container of the cluster runs, and is healthy where it says how to tell, or has done what it had to.
 all_healthy() {
-  local id state
+  local id state format='{{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}}'
+  format+='{{if eq .State.Status "exited"}}{{.State.ExitCode}}{{end}}'
   for id in $(compose ps -q); do
-    state=$(docker inspect --format '{{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}}' "$id")
-    [[ $state == "running healthy" || $state == "running " ]] || return 1
+    state=$(docker inspect --format "$format" "$id")
+    [[ $state == "running healthy" || $state == "running " || $state == "exited 0" ]] || return 1
   done
 }
 
@@ -95,7 +96,18 @@ compose up --detach --no-build
 eventually 120 all_healthy || fail "not all services became healthy"
 say "all services are healthy"
 
-"$build_dir/bin/adaptdl" --supervisor "$(compose port supervisor 7100)" nodes || fail "the published port does not answer"
+# From the host: with what docs/security.md says to copy, and not without.
+security=/var/lib/adaptdl/security
+compose exec -T supervisor cat $security/supervisor/ca.pem >"$work/ca.pem"
+(umask 077 && compose exec -T supervisor cat $security/users/admin.token >"$work/token")
+from_host() { "$build_dir/bin/adaptdl" --supervisor "$(compose port supervisor 7100)" "$@"; }
+from_host nodes --ca "$work/ca.pem" --token-file "$work/token" || fail "the published port does not answer"
+if from_host nodes --ca "$work/ca.pem" >"$work/refused" 2>&1; then fail "it answers without a token"; fi
+if from_host nodes --insecure --call-timeout 5s >"$work/refused" 2>&1; then fail "it answers in plaintext"; fi
+if compose exec -T worker-0 sh -c "ls $security/supervisor/key.pem $security/ca.key" >"$work/refused" 2>&1; then
+  fail "a worker can read the keys of others"
+fi
+say "the published port asks for TLS and a token; workers see no key but their own"
 adaptdl submit --name compose-mnist --max-replicas 2 -- adaptdl-mnist --epochs 2
 adaptdl wait compose-mnist --timeout 600s || { adaptdl describe compose-mnist; fail "the job did not succeed"; }
 adaptdl describe compose-mnist

@@ -8,7 +8,7 @@ import sys
 import kubernetes_validate
 import yaml
 
-VERSIONS = ["1.27", "1.35"]  # gRPC probes are stable from 1.27 on
+VERSIONS = ["1.27", "1.35"]
 
 
 def name_of(item):
@@ -36,12 +36,33 @@ def container_problems(container):
     if security.get("capabilities", {}).get("drop") != ["ALL"]:
         yield "keeps capabilities"
     for probe in ("readinessProbe", "livenessProbe"):
-        if "grpc" not in container.get(probe, {}):
-            yield f"has no gRPC {probe}"
+        command = container.get(probe, {}).get("exec", {}).get("command", [])
+        if command[:2] != ["adaptdl", "health"] or f'--tls-server-name={container["name"]}.adaptdl' not in command:
+            yield f"has no {probe} that asks for its health over TLS"
     if set(container.get("resources", {}).get("requests", {})) != {"cpu", "memory"}:
         yield "does not request cpu and memory"
     if ":" not in container["image"]:
         yield f'has the untagged image {container["image"]}'
+
+
+def secret_problems(pod, container):
+    """A container proves who it is by a Secret of its own, and gets no other service's key."""
+    secrets = {v["name"]: v["secret"] for v in pod.get("volumes", []) if "secret" in v}
+    allowed = {f'adaptdl-{container["name"]}-tls', "adaptdl-tokens"}
+    # It starts workers; only who may exec into the supervisor sees the admin's token.
+    allowed |= {"autoscaler": {"adaptdl-worker-tls"}, "supervisor": {"adaptdl-admin-token"}}.get(container["name"], set())
+    mounted = [m for m in container.get("volumeMounts", []) if m["name"] in secrets]
+    names = {secrets[m["name"]]["secretName"] for m in mounted}
+    if f'adaptdl-{container["name"]}-tls' not in names:
+        yield "has no certificate of its own"
+    if names - allowed:
+        yield f'is given {", ".join(sorted(names - allowed))}'
+    for mount in mounted:
+        if mount.get("readOnly") is not True or secrets[mount["name"]].get("defaultMode") != 0o440:
+            yield f'mounts {mount["name"]} for more than reading by itself'
+    for flag in ("cert", "key", "ca"):
+        if not any(arg.startswith(f"--tls-{flag}=/etc/adaptdl/tls/") for arg in container.get("args", [])):
+            yield f"has no --tls-{flag}"
 
 
 def pod_problems(item, claims):
@@ -63,7 +84,7 @@ def pod_problems(item, claims):
         for mount in container.get("volumeMounts", []):
             if mount["name"] not in volumes:
                 yield f'mounts {mount["name"]}, which is no volume'
-        for problem in container_problems(container):
+        for problem in [*container_problems(container), *secret_problems(pod, container)]:
             yield f'container {container["name"]} {problem}'
 
 
