@@ -56,7 +56,7 @@ ann() { stranger --ca "$ca" --token-file "$ADAPTDL_HOME/ann.token" "$@"; }
 until [[ $(ann whoami 2>&1) == *": user, namespaces vision"* ]]; do sleep 0.2; done
 ann submit --namespace vision --name three --wait -- true
 refused "default" ann ls
-refused "vision" ann submit --namespace research --name four -- true
+refused "research" ann submit --namespace research --name four -- true
 adaptdl admin token revoke "${tokens[@]}"
 while ann whoami >/dev/null 2>&1; do sleep 0.2; done
 
