@@ -19,6 +19,17 @@ absl::StatusOr<v1::Job> JobServiceImpl::FindJob(const grpc::CallbackServerContex
   return status.ok() ? state_->GetJob(name_space, name) : status;
 }
 
+void JobServiceImpl::Keep(const std::shared_ptr<EndableStream>& stream,
+                          const grpc::CallbackServerContext& context, const std::string& name_space) const {
+  if (guard_->open()) {
+    streams_->Add(stream);
+    return;
+  }
+  streams_->Add(stream, [guard = guard_, credentials = security::CredentialsOf(context), name_space] {
+    return guard->CheckNamespace(credentials, name_space);
+  });
+}
+
 grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext* context,
                                                     const v1::SubmitJobRequest* request,
                                                     v1::SubmitJobResponse* response) {
@@ -62,7 +73,7 @@ grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
   }
   if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
   stream->Begin(stream);
-  streams_->Add(stream);
+  Keep(stream, *context, request->namespace_());
   return stream.get();
 }
 
@@ -96,7 +107,7 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
     stream->End(rpc::ToGrpcStatus(status));
   }
   stream->Begin(stream);
-  streams_->Add(stream);
+  Keep(stream, *context, request->namespace_());
   return stream.get();
 }
 
@@ -117,7 +128,7 @@ grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(
   auto stream = std::make_shared<FileStream>(state_, workers_, job.ok() ? *job : v1::Job(), *request);
   if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
   stream->Begin(stream);
-  streams_->Add(stream);
+  Keep(stream, *context, request->namespace_());
   return stream.get();
 }
 

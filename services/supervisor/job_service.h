@@ -3,6 +3,7 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_JOB_SERVICE_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_JOB_SERVICE_H_
 
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -49,6 +50,9 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   // The job, if the caller may use its namespace: what is there is looked up only then.
   absl::StatusOr<v1::Job> FindJob(const grpc::CallbackServerContext& context, const std::string& name_space,
                                   const std::string& name) const;
+  // Lets the stream go on for as long as its caller may use the namespace.
+  void Keep(const std::shared_ptr<EndableStream>& stream, const grpc::CallbackServerContext& context,
+            const std::string& name_space) const;
 
   ClusterState* const state_;
   ChangeHub* const hub_;

@@ -1,24 +1,26 @@
 #include "services/supervisor/streams.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "libs/rpc/status.h"
+
 namespace adaptdl::supervisor {
 
-void Streams::Add(const std::shared_ptr<EndableStream>& stream) {
+void Streams::Add(const std::shared_ptr<EndableStream>& stream, std::function<absl::Status()> allowed) {
   grpc::Status status;
   {
     MutexLock lock(&mutex_);
     if (!ended_) {
       if (streams_.size() >= sweep_at_) {
-        streams_.erase(
-            std::remove_if(streams_.begin(), streams_.end(), [](const auto& s) { return s.expired(); }),
-            streams_.end());
+        std::erase_if(streams_, [](const Entry& entry) { return entry.stream.expired(); });
         sweep_at_ = std::max<size_t>(64, 2 * streams_.size());
       }
-      streams_.push_back(stream);
+      streams_.push_back({stream, std::move(allowed)});
       return;
     }
     status = end_status_;
@@ -26,16 +28,31 @@ void Streams::Add(const std::shared_ptr<EndableStream>& stream) {
   stream->End(status);
 }
 
+void Streams::EndDisallowed() {
+  std::vector<Entry> limited;
+  {
+    MutexLock lock(&mutex_);
+    std::copy_if(streams_.begin(), streams_.end(), std::back_inserter(limited),
+                 [](const Entry& entry) { return entry.allowed != nullptr && !entry.stream.expired(); });
+  }
+  for (const Entry& entry : limited) {
+    const absl::Status status = entry.allowed();
+    if (status.ok()) continue;
+    if (const std::shared_ptr<EndableStream> stream = entry.stream.lock())
+      stream->End(rpc::ToGrpcStatus(status));
+  }
+}
+
 void Streams::EndAll(const grpc::Status& status) {
-  std::vector<std::weak_ptr<EndableStream>> streams;
+  std::vector<Entry> streams;
   {
     MutexLock lock(&mutex_);
     ended_ = true;
     end_status_ = status;
     streams = std::exchange(streams_, {});
   }
-  for (const auto& weak : streams) {
-    if (const std::shared_ptr<EndableStream> stream = weak.lock()) stream->End(status);
+  for (const Entry& entry : streams) {
+    if (const std::shared_ptr<EndableStream> stream = entry.stream.lock()) stream->End(status);
   }
 }
 

@@ -29,6 +29,9 @@ std::unique_ptr<GroupCommit> MakeGroupCommit(JobStore* store) {
   });
 }
 
+// How often the callers of open streams are looked at: tokens expire and are revoked.
+constexpr absl::Duration kStreamPeriod = absl::Seconds(1);
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorOptions& options,
@@ -81,6 +84,12 @@ absl::Status Supervisor::ServeHttp(const HttpServerOptions& options, const std::
 
 void Supervisor::Step() {
   state_->Step();
+  // Clocks may be set back.
+  const absl::Time now = state_->Now();
+  if (now >= looked_at_streams_ + kStreamPeriod || now < looked_at_streams_) {
+    looked_at_streams_ = now;
+    streams_.EndDisallowed();
+  }
   adaptdl_api_->Step();
 }
 

@@ -106,6 +106,8 @@ class Supervisor {
   std::unique_ptr<AdaptdlApi> adaptdl_api_;
   std::unique_ptr<HttpServer> http_;  // Its thread uses what stands above.
 
+  absl::Time looked_at_streams_;  // Used in Step() only.
+
   Mutex mutex_;
   CondVar wake_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -39,8 +39,8 @@ std::string BearerToken(grpc::string_ref header) {
 }
 
 // Both places of the guard see the same two things.
-Credentials CredentialsOf(const grpc::AuthMetadataProcessor::InputMetadata& metadata,
-                          const grpc::AuthContext& context) {
+Credentials ReadCredentials(const grpc::AuthMetadataProcessor::InputMetadata& metadata,
+                            const grpc::AuthContext& context) {
   Credentials credentials;
   const auto header = metadata.find("authorization");
   if (header != metadata.end()) credentials.bearer = BearerToken(header->second);
@@ -90,7 +90,7 @@ class Processor final : public grpc::AuthMetadataProcessor {
     const auto path = metadata.find(":path");
     const std::string method =
         path == metadata.end() ? "" : std::string(path->second.data(), path->second.size());
-    const Credentials credentials = CredentialsOf(metadata, *context);
+    const Credentials credentials = ReadCredentials(metadata, *context);
     const absl::Status status = guard_->Authorize(method, credentials);
     if (!status.ok()) Note(method, credentials, status);
     return rpc::ToGrpcStatus(status);
@@ -132,6 +132,10 @@ absl::StatusOr<std::shared_ptr<const JwtVerifier>> ReadKeys(const std::string& p
 }
 
 }  // namespace
+
+Credentials CredentialsOf(const grpc::ServerContextBase& context) {
+  return ReadCredentials(context.client_metadata(), *context.auth_context());
+}
 
 absl::StatusOr<std::unique_ptr<Guard>> Guard::Create(const GuardOptions& options, const Clock* clock) {
   std::unique_ptr<Guard> guard(new Guard(options, clock));
@@ -231,13 +235,16 @@ absl::Status Guard::Authorize(absl::string_view method, const Credentials& crede
 }
 
 absl::StatusOr<Caller> Guard::CallerOf(const grpc::ServerContextBase& context) const {
-  if (options_.open) return Anonymous();
-  return Identify(CredentialsOf(context.client_metadata(), *context.auth_context()));
+  return options_.open ? Anonymous() : Identify(CredentialsOf(context));
 }
 
 absl::Status Guard::CheckNamespace(const grpc::ServerContextBase& context,
                                    absl::string_view name_space) const {
-  const absl::StatusOr<Caller> caller = CallerOf(context);
+  return options_.open ? absl::OkStatus() : CheckNamespace(CredentialsOf(context), name_space);
+}
+
+absl::Status Guard::CheckNamespace(const Credentials& credentials, absl::string_view name_space) const {
+  const absl::StatusOr<Caller> caller = Identify(credentials);
   return caller.ok() ? security::CheckNamespace(*caller, name_space) : caller.status();
 }
 

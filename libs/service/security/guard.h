@@ -60,6 +60,9 @@ struct Credentials {
   std::vector<std::string> uris;
 };
 
+// Those of a call.
+Credentials CredentialsOf(const grpc::ServerContextBase& context);
+
 class Guard {
  public:
   // `clock` outlives it. Fails if a file can't be read.
@@ -81,6 +84,8 @@ class Guard {
   // For handlers: security::CheckNamespace() and CheckNode() with the call's caller.
   absl::Status CheckNamespace(const grpc::ServerContextBase& context, absl::string_view name_space) const;
   absl::Status CheckNode(const grpc::ServerContextBase& context, absl::string_view node_id) const;
+  // The same for what a call brought along: for streams that outlive what allowed them.
+  absl::Status CheckNamespace(const Credentials& credentials, absl::string_view name_space) const;
 
   // Null: none.
   AuditLog* audit_log() const { return audit_log_.get(); }
