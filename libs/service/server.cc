@@ -246,9 +246,6 @@ void AddServerFlags(CLI::App& app, ServerOptions* options) {
   security::AddSecurityFlags(app, &options->security);
   app.set_version_flag("--version", absl::StrCat("adaptdl-", options->name, " ", Version()));
   app.parse_complete_callback([options] {
-    // Until every caller says which it wants.
-    security::SecurityOptions& security = options->security;
-    if (security.tls.empty() && !security.insecure) security.insecure = security.insecure_anywhere = true;
     // The flags' own checks leave nothing that could fail.
     log::Initialize({options->log_format, options->log_level, options->name}).IgnoreError();
   });

@@ -616,7 +616,7 @@ class ClosedStorageTest : public WorkerTest {
 
 TEST_F(ClosedStorageTest, StorageThatJobsCannotReachIsSaidAtTheStart) {
   const int status = system(absl::StrCat(ADAPTDL_BINARY_DIR "/bin/adaptdl-worker --listen=127.0.0.1:0 "
-                                                            "--metrics-listen \"\" --state-dir=",
+                                                            "--insecure --metrics-listen \"\" --state-dir=",
                                          folder_ / "state", " 2>", folder_ / "err")
                                 .c_str());
   EXPECT_EQ(WEXITSTATUS(status), 1);
