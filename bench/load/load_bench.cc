@@ -26,7 +26,6 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -37,9 +36,11 @@
 #include "bench/load/played_replica.h"
 #include "bench/load/watcher.h"
 #include "grpcpp/grpcpp.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
 #include "libs/rpc/channel.h"
+#include "libs/service/security/token_file.h"
 #include "nlohmann/json.hpp"
 #include "tests/integration/process.h"
 
@@ -146,13 +147,14 @@ class Cluster {
   void MakeCredentials() {
     const std::string certificates = folder_ + "/certificates";
     Run({Binary("adaptdl"), "admin", "certificates", "--out", certificates}, folder_ + "/certificates.log");
-    Run({Binary("adaptdl"), "admin", "token", "create", "--file", folder_ + "/tokens.json", "--name", "crowd",
-         "--role", "admin"},
-        folder_ + "/token");
-    user_token_ = std::string(absl::StripAsciiWhitespace(ReadFile(folder_ + "/token")));
-    ca_ = ReadFile(certificates + "/ca.crt");
-    worker_certificate_ = ReadFile(certificates + "/worker.crt");
-    worker_key_ = ReadFile(certificates + "/worker.key");
+    const RealClock clock;
+    const absl::StatusOr<std::string> token =
+        security::CreateToken(folder_ + "/tokens.json", {"crowd", security::Role::kAdmin, {}}, clock);
+    if (!token.ok()) Die(token.status().ToString());
+    user_token_ = *token;
+    ca_ = ReadFile(certificates + "/ca.pem");
+    worker_certificate_ = ReadFile(certificates + "/worker/cert.pem");
+    worker_key_ = ReadFile(certificates + "/worker/key.pem");
   }
 
   void AddTls(const std::string& service, std::vector<std::string>* command) const {
@@ -160,10 +162,10 @@ class Cluster {
       command->push_back("--insecure");
       return;
     }
-    const std::string stem = absl::StrCat(folder_, "/certificates/", service);
-    command->push_back(absl::StrCat("--tls-cert=", stem, ".crt"));
-    command->push_back(absl::StrCat("--tls-key=", stem, ".key"));
-    command->push_back(absl::StrCat("--tls-ca=", folder_, "/certificates/ca.crt"));
+    const std::string folder = absl::StrCat(folder_, "/certificates/", service);
+    command->push_back(absl::StrCat("--tls-cert=", folder, "/cert.pem"));
+    command->push_back(absl::StrCat("--tls-key=", folder, "/key.pem"));
+    command->push_back(absl::StrCat("--tls-ca=", folder, "/ca.pem"));
   }
 
   const std::string folder_;
