@@ -43,6 +43,16 @@ void StopUnknown(Transaction* transaction, const std::string& node_id, const std
   transaction->effects()->stops.emplace_back(node_id, std::move(stop));
 }
 
+// Whether the job's group starts and has members that do not run yet: until they do, nothing follows from
+// those that do.
+bool AwaitsMembers(const JobEntry& job) {
+  if (job.record.status.phase() != v1::JOB_PHASE_STARTING) return false;
+  return std::any_of(job.replicas.begin(), job.replicas.end(), [&](const auto& replica) {
+    return replica->replica.group() == job.record.status.group() &&
+           replica->replica.state() == v1::REPLICA_STATE_LAUNCHING;
+  });
+}
+
 // Jobs with a replica that may be on the node, and the indices of these.
 std::map<std::string, std::vector<int>> LiveOn(const Transaction& transaction, const std::string& node_id) {
   std::map<std::string, std::vector<int>> jobs;
@@ -203,7 +213,7 @@ void ClusterState::Observe(Transaction* transaction, const std::string& node_id,
     v1::Replica* replica = &transaction->EditReplica(uid, rank)->replica;
     replica->set_state(v1::REPLICA_STATE_RUNNING);
     *replica->mutable_start_time() = seen.has_start_time() ? seen.start_time() : ToProto(transaction->now());
-    Settle(transaction, uid);
+    if (!AwaitsMembers(*transaction->FindJob(uid))) Settle(transaction, uid);
     return;
   }
   // Whoever sees the job end also sees how far it came.

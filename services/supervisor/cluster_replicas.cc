@@ -175,7 +175,8 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
       job = transaction.FindJob(replica.job_uid);
     }
   }
-  Settle(&transaction, replica.job_uid);
+  // One of many who come to a group that starts changes nothing else.
+  if (newcomer || complete) Settle(&transaction, replica.job_uid);
   if (const absl::Status stored = Commit(&transaction); !stored.ok()) return stored;
   Metrics* metrics = metrics_;
   if (complete && metrics != nullptr) {
@@ -191,11 +192,13 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
 absl::StatusOr<v1::JoinGroupResponse> ClusterState::DescribeRendezvous(const ReplicaContext& replica) const {
   MutexLock lock(&mutex_);
   const auto it = tables_.jobs.find(replica.job_uid);
-  const int index = it == tables_.jobs.end() ? -1 : FindMember(it->second->replicas, replica.replica_id);
-  if (index < 0) return GroupOver(replica.group);
+  if (it == tables_.jobs.end()) return GroupOver(replica.group);
   const JobEntry& job = *it->second;
+  const GroupView& view = ViewOf(it->second);
+  const auto place = view.places.find(replica.replica_id);
+  if (place == view.places.end()) return GroupOver(replica.group);
   const v1::JobStatus& status = job.record.status;
-  const ReplicaRecord& record = *job.replicas[index];
+  const ReplicaRecord& record = *job.replicas[place->second];
   if (!IsCurrent(job, status.group()) || !IsLive(record.replica)) return GroupOver(replica.group);
   v1::JoinGroupResponse response;
   const bool member = record.replica.group() == status.group();
@@ -216,17 +219,33 @@ absl::StatusOr<v1::JoinGroupResponse> ClusterState::DescribeRendezvous(const Rep
     if (!response.has_formed()) response.mutable_forming();
     return response;
   }
-  const GroupMembers members = MembersOf(job.replicas, status.group());
   // A group that is being stopped will never be complete.
-  if (status.phase() == v1::JOB_PHASE_STOPPING && !GroupComplete(members)) {
+  if (status.phase() == v1::JOB_PHASE_STOPPING && !view.members.has_formed()) {
     return absl::AbortedError(
         absl::StrCat("group ", status.group(), " is being stopped: ", status.message()));
   }
-  response = DescribeGroup(members, status.group(), index);
+  response = view.members;
   if (response.has_formed()) {
-    FillFormed(job, members, status.group(), replica.replica_id, response.mutable_formed());
+    response.mutable_formed()->set_rank(place->second);
+    response.mutable_formed()->set_token(job.record.tokens.at(status.group()));
   }
   return response;
+}
+
+const ClusterState::GroupView& ClusterState::ViewOf(const std::shared_ptr<const JobEntry>& job) const {
+  constexpr size_t kMostViews = 64;
+  if (views_.size() >= kMostViews && views_.count(job->record.uid()) == 0) views_.clear();
+  GroupView& view = views_[job->record.uid()];
+  if (view.job == job) return view;
+  view = GroupView{job, {}, {}};
+  for (size_t i = 0; i < job->replicas.size(); ++i) {
+    view.places[job->replicas[i]->replica.replica_id()] = static_cast<int>(i);
+  }
+  const int64_t group = job->record.status.group();
+  const GroupMembers members = MembersOf(job->replicas, group);
+  view.members = DescribeGroup(members, group, -1);
+  if (view.members.has_formed()) FillFormed(*job, members, group, "", view.members.mutable_formed());
+  return view;
 }
 
 void ClusterState::FillFormed(const JobEntry& job,

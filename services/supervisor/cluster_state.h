@@ -23,6 +23,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -219,6 +220,15 @@ class ClusterState {
     double fraction = 0;
   };
 
+  // A job's current group as all its members are told of it at their rendezvous: what differs between them is
+  // left out. Made once for each change of the job, since a thousand may ask.
+  struct GroupView {
+    std::shared_ptr<const JobEntry> job;
+    v1::JoinGroupResponse members;
+    // Indices in JobEntry::replicas.
+    std::unordered_map<std::string, int> places;
+  };
+
   ClusterState(const ClusterOptions& options, const ClusterParts& parts);
   void Fill(const StoreContents& contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -255,6 +265,8 @@ class ClusterState {
   // The group that `members` form, as the replica is to see it.
   void FillFormed(const JobEntry& job, const std::vector<std::shared_ptr<const ReplicaRecord>>& members,
                   int64_t group, const std::string& replica_id, v1::GroupFormed* formed) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  const GroupView& ViewOf(const std::shared_ptr<const JobEntry>& job) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The newest plan, or else the current group, as the replica is to see it.
   v1::GroupPlan DescribePlan(const JobEntry& job, const std::string& replica_id) const
@@ -314,6 +326,8 @@ class ClusterState {
 
   mutable Mutex mutex_;
   Tables tables_ ABSL_GUARDED_BY(mutex_);
+  // By job, of those whose members ask.
+  mutable std::map<std::string, GroupView> views_ ABSL_GUARDED_BY(mutex_);
   int64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not stored yet.
   std::map<std::string, v1::Hints> new_hints_ ABSL_GUARDED_BY(mutex_);
