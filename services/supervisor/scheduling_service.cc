@@ -1,5 +1,6 @@
 #include "services/supervisor/scheduling_service.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 
@@ -12,8 +13,10 @@
 namespace adaptdl::supervisor {
 namespace {
 
-// Least time between two snapshots, of which each holds the whole cluster.
-constexpr absl::Duration kSnapshotPeriod = absl::Milliseconds(50);
+// Each snapshot holds the whole cluster: the pauses between them are at least so long, and so many times the
+// time that one takes to make, so that they never are most of what the supervisor does.
+constexpr absl::Duration kShortestPause = absl::Milliseconds(20);
+constexpr int kPausePerWork = 8;
 
 class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public ChangeListener {
  public:
@@ -40,8 +43,9 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
       return Pull::kWait;
     }
     changed_ = false;
-    next_ = now + kSnapshotPeriod;
     *message->mutable_snapshot() = state_->Snapshot();
+    const absl::Time done = absl::Now();
+    next_ = done + std::max(kShortestPause, kPausePerWork * (done - now));
     return Pull::kMessage;
   }
 
