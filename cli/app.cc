@@ -45,10 +45,10 @@ int TerminalWidth() {
 }
 
 void AddGlobalFlags(CLI::App& app, Context* context) {
-  app.add_option(
-      "--supervisor", context->supervisor,
-      "Supervisor's HOST:PORT. Default: $ADAPTDL_SUPERVISOR_ADDRESS, else the local cluster's, else "
-      "127.0.0.1:7100");
+  app.add_option("--supervisor", context->supervisor,
+                 "Supervisor's HOST:PORT, or several, separated by commas. Default: "
+                 "$ADAPTDL_SUPERVISOR_ADDRESS, else the local cluster's, else "
+                 "127.0.0.1:7100");
   app.add_option("--ca", context->ca_file,
                  "PEM file of the CA that the servers' certificates are verified with. Default: "
                  "$ADAPTDL_CA_FILE, else the local cluster's")

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -34,13 +35,21 @@ Client::Client(const Context& context)
 
 Client::Client(const std::string& address, absl::Duration call_timeout,
                absl::StatusOr<rpc::ClientSecurity> security)
-    : address_(address), call_timeout_(call_timeout), security_(security.status()) {
-  const std::shared_ptr<grpc::Channel> channel =
-      rpc::CreateChannel(address_, std::move(security).value_or(rpc::ClientSecurity()));
-  jobs_ = v1::JobService::NewStub(channel);
-  nodes_ = v1::NodeService::NewStub(channel);
-  quotas_ = v1::QuotaService::NewStub(channel);
-  admin_ = v1::AdminService::NewStub(channel);
+    : Client(address, rpc::ParseEndpoints("--supervisor", address), call_timeout, std::move(security)) {}
+
+Client::Client(const std::string& address, const absl::StatusOr<std::vector<std::string>>& addresses,
+               absl::Duration call_timeout, absl::StatusOr<rpc::ClientSecurity> security)
+    : address_(address),
+      call_timeout_(call_timeout),
+      security_(addresses.ok() ? security.status() : UsageError(addresses.status().message())),
+      supervisors_(addresses.value_or(std::vector<std::string>{address}),
+                   security.value_or(rpc::ClientSecurity())) {}
+
+absl::Status Client::Reach() {
+  if (!supervisors_.several()) return absl::OkStatus();
+  // Whatever it answers, it does.
+  const absl::Status status = Call(&Admin::WhoAmI, v1::WhoAmIRequest()).status();
+  return rpc::IsEndpointFailure(status) ? status : absl::OkStatus();
 }
 
 absl::Status Client::Explain(const grpc::Status& status) const {

@@ -1,14 +1,18 @@
 // The supervisor as the commands see it: each call has a deadline, calls that did not reach it are repeated a
-// few times, and failures say what to do.
+// few times, or, with several supervisors, until the deadline and at each of them, and failures say what to
+// do.
 //
 // Thread-safe.
 
 #ifndef ADAPTDL_CLI_CLIENT_H_
 #define ADAPTDL_CLI_CLIENT_H_
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,6 +25,7 @@
 #include "cli/context.h"
 #include "grpcpp/client_context.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/endpoints.h"
 #include "libs/rpc/security.h"
 
 namespace adaptdl::cli {
@@ -40,8 +45,13 @@ class Client {
   explicit Client(const Context& context);
 
   const std::string& address() const { return address_; }
-  Jobs& jobs() { return *jobs_; }
-  Admin& admin() { return *admin_; }
+  // For streams. They stay with the supervisor that answered last: make a call before, or Reach() it.
+  std::unique_ptr<Jobs> jobs() { return stub<Jobs>(supervisors_.current()); }
+  std::unique_ptr<Admin> admin() { return stub<Admin>(supervisors_.current()); }
+  // With several supervisors: finds the one that leads.
+  absl::Status Reach();
+  // The supervisor in use has broken a stream: the next one is tried from now on.
+  void GoOn() { supervisors_.GoOn(supervisors_.current()); }
 
   // One unary call: client.Call(&Jobs::GetJob, request).
   template <typename Stub, typename Request, typename Response>
@@ -50,12 +60,20 @@ class Client {
     if (!security_.ok()) return security_;
     Response response;
     grpc::Status status;
+    const absl::Time deadline = absl::Now() + call_timeout_;
     for (size_t attempt = 0;; ++attempt) {
+      const rpc::Endpoint supervisor = supervisors_.current();
       grpc::ClientContext context;
-      rpc::SetTimeout(&context, call_timeout_);
-      status = (stub<Stub>().*method)(&context, request, &response);
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE || attempt == std::size(kRetryDelays)) break;
-      absl::SleepFor(kRetryDelays[attempt]);
+      // Of all attempts together if there are several supervisors, each of which must be tried soon enough.
+      rpc::SetTimeout(&context, supervisors_.several() ? deadline - absl::Now() : call_timeout_);
+      status = (stub<Stub>(supervisor).get()->*method)(&context, request, &response);
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE) break;
+      supervisors_.GoOn(supervisor);
+      const absl::Duration delay = kRetryDelays[std::min(attempt, std::size(kRetryDelays) - 1)];
+      const bool last =
+          supervisors_.several() ? absl::Now() + delay >= deadline : attempt == std::size(kRetryDelays);
+      if (last) break;
+      absl::SleepFor(delay);
     }
     if (!status.ok()) return Explain(status);
     return response;
@@ -66,33 +84,25 @@ class Client {
 
  private:
   template <typename Stub>
-  Stub& stub() {
-    if constexpr (std::is_same_v<Stub, Jobs>) {
-      return *jobs_;
-    } else if constexpr (std::is_same_v<Stub, Quotas>) {
-      return *quotas_;
-    } else if constexpr (std::is_same_v<Stub, Admin>) {
-      return *admin_;
-    } else {
-      return *nodes_;
-    }
+  static std::unique_ptr<Stub> stub(const rpc::Endpoint& supervisor) {
+    return std::make_unique<Stub>(supervisor.channel);
   }
 
   Client(const std::string& address, absl::Duration call_timeout,
          absl::StatusOr<rpc::ClientSecurity> security);
 
+  Client(const std::string& address, const absl::StatusOr<std::vector<std::string>>& addresses,
+         absl::Duration call_timeout, absl::StatusOr<rpc::ClientSecurity> security);
+
   const std::string address_;
   const absl::Duration call_timeout_;
   // Not OK: what is wrong with the files that it would need; no call can succeed.
   const absl::Status security_;
-  std::unique_ptr<Jobs> jobs_;
-  std::unique_ptr<Nodes> nodes_;
-  std::unique_ptr<Quotas> quotas_;
-  std::unique_ptr<Admin> admin_;
+  rpc::Endpoints supervisors_;
 };
 
-// "host:port" of the supervisor: --supervisor, $ADAPTDL_SUPERVISOR_ADDRESS, the local cluster's,
-// 127.0.0.1:7100.
+// "host:port" of the supervisor, or of several, separated by commas: --supervisor,
+// $ADAPTDL_SUPERVISOR_ADDRESS, the local cluster's, 127.0.0.1:7100.
 std::string FindSupervisor(const Context& context);
 
 // All pages of jobs. `request`'s page fields are ignored.

@@ -98,7 +98,7 @@ absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& jo
   while (true) {
     grpc::ClientContext context;
     if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
-    const auto stream = client.jobs().WatchJobs(&context, request);
+    const auto stream = client.jobs()->WatchJobs(&context, request);
     v1::WatchJobsResponse response;
     while (stream->Read(&response)) {
       reconnector.Heard();
@@ -118,6 +118,7 @@ absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& jo
           absl::StrCat("job ", job.name_space, "/", job.name, " is still ", StatusText(last.status())));
     }
     if (!IsOutage(status) || !reconnector.WaitToRetry()) return client.Explain(status);
+    client.GoOn();
   }
 }
 
@@ -127,9 +128,10 @@ absl::Status StreamLogs(Client& client, const v1::StreamLogsRequest& request,
   Reconnector reconnector;
   SeenLines seen;
   v1::StreamLogsRequest current = request;
+  if (const absl::Status status = client.Reach(); !status.ok()) return status;
   while (true) {
     grpc::ClientContext context;
-    const auto stream = client.jobs().StreamLogs(&context, current);
+    const auto stream = client.jobs()->StreamLogs(&context, current);
     v1::StreamLogsResponse response;
     while (stream->Read(&response)) {
       reconnector.Heard();
@@ -142,6 +144,7 @@ absl::Status StreamLogs(Client& client, const v1::StreamLogsRequest& request,
     const grpc::Status status = stream->Finish();
     if (status.ok()) return absl::OkStatus();
     if (!request.follow() || !IsOutage(status) || !reconnector.WaitToRetry()) return client.Explain(status);
+    client.GoOn();
     seen.Restart();
     current.set_tail_lines(0);
   }

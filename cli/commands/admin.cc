@@ -39,8 +39,9 @@ absl::Status WriteAll(int file, const std::string& path, absl::string_view data)
 }
 
 absl::StatusOr<int64_t> Receive(Client& client, int file, const std::string& path) {
+  if (const absl::Status status = client.Reach(); !status.ok()) return status;
   grpc::ClientContext context;
-  const auto stream = client.admin().Backup(&context, v1::BackupRequest());
+  const auto stream = client.admin()->Backup(&context, v1::BackupRequest());
   v1::BackupResponse piece;
   int64_t received = 0;
   int64_t size = 0;

@@ -94,7 +94,7 @@ absl::Status Receive(Client& client, const Source& source, const Target& target,
   request.set_folder(source.folder);
   request.set_path(source.path);
   grpc::ClientContext context;
-  const auto stream = client.jobs().ReadFiles(&context, request);
+  const auto stream = client.jobs()->ReadFiles(&context, request);
   v1::ReadFilesResponse response;
   absl::Status status;
   while (status.ok() && stream->Read(&response)) {

@@ -66,6 +66,7 @@ Allocator::Allocator(const AllocatorOptions& options, const Parts& parts)
 Allocator::~Allocator() { Stop(); }
 
 void Allocator::Start() {
+  lease_thread_ = std::thread([this] { LeaseLoop(); });
   watch_thread_ = std::thread([this] { WatchLoop(); });
   round_thread_ = std::thread([this] { RoundLoop(); });
 }
@@ -74,10 +75,12 @@ void Allocator::Stop() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
+    if (lease_call_ != nullptr) lease_call_->TryCancel();
     if (watch_call_ != nullptr) watch_call_->TryCancel();
     if (apply_call_ != nullptr) apply_call_->TryCancel();
     changed_.SignalAll();
   }
+  if (lease_thread_.joinable()) lease_thread_.join();
   if (watch_thread_.joinable()) watch_thread_.join();
   if (round_thread_.joinable()) round_thread_.join();
 }
@@ -85,6 +88,85 @@ void Allocator::Stop() {
 bool Allocator::RoundIsDueForTest() const {
   MutexLock lock(&mutex_);
   return wanted_since_ != absl::InfiniteFuture();
+}
+
+// --- the lease thread
+
+void Allocator::LeaseLoop() {
+  while (true) {
+    const absl::Duration pause = AskForLease();
+    {
+      MutexLock lock(&mutex_);
+      if (stopping_) return;
+    }
+    Pause(pause);
+  }
+}
+
+absl::Duration Allocator::AskForLease() {
+  v1::AcquireLeaseRequest request;
+  request.set_holder(options_.holder);
+  grpc::ClientContext context;
+  rpc::SetTimeout(&context, options_.lease_timeout);
+  if (!Register(&lease_call_, &context)) return options_.first_pause;
+  const absl::Time asked = parts_.clock->Now();
+  const rpc::Endpoint supervisor = parts_.supervisors->current();
+  v1::AcquireLeaseResponse response;
+  const absl::Status status =
+      rpc::FromGrpcStatus(StubOf(supervisor)->AcquireLease(&context, request, &response));
+  Unregister(&lease_call_);
+  return status.ok() ? TakeLease(response, asked) : LeaseFailed(supervisor, status);
+}
+
+absl::Duration Allocator::TakeLease(const v1::AcquireLeaseResponse& response, absl::Time asked) {
+  const absl::Duration duration =
+      absl::Seconds(response.duration().seconds()) + absl::Nanoseconds(response.duration().nanos());
+  MutexLock lock(&mutex_);
+  if (!response.granted()) {
+    StandBy(absl::StrCat("allocator ", response.holder(), " decides"));
+    return std::clamp(duration, options_.first_pause, options_.lease_poll);
+  }
+  // One that gives an older lease has been replaced, and will find out.
+  if (response.lease_term() < lease_term_) return options_.first_pause;
+  Lead(response.lease_term(), asked + duration);
+  return std::max(duration / 3, options_.first_pause);
+}
+
+absl::Duration Allocator::LeaseFailed(const rpc::Endpoint& supervisor, const absl::Status& status) {
+  MutexLock lock(&mutex_);
+  if (status.code() == absl::StatusCode::kUnimplemented) {
+    // A supervisor of an older version, which has one allocator.
+    Lead(0, absl::InfiniteFuture());
+    return options_.lease_poll;
+  }
+  if (parts_.clock->Now() >= lease_until_) StandBy(std::string(status.message()));
+  if (rpc::IsEndpointFailure(status) && parts_.supervisors->several()) {
+    parts_.supervisors->GoOn(supervisor);
+    // All that may be heard of a supervisor that is stopped is that it does not answer.
+    if (watch_call_ != nullptr) watch_call_->TryCancel();
+    return options_.first_pause;
+  }
+  return std::min(options_.lease_poll, 5 * options_.first_pause);
+}
+
+void Allocator::Lead(int64_t lease_term, absl::Time until) {
+  lease_until_ = until;
+  if (leads_ && lease_term == lease_term_) return;
+  leads_ = true;
+  stands_by_ = false;
+  lease_term_ = lease_term;
+  parts_.metrics->Leading(true);
+  log::Info("deciding: this allocator holds the lease", {{"lease_term", absl::StrCat(lease_term)}});
+  not_before_ = absl::InfinitePast();
+  wanted_since_ = std::min(wanted_since_, parts_.clock->Now());
+  changed_.SignalAll();
+}
+
+void Allocator::StandBy(const std::string& why) {
+  leads_ = false;
+  parts_.metrics->Leading(false);
+  parts_.capacity->Refuse(absl::UnavailableError(absl::StrCat("this allocator stands by: ", why)));
+  if (!std::exchange(stands_by_, true)) log::Info("standing by", {{"reason", why}});
 }
 
 // --- the watch thread
@@ -106,7 +188,9 @@ bool Allocator::WatchOnce() {
   grpc::ClientContext context;
   if (!Register(&watch_call_, &context)) return false;
   bool any = false;
-  auto reader = parts_.supervisor->WatchCluster(&context, v1::WatchClusterRequest());
+  const rpc::Endpoint supervisor = parts_.supervisors->current();
+  const std::unique_ptr<v1::SchedulingService::Stub> stub = StubOf(supervisor);
+  auto reader = stub->WatchCluster(&context, v1::WatchClusterRequest());
   v1::WatchClusterResponse response;
   while (reader->Read(&response)) {
     if (!any) {
@@ -120,6 +204,7 @@ bool Allocator::WatchOnce() {
   const absl::Status status = rpc::FromGrpcStatus(reader->Finish());
   Unregister(&watch_call_);
   parts_.metrics->Watching(false);
+  if (rpc::IsEndpointFailure(status)) parts_.supervisors->GoOn(supervisor);
   MutexLock lock(&mutex_);
   if (!stopping_) {
     log::Warning(
@@ -151,7 +236,7 @@ void Allocator::RoundLoop() {
 bool Allocator::WaitForRound() {
   MutexLock lock(&mutex_);
   while (!stopping_) {
-    if (latest_ == nullptr) {
+    if (latest_ == nullptr || !leads_) {
       changed_.Wait(&mutex_);
       continue;
     }
@@ -183,9 +268,10 @@ RoundOutcome Allocator::RunRound() {
   const bool moved = outcome == RoundOutcome::kApplied;
   parts_.metrics->Ended(ToString(outcome), moved ? static_cast<int>(result.moves.size()) : 0);
 
-  if (outcome != RoundOutcome::kConflict) parts_.capacity->Set(ToResponse(result, parts_.clock->Now()));
-
   MutexLock lock(&mutex_);
+  if (outcome != RoundOutcome::kConflict && !stands_by_) {
+    parts_.capacity->Set(ToResponse(result, parts_.clock->Now()));
+  }
   if (outcome == RoundOutcome::kConflict || outcome == RoundOutcome::kFailed) {
     // The next snapshot starts a round at once; should none come, try again after a pause.
     wanted_since_ = std::min(wanted_since_, parts_.clock->Now());
@@ -253,12 +339,16 @@ RoundOutcome Allocator::ApplyOneByOne(const v1::ApplyAllocationsRequest& request
 
 absl::Status Allocator::CallApply(v1::ApplyAllocationsRequest request, int64_t* version) {
   request.set_request_id(RandomHex(16));
+  {
+    MutexLock lock(&mutex_);
+    request.set_lease_term(lease_term_);
+  }
   grpc::ClientContext context;
   rpc::SetTimeout(&context, options_.apply_timeout);
   if (!Register(&apply_call_, &context)) return absl::CancelledError("the allocator stops");
   v1::ApplyAllocationsResponse response;
-  const absl::Status status =
-      rpc::FromGrpcStatus(parts_.supervisor->ApplyAllocations(&context, request, &response));
+  const absl::Status status = rpc::FromGrpcStatus(
+      StubOf(parts_.supervisors->current())->ApplyAllocations(&context, request, &response));
   Unregister(&apply_call_);
   if (status.ok()) *version = response.snapshot_version();
   return status;

@@ -7,6 +7,10 @@
 // current one; if not, the round is decided again on the next. A supervisor that is away is waited for, with
 // growing pauses.
 //
+// Of several allocators one decides: whoever holds the supervisor's lease, which a third thread acquires and
+// renews. The others watch, too, so that they can go on at once. The supervisor refuses what is applied under
+// an older lease.
+//
 // Thread-safe.
 
 #ifndef ADAPTDL_SERVICES_ALLOCATOR_ALLOCATOR_H_
@@ -25,6 +29,8 @@
 #include "grpcpp/client_context.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
+#include "libs/base/random_id.h"
+#include "libs/rpc/endpoints.h"
 #include "libs/scheduling/policy.h"
 #include "services/allocator/allocation_round.h"
 #include "services/allocator/capacity_service.h"
@@ -39,6 +45,12 @@ struct AllocatorOptions {
   absl::Duration debounce = absl::Milliseconds(100);
   // Deadline of ApplyAllocations.
   absl::Duration apply_timeout = absl::Seconds(10);
+  // Deadline of AcquireLease; after it the next supervisor is tried, if there are several.
+  absl::Duration lease_timeout = absl::Seconds(1);
+  // Longest time between two looks whether the lease is free.
+  absl::Duration lease_poll = absl::Seconds(1);
+  // Names this process. Not empty.
+  std::string holder = RandomHex(8);
   // Pauses after a failure: the first, doubling to the longest.
   absl::Duration first_pause = absl::Milliseconds(100);
   absl::Duration longest_pause = absl::Seconds(5);
@@ -61,7 +73,7 @@ class Allocator {
   // Nothing is owned; all outlive the allocator.
   struct Parts {
     const scheduling::AllocationPolicy* policy = nullptr;
-    v1::SchedulingService::StubInterface* supervisor = nullptr;
+    rpc::Endpoints* supervisors = nullptr;
     const Clock* clock = nullptr;
     CapacityBoard* capacity = nullptr;
     Metrics* metrics = nullptr;
@@ -73,17 +85,28 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  // Starts both threads. Called at most once.
+  // Starts the threads. Called at most once.
   void Start();
-  // Cancels the calls in progress and ends both threads. Idempotent.
+  // Cancels the calls in progress and ends the threads. Idempotent.
   void Stop();
 
   // What the threads do, step by step, for tests that do not Start().
   void TakeSnapshotForTest(v1::ClusterSnapshot snapshot) { TakeSnapshot(std::move(snapshot)); }
   bool RoundIsDueForTest() const;
+  absl::Duration AskForLeaseForTest() { return AskForLease(); }
   RoundOutcome RunRoundForTest() { return RunRound(); }
 
  private:
+  void LeaseLoop();
+  // Acquires or renews the lease, once. Returns when to do so again.
+  absl::Duration AskForLease();
+  absl::Duration TakeLease(const v1::AcquireLeaseResponse& response, absl::Time asked);
+  absl::Duration LeaseFailed(const rpc::Endpoint& supervisor, const absl::Status& status);
+  void Lead(int64_t lease_term, absl::Time until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StandBy(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static std::unique_ptr<v1::SchedulingService::Stub> StubOf(const rpc::Endpoint& supervisor) {
+    return v1::SchedulingService::NewStub(supervisor.channel);
+  }
   void WatchLoop();
   // Reads one stream to its end. Returns whether anything came.
   bool WatchOnce();
@@ -117,10 +140,18 @@ class Allocator {
   // After a failure: no round before this.
   absl::Time not_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Duration pause_ ABSL_GUARDED_BY(mutex_);
+  // Whether it decides, under which lease (0: the supervisor knows none), and until when without news.
+  bool leads_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t lease_term_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time lease_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  // Whether it is known that it does not.
+  bool stands_by_ ABSL_GUARDED_BY(mutex_) = false;
   // Calls in progress, to be cancelled by Stop().
+  grpc::ClientContext* lease_call_ ABSL_GUARDED_BY(mutex_) = nullptr;
   grpc::ClientContext* watch_call_ ABSL_GUARDED_BY(mutex_) = nullptr;
   grpc::ClientContext* apply_call_ ABSL_GUARDED_BY(mutex_) = nullptr;
 
+  std::thread lease_thread_;
   std::thread watch_thread_;
   std::thread round_thread_;
 };

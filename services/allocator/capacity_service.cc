@@ -15,6 +15,11 @@ void CapacityBoard::Set(v1::GetDesiredCapacityResponse capacity) {
   capacity_ = std::move(capacity);
 }
 
+void CapacityBoard::Refuse(const absl::Status& why) {
+  MutexLock lock(&mutex_);
+  capacity_ = why;
+}
+
 absl::StatusOr<v1::GetDesiredCapacityResponse> CapacityBoard::Get() const {
   MutexLock lock(&mutex_);
   return capacity_;

@@ -15,6 +15,8 @@ class CapacityBoard {
  public:
   CapacityBoard();
   void Set(v1::GetDesiredCapacityResponse capacity);
+  // Until the next Set().
+  void Refuse(const absl::Status& why);
   // UNAVAILABLE before the first Set().
   absl::StatusOr<v1::GetDesiredCapacityResponse> Get() const;
 

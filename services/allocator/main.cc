@@ -11,7 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "adaptdl/v1/scheduling_service.grpc.pb.h"
 #include "libs/base/clock.h"
-#include "libs/rpc/channel.h"
+#include "libs/base/random_id.h"
+#include "libs/rpc/endpoints.h"
 #include "libs/scheduling/policies.h"
 #include "libs/service/client_security.h"
 #include "libs/service/flags.h"
@@ -24,9 +25,18 @@
 namespace adaptdl::allocator {
 namespace {
 
-absl::Status Run(const service::ServerOptions& server_options, const AllocatorOptions& options,
-                 const std::string& supervisor_address, const std::string& tls_server_name,
+// Tells allocators apart, and people where each is.
+std::string HolderName() {
+  char host[64] = {};
+  gethostname(host, sizeof(host) - 1);
+  return absl::StrCat(host, "/", getpid(), "/", RandomHex(4));
+}
+
+absl::Status Run(const service::ServerOptions& server_options, AllocatorOptions options,
+                 const std::string& supervisor_addresses, const std::string& tls_server_name,
                  const std::string& policy_name) {
+  const auto addresses = rpc::ParseEndpoints("--supervisor", supervisor_addresses);
+  if (!addresses.ok()) return addresses.status();
   const auto policy = scheduling::MakePolicy(policy_name);
   if (!policy.ok()) return policy.status();
   CapacityBoard capacity;
@@ -35,9 +45,9 @@ absl::Status Run(const service::ServerOptions& server_options, const AllocatorOp
   if (!server.ok()) return server.status();
   Metrics metrics((*server)->metrics().get());
   const RealClock clock;
-  const auto stub = v1::SchedulingService::NewStub(
-      rpc::CreateChannel(supervisor_address, security::ClientSide(server_options.security, tls_server_name)));
-  Allocator allocator(options, {policy->get(), stub.get(), &clock, &capacity, &metrics});
+  rpc::Endpoints supervisors(*addresses, security::ClientSide(server_options.security, tls_server_name));
+  options.holder = HolderName();
+  Allocator allocator(options, {policy->get(), &supervisors, &clock, &capacity, &metrics});
   allocator.Start();
   (*server)->WaitForTermination();
   allocator.Stop();
@@ -55,7 +65,9 @@ int main(int argc, char** argv) {
   server_options.metrics_listen = "127.0.0.1:7201";
   adaptdl::service::AddServerFlags(app, &server_options);
   std::string supervisor = "127.0.0.1:7100";
-  app.add_option("--supervisor", supervisor, "host:port of the supervisor")->capture_default_str();
+  app.add_option("--supervisor", supervisor,
+                 "host:port of the supervisor, or of several, separated by commas")
+      ->capture_default_str();
   std::string tls_server_name;
   adaptdl::service::AddServerNameFlag(app, &tls_server_name);
   std::string policy = "goodput";

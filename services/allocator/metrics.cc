@@ -32,6 +32,11 @@ Metrics::Metrics(prometheus::Registry* registry)
                      .Help("Whether the watch of the cluster stands")
                      .Register(*registry)
                      .Add({})),
+      leads_(prometheus::BuildGauge()
+                 .Name("adaptdl_allocator_leads")
+                 .Help("Whether this allocator holds the lease and decides")
+                 .Register(*registry)
+                 .Add({})),
       jobs_(prometheus::BuildGauge()
                 .Name("adaptdl_allocator_jobs")
                 .Help("Jobs by what the last round decided about them")

@@ -25,6 +25,8 @@ class Metrics {
   // And ended: "applied", "unchanged", "conflict", "failed".
   void Ended(const std::string& outcome, int moves);
   void Watching(bool connected);
+  // Whether this allocator is the one that decides.
+  void Leading(bool leads) { leads_.Set(leads ? 1 : 0); }
 
  private:
   prometheus::Family<prometheus::Counter>& rounds_;
@@ -32,6 +34,7 @@ class Metrics {
   prometheus::Counter& moves_;
   prometheus::Counter& connects_;
   prometheus::Gauge& connected_;
+  prometheus::Gauge& leads_;
   prometheus::Family<prometheus::Gauge>& jobs_;
   prometheus::Family<prometheus::Gauge>& nodes_;
 };

@@ -1,5 +1,6 @@
 #include "services/autoscaler/cluster_client.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,17 +9,36 @@
 #include "libs/rpc/status.h"
 
 namespace adaptdl::autoscaler {
+namespace {
+
+// Makes `call` at the endpoint in use, then at the others until one answers.
+template <typename Service>
+absl::Status CallAny(rpc::Endpoints* endpoints, absl::Duration timeout,
+                     const std::function<grpc::Status(typename Service::Stub*, grpc::ClientContext*)>& call) {
+  absl::Status status;
+  for (size_t tries = 0; tries < endpoints->size(); ++tries) {
+    const rpc::Endpoint endpoint = endpoints->current();
+    grpc::ClientContext context;
+    rpc::SetTimeout(&context, timeout);
+    status = rpc::FromGrpcStatus(call(Service::NewStub(endpoint.channel).get(), &context));
+    if (!rpc::IsEndpointFailure(status)) break;
+    endpoints->GoOn(endpoint);
+  }
+  return status;
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<v1::Node>> ClusterClient::ListNodes() const {
   std::vector<v1::Node> nodes;
   v1::ListNodesRequest request;
   request.set_page_size(1000);
   do {
-    grpc::ClientContext context;
-    rpc::SetTimeout(&context, timeout_);
     v1::ListNodesResponse response;
-    const grpc::Status status = supervisor_->ListNodes(&context, request, &response);
-    if (!status.ok()) return rpc::FromGrpcStatus(status);
+    const absl::Status status = CallAny<v1::NodeService>(
+        supervisors_.get(), timeout_,
+        [&](auto* stub, auto* context) { return stub->ListNodes(context, request, &response); });
+    if (!status.ok()) return status;
     nodes.insert(nodes.end(), response.nodes().begin(), response.nodes().end());
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
@@ -26,33 +46,33 @@ absl::StatusOr<std::vector<v1::Node>> ClusterClient::ListNodes() const {
 }
 
 absl::StatusOr<v1::GetDesiredCapacityResponse> ClusterClient::GetDesiredCapacity() const {
-  grpc::ClientContext context;
-  rpc::SetTimeout(&context, timeout_);
   v1::GetDesiredCapacityResponse response;
-  const grpc::Status status = allocator_->GetDesiredCapacity(&context, {}, &response);
-  if (!status.ok()) return rpc::FromGrpcStatus(status);
+  const absl::Status status = CallAny<v1::CapacityService>(
+      allocators_.get(), timeout_,
+      [&](auto* stub, auto* context) { return stub->GetDesiredCapacity(context, {}, &response); });
+  if (!status.ok()) return status;
   return response;
 }
 
 absl::Status ClusterClient::DrainNode(const std::string& node_id, const std::string& reason) const {
-  grpc::ClientContext context;
-  rpc::SetTimeout(&context, timeout_);
   v1::DrainNodeRequest request;
   request.set_request_id(RandomHex(16));
   request.set_node_id(node_id);
   request.set_reason(reason);
   v1::DrainNodeResponse response;
-  return rpc::FromGrpcStatus(supervisor_->DrainNode(&context, request, &response));
+  return CallAny<v1::NodeService>(supervisors_.get(), timeout_, [&](auto* stub, auto* context) {
+    return stub->DrainNode(context, request, &response);
+  });
 }
 
 absl::Status ClusterClient::RemoveNode(const std::string& node_id) const {
-  grpc::ClientContext context;
-  rpc::SetTimeout(&context, timeout_);
   v1::RemoveNodeRequest request;
   request.set_request_id(RandomHex(16));
   request.set_node_id(node_id);
   v1::RemoveNodeResponse response;
-  const absl::Status status = rpc::FromGrpcStatus(supervisor_->RemoveNode(&context, request, &response));
+  const absl::Status status = CallAny<v1::NodeService>(
+      supervisors_.get(), timeout_,
+      [&](auto* stub, auto* context) { return stub->RemoveNode(context, request, &response); });
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 

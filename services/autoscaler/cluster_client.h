@@ -14,14 +14,17 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/capacity_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
+#include "libs/rpc/endpoints.h"
 
 namespace adaptdl::autoscaler {
 
 class ClusterClient {
  public:
-  ClusterClient(std::unique_ptr<v1::NodeService::StubInterface> supervisor,
-                std::unique_ptr<v1::CapacityService::StubInterface> allocator, absl::Duration timeout)
-      : supervisor_(std::move(supervisor)), allocator_(std::move(allocator)), timeout_(timeout) {}
+  // With several supervisors or allocators, a call that one does not answer is made again to the next, each
+  // once.
+  ClusterClient(std::unique_ptr<rpc::Endpoints> supervisors, std::unique_ptr<rpc::Endpoints> allocators,
+                absl::Duration timeout)
+      : supervisors_(std::move(supervisors)), allocators_(std::move(allocators)), timeout_(timeout) {}
 
   // All nodes, through all pages.
   absl::StatusOr<std::vector<v1::Node>> ListNodes() const;
@@ -31,8 +34,8 @@ class ClusterClient {
   absl::Status RemoveNode(const std::string& node_id) const;
 
  private:
-  const std::unique_ptr<v1::NodeService::StubInterface> supervisor_;
-  const std::unique_ptr<v1::CapacityService::StubInterface> allocator_;
+  const std::unique_ptr<rpc::Endpoints> supervisors_;
+  const std::unique_ptr<rpc::Endpoints> allocators_;
   // Of each call.
   const absl::Duration timeout_;
 };

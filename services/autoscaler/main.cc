@@ -16,7 +16,7 @@
 #include "CLI/Validators.hpp"
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
-#include "libs/rpc/channel.h"
+#include "libs/rpc/endpoints.h"
 #include "libs/rpc/security.h"
 #include "libs/service/client_security.h"
 #include "libs/service/flags.h"
@@ -112,8 +112,12 @@ void SetDefaults(Flags* flags) {
 void AddFlags(CLI::App& app, Flags* flags) {
   PoolLimits& limits = flags->autoscaler.limits;
   ProcessProviderOptions& process = flags->process;
-  app.add_option("--supervisor", process.supervisor, "host:port of the supervisor")->capture_default_str();
-  app.add_option("--allocator", flags->allocator, "host:port of the allocator")->capture_default_str();
+  app.add_option("--supervisor", process.supervisor,
+                 "host:port of the supervisor, or of several, separated by commas")
+      ->capture_default_str();
+  app.add_option("--allocator", flags->allocator,
+                 "host:port of the allocator, or of several, separated by commas")
+      ->capture_default_str();
   service::AddServerNameFlag(app, &process.tls_server_name);
   app.add_option("--provider", flags->provider, "Where nodes come from: process (workers on this machine)")
       ->check(CLI::IsMember({"process"}))
@@ -197,12 +201,15 @@ absl::Status Run(Flags* flags) {
   RealClock clock;
   auto provider = ProcessProvider::Create(flags->process, &clock);
   if (!provider.ok()) return provider.status();
+  const auto supervisors = rpc::ParseEndpoints("--supervisor", flags->process.supervisor);
+  if (!supervisors.ok()) return supervisors.status();
+  const auto allocators = rpc::ParseEndpoints("--allocator", flags->allocator);
+  if (!allocators.ok()) return allocators.status();
   const security::SecurityOptions& security = flags->server.security;
   const ClusterClient cluster(
-      v1::NodeService::NewStub(rpc::CreateChannel(
-          flags->process.supervisor, security::ClientSide(security, flags->process.tls_server_name))),
-      v1::CapacityService::NewStub(
-          rpc::CreateChannel(flags->allocator, security::ClientSide(security, rpc::kAllocatorName))),
+      std::make_unique<rpc::Endpoints>(*supervisors,
+                                       security::ClientSide(security, flags->process.tls_server_name)),
+      std::make_unique<rpc::Endpoints>(*allocators, security::ClientSide(security, rpc::kAllocatorName)),
       kRpcTimeout);
   PoolBoard board;
   AutoscalerService service(&board);

@@ -21,6 +21,9 @@ namespace {
 
 constexpr int kLostAfterPeriods = 3;
 constexpr size_t kMaxMessage = 1000;
+// The newest version of the protocol that this supervisor speaks, and the oldest.
+constexpr int kNewestProtocol = 2;
+constexpr int kOldestProtocol = 1;
 constexpr size_t kMaxFreePorts = 1024;
 
 absl::Status NoSuchNode(const std::string& id) {
@@ -73,6 +76,7 @@ absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::Re
   status.Update(ValidateNode(request.node()));
   if (!status.ok()) return status;
   const std::string& id = request.node().node_id();
+  const int protocol = std::clamp(request.protocol_version(), kOldestProtocol, kNewestProtocol);
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::RegisterNodeResponse> {
     const NodeEntry* before = transaction->FindNode(id);
@@ -80,7 +84,7 @@ absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::Re
     NodeEntry entry;
     entry.record.node = request.node();
     entry.record.session_id = last_session_;
-    entry.lease = std::make_shared<Lease>(transaction->now());
+    entry.lease = std::make_shared<Lease>(transaction->now(), protocol);
     v1::NodeStatus* node_status = entry.record.node.mutable_status();
     node_status->Clear();
     SetPhaseAtRegistration(before, node_status);
@@ -96,6 +100,8 @@ absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::Re
   absl::StatusOr<v1::RegisterNodeResponse> response =
       Once<v1::RegisterNodeResponse>(request.request_id(), "RegisterNode", change);
   if (response.ok()) {
+    response->set_term(term());
+    response->set_protocol_version(protocol);
     parts_.launcher->EndSession(id, response->session_id(),
                                 absl::AbortedError(absl::StrCat("node \"", id, "\" has registered again")));
     log::Info("node registered", {{"node", id}, {"worker", request.node().worker_address()}});

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "libs/service/log.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/convert.h"
 #include "services/supervisor/validation.h"
@@ -19,6 +20,9 @@ namespace {
 
 // In bytes, and in sentences.
 constexpr size_t kMaxReason = 1000;
+constexpr size_t kMaxHolder = 128;
+// So many leases may be given in one term of a supervisor; a term is a number of milliseconds.
+constexpr int kLeaseTermBits = 20;
 constexpr size_t kMaxSentence = 300;
 constexpr int kMaxSentences = 8;
 
@@ -89,11 +93,50 @@ v1::ClusterSnapshot ClusterState::Snapshot() const {
   return snapshot;
 }
 
+absl::StatusOr<v1::AcquireLeaseResponse> ClusterState::AcquireLease(const v1::AcquireLeaseRequest& request) {
+  if (request.holder().empty() || request.holder().size() > kMaxHolder) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("holder: must have 1 to ", kMaxHolder, " characters; name the allocator's process"));
+  }
+  if (parts_.lease != nullptr && !parts_.lease->Valid()) {
+    return absl::UnavailableError("this supervisor may not lead any more; try again");
+  }
+  v1::AcquireLeaseResponse response;
+  MutexLock lock(&mutex_);
+  const absl::Time now = Now();
+  AllocatorLease& lease = allocator_lease_;
+  if (lease.holder != request.holder() && now >= lease.until) {
+    lease.holder = request.holder();
+    // Larger than all that other supervisors gave in earlier terms.
+    lease.term = std::max(lease.term + 1, term() << kLeaseTermBits);
+    log::Info("an allocator has taken the lease",
+              {{"allocator", lease.holder}, {"lease_term", absl::StrCat(lease.term)}});
+  }
+  response.set_granted(lease.holder == request.holder());
+  response.set_holder(lease.holder);
+  if (response.granted()) {
+    lease.until = now + options_.allocator_lease;
+    response.set_lease_term(lease.term);
+  }
+  *response.mutable_duration() = ToProto(lease.until - now);
+  return response;
+}
+
+absl::Status ClusterState::CheckAllocatorLease(int64_t lease_term, absl::Time now) const {
+  if (lease_term == allocator_lease_.term) return absl::OkStatus();
+  if (lease_term == 0 && now >= allocator_lease_.until) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("lease_term: ", lease_term, " is not the one that counts; allocator \"",
+                   allocator_lease_.holder, "\" decides; acquire the lease first"));
+}
+
 absl::StatusOr<v1::ApplyAllocationsResponse> ClusterState::ApplyAllocations(
     const v1::ApplyAllocationsRequest& request) {
   if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ApplyAllocationsResponse> {
+    const absl::Status lease = CheckAllocatorLease(request.lease_term(), transaction->now());
+    if (!lease.ok()) return lease;
     const absl::Status outdated = absl::AbortedError(absl::StrCat(
         "snapshot_version: ", request.snapshot_version(), " is not the current one, ", tables_.version,
         ", and what was decided on it does not hold any more; decide again on the newest snapshot"));

@@ -106,6 +106,12 @@ absl::StatusOr<std::unique_ptr<ClusterState>> ClusterState::Create(const Cluster
   return state;
 }
 
+absl::Status ClusterState::Verdict(const absl::Status& status) const {
+  if (status.ok() || parts_.lease == nullptr || parts_.lease->Valid()) return status;
+  return absl::UnavailableError(
+      absl::StrCat("this supervisor may not lead any more; try again (", status.message(), ")"));
+}
+
 void ClusterState::Fill(const StoreContents& contents) {
   const absl::Time now = Now();
   std::map<std::string, std::shared_ptr<JobEntry>> entries;
@@ -562,6 +568,7 @@ void ClusterState::Expire() {
 void ClusterState::UpdateGauges() {
   Metrics* metrics = metrics_;
   if (metrics == nullptr) return;
+  metrics->SetLeaderTerm(term());
   std::map<v1::JobPhase, int> jobs;
   std::map<v1::NodePhase, int> nodes;
   {

@@ -42,6 +42,7 @@
 #include "services/supervisor/change_hub.h"
 #include "services/supervisor/executor.h"
 #include "services/supervisor/group_commit.h"
+#include "services/supervisor/lease/leader_lease.h"
 #include "services/supervisor/metrics.h"
 #include "services/supervisor/replica_launcher.h"
 #include "services/supervisor/replica_sessions.h"
@@ -58,6 +59,8 @@ struct ClusterOptions {
   absl::Duration replica_heartbeat_period = absl::Seconds(2);
   // `silence` follows from the heartbeats' period.
   jobs::Policy policy;
+  // How long an allocator's lease lasts without renewal.
+  absl::Duration allocator_lease = absl::Seconds(3);
   // How often progress and hints are stored; a crash loses at most this much of them.
   absl::Duration flush_period = absl::Milliseconds(500);
   // How long the answers of calls are kept for their repetition.
@@ -77,6 +80,8 @@ struct ClusterParts {
   const Clock* clock = nullptr;
   // Lower-case hexadecimal digits of so many random bytes.
   std::function<std::string(int)> random_hex;
+  // Of this supervisor. Null: there is no other one.
+  const LeaderLease* lease = nullptr;
 };
 
 // A replica that has shown who it is.
@@ -136,6 +141,11 @@ class ClusterState {
   Metrics* metrics() const { return metrics_; }
 
   absl::Time Now() const { return parts_.clock->Now(); }
+  // Of the leadership of now (v1::RegisterNodeResponse). 0: there is none.
+  int64_t term() const { return parts_.lease == nullptr ? 0 : parts_.lease->term(); }
+  // What a call that ended with `status` is told. While another supervisor may lead this one knows nothing
+  // for sure: any failure is UNAVAILABLE then, and the caller asks again, or asks the other one.
+  absl::Status Verdict(const absl::Status& status) const;
   // Does what is due by the clock.
   void Step();
 
@@ -205,6 +215,7 @@ class ClusterState {
   // ------------------------------------------------------------------------------------
   v1::ClusterSnapshot Snapshot() const;
   absl::StatusOr<v1::ApplyAllocationsResponse> ApplyAllocations(const v1::ApplyAllocationsRequest& request);
+  absl::StatusOr<v1::AcquireLeaseResponse> AcquireLease(const v1::AcquireLeaseRequest& request);
 
   // --- QuotaService
   // -----------------------------------------------------------------------------------------
@@ -307,6 +318,9 @@ class ClusterState {
                           const std::string& message);
   v1::Node DescribeNode(const NodeEntry& node) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Whether whoever got this number may decide.
+  absl::Status CheckAllocatorLease(int64_t lease_term, absl::Time now) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckAllocation(const Transaction& transaction, const v1::JobAllocation& allocation) const;
   void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -329,6 +343,13 @@ class ClusterState {
   // By job, of those whose members ask.
   mutable std::map<std::string, GroupView> views_ ABSL_GUARDED_BY(mutex_);
   int64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Which allocator decides. Soft: a supervisor that was restarted gives it to whoever asks first.
+  struct AllocatorLease {
+    std::string holder;
+    int64_t term = 0;
+    absl::Time until = absl::InfinitePast();
+  };
+  AllocatorLease allocator_lease_ ABSL_GUARDED_BY(mutex_);
   // Not stored yet.
   std::map<std::string, v1::Hints> new_hints_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Pace> paces_ ABSL_GUARDED_BY(mutex_);

@@ -1,8 +1,11 @@
 // adaptdl-supervisor: keeps the jobs, nodes and allocations of a cluster.
 
+#include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -16,14 +19,22 @@
 #include "libs/service/main.h"
 #include "libs/service/security/server_security.h"
 #include "libs/service/server.h"
-#include "services/supervisor/store/sqlite_job_store.h"
+#include "services/supervisor/lease/file_lease.h"
+#include "services/supervisor/store/fenced_job_store.h"
+#include "services/supervisor/store/leased_job_store.h"
 #include "services/supervisor/supervisor.h"
 
 namespace adaptdl::supervisor {
 namespace {
 
+// Exit code of a leader that finds out that another supervisor leads.
+constexpr int kLostLeadership = 3;
+// How often a standby looks whether it is to lead.
+constexpr timespec kStandbyPeriod = {0, 100'000'000};
+
 struct Flags {
   service::ServerOptions server;
+  FileLeaseOptions lease;
   SqliteJobStoreOptions store;
   SupervisorOptions supervisor;
   HttpServerOptions http;
@@ -62,22 +73,76 @@ absl::Status ServeHttp(const Flags& flags, Supervisor* supervisor) {
   return WriteFileAtomically(absl::StrCat(flags.server.address_file, ".http"), supervisor->http_address());
 }
 
+// Nothing that was begun may be finished, and nothing of the state be closed: others work on it.
+void EndAtOnce(const std::string& why) {
+  log::Error("not the leader any more; ending at once", {{"reason", why}});
+  _exit(kLostLeadership);
+}
+
+// Waits until this supervisor leads. False: it was told to end before.
+absl::StatusOr<bool> AwaitLeadership(FileLease* lease) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  std::string leader;
+  while (true) {
+    const absl::StatusOr<bool> acquired = lease->TryAcquire();
+    if (!acquired.ok()) return acquired.status();
+    if (*acquired) return true;
+    const std::optional<LeaseRecord> seen = lease->seen();
+    if (seen.has_value() && seen->holder != leader) {
+      leader = seen->holder;
+      log::Info("standing by: another supervisor leads", {{"leader", seen->address},
+                                                          {"pid", absl::StrCat(seen->process.pid)},
+                                                          {"term", absl::StrCat(seen->term)}});
+    }
+    // They are blocked in all threads, so none is missed.
+    if (sigtimedwait(&signals, nullptr, &kStandbyPeriod) > 0) return false;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<JobStore>> OpenStore(const Flags& flags, FileLease* lease) {
+  const std::string former = lease->database();
+  absl::StatusOr<std::unique_ptr<SqliteJobStore>> store = OpenLeasedStore(flags.store, lease);
+  if (!store.ok()) return store.status();
+  if (lease->database() != former) {
+    log::Warning("a former leader still has the state open; going on with a copy",
+                 {{"from", former}, {"database", lease->database()}});
+  }
+  return std::make_unique<FencedJobStore>(*std::move(store), lease);
+}
+
 absl::Status Serve(Flags flags) {
   const RealClock clock;
   security::SecurityOptions& security = flags.server.security;
   absl::Status status = security::CheckSecurity(security, flags.server.listen);
   status.Update(CheckHttp(flags));
   if (!status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<SqliteJobStore>> store = SqliteJobStore::Open(flags.store);
+  const RealSteadyClock steady;
+  FileLeaseOptions lease_options = flags.lease;
+  lease_options.folder = flags.store.folder;
+  lease_options.address = flags.server.listen;
+  lease_options.renew_period = lease_options.duration / 5;
+  lease_options.lost = EndAtOnce;
+  // Before all that writes to the state, and so after it at the end.
+  const absl::StatusOr<std::unique_ptr<FileLease>> lease = FileLease::Create(lease_options, &steady, &clock);
+  if (!lease.ok()) return lease.status();
+  const absl::StatusOr<bool> leads = AwaitLeadership(lease->get());
+  if (!leads.ok()) return leads.status();
+  if (!*leads) return absl::OkStatus();
+  (*lease)->StartRenewal();
+  absl::StatusOr<std::unique_ptr<JobStore>> store = OpenStore(flags, lease->get());
   if (!store.ok()) return store.status();
+  log::Info("leading", {{"term", absl::StrCat((*lease)->term())}, {"database", (*lease)->database()}});
   if (security.audit_log.empty()) security.audit_log = absl::StrCat(flags.store.folder, "/audit.jsonl");
   absl::StatusOr<std::shared_ptr<const security::Guard>> guard = security::MakeGuard(security, &clock);
   if (!guard.ok()) return guard.status();
   flags.server.guard = *guard;
   flags.supervisor.guard = *guard;
   flags.supervisor.worker_security = security::ClientSide(security, rpc::kWorkerName);
-  absl::StatusOr<std::unique_ptr<Supervisor>> supervisor =
-      Supervisor::Create(flags.supervisor, *std::move(store), &clock);
+  absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create(
+      flags.supervisor, *std::move(store), &clock, [](int bytes) { return RandomHex(bytes); }, lease->get());
   if (!supervisor.ok()) return supervisor.status();
   if (!flags.http.listen.empty()) {
     if (const absl::Status status = ServeHttp(flags, supervisor->get()); !status.ok()) return status;
@@ -103,6 +168,10 @@ int Main(int argc, char** argv) {
   app.add_option("--state-dir", flags.store.folder, "Folder that keeps jobs, nodes and events")
       ->capture_default_str()
       ->type_name("DIR");
+  service::AddDurationFlag(app, "--lease-duration", &flags.lease.duration,
+                           "How long the leader among several supervisors of one state may be silent before "
+                           "another takes over",
+                           absl::Milliseconds(100));
   flags.http.flag = "--adaptdl-http";
   app.add_option("--adaptdl-http", flags.http.listen,
                  "Where to serve programs of AdaptDL's Python package over HTTP (empty: nowhere)")

@@ -37,6 +37,11 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
     : registry_(std::move(registry)),
       jobs_(BuildGauge().Name("adaptdl_supervisor_jobs").Help("Jobs by phase").Register(*registry_)),
       nodes_(BuildGauge().Name("adaptdl_supervisor_nodes").Help("Nodes by phase").Register(*registry_)),
+      term_(BuildGauge()
+                .Name("adaptdl_supervisor_leader_term")
+                .Help("Term of this supervisor's leadership; grows with each take-over")
+                .Register(*registry_)
+                .Add({})),
       allocations_(BuildCounter()
                        .Name("adaptdl_supervisor_allocations_total")
                        .Help("Calls of ApplyAllocations by result")

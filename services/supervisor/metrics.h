@@ -3,6 +3,7 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_METRICS_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_METRICS_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,6 +25,8 @@ class Metrics {
   void SetJobs(const std::map<std::string, int>& by_phase) { SetAll(&jobs_, by_phase); }
   void SetNodes(const std::map<std::string, int>& by_phase) { SetAll(&nodes_, by_phase); }
 
+  void SetLeaderTerm(int64_t term) { term_.Set(static_cast<double>(term)); }
+
   // `result`: "applied", "conflict" or "refused".
   void CountAllocation(const std::string& result) { allocations_.Add({{"result", result}}).Increment(); }
   // `cause`: the reason of the job's stop.
@@ -42,6 +45,7 @@ class Metrics {
   const std::shared_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Gauge>& jobs_;
   prometheus::Family<prometheus::Gauge>& nodes_;
+  prometheus::Gauge& term_;
   prometheus::Family<prometheus::Counter>& allocations_;
   prometheus::Family<prometheus::Counter>& restarts_;
   prometheus::Family<prometheus::Counter>& heartbeats_;

@@ -15,6 +15,9 @@ namespace {
 // Commands that may wait for a worker; one that reads none for so long connects again and is told anew.
 constexpr size_t kMaxQueuedCommands = 10'000;
 
+// First version of the protocol with HeartbeatAck.
+constexpr int kAcknowledgesHeartbeats = 2;
+
 class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>,
                          public NodeLink,
                          public EndableStream {
@@ -118,6 +121,11 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
     switch (request.message_case()) {
       case v1::ConnectRequest::kHeartbeat:
         if (Metrics* metrics = state_->metrics()) metrics->CountNodeHeartbeat();
+        if (lease_->protocol_version >= kAcknowledgesHeartbeats) {
+          v1::ConnectResponse answer;
+          answer.mutable_heartbeat_ack();
+          Send(std::move(answer));
+        }
         return absl::OkStatus();
       case v1::ConnectRequest::kReplicaReport:
         return state_->ObserveReplica(node_id_, request.replica_report());

@@ -59,12 +59,13 @@ class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public Chang
     if (!replica.has_value()) return Pull::kWait;
     absl::StatusOr<v1::JoinGroupResponse> view = state_->DescribeRendezvous(*replica);
     if (!view.ok()) {
-      *end = rpc::ToGrpcStatus(view.status());
+      *end = rpc::ToGrpcStatus(state_->Verdict(view.status()));
       return Pull::kEnd;
     }
     if (google::protobuf::util::MessageDifferencer::Equals(*view, last_)) return Pull::kWait;
     last_ = *view;
     *message = *std::move(view);
+    message->set_term(state_->term());
     return Pull::kMessage;
   }
 
@@ -154,7 +155,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       answer_due_ = true;
       if (!status.ok() && !ending_) {
         ending_ = true;
-        end_status_ = rpc::ToGrpcStatus(status);
+        end_status_ = rpc::ToGrpcStatus(state_->Verdict(status));
       }
       // Under the lock: no stream is read from after its end.
       if (!ending_) StartRead(&request_);
@@ -248,6 +249,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       writing_ = true;
       response_ = sessions_->Pending(replica_.replica_id);
       *response_.mutable_period() = ToProto(state_->options().replica_heartbeat_period);
+      response_.set_term(state_->term());
       StartWrite(&response_);
     }
   }
@@ -295,7 +297,7 @@ grpc::ServerWriteReactor<v1::JoinGroupResponse>* ReplicaServiceImpl::JoinGroup(
     if (status.ok()) {
       stream->Joined(*std::move(replica));
     } else {
-      stream->End(rpc::ToGrpcStatus(status));
+      stream->End(rpc::ToGrpcStatus(state_->Verdict(status)));
     }
   });
   streams_->Add(stream);
@@ -318,7 +320,7 @@ grpc::ServerUnaryReactor* ReplicaServiceImpl::ReportHints(grpc::CallbackServerCo
     const absl::StatusOr<ReplicaContext> replica = state_->Authorize(request->identity(), token);
     absl::Status status = replica.status();
     if (status.ok()) status = state_->ReportHints(*replica, request->hints());
-    if (!status.ok()) return status;
+    if (!status.ok()) return state_->Verdict(status);
     return v1::ReportHintsResponse();
   };
   return Answer(state_, context, report, response);

@@ -61,6 +61,13 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
 
 }  // namespace
 
+grpc::ServerUnaryReactor* SchedulingServiceImpl::AcquireLease(grpc::CallbackServerContext* context,
+                                                              const v1::AcquireLeaseRequest* request,
+                                                              v1::AcquireLeaseResponse* response) {
+  return Answer(
+      state_, context, [this, request] { return state_->AcquireLease(*request); }, response);
+}
+
 grpc::ServerWriteReactor<v1::WatchClusterResponse>* SchedulingServiceImpl::WatchCluster(
     grpc::CallbackServerContext* /*context*/, const v1::WatchClusterRequest* /*request*/) {
   auto stream = std::make_shared<ClusterStream>(state_);

@@ -16,6 +16,9 @@ class SchedulingServiceImpl final : public v1::SchedulingService::CallbackServic
   SchedulingServiceImpl(ClusterState* state, ChangeHub* hub, Streams* streams)
       : state_(state), hub_(hub), streams_(streams) {}
 
+  grpc::ServerUnaryReactor* AcquireLease(grpc::CallbackServerContext* context,
+                                         const v1::AcquireLeaseRequest* request,
+                                         v1::AcquireLeaseResponse* response) override;
   grpc::ServerWriteReactor<v1::WatchClusterResponse>* WatchCluster(
       grpc::CallbackServerContext* context, const v1::WatchClusterRequest* request) override;
   grpc::ServerUnaryReactor* ApplyAllocations(grpc::CallbackServerContext* context,

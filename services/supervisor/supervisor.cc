@@ -37,14 +37,16 @@ constexpr absl::Duration kStreamPeriod = absl::Seconds(1);
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorOptions& options,
                                                                std::unique_ptr<JobStore> store,
                                                                const Clock* clock,
-                                                               std::function<std::string(int)> random_hex) {
+                                                               std::function<std::string(int)> random_hex,
+                                                               const LeaderLease* lease) {
   std::unique_ptr<Supervisor> supervisor(new Supervisor(options));
   Supervisor* s = supervisor.get();
   s->store_ = std::move(store);
   s->durability_ = MakeGroupCommit(s->store_.get());
   s->executor_ = std::make_unique<Executor>(kExecutorThreads);
-  const ClusterParts parts{s->store_.get(),      &s->launcher_,      &s->sessions_, &s->hub_,
-                           s->durability_.get(), s->executor_.get(), clock,         std::move(random_hex)};
+  const ClusterParts parts{s->store_.get(), &s->launcher_,         &s->sessions_,
+                           &s->hub_,        s->durability_.get(),  s->executor_.get(),
+                           clock,           std::move(random_hex), lease};
   absl::StatusOr<std::unique_ptr<ClusterState>> state = ClusterState::Create(options.cluster, parts);
   if (!state.ok()) return state.status();
   s->state_ = *std::move(state);

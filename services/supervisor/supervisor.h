@@ -27,6 +27,7 @@
 #include "services/supervisor/http/adaptdl_api.h"
 #include "services/supervisor/http/http_server.h"
 #include "services/supervisor/job_service.h"
+#include "services/supervisor/lease/leader_lease.h"
 #include "services/supervisor/metrics.h"
 #include "services/supervisor/node_service.h"
 #include "services/supervisor/quota_service.h"
@@ -52,10 +53,12 @@ struct SupervisorOptions {
 
 class Supervisor {
  public:
-  // `clock` outlives the supervisor.
+  // `clock` and `lease` outlive the supervisor. `lease`: of its leadership; null: there is no other
+  // supervisor.
   static absl::StatusOr<std::unique_ptr<Supervisor>> Create(
       const SupervisorOptions& options, std::unique_ptr<JobStore> store, const Clock* clock,
-      std::function<std::string(int)> random_hex = [](int bytes) { return RandomHex(bytes); });
+      std::function<std::string(int)> random_hex = [](int bytes) { return RandomHex(bytes); },
+      const LeaderLease* lease = nullptr);
   ~Supervisor();
 
   std::vector<grpc::Service*> services() {

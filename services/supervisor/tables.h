@@ -20,12 +20,17 @@
 
 namespace adaptdl::supervisor {
 
-// When a node was heard last. Renewed by heartbeats without a lock. Thread-safe.
+// Of a node's session: when the node was heard last, renewed by heartbeats without a lock. Thread-safe.
 class Lease {
  public:
-  explicit Lease(absl::Time now) { Renew(now); }
+  explicit Lease(absl::Time now, int protocol_version = 1) : protocol_version(protocol_version) {
+    Renew(now);
+  }
   void Renew(absl::Time now) { heard_nanos_.store(absl::ToUnixNanos(now), std::memory_order_relaxed); }
   absl::Time heard() const { return absl::FromUnixNanos(heard_nanos_.load(std::memory_order_relaxed)); }
+
+  // What both sides of the session speak.
+  const int protocol_version;
 
  private:
   std::atomic<int64_t> heard_nanos_;

@@ -102,11 +102,12 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
 
 std::string Number(int64_t number) { return absl::StrCat(number); }
 
-// "http://:7300/x" with the host of `address`, "host:port", where the URL has none.
+// "http://:7300/x" with the host of `address`, "host:port", or of the first of several, where the URL has none.
 std::string WithHost(absl::string_view url, absl::string_view address) {
   const size_t host = url.find("://:");
   if (host == absl::string_view::npos) return std::string(url);
-  return absl::StrCat(url.substr(0, host + 3), address.substr(0, address.rfind(':')), url.substr(host + 3));
+  const absl::string_view first = address.substr(0, address.find(','));
+  return absl::StrCat(url.substr(0, host + 3), first.substr(0, first.rfind(':')), url.substr(host + 3));
 }
 
 // What AdaptDL's Python package wants to know beyond what all replicas get.

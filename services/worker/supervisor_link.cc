@@ -19,6 +19,9 @@ namespace {
 
 constexpr absl::Duration kMinHeartbeatPeriod = absl::Milliseconds(10);
 constexpr absl::Duration kDefaultHeartbeatPeriod = absl::Seconds(2);
+// Newest version of the protocol that this worker speaks, and the first with HeartbeatAck.
+constexpr int kProtocolVersion = 2;
+constexpr int kAnswersHeartbeats = 2;
 
 absl::Duration HeartbeatPeriod(const v1::RegisterNodeResponse& response) {
   const absl::Duration period = absl::Seconds(response.heartbeat_period().seconds()) +
@@ -34,9 +37,13 @@ absl::Duration WithJitter(absl::Duration backoff) {
 
 }  // namespace
 
-SupervisorLink::SupervisorLink(Options options, std::unique_ptr<v1::NodeService::StubInterface> stub,
+SupervisorLink::SupervisorLink(Options options, std::unique_ptr<rpc::Endpoints> supervisors,
                                LinkHandler* handler)
-    : options_(std::move(options)), stub_(std::move(stub)), handler_(handler) {}
+    : options_(std::move(options)),
+      supervisors_(std::move(supervisors)),
+      handler_(handler),
+      register_timeout_(supervisors_->several() ? options_.first_register_timeout
+                                                : options_.register_timeout) {}
 
 SupervisorLink::~SupervisorLink() { Shutdown(); }
 
@@ -81,10 +88,15 @@ bool SupervisorLink::connected() const {
 }
 
 void SupervisorLink::Run() {
+  const absl::Duration max_backoff =
+      supervisors_->several() ? options_.max_failover_backoff : options_.max_backoff;
   absl::Duration backoff = options_.initial_backoff;
   do {
     bool heard = false;
-    const absl::Status status = RunSession(&heard);
+    const rpc::Endpoint supervisor = supervisors_->current();
+    const absl::Status status = RunSession(supervisor, &heard);
+    // ABORTED is what the leader says to a node that it has given up: register again.
+    if (!absl::IsAborted(status)) supervisors_->GoOn(supervisor);
     if (heard) backoff = options_.initial_backoff;
     {
       MutexLock lock(&mutex_);
@@ -92,9 +104,11 @@ void SupervisorLink::Run() {
       if (stopping_) return;
     }
     log::Warning("no connection to the supervisor; replicas run on",
-                 {{"error", status.ToString()}, {"retry_in", absl::FormatDuration(backoff)}});
+                 {{"supervisor", supervisor.address},
+                  {"error", status.ToString()},
+                  {"retry_in", absl::FormatDuration(backoff)}});
     if (!WaitBeforeRetry(WithJitter(backoff))) return;
-    backoff = std::min(backoff * 2, options_.max_backoff);
+    backoff = std::min(backoff * 2, max_backoff);
   } while (true);
 }
 
@@ -112,44 +126,73 @@ bool SupervisorLink::SetContext(grpc::ClientContext* context) {
   return true;
 }
 
-absl::Status SupervisorLink::Register(v1::RegisterNodeResponse* response) {
+absl::Status SupervisorLink::Register(v1::NodeService::Stub* stub, v1::RegisterNodeResponse* response) {
   v1::RegisterNodeRequest request;
   // A new id for each attempt: each is a registration of its own.
   request.set_request_id(RandomHex(16));
   *request.mutable_node() = options_.node;
+  request.set_protocol_version(kProtocolVersion);
   grpc::ClientContext context;
-  rpc::SetTimeout(&context, options_.register_timeout);
+  rpc::SetTimeout(&context, register_timeout_);
   if (!SetContext(&context)) return absl::CancelledError("ending");
-  const grpc::Status status = stub_->RegisterNode(&context, request, response);
+  const grpc::Status status = stub->RegisterNode(&context, request, response);
   SetContext(nullptr);
-  return rpc::FromGrpcStatus(status);
+  if (!status.ok()) {
+    // A busy one needs longer.
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      register_timeout_ = std::min(2 * register_timeout_, options_.register_timeout);
+    }
+    return rpc::FromGrpcStatus(status);
+  }
+  if (supervisors_->several()) register_timeout_ = options_.first_register_timeout;
+  // One without a term is of an older version, which does not share its state with others.
+  if (response->term() > 0 && response->term() < newest_term_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("its term, ", response->term(), ", is over: the newest one is ", newest_term_));
+  }
+  newest_term_ = std::max(newest_term_, response->term());
+  return absl::OkStatus();
 }
 
-absl::Status SupervisorLink::RunSession(bool* heard) {
+absl::Status SupervisorLink::RunSession(const rpc::Endpoint& supervisor, bool* heard) {
+  const std::unique_ptr<v1::NodeService::Stub> stub = v1::NodeService::NewStub(supervisor.channel);
   v1::RegisterNodeResponse registration;
-  if (absl::Status status = Register(&registration); !status.ok()) return status;
-  const absl::Duration period = HeartbeatPeriod(registration);
+  if (absl::Status status = Register(stub.get(), &registration); !status.ok()) return status;
+  const bool answers = registration.protocol_version() >= kAnswersHeartbeats && supervisors_->several();
+  const absl::Duration period = answers
+                                    ? std::min(HeartbeatPeriod(registration), options_.max_heartbeat_period)
+                                    : HeartbeatPeriod(registration);
   const absl::Time start = absl::Now();
 
   grpc::ClientContext context;
   if (!SetContext(&context)) return absl::CancelledError("ending");
-  const std::unique_ptr<Stream> stream = stub_->Connect(&context);
+  const std::unique_ptr<Stream> stream = stub->Connect(&context);
   {
     MutexLock lock(&mutex_);
     stream_done_ = false;
     connected_ = true;
+    answers_ = answers;
+    unanswered_since_ = absl::InfiniteFuture();
     notice_due_ = notice_.has_value();
   }
-  log::Info("connected to the supervisor", {{"session", absl::StrCat(registration.session_id())},
+  log::Info("connected to the supervisor", {{"supervisor", supervisor.address},
+                                            {"term", absl::StrCat(registration.term())},
+                                            {"session", absl::StrCat(registration.session_id())},
                                             {"heartbeat_period", absl::FormatDuration(period)}});
   std::thread writer([&] { WriteUntilDone(stream.get(), registration.session_id(), period); });
   v1::ConnectResponse command;
   while (stream->Read(&command)) {
     *heard = true;
-    handler_->OnCommand(command);
+    {
+      MutexLock lock(&mutex_);
+      unanswered_since_ = absl::InfiniteFuture();
+    }
+    if (!command.has_heartbeat_ack()) handler_->OnCommand(command);
   }
+  bool silent = false;
   {
     MutexLock lock(&mutex_);
+    silent = IsSilent(absl::Now());
     stream_done_ = true;
     connected_ = false;
     changed_.SignalAll();
@@ -160,6 +203,7 @@ absl::Status SupervisorLink::RunSession(bool* heard) {
   SetContext(nullptr);
   // A supervisor that kept the stream for a while took it, even if it had nothing to say.
   *heard = *heard || absl::Now() - start > 2 * period;
+  if (silent) return absl::UnavailableError("the supervisor does not answer heartbeats");
   if (status.ok()) return absl::UnavailableError("the supervisor ended the stream");
   return rpc::FromGrpcStatus(status);
 }
@@ -193,6 +237,10 @@ void SupervisorLink::WriteUntilDone(Stream* stream, int64_t session_id, absl::Du
   }
 }
 
+bool SupervisorLink::IsSilent(absl::Time now) const {
+  return answers_ && now >= unanswered_since_ + options_.answer_timeout;
+}
+
 std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration period,
                                                              absl::Time* next_heartbeat) {
   std::vector<v1::ConnectRequest> messages;
@@ -201,8 +249,12 @@ std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration peri
   {
     MutexLock lock(&mutex_);
     while (!stopping_ && !stream_done_ && report_order_.empty() && !notice_due_ && !ports_due_ &&
-           absl::Now() < *next_heartbeat) {
+           absl::Now() < *next_heartbeat && !IsSilent(absl::Now())) {
       changed_.WaitFor(&mutex_, *next_heartbeat - absl::Now());
+    }
+    if (IsSilent(absl::Now()) && context_ != nullptr) {
+      context_->TryCancel();
+      return {};
     }
     if (stopping_ || stream_done_) return {};
     // Before the reports: the ends that follow are explained by it.
@@ -215,6 +267,8 @@ std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration peri
     report_order_.clear();
     reports_.clear();
     heartbeat = absl::Now() >= *next_heartbeat;
+    // From the first one that has no answer.
+    if (heartbeat && answers_) unanswered_since_ = std::min(unanswered_since_, absl::Now());
   }
   if (ports) {
     v1::FreePorts free;

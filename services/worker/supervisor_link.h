@@ -2,7 +2,10 @@
 //
 //   ┌──▶ register ──▶ connected: hello with the inventory, heartbeats and reports up, commands down
 //   │       │              │
-//   └───────┴──(any error)─┘   after a back-off that doubles up to a bound, with jitter
+//   └───────┴──(any error)─┘   after a back-off that doubles up to a bound, with jitter; at the next address
+//
+// Of several supervisors one leads. One whose term is smaller than the largest seen is refused, since another
+// has taken over from it; one that does not answer heartbeats is left, if there is another to try.
 //
 // Every connection begins with a registration, so an ABORTED session needs no case of its own. Replicas run
 // on while the supervisor is away.
@@ -28,6 +31,7 @@
 #include "adaptdl/v1/node.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
 #include "libs/base/mutex.h"
+#include "libs/rpc/endpoints.h"
 
 namespace adaptdl::worker {
 
@@ -51,10 +55,16 @@ class SupervisorLink {
     absl::Duration max_backoff = absl::Seconds(2);
     // Deadline of the registration.
     absl::Duration register_timeout = absl::Seconds(10);
+    // With several supervisors: the first such deadline, which doubles with each failure; the longest time
+    // between two attempts and between two heartbeats; and how long a heartbeat may remain unanswered.
+    absl::Duration first_register_timeout = absl::Seconds(1);
+    absl::Duration max_failover_backoff = absl::Milliseconds(500);
+    absl::Duration max_heartbeat_period = absl::Seconds(1);
+    absl::Duration answer_timeout = absl::Milliseconds(1500);
   };
 
   // `handler` must outlive the link.
-  SupervisorLink(Options options, std::unique_ptr<v1::NodeService::StubInterface> stub, LinkHandler* handler);
+  SupervisorLink(Options options, std::unique_ptr<rpc::Endpoints> supervisors, LinkHandler* handler);
   // Ends the stream.
   ~SupervisorLink();
 
@@ -75,14 +85,16 @@ class SupervisorLink {
   void Shutdown();
 
  private:
-  using Stream = grpc::ClientReaderWriterInterface<v1::ConnectRequest, v1::ConnectResponse>;
+  using Stream = grpc::ClientReaderWriter<v1::ConnectRequest, v1::ConnectResponse>;
 
   void Run();
   // One registration and one stream, to its end. `*heard` tells whether the supervisor took the stream.
-  absl::Status RunSession(bool* heard);
-  absl::Status Register(v1::RegisterNodeResponse* response);
+  absl::Status RunSession(const rpc::Endpoint& supervisor, bool* heard);
+  absl::Status Register(v1::NodeService::Stub* stub, v1::RegisterNodeResponse* response);
   void WriteUntilDone(Stream* stream, int64_t session_id, absl::Duration period);
   bool WriteHello(Stream* stream, int64_t session_id);
+  // Whether the supervisor has left a heartbeat unanswered for too long.
+  bool IsSilent(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What to send next; waits for it until `period` has passed since the last heartbeat.
   std::vector<v1::ConnectRequest> NextMessages(absl::Duration period, absl::Time* next_heartbeat);
   // Returns false if the link is to end.
@@ -90,14 +102,21 @@ class SupervisorLink {
   bool SetContext(grpc::ClientContext* context);
 
   const Options options_;
-  const std::unique_ptr<v1::NodeService::StubInterface> stub_;
+  const std::unique_ptr<rpc::Endpoints> supervisors_;
   LinkHandler* const handler_;
+
+  // Used by the thread that registers.
+  int64_t newest_term_ = 0;
+  absl::Duration register_timeout_;
 
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool stream_done_ ABSL_GUARDED_BY(mutex_) = false;
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether the supervisor answers heartbeats, and since when one has waited for that.
+  bool answers_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time unanswered_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the call in progress
   // Latest report of each replica that is to be sent, in order of their first change.
   std::map<std::string, v1::ReplicaReport> reports_ ABSL_GUARDED_BY(mutex_);

@@ -21,6 +21,7 @@
 #include "libs/base/file.h"
 #include "libs/base/version.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/endpoints.h"
 #include "libs/service/client_security.h"
 #include "libs/service/listen_address.h"
 #include "libs/service/log.h"
@@ -160,8 +161,11 @@ class WorkerImpl final : public Worker, public LinkHandler {
     link_options.node = MakeNode();
     const rpc::ClientSecurity security =
         security::ClientSide(options_.server.security, options_.tls_server_name);
+    absl::StatusOr<std::vector<std::string>> supervisors =
+        rpc::ParseEndpoints("--supervisor", options_.supervisor);
+    if (!supervisors.ok()) return supervisors.status();
     link_ = std::make_unique<SupervisorLink>(
-        link_options, v1::NodeService::NewStub(rpc::CreateChannel(options_.supervisor, security)), this);
+        link_options, std::make_unique<rpc::Endpoints>(*std::move(supervisors), security), this);
     replicas_->SetSink([link = link_.get()](const v1::ReplicaReport& report) { link->Report(report); });
     housekeeper_ = std::make_unique<Housekeeper>(
         Housekeeper::Options{.max_ended_replicas = options_.keep_ended_replicas,
@@ -271,7 +275,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
         housekeeper_->DeleteJob(command.delete_job_files());
         break;
       case v1::ConnectResponse::kHeartbeatAck:
-        break;
+        break;  // The link's own.
       case v1::ConnectResponse::COMMAND_NOT_SET:
         log::Warning("the supervisor sent a command that this worker does not know");
         break;

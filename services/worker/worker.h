@@ -27,7 +27,7 @@ enum class OnTerminate {
 
 struct WorkerOptions {
   service::ServerOptions server;
-  // "host:port" of the supervisor; replicas get the same.
+  // "host:port" of the supervisor, or of several, separated by commas; replicas get the same.
   std::string supervisor = "127.0.0.1:7100";
   // Name that the supervisor's certificate must have.
   std::string tls_server_name;

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,6 +23,7 @@
 #include "libs/base/mutex.h"
 #include "libs/elastic/control/conversions.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/endpoints.h"
 #include "libs/rpc/security.h"
 #include "libs/rpc/status.h"
 
@@ -30,6 +32,10 @@ namespace {
 
 constexpr absl::Duration kDefaultHeartbeatPeriod = absl::Seconds(5);
 constexpr absl::Duration kReportTimeout = absl::Seconds(5);
+// With several supervisors: how long one may leave a heartbeat unanswered, and how long it is waited for in a
+// rendezvous until it is asked again.
+constexpr absl::Duration kAnswerTimeout = absl::Milliseconds(2500);
+constexpr absl::Duration kRendezvousTurn = absl::Seconds(5);
 // How long the last heartbeat, which tells how far the job came, may delay the end of the process.
 constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
 
@@ -50,19 +56,23 @@ bool IsFinal(const absl::Status& status) {
   }
 }
 
-// Pauses between attempts: doubling, at most 5 s, with jitter so that a whole job does not come back at once.
+// Pauses between attempts: doubling up to the longest, with jitter so that a whole job does not come back at
+// once.
 class Backoff {
  public:
+  explicit Backoff(absl::Duration longest) : longest_(longest) {}
+
   absl::Duration Next() {
     std::uniform_real_distribution<double> jitter(0.5, 1.0);
     const absl::Duration pause = current_ * jitter(random_);
-    current_ = std::min(current_ * 2, absl::Seconds(5));
+    current_ = std::min(current_ * 2, longest_);
     return pause;
   }
   void Reset() { current_ = kFirst; }
 
  private:
   static constexpr absl::Duration kFirst = absl::Milliseconds(200);
+  const absl::Duration longest_;
   absl::Duration current_ = kFirst;
   std::minstd_rand random_{std::random_device{}()};
 };
@@ -77,30 +87,39 @@ rpc::ClientSecurity Security(const GrpcControlPlaneOptions& options) {
   return security;
 }
 
+// A list that can't be read is one address, at which nobody will answer: the text says what was wrong.
+std::vector<std::string> Addresses(const std::string& text) {
+  absl::StatusOr<std::vector<std::string>> addresses =
+      rpc::ParseEndpoints("ADAPTDL_SUPERVISOR_ADDRESS", text);
+  if (addresses.ok()) return *std::move(addresses);
+  std::fprintf(stderr, "adaptdl: %s\n", std::string(addresses.status().message()).c_str());
+  return {text};
+}
+
 class GrpcControlPlane final : public ControlPlane {
  public:
   explicit GrpcControlPlane(const GrpcControlPlaneOptions& options)
-      : options_(options),
-        stub_(
-            v1::ReplicaService::NewStub(rpc::CreateChannel(options.supervisor_address, Security(options)))) {
+      : options_(options), supervisors_(Addresses(options.supervisor_address), Security(options)) {
     member_.group = options.group;
   }
 
   ~GrpcControlPlane() override { Shutdown(); }
 
   absl::StatusOr<GroupMembership> JoinGroup(const std::string& address) override {
-    Backoff backoff;
+    Backoff backoff(LongestPause());
     for (;;) {
-      absl::StatusOr<GroupMembership> membership = TryJoin(address);
+      const rpc::Endpoint supervisor = supervisors_.current();
+      absl::StatusOr<GroupMembership> membership = TryJoin(supervisor, address);
       if (membership.ok()) {
         MutexLock lock(&mutex_);
         member_ = *membership;
         return membership;
       }
       if (IsFinal(membership.status())) return absl::AbortedError(membership.status().message());
+      supervisors_.GoOn(supervisor);
       if (!Pause(backoff.Next())) return absl::CancelledError("asked to stop");
-      std::fprintf(stderr, "adaptdl: waiting for the supervisor at %s: %s\n",
-                   options_.supervisor_address.c_str(), membership.status().ToString().c_str());
+      std::fprintf(stderr, "adaptdl: waiting for the supervisor at %s: %s\n", supervisor.address.c_str(),
+                   membership.status().ToString().c_str());
     }
   }
 
@@ -165,7 +184,11 @@ class GrpcControlPlane final : public ControlPlane {
     Identify(Member(), &context, request.mutable_identity());
     *request.mutable_hints() = ToProto(hints);
     v1::ReportHintsResponse response;
-    return rpc::FromGrpcStatus(stub_->ReportHints(&context, request, &response));
+    const rpc::Endpoint supervisor = supervisors_.current();
+    const absl::Status status =
+        rpc::FromGrpcStatus(StubOf(supervisor)->ReportHints(&context, request, &response));
+    if (rpc::IsEndpointFailure(status)) supervisors_.GoOn(supervisor);
+    return status;
   }
 
   void Shutdown() override {
@@ -182,6 +205,22 @@ class GrpcControlPlane final : public ControlPlane {
 
  private:
   using HeartbeatStream = grpc::ClientReaderWriter<v1::HeartbeatRequest, v1::HeartbeatResponse>;
+
+  static std::unique_ptr<v1::ReplicaService::Stub> StubOf(const rpc::Endpoint& supervisor) {
+    return v1::ReplicaService::NewStub(supervisor.channel);
+  }
+
+  // Between attempts; another supervisor is there soon.
+  absl::Duration LongestPause() const { return supervisors_.several() ? absl::Seconds(1) : absl::Seconds(5); }
+
+  // Whether what has come is from the newest leader that is known, or from a supervisor of a version without
+  // terms.
+  bool IsCurrent(int64_t term) {
+    MutexLock lock(&mutex_);
+    if (term > 0 && term < newest_term_) return false;
+    newest_term_ = std::max(newest_term_, term);
+    return true;
+  }
 
   GroupMembership Member() {
     MutexLock lock(&mutex_);
@@ -227,24 +266,49 @@ class GrpcControlPlane final : public ControlPlane {
     return !cancelled_ && !stopping_;
   }
 
-  absl::StatusOr<GroupMembership> TryJoin(const std::string& address) {
+  // One that is told to wait asks again after each turn: with several supervisors, this one may be stopped.
+  absl::StatusOr<GroupMembership> TryJoin(const rpc::Endpoint& supervisor, const std::string& address) {
+    absl::StatusOr<GroupMembership> membership;
+    bool waits = true;
+    while (waits) {
+      waits = false;
+      membership = TakeTurn(supervisor, address, &waits);
+    }
+    return membership;
+  }
+
+  // `*waits`: the supervisor has said that others are to come.
+  absl::StatusOr<GroupMembership> TakeTurn(const rpc::Endpoint& supervisor, const std::string& address,
+                                           bool* waits) {
     grpc::ClientContext context;
+    if (supervisors_.several()) rpc::SetTimeout(&context, kRendezvousTurn);
     v1::JoinGroupRequest request;
     Identify(Member(), &context, request.mutable_identity());
     if (!Publish(&context)) return absl::UnavailableError("asked to stop");
     request.set_address(address);
     request.set_rescales_in_place(true);
     request.set_library_version(options_.library_version);
-    auto reader = stub_->JoinGroup(&context, request);
+    const std::unique_ptr<v1::ReplicaService::Stub> stub = StubOf(supervisor);
+    auto reader = stub->JoinGroup(&context, request);
     std::optional<GroupMembership> membership;
     v1::JoinGroupResponse response;
+    bool current = true;
+    bool forming = false;
     while (reader->Read(&response)) {
+      current = IsCurrent(response.term());
+      if (!current) {
+        context.TryCancel();
+        break;
+      }
+      forming = response.has_forming();
       if (response.has_forming()) LogMissing(response.forming());
       if (response.has_formed()) membership = FromProto(response.formed());
     }
     const absl::Status status = rpc::FromGrpcStatus(reader->Finish());
     Publish(nullptr);
+    if (!current) return absl::UnavailableError("another supervisor has taken over from this one");
     if (membership) return *membership;
+    *waits = forming && absl::IsDeadlineExceeded(status);
     return status.ok() ? absl::UnavailableError("the supervisor ended the rendezvous without a group")
                        : status;
   }
@@ -274,10 +338,11 @@ class GrpcControlPlane final : public ControlPlane {
   }
 
   void SendHeartbeats() {
-    Backoff backoff;
+    Backoff backoff(LongestPause());
     for (;;) {
       const GroupMembership member = Member();
-      const absl::Status status = RunHeartbeatStream(member, &backoff);
+      const rpc::Endpoint supervisor = supervisors_.current();
+      const absl::Status status = RunHeartbeatStream(supervisor, member, &backoff);
       if (Ending()) return;
       if (Member().group != member.group) continue;
       if (IsFinal(status)) {
@@ -285,6 +350,7 @@ class GrpcControlPlane final : public ControlPlane {
         if (!Ending()) observer_->OnFenced(std::string(status.message()));
         return;
       }
+      supervisors_.GoOn(supervisor);
       // Training goes on without the supervisor, for as long as it is away.
       if (!Pause(backoff.Next())) return;
     }
@@ -315,15 +381,19 @@ class GrpcControlPlane final : public ControlPlane {
   }
 
   // Sends until the stream breaks or the group is another one than that of `member`.
-  absl::Status RunHeartbeatStream(const GroupMembership& member, Backoff* backoff) {
+  absl::Status RunHeartbeatStream(const rpc::Endpoint& supervisor, const GroupMembership& member,
+                                  Backoff* backoff) {
     grpc::ClientContext context;
     v1::ReplicaIdentity identity;
     Identify(member, &context, &identity);
     if (!Publish(&context)) return absl::CancelledError("asked to stop");
-    std::unique_ptr<HeartbeatStream> stream = stub_->Heartbeat(&context);
+    const std::unique_ptr<v1::ReplicaService::Stub> stub = StubOf(supervisor);
+    std::unique_ptr<HeartbeatStream> stream = stub->Heartbeat(&context);
     {
       MutexLock lock(&mutex_);
       stream_ended_ = false;
+      forsaken_ = false;
+      unanswered_since_ = absl::InfiniteFuture();
       streaming_ = true;
       // EnterGroup() may have come before there was something to cancel.
       if (member_.group != member.group) context.TryCancel();
@@ -337,7 +407,9 @@ class GrpcControlPlane final : public ControlPlane {
     reader.join();
     const absl::Status status = rpc::FromGrpcStatus(stream->Finish());
     Publish(nullptr);
-    return status;
+    MutexLock lock(&mutex_);
+    return forsaken_ ? absl::UnavailableError("the supervisor does not answer, or does not lead any more")
+                     : status;
   }
 
   v1::HeartbeatRequest NextHeartbeat(const v1::ReplicaIdentity& identity) {
@@ -350,6 +422,7 @@ class GrpcControlPlane final : public ControlPlane {
     if (rescale_) *request.mutable_rescale() = *rescale_;
     if (checkpoint_ && member_.rank == 0) *request.mutable_checkpoint() = *checkpoint_;
     request.set_acknowledged_command_id(acknowledged_);
+    if (supervisors_.several()) unanswered_since_ = std::min(unanswered_since_, absl::Now());
     return request;
   }
 
@@ -359,12 +432,23 @@ class GrpcControlPlane final : public ControlPlane {
     const absl::Time start = absl::Now();
     // The period may change meanwhile: the first answer tells it.
     while (!stream_ended_ && !stopping_ && !hastened_) {
-      const absl::Duration left = start + period_ - absl::Now();
-      if (left <= absl::ZeroDuration()) break;
+      const absl::Time now = absl::Now();
+      if (now >= unanswered_since_ + kAnswerTimeout) {
+        Forsake();
+        return false;
+      }
+      const absl::Duration left = std::min(start + period_, unanswered_since_ + kAnswerTimeout) - now;
+      if (now >= start + period_) break;
       changed_.WaitFor(&mutex_, left);
     }
     hastened_ = false;
     return !stream_ended_ && !stopping_;
+  }
+
+  // Leaves the supervisor for another one.
+  void Forsake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    forsaken_ = true;
+    if (context_ != nullptr) context_->TryCancel();
   }
 
   // The next heartbeat goes out at once.
@@ -376,10 +460,16 @@ class GrpcControlPlane final : public ControlPlane {
   void ReadCommands(HeartbeatStream* stream, Backoff* backoff) {
     v1::HeartbeatResponse response;
     while (stream->Read(&response)) {
+      if (!IsCurrent(response.term())) {
+        MutexLock lock(&mutex_);
+        Forsake();
+        break;
+      }
       backoff->Reset();
       bool is_new = false;
       {
         MutexLock lock(&mutex_);
+        unanswered_since_ = absl::InfiniteFuture();
         if (response.has_period()) {
           period_ = std::clamp(
               absl::Seconds(response.period().seconds()) + absl::Nanoseconds(response.period().nanos()),
@@ -434,7 +524,7 @@ class GrpcControlPlane final : public ControlPlane {
   }
 
   const GrpcControlPlaneOptions options_;
-  const std::unique_ptr<v1::ReplicaService::Stub> stub_;
+  rpc::Endpoints supervisors_;
   ControlObserver* observer_ = nullptr;
   std::thread heartbeats_;
 
@@ -447,6 +537,12 @@ class GrpcControlPlane final : public ControlPlane {
   bool hastened_ ABSL_GUARDED_BY(mutex_) = false;
   // From the beginning of a heartbeat stream until the supervisor has ended it.
   bool streaming_ ABSL_GUARDED_BY(mutex_) = false;
+  // Largest term that any supervisor has told.
+  int64_t newest_term_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Whether the heartbeat stream was ended for the sake of another supervisor, and since when a heartbeat of
+  // it waits for an answer.
+  bool forsaken_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time unanswered_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   // The call under way that is to be cancelled when it is time to end.
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
   absl::Duration period_ ABSL_GUARDED_BY(mutex_) = kDefaultHeartbeatPeriod;

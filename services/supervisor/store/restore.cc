@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -13,8 +15,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
+#include "services/supervisor/lease/file_lease.h"
 #include "services/supervisor/store/migrations.h"
 #include "services/supervisor/store/sqlite.h"
 
@@ -67,6 +71,11 @@ absl::Status CheckUnused(const std::string& path) {
       absl::StrCat("--state-dir: a supervisor is using ", path, "; stop it first"));
 }
 
+void RemoveDatabase(const std::string& path) {
+  std::error_code ignored;
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) fs::remove(path + suffix, ignored);
+}
+
 absl::Status Sync(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool done = file >= 0 && fsync(file) == 0;
@@ -92,10 +101,27 @@ absl::StatusOr<std::string> KeepAside(const std::string& path) {
   std::error_code error;
   if (fs::exists(path + "-wal", error)) {
     if (const absl::Status status = Link(path + "-wal", kept + "-wal"); !status.ok()) return status;
-    fs::remove(path + "-wal", error);
   }
-  fs::remove(path + "-shm", error);
   return kept;
+}
+
+// Takes the lease of the folder, so that no supervisor begins meanwhile, and one that is stopped finds out.
+absl::Status AwaitLease(const std::string& folder, FileLease* lease) {
+  std::optional<LeaseRecord> first;
+  while (true) {
+    const absl::StatusOr<bool> acquired = lease->TryAcquire();
+    if (!acquired.ok()) return acquired.status();
+    if (*acquired) return absl::OkStatus();
+    const std::optional<LeaseRecord> seen = lease->seen();
+    if (first.has_value() && seen.has_value() &&
+        (seen->sequence != first->sequence || seen->renewals != first->renewals)) {
+      return absl::FailedPreconditionError(absl::StrCat("--state-dir: a supervisor (", seen->address,
+                                                        ", process ", seen->process.pid, ") is using ",
+                                                        folder, "; stop it first"));
+    }
+    if (!first.has_value()) first = seen;
+    absl::SleepFor(absl::Milliseconds(50));
+  }
 }
 
 }  // namespace
@@ -103,20 +129,23 @@ absl::StatusOr<std::string> KeepAside(const std::string& path) {
 absl::StatusOr<Restored> RestoreStore(const std::string& backup, const std::string& folder, bool replace) {
   std::error_code error;
   if (!fs::is_regular_file(backup, error)) return absl::NotFoundError(absl::StrCat(backup, ": no such file"));
-  fs::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("--state-dir: can't make ", folder));
-  fs::permissions(folder, fs::perms::owner_all, error);
-  const std::string path = folder + "/supervisor.db";
+  const RealSteadyClock steady;
+  const RealClock wall;
+  FileLeaseOptions lease_options;
+  lease_options.folder = folder;
+  lease_options.address = "restore";
+  const absl::StatusOr<std::unique_ptr<FileLease>> lease = FileLease::Create(lease_options, &steady, &wall);
+  if (!lease.ok()) return lease.status();
   const std::string copy = absl::StrCat(folder, "/restore-", RandomHex(8), ".db");
-  const auto remove = absl::MakeCleanup([&copy] {
-    std::error_code ignored;
-    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) fs::remove(copy + suffix, ignored);
-  });
+  const auto remove = absl::MakeCleanup([&copy] { RemoveDatabase(copy); });
   fs::copy_file(backup, copy, error);
   if (error) return ErrnoStatus(error.value(), absl::StrCat("copying ", backup, " to ", folder));
   absl::StatusOr<Restored> restored = Examine(backup, copy);
   if (!restored.ok()) return restored.status();
   if (const absl::Status status = Sync(copy); !status.ok()) return status;
+  if (const absl::Status status = AwaitLease(folder, lease->get()); !status.ok()) return status;
+  (*lease)->StartRenewal();
+  const std::string path = absl::StrCat(folder, "/", (*lease)->database());
   if (fs::exists(path, error)) {
     if (const absl::Status status = CheckUnused(path); !status.ok()) return status;
     if (!replace) {
@@ -127,8 +156,12 @@ absl::StatusOr<Restored> RestoreStore(const std::string& backup, const std::stri
     if (!kept.ok()) return kept.status();
     restored->kept = *std::move(kept);
   }
-  if (const absl::Status status = Rename(copy, path); !status.ok()) return status;
+  // A name of its own: a process that still had the old one open could remove what is called like its log.
+  const std::string name = absl::StrCat("supervisor-", (*lease)->sequence(), ".db");
+  if (const absl::Status status = Rename(copy, absl::StrCat(folder, "/", name)); !status.ok()) return status;
   if (const absl::Status status = Sync(folder); !status.ok()) return status;
+  if (const absl::Status status = (*lease)->SetDatabase(name); !status.ok()) return status;
+  RemoveDatabase(path);
   return restored;
 }
 

@@ -2,9 +2,17 @@
 
 #include <string>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 
 namespace adaptdl::supervisor {
+namespace {
+
+constexpr absl::string_view kLockedPayload = "adaptdl.supervisor/locked";
+
+}  // namespace
+
+bool IsLocked(const absl::Status& status) { return status.GetPayload(kLockedPayload).has_value(); }
 
 absl::Status SqliteStatus(sqlite3* database, absl::string_view what) {
   const std::string text = absl::StrCat("state database: ", what, ": ", sqlite3_errmsg(database));
@@ -18,9 +26,12 @@ absl::Status SqliteStatus(sqlite3* database, absl::string_view what) {
     case SQLITE_PERM:
       return absl::UnavailableError(absl::StrCat(text, "; check that --state-dir can be written"));
     case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return absl::UnavailableError(
-          absl::StrCat(text, "; is another supervisor using the same --state-dir?"));
+    case SQLITE_LOCKED: {
+      absl::Status status =
+          absl::UnavailableError(absl::StrCat(text, "; is another supervisor using the same --state-dir?"));
+      status.SetPayload(kLockedPayload, absl::Cord());
+      return status;
+    }
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return absl::DataLossError(absl::StrCat(text, "; restore the state directory from a backup"));

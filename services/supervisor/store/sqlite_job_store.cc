@@ -120,7 +120,7 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const Sqlit
   }
   // The secrets of groups are in there.
   std::filesystem::permissions(options.folder, std::filesystem::perms::owner_all, error);
-  absl::StatusOr<Database> database = Database::Open(absl::StrCat(options.folder, "/supervisor.db"));
+  absl::StatusOr<Database> database = Database::Open(absl::StrCat(options.folder, "/", options.file));
   if (!database.ok()) return database.status();
   if (const absl::Status status = Configure(options, &*database); !status.ok()) return status;
   if (const absl::Status status = Migrate(&*database); !status.ok()) return status;

@@ -23,6 +23,8 @@ namespace adaptdl::supervisor {
 struct SqliteJobStoreOptions {
   // Folder of the database; made if it does not exist.
   std::string folder;
+  // Name of the database's file in it.
+  std::string file = "supervisor.db";
   // Largest size of the database. 0: as large as the disk allows.
   int64_t max_bytes = 0;
   // How long to wait for another process that still holds the database (one that is just ending, say).

@@ -104,7 +104,8 @@ class GrpcControlPlaneTest : public ::testing::Test {
     builder.RegisterService(&supervisor_);
     server_ = builder.BuildAndStart();
     GrpcControlPlaneOptions options;
-    options.supervisor_address = "127.0.0.1:" + std::to_string(port);
+    address_ = "127.0.0.1:" + std::to_string(port);
+    options.supervisor_address = address_;
     options.job_namespace = "default";
     options.job = "mnist";
     options.replica_id = "mnist-12345678-3-1";
@@ -148,6 +149,7 @@ class GrpcControlPlaneTest : public ::testing::Test {
     }
   }
 
+  std::string address_;
   FakeSupervisor supervisor_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ControlPlane> control_;
@@ -626,6 +628,108 @@ TEST_F(SecureControlPlaneTest, ProvesWhoItIsToTheRightSupervisorOnly) {
   EXPECT_TRUE(absl::IsUnavailable(Report("/other/ca.pem")));
   EXPECT_TRUE(absl::IsUnavailable(Report("/own/ca.pem", "adaptdl.example.com")));
   EXPECT_TRUE(absl::IsUnavailable(Report("")));
+}
+
+// Two supervisors, of which the second has taken over from the first.
+class SeveralSupervisorsTest : public GrpcControlPlaneTest {
+ protected:
+  void SetUp() override {
+    GrpcControlPlaneTest::SetUp();
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&second_);
+    second_server_ = builder.BuildAndStart();
+    GrpcControlPlaneOptions options;
+    options.supervisor_address = address_ + ",127.0.0.1:" + std::to_string(port);
+    options.job_namespace = "default";
+    options.job = "mnist";
+    options.replica_id = "mnist-12345678-3-1";
+    options.group = 3;
+    options.token = "secret";
+    control_ = CreateGrpcControlPlane(options);
+  }
+  void TearDown() override {
+    control_->Shutdown();
+    second_server_->Shutdown(std::chrono::system_clock::now());
+    GrpcControlPlaneTest::TearDown();
+  }
+
+  static v1::HeartbeatResponse CommandOf(int64_t term, v1::ReplicaCommand command, int64_t id,
+                                         const std::string& reason) {
+    v1::HeartbeatResponse response = Command(command, id, reason);
+    response.set_term(term);
+    return response;
+  }
+  static grpc::Status Formed(grpc::ServerWriter<v1::JoinGroupResponse>* writer, int64_t term, int rank) {
+    v1::JoinGroupResponse formed;
+    formed.set_term(term);
+    formed.mutable_formed()->set_group(3);
+    formed.mutable_formed()->set_rank(rank);
+    formed.mutable_formed()->set_world_size(2);
+    writer->Write(formed);
+    return grpc::Status::OK;
+  }
+
+  FakeSupervisor second_;
+  std::unique_ptr<grpc::Server> second_server_;
+};
+
+TEST_F(SeveralSupervisorsTest, LeavesOneThatDoesNotAnswer) {
+  supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    stream->Write(CommandOf(1, v1::REPLICA_COMMAND_NONE, 0, ""));
+    ReadAll(stream);  // As if it was stopped.
+    return grpc::Status::OK;
+  };
+  second_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    stream->Write(CommandOf(2, v1::REPLICA_COMMAND_CHECKPOINT, 1, "from the second"));
+    ReadAll(stream);
+    return grpc::Status::OK;
+  };
+  control_->Start(&observer_);
+  EXPECT_EQ(observer_.events.Take(), "checkpoint from the second");
+}
+
+TEST_F(SeveralSupervisorsTest, IgnoresOneWhoseTermIsOver) {
+  std::atomic<int> calls = 0;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    // Leads, fails, comes back without having noticed, and leads again.
+    const int64_t terms[] = {5, 4, 7};
+    const int call = calls++;
+    const int64_t term = terms[std::min(call, 2)];
+    stream->Write(
+        CommandOf(term, v1::REPLICA_COMMAND_CHECKPOINT, call + 1, "in term " + std::to_string(term)));
+    if (term == 5) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "over");
+    ReadAll(stream);
+    return grpc::Status::OK;
+  };
+  second_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream*) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "a standby");
+  };
+  control_->Start(&observer_);
+  EXPECT_EQ(observer_.events.Take(), "checkpoint in term 5");
+  EXPECT_EQ(observer_.events.Take(), "checkpoint in term 7");
+}
+
+TEST_F(SeveralSupervisorsTest, JoinsWithTheNewestLeader) {
+  supervisor_.on_join = [&](grpc::ServerContext*, const v1::JoinGroupRequest&,
+                            grpc::ServerWriter<v1::JoinGroupResponse>* writer) {
+    v1::JoinGroupResponse forming;
+    forming.set_term(3);
+    forming.mutable_forming();
+    writer->Write(forming);
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "over");
+  };
+  std::atomic<int> calls = 0;
+  second_.on_join = [&](grpc::ServerContext*, const v1::JoinGroupRequest&,
+                        grpc::ServerWriter<v1::JoinGroupResponse>* writer) {
+    const bool stale = calls++ == 0;
+    return Formed(writer, stale ? 2 : 4, stale ? 0 : 1);
+  };
+  const auto membership = control_->JoinGroup("");
+  ASSERT_TRUE(membership.ok()) << membership.status();
+  EXPECT_EQ(membership->rank, 1);
+  EXPECT_EQ(calls, 2);
 }
 
 }  // namespace

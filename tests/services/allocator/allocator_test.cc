@@ -24,9 +24,7 @@ using ::testing::IsEmpty;
 
 class AllocatorTest : public ::testing::Test {
  protected:
-  AllocatorTest()
-      : stub_(v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_.address(), rpc::Plaintext()))),
-        metrics_(&registry_) {
+  AllocatorTest() : supervisors_({supervisor_.address()}, rpc::Plaintext()), metrics_(&registry_) {
     supervisor_.Edit([](v1::ClusterSnapshot* cluster) {
       *cluster->add_nodes() = MakeNode("n0");
       *cluster->add_nodes() = MakeNode("n1");
@@ -39,8 +37,8 @@ class AllocatorTest : public ::testing::Test {
     options.interval = absl::Hours(1);
     options.first_pause = absl::Milliseconds(5);
     options.longest_pause = absl::Milliseconds(50);
-    return std::make_unique<Allocator>(options,
-                                       Allocator::Parts{&policy_, stub_.get(), clock, &capacity_, &metrics_});
+    return std::make_unique<Allocator>(
+        options, Allocator::Parts{&policy_, &supervisors_, clock, &capacity_, &metrics_});
   }
 
   void Submit(const v1::Job& job) {
@@ -70,7 +68,7 @@ class AllocatorTest : public ::testing::Test {
   RealClock real_clock_;
   ManualClock manual_clock_;
   FakeSupervisor supervisor_;
-  std::unique_ptr<v1::SchedulingService::Stub> stub_;
+  rpc::Endpoints supervisors_;
   scheduling::GreedyPolicy policy_{{}};
   prometheus::Registry registry_;
   CapacityBoard capacity_;

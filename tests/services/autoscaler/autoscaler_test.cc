@@ -26,16 +26,16 @@ using ::testing::Not;
 
 class AutoscalerTest : public ::testing::Test {
  protected:
-  AutoscalerTest()
-      : client_(v1::NodeService::NewStub(rpc::CreateChannel(cluster_.address(), rpc::Plaintext())),
-                v1::CapacityService::NewStub(rpc::CreateChannel(cluster_.address(), rpc::Plaintext())),
-                absl::Seconds(30)) {
+  AutoscalerTest() : client_(Cluster(), Cluster(), absl::Seconds(30)) {
     options_.limits = {.pool = "local", .min_nodes = 1, .max_nodes = 4, .cooldown = absl::Seconds(60)};
     options_.restart = {
         .stable = absl::Seconds(10), .first_delay = absl::Seconds(1), .max_delay = absl::Seconds(60)};
     Restart();
   }
 
+  std::unique_ptr<rpc::Endpoints> Cluster() const {
+    return std::make_unique<rpc::Endpoints>(std::vector<std::string>{cluster_.address()}, rpc::Plaintext());
+  }
   // A new autoscaler in the same world.
   void Restart() {
     registry_ = std::make_shared<prometheus::Registry>();

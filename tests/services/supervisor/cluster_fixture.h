@@ -63,15 +63,17 @@ class FakeWorker {
   v1::Node* node() { return &node_; }
   int64_t session() const { return session_; }
 
-  grpc::Status Register() {
+  grpc::Status Register(int protocol_version = 0, v1::RegisterNodeResponse* answer = nullptr) {
     grpc::ClientContext context;
     SetDeadline(&context);
     v1::RegisterNodeRequest request;
     request.set_request_id(RandomHex(8));
     *request.mutable_node() = node_;
+    request.set_protocol_version(protocol_version);
     v1::RegisterNodeResponse response;
     const grpc::Status status = stub_->RegisterNode(&context, request, &response);
     session_ = response.session_id();
+    if (answer != nullptr) *answer = response;
     return status;
   }
 
@@ -181,7 +183,8 @@ class ClusterTest : public testing::Test {
   }
 
   void Start() {
-    auto supervisor = Supervisor::Create(options_, MakeStore(), &clock_);
+    auto supervisor = Supervisor::Create(
+        options_, MakeStore(), &clock_, [](int bytes) { return RandomHex(bytes); }, lease_);
     ASSERT_TRUE(supervisor.ok()) << supervisor.status();
     supervisor_ = *std::move(supervisor);
     grpc::ServerBuilder builder;
@@ -362,6 +365,8 @@ class ClusterTest : public testing::Test {
     return replicas_->ReportHints(&context, request, &response);
   }
 
+  // Of the next Start(). Null: there is no other supervisor.
+  LeaderLease* lease_ = nullptr;
   SupervisorOptions options_;
   ManualClock clock_;
   MemoryJobStore* memory_ = nullptr;

@@ -3,6 +3,7 @@
 #ifndef ADAPTDL_TESTS_SERVICES_WORKER_FAKE_SUPERVISOR_H_
 #define ADAPTDL_TESTS_SERVICES_WORKER_FAKE_SUPERVISOR_H_
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -73,6 +74,19 @@ class FakeSupervisor final : public v1::NodeService::Service {
     end_status_ = status;
   }
 
+  // Of its registrations from now on.
+  void SetTerm(int64_t term) {
+    MutexLock lock(&mutex_);
+    term_ = term;
+  }
+  // Whether it speaks version 2 of the protocol and answers heartbeats. If it did, and does not any more, it
+  // is like one that was stopped.
+  void SetAnswers(bool answers) {
+    MutexLock lock(&mutex_);
+    if (answers) protocol_version_ = 2;
+    answers_ = answers;
+  }
+
   // Acknowledge every end as soon as it is reported, as the real one does.
   void AcknowledgeAll() {
     MutexLock lock(&mutex_);
@@ -129,6 +143,8 @@ class FakeSupervisor final : public v1::NodeService::Service {
     MutexLock lock(&mutex_);
     registrations_.push_back(request->node());
     response->set_session_id(++session_);
+    response->set_term(term_);
+    response->set_protocol_version(std::min(protocol_version_, request->protocol_version()));
     response->mutable_heartbeat_period()->set_nanos(50'000'000);
     changed_.SignalAll();
     return grpc::Status::OK;
@@ -170,7 +186,12 @@ class FakeSupervisor final : public v1::NodeService::Service {
       stream_ = stream;
       order_.clear();
     }
-    if (request.has_heartbeat()) ++heartbeats_;
+    if (request.has_heartbeat()) {
+      ++heartbeats_;
+      v1::ConnectResponse answer;
+      answer.mutable_heartbeat_ack();
+      if (answers_) stream->Write(answer);
+    }
     if (request.has_preemption_notice()) order_.push_back("notice");
     if (request.has_replica_report()) {
       order_.push_back(v1::ReplicaState_Name(request.replica_report().replica().state()).substr(14));
@@ -193,6 +214,9 @@ class FakeSupervisor final : public v1::NodeService::Service {
   CondVar changed_;
   int port_ = 0;
   int64_t session_ = 0;
+  int64_t term_ = 0;
+  int protocol_version_ = 1;
+  bool answers_ = false;
   int heartbeats_ = 0;
   bool acknowledge_all_ = false;
   Stream* stream_ = nullptr;

@@ -75,9 +75,11 @@ class Folder {
   const std::string path_;
 };
 
-std::unique_ptr<SqliteJobStore> OpenSqlite(const std::string& folder, int64_t max_bytes = 0) {
+std::unique_ptr<SqliteJobStore> OpenSqlite(const std::string& folder, int64_t max_bytes = 0,
+                                           const std::string& file = "supervisor.db") {
   SqliteJobStoreOptions options;
   options.folder = folder;
+  options.file = file;
   options.max_bytes = max_bytes;
   absl::StatusOr<std::unique_ptr<SqliteJobStore>> store = SqliteJobStore::Open(options);
   EXPECT_TRUE(store.ok()) << store.status();
@@ -305,7 +307,7 @@ TEST(SqliteJobStoreTest, ABackupIsTakenWhileOthersCommit) {
   const absl::StatusOr<Restored> restored = RestoreStore(*backup, copy.path(), false);
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_GE(restored->jobs, 200);
-  const absl::StatusOr<StoreContents> contents = OpenSqlite(copy.path())->Load();
+  const absl::StatusOr<StoreContents> contents = OpenSqlite(copy.path(), 0, "supervisor-1.db")->Load();
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_EQ(static_cast<int64_t>(contents->jobs.size()), restored->jobs);
 }
