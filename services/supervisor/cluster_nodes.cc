@@ -76,6 +76,12 @@ absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::Re
   status.Update(ValidateNode(request.node()));
   if (!status.ok()) return status;
   const std::string& id = request.node().node_id();
+  {
+    // A sign of life, also if it can't be stored now: the disk may be full.
+    MutexLock lock(&mutex_);
+    const auto known = tables_.nodes.find(id);
+    if (known != tables_.nodes.end()) known->second->lease->Renew(Now());
+  }
   const int protocol = std::clamp(request.protocol_version(), kOldestProtocol, kNewestProtocol);
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::RegisterNodeResponse> {

@@ -88,8 +88,9 @@ absl::StatusOr<bool> AwaitLeadership(FileLease* lease) {
   std::string leader;
   while (true) {
     const absl::StatusOr<bool> acquired = lease->TryAcquire();
-    if (!acquired.ok()) return acquired.status();
-    if (*acquired) return true;
+    // A standby outlives a disk that fails now and then.
+    if (!acquired.ok() && leader.empty()) return acquired.status();
+    if (acquired.ok() && *acquired) return true;
     const std::optional<LeaseRecord> seen = lease->seen();
     if (seen.has_value() && seen->holder != leader) {
       leader = seen->holder;

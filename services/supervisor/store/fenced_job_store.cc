@@ -5,7 +5,7 @@
 namespace adaptdl::supervisor {
 
 absl::Status FencedJobStore::Commit(const WriteBatch& batch) {
-  if (const absl::Status valid = lease_.AwaitValid(kPatience); !valid.ok()) {
+  if (const absl::Status valid = lease_.AwaitValid(absl::ZeroDuration()); !valid.ok()) {
     return absl::UnavailableError(absl::StrCat("leadership: ", valid.message()));
   }
   const absl::Status status = store_->Commit(batch);

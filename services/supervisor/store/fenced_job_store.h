@@ -21,8 +21,9 @@ namespace adaptdl::supervisor {
 
 class FencedJobStore final : public JobStore {
  public:
-  // How long a commit waits for a lease that is not valid. One that has not begun fails with UNAVAILABLE
-  // then; if it is written already the leader gives up, since nobody could say whether it counts.
+  // How long a commit that is written waits for a valid lease, should it have ended meanwhile. Then the
+  // leader gives up, since nobody could say whether the commit counts. Without a valid lease none is begun:
+  // UNAVAILABLE.
   static constexpr absl::Duration kPatience = absl::Seconds(5);
 
   // `lease` outlives the store.

@@ -102,7 +102,7 @@ void FailoverCluster::StartWorker(int index) {
       Process::Start({Binary("adaptdl-worker"), "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
                       "--supervisor", Supervisors(), "--node-id", absl::StrCat("node-", index), "--state-dir",
                       absl::StrCat(folder_, "/node-", index), "--storage-dir", folder_ + "/storage", "--cpus",
-                      "16", "--gpus", "0"},
+                      "16", "--replica-user", "self", "--gpus", "0"},
                      absl::StrCat(folder_, "/node-", index, ".log"));
 }
 

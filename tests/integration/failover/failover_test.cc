@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <set>
@@ -24,9 +25,8 @@ namespace {
 
 constexpr int kJobs = 20;
 constexpr int kLostLeadership = 3;
-// What docs/availability.md promises, and what a machine that does much else at the same time is allowed.
-constexpr absl::Duration kPromisedGap = absl::Seconds(5);
-constexpr absl::Duration kTestedGap = 3 * kPromisedGap;
+// docs/availability.md promises 5 s; a machine may do much else at the same time.
+constexpr absl::Duration kTestedGap = absl::Seconds(15);
 
 class FailoverTest : public testing::Test {
  protected:
@@ -210,6 +210,56 @@ TEST_F(FailoverTest, TheAllocatorThatDecidesIsStopped) {
   ASSERT_TRUE(cluster_.Submit({0}, cluster_.MakeStepJob("c")));
   ASSERT_TRUE(FailoverCluster::Await([&] { return Steps("c") > 0; }));
   EXPECT_EQ(cluster_.Launches(), 3);
+}
+
+// While the disk of the state is full nothing can be changed; what runs goes on, and what ended is reported
+// later.
+TEST_F(FailoverTest, TheDiskOfTheStateIsFullForAWhile) {
+  const std::string full = cluster_.folder() + "/full";
+  cluster_.StartSupervisor(0, {absl::StrCat("LD_PRELOAD=", FAILING_DISK),
+                               absl::StrCat("FAILING_DISK_FOLDER=", cluster_.folder(), "/state/supervisor"),
+                               absl::StrCat("FAILING_DISK_FULL=", full)});
+  ASSERT_TRUE(cluster_.AwaitLog("supervisor-0", "serving"));
+  cluster_.StartAllocator(0);
+  cluster_.StartWorker(0);
+  ASSERT_TRUE(cluster_.Submit({0}, cluster_.MakeStepJob("goes-on")));
+  const std::string script = "while [ ! -e " + cluster_.records() + "/end ]; do sleep 0.05; done; exit 7";
+  v1::Job ends = FailoverCluster::MakeJob("ends", {"/bin/sh", "-c", script});
+  ends.mutable_spec()->set_max_restarts(0);
+  ASSERT_TRUE(cluster_.Submit({0}, ends));
+  ASSERT_TRUE(FailoverCluster::Await([&] { return Steps("goes-on") > 0; }));
+  ASSERT_TRUE(FailoverCluster::Await([&] {
+    const auto job = cluster_.GetJob(0, "ends");
+    return job.ok() && job->status().phase() == v1::JOB_PHASE_RUNNING;
+  }));
+
+  std::ofstream(full) << "";
+  v1::SubmitJobRequest request;
+  request.set_request_id("while-it-is-full");
+  *request.mutable_job() = cluster_.MakeStepJob("refused");
+  v1::SubmitJobResponse response;
+  grpc::ClientContext context;
+  const grpc::Status refused = cluster_.jobs(0).SubmitJob(&context, request, &response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << refused.error_message();
+  EXPECT_TRUE(absl::StrContains(refused.error_message(), "free space on the disk of --state-dir"))
+      << refused.error_message();
+  std::ofstream(cluster_.records() + "/end") << "";
+  // Longer than a node may be silent.
+  const int64_t before = Steps("goes-on");
+  ASSERT_TRUE(FailoverCluster::Await([&] { return Steps("goes-on") > before + 400; }));
+  EXPECT_EQ(cluster_.GetJob(0, "ends")->status().phase(), v1::JOB_PHASE_RUNNING);
+
+  std::filesystem::remove(full);
+  ASSERT_TRUE(FailoverCluster::Await([&] {
+    const auto job = cluster_.GetJob(0, "ends");
+    return job.ok() && job->status().phase() == v1::JOB_PHASE_FAILED;
+  }));
+  EXPECT_EQ(cluster_.GetJob(0, "ends")->status().replicas(0).exit_code(), 7);
+  ASSERT_TRUE(cluster_.Submit({0}, cluster_.MakeStepJob("later")));
+  ASSERT_TRUE(FailoverCluster::Await([&] { return Steps("later") > 0; }));
+  EXPECT_EQ(cluster_.GetJob(0, "goes-on")->status().group(), 1);
+  CheckSteps("goes-on", 0);
+  EXPECT_EQ(cluster_.GetJob(0, "refused").status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 //   env LD_PRELOAD=libfailing_disk.so FAILING_DISK_FOLDER=/state FAILING_DISK_PER_MILLE=20 program
 //
 // Of a thousand calls that write to a file there, or bring it to the disk, so many do nothing and fail, with
-// EIO or ENOSPC in turns.
+// EIO or ENOSPC in turns. While the file FAILING_DISK_FULL is there, all of them fail, with ENOSPC.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,6 +21,7 @@ namespace {
 struct Settings {
   std::string folder;
   uint64_t per_mille = 0;
+  std::string full;
 };
 
 const Settings& GetSettings() {
@@ -29,6 +30,7 @@ const Settings& GetSettings() {
     const char* rate = std::getenv("FAILING_DISK_PER_MILLE");
     Settings read;
     if (folder != nullptr) read.folder = folder;
+    if (const char* full = std::getenv("FAILING_DISK_FULL")) read.full = full;
     if (rate != nullptr) read.per_mille = std::strtoull(rate, nullptr, 10);
     return read;
   }();
@@ -48,6 +50,10 @@ bool IsBelowFolder(int file) {
 bool Fails(int file) {
   static std::atomic<uint64_t> calls{static_cast<uint64_t>(getpid())};
   if (!IsBelowFolder(file)) return false;
+  if (!GetSettings().full.empty() && access(GetSettings().full.c_str(), F_OK) == 0) {
+    errno = ENOSPC;
+    return true;
+  }
   uint64_t number = ++calls;
   uint64_t hash = number * 0x9E3779B97F4A7C15;
   hash ^= hash >> 32;
