@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
@@ -104,6 +105,38 @@ TEST_F(AllocatorTest, OutlivesASupervisorThatRestarts) {
   supervisor_.Reopen();
   Submit(MakeJob("b"));
   EXPECT_TRUE(Reaches({1, 1}));
+}
+
+TEST_F(AllocatorTest, StandsByWhileAnotherOneDecides) {
+  supervisor_.LeaseTo("another", 5);
+  const auto allocator = Make(&real_clock_);
+  allocator->Start();
+  Submit(MakeJob("a"));
+  while (!absl::StrContains(capacity_.Get().status().message(), "another decides")) {
+  }
+  EXPECT_EQ(supervisor_.applies(), 0);
+  supervisor_.LeaseTo("", 6);
+  ASSERT_TRUE(Reaches({1}));
+  // And again, until it has heard of it.
+  supervisor_.LeaseTo("another", 7);
+  while (!absl::StrContains(capacity_.Get().status().message(), "another decides")) {
+  }
+  supervisor_.LeaseTo("", 8);
+  Submit(MakeJob("b"));
+  EXPECT_TRUE(Reaches({1, 1}));
+}
+
+TEST_F(AllocatorTest, GoesOnToTheSupervisorThatAnswers) {
+  FakeSupervisor standby;
+  standby.Close();
+  rpc::Endpoints several({standby.address(), supervisor_.address()}, rpc::Plaintext());
+  AllocatorOptions options;
+  options.first_pause = absl::Milliseconds(5);
+  Allocator allocator(options, {&policy_, &several, &real_clock_, &capacity_, &metrics_});
+  supervisor_.LeaseTo("", 5);
+  allocator.Start();
+  Submit(MakeJob("a"));
+  EXPECT_TRUE(Reaches({1}));
 }
 
 TEST_F(AllocatorTest, DecidesAgainAfterAConflict) {

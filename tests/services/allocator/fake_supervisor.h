@@ -77,6 +77,13 @@ class FakeSupervisor final : public v1::SchedulingService::Service {
     return conflicts_seen_;
   }
 
+  // From now on `holder` has the lease; empty: whoever asks. Before that it knows no leases.
+  void LeaseTo(const std::string& holder, int64_t term) {
+    MutexLock lock(&mutex_);
+    holder_ = holder;
+    lease_term_ = term;
+  }
+
   // A crash and a restart on the same port.
   void Close() {
     {
@@ -115,9 +122,23 @@ class FakeSupervisor final : public v1::SchedulingService::Service {
     }
   }
 
+  grpc::Status AcquireLease(grpc::ServerContext*, const v1::AcquireLeaseRequest* request,
+                            v1::AcquireLeaseResponse* response) override {
+    MutexLock lock(&mutex_);
+    if (lease_term_ == 0) return {grpc::StatusCode::UNIMPLEMENTED, "an older version"};
+    response->set_granted(holder_.empty() || holder_ == request->holder());
+    response->set_lease_term(response->granted() ? lease_term_ : 0);
+    response->set_holder(response->granted() ? request->holder() : holder_);
+    response->mutable_duration()->set_nanos(30'000'000);
+    return grpc::Status::OK;
+  }
+
   grpc::Status ApplyAllocations(grpc::ServerContext*, const v1::ApplyAllocationsRequest* request,
                                 v1::ApplyAllocationsResponse* response) override {
     MutexLock lock(&mutex_);
+    if (request->lease_term() != lease_term_) {
+      return {grpc::StatusCode::FAILED_PRECONDITION, "another one decides"};
+    }
     ++applies_;
     if (conflicts_ > 0) {
       --conflicts_;
@@ -165,6 +186,8 @@ class FakeSupervisor final : public v1::SchedulingService::Service {
   int conflicts_seen_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<std::string> refused_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string holder_ ABSL_GUARDED_BY(mutex_);
+  int64_t lease_term_ ABSL_GUARDED_BY(mutex_) = 0;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
