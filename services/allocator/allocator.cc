@@ -95,11 +95,11 @@ bool Allocator::RoundIsDueForTest() const {
 void Allocator::LeaseLoop() {
   while (true) {
     const absl::Duration pause = AskForLease();
-    {
-      MutexLock lock(&mutex_);
-      if (stopping_) return;
-    }
-    Pause(pause);
+    const absl::Time end = absl::Now() + pause;
+    MutexLock lock(&mutex_);
+    while (!stopping_ && !lease_due_ && absl::Now() < end) changed_.WaitFor(&mutex_, end - absl::Now());
+    if (stopping_) return;
+    lease_due_ = false;
   }
 }
 
@@ -206,6 +206,9 @@ bool Allocator::WatchOnce() {
   parts_.metrics->Watching(false);
   if (rpc::IsEndpointFailure(status)) parts_.supervisors->GoOn(supervisor);
   MutexLock lock(&mutex_);
+  // Whoever is there next has not given it yet.
+  lease_due_ = true;
+  changed_.SignalAll();
   if (!stopping_) {
     log::Warning(
         "the watch of the cluster ended; trying again",
@@ -350,6 +353,11 @@ absl::Status Allocator::CallApply(v1::ApplyAllocationsRequest request, int64_t* 
   const absl::Status status = rpc::FromGrpcStatus(
       StubOf(parts_.supervisors->current())->ApplyAllocations(&context, request, &response));
   Unregister(&apply_call_);
+  if (absl::IsFailedPrecondition(status)) {
+    MutexLock lock(&mutex_);
+    lease_due_ = true;
+    changed_.SignalAll();
+  }
   if (status.ok()) *version = response.snapshot_version();
   return status;
 }

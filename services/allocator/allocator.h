@@ -146,6 +146,8 @@ class Allocator {
   absl::Time lease_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   // Whether it is known that it does not.
   bool stands_by_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether to ask for the lease before its time.
+  bool lease_due_ ABSL_GUARDED_BY(mutex_) = false;
   // Calls in progress, to be cancelled by Stop().
   grpc::ClientContext* lease_call_ ABSL_GUARDED_BY(mutex_) = nullptr;
   grpc::ClientContext* watch_call_ ABSL_GUARDED_BY(mutex_) = nullptr;
