@@ -8,13 +8,16 @@ absl::Status FencedJobStore::Commit(const WriteBatch& batch) {
   if (const absl::Status valid = lease_.AwaitValid(absl::ZeroDuration()); !valid.ok()) {
     return absl::UnavailableError(absl::StrCat("leadership: ", valid.message()));
   }
-  const absl::Status status = store_->Commit(batch);
-  if (!status.ok()) return status;
-  if (const absl::Status valid = lease_.AwaitValid(kPatience); !valid.ok()) {
-    lease_.GiveUp(absl::StrCat("a change was stored that can't be confirmed: ", valid.message()));
-    return absl::UnavailableError(absl::StrCat("leadership: ", valid.message()));
+  return store_->Commit(batch);
+}
+
+absl::Status FencedJobStore::Sync() {
+  if (const absl::Status status = store_->Sync(); !status.ok()) return status;
+  const absl::Status valid = lease_.AwaitValid(kPatience);
+  if (!valid.ok()) {
+    lease_.GiveUp(absl::StrCat("changes were stored that can't be confirmed: ", valid.message()));
   }
-  return status;
+  return valid;
 }
 
 }  // namespace adaptdl::supervisor

@@ -1,6 +1,5 @@
-// A store that acknowledges a commit only while its supervisor leads, so that everything that was
-// acknowledged is in the state that the next leader takes over, and nothing follows from a commit that is
-// not.
+// A store that begins a commit, and lets anything follow from one, only while its supervisor leads: so
+// everything that was acknowledged is in the state that the next leader takes over.
 //
 // Thread-safe.
 
@@ -21,17 +20,20 @@ namespace adaptdl::supervisor {
 
 class FencedJobStore final : public JobStore {
  public:
-  // How long a commit that is written waits for a valid lease, should it have ended meanwhile. Then the
-  // leader gives up, since nobody could say whether the commit counts. Without a valid lease none is begun:
-  // UNAVAILABLE.
+  // How long what was committed waits for a valid lease, should it have ended meanwhile. Then the leader
+  // gives up, since nobody could say whether it counts.
   static constexpr absl::Duration kPatience = absl::Seconds(5);
 
   // `lease` outlives the store.
   FencedJobStore(std::unique_ptr<JobStore> store, LeaderLease* lease)
       : store_(std::move(store)), lease_(*lease) {}
 
-  // Also an empty one asks the lease: commands may follow from it.
+  // UNAVAILABLE: the lease is not valid, and nothing has changed. Also of an empty one: commands may follow
+  // from it.
   absl::Status Commit(const WriteBatch& batch) override;
+  // Whatever follows from a commit waits for the lease.
+  bool needs_sync() const override { return true; }
+  absl::Status Sync() override;
 
   absl::StatusOr<StoreContents> Load() override { return store_->Load(); }
   absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) override {

@@ -4,7 +4,7 @@
 //   env LD_PRELOAD=libfailing_disk.so FAILING_DISK_FOLDER=/state FAILING_DISK_PER_MILLE=20 program
 //
 // Of a thousand calls that write to a file there, or bring it to the disk, so many do nothing and fail, with
-// EIO or ENOSPC in turns. While the file FAILING_DISK_FULL is there, all of them fail, with ENOSPC.
+// EIO or ENOSPC in turns. While the file FAILING_DISK_FULL is there, all writes fail, with ENOSPC.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -47,10 +47,10 @@ bool IsBelowFolder(int file) {
 }
 
 // Whether the call on `file` is to fail; sets errno.
-bool Fails(int file) {
+bool Fails(int file, bool writes = true) {
   static std::atomic<uint64_t> calls{static_cast<uint64_t>(getpid())};
   if (!IsBelowFolder(file)) return false;
-  if (!GetSettings().full.empty() && access(GetSettings().full.c_str(), F_OK) == 0) {
+  if (writes && !GetSettings().full.empty() && access(GetSettings().full.c_str(), F_OK) == 0) {
     errno = ENOSPC;
     return true;
   }
@@ -89,12 +89,12 @@ ssize_t pwrite64(int file, const void* bytes, size_t count, off64_t offset) {
 
 int fsync(int file) {
   static const auto next = Next<int (*)(int)>("fsync");
-  return Fails(file) ? -1 : next(file);
+  return Fails(file, /*writes=*/false) ? -1 : next(file);
 }
 
 int fdatasync(int file) {
   static const auto next = Next<int (*)(int)>("fdatasync");
-  return Fails(file) ? -1 : next(file);
+  return Fails(file, /*writes=*/false) ? -1 : next(file);
 }
 
 int ftruncate64(int file, off64_t length) {
