@@ -85,25 +85,40 @@ std::string FailoverCluster::Supervisors() const {
 void FailoverCluster::StartSupervisor(int index, const std::vector<std::string>& environment) {
   std::vector<std::string> command = {"/usr/bin/env"};
   command.insert(command.end(), environment.begin(), environment.end());
-  command.insert(command.end(),
-                 {Binary("adaptdl-supervisor"), "--listen", absl::StrCat("127.0.0.1:", ports_[index]),
-                  "--metrics-listen", "127.0.0.1:0", "--state-dir", folder_ + "/state"});
+  command.insert(command.end(), {Binary("adaptdl-supervisor"), "--insecure", "--listen",
+                                 absl::StrCat("127.0.0.1:", ports_[index]), "--metrics-listen", "127.0.0.1:0",
+                                 "--state-dir", folder_ + "/state"});
   supervisors_[index] = Process::Start(command, absl::StrCat(folder_, "/supervisor-", index, ".log"));
 }
 
 void FailoverCluster::StartAllocator(int index) {
-  allocators_[index] = Process::Start({Binary("adaptdl-allocator"), "--listen", "127.0.0.1:0",
+  allocators_[index] = Process::Start({Binary("adaptdl-allocator"), "--insecure", "--listen", "127.0.0.1:0",
                                        "--metrics-listen", "127.0.0.1:0", "--supervisor", Supervisors()},
                                       absl::StrCat(folder_, "/allocator-", index, ".log"));
 }
 
 void FailoverCluster::StartWorker(int index) {
-  workers_[index] =
-      Process::Start({Binary("adaptdl-worker"), "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-                      "--supervisor", Supervisors(), "--node-id", absl::StrCat("node-", index), "--state-dir",
-                      absl::StrCat(folder_, "/node-", index), "--storage-dir", folder_ + "/storage", "--cpus",
-                      "16", "--replica-user", "self", "--gpus", "0"},
-                     absl::StrCat(folder_, "/node-", index, ".log"));
+  workers_[index] = Process::Start({Binary("adaptdl-worker"),
+                                    "--insecure",
+                                    "--listen",
+                                    "127.0.0.1:0",
+                                    "--metrics-listen",
+                                    "127.0.0.1:0",
+                                    "--supervisor",
+                                    Supervisors(),
+                                    "--node-id",
+                                    absl::StrCat("node-", index),
+                                    "--state-dir",
+                                    absl::StrCat(folder_, "/node-", index),
+                                    "--storage-dir",
+                                    folder_ + "/storage",
+                                    "--cpus",
+                                    "16",
+                                    "--replica-user",
+                                    "self",
+                                    "--gpus",
+                                    "0"},
+                                   absl::StrCat(folder_, "/node-", index, ".log"));
 }
 
 absl::Status FailoverCluster::Start() {
