@@ -86,6 +86,10 @@ void RaiseFileLimit() {
   auto store = SqliteJobStore::Open(store_options);
   if (!store.ok()) Die(store.status().ToString());
   SupervisorOptions options;
+  // All load comes from one client.
+  options.admission.calls_per_second = 0;
+  options.admission.streams = 0;
+  options.cluster.max_jobs_per_namespace = 0;
   options.cluster.heartbeat_period = absl::Minutes(10);  // Played workers need not speak.
   auto supervisor = Supervisor::Create(options, *std::move(store), &clock);
   if (!supervisor.ok()) Die(supervisor.status().ToString());

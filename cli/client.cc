@@ -1,6 +1,8 @@
 #include "cli/client.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,13 +13,17 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "cli/cluster/record.h"
+#include "cli/output.h"
 #include "cli/security.h"
+#include "libs/rpc/retry_info.h"
 #include "libs/rpc/status.h"
 
 namespace adaptdl::cli {
 namespace {
 
 constexpr int kPageSize = 1000;
+constexpr absl::Duration kLongestWait = absl::Seconds(90);
+constexpr absl::Duration kShortestWait = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -50,6 +56,22 @@ absl::Status Client::Reach() {
   // Whatever it answers, it does.
   const absl::Status status = Call(&Admin::WhoAmI, v1::WhoAmIRequest()).status();
   return rpc::IsEndpointFailure(status) ? status : absl::OkStatus();
+}
+
+bool Client::WaitAsTold(const grpc::Status& status, absl::Duration* waited) {
+  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return false;
+  const absl::Status error = rpc::FromGrpcStatus(status);
+  const std::optional<absl::Duration> told = rpc::RetryDelayOf(error);
+  if (!told.has_value() || *waited + *told > kLongestWait) return false;
+  // Others were told the same: not all are to come back at once, nor the same one again and again.
+  const absl::Duration delay = std::max(*told, kShortestWait) + *waited / 4;
+  if (delay >= absl::Seconds(1)) {
+    Note(absl::StrCat(error.message(), "; waiting ",
+                      absl::FormatDuration(absl::Ceil(delay, absl::Seconds(1)))));
+  }
+  absl::SleepFor(delay);
+  *waited += delay;
+  return true;
 }
 
 absl::Status Client::Explain(const grpc::Status& status) const {

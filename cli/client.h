@@ -60,13 +60,19 @@ class Client {
     if (!security_.ok()) return security_;
     Response response;
     grpc::Status status;
-    const absl::Time deadline = absl::Now() + call_timeout_;
+    absl::Duration waited;
+    absl::Time deadline = absl::Now() + call_timeout_;
     for (size_t attempt = 0;; ++attempt) {
       const rpc::Endpoint supervisor = supervisors_.current();
       grpc::ClientContext context;
       // Of all attempts together if there are several supervisors, each of which must be tried soon enough.
       rpc::SetTimeout(&context, supervisors_.several() ? deadline - absl::Now() : call_timeout_);
       status = (stub<Stub>(supervisor).get()->*method)(&context, request, &response);
+      if (WaitAsTold(status, &waited)) {
+        deadline = absl::Now() + call_timeout_;
+        attempt = 0;
+        continue;
+      }
       if (status.error_code() != grpc::StatusCode::UNAVAILABLE) break;
       supervisors_.GoOn(supervisor);
       const absl::Duration delay = kRetryDelays[std::min(attempt, std::size(kRetryDelays) - 1)];
@@ -83,6 +89,10 @@ class Client {
   absl::Status Explain(const grpc::Status& status) const;
 
  private:
+  // Waits if the server says that the call may succeed after some time, unless it takes longer than people
+  // like to wait, with what was waited before. Whether it has waited.
+  static bool WaitAsTold(const grpc::Status& status, absl::Duration* waited);
+
   template <typename Stub>
   static std::unique_ptr<Stub> stub(const rpc::Endpoint& supervisor) {
     return std::make_unique<Stub>(supervisor.channel);

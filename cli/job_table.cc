@@ -15,11 +15,15 @@ namespace {
 std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
 
 Cell NodeStatus(const v1::NodeStatus& status) {
-  const std::string text = EnumText(v1::NodePhase_Name(status.phase()), "NODE_PHASE_");
+  std::string text = EnumText(v1::NodePhase_Name(status.phase()), "NODE_PHASE_");
+  if (status.phase() == v1::NODE_PHASE_QUARANTINED) {
+    absl::StrAppend(&text, " until ", FormatMinute(ToTime(status.quarantine_end_time())));
+  }
   switch (status.phase()) {
     case v1::NODE_PHASE_READY:
       return {text, Colour::kGreen};
     case v1::NODE_PHASE_LOST:
+    case v1::NODE_PHASE_QUARANTINED:
       return {text, Colour::kRed};
     default:
       return {text, Colour::kYellow};

@@ -19,28 +19,40 @@ struct QuotaOptions {
   std::string name_space;
   std::optional<int> gpus;
   std::optional<double> weight;
+  std::optional<int> jobs;
+  std::optional<int> submissions_per_minute;
 };
 
-std::string BoundText(const v1::NamespaceQuota& quota) {
-  return quota.gpus() > 0 ? absl::StrCat(quota.gpus()) : "no bound";
-}
+std::string BoundText(int bound) { return bound > 0 ? absl::StrCat(bound) : "no bound"; }
+
+// Of bounds that the supervisor's own take the place of.
+std::string OwnBoundText(int bound) { return bound > 0 ? absl::StrCat(bound) : "default"; }
 
 absl::StatusOr<int> Set(const Context& context, const QuotaOptions& options) {
-  if (!options.gpus && !options.weight) return UsageError("give --gpus, --weight or both");
+  if (!options.gpus && !options.weight && !options.jobs && !options.submissions_per_minute) {
+    return UsageError("give --gpus, --weight, --jobs, --submissions-per-minute or several of them");
+  }
   v1::SetQuotaRequest request;
   request.set_request_id(RandomHex(16));
   request.set_namespace_(options.name_space);
   if (options.gpus) request.set_gpus(*options.gpus);
   if (options.weight) request.set_weight(*options.weight);
+  if (options.jobs) request.set_jobs(*options.jobs);
+  if (options.submissions_per_minute) request.set_submissions_per_minute(*options.submissions_per_minute);
   Client client(context);
   const absl::StatusOr<v1::SetQuotaResponse> response = client.Call(&Quotas::SetQuota, request);
   if (!response.ok()) return response.status();
   if (context.format != Format::kTable) {
     PrintDocument(context, ToJson(response->quota()));
   } else {
-    Print(Printable(absl::StrCat("namespace ", response->quota().namespace_(), ": GPUs ",
-                                 BoundText(response->quota()), ", weight ", response->quota().weight())) +
-          "\n");
+    const v1::NamespaceQuota& quota = response->quota();
+    std::string text = absl::StrCat("namespace ", quota.namespace_(), ": GPUs ", BoundText(quota.gpus()),
+                                    ", weight ", quota.weight());
+    if (quota.jobs() > 0) absl::StrAppend(&text, ", unfinished jobs ", quota.jobs());
+    if (quota.submissions_per_minute() > 0) {
+      absl::StrAppend(&text, ", submissions per minute ", quota.submissions_per_minute());
+    }
+    Print(Printable(text) + "\n");
   }
   return kExitOk;
 }
@@ -55,9 +67,11 @@ absl::StatusOr<int> List(const Context& context) {
   } else if (quotas->quotas().empty()) {
     Note("no quotas");
   } else {
-    Table table{{"NAMESPACE", "GPUS", "WEIGHT"}, {}};
+    Table table{{"NAMESPACE", "GPUS", "WEIGHT", "JOBS", "SUBMISSIONS/MIN"}, {}};
     for (const v1::NamespaceQuota& quota : quotas->quotas()) {
-      table.rows.push_back({Printable(quota.namespace_()), BoundText(quota), absl::StrCat(quota.weight())});
+      table.rows.push_back({Printable(quota.namespace_()), BoundText(quota.gpus()),
+                            absl::StrCat(quota.weight()), OwnBoundText(quota.jobs()),
+                            OwnBoundText(quota.submissions_per_minute())});
     }
     Print(Render(table, context.colours));
   }
@@ -87,11 +101,15 @@ void AddQuota(CLI::App& app, Context* context) {
   quota->fallthrough();
   const auto options = std::make_shared<QuotaOptions>();
 
-  CLI::App* set = quota->add_subcommand("set", "Set bound, weight or both; the other one stays");
+  CLI::App* set = quota->add_subcommand("set", "Set what is given; the rest stays");
   set->add_option("NAMESPACE", options->name_space, "Namespace")->required();
   set->add_option("--gpus", options->gpus,
                   "Most GPUs of all its jobs together; replicas, for jobs without GPUs. 0: no bound");
   set->add_option("--weight", options->weight, "How much its jobs' speed counts. Other namespaces: 1");
+  set->add_option("--jobs", options->jobs,
+                  "Most jobs that have not finished. 0: the supervisor's --max-jobs-per-namespace");
+  set->add_option("--submissions-per-minute", options->submissions_per_minute,
+                  "Most submissions in any minute. 0: the supervisor's --max-submissions-per-minute");
   set->callback(
       [context, options] { context->action = [context, options] { return Set(*context, *options); }; });
 
@@ -99,7 +117,7 @@ void AddQuota(CLI::App& app, Context* context) {
     context->action = [context] { return List(*context); };
   });
 
-  CLI::App* remove = quota->add_subcommand("rm", "No bound any more, and weight 1");
+  CLI::App* remove = quota->add_subcommand("rm", "No quota of its own any more, and weight 1");
   remove->add_option("NAMESPACE", options->name_space, "Namespace")->required();
   remove->callback(
       [context, options] { context->action = [context, options] { return Remove(*context, *options); }; });

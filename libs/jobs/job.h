@@ -99,6 +99,8 @@ struct Job {
   // Failures that were the job's own fault, since the last group that ran well for Policy::healthy_after.
   int failures = 0;
   bool cancel_requested = false;
+  // Since when the current group is being started. InfinitePast: it is not, or nobody knows.
+  absl::Time starting_since = absl::InfinitePast();
   // Nothing is launched before this time. InfinitePast: no such limit.
   absl::Time retry_time = absl::InfinitePast();
   // Since when all replicas of the group run. InfinitePast outside kRunning and kRescaling.

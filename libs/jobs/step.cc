@@ -10,6 +10,12 @@
 
 namespace adaptdl::jobs {
 
+namespace {
+
+constexpr char kStartDeadlineExceeded[] = "StartDeadlineExceeded";
+
+}  // namespace
+
 Step::Step(const Job& job, const std::vector<Replica>& replicas, const Desired& desired, absl::Time now,
            const Policy& policy)
     : replicas_(replicas), desired_(desired), now_(now), policy_(policy) {
@@ -124,6 +130,7 @@ void Step::Launch() {
   if (job().group > 0) ++job().restarts;
   job().group = NextGroup();
   job().phase = Phase::kStarting;
+  job().starting_since = now_;
   job().allocation = desired_.nodes;
   job().retry_time = absl::InfinitePast();
   Explain("Launching", absl::StrCat("launches ", DescribeNodes(desired_.nodes)));
@@ -145,6 +152,8 @@ void Step::Active() {
     Succeeded();
   } else if (tally.live == 0) {
     StopAfterLoss();
+  } else if (StartsTooLate(tally)) {
+    GiveUpStart(tally);
   } else if (job().phase != Phase::kStarting && CanChangeInPlace()) {
     if (tally.done == 0 && !EndSuspicion() && !GiveUpAbsent()) Reconcile();
   } else if (MustMove()) {
@@ -214,6 +223,25 @@ void Step::Move() {
   Stop("Rescaling", message);
 }
 
+bool Step::StartsTooLate(const Tally& tally) {
+  return job().phase == Phase::kStarting && tally.launching > 0 &&
+         job().starting_since != absl::InfinitePast() &&
+         now_ - job().starting_since >= policy_.start_deadline;
+}
+
+void Step::GiveUpStart(const Tally& tally) {
+  std::string nodes;
+  for (const Replica& replica : members_) {
+    if (replica.state == ReplicaState::kLaunching)
+      absl::StrAppend(&nodes, nodes.empty() ? "" : ", ", replica.node);
+  }
+  const std::string message =
+      absl::StrCat(tally.launching, " of ", Plural(size()), " did not come to run within ",
+                   absl::FormatDuration(policy_.start_deadline), " (on ", nodes, ")");
+  Say(true, kStartDeadlineExceeded, message);
+  Stop(kStartDeadlineExceeded, message);
+}
+
 void Step::EnterRunning() {
   job().phase = Phase::kRunning;
   job().running_since = now_;
@@ -273,7 +301,12 @@ void Step::Stopping() {
     outcome_.waits_for = WaitsFor::kReplicas;
     return;
   }
-  const Verdict verdict = JudgeGroup(members_, size());
+  Verdict verdict = JudgeGroup(members_, size());
+  if (job().reason == kStartDeadlineExceeded && !verdict.own_failure) {
+    // However they ended after that.
+    verdict.own_failure = !verdict.completed;
+    verdict.message = job().message;
+  }
   if (job().cancel_requested) {
     Cancelled();
   } else if (verdict.completed) {
@@ -291,8 +324,9 @@ void Step::Failure(const Verdict& verdict) {
   job().rescaling_since = absl::InfinitePast();
   ++job().failures;
   if (job().failures > job().max_restarts) {
-    const std::string message = absl::StrCat(verdict.message, " (failure ", job().failures,
-                                             ", max_restarts is ", job().max_restarts, ")");
+    const std::string message =
+        absl::StrCat(verdict.message, " (failure ", job().failures, ", max_restarts is ", job().max_restarts,
+                     "); its log says more, and a job that is mended is submitted anew");
     Finish(Phase::kFailed, "MaxRestartsExceeded", message);
     Say(true, "Failed", message, verdict.node, verdict.replica_id);
     return;

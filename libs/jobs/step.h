@@ -79,6 +79,9 @@ class Step {
   // does not matter here: a re-scale mostly wants the room that the job itself holds.
   bool MustMove();
   void Move();
+  // Whether replicas were launched so long ago that they will not come to run any more.
+  bool StartsTooLate(const Tally& tally);
+  void GiveUpStart(const Tally& tally);
   void EnterRunning();
 
   // Says how a member ended. Returns what it says.

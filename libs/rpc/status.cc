@@ -2,16 +2,36 @@
 
 #include <string>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/string_view.h"
+#include "google/rpc/status.pb.h"
+
 namespace adaptdl::rpc {
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()), std::string(status.message()));
+  google::rpc::Status details;
+  status.ForEachPayload([&](absl::string_view type_url, const absl::Cord& payload) {
+    google::protobuf::Any* detail = details.add_details();
+    detail->set_type_url(std::string(type_url));
+    detail->set_value(std::string(payload));
+  });
+  const auto code = static_cast<grpc::StatusCode>(status.raw_code());
+  if (details.details().empty()) return grpc::Status(code, std::string(status.message()));
+  details.set_code(status.raw_code());
+  details.set_message(std::string(status.message()));
+  return grpc::Status(code, std::string(status.message()), details.SerializeAsString());
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  google::rpc::Status details;
+  if (!details.ParseFromString(status.error_details())) return result;
+  for (const google::protobuf::Any& detail : details.details()) {
+    result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+  }
+  return result;
 }
 
 }  // namespace adaptdl::rpc

@@ -1,4 +1,5 @@
-// absl::Status at the gRPC edge. The codes are the same numbers on both sides. Thread-safe.
+// absl::Status at the gRPC edge. The codes are the same numbers on both sides, and payloads of the one are
+// details (google.rpc.Status) of the other. Thread-safe.
 
 #ifndef ADAPTDL_LIBS_RPC_STATUS_H_
 #define ADAPTDL_LIBS_RPC_STATUS_H_

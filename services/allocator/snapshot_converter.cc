@@ -219,8 +219,9 @@ ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot,
   return result;
 }
 
-void SnapshotConverter::ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) const {
+void SnapshotConverter::ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) {
   std::set<std::string> seen;
+  quarantined_.clear();
   for (const v1::Node& node : snapshot.nodes()) {
     NodeInfo info;
     info.id = node.node_id();
@@ -233,6 +234,7 @@ void SnapshotConverter::ConvertNodes(const v1::ClusterSnapshot& snapshot, Conver
     }
     info.gpu_type = node.gpu_type();
     info.draining = node.status().phase() != v1::NODE_PHASE_READY;
+    if (node.status().phase() == v1::NODE_PHASE_QUARANTINED) quarantined_.insert(info.id);
     info.preemptible = node.preemptible();
     result->view.nodes.push_back(std::move(info));
   }
@@ -281,7 +283,11 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
     info.request[scheduling::kCpu] = 1000;  // what the job's specification says is the default
   }
   SetHistory(job, &info);
-  if (!status.ok() || job.status().cancel_requested()) {
+  const bool on_quarantined =
+      job.status().phase() != v1::JOB_PHASE_PENDING &&
+      std::any_of(info.allocation.begin(), info.allocation.end(),
+                  [this](const std::string& id) { return quarantined_.count(id) > 0; });
+  if (!status.ok() || job.status().cancel_requested() || on_quarantined) {
     if (!status.ok()) {
       result->refusals.push_back({absl::StrCat("job ", info.key), std::string(status.message())});
     }

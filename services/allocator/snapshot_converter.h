@@ -59,7 +59,7 @@ class SnapshotConverter {
     bool used = false;
   };
 
-  void ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) const;
+  void ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result);
   static void ConvertQuotas(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result);
   void LearnSpeeds(const v1::ClusterSnapshot& snapshot);
   void ConvertJob(const v1::Job& job, int index, ConvertedCluster* result);
@@ -77,6 +77,7 @@ class SnapshotConverter {
   std::map<scheduling::Resources, int> shapes_;
   // GPU types of its nodes, and what its jobs know of their speeds.
   std::set<std::string> gpu_types_;
+  std::set<std::string> quarantined_;
   RelativeSpeeds speeds_;
   absl::flat_hash_map<std::string, CachedTable> tables_;  // by uid
 };

@@ -93,6 +93,10 @@ absl::StatusOr<v1::SubmitJobResponse> ClusterState::AddJob(Transaction* transact
                                                            const v1::SubmitJobRequest& request) {
   const absl::StatusOr<std::string> name = ChooseName(*transaction, request);
   if (!name.ok()) return name.status();
+  absl::Status status = CheckJobQuota(request.job().namespace_());
+  if (status.ok()) status = CheckSubmissionQuota(request.job().namespace_());
+  if (!status.ok()) return status;
+  submissions_.Note(request.job().namespace_(), transaction->now());
   auto job = std::make_shared<v1::Job>(request.job());
   job->clear_status();
   job->set_name(*name);

@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "libs/jobs/node_health.h"
+#include "libs/jobs/verdict.h"
 #include "libs/service/log.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/convert.h"
@@ -32,7 +34,16 @@ absl::Status NoSuchNode(const std::string& id) {
 
 // A new registration makes the node ready, with one exception: an administrator's drain goes on until the
 // node is lost or removed, whatever its worker does meanwhile.
-void SetPhaseAtRegistration(const NodeEntry* before, v1::NodeStatus* status) {
+//
+// Nor does a node leave its quarantine by registering again, which its worker does whenever it has lost us.
+void SetPhaseAtRegistration(const NodeEntry* before, absl::Time now, v1::NodeStatus* status) {
+  if (before != nullptr && before->phase() != v1::NODE_PHASE_DRAINING &&
+      ToTime(before->record.node.status().quarantine_end_time()) > now) {
+    status->set_phase(v1::NODE_PHASE_QUARANTINED);
+    *status->mutable_quarantine_end_time() = before->record.node.status().quarantine_end_time();
+    status->set_message(before->record.node.status().message());
+    return;
+  }
   const bool drained = before != nullptr && before->phase() == v1::NODE_PHASE_DRAINING &&
                        !before->record.node.status().has_preemption_time();
   status->set_phase(drained ? v1::NODE_PHASE_DRAINING : v1::NODE_PHASE_READY);
@@ -93,7 +104,7 @@ absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::Re
     entry.lease = std::make_shared<Lease>(transaction->now(), protocol);
     v1::NodeStatus* node_status = entry.record.node.mutable_status();
     node_status->Clear();
-    SetPhaseAtRegistration(before, node_status);
+    SetPhaseAtRegistration(before, transaction->now(), node_status);
     *node_status->mutable_register_time() =
         before != nullptr ? before->record.node.status().register_time() : ToProto(transaction->now());
     transaction->AddNode(std::move(entry));
@@ -235,6 +246,7 @@ void ClusterState::Observe(Transaction* transaction, const std::string& node_id,
     const bool never_ran = known.replica.state() == v1::REPLICA_STATE_LAUNCHING && !known.stop_requested;
     LoseReplica(transaction, uid, rank, never_ran ? jobs::LossCause::kNotStarted : jobs::LossCause::kVanished,
                 message);
+    JudgeNode(transaction, uid, *transaction->FindJob(uid)->replicas[rank]);
   } else {
     const NodeEntry* node = transaction->FindNode(node_id);
     ReplicaRecord* record = transaction->EditReplica(uid, rank);
@@ -247,6 +259,7 @@ void ClusterState::Observe(Transaction* transaction, const std::string& node_id,
     *record->replica.mutable_end_time() = seen.has_end_time() ? seen.end_time() : ToProto(transaction->now());
     transaction->effects()->fenced.push_back(seen.replica_id());
     transaction->FreeRoom();
+    JudgeNode(transaction, uid, *record);
   }
   transaction->effects()->acknowledgements.emplace_back(node_id, seen.replica_id());
   Settle(transaction, uid);
@@ -288,6 +301,75 @@ absl::Status ClusterState::NoticePreemption(const std::string& node_id, const v1
     }
   }
   return Commit(&transaction);
+}
+
+bool ClusterState::OthersReady(const Transaction& transaction, const std::string& id) const {
+  for (const auto& [other, entry] : tables_.nodes) {
+    const NodeEntry* node = other == id ? nullptr : transaction.FindNode(other);
+    if (node != nullptr && node->phase() == v1::NODE_PHASE_READY) return true;
+  }
+  return false;
+}
+
+void ClusterState::JudgeNode(Transaction* transaction, const std::string& uid, const ReplicaRecord& replica) {
+  const jobs::QuarantinePolicy& policy = options_.quarantine;
+  const jobs::Sign sign = policy.jobs > 0 ? jobs::SignOf(ToReplica(replica, false)) : jobs::Sign::kNone;
+  if (sign == jobs::Sign::kNone) return;
+  const std::string id = replica.replica.node_id();
+  const absl::Time now = transaction->now();
+  jobs::NodeHealth& health = health_[id];
+  if (sign == jobs::Sign::kGood) {
+    health.Succeeded();
+    return;
+  }
+  health.Failed(uid, now);
+  std::vector<std::string> failed = health.FailedJobs(now, policy);
+  // A job that fails wherever it runs says nothing of any node.
+  std::erase_if(failed, [&](const std::string& job) {
+    return std::any_of(health_.begin(), health_.end(), [&](const auto& other) {
+      return other.first != id && other.second.HasFailed(job, now, policy);
+    });
+  });
+  const NodeEntry* node = transaction->FindNode(id);
+  // Nodes are judged by comparison: without another one to run on, all would stand still.
+  if (static_cast<int>(failed.size()) < policy.jobs || node == nullptr ||
+      node->phase() != v1::NODE_PHASE_READY || !OthersReady(*transaction, id)) {
+    return;
+  }
+  const absl::Time end = now + health.Quarantine(policy);
+  const std::string message = absl::StrCat(
+      "replicas of ", failed.size(), " jobs failed here within ", absl::FormatDuration(policy.window),
+      " and none succeeded, the last one: ", jobs::DescribeEnd(ToReplica(replica, false)),
+      "; it is tried again at ", absl::FormatTime("%H:%M:%S", end, absl::UTCTimeZone()), " UTC");
+  v1::NodeStatus* status = transaction->EditNode(id)->record.node.mutable_status();
+  status->set_phase(v1::NODE_PHASE_QUARANTINED);
+  status->set_message(message.substr(0, kMaxMessage));
+  *status->mutable_quarantine_end_time() = ToProto(end);
+  for (const std::string& job : failed) {
+    if (transaction->FindJob(job) == nullptr) continue;
+    transaction->AddEvent(job, {true, "NodeQuarantined", absl::StrCat("node ", id, ": ", message), id, ""});
+  }
+  if (Metrics* metrics = metrics_) metrics->CountQuarantine();
+  log::Warning("node quarantined", {{"node", id}, {"reason", message}});
+}
+
+void ClusterState::EndQuarantines() {
+  MutexLock lock(&mutex_);
+  Transaction transaction(tables_, Now());
+  for (const auto& [id, entry] : tables_.nodes) {
+    if (entry->phase() != v1::NODE_PHASE_QUARANTINED ||
+        ToTime(entry->record.node.status().quarantine_end_time()) > transaction.now()) {
+      continue;
+    }
+    v1::NodeStatus* status = transaction.EditNode(id)->record.node.mutable_status();
+    status->set_phase(v1::NODE_PHASE_READY);
+    status->clear_message();
+    status->clear_quarantine_end_time();
+    transaction.FreeRoom();
+    log::Info("node is tried again after its quarantine", {{"node", id}});
+  }
+  // If it can't be stored, the next step tries again.
+  if (!transaction.empty()) Commit(&transaction).IgnoreError();
 }
 
 void ClusterState::ExpireLeases() {
@@ -372,8 +454,9 @@ absl::StatusOr<v1::DrainNodeResponse> ClusterState::DrainNode(const v1::DrainNod
       return absl::FailedPreconditionError(
           absl::StrCat("node \"", request.node_id(), "\" is lost; remove it"));
     }
-    if (before->phase() == v1::NODE_PHASE_READY) {
+    if (before->phase() == v1::NODE_PHASE_READY || before->phase() == v1::NODE_PHASE_QUARANTINED) {
       v1::NodeStatus* status = transaction->EditNode(request.node_id())->record.node.mutable_status();
+      status->clear_quarantine_end_time();
       status->set_phase(v1::NODE_PHASE_DRAINING);
       status->set_message(request.reason().empty() ? "drained" : request.reason().substr(0, kMaxMessage));
     }
@@ -392,8 +475,9 @@ absl::StatusOr<v1::RemoveNodeResponse> ClusterState::RemoveNode(const v1::Remove
     const NodeEntry* node = transaction->FindNode(id);
     if (node == nullptr) return NoSuchNode(id);
     const bool empty = LiveOn(*transaction, id).empty();
-    const bool removable =
-        node->phase() == v1::NODE_PHASE_LOST || (node->phase() == v1::NODE_PHASE_DRAINING && empty);
+    const bool takes_nothing =
+        node->phase() == v1::NODE_PHASE_DRAINING || node->phase() == v1::NODE_PHASE_QUARANTINED;
+    const bool removable = node->phase() == v1::NODE_PHASE_LOST || (takes_nothing && empty);
     if (!removable) {
       return absl::FailedPreconditionError(
           absl::StrCat("node \"", id, "\" is ", v1::NodePhase_Name(node->phase()),
@@ -401,6 +485,7 @@ absl::StatusOr<v1::RemoveNodeResponse> ClusterState::RemoveNode(const v1::Remove
     }
     transaction->DeleteNode(id);
     transaction->FinishDeletions(id);
+    health_.erase(id);  // When it comes back, it is as new.
     return v1::RemoveNodeResponse();
   };
   absl::StatusOr<v1::RemoveNodeResponse> response =

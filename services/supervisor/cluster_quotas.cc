@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "libs/rpc/retry_info.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/validation.h"
 
@@ -22,6 +23,10 @@ absl::StatusOr<v1::SetQuotaResponse> ClusterState::SetQuota(const v1::SetQuotaRe
     if (known != tables_.quotas.end()) *quota = known->second;
     if (request.has_gpus()) quota->set_gpus(request.gpus());
     if (request.has_weight()) quota->set_weight(request.weight());
+    if (request.has_jobs()) quota->set_jobs(request.jobs());
+    if (request.has_submissions_per_minute()) {
+      quota->set_submissions_per_minute(request.submissions_per_minute());
+    }
     transaction->PutQuota(*quota);
     return response;
   };
@@ -49,6 +54,38 @@ absl::StatusOr<v1::RemoveQuotaResponse> ClusterState::RemoveQuota(const v1::Remo
     return v1::RemoveQuotaResponse();
   };
   return Once<v1::RemoveQuotaResponse>(request.request_id(), "RemoveQuota", change);
+}
+
+absl::Status ClusterState::CheckJobQuota(const std::string& name_space) {
+  const auto quota = tables_.quotas.find(name_space);
+  const int own = quota == tables_.quotas.end() ? 0 : quota->second.jobs();
+  const int most = own > 0 ? own : options_.max_jobs_per_namespace;
+  const auto count = tables_.unfinished.find(name_space);
+  if (most <= 0 || count == tables_.unfinished.end() || count->second < most) return absl::OkStatus();
+  if (Metrics* metrics = metrics_) metrics->CountRefused("jobs_quota");
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "namespace \"", name_space, "\" has ", count->second, " unfinished jobs, and may have ", most,
+      own > 0 ? " (its quota \"jobs\")" : " (--max-jobs-per-namespace of the supervisor)",
+      "; wait until some have finished, cancel some, or ask an administrator for more (adaptdl quota set ",
+      name_space, " --jobs N)"));
+}
+
+absl::Status ClusterState::CheckSubmissionQuota(const std::string& name_space) {
+  const auto quota = tables_.quotas.find(name_space);
+  const int own = quota == tables_.quotas.end() ? 0 : quota->second.submissions_per_minute();
+  const int most = own > 0 ? own : options_.max_submissions_per_minute;
+  const absl::Duration wait = submissions_.Wait(name_space, most, Now());
+  if (wait == absl::ZeroDuration()) return absl::OkStatus();
+  if (Metrics* metrics = metrics_) metrics->CountRefused("submissions_quota");
+  return rpc::WithRetryDelay(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "namespace \"", name_space, "\" has submitted ", most,
+          " jobs within a minute, and may not submit more (",
+          own > 0 ? "its quota \"submissions per minute\"" : "--max-submissions-per-minute of the supervisor",
+          "); try again in ", absl::FormatDuration(absl::Ceil(wait, absl::Seconds(1))),
+          ", or ask an administrator for more (adaptdl quota set ", name_space,
+          " --submissions-per-minute N)")),
+      wait);
 }
 
 }  // namespace adaptdl::supervisor

@@ -394,10 +394,35 @@ absl::Status ClusterState::ObserveTraining(const ReplicaContext& replica) {
 }
 
 absl::Status ClusterState::ReportHints(const ReplicaContext& replica, const v1::Hints& hints) {
-  if (const absl::Status status = ValidateHints(hints); !status.ok()) return status;
+  if (const absl::Status status = ValidateHints(hints); !status.ok()) {
+    NoteRefusedReport(replica, "hints", status);
+    return status;
+  }
   MutexLock lock(&mutex_);
   new_hints_[replica.job_uid] = hints;
   return absl::OkStatus();
+}
+
+void ClusterState::NoteRefusedReport(const ReplicaContext& replica, const std::string& kind,
+                                     const absl::Status& why) {
+  if (Metrics* metrics = metrics_) metrics->CountRefusedReport(kind);
+  MutexLock lock(&mutex_);
+  if (tables_.jobs.count(replica.job_uid) == 0 || !told_of_reports_.insert(replica.job_uid).second) return;
+  Transaction transaction(tables_, Now());
+  const ReplicaRecord* record = nullptr;
+  for (const auto& member : transaction.FindJob(replica.job_uid)->replicas) {
+    if (member->replica.replica_id() == replica.replica_id) record = member.get();
+  }
+  transaction.AddEvent(
+      replica.job_uid,
+      {true, "ReportRefused",
+       absl::StrCat(kind,
+                    " that its program reports make no sense and are left aside, as all such from "
+                    "now on: ",
+                    why.message()),
+       record == nullptr ? "" : record->replica.node_id(), replica.replica_id});
+  // Without the event the report is refused all the same.
+  Commit(&transaction).IgnoreError();
 }
 
 void ClusterState::Flush() {

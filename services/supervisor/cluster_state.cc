@@ -118,11 +118,13 @@ void ClusterState::Fill(const StoreContents& contents) {
   for (const JobRecord& record : contents.jobs) {
     auto entry = std::make_shared<JobEntry>();
     entry->record = record;
+    if (record.status.phase() == v1::JOB_PHASE_STARTING) entry->record.starting_since = now;
     entries[record.uid()] = entry;
     tables_.jobs[record.uid()] = entry;
     tables_.by_sequence[record.sequence] = record.uid();
     tables_.by_name[{record.job->namespace_(), record.job->name()}] = record.uid();
-    if (!IsTerminal(record.status.phase())) tables_.active[record.sequence] = record.uid();
+    SetActive(record, !IsTerminal(record.status.phase()), &tables_);
+    submissions_.Restore(record.job->namespace_(), ToTime(record.status.submit_time()), now);
   }
   // Members in order of rank, then others.
   for (const ReplicaRecord& replica : contents.replicas) {
@@ -504,6 +506,7 @@ void ClusterState::SendStop(Transaction* transaction, const JobEntry& job, const
 
 void ClusterState::Step() {
   ExpireLeases();
+  EndQuarantines();
   RetryDue();
   Flush();
   PruneRequests();
@@ -529,7 +532,10 @@ void ClusterState::RetryDue() {
     const bool stopping = status.phase() == v1::JOB_PHASE_STOPPING;
     // It may have waited long enough for room, or for members to say that their group is broken.
     const bool changing = status.phase() == v1::JOB_PHASE_RESCALING || broken_.count(uid) > 0;
-    if (due || stopping || changing || waiting_.count(uid) > 0) Settle(&transaction, uid);
+    const absl::Time starting_since = tables_.jobs.at(uid)->record.starting_since;
+    const bool late =
+        status.phase() == v1::JOB_PHASE_STARTING && starting_since + options_.policy.start_deadline <= now;
+    if (due || stopping || changing || late || waiting_.count(uid) > 0) Settle(&transaction, uid);
   }
   if (!transaction.empty()) Commit(&transaction).IgnoreError();
 }
@@ -539,6 +545,9 @@ void ClusterState::PruneRequests() {
   const absl::Time now = Now();
   if (now < next_prune_) return;
   next_prune_ = now + absl::Minutes(10);
+  submissions_.Sweep(now);
+  std::erase_if(health_, [&](const auto& entry) { return tables_.nodes.count(entry.first) == 0; });
+  std::erase_if(told_of_reports_, [&](const std::string& uid) { return tables_.jobs.count(uid) == 0; });
   const absl::Status status = parts_.store->PruneRequests(now - options_.request_lifetime);
   if (!status.ok()) log::Warning("old request ids could not be removed", {{"error", status.ToString()}});
 }
@@ -585,7 +594,7 @@ void ClusterState::UpdateGauges() {
     const auto phase = static_cast<v1::JobPhase>(i);
     jobs_by_name[v1::JobPhase_Name(phase)] = jobs[phase];
   }
-  for (int i = v1::NODE_PHASE_READY; i <= v1::NODE_PHASE_LOST; ++i) {
+  for (int i = v1::NODE_PHASE_READY; i <= v1::NODE_PHASE_QUARANTINED; ++i) {
     const auto phase = static_cast<v1::NodePhase>(i);
     nodes_by_name[v1::NodePhase_Name(phase)] = nodes[phase];
   }

@@ -37,6 +37,7 @@
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
+#include "libs/jobs/node_health.h"
 #include "libs/jobs/state_machine.h"
 #include "services/supervisor/amounts.h"
 #include "services/supervisor/change_hub.h"
@@ -47,6 +48,7 @@
 #include "services/supervisor/replica_launcher.h"
 #include "services/supervisor/replica_sessions.h"
 #include "services/supervisor/store/job_store.h"
+#include "services/supervisor/submission_window.h"
 #include "services/supervisor/tables.h"
 #include "services/supervisor/transaction.h"
 
@@ -67,6 +69,12 @@ struct ClusterOptions {
   absl::Duration request_lifetime = absl::Hours(24);
   // How long finished jobs are kept, with all that is theirs, and events of the others.
   absl::Duration retention = absl::InfiniteDuration();
+  // Bounds of namespaces without quotas of their own: most jobs that have not finished, and most submissions
+  // in any minute. 0: none.
+  int max_jobs_per_namespace = 10'000;
+  int max_submissions_per_minute = 0;
+  // When nodes are quarantined.
+  jobs::QuarantinePolicy quarantine;
 };
 
 // None is owned; all outlive the state.
@@ -198,6 +206,9 @@ class ClusterState {
   // The replica's group has taken its first step, or a later one: a re-scale ends with the first.
   absl::Status ObserveTraining(const ReplicaContext& replica);
   absl::Status ReportHints(const ReplicaContext& replica, const v1::Hints& hints);
+  // A replica's report ("hints", "progress") was refused for what it says: counts it, and tells the job's
+  // user once.
+  void NoteRefusedReport(const ReplicaContext& replica, const std::string& kind, const absl::Status& why);
 
   // --- AdaptDL's Python package, over HTTP (http/adaptdl_api.h)
   // ----------------------------------------------------------------------------------------
@@ -296,6 +307,13 @@ class ClusterState {
                        const std::string& replica_id, const std::string& reason, bool at_once = false);
 
   void ExpireLeases() ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndQuarantines() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes the end of a replica for a sign of its node's health.
+  void JudgeNode(Transaction* transaction, const std::string& uid, const ReplicaRecord& replica)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether some other node is ready.
+  bool OthersReady(const Transaction& transaction, const std::string& id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LoseNode(Transaction* transaction, const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RetryDue() ABSL_LOCKS_EXCLUDED(mutex_);
   void Flush() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -309,6 +327,9 @@ class ClusterState {
                                          const v1::SubmitJobRequest& request) const;
   absl::StatusOr<v1::SubmitJobResponse> AddJob(Transaction* transaction, const v1::SubmitJobRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // RESOURCE_EXHAUSTED: the namespace may not have another job, or not yet.
+  absl::Status CheckJobQuota(const std::string& name_space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckSubmissionQuota(const std::string& name_space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DeleteFiles(Transaction* transaction, const v1::Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Takes over what a node says of one of its replicas; stops it there if it should not be.
@@ -367,6 +388,12 @@ class ClusterState {
   std::map<std::string, std::vector<int>> free_ports_ ABSL_GUARDED_BY(mutex_);
   // Jobs of which replicas have lately said that they wait for others.
   std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
+  // Soft: after a restart it is filled from the jobs that are still there.
+  SubmissionWindow submissions_ ABSL_GUARDED_BY(mutex_);
+  // What replicas' ends tell of nodes. Soft as well; that a node is quarantined is stored.
+  std::map<std::string, jobs::NodeHealth> health_ ABSL_GUARDED_BY(mutex_);
+  // Jobs whose users were told of reports that made no sense.
+  std::set<std::string> told_of_reports_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_flush_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time last_step_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time next_gauges_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

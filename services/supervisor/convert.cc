@@ -127,6 +127,7 @@ jobs::Job ToJob(const JobRecord& record) {
   job.failures = status.failures();
   job.cancel_requested = status.cancel_requested();
   if (status.has_retry_time()) job.retry_time = ToTime(status.retry_time());
+  job.starting_since = record.starting_since;
   job.running_since = record.running_since;
   if (status.has_start_time()) job.start_time = ToTime(status.start_time());
   if (status.has_completion_time()) job.completion_time = ToTime(status.completion_time());
@@ -158,6 +159,7 @@ void StoreJob(const jobs::Job& job, JobRecord* record) {
   if (job.rescale_duration != absl::ZeroDuration()) {
     *status->mutable_rescale_duration() = ToProto(job.rescale_duration);
   }
+  record->starting_since = job.starting_since;
   record->running_since = job.running_since;
   record->rescaling_since = job.rescaling_since;
   record->plans = job.plans;

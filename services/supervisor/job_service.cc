@@ -30,10 +30,31 @@ void JobServiceImpl::Keep(const std::shared_ptr<EndableStream>& stream,
   });
 }
 
+absl::Status JobServiceImpl::AdmitCall(const grpc::CallbackServerContext& context,
+                                       const std::string& name_space) const {
+  const absl::Status status = guard_->CheckNamespace(context, name_space);
+  return status.ok() ? admission_->Call(Admission::CallerOf(context, *guard_)) : status;
+}
+
+absl::Status JobServiceImpl::AdmitChange(const grpc::CallbackServerContext& context,
+                                         const std::string& name_space) const {
+  const absl::Status status = guard_->CheckNamespace(context, name_space);
+  return status.ok()
+             ? admission_->Change(Admission::CallerOf(context, *guard_), state_->executor()->waiting())
+             : status;
+}
+
+template <typename Stream>
+absl::Status JobServiceImpl::AdmitStream(const grpc::CallbackServerContext& context, Stream* stream) const {
+  absl::StatusOr<std::shared_ptr<void>> place = admission_->Stream(Admission::CallerOf(context, *guard_));
+  if (place.ok()) stream->Hold(*std::move(place));
+  return place.status();
+}
+
 grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext* context,
                                                     const v1::SubmitJobRequest* request,
                                                     v1::SubmitJobResponse* response) {
-  if (const absl::Status status = guard_->CheckNamespace(*context, request->job().namespace_()); !status.ok())
+  if (const absl::Status status = AdmitChange(*context, request->job().namespace_()); !status.ok())
     return Answer(context, status);
   return Answer(
       state_, context, [this, request] { return state_->SubmitJob(*request); }, response);
@@ -42,7 +63,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* context,
                                                  const v1::GetJobRequest* request,
                                                  v1::GetJobResponse* response) {
-  const absl::Status status = guard_->CheckNamespace(*context, request->namespace_());
+  const absl::Status status = AdmitCall(*context, request->namespace_());
   if (!status.ok()) return Answer(context, status);
   const auto get = [this, request]() -> absl::StatusOr<v1::GetJobResponse> {
     absl::StatusOr<v1::Job> job = state_->GetJob(request->namespace_(), request->name());
@@ -57,7 +78,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* context,
                                                    const v1::ListJobsRequest* request,
                                                    v1::ListJobsResponse* response) {
-  if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
+  if (const absl::Status status = AdmitCall(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
   return Answer(
       state_, context, [this, request] { return state_->ListJobs(*request); }, response);
@@ -67,6 +88,7 @@ grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
     grpc::CallbackServerContext* context, const v1::WatchJobsRequest* request) {
   absl::Status status = guard_->CheckNamespace(*context, request->namespace_());
   auto stream = std::make_shared<WatchStream>(state_, *request);
+  if (status.ok()) status = AdmitStream(*context, stream.get());
   if (status.ok()) {
     hub_->Subscribe(std::static_pointer_cast<ChangeListener>(stream));
     status = stream->List();
@@ -80,7 +102,7 @@ grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
 grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext* context,
                                                     const v1::CancelJobRequest* request,
                                                     v1::CancelJobResponse* response) {
-  if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
+  if (const absl::Status status = AdmitChange(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
   return Answer(
       state_, context, [this, request] { return state_->CancelJob(*request); }, response);
@@ -89,7 +111,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext* context,
                                                     const v1::DeleteJobRequest* request,
                                                     v1::DeleteJobResponse* response) {
-  if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
+  if (const absl::Status status = AdmitChange(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
   return Answer(
       state_, context, [this, request] { return state_->DeleteJob(*request); }, response);
@@ -101,6 +123,7 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
   absl::Status status = job.status();
   if (status.ok()) status = LogStream::Validate(*request);
   auto stream = std::make_shared<LogStream>(state_, workers_, job.ok() ? job->uid() : "", *request);
+  if (status.ok()) status = AdmitStream(*context, stream.get());
   if (status.ok()) {
     hub_->SubscribeToJob(job->uid(), std::static_pointer_cast<ChangeListener>(stream));
   } else {
@@ -114,7 +137,7 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
 grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(grpc::CallbackServerContext* context,
                                                      const v1::ListEventsRequest* request,
                                                      v1::ListEventsResponse* response) {
-  if (const absl::Status status = guard_->CheckNamespace(*context, request->namespace_()); !status.ok())
+  if (const absl::Status status = AdmitCall(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
   return Answer(
       state_, context, [this, request] { return state_->ListEvents(*request); }, response);
@@ -126,6 +149,7 @@ grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(
   absl::Status status = job.status();
   if (status.ok()) status = FileStream::Validate(*request);
   auto stream = std::make_shared<FileStream>(state_, workers_, job.ok() ? *job : v1::Job(), *request);
+  if (status.ok()) status = AdmitStream(*context, stream.get());
   if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
   stream->Begin(stream);
   Keep(stream, *context, request->namespace_());

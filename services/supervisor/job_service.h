@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
 #include "libs/service/security/guard.h"
+#include "services/supervisor/admission.h"
 #include "services/supervisor/change_hub.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/streams.h"
@@ -20,8 +21,13 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
  public:
   // All outlive the service.
   JobServiceImpl(ClusterState* state, ChangeHub* hub, Streams* streams, WorkerChannels* workers,
-                 const security::Guard* guard)
-      : state_(state), hub_(hub), streams_(streams), workers_(workers), guard_(guard) {}
+                 const security::Guard* guard, Admission* admission)
+      : state_(state),
+        hub_(hub),
+        streams_(streams),
+        workers_(workers),
+        guard_(guard),
+        admission_(admission) {}
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
                                       const v1::SubmitJobRequest* request,
@@ -54,11 +60,20 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   void Keep(const std::shared_ptr<EndableStream>& stream, const grpc::CallbackServerContext& context,
             const std::string& name_space) const;
 
+  // Whether the caller may use the namespace, and may call now.
+  absl::Status AdmitCall(const grpc::CallbackServerContext& context, const std::string& name_space) const;
+  // The same for a change.
+  absl::Status AdmitChange(const grpc::CallbackServerContext& context, const std::string& name_space) const;
+  // Whether it may open another stream, which holds its place then.
+  template <typename Stream>
+  absl::Status AdmitStream(const grpc::CallbackServerContext& context, Stream* stream) const;
+
   ClusterState* const state_;
   ChangeHub* const hub_;
   Streams* const streams_;
   WorkerChannels* const workers_;
   const security::Guard* const guard_;
+  Admission* const admission_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -116,6 +116,7 @@ absl::StatusOr<std::unique_ptr<JobStore>> OpenStore(const Flags& flags, FileLeas
 
 absl::Status Serve(Flags flags) {
   const RealClock clock;
+  flags.supervisor.admission.burst = 4 * flags.supervisor.admission.calls_per_second;
   security::SecurityOptions& security = flags.server.security;
   absl::Status status = security::CheckSecurity(security, flags.server.listen);
   status.Update(CheckHttp(flags));
@@ -196,6 +197,40 @@ int Main(int argc, char** argv) {
                            "Wait before a failed job's next attempt; doubles with each further failure");
   service::AddDurationFlag(app, "--max-retry-backoff", &cluster.policy.max_retry_backoff,
                            "Longest wait before a failed job's next attempt");
+  AdmissionOptions& admission = flags.supervisor.admission;
+  app.add_option("--client-calls-per-second", admission.calls_per_second,
+                 "Calls that one client may make in the long run; at once, four times as many. 0: no bound")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--client-streams", admission.streams, "Streams that one client may have open. 0: no bound")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--change-queue", admission.queue,
+                 "Changes of users that may wait for their turn; more are refused")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  service::AddDurationFlag(app, "--reader-patience", &flags.supervisor.reader_patience,
+                           "Streams end whose reader takes nothing for so long", absl::Milliseconds(10));
+  service::AddDurationFlag(app, "--start-deadline", &cluster.policy.start_deadline,
+                           "A job whose replicas do not run so long after their launch has failed to start");
+  app.add_option("--max-jobs-per-namespace", cluster.max_jobs_per_namespace,
+                 "Most unfinished jobs of a namespace without a quota of its own for them. 0: no bound")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--max-submissions-per-minute", cluster.max_submissions_per_minute,
+                 "Most submissions to a namespace without a quota of its own for them. 0: no bound")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--quarantine-after", cluster.quarantine.jobs,
+                 "Quarantine a node when replicas of so many jobs have failed on it within "
+                 "--quarantine-window and none "
+                 "has succeeded. 0: never")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  service::AddDurationFlag(app, "--quarantine-window", &cluster.quarantine.window, "See --quarantine-after");
+  service::AddDurationFlag(app, "--quarantine-time", &cluster.quarantine.first,
+                           "How long the first quarantine of a node lasts; doubles with each further one",
+                           absl::Milliseconds(10));
   app.add_option_function<int>(
          "--retain-days",
          [&cluster](int days) {

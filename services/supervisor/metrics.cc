@@ -50,6 +50,19 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
                     .Name("adaptdl_supervisor_restarts_total")
                     .Help("Replica sets that were stopped, by cause")
                     .Register(*registry_)),
+      refused_(BuildCounter()
+                   .Name("adaptdl_supervisor_refused_calls_total")
+                   .Help("Calls that were refused because a quota or another bound was reached, by cause")
+                   .Register(*registry_)),
+      refused_reports_(BuildCounter()
+                           .Name("adaptdl_supervisor_refused_reports_total")
+                           .Help("Reports of replicas that made no sense, by kind")
+                           .Register(*registry_)),
+      quarantines_(BuildCounter()
+                       .Name("adaptdl_supervisor_quarantines_total")
+                       .Help("Times that a node was quarantined")
+                       .Register(*registry_)
+                       .Add({})),
       heartbeats_(BuildCounter()
                       .Name("adaptdl_supervisor_heartbeats_total")
                       .Help("Heartbeats received, by kind of the sender")

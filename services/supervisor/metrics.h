@@ -31,6 +31,11 @@ class Metrics {
   void CountAllocation(const std::string& result) { allocations_.Add({{"result", result}}).Increment(); }
   // `cause`: the reason of the job's stop.
   void CountRestart(const std::string& cause) { restarts_.Add({{"cause", cause}}).Increment(); }
+  // `cause`: what was exceeded.
+  void CountRefused(const std::string& cause) { refused_.Add({{"cause", cause}}).Increment(); }
+  // `kind`: of the replica's report.
+  void CountRefusedReport(const std::string& kind) { refused_reports_.Add({{"kind", kind}}).Increment(); }
+  void CountQuarantine() { quarantines_.Increment(); }
   void CountNodeHeartbeat() { node_heartbeats_.Increment(); }
   void CountReplicaHeartbeat() { replica_heartbeats_.Increment(); }
   void ObserveCommit(absl::Duration duration, bool ok);
@@ -48,6 +53,9 @@ class Metrics {
   prometheus::Gauge& term_;
   prometheus::Family<prometheus::Counter>& allocations_;
   prometheus::Family<prometheus::Counter>& restarts_;
+  prometheus::Family<prometheus::Counter>& refused_;
+  prometheus::Family<prometheus::Counter>& refused_reports_;
+  prometheus::Counter& quarantines_;
   prometheus::Family<prometheus::Counter>& heartbeats_;
   prometheus::Counter& node_heartbeats_;
   prometheus::Counter& replica_heartbeats_;

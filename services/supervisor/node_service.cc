@@ -217,6 +217,9 @@ grpc::ServerUnaryReactor* NodeServiceImpl::ListNodes(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* NodeServiceImpl::DrainNode(grpc::CallbackServerContext* context,
                                                      const v1::DrainNodeRequest* request,
                                                      v1::DrainNodeResponse* response) {
+  const absl::Status status =
+      admission_->Change(Admission::CallerOf(*context, *guard_), state_->executor()->waiting());
+  if (!status.ok()) return Answer(context, status);
   return Answer(
       state_, context, [this, request] { return state_->DrainNode(*request); }, response);
 }
@@ -224,6 +227,9 @@ grpc::ServerUnaryReactor* NodeServiceImpl::DrainNode(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* NodeServiceImpl::RemoveNode(grpc::CallbackServerContext* context,
                                                       const v1::RemoveNodeRequest* request,
                                                       v1::RemoveNodeResponse* response) {
+  const absl::Status status =
+      admission_->Change(Admission::CallerOf(*context, *guard_), state_->executor()->waiting());
+  if (!status.ok()) return Answer(context, status);
   return Answer(
       state_, context, [this, request] { return state_->RemoveNode(*request); }, response);
 }

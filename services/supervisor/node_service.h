@@ -5,6 +5,7 @@
 
 #include "adaptdl/v1/node_service.grpc.pb.h"
 #include "libs/service/security/guard.h"
+#include "services/supervisor/admission.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/streams.h"
 #include "services/supervisor/worker_launcher.h"
@@ -15,8 +16,8 @@ class NodeServiceImpl final : public v1::NodeService::CallbackService {
  public:
   // All outlive the service.
   NodeServiceImpl(ClusterState* state, WorkerLauncher* launcher, Streams* streams,
-                  const security::Guard* guard)
-      : state_(state), launcher_(launcher), streams_(streams), guard_(guard) {}
+                  const security::Guard* guard, Admission* admission)
+      : state_(state), launcher_(launcher), streams_(streams), guard_(guard), admission_(admission) {}
 
   grpc::ServerUnaryReactor* RegisterNode(grpc::CallbackServerContext* context,
                                          const v1::RegisterNodeRequest* request,
@@ -38,6 +39,7 @@ class NodeServiceImpl final : public v1::NodeService::CallbackService {
   WorkerLauncher* const launcher_;
   Streams* const streams_;
   const security::Guard* const guard_;
+  Admission* const admission_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -7,8 +7,11 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_PULL_REACTOR_H_
 
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "grpcpp/support/server_callback.h"
 #include "libs/base/mutex.h"
 #include "services/supervisor/executor.h"
@@ -37,6 +40,9 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
     Poke();
   }
 
+  // Kept until the stream is over: its place among the caller's streams.
+  void Hold(std::shared_ptr<void> place) { place_ = std::move(place); }
+
   // Something may have come to send.
   void Poke() {
     {
@@ -58,21 +64,42 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
     Poke();
   }
 
-  void OnWriteDone(bool ok) final {
-    if (!ok) {
+  // A reader that comes back finds the message that was on its way, and then this.
+  void CheckReader(absl::Time now, absl::Duration patience) override {
+    {
       MutexLock lock(&mutex_);
-      ending_ = true;
+      if (!writing_ || ending_) return;
+      if (!waits_since_.has_value()) waits_since_ = now;
+      if (now - *waits_since_ < patience) return;
+    }
+    End(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                     absl::StrCat("nothing was read for ", absl::FormatDuration(patience),
+                                  ": read faster, or open the stream when you want to read it")));
+  }
+
+  void OnWriteDone(bool ok) final {
+    {
+      MutexLock lock(&mutex_);
+      writing_ = false;
+      ending_ = ending_ || !ok;
     }
     executor_->Post([this] { Run(); });
   }
   void OnCancel() final { End(grpc::Status::CANCELLED); }
   void OnDone() final {
     OnEnd();
+    place_.reset();
     // The last reference may be this one.
     const std::shared_ptr<PullReactor> self = std::move(self_);
   }
 
  protected:
+  // Whether nothing is sent any more.
+  bool ending() {
+    MutexLock lock(&mutex_);
+    return ending_;
+  }
+
   // The next message, if there is one. Called by one thread at a time, with no lock held.
   virtual Pull Next(Response* message, grpc::Status* end) = 0;
   // The stream is over: let go of what it used.
@@ -95,6 +122,11 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
         pull = Next(&message_, &status);
       }
       if (pull == Pull::kMessage) {
+        {
+          MutexLock lock(&mutex_);
+          writing_ = true;
+          waits_since_.reset();
+        }
         this->StartWrite(&message_);
         return;
       }
@@ -117,9 +149,13 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether a message is on its way, and since when it was seen to be.
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mutex_);
   grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
   Response message_;  // Belongs to Run(), and to gRPC during a write.
   std::shared_ptr<PullReactor> self_;
+  std::shared_ptr<void> place_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -171,7 +171,10 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     if (request_.has_progress()) {
       if (!leads_) request_.clear_progress();
       const absl::Status status = ValidateProgress(request_.progress());
-      if (!status.ok()) return status;
+      if (!status.ok()) {
+        state_->NoteRefusedReport(replica_, "progress", status);
+        return status;
+      }
     }
     if (const absl::Status status = HandleRescale(); !status.ok()) return status;
     if (const absl::Status status = HandleCheckpoint(); !status.ok()) return status;

@@ -56,4 +56,17 @@ void Streams::EndAll(const grpc::Status& status) {
   }
 }
 
+void Streams::CheckReaders(absl::Time now, absl::Duration patience) {
+  std::vector<std::weak_ptr<EndableStream>> streams;
+  {
+    MutexLock lock(&mutex_);
+    if (now < next_check_) return;
+    next_check_ = now + patience / 4;
+    for (const Entry& entry : streams_) streams.push_back(entry.stream);
+  }
+  for (const auto& weak : streams) {
+    if (const std::shared_ptr<EndableStream> stream = weak.lock()) stream->CheckReader(now, patience);
+  }
+}
+
 }  // namespace adaptdl::supervisor

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "grpcpp/support/status.h"
 #include "libs/base/mutex.h"
 
@@ -18,6 +19,9 @@ class EndableStream : public std::enable_shared_from_this<EndableStream> {
  public:
   virtual ~EndableStream() = default;
   virtual void End(const grpc::Status& status) = 0;
+  // Ends the stream if a message has been on its way to the reader for longer than `patience`. Called now and
+  // then.
+  virtual void CheckReader(absl::Time /*now*/, absl::Duration /*patience*/) {}
 };
 
 class Streams {
@@ -28,6 +32,8 @@ class Streams {
   void EndDisallowed();
   // Ends all streams, and each that is added later.
   void EndAll(const grpc::Status& status);
+  // CheckReader() of all, a few times per `patience`.
+  void CheckReaders(absl::Time now, absl::Duration patience);
 
  private:
   struct Entry {
@@ -39,6 +45,7 @@ class Streams {
   std::vector<Entry> streams_ ABSL_GUARDED_BY(mutex_);
   // Streams are swept when there are so many entries.
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
+  absl::Time next_check_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
 };

@@ -50,10 +50,12 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   absl::StatusOr<std::unique_ptr<ClusterState>> state = ClusterState::Create(options.cluster, parts);
   if (!state.ok()) return state.status();
   s->state_ = *std::move(state);
+  s->clock_ = clock;
+  s->admission_ = std::make_unique<Admission>(options.admission, clock);
   s->jobs_ = std::make_unique<JobServiceImpl>(s->state_.get(), &s->hub_, &s->streams_, &s->workers_,
-                                              s->guard_.get());
-  s->nodes_ =
-      std::make_unique<NodeServiceImpl>(s->state_.get(), &s->launcher_, &s->streams_, s->guard_.get());
+                                              s->guard_.get(), s->admission_.get());
+  s->nodes_ = std::make_unique<NodeServiceImpl>(s->state_.get(), &s->launcher_, &s->streams_, s->guard_.get(),
+                                                s->admission_.get());
   s->replicas_ = std::make_unique<ReplicaServiceImpl>(s->state_.get(), &s->sessions_, &s->hub_, &s->streams_);
   s->scheduling_ = std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_);
   s->quotas_ = std::make_unique<QuotaServiceImpl>(s->state_.get());
@@ -92,12 +94,14 @@ void Supervisor::Step() {
     looked_at_streams_ = now;
     streams_.EndDisallowed();
   }
+  streams_.CheckReaders(clock_->Now(), options_.reader_patience);
   adaptdl_api_->Step();
 }
 
 void Supervisor::ExportMetrics(std::shared_ptr<prometheus::Registry> registry) {
   metrics_ = std::make_unique<Metrics>(std::move(registry));
   state_->SetMetrics(metrics_.get());
+  admission_->SetOnRefused([metrics = metrics_.get()](const char* cause) { metrics->CountRefused(cause); });
 }
 
 void Supervisor::Start() {

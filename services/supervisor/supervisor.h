@@ -22,6 +22,7 @@
 #include "libs/service/security/guard.h"
 #include "prometheus/registry.h"
 #include "services/supervisor/admin_service.h"
+#include "services/supervisor/admission.h"
 #include "services/supervisor/change_hub.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/http/adaptdl_api.h"
@@ -45,6 +46,10 @@ struct SupervisorOptions {
   ClusterOptions cluster;
   // How often the thread calls Step().
   absl::Duration step_period = absl::Milliseconds(100);
+  // What clients may have.
+  AdmissionOptions admission;
+  // Streams whose reader takes nothing for so long end.
+  absl::Duration reader_patience = absl::Minutes(2);
   // How workers are talked to.
   rpc::ClientSecurity worker_security = rpc::Plaintext();
   // Who may do what. Null: everybody everything.
@@ -90,6 +95,7 @@ class Supervisor {
 
   const SupervisorOptions options_;
   const std::shared_ptr<const security::Guard> guard_;
+  const Clock* clock_ = nullptr;
   std::unique_ptr<JobStore> store_;
   WorkerLauncher launcher_;
   ReplicaSessions sessions_;
@@ -97,6 +103,7 @@ class Supervisor {
   WorkerChannels workers_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<ClusterState> state_;
+  std::unique_ptr<Admission> admission_;
   ChangeHub hub_;                            // Its thread uses what stands above.
   std::unique_ptr<GroupCommit> durability_;  // Likewise.
   std::unique_ptr<Executor> executor_;       // Likewise.

@@ -54,11 +54,23 @@ struct Tables {
   NodeUse use;
   std::map<std::string, std::vector<FileDeletion>> deletions;  // By node.
   std::map<std::string, v1::NamespaceQuota> quotas;            // By namespace.
+  std::map<std::string, int> unfinished;                       // Jobs in `active`, by namespace.
   int64_t last_sequence = 0;
   int64_t last_event_id = 0;
   // Version of the snapshot that the allocator sees.
   int64_t version = 0;
 };
+
+// Counts the job among those that have not finished, or does not any more.
+inline void SetActive(const JobRecord& record, bool active, Tables* tables) {
+  const std::string& name_space = record.job->namespace_();
+  if (active) {
+    const bool is_new = tables->active.emplace(record.sequence, record.uid()).second;
+    if (is_new) ++tables->unfinished[name_space];
+  } else if (tables->active.erase(record.sequence) > 0 && --tables->unfinished[name_space] == 0) {
+    tables->unfinished.erase(name_space);
+  }
+}
 
 }  // namespace adaptdl::supervisor
 

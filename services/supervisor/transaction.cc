@@ -229,7 +229,7 @@ Changes Transaction::Apply(Tables* tables) {
     changes.deleted[uid] = DescribeJob(*entry, now_);
     tables->use.Add(ShareOf(*entry), -1);
     tables->by_sequence.erase(entry->record.sequence);
-    tables->active.erase(entry->record.sequence);
+    SetActive(entry->record, false, tables);
     tables->by_name.erase({entry->record.job->namespace_(), entry->record.job->name()});
     tables->jobs.erase(uid);
   }
@@ -242,11 +242,7 @@ Changes Transaction::Apply(Tables* tables) {
     slot = entry;
     tables->by_sequence[record.sequence] = uid;
     tables->by_name[{record.job->namespace_(), record.job->name()}] = uid;
-    if (IsTerminal(record.status.phase())) {
-      tables->active.erase(record.sequence);
-    } else {
-      tables->active[record.sequence] = uid;
-    }
+    SetActive(record, !IsTerminal(record.status.phase()), tables);
   }
   for (const std::string& id : deleted_nodes_) tables->nodes.erase(id);
   for (const auto& [id, entry] : nodes_) tables->nodes[id] = entry;

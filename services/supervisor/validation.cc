@@ -33,6 +33,7 @@ constexpr size_t kMaxSpecBytes = 256 << 10;
 constexpr int64_t kMaxAmount = int64_t{1} << 50;
 constexpr int kMaxGpus = 1 << 20;
 constexpr int kMaxGpuTypes = 64;
+constexpr int kMaxQuota = 1 << 20;
 constexpr int64_t kMaxBatchSize = int64_t{1} << 40;
 constexpr double kMaxSeconds = 1e9;
 
@@ -382,6 +383,10 @@ absl::Status ValidateQuota(const v1::SetQuotaRequest& request) {
   absl::Status status = ValidateDnsLabel("namespace", request.namespace_());
   if (request.has_gpus()) status.Update(CheckRange("gpus", request.gpus(), 0, kMaxGpus));
   if (request.has_weight()) status.Update(CheckFinite("weight", request.weight(), 1e-3, 1e3));
+  if (request.has_jobs()) status.Update(CheckRange("jobs", request.jobs(), 0, kMaxQuota));
+  if (request.has_submissions_per_minute()) {
+    status.Update(CheckRange("submissions_per_minute", request.submissions_per_minute(), 0, kMaxQuota));
+  }
   return status;
 }
 

@@ -33,9 +33,16 @@ bool WatchStream::WantsNamespace(const std::string& name_space) const {
 }
 
 void WatchStream::OnChanges(const Changes& changes) {
+  // Nothing is kept for a reader that is given up.
+  const bool over = ending();
   bool news = false;
   {
     MutexLock lock(&mutex_);
+    if (over) {
+      changed_.clear();
+      deleted_.clear();
+      return;
+    }
     for (const auto& [uid, name_space] : changes.jobs) {
       // Most changes are none of this reader's.
       if (!WantsNamespace(name_space) || (!only_uid_.empty() && uid != only_uid_)) continue;

@@ -257,9 +257,11 @@ TEST_F(CommandTest, SetsListsAndRemovesQuotas) {
   EXPECT_EQ(Run({"quota", "set", "team-a", "--weight", "2.5"}).out, "namespace team-a: GPUs 4, weight 2.5\n");
   EXPECT_EQ(Run({"quota", "set", "b", "--gpus", "0"}).out, "namespace b: GPUs no bound, weight 1\n");
   EXPECT_EQ(Run({"quota", "ls"}).out,
-            "NAMESPACE   GPUS       WEIGHT\n"
-            "b           no bound   1\n"
-            "team-a      4          2.5\n");
+            "NAMESPACE   GPUS       WEIGHT   JOBS      SUBMISSIONS/MIN\n"
+            "b           no bound   1        default   default\n"
+            "team-a      4          2.5      default   default\n");
+  EXPECT_EQ(Run({"quota", "set", "team-a", "--jobs", "50", "--submissions-per-minute", "6"}).out,
+            "namespace team-a: GPUs 4, weight 2.5, unfinished jobs 50, submissions per minute 6\n");
   EXPECT_EQ(Json(Run({"quota", "ls", "-o", "json"}))["quotas"][1]["gpus"], 4);
   EXPECT_EQ(Run({"quota", "rm", "b"}).out, "namespace b has no quota any more\n");
   EXPECT_EQ(Run({"quota", "rm", "b"}).err, "error: namespace b has no quota\n");

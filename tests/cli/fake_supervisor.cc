@@ -265,6 +265,10 @@ grpc::Status FakeSupervisor::SetQuota(grpc::ServerContext*, const v1::SetQuotaRe
   if (request->has_weight() || quota.weight() == 0) {
     quota.set_weight(request->has_weight() ? request->weight() : 1);
   }
+  if (request->has_jobs()) quota.set_jobs(request->jobs());
+  if (request->has_submissions_per_minute()) {
+    quota.set_submissions_per_minute(request->submissions_per_minute());
+  }
   *response->mutable_quota() = quota;
   return grpc::Status::OK;
 }

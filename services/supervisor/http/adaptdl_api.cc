@@ -178,6 +178,7 @@ void AdaptdlApi::TakeHints(const HttpRequest& request, const UrlIdentity& identi
   }
   const absl::StatusOr<v1::Hints> hints = HintsFromJson(request.body);
   const absl::Status status = hints.ok() ? state_->ReportHints(*replica, *hints) : hints.status();
+  if (!hints.ok()) state_->NoteRefusedReport(*replica, "hints", hints.status());
   if (!status.ok()) {
     // The client tells its user no more than the number.
     log::Warning("hints refused", {{"job", absl::StrCat(identity.name_space, "/", identity.job)},

@@ -26,6 +26,9 @@ struct JobRecord {
   std::shared_ptr<const v1::Job> job;
   // Without replicas: see ReplicaRecord.
   v1::JobStatus status;
+  // Since when the current group is being started, to this process's knowledge: not stored, so that a restart
+  // gives it the whole time again.
+  absl::Time starting_since = absl::InfinitePast();
   // Since when the current group runs. InfinitePast: it does not.
   absl::Time running_since = absl::InfinitePast();
   // Since when the job is being re-scaled (libs/jobs/job.h). InfinitePast: it is not.

@@ -104,6 +104,41 @@ TEST_F(StateMachineTest, Defect26OwnFailuresBackOffAndEndAtTheLimit) {
   EXPECT_THAT(waits, ::testing::ElementsAre(absl::Seconds(1), absl::Seconds(2), absl::Seconds(4)));
 }
 
+TEST_F(StateMachineTest, AStartThatTakesTooLongIsAnOwnFailure) {
+  Job job = Step(Job(), {}, kStart).job;
+  ASSERT_EQ(job.phase, Phase::kStarting);
+  job.max_restarts = 1;
+  const auto members = [&](const Job& of) {
+    std::vector<Replica> replicas = {Running(0), Running(1)};
+    replicas[1].state = ReplicaState::kLaunching;
+    for (Replica& replica : replicas) replica.group = of.group;
+    return replicas;
+  };
+  absl::Time now = kStart + policy_.start_deadline - absl::Seconds(1);
+  EXPECT_EQ(Step(job, members(job), now).job.phase, Phase::kStarting);
+  for (int failures = 1; failures <= 2; ++failures) {
+    now = job.starting_since + policy_.start_deadline;
+    const Outcome late = Step(job, members(job), now);
+    EXPECT_EQ(late.job.phase, Phase::kStopping);
+    EXPECT_EQ(late.job.reason, "StartDeadlineExceeded");
+    EXPECT_THAT(late.job.message, HasSubstr("n2"));
+    EXPECT_EQ(late.stops.size(), 2u);
+    // Both do as they are told; the failure is the job's all the same.
+    std::vector<Replica> ended = {Asked(Exited(0, 143)), Asked(Exited(1, 143))};
+    for (Replica& replica : ended) replica.group = job.group;
+    job = Step(late.job, ended, now).job;
+    EXPECT_EQ(job.failures, failures);
+    EXPECT_THAT(job.message, HasSubstr("did not come to run within 10m"));
+    if (failures == 2) break;
+    ASSERT_EQ(job.phase, Phase::kPending);
+    EXPECT_EQ(job.reason, "BackOff");
+    job = Step(job, {}, job.retry_time).job;
+    ASSERT_EQ(job.phase, Phase::kStarting);
+  }
+  EXPECT_EQ(job.phase, Phase::kFailed);
+  EXPECT_EQ(job.reason, "MaxRestartsExceeded");
+}
+
 TEST_F(StateMachineTest, BackOffIsBounded) {
   Job job = RunningJob();
   job.max_restarts = 1000;

@@ -172,6 +172,9 @@ class FakeWorker {
 
 class ClusterTest : public testing::Test {
  protected:
+  // The clock stands still, so buckets would never fill.
+  ClusterTest() { options_.admission.calls_per_second = 0; }
+
   void SetUp() override { Start(); }
   void TearDown() override { Stop(); }
 

@@ -244,5 +244,131 @@ TEST_F(NodesTest, ListShowsWhatIsInUse) {
   EXPECT_TRUE(node.status().has_last_heartbeat());
 }
 
+// Jobs that fail on one of two nodes.
+class QuarantineTest : public NodesTest {
+ protected:
+  QuarantineTest() { options_.cluster.heartbeat_period = absl::Hours(100); }
+
+  void SetUp() override {
+    NodesTest::SetUp();
+    n1_ = AddWorker("n1");
+    n2_ = AddWorker("n2");
+  }
+  // A replica of the job runs on the node and exits.
+  void Run(const std::string& name, const std::string& node, int exit_code, bool is_new = true) {
+    v1::Job job = NewJob(name);
+    job.mutable_spec()->set_max_restarts(100);
+    job = is_new ? Submit(job) : Get(name);
+    Advance(absl::Minutes(1));  // longer than any back-off
+    Allocate(job, {node});
+    FakeWorker& worker = node == "n1" ? *n1_ : *n2_;
+    const v1::LaunchReplica launch = worker.NextLaunch();
+    worker.Running(launch);
+    worker.Exited(launch, exit_code);
+    const int failures = job.status().failures() + (exit_code != 0);
+    const v1::Job ended = WaitFor(name, [&](const v1::Job& seen) {
+      return exit_code == 0 ? seen.status().phase() == v1::JOB_PHASE_SUCCEEDED
+                            : seen.status().failures() == failures;
+    });
+    // It is not to come back by itself.
+    if (exit_code != 0) Allocate(ended, {});
+  }
+  v1::NodePhase PhaseOf(const std::string& node) { return GetNode(node).status().phase(); }
+
+  std::unique_ptr<FakeWorker> n1_;
+  std::unique_ptr<FakeWorker> n2_;
+};
+
+TEST_F(QuarantineTest, SeveralJobsFailingOnANodeQuarantineItForATime) {
+  Run("a", "n1", 1);
+  Run("b", "n1", 1);
+  EXPECT_EQ(PhaseOf("n1"), v1::NODE_PHASE_READY);
+  Run("c", "n1", 1);
+  v1::NodeStatus status = GetNode("n1").status();
+  EXPECT_EQ(status.phase(), v1::NODE_PHASE_QUARANTINED);
+  EXPECT_EQ(status.quarantine_end_time().seconds(), absl::ToUnixSeconds(clock_.Now() + absl::Minutes(5)));
+  EXPECT_NE(status.message().find("3 jobs"), std::string::npos) << status.message();
+  for (const char* job : {"a", "b", "c"}) EXPECT_TRUE(HasEvent(job, "NodeQuarantined"));
+  // Nothing new comes there, neither by the allocator nor by registering again.
+  const v1::Job d = Submit(NewJob("d"));
+  EXPECT_EQ(Apply({AllocationOf(d, {"n1"})}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  ASSERT_TRUE(n1_->Register().ok());
+  EXPECT_EQ(PhaseOf("n1"), v1::NODE_PHASE_QUARANTINED);
+  n1_->Disconnect();
+  n1_->Connect();
+  Advance(absl::Minutes(5));
+  status = GetNode("n1").status();
+  EXPECT_EQ(status.phase(), v1::NODE_PHASE_READY);
+  EXPECT_FALSE(status.has_quarantine_end_time());
+  EXPECT_EQ(status.message(), "");
+  // The next time lasts twice as long.
+  for (const char* job : {"e", "f", "g"}) Run(job, "n1", 1);
+  EXPECT_EQ(GetNode("n1").status().quarantine_end_time().seconds(),
+            absl::ToUnixSeconds(clock_.Now() + absl::Minutes(10)));
+}
+
+TEST_F(QuarantineTest, ReplicasThatRunThereStay) {
+  const v1::Job good = Submit(NewJob("good"));
+  Allocate(good, {"n1"});
+  const v1::LaunchReplica launch = n1_->NextLaunch();
+  n1_->Running(launch);
+  WaitForPhase("good", v1::JOB_PHASE_RUNNING);
+  for (const char* job : {"a", "b", "c"}) Run(job, "n1", 1);
+  EXPECT_EQ(PhaseOf("n1"), v1::NODE_PHASE_QUARANTINED);
+  Advance(absl::Seconds(10));
+  EXPECT_EQ(Get("good").status().phase(), v1::JOB_PHASE_RUNNING);
+  // The allocator leaves such a job where it is.
+  EXPECT_TRUE(Apply({AllocationOf(good, {"n1"})}).ok());
+  n1_->Exited(launch, 0);
+  EXPECT_EQ(WaitForPhase("good", v1::JOB_PHASE_SUCCEEDED).status().restarts(), 0);
+}
+
+TEST_F(QuarantineTest, ASingleJobNeverQuarantinesANode) {
+  Run("a", "n1", 1);
+  for (int i = 0; i < 6; ++i) Run("a", "n1", 1, /*is_new=*/false);
+  EXPECT_EQ(PhaseOf("n1"), v1::NODE_PHASE_READY);
+}
+
+TEST_F(QuarantineTest, ASuccessClearsTheNode) {
+  Run("a", "n1", 1);
+  Run("b", "n1", 1);
+  Run("c", "n1", 0);
+  Run("d", "n1", 1);
+  EXPECT_EQ(PhaseOf("n1"), v1::NODE_PHASE_READY);
+}
+
+TEST_F(QuarantineTest, JobsThatFailEverywhereSayNothingOfNodes) {
+  for (const char* job : {"a", "b", "c"}) {
+    Run(job, "n2", 1);
+    Run(job, "n1", 1, /*is_new=*/false);
+    EXPECT_EQ(PhaseOf("n1"), v1::NODE_PHASE_READY) << job;
+  }
+}
+
+TEST_F(QuarantineTest, TheLastReadyNodeIsKept) {
+  ASSERT_TRUE(Drain("n2").ok());
+  for (const char* job : {"a", "b", "c", "d"}) Run(job, "n1", 1);
+  EXPECT_EQ(PhaseOf("n1"), v1::NODE_PHASE_READY);
+}
+
+TEST_F(QuarantineTest, AnAdministratorEndsItByRemovingTheNode) {
+  for (const char* job : {"a", "b", "c"}) Run(job, "n1", 1);
+  ASSERT_EQ(PhaseOf("n1"), v1::NODE_PHASE_QUARANTINED);
+  ASSERT_TRUE(Remove("n1").ok());
+  EXPECT_EQ(n1_->End().error_code(), grpc::StatusCode::ABORTED);
+  ASSERT_TRUE(n1_->Register().ok());
+  EXPECT_EQ(PhaseOf("n1"), v1::NODE_PHASE_READY);
+}
+
+TEST_F(QuarantineTest, CanBeSwitchedOff) {
+  Stop();
+  options_.cluster.quarantine.jobs = 0;
+  Start();
+  n1_ = AddWorker("n1");
+  n2_ = AddWorker("n2");
+  for (const char* job : {"a", "b", "c", "d"}) Run(job, "n1", 1);
+  EXPECT_EQ(PhaseOf("n1"), v1::NODE_PHASE_READY);
+}
+
 }  // namespace
 }  // namespace adaptdl::supervisor

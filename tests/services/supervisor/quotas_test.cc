@@ -3,6 +3,8 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "libs/rpc/retry_info.h"
+#include "libs/rpc/status.h"
 #include "tests/services/supervisor/cluster_fixture.h"
 
 namespace adaptdl::supervisor {
@@ -94,6 +96,8 @@ TEST_F(QuotasTest, SurviveARestart) {
   v1::SetQuotaRequest request = NewQuota("team-a");
   request.set_gpus(4);
   request.set_weight(3);
+  request.set_jobs(50);
+  request.set_submissions_per_minute(6);
   ASSERT_TRUE(Set(request).ok());
   ASSERT_TRUE(Set(NewQuota("team-b")).ok());
   ASSERT_TRUE(Remove("team-b").ok());
@@ -104,6 +108,8 @@ TEST_F(QuotasTest, SurviveARestart) {
   EXPECT_EQ(quotas.quotas(0).namespace_(), "team-a");
   EXPECT_EQ(quotas.quotas(0).gpus(), 4);
   EXPECT_EQ(quotas.quotas(0).weight(), 3);
+  EXPECT_EQ(quotas.quotas(0).jobs(), 50);
+  EXPECT_EQ(quotas.quotas(0).submissions_per_minute(), 6);
 }
 
 TEST_F(QuotasTest, ImplausibleOnesAreRefusedByName) {
@@ -123,10 +129,76 @@ TEST_F(QuotasTest, ImplausibleOnesAreRefusedByName) {
     refused(request, "weight");
   }
   request = NewQuota("a");
+  request.set_jobs(-1);
+  refused(request, "jobs");
+  request = NewQuota("a");
+  request.set_submissions_per_minute(1 << 21);
+  refused(request, "submissions_per_minute");
+  request = NewQuota("a");
   request.clear_request_id();
   refused(request, "request_id");
   EXPECT_EQ(Remove("a").error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(List().quotas_size(), 0);
+}
+
+TEST_F(QuotasTest, UnfinishedJobsAreBounded) {
+  v1::SetQuotaRequest request = NewQuota("default");
+  request.set_jobs(2);
+  ASSERT_TRUE(Set(request).ok());
+  Submit(NewJob("a"));
+  Submit(NewJob("b"));
+  const grpc::Status full = TrySubmit(NewJob("c"));
+  EXPECT_EQ(full.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(full.error_message().find("\"default\" has 2 unfinished jobs, and may have 2"), std::string::npos)
+      << full.error_message();
+  EXPECT_FALSE(rpc::RetryDelayOf(rpc::FromGrpcStatus(full)).has_value()) << "nobody knows when one ends";
+  v1::Job other = NewJob("c");
+  other.set_namespace_("other");
+  Submit(other);
+  ASSERT_TRUE(Cancel("a").ok());
+  Submit(NewJob("c"));
+  Stop();
+  Start();
+  EXPECT_EQ(TrySubmit(NewJob("d")).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  request = NewQuota("default");
+  request.set_jobs(0);  // the supervisor's own bound counts again
+  ASSERT_TRUE(Set(request).ok());
+  Submit(NewJob("d"));
+}
+
+TEST_F(QuotasTest, SubmissionsPerMinuteAreBounded) {
+  v1::SetQuotaRequest request = NewQuota("default");
+  request.set_submissions_per_minute(2);
+  ASSERT_TRUE(Set(request).ok());
+  v1::Job a;
+  ASSERT_TRUE(TrySubmit(NewJob("a"), &a, "submit-a").ok());
+  clock_.Advance(absl::Seconds(20));
+  Submit(NewJob("b"));
+  grpc::Status full = TrySubmit(NewJob("c"));
+  EXPECT_EQ(full.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(rpc::RetryDelayOf(rpc::FromGrpcStatus(full)), absl::Seconds(40));
+  EXPECT_NE(full.error_message().find("try again in 40s"), std::string::npos) << full.error_message();
+  // The repetition of a call that succeeded is no submission; nor does a restart or a deletion make room.
+  v1::Job again;
+  ASSERT_TRUE(TrySubmit(NewJob("a"), &again, "submit-a").ok());
+  EXPECT_EQ(again.uid(), a.uid());
+  Stop();
+  Start();
+  EXPECT_FALSE(TrySubmit(NewJob("c")).ok());
+  clock_.Advance(absl::Seconds(40));
+  Submit(NewJob("c"));
+  full = TrySubmit(NewJob("d"));
+  EXPECT_EQ(rpc::RetryDelayOf(rpc::FromGrpcStatus(full)), absl::Seconds(20));
+}
+
+TEST_F(QuotasTest, NamespacesWithoutQuotasHaveTheSupervisorsBounds) {
+  Stop();
+  options_.cluster.max_jobs_per_namespace = 1;
+  Start();
+  Submit(NewJob("a"));
+  const grpc::Status full = TrySubmit(NewJob("b"));
+  EXPECT_EQ(full.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(full.error_message().find("--max-jobs-per-namespace"), std::string::npos);
 }
 
 TEST_F(QuotasTest, ARepeatedCallIsDoneOnce) {

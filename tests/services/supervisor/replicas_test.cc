@@ -229,6 +229,24 @@ TEST_F(ReplicasTest, Defect30HintsAreCheckedBeforeAnybodySeesThem) {
   EXPECT_EQ(snapshot.version(), version) << "hints alone must not void the allocator's decision";
 }
 
+TEST_F(ReplicasTest, NonsenseIsToldToTheJobsUserOnce) {
+  v1::Hints hints = SomeHints();
+  hints.mutable_perf_params()->set_alpha_c(std::nan(""));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(ReportHints(IdentityOf(rank0_), rank0_.token(), hints).error_code(),
+              grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  int told = 0;
+  for (const v1::Event& event : Events("a")) {
+    if (event.reason() != "ReportRefused") continue;
+    ++told;
+    EXPECT_EQ(event.type(), v1::EVENT_TYPE_WARNING);
+    EXPECT_EQ(event.replica_id(), rank0_.replica_id());
+    EXPECT_NE(event.message().find("alpha_c"), std::string::npos) << event.message();
+  }
+  EXPECT_EQ(told, 1);
+}
+
 TEST_F(ReplicasTest, AllocatorSeesNewHintsAtOnce) {
   grpc::ClientContext context;
   SetDeadline(&context);
