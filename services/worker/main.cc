@@ -44,7 +44,8 @@ std::string ShimBesideThisProgram() {
 }
 
 void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
-  app.add_option("--supervisor", options->supervisor, "HOST:PORT of the supervisor, or of several, separated by commas; replicas use it too")
+  app.add_option("--supervisor", options->supervisor,
+                 "HOST:PORT of the supervisor, or of several, separated by commas; replicas use it too")
       ->capture_default_str();
   adaptdl::service::AddServerNameFlag(app, &options->tls_server_name);
   app.add_option("--node-id", options->node_id, "Name of this node [the machine's name]");

@@ -102,7 +102,8 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
 
 std::string Number(int64_t number) { return absl::StrCat(number); }
 
-// "http://:7300/x" with the host of `address`, "host:port", or of the first of several, where the URL has none.
+// "http://:7300/x" with the host of `address`, "host:port", or of the first of several, where the URL has
+// none.
 std::string WithHost(absl::string_view url, absl::string_view address) {
   const size_t host = url.find("://:");
   if (host == absl::string_view::npos) return std::string(url);

@@ -31,8 +31,8 @@ struct ReplicaPlace {
   std::string replica_host;
   // "host:port" of the supervisor.
   std::string supervisor_address;
-  // Path of the certificates that the supervisor's is verified with, and the name that it must have. Empty: no
-  // TLS.
+  // Path of the certificates that the supervisor's is verified with, and the name that it must have. Empty:
+  // no TLS.
   std::string supervisor_ca = {};
   std::string supervisor_tls_name = {};
   // GPUs given to the replica, as CUDA_VISIBLE_DEVICES names them.
