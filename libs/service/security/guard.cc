@@ -157,14 +157,13 @@ absl::Status Guard::OpenFiles() {
     audit_log_ = *std::move(log);
   }
   if (!options_.token_file.empty()) {
-    auto tokens = WatchedFile<TokenTable>::Open(options_.token_file, clock_, ReadTokens);
+    auto tokens = WatchedFile<TokenTable>::Open(options_.token_file, ReadTokens);
     if (!tokens.ok()) return tokens.status();
     tokens_ = *std::move(tokens);
   }
   if (!options_.jwks_file.empty()) {
     auto keys = WatchedFile<JwtVerifier>::Open(
-        options_.jwks_file, clock_,
-        [jwt = options_.jwt](const std::string& path) { return ReadKeys(path, jwt); });
+        options_.jwks_file, [jwt = options_.jwt](const std::string& path) { return ReadKeys(path, jwt); });
     if (!keys.ok()) return keys.status();
     keys_ = *std::move(keys);
   }

@@ -1,6 +1,6 @@
 // A file that may be replaced while the program runs, parsed.
 //
-//   auto tokens = WatchedFile<TokenTable>::Open(path, clock, [](const std::string& path) {...});
+//   auto tokens = WatchedFile<TokenTable>::Open(path, [](const std::string& path) {...});
 //   (*tokens)->Get()->Find(...)
 //
 // Thread-safe.
@@ -18,8 +18,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "libs/service/log.h"
 
@@ -30,29 +28,22 @@ class WatchedFile {
  public:
   using Read = std::function<absl::StatusOr<std::shared_ptr<const Parsed>>(const std::string& path)>;
 
-  // Time between two looks at the file.
-  static constexpr absl::Duration kPeriod = absl::Seconds(1);
-
-  // Reads the file; fails as `read` does. `clock` outlives it.
-  static absl::StatusOr<std::unique_ptr<WatchedFile>> Open(std::string path, const Clock* clock, Read read) {
-    std::unique_ptr<WatchedFile> file(new WatchedFile(std::move(path), clock, std::move(read)));
+  // Reads the file; fails as `read` does.
+  static absl::StatusOr<std::unique_ptr<WatchedFile>> Open(std::string path, Read read) {
+    std::unique_ptr<WatchedFile> file(new WatchedFile(std::move(path), std::move(read)));
     MutexLock lock(&file->mutex_);
     file->version_ = file->LookAt();
     absl::StatusOr<std::shared_ptr<const Parsed>> parsed = file->read_(file->path_);
     if (!parsed.ok()) return parsed.status();
     file->parsed_ = *std::move(parsed);
-    file->looked_ = clock->Now();
     return file;
   }
 
-  // What the file holds now, or did at the last look. A file that is gone or has become invalid is reported
-  // in the log, once per change, and what it held last stays in force.
+  // What the file holds now: it is looked at each time, which takes a microsecond or two, so that whoever has
+  // made a token can use it, and whoever has revoked one can rely on it. A file that is gone or has become
+  // invalid is reported in the log, once per change, and what it held last stays in force.
   std::shared_ptr<const Parsed> Get() {
     MutexLock lock(&mutex_);
-    const absl::Time now = clock_->Now();
-    // Clocks may be set back.
-    if (now - looked_ < kPeriod && now >= looked_) return parsed_;
-    looked_ = now;
     const Version version = LookAt();
     if (version == version_) return parsed_;
     version_ = version;
@@ -71,8 +62,7 @@ class WatchedFile {
   // Device, inode, size and time of the last change: a file that was replaced differs in one of them.
   using Version = std::tuple<dev_t, ino_t, off_t, time_t, long>;
 
-  WatchedFile(std::string path, const Clock* clock, Read read)
-      : path_(std::move(path)), clock_(clock), read_(std::move(read)) {}
+  WatchedFile(std::string path, Read read) : path_(std::move(path)), read_(std::move(read)) {}
 
   Version LookAt() const {
     struct stat status {};
@@ -81,12 +71,10 @@ class WatchedFile {
   }
 
   const std::string path_;
-  const Clock* const clock_;
   const Read read_;
   Mutex mutex_;
   std::shared_ptr<const Parsed> parsed_ ABSL_GUARDED_BY(mutex_);
   Version version_ ABSL_GUARDED_BY(mutex_);
-  absl::Time looked_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adaptdl::security

@@ -100,12 +100,11 @@ TEST_F(GuardTest, RefusesATokenThatIsNotValidWhateverTheCertificateSays) {
   EXPECT_EQ(guard_->Identify(both)->role, Role::kUser);
 }
 
-TEST_F(GuardTest, ForgetsTokensThatAreRevokedAndLearnsNewOnes) {
+TEST_F(GuardTest, ForgetsTokensThatAreRevokedAndLearnsNewOnesAtOnce) {
   Start();
   ASSERT_TRUE(RevokeToken(options_.token_file, "ci").ok());
   const std::string fresh =
       *CreateToken(options_.token_file, {.name = "new", .role = Role::kAdmin, .namespaces = {}}, clock_);
-  clock_.Advance(absl::Seconds(1));
   EXPECT_TRUE(absl::IsUnauthenticated(guard_->Identify(Bearer(user_)).status()));
   EXPECT_EQ(guard_->Identify(Bearer(fresh))->role, Role::kAdmin);
 }
@@ -113,20 +112,10 @@ TEST_F(GuardTest, ForgetsTokensThatAreRevokedAndLearnsNewOnes) {
 TEST_F(GuardTest, KeepsWhatItKnewWhileTheFileIsInvalidOrGone) {
   Start();
   ASSERT_TRUE(WriteFileAtomically(options_.token_file, "{", 0600).ok());
-  clock_.Advance(absl::Seconds(1));
   EXPECT_TRUE(guard_->Identify(Bearer(user_)).ok());
   std::filesystem::remove(options_.token_file);
-  clock_.Advance(absl::Seconds(1));
   EXPECT_TRUE(guard_->Identify(Bearer(user_)).ok());
   ASSERT_TRUE(WriteFileAtomically(options_.token_file, R"({"tokens": []})", 0600).ok());
-  clock_.Advance(absl::Seconds(1));
-  EXPECT_FALSE(guard_->Identify(Bearer(user_)).ok());
-}
-
-TEST_F(GuardTest, NoticesAChangeAlthoughTheClockWasSetBack) {
-  Start();
-  ASSERT_TRUE(RevokeToken(options_.token_file, "ci").ok());
-  clock_.Advance(-absl::Hours(5));
   EXPECT_FALSE(guard_->Identify(Bearer(user_)).ok());
 }
 
@@ -144,7 +133,6 @@ TEST_F(GuardTest, SaysTheSameOfEveryTokenThatIsNotValid) {
   Start();
   const std::string unknown = std::string(guard_->Identify(Bearer("x")).status().message());
   ASSERT_TRUE(RevokeToken(options_.token_file, "ci").ok());
-  clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(guard_->Identify(Bearer(user_)).status().message(), unknown);
 }
 
