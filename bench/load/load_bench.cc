@@ -92,10 +92,13 @@ class Cluster {
     std::filesystem::create_directories(folder_);
     if (!insecure_) MakeCredentials();
     const std::string address_file = folder_ + "/address";
-    std::vector<std::string> command = {Binary("adaptdl-supervisor"),   "--listen=127.0.0.1:0",
+    std::vector<std::string> command = {Binary("adaptdl-supervisor"), "--listen=127.0.0.1:0",
                                         "--metrics-listen=127.0.0.1:0", "--state-dir=" + folder_ + "/state",
-                                        "--heartbeat-period=5s",        "--replica-heartbeat-period=5s",
-                                        "--log-level=warning",          "--address-file=" + address_file};
+                                        "--heartbeat-period=5s", "--replica-heartbeat-period=5s",
+                                        "--log-level=warning",
+                                        // All of the crowd is one client, by its address or its token.
+                                        "--client-calls-per-second=0", "--client-streams=0",
+                                        "--max-jobs-per-namespace=0", "--address-file=" + address_file};
     if (!insecure_) command.push_back("--token-file=" + folder_ + "/tokens.json");
     AddTls("supervisor", &command);
     supervisor_ = Process::Start(command, folder_ + "/supervisor.log");
