@@ -35,6 +35,10 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
   return grpc::CreateCustomChannel(address, credentials.channel, arguments);
 }
 
+void AwaitConnection(grpc::Channel* channel) {
+  channel->WaitForConnected(absl::ToChronoTime(absl::Now() + absl::Seconds(1)));
+}
+
 void SetTimeout(grpc::ClientContext* context, absl::Duration timeout) {
   context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
 }

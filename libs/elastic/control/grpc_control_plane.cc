@@ -109,6 +109,7 @@ class GrpcControlPlane final : public ControlPlane {
     Backoff backoff(LongestPause());
     for (;;) {
       const rpc::Endpoint supervisor = supervisors_.current();
+      rpc::AwaitConnection(supervisor.channel.get());
       absl::StatusOr<GroupMembership> membership = TryJoin(supervisor, address);
       if (membership.ok()) {
         MutexLock lock(&mutex_);
@@ -342,6 +343,7 @@ class GrpcControlPlane final : public ControlPlane {
     for (;;) {
       const GroupMembership member = Member();
       const rpc::Endpoint supervisor = supervisors_.current();
+      rpc::AwaitConnection(supervisor.channel.get());
       const absl::Status status = RunHeartbeatStream(supervisor, member, &backoff);
       if (Ending()) return;
       if (Member().group != member.group) continue;
