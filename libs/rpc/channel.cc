@@ -36,7 +36,15 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
 }
 
 void AwaitConnection(grpc::Channel* channel) {
-  channel->WaitForConnected(absl::ToChronoTime(absl::Now() + absl::Seconds(1)));
+  const auto deadline = absl::ToChronoTime(absl::Now() + absl::Seconds(1));
+  bool tried = false;
+  for (;;) {
+    const grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_SHUTDOWN) return;
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE && tried) return;
+    tried = tried || state != GRPC_CHANNEL_TRANSIENT_FAILURE;
+    if (!channel->WaitForStateChange(state, deadline)) return;
+  }
 }
 
 void SetTimeout(grpc::ClientContext* context, absl::Duration timeout) {

@@ -27,9 +27,10 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address, const C
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
                                              const ClientCredentials& credentials);
 
-// Waits until the channel is connected, a second at most. To be called before each attempt of those who make
-// blocking calls and pause after failures: a connection is only worked on while somebody waits for it, and
-// calls on a channel that has failed before do not wait. A TLS handshake may then never come to its end.
+// Waits until the channel is connected or an attempt to connect has failed, a second at most. To be called
+// before each attempt by those who make blocking calls and pause after failures: a connection is only worked
+// on while somebody waits for it, and calls on a channel that has failed before do not wait. A TLS handshake
+// may then never come to its end.
 void AwaitConnection(grpc::Channel* channel);
 
 // Sets the call's deadline to `timeout` from now. Every call has one, streams excepted.

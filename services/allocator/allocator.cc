@@ -104,13 +104,14 @@ void Allocator::LeaseLoop() {
 }
 
 absl::Duration Allocator::AskForLease() {
+  const rpc::Endpoint supervisor = parts_.supervisors->current();
+  rpc::AwaitConnection(supervisor.channel.get());
   v1::AcquireLeaseRequest request;
   request.set_holder(options_.holder);
   grpc::ClientContext context;
   rpc::SetTimeout(&context, options_.lease_timeout);
   if (!Register(&lease_call_, &context)) return options_.first_pause;
   const absl::Time asked = parts_.clock->Now();
-  const rpc::Endpoint supervisor = parts_.supervisors->current();
   v1::AcquireLeaseResponse response;
   const absl::Status status =
       rpc::FromGrpcStatus(StubOf(supervisor)->AcquireLease(&context, request, &response));
@@ -185,10 +186,11 @@ void Allocator::WatchLoop() {
 }
 
 bool Allocator::WatchOnce() {
+  const rpc::Endpoint supervisor = parts_.supervisors->current();
+  rpc::AwaitConnection(supervisor.channel.get());
   grpc::ClientContext context;
   if (!Register(&watch_call_, &context)) return false;
   bool any = false;
-  const rpc::Endpoint supervisor = parts_.supervisors->current();
   const std::unique_ptr<v1::SchedulingService::Stub> stub = StubOf(supervisor);
   auto reader = stub->WatchCluster(&context, v1::WatchClusterRequest());
   v1::WatchClusterResponse response;

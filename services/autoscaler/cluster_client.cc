@@ -18,6 +18,7 @@ absl::Status CallAny(rpc::Endpoints* endpoints, absl::Duration timeout,
   absl::Status status;
   for (size_t tries = 0; tries < endpoints->size(); ++tries) {
     const rpc::Endpoint endpoint = endpoints->current();
+    rpc::AwaitConnection(endpoint.channel.get());
     grpc::ClientContext context;
     rpc::SetTimeout(&context, timeout);
     status = rpc::FromGrpcStatus(call(Service::NewStub(endpoint.channel).get(), &context));

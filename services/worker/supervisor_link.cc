@@ -155,6 +155,7 @@ absl::Status SupervisorLink::Register(v1::NodeService::Stub* stub, v1::RegisterN
 }
 
 absl::Status SupervisorLink::RunSession(const rpc::Endpoint& supervisor, bool* heard) {
+  rpc::AwaitConnection(supervisor.channel.get());
   const std::unique_ptr<v1::NodeService::Stub> stub = v1::NodeService::NewStub(supervisor.channel);
   v1::RegisterNodeResponse registration;
   if (absl::Status status = Register(stub.get(), &registration); !status.ok()) return status;

@@ -150,6 +150,11 @@ absl::Status Workload::Work() {
   }
   if (command.has_launch()) {
     const v1::LaunchReplica& launch = command.launch();
+    // One allocated while the stream began is launched twice: by the allocation, and by the hello.
+    if (const auto known = replicas_.find(launch.replica_id()); known != replicas_.end()) {
+      Report(known->second);
+      return absl::OkStatus();
+    }
     v1::ReplicaReport& report = replicas_[launch.replica_id()];
     report.set_namespace_(launch.namespace_());
     report.set_job(launch.job());

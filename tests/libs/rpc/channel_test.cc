@@ -49,6 +49,24 @@ TEST(ChannelTest, AServerThatIsAwayIsUnavailable) {
   EXPECT_EQ(Call("127.0.0.1:1", 0).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST(ChannelTest, AwaitsTheConnection) {
+  LargeService service;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const auto channel = CreateChannel(absl::StrCat("127.0.0.1:", port), Plaintext());
+  AwaitConnection(channel.get());
+  EXPECT_EQ(channel->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_READY);
+}
+
+TEST(ChannelTest, AwaitsNoLongerThanTheAttempt) {
+  const auto channel = CreateChannel("127.0.0.1:1", Plaintext());
+  AwaitConnection(channel.get());
+  EXPECT_EQ(channel->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_TRANSIENT_FAILURE);
+}
+
 TEST(ChannelTest, AProxyInTheEnvironmentIsNotUsed) {
   setenv("http_proxy", "http://127.0.0.1:1", 1);
   setenv("grpc_proxy", "http://127.0.0.1:1", 1);

@@ -69,7 +69,7 @@ class SecurityTest : public testing::Test {
     return {.ca = folder + "/ca.pem", .certificate = folder + "/cert.pem", .key = folder + "/key.pem"};
   }
 
-  void Serve() {
+  void Serve(const std::string& address = "127.0.0.1:0") {
     const TlsFiles files = Files("cluster", "supervisor");
     grpc::experimental::TlsServerCredentialsOptions options(
         std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(files.key, files.certificate,
@@ -79,9 +79,10 @@ class SecurityTest : public testing::Test {
     options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::experimental::TlsServerCredentials(options), &port);
+    builder.AddListeningPort(address, grpc::experimental::TlsServerCredentials(options), &port);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
     address_ = absl::StrCat("127.0.0.1:", port);
   }
 
@@ -163,6 +164,29 @@ TEST_F(SecurityTest, NeverFallsBackToPlaintext) {
   ClientSecurity half{.tls = Files("cluster", "allocator"), .token = "", .server_name = kSupervisorName};
   half.tls.key = "";
   EXPECT_FALSE(Call(half).ok());
+}
+
+// Calls alone, with pauses between them, need not: the handshake then stands still until it times out.
+TEST_F(SecurityTest, ACallerThatAwaitsTheConnectionReachesAServerThatWasAway) {
+  Serve();
+  const std::shared_ptr<grpc::Channel> channel = CreateChannel(
+      address_,
+      ClientSecurity{.tls = Files("cluster", "allocator"), .token = "", .server_name = kSupervisorName});
+  const auto stub = v1::NodeService::NewStub(channel);
+  const auto call = [&] {
+    AwaitConnection(channel.get());
+    grpc::ClientContext context;
+    SetTimeout(&context, absl::Seconds(20));
+    v1::ListNodesResponse response;
+    return stub->ListNodes(&context, v1::ListNodesRequest(), &response).ok();
+  };
+  EXPECT_TRUE(call());
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+  EXPECT_FALSE(call());
+  EXPECT_FALSE(call());
+  Serve(address_);
+  EXPECT_TRUE(Eventually(call));
 }
 
 TEST_F(SecurityTest, SendsNoTokenInPlaintext) {
