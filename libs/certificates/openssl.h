@@ -15,18 +15,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/certificates/openssl_ptr.h"
 
 namespace adaptdl::certificates {
 
-template <auto free>
-struct Freed {
-  template <typename T>
-  void operator()(T* object) const {
-    free(object);
-  }
-};
 using CertificatePtr = std::unique_ptr<X509, Freed<X509_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 
 // INTERNAL with `what` and OpenSSL's own words.
 absl::Status OpensslError(absl::string_view what);

@@ -18,6 +18,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "libs/certificates/openssl_ptr.h"
 #include "nlohmann/json.hpp"
 
 namespace adaptdl::security {
@@ -32,14 +33,8 @@ constexpr int kMinRsaBits = 2048;
 constexpr int kMaxRsaBits = 16384;  // Larger ones are a way to keep us busy.
 constexpr size_t kP256Bytes = 32;
 
-template <auto free>
-struct Freed {
-  template <typename T>
-  void operator()(T* object) const {
-    free(object);
-  }
-};
-using KeyPtr = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
+using certificates::Freed;
+using certificates::KeyPtr;
 using KeyContextPtr = std::unique_ptr<EVP_PKEY_CTX, Freed<EVP_PKEY_CTX_free>>;
 using DigestContextPtr = std::unique_ptr<EVP_MD_CTX, Freed<EVP_MD_CTX_free>>;
 using NumberPtr = std::unique_ptr<BIGNUM, Freed<BN_free>>;

@@ -11,23 +11,12 @@
 #include "gtest/gtest.h"
 #include "services/supervisor/tables.h"
 #include "services/supervisor/transaction.h"
+#include "tests/services/supervisor/job_records.h"
 
 namespace adaptdl::supervisor {
 namespace {
 
 constexpr int kNodes = 5;
-
-JobRecord NewRecord(int number) {
-  auto job = std::make_shared<v1::Job>();
-  job->set_namespace_("default");
-  job->set_name(absl::StrCat("job-", number));
-  job->set_uid(absl::StrCat("uid-", number));
-  job->mutable_spec()->mutable_template_()->mutable_resources()->set_cpu_millis(100 + number);
-  JobRecord record;
-  record.job = job;
-  record.status.set_phase(v1::JOB_PHASE_PENDING);
-  return record;
-}
 
 class Actor {
  public:
@@ -54,7 +43,7 @@ class Actor {
   void Change(Transaction* transaction) {
     const int what = Random(0, 9);
     if (what < 2 || tables_->jobs.empty()) {
-      transaction->AddJob(NewRecord(next_++));
+      transaction->AddJob(MakeJob(next_++));
       return;
     }
     auto it = tables_->jobs.begin();

@@ -22,24 +22,12 @@
 #include "services/supervisor/store/migrations.h"
 #include "services/supervisor/store/restore.h"
 #include "services/supervisor/store/sqlite_job_store.h"
+#include "tests/services/supervisor/job_records.h"
 
 namespace adaptdl::supervisor {
 namespace {
 
 const absl::Time kTime = absl::FromUnixSeconds(1'000'000'000);
-
-JobRecord MakeJob(int64_t sequence) {
-  auto job = std::make_shared<v1::Job>();
-  job->set_namespace_("default");
-  job->set_name(absl::StrCat("job-", sequence));
-  job->set_uid(absl::StrCat("uid-", sequence));
-  job->mutable_spec()->mutable_template_()->add_command("train");
-  JobRecord record;
-  record.sequence = sequence;
-  record.job = job;
-  record.status.set_phase(v1::JOB_PHASE_PENDING);
-  return record;
-}
 
 ReplicaRecord MakeReplica(int64_t group, int rank) {
   ReplicaRecord record;

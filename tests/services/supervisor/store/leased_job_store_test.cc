@@ -19,6 +19,7 @@
 #include "libs/base/random_id.h"
 #include "services/supervisor/store/fenced_job_store.h"
 #include "services/supervisor/store/restore.h"
+#include "tests/services/supervisor/job_records.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -26,15 +27,8 @@ namespace {
 constexpr int kLost = 3;
 
 WriteBatch BatchWithJob(int64_t sequence) {
-  auto job = std::make_shared<v1::Job>();
-  job->set_namespace_("default");
-  job->set_name(absl::StrCat("job-", sequence));
-  job->set_uid(absl::StrCat("uid-", sequence));
-  JobRecord record;
-  record.sequence = sequence;
-  record.job = job;
   WriteBatch batch;
-  batch.put_jobs = {record};
+  batch.put_jobs = {MakeJob(sequence)};
   return batch;
 }
 
