@@ -71,9 +71,14 @@ class PluginsOption final : public grpc::ServerBuilderOption {
   std::vector<std::string>* const names_;
 };
 
+// Of the records that TLS makes of what is sent. Each connection keeps a buffer for one, which is 16 KiB
+// unless told; messages to nodes and replicas are much shorter.
+constexpr int kTlsFrameBytes = 4096;
+
 void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(options.max_message_bytes);
   builder->SetMaxSendMessageSize(options.max_message_bytes);
+  builder->AddChannelArgument(GRPC_ARG_TSI_MAX_FRAME_SIZE, kTlsFrameBytes);
   // A second server on the same port must be an error, not a lottery.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Clients ping each rpc::kKeepalivePeriod, with calls in progress or without; twice as often is still
