@@ -20,17 +20,23 @@ set(ADAPTDL_NOT_UNDER_TSAN
   elastic_control_loader_test
   elastic_control_test
   example_programs_test
+  failover_test
   integration_backup_test
   integration_bad_job_test
   integration_fault_test
   integration_hang_test
   integration_http_job_test
   integration_network_fault_test
+  integration_python_job_test
   integration_rescale_test
   mnist_programs_test
   rpc_test
   service_server_test
+  service_tls_server_test
   store_crash_test
   supervisor_http_test
+  supervisor_program_test
+  supervisor_rescale_test
+  supervisor_security_test
   supervisor_service_test
   worker_process_test)

@@ -29,12 +29,23 @@ cd "$root"
 scripts/setup.sh --group build --group fuzz
 scripts/build.sh --preset fuzz "${names[@]/%/_fuzzer}"
 
-for name in "${names[@]}"; do
-  corpus=build/fuzz/corpus/$name
-  mkdir -p "$corpus" build/fuzz/findings
-  echo "fuzz: $name, $seconds s"
+# fuzz NAME: one fuzzer, its output in a file.
+fuzz() {
+  local name=$1
+  local corpora=("build/fuzz/corpus/$name")
+  mkdir -p "${corpora[0]}" build/fuzz/findings
+  if [[ -d tests/fuzz/corpus/$name ]]; then corpora+=("tests/fuzz/corpus/$name"); fi
   "build/fuzz/fuzz/${name}_fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
-    -print_final_stats=1 -artifact_prefix="build/fuzz/findings/$name-" "$corpus" "tests/fuzz/corpus/$name" \
-    || { echo "fuzz: error: $name found something, see above; the input is in build/fuzz/findings" >&2; exit 1; }
-done
+    -print_final_stats=1 -artifact_prefix="build/fuzz/findings/$name-" "${corpora[@]}" >"build/fuzz/$name.log" 2>&1 || {
+    tail -n 50 "build/fuzz/$name.log" >&2
+    echo "fuzz: error: $name found something, see above; the input is in build/fuzz/findings" >&2
+    return 1
+  }
+  echo "fuzz: $name, $seconds s: $(awk '/number_of_executed_units/ { print $2 }' "build/fuzz/$name.log") inputs, nothing found"
+}
+export -f fuzz
+export seconds
+
+echo "fuzz: ${names[*]}, $seconds s each, $(nproc) at a time"
+printf '%s\n' "${names[@]}" | xargs -P "$(nproc)" -I '{}' bash -c 'set -euo pipefail; fuzz {}' || exit 1
 echo "fuzz: nothing was found"

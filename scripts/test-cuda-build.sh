@@ -35,8 +35,8 @@ mkdir -p "$build/wheel"
 torch=$build/$requirement
 if [[ ! -f $torch/torch/share/cmake/Torch/TorchConfig.cmake ]]; then
   say "getting the wheel of $requirement"
-  python3 -m pip download --quiet --no-deps --dest "$build/wheel" "$requirement" ||
-    skip "the Python registry does not give $requirement"
+  timeout "$((${#quick} > 0 ? 300 : 3600))" python3 -m pip download --quiet --no-deps --dest "$build/wheel" "$requirement" ||
+    skip "the Python registry does not give $requirement, or not in time"
   rm -rf "$torch"
   python3 -m zipfile -e "$build"/wheel/torch-*.whl "$torch"
   rm -r "$build/wheel"

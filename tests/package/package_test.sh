@@ -32,7 +32,7 @@ grep -q "slope 3.00, intercept 1.00" "$work/0.log" || fail "it has not learnt th
 
 # And gRPC's, which a supervisor's address asks for; nobody answers there.
 status=0
-ADAPTDL_NUM_REPLICAS=1 ADAPTDL_REPLICA_RANK=0 ADAPTDL_SUPERVISOR_ADDRESS=127.0.0.1:1 ADAPTDL_CONTROL_LIBRARY= \
+ADAPTDL_NUM_REPLICAS=1 ADAPTDL_REPLICA_RANK=0 ADAPTDL_SUPERVISOR_ADDRESS=127.0.0.1:1 ADAPTDL_CONTROL_LIBRARY='' \
   ADAPTDL_JOB_ID=default/none ADAPTDL_REPLICA_ID=none ADAPTDL_GROUP=1 ADAPTDL_GROUP_TOKEN=none \
   timeout 5 "$work/build/train" >"$work/control.log" 2>&1 || status=$?
 ! grep "cannot open the control library" "$work/control.log" || fail "the control library was not found"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The examples of the documents, run as a reader would, on clusters of their own: the shell blocks of README.md,
-docs/cli.md and docs/security.md, and the job files of docs/job-file.md. The folder with the programs is the only
-argument."""
+docs/cli.md, docs/operations.md and docs/security.md, and the job files of docs/job-file.md. The folder with the programs
+is the only argument."""
 
 import os
 import pathlib
@@ -93,6 +93,9 @@ def main():
             reader.expects("hello from", reader.runs("adaptdl submit adaptdljob.yaml --follow"))
             (reader.home / "adaptdljob.yaml").write_text(full.replace("name: digits", "name: digits-from-file"))
             reader.runs("adaptdl submit adaptdljob.yaml --wait")
+            reader.expects("research", reader.runs(blocks("docs/operations.md", "## Sharing a cluster", "sh")[0]))
+            output = reader.runs(blocks("docs/operations.md", "## A lost disk", "sh")[0])
+            reader.expects("digits-from-file", output.split("adaptdl ls")[-1])
             by_hand(reader)
         finally:
             subprocess.run(["adaptdl", "cluster", "down", "--force", "--purge"], cwd=reader.home,

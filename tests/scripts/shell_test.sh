@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-mapfile -t files < <(find .ci scripts deploy tests/scripts examples -type f \( -name '*.sh' -o -path '.ci/run' \) | sort)
+mapfile -t files < <(find .ci scripts deploy tests examples -type f \( -name '*.sh' -o -path '.ci/run' \) | sort)
 [[ ${#files[@]} -ge 5 ]] || { echo "error: only ${#files[@]} scripts found"; exit 1; }
 for file in "${files[@]}"; do
   bash -n "$file"
