@@ -115,9 +115,9 @@ absl::Status AwaitLease(const std::string& folder, FileLease* lease) {
     const std::optional<LeaseRecord> seen = lease->seen();
     if (first.has_value() && seen.has_value() &&
         (seen->sequence != first->sequence || seen->renewals != first->renewals)) {
-      return absl::FailedPreconditionError(absl::StrCat("--state-dir: a supervisor (", seen->address,
-                                                        ", process ", seen->process.pid, ") is using ",
-                                                        folder, "; stop it first"));
+      return absl::FailedPreconditionError(absl::StrCat("--state-dir: a supervisor (process ",
+                                                        seen->process.pid, ", --listen ", seen->address,
+                                                        ") is using ", folder, "; stop it first"));
     }
     if (!first.has_value()) first = seen;
     absl::SleepFor(absl::Milliseconds(50));
