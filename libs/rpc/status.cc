@@ -16,9 +16,9 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     detail->set_type_url(std::string(type_url));
     detail->set_value(std::string(payload));
   });
-  const auto code = static_cast<grpc::StatusCode>(status.raw_code());
+  const auto code = static_cast<grpc::StatusCode>(status.code());
   if (details.details().empty()) return grpc::Status(code, std::string(status.message()));
-  details.set_code(status.raw_code());
+  details.set_code(static_cast<int>(status.code()));
   details.set_message(std::string(status.message()));
   return grpc::Status(code, std::string(status.message()), details.SerializeAsString());
 }

@@ -33,9 +33,12 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
     if (!changed_) return Pull::kWait;
     const absl::Time now = absl::Now();
     if (now < next_) {
-      // The cluster changes all the time: wait for more. The stream lives until it is woken.
+      // The cluster changes all the time: wait for more. The alarm keeps its function, also after it has
+      // rung: one that held the stream would keep it for ever.
       if (!armed_.exchange(true)) {
-        alarm_.Set(absl::ToChronoTime(next_), [self = shared_from_this(), this](bool /*due*/) {
+        alarm_.Set(absl::ToChronoTime(next_), [stream = weak_from_this(), this](bool /*due*/) {
+          const auto alive = stream.lock();
+          if (alive == nullptr) return;
           armed_ = false;
           Poke();
         });
