@@ -17,17 +17,21 @@
 
 namespace {
 
-// In memory where there is such a file system.
-const std::string& Folder() {
-  static const std::string folder = [] {
-    const std::string base = std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : "/tmp";
-    const std::string path = absl::StrCat(base, "/adaptdl-fuzz-", getpid());
+// In memory where there is such a file system. Removed at the end.
+struct ScratchFolder {
+  const std::string path = absl::StrCat(std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : "/tmp",
+                                        "/adaptdl-fuzz-", getpid());
+
+  ScratchFolder() {
     std::filesystem::create_directories(path + "/checkpoint-1");
     std::ofstream(path + "/checkpoint-1/model") << "state";
-    std::atexit([] { std::filesystem::remove_all(Folder()); });
-    return path;
-  }();
-  return folder;
+  }
+  ~ScratchFolder() { std::filesystem::remove_all(path); }
+};
+
+const std::string& Folder() {
+  static const ScratchFolder folder;
+  return folder.path;
 }
 
 }  // namespace
