@@ -82,7 +82,8 @@ TEST_F(BackupTest, AStateThatIsThereIsReplacedOnlyIfToldAndNeverLost) {
   ASSERT_EQ(Adaptdl({"admin", "backup", backup_}), 0) << output_;
   Submit("b");
   EXPECT_EQ(Adaptdl({"admin", "restore", backup_, "--state-dir", state_, "--replace"}), 1);
-  EXPECT_THAT(output_, AllOf(HasSubstr("a supervisor (process "), HasSubstr("is using"), HasSubstr("stop it first")));
+  EXPECT_THAT(output_,
+              AllOf(HasSubstr("a supervisor (process "), HasSubstr("is using"), HasSubstr("stop it first")));
   cluster_.supervisor().Kill();
   EXPECT_EQ(Adaptdl({"admin", "restore", backup_, "--state-dir", state_}), 1);
   EXPECT_THAT(output_, HasSubstr("--replace"));

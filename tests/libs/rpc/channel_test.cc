@@ -22,6 +22,22 @@ class LargeService final : public v1::NodeService::Service {
   }
 };
 
+// A LargeService without TLS, on a free port of loopback.
+struct PlaintextServer {
+  PlaintextServer() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service);
+    server = builder.BuildAndStart();
+    address = absl::StrCat("127.0.0.1:", port);
+  }
+
+  LargeService service;
+  std::unique_ptr<grpc::Server> server;
+  std::string address;
+};
+
 grpc::Status Call(const std::string& address, int bytes, absl::Duration timeout = absl::Seconds(20)) {
   const auto stub = v1::NodeService::NewStub(CreateChannel(address, Plaintext()));
   grpc::ClientContext context;
@@ -33,15 +49,9 @@ grpc::Status Call(const std::string& address, int bytes, absl::Duration timeout 
 }
 
 TEST(ChannelTest, TakesMessagesUpToTheLimit) {
-  LargeService service;
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&service);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  const std::string address = absl::StrCat("127.0.0.1:", port);
-  EXPECT_TRUE(Call(address, kMaxMessageBytes - 100).ok());
-  EXPECT_EQ(Call(address, kMaxMessageBytes + 100).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const PlaintextServer server;
+  EXPECT_TRUE(Call(server.address, kMaxMessageBytes - 100).ok());
+  EXPECT_EQ(Call(server.address, kMaxMessageBytes + 100).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
 TEST(ChannelTest, AServerThatIsAwayIsUnavailable) {
@@ -50,13 +60,8 @@ TEST(ChannelTest, AServerThatIsAwayIsUnavailable) {
 }
 
 TEST(ChannelTest, AwaitsTheConnection) {
-  LargeService service;
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&service);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  const auto channel = CreateChannel(absl::StrCat("127.0.0.1:", port), Plaintext());
+  const PlaintextServer server;
+  const auto channel = CreateChannel(server.address, Plaintext());
   AwaitConnection(channel.get());
   EXPECT_EQ(channel->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_READY);
 }
@@ -70,13 +75,8 @@ TEST(ChannelTest, AwaitsNoLongerThanTheAttempt) {
 TEST(ChannelTest, AProxyInTheEnvironmentIsNotUsed) {
   setenv("http_proxy", "http://127.0.0.1:1", 1);
   setenv("grpc_proxy", "http://127.0.0.1:1", 1);
-  LargeService service;
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&service);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  EXPECT_TRUE(Call(absl::StrCat("127.0.0.1:", port), 1).ok());
+  const PlaintextServer server;
+  EXPECT_TRUE(Call(server.address, 1).ok());
   unsetenv("http_proxy");
   unsetenv("grpc_proxy");
 }
