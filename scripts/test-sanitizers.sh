@@ -32,9 +32,9 @@ cd "$root"
 # Quick are those that find most for the time they take to compile: threads, locks, files, and what comes in over
 # sockets.
 # shellcheck disable=SC2034  # both are used by name, below
-quick_asan=(base_test comm_in_process_communicator_test comm_tcp_rendezvous_test)
+quick_asan=(base_test comm_in_process_communicator_test comm_membership_test comm_tcp_rendezvous_test)
 # shellcheck disable=SC2034
-quick_tsan=(base_test comm_in_process_communicator_test comm_tcp_rendezvous_test)
+quick_tsan=(base_test comm_in_process_communicator_test comm_membership_test comm_tcp_rendezvous_test)
 
 failed=()
 for preset in "${presets[@]}"; do

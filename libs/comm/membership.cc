@@ -165,14 +165,19 @@ absl::Status Membership::Broken(int peer, absl::string_view error) {
   {
     MutexLock lock(&mutex_);
     const absl::Time end = absl::Now() + kGrace;
-    while (failure_.ok() && !members_[peer].gone && absl::Now() < end) {
-      changed_.WaitFor(&mutex_, end - absl::Now());
-    }
+    const auto explained = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !failure_.ok() || !deferred_.ok() || members_[peer].gone;
+    };
+    while (!explained() && absl::Now() < end) changed_.WaitFor(&mutex_, end - absl::Now());
     if (!failure_.ok()) return failure_;
-    status = members_[peer].gone
-                 ? GoneStatus(peer)
-                 : absl::UnavailableError(absl::StrCat(Where(), ": the connection between ranks ", rank_,
-                                                       " and ", peer, " broke: ", error));
+    if (!deferred_.ok()) {
+      status = deferred_;
+    } else if (members_[peer].gone) {
+      status = GoneStatus(peer);
+    } else {
+      status = absl::UnavailableError(
+          absl::StrCat(Where(), ": the connection between ranks ", rank_, " and ", peer, " broke: ", error));
+    }
   }
   return Fail(status);
 }
@@ -351,6 +356,7 @@ void Membership::HandleFailed(uint64_t number, const absl::Status& status) {
     if (current_ && current_->number < number) {
       if (deferred_.ok()) deferred_ = status;
       grace_end_ = std::min(grace_end_, absl::Now() + kGrace);
+      changed_.SignalAll();
       return;
     }
   }

@@ -167,11 +167,17 @@ TEST(GlooCommunicator, AbortEndsAWaitForAStoppedPeer) {
 }
 
 TEST(GlooCommunicator, AnAbortIsNoticedByTheOthers) {
-  MemberProcesses members(3, kNever, [](std::unique_ptr<Communicator> member) {
+  int formed[2];
+  ASSERT_EQ(pipe(formed), 0);
+  MemberProcesses members(3, kNever, [&](std::unique_ptr<Communicator> member) {
+    char bytes[2] = {};
     if (member->rank() == 2) {
+      // An abort while the others still form the group would fail their forming, not their barrier.
+      for (char& byte : bytes) Check(read(formed[0], &byte, 1) == 1, "cannot read");
       member->Abort("enough");
       CheckStatus(member->Barrier(), absl::StatusCode::kAborted, {"enough"});
     } else {
+      Check(write(formed[1], bytes, 1) == 1, "cannot write");
       CheckStatus(member->Barrier(), absl::StatusCode::kUnavailable, {"rank 2 has aborted: enough"});
     }
   });
