@@ -119,18 +119,14 @@ void ClusterState::Fill(const StoreContents& contents) {
     auto entry = std::make_shared<JobEntry>();
     entry->record = record;
     if (record.status.phase() == v1::JOB_PHASE_STARTING) entry->record.starting_since = now;
-    entries[record.uid()] = entry;
-    tables_.jobs[record.uid()] = entry;
-    tables_.by_sequence[record.sequence] = record.uid();
-    tables_.by_name[{record.job->namespace_(), record.job->name()}] = record.uid();
-    SetActive(record, !IsTerminal(record.status.phase()), &tables_);
+    entries[record.uid()] = std::move(entry);
     submissions_.Restore(record.job->namespace_(), ToTime(record.status.submit_time()), now);
   }
   // Members in order of rank, then others.
   for (const ReplicaRecord& replica : contents.replicas) {
     entries.at(replica.job_uid)->replicas.push_back(std::make_shared<ReplicaRecord>(replica));
   }
-  for (const auto& [uid, entry] : entries) tables_.use.Add(ShareOf(*entry), 1);
+  for (const auto& [uid, entry] : entries) PutJob(entry, &tables_);
   for (const NodeRecord& node : contents.nodes) {
     tables_.nodes[node.node.node_id()] =
         std::make_shared<NodeEntry>(NodeEntry{node, std::make_shared<Lease>(now)});
@@ -146,7 +142,9 @@ void ClusterState::Fill(const StoreContents& contents) {
 }
 
 absl::Status ClusterState::Commit(Transaction* transaction) {
-  if (transaction->TakeRoomFreed()) SettleWaiting(transaction);
+  if (transaction->TakeRoomFreed()) {
+    for (const std::string& uid : transaction->JobsWaitingForRoom()) Settle(transaction, uid);
+  }
   const WriteBatch& batch = transaction->Finish();
   const absl::Time begin = absl::Now();
   const absl::Status status = parts_.store->Commit(batch);
@@ -192,25 +190,6 @@ void ClusterState::Settle(Transaction* transaction, const std::string& uid) cons
   // A job's longest way without an observation in between is STOPPING, PENDING, STARTING.
   for (int i = 0; i < 8 && AdvanceOnce(transaction, uid); ++i) {
   }
-}
-
-void ClusterState::SettleWaiting(Transaction* transaction) const {
-  std::vector<std::string> waiting;
-  for (const JobEntry* job : transaction->ActiveJobs()) {
-    const v1::JobStatus& status = job->record.status;
-    const auto& desired = status.desired_allocation();
-    const auto& now = status.allocation();
-    // A job may go on without those of its nodes that were lost, until they are back.
-    const bool incomplete = status.phase() == v1::JOB_PHASE_RUNNING &&
-                            !std::equal(desired.begin(), desired.end(), now.begin(), now.end()) &&
-                            !jobs::SameNodes({desired.begin(), desired.end()}, {now.begin(), now.end()});
-    const bool waits =
-        status.phase() == v1::JOB_PHASE_PENDING || status.phase() == v1::JOB_PHASE_RESCALING || incomplete;
-    if (waits && !status.desired_allocation().empty()) {
-      waiting.push_back(job->record.uid());
-    }
-  }
-  for (const std::string& uid : waiting) Settle(transaction, uid);
 }
 
 bool ClusterState::AdvanceOnce(Transaction* transaction, const std::string& uid) const {

@@ -264,7 +264,6 @@ class ClusterState {
 
   // Asks the state machine until nothing more follows.
   void Settle(Transaction* transaction, const std::string& uid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SettleWaiting(Transaction* transaction) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether something changed.
   bool AdvanceOnce(Transaction* transaction, const std::string& uid) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -46,9 +46,11 @@ struct NodeEntry {
 
 struct Tables {
   std::unordered_map<std::string, std::shared_ptr<const JobEntry>> jobs;  // By uid.
-  // In order of submission: all, and those that have not finished.
+  // In order of submission: all, those that have not finished, and of these the ones that want nodes which
+  // they do not have yet.
   std::map<int64_t, std::string> by_sequence;
   std::map<int64_t, std::string> active;
+  std::map<int64_t, std::string> waiting;
   std::map<std::pair<std::string, std::string>, std::string> by_name;  // (namespace, name) -> uid.
   std::map<std::string, std::shared_ptr<const NodeEntry>> nodes;
   NodeUse use;
@@ -61,16 +63,14 @@ struct Tables {
   int64_t version = 0;
 };
 
-// Counts the job among those that have not finished, or does not any more.
-inline void SetActive(const JobRecord& record, bool active, Tables* tables) {
-  const std::string& name_space = record.job->namespace_();
-  if (active) {
-    const bool is_new = tables->active.emplace(record.sequence, record.uid()).second;
-    if (is_new) ++tables->unfinished[name_space];
-  } else if (tables->active.erase(record.sequence) > 0 && --tables->unfinished[name_space] == 0) {
-    tables->unfinished.erase(name_space);
-  }
-}
+// Whether the job wants nodes that it does not have yet, and may get them as soon as others leave them.
+bool WaitsForRoom(const JobRecord& job);
+
+// The job enters the tables, or replaces what they hold under its uid.
+void PutJob(std::shared_ptr<const JobEntry> entry, Tables* tables);
+
+// It is there.
+void EraseJob(const std::string& uid, Tables* tables);
 
 }  // namespace adaptdl::supervisor
 

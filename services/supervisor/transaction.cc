@@ -1,5 +1,7 @@
 #include "services/supervisor/transaction.h"
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -87,6 +89,21 @@ std::vector<const JobEntry*> Transaction::ActiveJobs() const {
     if (job != nullptr && !IsTerminal(job->record.status.phase())) jobs.push_back(job);
   }
   return jobs;
+}
+
+std::vector<std::string> Transaction::JobsWaitingForRoom() const {
+  std::map<int64_t, std::string> waiting = base_.waiting;
+  for (const std::string& uid : deleted_jobs_) waiting.erase(base_.jobs.at(uid)->record.sequence);
+  for (const auto& [uid, entry] : jobs_) {
+    if (WaitsForRoom(entry->record)) {
+      waiting.emplace(entry->record.sequence, uid);
+    } else {
+      waiting.erase(entry->record.sequence);
+    }
+  }
+  std::vector<std::string> uids;
+  for (const auto& [sequence, uid] : waiting) uids.push_back(uid);
+  return uids;
 }
 
 const NodeEntry* Transaction::FindNode(const std::string& id) const {
@@ -225,24 +242,12 @@ Changes Transaction::Apply(Tables* tables) {
   changes.cluster = scheduling_changed || shown_;
   if (scheduling_changed) ++tables->version;
   for (const std::string& uid : deleted_jobs_) {
-    const std::shared_ptr<const JobEntry> entry = tables->jobs.at(uid);
-    changes.deleted[uid] = DescribeJob(*entry, now_);
-    tables->use.Add(ShareOf(*entry), -1);
-    tables->by_sequence.erase(entry->record.sequence);
-    SetActive(entry->record, false, tables);
-    tables->by_name.erase({entry->record.job->namespace_(), entry->record.job->name()});
-    tables->jobs.erase(uid);
+    changes.deleted[uid] = DescribeJob(*tables->jobs.at(uid), now_);
+    EraseJob(uid, tables);
   }
   for (const auto& [uid, entry] : jobs_) {
-    const JobRecord& record = entry->record;
-    changes.jobs.emplace(uid, record.job->namespace_());
-    std::shared_ptr<const JobEntry>& slot = tables->jobs[uid];
-    if (slot != nullptr) tables->use.Add(ShareOf(*slot), -1);
-    tables->use.Add(ShareOf(*entry), 1);
-    slot = entry;
-    tables->by_sequence[record.sequence] = uid;
-    tables->by_name[{record.job->namespace_(), record.job->name()}] = uid;
-    SetActive(record, !IsTerminal(record.status.phase()), tables);
+    changes.jobs.emplace(uid, entry->record.job->namespace_());
+    PutJob(entry, tables);
   }
   for (const std::string& id : deleted_nodes_) tables->nodes.erase(id);
   for (const auto& [id, entry] : nodes_) tables->nodes[id] = entry;

@@ -64,6 +64,8 @@ class Transaction {
   ReplicaRecord* EditReplica(const std::string& uid, int index);
   // All jobs that have not finished, in order of submission.
   std::vector<const JobEntry*> ActiveJobs() const;
+  // Their uids, in order of submission; see WaitsForRoom().
+  std::vector<std::string> JobsWaitingForRoom() const;
 
   const NodeEntry* FindNode(const std::string& id) const;
   NodeEntry* EditNode(const std::string& id);

@@ -217,23 +217,27 @@ TEST_F(RescaleTest, TheSurvivorsGoOnWhenAReplicaIsLost) {
 }
 
 TEST_F(RescaleTest, APlanThatSaysSoEndsTheWaitForAMemberThatHangs) {
-  std::latch hangs(1);
+  // All are in the step: one that was still in the collective before it would share it out anew, as this loop
+  // exchanges no gradients.
+  std::latch in_step(3);
   std::latch over(2);
-  const ReplicaThreads::Body program = Program();
+  const ReplicaThreads::Body program = Program([&](Replica& replica, int64_t step) {
+    if (step == 11 && replica.job.num_replicas() == 3) in_step.count_down();
+  });
   const auto survivor = [&](Replica& replica) {
     program(replica);
     over.count_down();
   };
   const auto hanging = Program([&](Replica&, int64_t step) {
     if (step != 11) return;
-    hangs.count_down();
+    in_step.count_down();
     over.wait();
     throw ReplicaDeath();
   });
   replicas_.Start("a", {.group = 1, .rank = 0, .world_size = 3}, survivor);
   replicas_.Start("b", {.group = 1, .rank = 1, .world_size = 3}, hanging);
   replicas_.Start("c", {.group = 1, .rank = 2, .world_size = 3}, survivor);
-  hangs.wait();
+  in_step.wait();
   samples_expected_ = kSamples - 2;
   replicas_.control("a").Plan({{.group = 2, .rank = 0, .world_size = 2}, "b hangs", true});
   replicas_.control("c").Plan({{.group = 2, .rank = 1, .world_size = 2}, "b hangs", true});
