@@ -116,7 +116,7 @@ class Cluster {
 
   // A connection of its own.
   std::shared_ptr<grpc::Channel> Connect(Caller caller) const {
-    grpc::ChannelArguments arguments;
+    grpc::ChannelArguments arguments = rpc::MakeChannelArguments();
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     if (!insecure_) arguments.SetSslTargetNameOverride("supervisor.adaptdl");
     return grpc::CreateCustomChannel(address_, caller == Caller::kNode ? worker_credentials_ : credentials_,

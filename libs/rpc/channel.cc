@@ -16,8 +16,7 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address, const C
   return CreateChannel(address, MakeClientCredentials(security));
 }
 
-std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
-                                             const ClientCredentials& credentials) {
+grpc::ChannelArguments MakeChannelArguments() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -26,10 +25,21 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
+  // Also how long an attempt may take: a thousand replicas that start at once keep a server's two cores busy
+  // with handshakes for seconds.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
   // Unix proxies in the environment must not come between the parts of a cluster.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Would answer almost every message with a ping, to find out how much the connection can carry: three
+  // packets for a heartbeat instead of one.
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  return arguments;
+}
+
+std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
+                                             const ClientCredentials& credentials) {
+  grpc::ChannelArguments arguments = MakeChannelArguments();
   // The certificate's name takes the place of the address's host; the other way round for the empty one.
   if (!credentials.server_name.empty()) arguments.SetSslTargetNameOverride(credentials.server_name);
   return grpc::CreateCustomChannel(address, credentials.channel, arguments);

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
+#include "grpcpp/support/channel_arguments.h"
 #include "libs/rpc/security.h"
 
 namespace adaptdl::rpc {
@@ -19,6 +20,9 @@ inline constexpr int kMaxMessageBytes = 4 << 20;
 
 // Keep-alive pings of clients; servers permit one each half of this.
 inline constexpr absl::Duration kKeepalivePeriod = absl::Seconds(30);
+
+// Of all channels, but for what depends on the credentials.
+grpc::ChannelArguments MakeChannelArguments();
 
 // A channel to `address` ("host:port"). Never blocks; the connection is made by the first call. Thread-safe.
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address, const ClientSecurity& security);

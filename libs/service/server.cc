@@ -79,6 +79,8 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(options.max_message_bytes);
   builder->SetMaxSendMessageSize(options.max_message_bytes);
   builder->AddChannelArgument(GRPC_ARG_TSI_MAX_FRAME_SIZE, kTlsFrameBytes);
+  // See rpc::MakeChannelArguments().
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // A second server on the same port must be an error, not a lottery.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Clients ping each rpc::kKeepalivePeriod, with calls in progress or without; twice as often is still
@@ -86,8 +88,9 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               static_cast<int>(absl::ToInt64Milliseconds(rpc::kKeepalivePeriod / 2)));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // The server's own pings end streams of clients that vanished without a word.
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
+  // The server's own pings end streams of clients that vanished without a word. Whoever has a lease is missed
+  // much sooner.
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 120'000);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }

@@ -7,7 +7,10 @@
 namespace adaptdl::supervisor {
 
 void Changes::Merge(const Changes& other) {
-  jobs.insert(other.jobs.begin(), other.jobs.end());
+  for (const auto& [uid, change] : other.jobs) {
+    const auto [it, is_new] = jobs.emplace(uid, change);
+    if (!is_new) it->second.for_followers = it->second.for_followers || change.for_followers;
+  }
   for (const auto& [uid, job] : other.deleted) deleted[uid] = job;
   cluster = cluster || other.cluster;
 }
@@ -66,7 +69,9 @@ void ChangeHub::Deliver(const Changes& changes) {
       Collect(&it->second, &listeners);
       if (it->second.empty()) by_job_.erase(it);
     };
-    for (const auto& [uid, name_space] : changes.jobs) add_job(uid);
+    for (const auto& [uid, change] : changes.jobs) {
+      if (change.for_followers) add_job(uid);
+    }
     for (const auto& [uid, job] : changes.deleted) add_job(uid);
   }
   for (const auto& listener : listeners) listener->OnChanges(changes);

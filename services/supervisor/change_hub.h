@@ -18,9 +18,15 @@
 
 namespace adaptdl::supervisor {
 
+struct JobChange {
+  std::string name_space;
+  // Whether those who follow this job alone are to look at it again.
+  bool for_followers = true;
+};
+
 struct Changes {
-  // Namespaces of the jobs that changed, by uid.
-  std::map<std::string, std::string> jobs;
+  // The jobs that changed, by uid.
+  std::map<std::string, JobChange> jobs;
   // Jobs that were deleted, as they were last, by uid.
   std::map<std::string, v1::Job> deleted;
   // Whether the allocator's snapshot looks different.
@@ -44,7 +50,7 @@ class ChangeHub {
 
   // Every change.
   void Subscribe(std::weak_ptr<ChangeListener> listener);
-  // Changes of one job only.
+  // Changes of one job only that are for those who follow it.
   void SubscribeToJob(const std::string& job_uid, std::weak_ptr<ChangeListener> listener);
 
   void Notify(const Changes& changes);

@@ -176,7 +176,11 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
     }
   }
   // One of many who come to a group that starts changes nothing else.
-  if (newcomer || complete) Settle(&transaction, replica.job_uid);
+  if (newcomer || complete) {
+    Settle(&transaction, replica.job_uid);
+  } else if (!WorthTelling(now)) {
+    transaction.KeepQuiet();
+  }
   if (const absl::Status stored = Commit(&transaction); !stored.ok()) return stored;
   Metrics* metrics = metrics_;
   if (complete && metrics != nullptr) {

@@ -83,6 +83,8 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
       writing_ = false;
       ending_ = ending_ || !ok;
     }
+    // A large message is not kept until the next one comes.
+    message_ = Response();
     executor_->Post([this] { Run(); });
   }
   void OnCancel() final { End(grpc::Status::CANCELLED); }

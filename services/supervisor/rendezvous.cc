@@ -12,9 +12,10 @@
 namespace adaptdl::supervisor {
 namespace {
 
-// Members named to those who wait. A large group's list, sent to all of them with each that comes, would be
-// most of what the supervisor does.
+// Members named to those who wait.
 constexpr int kMostMissing = 16;
+// Largest group that is told of each join.
+constexpr size_t kSmallGroup = 32;
 
 void Describe(const ReplicaRecord& record, int rank, v1::GroupMember* member) {
   member->set_replica_id(record.replica.replica_id());
@@ -52,6 +53,12 @@ int FindMember(const GroupMembers& members, absl::string_view replica_id) {
 bool GroupComplete(const GroupMembers& members) {
   return !members.empty() && std::all_of(members.begin(), members.end(),
                                          [](const auto& member) { return member->replica.joined(); });
+}
+
+bool WorthTelling(const GroupMembers& members) {
+  const auto missing = static_cast<size_t>(std::count_if(
+      members.begin(), members.end(), [](const auto& member) { return !member->replica.joined(); }));
+  return members.size() <= kSmallGroup || (missing & (missing - 1)) == 0;
 }
 
 absl::Status CheckJoin(const GroupMembers& members, int rank, absl::string_view address, bool may_lead) {

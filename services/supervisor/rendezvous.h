@@ -32,6 +32,11 @@ int FindMember(const GroupMembers& members, absl::string_view replica_id);
 // Whether all members have joined.
 bool GroupComplete(const GroupMembers& members);
 
+// Whether those who wait are told of a join after which the group is as it is now: always in a small group;
+// in a large one, where a message to each member with each that comes would be most of what the supervisor
+// does, whenever half of those that were missing have come.
+bool WorthTelling(const GroupMembers& members);
+
 // Whether the member may join with `address`, which it must give if it `may_lead`. It may say the same again
 // at any time, and something else until the group is complete.
 absl::Status CheckJoin(const GroupMembers& members, int rank, absl::string_view address,

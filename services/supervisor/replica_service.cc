@@ -47,7 +47,7 @@ class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public Chang
 
  protected:
   Pull Next(v1::JoinGroupResponse* message, grpc::Status* end) override {
-    if (last_.has_formed()) {
+    if (formed_) {
       *end = grpc::Status::OK;
       return Pull::kEnd;
     }
@@ -62,8 +62,11 @@ class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public Chang
       *end = rpc::ToGrpcStatus(state_->Verdict(view.status()));
       return Pull::kEnd;
     }
-    if (google::protobuf::util::MessageDifferencer::Equals(*view, last_)) return Pull::kWait;
-    last_ = *view;
+    formed_ = view->has_formed();
+    if (!formed_) {
+      if (google::protobuf::util::MessageDifferencer::Equals(*view, last_)) return Pull::kWait;
+      last_ = *view;
+    }
     *message = *std::move(view);
     message->set_term(state_->term());
     return Pull::kMessage;
@@ -73,7 +76,9 @@ class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public Chang
   ClusterState* const state_;
   Mutex mutex_;
   std::optional<ReplicaContext> replica_ ABSL_GUARDED_BY(mutex_);
-  v1::JoinGroupResponse last_;  // Used in Next() only.
+  // Used in Next() only: what was said last, and whether it was all that there is to say.
+  v1::JoinGroupResponse last_;
+  bool formed_ = false;
 };
 
 class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>,

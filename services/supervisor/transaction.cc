@@ -246,7 +246,7 @@ Changes Transaction::Apply(Tables* tables) {
     EraseJob(uid, tables);
   }
   for (const auto& [uid, entry] : jobs_) {
-    changes.jobs.emplace(uid, entry->record.job->namespace_());
+    changes.jobs.emplace(uid, JobChange{entry->record.job->namespace_(), !quiet_});
     PutJob(entry, tables);
   }
   for (const std::string& id : deleted_nodes_) tables->nodes.erase(id);

@@ -90,6 +90,8 @@ class Transaction {
   // Hints or wordings changed: the allocator wants to see them, though the version stays.
   void ShowToAllocator() { shown_ = true; }
   // A replica ended or a node changed: jobs that wait for room may go on.
+  // Those who follow the changed jobs need not hear of it.
+  void KeepQuiet() { quiet_ = true; }
   void FreeRoom() { room_freed_ = true; }
   bool TakeRoomFreed() { return std::exchange(room_freed_, false); }
 
@@ -139,6 +141,7 @@ class Transaction {
   WriteBatch batch_;
   Effects effects_;
   bool shown_ = false;
+  bool quiet_ = false;
   bool room_freed_ = false;
 };
 

@@ -43,9 +43,9 @@ void WatchStream::OnChanges(const Changes& changes) {
       deleted_.clear();
       return;
     }
-    for (const auto& [uid, name_space] : changes.jobs) {
+    for (const auto& [uid, change] : changes.jobs) {
       // Most changes are none of this reader's.
-      if (!WantsNamespace(name_space) || (!only_uid_.empty() && uid != only_uid_)) continue;
+      if (!WantsNamespace(change.name_space) || (!only_uid_.empty() && uid != only_uid_)) continue;
       news = changed_.insert(uid).second || news;
     }
     for (const auto& [uid, job] : changes.deleted) {
