@@ -20,6 +20,7 @@ class PlayedReplica::Rendezvous final : public grpc::ClientReadReactor<v1::JoinG
     *request_.mutable_identity() = replica->identity_;
     request_.set_address("127.0.0.1:1");
     request_.set_rescales_in_place(true);
+    request_.set_omit_members(true);
     replica_->stub_->async()->JoinGroup(&context_, &request_, this);
     StartRead(&response_);
     StartCall();
@@ -66,6 +67,7 @@ void PlayedReplica::OnFormed() {
   if (formed_) formed_();
   context_.AddMetadata("authorization", authorization_);
   *out_.mutable_identity() = identity_;
+  out_.set_omit_members(true);
   stub_->async()->Heartbeat(&context_, this);
   Beat();
   StartCall();

@@ -193,7 +193,8 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::JoinGroupResponse> ClusterState::DescribeRendezvous(const ReplicaContext& replica) const {
+absl::StatusOr<v1::JoinGroupResponse> ClusterState::DescribeRendezvous(const ReplicaContext& replica,
+                                                                       bool omit_members) const {
   MutexLock lock(&mutex_);
   const auto it = tables_.jobs.find(replica.job_uid);
   if (it == tables_.jobs.end()) return GroupOver(replica.group);
@@ -215,6 +216,7 @@ absl::StatusOr<v1::JoinGroupResponse> ClusterState::DescribeRendezvous(const Rep
       if (plan.offered) {
         FillFormed(job, MembersOf(job.replicas, plan), plan.group, replica.replica_id,
                    response.mutable_formed());
+        if (omit_members) response.mutable_formed()->clear_members();
       } else {
         *response.mutable_forming() = DescribeForming(job.replicas, plan);
       }
@@ -228,7 +230,7 @@ absl::StatusOr<v1::JoinGroupResponse> ClusterState::DescribeRendezvous(const Rep
     return absl::AbortedError(
         absl::StrCat("group ", status.group(), " is being stopped: ", status.message()));
   }
-  response = view.members;
+  response = omit_members ? view.brief : view.members;
   if (response.has_formed()) {
     response.mutable_formed()->set_rank(place->second);
     response.mutable_formed()->set_token(job.record.tokens.at(status.group()));
@@ -241,7 +243,7 @@ const ClusterState::GroupView& ClusterState::ViewOf(const std::shared_ptr<const 
   if (views_.size() >= kMostViews && views_.count(job->record.uid()) == 0) views_.clear();
   GroupView& view = views_[job->record.uid()];
   if (view.job == job) return view;
-  view = GroupView{job, {}, {}};
+  view = GroupView{job, {}, {}, {}};
   for (size_t i = 0; i < job->replicas.size(); ++i) {
     view.places[job->replicas[i]->replica.replica_id()] = static_cast<int>(i);
   }
@@ -249,6 +251,8 @@ const ClusterState::GroupView& ClusterState::ViewOf(const std::shared_ptr<const 
   const GroupMembers members = MembersOf(job->replicas, group);
   view.members = DescribeGroup(members, group, -1);
   if (view.members.has_formed()) FillFormed(*job, members, group, "", view.members.mutable_formed());
+  view.brief = view.members;
+  if (view.brief.has_formed()) view.brief.mutable_formed()->clear_members();
   return view;
 }
 

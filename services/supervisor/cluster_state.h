@@ -194,7 +194,8 @@ class ClusterState {
                                            const std::string& token) const;
   absl::Status JoinGroup(const ReplicaContext& replica, const std::string& address, bool rescales_in_place);
   // Who is missing, or the formed group. ABORTED: the group is over.
-  absl::StatusOr<v1::JoinGroupResponse> DescribeRendezvous(const ReplicaContext& replica) const;
+  absl::StatusOr<v1::JoinGroupResponse> DescribeRendezvous(const ReplicaContext& replica,
+                                                           bool omit_members) const;
   // The replica sends heartbeats for its group, which, if it was a plan and the replica `trains`, is the
   // current one from now on.
   absl::StatusOr<Orders> AttachReplica(const ReplicaContext& replica, bool trains);
@@ -247,6 +248,8 @@ class ClusterState {
   struct GroupView {
     std::shared_ptr<const JobEntry> job;
     v1::JoinGroupResponse members;
+    // The same without GroupFormed.members.
+    v1::JoinGroupResponse brief;
     // Indices in JobEntry::replicas.
     std::unordered_map<std::string, int> places;
   };

@@ -32,7 +32,8 @@ std::string BearerToken(const grpc::CallbackServerContext& context) {
 // Tells a member who is missing, and at last how the group looks.
 class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public ChangeListener {
  public:
-  explicit JoinStream(ClusterState* state) : PullReactor(state->executor()), state_(state) {}
+  JoinStream(ClusterState* state, bool omit_members)
+      : PullReactor(state->executor()), state_(state), omit_members_(omit_members) {}
 
   // The replica has shown who it is, and has joined.
   void Joined(ReplicaContext replica) {
@@ -57,7 +58,7 @@ class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public Chang
       replica = replica_;
     }
     if (!replica.has_value()) return Pull::kWait;
-    absl::StatusOr<v1::JoinGroupResponse> view = state_->DescribeRendezvous(*replica);
+    absl::StatusOr<v1::JoinGroupResponse> view = state_->DescribeRendezvous(*replica, omit_members_);
     if (!view.ok()) {
       *end = rpc::ToGrpcStatus(state_->Verdict(view.status()));
       return Pull::kEnd;
@@ -74,6 +75,7 @@ class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public Chang
 
  private:
   ClusterState* const state_;
+  const bool omit_members_;
   Mutex mutex_;
   std::optional<ReplicaContext> replica_ ABSL_GUARDED_BY(mutex_);
   // Used in Next() only: what was said last, and whether it was all that there is to say.
@@ -224,6 +226,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     {
       MutexLock lock(&mutex_);
       replica_ = *std::move(replica);
+      omit_members_ = request_.omit_members();
     }
     sessions_->Attach(replica_.replica_id, Self());
     // Commands get larger numbers than the replica knows.
@@ -256,6 +259,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       answer_due_ = false;
       writing_ = true;
       response_ = sessions_->Pending(replica_.replica_id);
+      if (omit_members_ && response_.has_plan()) response_.mutable_plan()->mutable_formed()->clear_members();
       *response_.mutable_period() = ToProto(state_->options().replica_heartbeat_period);
       response_.set_term(state_->term());
       StartWrite(&response_);
@@ -279,6 +283,8 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
   std::optional<std::string> checkpoint_error_;
 
   Mutex mutex_;
+  // What the first message asked for.
+  bool omit_members_ ABSL_GUARDED_BY(mutex_) = false;
   // Whether the executor works on request_.
   bool handling_ ABSL_GUARDED_BY(mutex_) = false;
   bool answer_due_ ABSL_GUARDED_BY(mutex_) = false;
@@ -293,7 +299,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
 
 grpc::ServerWriteReactor<v1::JoinGroupResponse>* ReplicaServiceImpl::JoinGroup(
     grpc::CallbackServerContext* context, const v1::JoinGroupRequest* request) {
-  auto stream = std::make_shared<JoinStream>(state_);
+  auto stream = std::make_shared<JoinStream>(state_, request->omit_members());
   stream->Begin(stream);
   state_->executor()->Post([this, stream, request = *request, token = BearerToken(*context)] {
     absl::StatusOr<ReplicaContext> replica = state_->Authorize(request.identity(), token);

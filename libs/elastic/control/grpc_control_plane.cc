@@ -288,6 +288,7 @@ class GrpcControlPlane final : public ControlPlane {
     if (!Publish(&context)) return absl::UnavailableError("asked to stop");
     request.set_address(address);
     request.set_rescales_in_place(true);
+    request.set_omit_members(true);
     request.set_library_version(options_.library_version);
     const std::unique_ptr<v1::ReplicaService::Stub> stub = StubOf(supervisor);
     auto reader = stub->JoinGroup(&context, request);
@@ -417,6 +418,7 @@ class GrpcControlPlane final : public ControlPlane {
   v1::HeartbeatRequest NextHeartbeat(const v1::ReplicaIdentity& identity) {
     v1::HeartbeatRequest request;
     *request.mutable_identity() = identity;
+    request.set_omit_members(true);
     *request.mutable_activity() = ToProto(observer_->CurrentActivity());
     MutexLock lock(&mutex_);
     if (progress_) *request.mutable_progress() = ToProto(*progress_);

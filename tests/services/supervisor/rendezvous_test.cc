@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace adaptdl::supervisor {
@@ -42,6 +43,21 @@ TEST(RendezvousTest, FormsWhenExactlyAllMembersHaveJoined) {
   EXPECT_EQ(formed.formed().num_nodes(), 2);
   EXPECT_EQ(formed.formed().master_address(), "n1:5");
   EXPECT_EQ(formed.formed().members(1).address(), "n2:6");
+}
+
+TEST(RendezvousTest, ALargeGroupIsToldOfItsGrowthNowAndThen) {
+  const auto told = [](int size) {
+    std::vector<std::shared_ptr<ReplicaRecord>> members;
+    for (int rank = 0; rank < size; ++rank) members.push_back(Member(rank, "n1"));
+    std::vector<int> missing;
+    for (int rank = 0; rank + 1 < size; ++rank) {
+      Join(members[rank].get(), "n1:5");
+      if (WorthTelling({members.begin(), members.end()})) missing.push_back(size - 1 - rank);
+    }
+    return missing;
+  };
+  EXPECT_THAT(told(5), testing::ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(told(1000), testing::ElementsAre(512, 256, 128, 64, 32, 16, 8, 4, 2, 1));
 }
 
 TEST(RendezvousTest, OnlyRankZeroNeedsAnAddress) {

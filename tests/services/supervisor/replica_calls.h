@@ -15,13 +15,14 @@ namespace adaptdl::supervisor {
 class Join {
  public:
   Join(v1::ReplicaService::Stub* stub, const v1::ReplicaIdentity& identity, const std::string& token,
-       const std::string& address, bool rescales_in_place = false) {
+       const std::string& address, bool rescales_in_place = false, bool omit_members = false) {
     SetDeadline(&context_);
     context_.AddMetadata("authorization", "Bearer " + token);
     v1::JoinGroupRequest request;
     *request.mutable_identity() = identity;
     request.set_address(address);
     request.set_rescales_in_place(rescales_in_place);
+    request.set_omit_members(omit_members);
     stream_ = stub->JoinGroup(&context_, request);
   }
   ~Join() {

@@ -106,7 +106,13 @@ TEST_F(ReplicasTest, RendezvousWaitsForExactlyTheMembersAndSaysWhoIsMissing) {
   EXPECT_EQ(formed.master_address(), "n1:5000");
   EXPECT_EQ(first->Formed().rank(), 0);
   EXPECT_TRUE(first->End().ok());
-  // Whoever lost the answer asks again.
+  EXPECT_EQ(formed.members_size(), 2);
+  // Whoever lost the answer asks again, or for less.
+  const v1::GroupFormed brief =
+      Join(replicas_.get(), IdentityOf(rank1_), rank1_.token(), "", false, true).Formed();
+  EXPECT_EQ(brief.world_size(), 2);
+  EXPECT_EQ(brief.rank(), 1);
+  EXPECT_EQ(brief.members_size(), 0);
   EXPECT_EQ(JoinAs(rank1_, "")->Formed().master_address(), "n1:5000");
   EXPECT_EQ(JoinAs(rank0_, "n1:5001")->End().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_TRUE(HasEvent("a", "RendezvousComplete"));

@@ -92,6 +92,23 @@ class RescaleTest : public ClusterTest {
   Player second_;
 };
 
+TEST_F(RescaleTest, APlanNamesNoMembersWhereTheyAreNotWanted) {
+  StartOne();
+  first_.heart = std::make_unique<Heart>(replicas_.get(), first_.identity, first_.token);
+  v1::HeartbeatRequest hello;
+  hello.set_omit_members(true);
+  first_.heart->Send(hello);
+  first_.heart->Next();
+  Allocate(job_, {"n1", "n2"});
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  n2_->Running(launch);
+  second_ = Play(launch, "n2:1");
+  const v1::GroupFormed plan = first_.heart->NextCommand().plan().formed();
+  EXPECT_EQ(plan.world_size(), 2);
+  EXPECT_EQ(plan.master_address(), "n1:1");
+  EXPECT_EQ(plan.members_size(), 0);
+}
+
 TEST_F(RescaleTest, GrowsWhileTheGroupTrains) {
   StartOne();
   Allocate(job_, {"n2", "n1"});
