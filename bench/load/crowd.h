@@ -46,6 +46,7 @@ struct Crowd {
   std::atomic<int64_t> replicas_started = 0;
   std::atomic<int64_t> replicas_formed = 0;
   std::atomic<int64_t> watched_messages = 0;
+  std::atomic<int64_t> watched_jobs = 0;
 
   // Called for every replica that a node is to launch. Set before the first one registers.
   std::function<void(const v1::LaunchReplica&)> on_launch;

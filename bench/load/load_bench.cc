@@ -377,6 +377,7 @@ class Bench {
     crowd_->launches.Take();
     submitter_.answers.Take();
     const int64_t messages = crowd_->watched_messages;
+    const int64_t jobs = crowd_->watched_jobs;
     const double cpu = CpuSeconds(cluster_->supervisor());
     const double allocator_cpu = CpuSeconds(cluster_->allocator());
     const double own_cpu = CpuSeconds(getpid());
@@ -395,6 +396,7 @@ class Bench {
     result["heartbeats_per_second"] = static_cast<double>(heartbeats.size()) / seconds;
     result["heartbeat_ms"] = {{"p50", Percentile(heartbeats, 0.5)}, {"p99", Percentile(heartbeats, 0.99)}};
     result["watch_messages_per_second"] = static_cast<double>(crowd_->watched_messages - messages) / seconds;
+    result["watched_jobs_per_second"] = static_cast<double>(crowd_->watched_jobs - jobs) / seconds;
     WaitFor("all submitted jobs launched", absl::Minutes(2), [&] { return submitter_.waiting() == 0; });
     const std::vector<double> launches = crowd_->launches.Take();
     result["submit_to_launch_ms"] = {{"p50", Percentile(launches, 0.5)}, {"p99", Percentile(launches, 0.99)}};

@@ -22,6 +22,7 @@ class Watcher final : public grpc::ClientReadReactor<v1::WatchJobsResponse> {
       context_.AddMetadata("authorization", absl::StrCat("Bearer ", crowd->user_token));
     }
     request_.set_namespace_(name_space);
+    request_.set_batch(true);
     stub_->async()->WatchJobs(&context_, &request_, this);
     StartRead(&response_);
     StartCall();
@@ -29,6 +30,7 @@ class Watcher final : public grpc::ClientReadReactor<v1::WatchJobsResponse> {
   void OnReadDone(bool ok) override {
     if (!ok) return;
     ++crowd_->watched_messages;
+    crowd_->watched_jobs += 1 + response_.more_size();
     StartRead(&response_);
   }
   void OnDone(const grpc::Status& status) override {

@@ -6,12 +6,14 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_PULL_REACTOR_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_PULL_REACTOR_H_
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/support/server_callback.h"
 #include "libs/base/mutex.h"
 #include "services/supervisor/executor.h"
@@ -104,6 +106,18 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
 
   // The next message, if there is one. Called by one thread at a time, with no lock held.
   virtual Pull Next(Response* message, grpc::Status* end) = 0;
+  // For Next(): has it called again at `time`, unless that is arranged already.
+  void PokeAt(absl::Time time) {
+    if (armed_.exchange(true)) return;
+    if (alarm_ == nullptr) alarm_ = std::make_unique<grpc::Alarm>();
+    // The alarm keeps its function, also after it has rung: one that held the stream would keep it for ever.
+    alarm_->Set(absl::ToChronoTime(time), [stream = weak_from_this(), this](bool /*due*/) {
+      const auto alive = stream.lock();
+      if (alive == nullptr) return;
+      armed_ = false;
+      Poke();
+    });
+  }
   // The stream is over: let go of what it used.
   virtual void OnEnd() {}
 
@@ -156,6 +170,9 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
   std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mutex_);
   grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
   Response message_;  // Belongs to Run(), and to gRPC during a write.
+  // Of PokeAt(): used by Next() only, and whether it is set.
+  std::unique_ptr<grpc::Alarm> alarm_;
+  std::atomic<bool> armed_ = false;
   std::shared_ptr<PullReactor> self_;
   std::shared_ptr<void> place_;
 };

@@ -6,7 +6,6 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "grpcpp/alarm.h"
 #include "services/supervisor/pull_reactor.h"
 #include "services/supervisor/unary.h"
 
@@ -16,7 +15,7 @@ namespace {
 // Each snapshot holds the whole cluster: the pauses between them are at least so long, and so many times the
 // time that one takes to make, so that they never are most of what the supervisor does.
 constexpr absl::Duration kShortestPause = absl::Milliseconds(20);
-constexpr int kPausePerWork = 8;
+constexpr int kPausePerWork = 16;
 
 class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public ChangeListener {
  public:
@@ -33,16 +32,7 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
     if (!changed_) return Pull::kWait;
     const absl::Time now = absl::Now();
     if (now < next_) {
-      // The cluster changes all the time: wait for more. The alarm keeps its function, also after it has
-      // rung: one that held the stream would keep it for ever.
-      if (!armed_.exchange(true)) {
-        alarm_.Set(absl::ToChronoTime(next_), [stream = weak_from_this(), this](bool /*due*/) {
-          const auto alive = stream.lock();
-          if (alive == nullptr) return;
-          armed_ = false;
-          Poke();
-        });
-      }
+      PokeAt(next_);  // The cluster changes all the time: wait for more.
       return Pull::kWait;
     }
     changed_ = false;
@@ -57,9 +47,6 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
   std::atomic<bool> changed_ = true;
   // Used in Next() only.
   absl::Time next_ = absl::InfinitePast();
-  grpc::Alarm alarm_;
-  // Whether the alarm is set.
-  std::atomic<bool> armed_ = false;
 };
 
 }  // namespace

@@ -1,10 +1,24 @@
 #include "services/supervisor/watch_stream.h"
 
+#include <cstddef>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
 namespace adaptdl::supervisor {
+namespace {
+
+// Between two batches of changes of many jobs: one that has changed twice meanwhile is sent once.
+constexpr absl::Duration kPause = absl::Milliseconds(200);
+// Jobs in one message, and about how many bytes of them.
+constexpr size_t kMostInMessage = 64;
+constexpr size_t kMostBytes = 1 << 20;
+
+}  // namespace
 
 absl::Status WatchStream::List() {
   std::vector<std::string> uids;
@@ -60,7 +74,8 @@ void WatchStream::OnChanges(const Changes& changes) {
 
 Pull WatchStream::Next(v1::WatchJobsResponse* message, grpc::Status* end) {
   while (true) {
-    std::string uid;
+    std::deque<std::string>* source = nullptr;
+    std::vector<std::string> uids;
     {
       MutexLock lock(&mutex_);
       if (only_one_deleted_) {
@@ -68,8 +83,7 @@ Pull WatchStream::Next(v1::WatchJobsResponse* message, grpc::Status* end) {
         return Pull::kEnd;
       }
       if (!initial_.empty()) {
-        uid = std::move(initial_.front());
-        initial_.pop_front();
+        source = &initial_;
       } else if (!initial_done_sent_) {
         initial_done_sent_ = true;
         message->set_initial_list_done(true);
@@ -81,19 +95,50 @@ Pull WatchStream::Next(v1::WatchJobsResponse* message, grpc::Status* end) {
         deleted_.erase(it);
         only_one_deleted_ = !only_uid_.empty();
         return Pull::kMessage;
-      } else if (!changed_.empty()) {
-        uid = *changed_.begin();
-        changed_.erase(changed_.begin());
       } else {
-        return Pull::kWait;
+        if (batch_.empty() && !BeginBatch()) return Pull::kWait;
+        source = &batch_;
+      }
+      const size_t most = request_.batch() ? kMostInMessage : 1;
+      for (; !source->empty() && uids.size() < most; source->pop_front()) {
+        uids.push_back(std::move(source->front()));
       }
     }
-    absl::StatusOr<v1::Job> job = state_->GetJobByUid(uid);
-    // One that was deleted meanwhile comes as such.
-    if (!job.ok() || !Wanted(*job)) continue;
-    *message->mutable_job() = *std::move(job);
-    return Pull::kMessage;
+    const size_t described = Describe(uids, message);
+    {
+      // What did not fit comes next. Only this function takes from it.
+      MutexLock lock(&mutex_);
+      source->insert(source->begin(), uids.begin() + static_cast<std::ptrdiff_t>(described), uids.end());
+    }
+    if (message->has_job()) return Pull::kMessage;
   }
+}
+
+// False: there is nothing yet, or not enough time has passed.
+bool WatchStream::BeginBatch() {
+  if (changed_.empty()) return false;
+  const absl::Time now = absl::Now();
+  if (only_uid_.empty() && now < next_batch_) {
+    PokeAt(next_batch_);
+    return false;
+  }
+  next_batch_ = now + kPause;
+  batch_.assign(changed_.begin(), changed_.end());
+  changed_.clear();
+  return true;
+}
+
+// How many of the jobs were dealt with: as many as fit. Those that were deleted meanwhile come as such.
+size_t WatchStream::Describe(const std::vector<std::string>& uids, v1::WatchJobsResponse* message) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < uids.size(); ++i) {
+    if (bytes > kMostBytes) return i;
+    absl::StatusOr<v1::Job> job = state_->GetJobByUid(uids[i]);
+    if (!job.ok() || !Wanted(*job)) continue;
+    bytes += job->ByteSizeLong();
+    *(message->has_job() ? message->add_more() : message->mutable_job()) = *std::move(job);
+  }
+  return uids.size();
 }
 
 }  // namespace adaptdl::supervisor

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "adaptdl/v1/job_service.pb.h"
 #include "services/supervisor/change_hub.h"
@@ -32,6 +33,8 @@ class WatchStream final : public PullReactor<v1::WatchJobsResponse>, public Chan
  private:
   bool Wanted(const v1::Job& job) const;
   bool WantsNamespace(const std::string& name_space) const;
+  bool BeginBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  size_t Describe(const std::vector<std::string>& uids, v1::WatchJobsResponse* message);
 
   ClusterState* const state_;
   const v1::WatchJobsRequest request_;
@@ -41,6 +44,9 @@ class WatchStream final : public PullReactor<v1::WatchJobsResponse>, public Chan
   std::deque<std::string> initial_ ABSL_GUARDED_BY(mutex_);
   bool initial_done_sent_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<std::string> changed_ ABSL_GUARDED_BY(mutex_);
+  // Changes that are being sent, and when the next ones may be.
+  std::deque<std::string> batch_ ABSL_GUARDED_BY(mutex_);
+  absl::Time next_batch_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::map<std::string, v1::Job> deleted_ ABSL_GUARDED_BY(mutex_);
   bool only_one_deleted_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -137,6 +137,34 @@ TEST_F(JobsApiTest, WatchSendsWhatIsThereThenEveryLastState) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST_F(JobsApiTest, WatchSendsManyJobsAtOnceToThoseWhoReadThem) {
+  for (const char* name : {"a", "b", "c"}) Submit(NewJob(name));
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::WatchJobsRequest request;
+  request.set_batch(true);
+  auto stream = jobs_->WatchJobs(&context, request);
+  v1::WatchJobsResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  std::vector<std::string> names = {response.job().name()};
+  for (const v1::Job& job : response.more()) names.push_back(job.name());
+  EXPECT_THAT(names, ElementsAre("a", "b", "c"));
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_TRUE(response.initial_list_done());
+  // However the changes are put together, the last state of each comes.
+  std::set<std::string> cancelled;
+  for (const char* name : {"a", "b", "c"}) EXPECT_TRUE(Cancel(name).ok());
+  while (cancelled.size() < 3 && stream->Read(&response)) {
+    std::vector<v1::Job> jobs(response.more().begin(), response.more().end());
+    jobs.push_back(response.job());
+    for (const v1::Job& job : jobs) {
+      if (job.status().phase() == v1::JOB_PHASE_CANCELLED) cancelled.insert(job.name());
+    }
+  }
+  EXPECT_EQ(cancelled.size(), 3u);
+  context.TryCancel();
+}
+
 TEST_F(JobsApiTest, WatchOfAnUnknownJobIsRefused) {
   grpc::ClientContext context;
   SetDeadline(&context);
