@@ -90,6 +90,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddDelete(app, context);
   AddNodes(app, context);
   AddDrain(app, context);
+  AddForget(app, context);
   AddQuota(app, context);
   AddWhatIf(app, context);
   AddWhoAmI(app, context);

@@ -26,6 +26,7 @@ void AddCancel(CLI::App& app, Context* context);
 void AddDelete(CLI::App& app, Context* context);
 void AddNodes(CLI::App& app, Context* context);
 void AddDrain(CLI::App& app, Context* context);
+void AddForget(CLI::App& app, Context* context);
 void AddQuota(CLI::App& app, Context* context);
 void AddAdmin(CLI::App& app, Context* context);
 // Of "adaptdl admin".

@@ -210,6 +210,8 @@ grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>* NodeServiceImp
 grpc::ServerUnaryReactor* NodeServiceImpl::ListNodes(grpc::CallbackServerContext* context,
                                                      const v1::ListNodesRequest* request,
                                                      v1::ListNodesResponse* response) {
+  const absl::Status status = admission_->Call(Admission::CallerOf(*context, *guard_));
+  if (!status.ok()) return Answer(context, status);
   return Answer(
       state_, context, [this, request] { return state_->ListNodes(*request); }, response);
 }

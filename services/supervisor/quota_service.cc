@@ -5,9 +5,14 @@
 
 namespace adaptdl::supervisor {
 
+absl::Status QuotaServiceImpl::AdmitChange(const grpc::CallbackServerContext& context) const {
+  return admission_->Change(Admission::CallerOf(context, *guard_), state_->executor()->waiting());
+}
+
 grpc::ServerUnaryReactor* QuotaServiceImpl::SetQuota(grpc::CallbackServerContext* context,
                                                      const v1::SetQuotaRequest* request,
                                                      v1::SetQuotaResponse* response) {
+  if (const absl::Status status = AdmitChange(*context); !status.ok()) return Answer(context, status);
   return Answer(
       state_, context, [this, request] { return state_->SetQuota(*request); }, response);
 }
@@ -15,6 +20,8 @@ grpc::ServerUnaryReactor* QuotaServiceImpl::SetQuota(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* QuotaServiceImpl::ListQuotas(grpc::CallbackServerContext* context,
                                                        const v1::ListQuotasRequest* /*request*/,
                                                        v1::ListQuotasResponse* response) {
+  const absl::Status status = admission_->Call(Admission::CallerOf(*context, *guard_));
+  if (!status.ok()) return Answer(context, status);
   return Answer(
       state_, context, [this] { return absl::StatusOr<v1::ListQuotasResponse>(state_->ListQuotas()); },
       response);
@@ -23,6 +30,7 @@ grpc::ServerUnaryReactor* QuotaServiceImpl::ListQuotas(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* QuotaServiceImpl::RemoveQuota(grpc::CallbackServerContext* context,
                                                         const v1::RemoveQuotaRequest* request,
                                                         v1::RemoveQuotaResponse* response) {
+  if (const absl::Status status = AdmitChange(*context); !status.ok()) return Answer(context, status);
   return Answer(
       state_, context, [this, request] { return state_->RemoveQuota(*request); }, response);
 }

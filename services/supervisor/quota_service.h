@@ -4,14 +4,17 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_QUOTA_SERVICE_H_
 
 #include "adaptdl/v1/quota_service.grpc.pb.h"
+#include "libs/service/security/guard.h"
+#include "services/supervisor/admission.h"
 #include "services/supervisor/cluster_state.h"
 
 namespace adaptdl::supervisor {
 
 class QuotaServiceImpl final : public v1::QuotaService::CallbackService {
  public:
-  // `state` outlives the service.
-  explicit QuotaServiceImpl(ClusterState* state) : state_(state) {}
+  // None is owned; all outlive the service.
+  QuotaServiceImpl(ClusterState* state, const security::Guard* guard, Admission* admission)
+      : state_(state), guard_(guard), admission_(admission) {}
 
   grpc::ServerUnaryReactor* SetQuota(grpc::CallbackServerContext* context, const v1::SetQuotaRequest* request,
                                      v1::SetQuotaResponse* response) override;
@@ -23,7 +26,11 @@ class QuotaServiceImpl final : public v1::QuotaService::CallbackService {
                                         v1::RemoveQuotaResponse* response) override;
 
  private:
+  absl::Status AdmitChange(const grpc::CallbackServerContext& context) const;
+
   ClusterState* const state_;
+  const security::Guard* const guard_;
+  Admission* const admission_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -233,7 +233,7 @@ TEST_F(CommandTest, CancelsAndDeletes) {
   EXPECT_EQ(Run({"cancel", "b"}).out, "job default/b is being cancelled\n");
 }
 
-TEST_F(CommandTest, ListsAndDrainsNodes) {
+TEST_F(CommandTest, ListsDrainsAndForgetsNodes) {
   v1::Node node;
   node.set_node_id("local-0");
   node.mutable_capacity()->set_cpu_millis(2000);
@@ -246,9 +246,12 @@ TEST_F(CommandTest, ListsAndDrainsNodes) {
   EXPECT_EQ(Run({"nodes"}).out,
             "NAME      STATUS   REPLICAS   CPU   MEMORY   GPUS   AGE   LABELS\n"
             "local-0   Ready    1          1/2   0/4Gi    0/0    -     pool=local\n");
+  EXPECT_EQ(Run({"forget", "local-0"}).err, "error: node local-0 is ready; drain it first\n");
   EXPECT_EQ(Run({"drain", "local-0"}).out, "node local-0 is draining, 1 replicas on it\n");
   EXPECT_EQ(Json(Run({"nodes", "-o", "json"}))["nodes"][0]["status"]["phase"], "NODE_PHASE_DRAINING");
   EXPECT_EQ(Run({"drain", "ghost"}).err, "error: node ghost does not exist\n");
+  EXPECT_EQ(Run({"forget", "local-0"}).out, "node local-0 is forgotten\n");
+  EXPECT_EQ(Run({"forget", "local-0"}).err, "error: node local-0 does not exist\n");
 }
 
 TEST_F(CommandTest, SetsListsAndRemovesQuotas) {

@@ -299,4 +299,19 @@ grpc::Status FakeSupervisor::DrainNode(grpc::ServerContext*, const v1::DrainNode
   return {grpc::StatusCode::NOT_FOUND, absl::StrCat("node ", request->node_id(), " does not exist")};
 }
 
+grpc::Status FakeSupervisor::RemoveNode(grpc::ServerContext*, const v1::RemoveNodeRequest* request,
+                                        v1::RemoveNodeResponse*) {
+  MutexLock lock(&mutex_);
+  for (auto it = nodes_.begin(); it != nodes_.end(); ++it) {
+    if (it->node_id() != request->node_id()) continue;
+    if (it->status().phase() == v1::NODE_PHASE_READY) {
+      return {grpc::StatusCode::FAILED_PRECONDITION,
+              "node " + request->node_id() + " is ready; drain it first"};
+    }
+    nodes_.erase(it);
+    return grpc::Status::OK;
+  }
+  return {grpc::StatusCode::NOT_FOUND, absl::StrCat("node ", request->node_id(), " does not exist")};
+}
+
 }  // namespace adaptdl::cli

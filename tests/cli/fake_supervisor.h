@@ -61,6 +61,8 @@ class FakeSupervisor final : public v1::JobService::Service,
                          grpc::ServerWriter<v1::ReadFilesResponse>*) override;
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
   grpc::Status DrainNode(grpc::ServerContext*, const v1::DrainNodeRequest*, v1::DrainNodeResponse*) override;
+  grpc::Status RemoveNode(grpc::ServerContext*, const v1::RemoveNodeRequest*,
+                          v1::RemoveNodeResponse*) override;
 
   grpc::Status SetQuota(grpc::ServerContext*, const v1::SetQuotaRequest*, v1::SetQuotaResponse*) override;
   grpc::Status ListQuotas(grpc::ServerContext*, const v1::ListQuotasRequest*,

@@ -210,5 +210,39 @@ TEST_F(QuotasTest, ARepeatedCallIsDoneOnce) {
   EXPECT_EQ(List().quotas_size(), 0);
 }
 
+class BoundedCallsTest : public ClusterTest {
+ protected:
+  BoundedCallsTest() { options_.admission = {.calls_per_second = 0.001, .burst = 1}; }
+};
+
+TEST_F(BoundedCallsTest, HoldsForAllThatPeopleAsk) {
+  const auto call = [this](auto& stub, auto method) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    return method(*stub, &context).error_code();
+  };
+  const auto list_jobs = [](auto& stub, grpc::ClientContext* context) {
+    v1::ListJobsResponse response;
+    return stub.ListJobs(context, {}, &response);
+  };
+  const auto list_nodes = [](auto& stub, grpc::ClientContext* context) {
+    v1::ListNodesResponse response;
+    return stub.ListNodes(context, {}, &response);
+  };
+  const auto list_quotas = [](auto& stub, grpc::ClientContext* context) {
+    v1::ListQuotasResponse response;
+    return stub.ListQuotas(context, {}, &response);
+  };
+  const auto set_quota = [](auto& stub, grpc::ClientContext* context) {
+    v1::SetQuotaResponse response;
+    return stub.SetQuota(context, NewQuota("team"), &response);
+  };
+  EXPECT_EQ(call(jobs_, list_jobs), grpc::StatusCode::OK);
+  EXPECT_EQ(call(jobs_, list_jobs), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(call(nodes_, list_nodes), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(call(quotas_, list_quotas), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(call(quotas_, set_quota), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
 }  // namespace
 }  // namespace adaptdl::supervisor
