@@ -4,7 +4,8 @@
 //   begin STEP GROUP SAMPLE...   this replica's share of a step that it starts to compute
 //   end STEP GROUP               the step was taken; GROUP is that of its begin
 //
-// and, when the job is done, "<folder>/<pid>.weights": epochs, then all parameters.
+// and, when the job is done, "<folder>/<pid>.weights": epochs, then all parameters. A replica for which there
+// is a file "<folder>/<pid>.hang" hangs in its next step, before it exchanges anything with others.
 //
 //   chaos_job FOLDER [EPOCHS]
 
@@ -123,6 +124,7 @@ int main(int argc, char** argv) {
   Model model;
   torch::optim::SGD optimizer = MakeOptimizer(model);
   const Record record(folder);
+  const std::string hang = absl::StrCat(folder, "/", getpid(), ".hang");
   adaptdl::AdaptiveDataParallel parallel(*job, model, optimizer);
   adaptdl::AdaptiveDataLoader loader(*job, kSamples, {.batch_size = kBatch, .seed = 3});
   int done = 0;
@@ -133,6 +135,7 @@ int main(int argc, char** argv) {
         const int64_t group = job->core().membership().group;
         record.Begin(step, group, loader);
         if (until_told) std::this_thread::sleep_for(kStepTime);
+        while (std::filesystem::exists(hang)) pause();
         parallel.ZeroGrad();
         model.Loss(samples, torch::tensor(loader.indices())).backward();
         parallel.Step();
