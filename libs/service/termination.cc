@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,10 +25,26 @@ sigset_t TerminationSignals() {
   return signals;
 }
 
+// Libraries may have made threads before main() (OpenBLAS does), which have blocked nothing: a signal that
+// reaches one of them would end the process. It blocks the signals there, and sends this one on.
+void PassOn(int signal, siginfo_t* /*info*/, void* context) {
+  const int error = errno;
+  auto* interrupted = static_cast<ucontext_t*>(context);
+  sigaddset(&interrupted->uc_sigmask, SIGTERM);
+  sigaddset(&interrupted->uc_sigmask, SIGINT);
+  kill(getpid(), signal);
+  errno = error;
+}
+
 }  // namespace
 
 void BlockTerminationSignals() {
   const sigset_t signals = TerminationSignals();
+  struct sigaction action {};
+  action.sa_sigaction = PassOn;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  action.sa_mask = signals;
+  for (const int signal : {SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
