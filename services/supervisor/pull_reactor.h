@@ -109,8 +109,9 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
   // For Next(): has it called again at `time`, unless that is arranged already.
   void PokeAt(absl::Time time) {
     if (armed_.exchange(true)) return;
-    if (alarm_ == nullptr) alarm_ = std::make_unique<grpc::Alarm>();
-    // The alarm keeps its function, also after it has rung: one that held the stream would keep it for ever.
+    // A new one each time: the last one's function may still be on its way out. An alarm keeps its function
+    // also after it has rung: one that held the stream would keep it for ever.
+    alarm_ = std::make_unique<grpc::Alarm>();
     alarm_->Set(absl::ToChronoTime(time), [stream = weak_from_this(), this](bool /*due*/) {
       const auto alive = stream.lock();
       if (alive == nullptr) return;
