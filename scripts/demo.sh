@@ -18,7 +18,9 @@ export PATH=$root/build/release/bin:$PATH
 
 nodes=$(nproc)
 nodes=$((nodes < 2 ? 2 : nodes > 4 ? 4 : nodes))
-epochs_a=$((6 * nodes))  # long enough for the whole story
+# Long enough for the whole story, and for more nodes to be worth a change where they add little speed, as cores that
+# share one memory do.
+epochs_a=$((10 * nodes))
 epochs_b=2
 
 bold=
@@ -76,6 +78,11 @@ watch_until() {
       shown=$line
     fi
     [[ -z $reached ]] || return 0
+    read -r phase replicas < <(state_of "$job") || fail "job $job can't be read"
+    if [[ $phase == succeeded && $condition != never ]]; then
+      adaptdl explain "$job" >&2 || true
+      fail "job $job has ended before; it did not pay to give it all nodes"
+    fi
     if ((SECONDS >= deadline)); then
       [[ $condition != never ]] || return 0
       fail "job $job did not get there in $3 s"
