@@ -206,9 +206,9 @@ TEST_F(RescaleTest, TheSurvivorsGoOnWhenAReplicaIsLost) {
   replicas_.Start("c", {.group = 1, .rank = 2, .world_size = 3}, program("c"));
   replicas_.control("a").AwaitBroken(1);
   replicas_.control("c").AwaitBroken(1);
+  samples_expected_ = kSamples - 2;
   replicas_.Plan(
       {{"a", {.group = 2, .rank = 0, .world_size = 2}}, {"c", {.group = 2, .rank = 1, .world_size = 2}}});
-  samples_expected_ = kSamples - 2;
   replicas_.Join();
   EXPECT_EQ(replicas_.code("a"), 0);
   EXPECT_EQ(replicas_.code("b"), -1);
