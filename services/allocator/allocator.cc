@@ -16,14 +16,6 @@
 namespace adaptdl::allocator {
 namespace {
 
-std::string Signature(const v1::ClusterSnapshot& snapshot) {
-  // The version stands for jobs, nodes and allocations; hints do not change it.
-  std::string signature = absl::StrCat(snapshot.version());
-  for (const v1::Job& job : snapshot.jobs())
-    absl::StrAppend(&signature, "|", job.uid(), ":", HintSignature(job));
-  return signature;
-}
-
 const char* ToString(RoundOutcome outcome) {
   switch (outcome) {
     case RoundOutcome::kApplied:
@@ -192,7 +184,9 @@ bool Allocator::WatchOnce() {
   if (!Register(&watch_call_, &context)) return false;
   bool any = false;
   const std::unique_ptr<v1::SchedulingService::Stub> stub = StubOf(supervisor);
-  auto reader = stub->WatchCluster(&context, v1::WatchClusterRequest());
+  v1::WatchClusterRequest request;
+  request.set_changes(true);
+  auto reader = stub->WatchCluster(&context, request);
   v1::WatchClusterResponse response;
   while (reader->Read(&response)) {
     if (!any) {
@@ -200,8 +194,7 @@ bool Allocator::WatchOnce() {
       log::Info("watching the cluster", {{"version", absl::StrCat(response.snapshot().version())}});
     }
     any = true;
-    TakeSnapshot(std::move(*response.mutable_snapshot()));
-    response.Clear();
+    Take(std::exchange(response, v1::WatchClusterResponse()));
   }
   const absl::Status status = rpc::FromGrpcStatus(reader->Finish());
   Unregister(&watch_call_);
@@ -219,13 +212,10 @@ bool Allocator::WatchOnce() {
   return any;
 }
 
-void Allocator::TakeSnapshot(v1::ClusterSnapshot snapshot) {
-  std::string signature = Signature(snapshot);
-  auto shared = std::make_shared<const v1::ClusterSnapshot>(std::move(snapshot));
+void Allocator::Take(v1::WatchClusterResponse message) {
   MutexLock lock(&mutex_);
-  latest_ = std::move(shared);
-  if (signature == signature_) return;
-  signature_ = std::move(signature);
+  ++messages_;
+  if (!cluster_.Take(std::move(message), parts_.clock->Now())) return;
   // News may be what a failed round lacked.
   not_before_ = absl::InfinitePast();
   wanted_since_ = std::min(wanted_since_, parts_.clock->Now());
@@ -241,7 +231,7 @@ void Allocator::RoundLoop() {
 bool Allocator::WaitForRound() {
   MutexLock lock(&mutex_);
   while (!stopping_) {
-    if (latest_ == nullptr || !leads_) {
+    if (!cluster_.known() || !leads_) {
       changed_.Wait(&mutex_);
       continue;
     }
@@ -255,16 +245,18 @@ bool Allocator::WaitForRound() {
 }
 
 RoundOutcome Allocator::RunRound() {
-  std::shared_ptr<const v1::ClusterSnapshot> snapshot;
+  const absl::Time start = parts_.clock->Now();
+  v1::ClusterSnapshot snapshot;
+  int64_t messages = 0;
   {
     MutexLock lock(&mutex_);
-    if (latest_ == nullptr) return RoundOutcome::kNoSnapshot;
-    snapshot = latest_;
+    if (!cluster_.known()) return RoundOutcome::kNoSnapshot;
+    snapshot = cluster_.Snapshot(start);
+    messages = messages_;
     wanted_since_ = absl::InfiniteFuture();
-    last_round_ = parts_.clock->Now();
+    last_round_ = start;
   }
-  const absl::Time start = parts_.clock->Now();
-  const RoundResult result = round_.Decide(*snapshot, start);
+  const RoundResult result = round_.Decide(snapshot, start);
   parts_.metrics->Decided(result, parts_.clock->Now() - start);
   for (const Refusal& refusal : result.refusals) {
     log::Warning("not used", {{"what", refusal.what}, {"why", refusal.why}});
@@ -278,9 +270,9 @@ RoundOutcome Allocator::RunRound() {
     parts_.capacity->Set(ToResponse(result, parts_.clock->Now()));
   }
   if (outcome == RoundOutcome::kConflict || outcome == RoundOutcome::kFailed) {
-    // The next snapshot starts a round at once; should none come, try again after a pause.
+    // The next change starts a round at once; should none come, try again after a pause.
     wanted_since_ = std::min(wanted_since_, parts_.clock->Now());
-    if (latest_ == snapshot) not_before_ = parts_.clock->Now() + pause_;
+    if (messages_ == messages) not_before_ = parts_.clock->Now() + pause_;
     pause_ = std::min(2 * pause_, options_.longest_pause);
   } else {
     pause_ = options_.first_pause;

@@ -1,11 +1,11 @@
 // The allocator's loop: watch, decide, apply.
 //
-//   supervisor ──snapshots──▶ [watch thread] ──latest──▶ [round thread] ──ApplyAllocations──▶ supervisor
+//   supervisor ──changes──▶ [watch thread] ──cluster──▶ [round thread] ──ApplyAllocations──▶ supervisor
 //
-// A round starts shortly (`debounce`) after a snapshot that matters, and at least each `interval`. It is
-// decided outside all locks and RPC threads. What it decides is applied only if the snapshot is still the
-// current one; if not, the round is decided again on the next. A supervisor that is away is waited for, with
-// growing pauses.
+// A round starts shortly (`debounce`) after a change that matters, and at least each `interval`. It is
+// decided outside all locks and RPC threads, on a copy of the cluster. What it decides is applied as far as
+// it still holds; if nothing of it does, the round is decided again on the next change. A supervisor that is
+// away is waited for, with growing pauses.
 //
 // Of several allocators one decides: whoever holds the supervisor's lease, which a third thread acquires and
 // renews. The others watch, too, so that they can go on at once. The supervisor refuses what is applied under
@@ -34,6 +34,7 @@
 #include "libs/scheduling/policy.h"
 #include "services/allocator/allocation_round.h"
 #include "services/allocator/capacity_service.h"
+#include "services/allocator/cluster_mirror.h"
 #include "services/allocator/metrics.h"
 
 namespace adaptdl::allocator {
@@ -91,7 +92,7 @@ class Allocator {
   void Stop();
 
   // What the threads do, step by step, for tests that do not Start().
-  void TakeSnapshotForTest(v1::ClusterSnapshot snapshot) { TakeSnapshot(std::move(snapshot)); }
+  void TakeForTest(v1::WatchClusterResponse message) { Take(std::move(message)); }
   bool RoundIsDueForTest() const;
   absl::Duration AskForLeaseForTest() { return AskForLease(); }
   RoundOutcome RunRoundForTest() { return RunRound(); }
@@ -117,7 +118,7 @@ class Allocator {
   RoundOutcome Apply(const RoundResult& result);
   absl::Status CallApply(v1::ApplyAllocationsRequest request, int64_t* version);
   RoundOutcome ApplyOneByOne(const v1::ApplyAllocationsRequest& request);
-  void TakeSnapshot(v1::ClusterSnapshot snapshot);
+  void Take(v1::WatchClusterResponse message);
   // Waits, unless it is time to stop.
   void Pause(absl::Duration time);
   // Registers the call so that Stop() can cancel it; false when it is time to stop.
@@ -131,9 +132,9 @@ class Allocator {
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::shared_ptr<const v1::ClusterSnapshot> latest_ ABSL_GUARDED_BY(mutex_);
-  // What of `latest_` calls for a round at once when it changes.
-  std::string signature_ ABSL_GUARDED_BY(mutex_);
+  ClusterMirror cluster_ ABSL_GUARDED_BY(mutex_);
+  // How many messages it has taken.
+  int64_t messages_ ABSL_GUARDED_BY(mutex_) = 0;
   // Since when a round is wanted; InfiniteFuture: it is not.
   absl::Time wanted_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   absl::Time last_round_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -1,5 +1,6 @@
 #include "services/supervisor/change_hub.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,7 +13,18 @@ void Changes::Merge(const Changes& other) {
     if (!is_new) it->second.for_followers = it->second.for_followers || change.for_followers;
   }
   for (const auto& [uid, job] : other.deleted) deleted[uid] = job;
+  nodes.insert(other.nodes.begin(), other.nodes.end());
+  quotas = quotas || other.quotas;
   cluster = cluster || other.cluster;
+  version = std::max(version, other.version);
+}
+
+void ClusterNews::Add(const Changes& changes) {
+  for (const auto& [uid, change] : changes.jobs) jobs.insert(uid);
+  for (const auto& [uid, job] : changes.deleted) jobs.insert(uid);
+  nodes.insert(changes.nodes.begin(), changes.nodes.end());
+  quotas = quotas || changes.quotas;
+  version = std::max(version, changes.version);
 }
 
 ChangeHub::ChangeHub() : thread_([this] { Run(); }) {}

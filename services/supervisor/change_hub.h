@@ -7,9 +7,11 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_CHANGE_HUB_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_CHANGE_HUB_H_
 
+#include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -29,11 +31,26 @@ struct Changes {
   std::map<std::string, JobChange> jobs;
   // Jobs that were deleted, as they were last, by uid.
   std::map<std::string, v1::Job> deleted;
-  // Whether the allocator's snapshot looks different.
+  // The nodes that changed or are gone, and whether quotas did.
+  std::set<std::string> nodes;
+  bool quotas = false;
+  // Whether the allocator's snapshot looks different, and the version that it then has; 0: the one that it
+  // had.
   bool cluster = false;
+  int64_t version = 0;
 
   bool empty() const { return jobs.empty() && deleted.empty() && !cluster; }
   void Merge(const Changes& other);
+};
+
+// Of changes, what the allocator's snapshot is made of.
+struct ClusterNews {
+  std::set<std::string> jobs;   // uids; also of those that were deleted
+  std::set<std::string> nodes;  // ids
+  bool quotas = false;
+  int64_t version = 0;
+
+  void Add(const Changes& changes);
 };
 
 class ChangeListener {

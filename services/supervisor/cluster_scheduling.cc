@@ -93,6 +93,34 @@ v1::ClusterSnapshot ClusterState::Snapshot() const {
   return snapshot;
 }
 
+v1::ClusterChange ClusterState::DescribeChange(const ClusterNews& news) const {
+  v1::ClusterChange change;
+  MutexLock lock(&mutex_);
+  std::map<int64_t, const JobEntry*> jobs;  // in order of submission
+  for (const std::string& uid : news.jobs) {
+    const auto it = tables_.jobs.find(uid);
+    if (it == tables_.jobs.end() || IsTerminal(it->second->record.status.phase())) {
+      change.add_gone_jobs(uid);
+    } else {
+      jobs.emplace(it->second->record.sequence, it->second.get());
+    }
+  }
+  for (const auto& [sequence, job] : jobs) *change.add_jobs() = ForScheduling(*job, Now());
+  for (const std::string& id : news.nodes) {
+    const auto it = tables_.nodes.find(id);
+    if (it == tables_.nodes.end() || it->second->phase() == v1::NODE_PHASE_LOST) {
+      change.add_gone_nodes(id);
+    } else {
+      *change.add_nodes() = DescribeNode(*it->second);
+    }
+  }
+  if (news.quotas) {
+    v1::NamespaceQuotas* quotas = change.mutable_quotas();
+    for (const auto& [name, quota] : tables_.quotas) *quotas->add_quotas() = quota;
+  }
+  return change;
+}
+
 absl::StatusOr<v1::AcquireLeaseResponse> ClusterState::AcquireLease(const v1::AcquireLeaseRequest& request) {
   if (request.holder().empty() || request.holder().size() > kMaxHolder) {
     return absl::InvalidArgumentError(

@@ -226,6 +226,8 @@ class ClusterState {
   // --- SchedulingService
   // ------------------------------------------------------------------------------------
   v1::ClusterSnapshot Snapshot() const;
+  // What the news are about, as it is now, which may be newer than they are; without the version.
+  v1::ClusterChange DescribeChange(const ClusterNews& news) const;
   absl::StatusOr<v1::ApplyAllocationsResponse> ApplyAllocations(const v1::ApplyAllocationsRequest& request);
   absl::StatusOr<v1::AcquireLeaseResponse> AcquireLease(const v1::AcquireLeaseRequest& request);
 

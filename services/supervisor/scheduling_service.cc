@@ -3,25 +3,32 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "libs/base/mutex.h"
 #include "services/supervisor/pull_reactor.h"
 #include "services/supervisor/unary.h"
 
 namespace adaptdl::supervisor {
 namespace {
 
-// Each snapshot holds the whole cluster: the pauses between them are at least so long, and so many times the
-// time that one takes to make, so that they never are most of what the supervisor does.
+// The pauses between messages are at least so long, and so many times the time that one takes to make, so
+// that they never are most of what the supervisor does.
 constexpr absl::Duration kShortestPause = absl::Milliseconds(20);
 constexpr int kPausePerWork = 16;
 
 class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public ChangeListener {
  public:
-  explicit ClusterStream(ClusterState* state) : PullReactor(state->executor()), state_(state) {}
+  ClusterStream(ClusterState* state, bool takes_changes)
+      : PullReactor(state->executor()), state_(state), takes_changes_(takes_changes) {}
 
   void OnChanges(const Changes& changes) override {
+    if (takes_changes_) {
+      MutexLock lock(&mutex_);
+      pending_.Add(changes);
+    }
     if (!changes.cluster) return;
     changed_ = true;
     Poke();
@@ -36,16 +43,40 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
       return Pull::kWait;
     }
     changed_ = false;
-    *message->mutable_snapshot() = state_->Snapshot();
+    Describe(message);
     const absl::Time done = absl::Now();
     next_ = done + std::max(kShortestPause, kPausePerWork * (done - now));
     return Pull::kMessage;
   }
 
  private:
+  void Describe(v1::WatchClusterResponse* message) {
+    if (!takes_changes_ || !snapshot_sent_) {
+      *message->mutable_snapshot() = state_->Snapshot();
+      version_ = message->snapshot().version();
+      snapshot_sent_ = true;
+      return;
+    }
+    ClusterNews news;
+    {
+      MutexLock lock(&mutex_);
+      std::swap(news, pending_);
+    }
+    // The snapshot may have been ahead of the news.
+    version_ = std::max(version_, news.version);
+    *message->mutable_change() = state_->DescribeChange(news);
+    message->mutable_change()->set_version(version_);
+  }
+
   ClusterState* const state_;
+  const bool takes_changes_;
   std::atomic<bool> changed_ = true;
+  Mutex mutex_;
+  // Since the last message.
+  ClusterNews pending_ ABSL_GUARDED_BY(mutex_);
   // Used in Next() only.
+  bool snapshot_sent_ = false;
+  int64_t version_ = 0;
   absl::Time next_ = absl::InfinitePast();
 };
 
@@ -59,8 +90,8 @@ grpc::ServerUnaryReactor* SchedulingServiceImpl::AcquireLease(grpc::CallbackServ
 }
 
 grpc::ServerWriteReactor<v1::WatchClusterResponse>* SchedulingServiceImpl::WatchCluster(
-    grpc::CallbackServerContext* /*context*/, const v1::WatchClusterRequest* /*request*/) {
-  auto stream = std::make_shared<ClusterStream>(state_);
+    grpc::CallbackServerContext* /*context*/, const v1::WatchClusterRequest* request) {
+  auto stream = std::make_shared<ClusterStream>(state_, request->changes());
   hub_->Subscribe(std::static_pointer_cast<ChangeListener>(stream));
   stream->Begin(stream);
   streams_->Add(stream);

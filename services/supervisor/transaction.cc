@@ -240,7 +240,7 @@ Changes Transaction::Apply(Tables* tables) {
   Changes changes;
   const bool scheduling_changed = SchedulingChanged();
   changes.cluster = scheduling_changed || shown_;
-  if (scheduling_changed) ++tables->version;
+  if (scheduling_changed) changes.version = ++tables->version;
   for (const std::string& uid : deleted_jobs_) {
     changes.deleted[uid] = DescribeJob(*tables->jobs.at(uid), now_);
     EraseJob(uid, tables);
@@ -249,11 +249,18 @@ Changes Transaction::Apply(Tables* tables) {
     changes.jobs.emplace(uid, JobChange{entry->record.job->namespace_(), !quiet_});
     PutJob(entry, tables);
   }
-  for (const std::string& id : deleted_nodes_) tables->nodes.erase(id);
-  for (const auto& [id, entry] : nodes_) tables->nodes[id] = entry;
+  for (const std::string& id : deleted_nodes_) {
+    changes.nodes.insert(id);
+    tables->nodes.erase(id);
+  }
+  for (const auto& [id, entry] : nodes_) {
+    changes.nodes.insert(id);
+    tables->nodes[id] = entry;
+  }
   for (const FileDeletion& deletion : batch_.add_deletions)
     tables->deletions[deletion.node_id].push_back(deletion);
   for (const std::string& id : batch_.finish_deletions) tables->deletions.erase(id);
+  changes.quotas = !batch_.put_quotas.empty() || !batch_.delete_quotas.empty();
   for (const v1::NamespaceQuota& quota : batch_.put_quotas) tables->quotas[quota.namespace_()] = quota;
   for (const std::string& name : batch_.delete_quotas) tables->quotas.erase(name);
   tables->last_sequence = sequence_;

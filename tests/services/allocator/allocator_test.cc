@@ -180,7 +180,7 @@ TEST_F(AllocatorTest, ARefusedAllocationDoesNotHoldUpTheOthers) {
   Submit(MakeJob("good"));
   supervisor_.Refuse("uid-bad");
   const auto allocator = Make(&manual_clock_);
-  allocator->TakeSnapshotForTest(supervisor_.cluster());
+  allocator->TakeForTest(Whole(supervisor_.cluster()));
   EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kApplied);
   EXPECT_THAT(NodesOf(supervisor_.cluster().jobs(0)), IsEmpty());
   EXPECT_THAT(NodesOf(supervisor_.cluster().jobs(1)), ElementsAre("n1"));
@@ -192,10 +192,10 @@ TEST_F(AllocatorTest, ARoundOnAnOldSnapshotChangesNothing) {
   Submit(MakeJob("b"));
   const auto allocator = Make(&manual_clock_);
   EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kNoSnapshot);
-  allocator->TakeSnapshotForTest(old);
+  allocator->TakeForTest(Whole(old));
   EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kConflict);
   EXPECT_TRUE(allocator->RoundIsDueForTest());
-  allocator->TakeSnapshotForTest(supervisor_.cluster());
+  allocator->TakeForTest(Whole(supervisor_.cluster()));
   EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kApplied);
   EXPECT_FALSE(allocator->RoundIsDueForTest());
 }
@@ -204,29 +204,29 @@ TEST_F(AllocatorTest, OnlyNewsThatMatterCallForARound) {
   Submit(MakeJob("a"));
   const auto allocator = Make(&manual_clock_);
   v1::ClusterSnapshot cluster = supervisor_.cluster();
-  allocator->TakeSnapshotForTest(cluster);
+  allocator->TakeForTest(Whole(cluster));
   EXPECT_TRUE(allocator->RoundIsDueForTest());
   allocator->RunRoundForTest();
   cluster = supervisor_.cluster();
-  allocator->TakeSnapshotForTest(cluster);
+  allocator->TakeForTest(Whole(cluster));
   EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kUnchanged);
   // Progress does not; first hints do; the same size measured again does not.
   cluster.mutable_jobs(0)->mutable_status()->mutable_progress()->set_optimizer_steps(5);
-  allocator->TakeSnapshotForTest(cluster);
+  allocator->TakeForTest(Whole(cluster));
   EXPECT_FALSE(allocator->RoundIsDueForTest());
   *cluster.mutable_jobs(0)->mutable_status()->mutable_hints() = MakeHints(1);
-  allocator->TakeSnapshotForTest(cluster);
+  allocator->TakeForTest(Whole(cluster));
   EXPECT_TRUE(allocator->RoundIsDueForTest());
   allocator->RunRoundForTest();
   cluster.mutable_jobs(0)->mutable_status()->mutable_hints()->mutable_perf_params()->set_alpha_c(0.002);
-  allocator->TakeSnapshotForTest(cluster);
+  allocator->TakeForTest(Whole(cluster));
   EXPECT_FALSE(allocator->RoundIsDueForTest());
 }
 
 TEST_F(AllocatorTest, AFailedRoundIsTriedAgain) {
   Submit(MakeJob("a"));
   const auto allocator = Make(&manual_clock_);
-  allocator->TakeSnapshotForTest(supervisor_.cluster());
+  allocator->TakeForTest(Whole(supervisor_.cluster()));
   supervisor_.Close();
   EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kFailed);
   EXPECT_TRUE(allocator->RoundIsDueForTest());
@@ -251,7 +251,7 @@ TEST_F(AllocatorTest, ServesTheDesiredCapacity) {
 
   Submit(MakeJob("a"));
   const auto allocator = Make(&manual_clock_);
-  allocator->TakeSnapshotForTest(supervisor_.cluster());
+  allocator->TakeForTest(Whole(supervisor_.cluster()));
   allocator->RunRoundForTest();
   ASSERT_TRUE(ask(&response).ok());
   EXPECT_EQ(response.desired_nodes(), 1);

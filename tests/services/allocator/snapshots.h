@@ -44,6 +44,12 @@ inline v1::Hints MakeHints(int max_profiled_replicas = 1) {
   return hints;
 }
 
+inline v1::WatchClusterResponse Whole(const v1::ClusterSnapshot& cluster) {
+  v1::WatchClusterResponse message;
+  *message.mutable_snapshot() = cluster;
+  return message;
+}
+
 inline std::vector<std::string> NodesOf(const v1::Job& job) {
   return {job.status().desired_allocation().begin(), job.status().desired_allocation().end()};
 }

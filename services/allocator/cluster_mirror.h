@@ -1,0 +1,54 @@
+// The cluster as the supervisor's messages tell it: first a snapshot, then another one or what differs.
+//
+// Not thread-safe.
+
+#ifndef ADAPTDL_SERVICES_ALLOCATOR_CLUSTER_MIRROR_H_
+#define ADAPTDL_SERVICES_ALLOCATOR_CLUSTER_MIRROR_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "adaptdl/v1/scheduling_service.pb.h"
+
+namespace adaptdl::allocator {
+
+class ClusterMirror {
+ public:
+  // `now`: time of the message. Whether something changed that calls for a decision at once: jobs, nodes,
+  // quotas, allocations, or hints that HintSignature() tells apart. A change before any snapshot is passed
+  // over.
+  bool Take(v1::WatchClusterResponse message, absl::Time now);
+
+  // Whether there was a snapshot.
+  bool known() const { return known_; }
+  int64_t version() const { return version_; }
+  // Copies all. Jobs that run have run on until `now`.
+  v1::ClusterSnapshot Snapshot(absl::Time now) const;
+
+ private:
+  struct Entry {
+    v1::Job job;
+    absl::Time told;
+    std::string hints;  // their signature
+  };
+
+  bool TakeSnapshot(v1::ClusterSnapshot snapshot, absl::Time now);
+  bool TakeChange(v1::ClusterChange change, absl::Time now);
+  // Whether its hints are others than before.
+  bool Put(v1::Job job, absl::Time now);
+
+  bool known_ = false;
+  int64_t version_ = 0;
+  int64_t last_place_ = 0;
+  std::map<int64_t, Entry> jobs_;                     // in order of submission
+  absl::flat_hash_map<std::string, int64_t> places_;  // by uid
+  std::map<std::string, v1::Node> nodes_;             // by id
+  v1::NamespaceQuotas quotas_;
+};
+
+}  // namespace adaptdl::allocator
+
+#endif  // ADAPTDL_SERVICES_ALLOCATOR_CLUSTER_MIRROR_H_
