@@ -69,6 +69,11 @@ void PlayedReplica::OnFormed() {
   *out_.mutable_identity() = identity_;
   out_.set_omit_members(true);
   stub_->async()->Heartbeat(&context_, this);
+  {
+    // As the library does: members that begin together do not go on in step.
+    MutexLock lock(&mutex_);
+    periods_ = static_cast<double>(std::hash<std::string>{}(identity_.replica_id()) % 1000) / 1000.0;
+  }
   Beat();
   StartCall();
   // Jobs do not speak in step.
@@ -109,7 +114,8 @@ void PlayedReplica::OnWriteDone(bool ok) {
 void PlayedReplica::HalfDone() {
   MutexLock lock(&mutex_);
   if (--open_ > 0) return;
-  crowd_->timer.At(beat_time_ + crowd_->heartbeat_period, [this] {
+  const double periods = std::exchange(periods_, 1.0);
+  crowd_->timer.At(beat_time_ + periods * crowd_->heartbeat_period, [this] {
     if (!crowd_->ending) Beat();
   });
 }

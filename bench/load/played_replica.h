@@ -52,6 +52,8 @@ class PlayedReplica final : public grpc::ClientBidiReactor<v1::HeartbeatRequest,
   Mutex mutex_;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time beat_time_ ABSL_GUARDED_BY(mutex_);
+  // From the last heartbeat to the next.
+  double periods_ ABSL_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace adaptdl::load

@@ -402,8 +402,14 @@ class GrpcControlPlane final : public ControlPlane {
       if (member_.group != member.group) context.TryCancel();
     }
     std::thread reader([this, &stream, backoff] { ReadCommands(stream.get(), backoff); });
+    std::random_device random;
     bool writable = stream->Write(NextHeartbeat(identity));
-    while (writable && AwaitNextHeartbeat()) writable = stream->Write(NextHeartbeat(identity));
+    // Members of a large group begin together, and so do all when a supervisor comes back: they must not go on
+    // in step.
+    double periods = std::uniform_real_distribution<double>()(random);
+    while (writable && AwaitNextHeartbeat(std::exchange(periods, 1.0))) {
+      writable = stream->Write(NextHeartbeat(identity));
+    }
     // The supervisor ends the stream once it has read the last heartbeat; Shutdown() waits for that, not for
     // long.
     if (writable && stream->Write(NextHeartbeat(identity))) stream->WritesDone();
@@ -430,8 +436,8 @@ class GrpcControlPlane final : public ControlPlane {
     return request;
   }
 
-  // False: the stream is broken, or it is time to end.
-  bool AwaitNextHeartbeat() {
+  // So many periods after the last one. False: the stream is broken, or it is time to end.
+  bool AwaitNextHeartbeat(double periods) {
     MutexLock lock(&mutex_);
     const absl::Time start = absl::Now();
     // The period may change meanwhile: the first answer tells it.
@@ -441,8 +447,9 @@ class GrpcControlPlane final : public ControlPlane {
         Forsake();
         return false;
       }
-      const absl::Duration left = std::min(start + period_, unanswered_since_ + kAnswerTimeout) - now;
-      if (now >= start + period_) break;
+      const absl::Time due = start + periods * period_;
+      if (now >= due) break;
+      const absl::Duration left = std::min(due, unanswered_since_ + kAnswerTimeout) - now;
       changed_.WaitFor(&mutex_, left);
     }
     hastened_ = false;
