@@ -4,6 +4,7 @@
 #include "services/supervisor/cluster_state.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <memory>
 #include <set>
@@ -27,6 +28,9 @@ using google::protobuf::util::MessageDifferencer;
 
 constexpr size_t kKeptTokens = 8;
 constexpr int kSilentAfterPeriods = 3;
+// How long a job is left alone of which the state machine has thrown, and how many such in one step.
+constexpr absl::Duration kSetAside = absl::Minutes(1);
+constexpr int kMostAttempts = 8;
 // A busy machine may hold a healthy replica up for a while.
 constexpr absl::Duration kShortestSilence = absl::Seconds(5);
 
@@ -124,7 +128,12 @@ void ClusterState::Fill(const StoreContents& contents) {
   }
   // Members in order of rank, then others.
   for (const ReplicaRecord& replica : contents.replicas) {
-    entries.at(replica.job_uid)->replicas.push_back(std::make_shared<ReplicaRecord>(replica));
+    const auto job = entries.find(replica.job_uid);
+    if (job == entries.end()) {
+      invariants()->Broken("store", absl::StrCat("a replica of no job: ", replica.replica.replica_id()));
+      continue;
+    }
+    job->second->replicas.push_back(std::make_shared<ReplicaRecord>(replica));
   }
   for (const auto& [uid, entry] : entries) PutJob(entry, &tables_);
   for (const NodeRecord& node : contents.nodes) {
@@ -187,8 +196,17 @@ void ClusterState::CarryOut(const Effects& effects) const {
 }
 
 void ClusterState::Settle(Transaction* transaction, const std::string& uid) const {
-  // A job's longest way without an observation in between is STOPPING, PENDING, STARTING.
-  for (int i = 0; i < 8 && AdvanceOnce(transaction, uid); ++i) {
+  const auto aside = set_aside_.find(uid);
+  if (aside != set_aside_.end() && transaction->now() < aside->second) return;
+  try {
+    // A job's longest way without an observation in between is STOPPING, PENDING, STARTING.
+    for (int i = 0; i < 8 && AdvanceOnce(transaction, uid); ++i) {
+    }
+  } catch (const std::exception& error) {
+    invariants()->Broken("state machine", absl::StrCat("job ", uid, ", left alone for ",
+                                                       absl::FormatDuration(kSetAside), ": ", error.what()));
+    set_aside_[uid] = transaction->now() + kSetAside;
+    throw;  // Half a change is not to be stored.
   }
 }
 
@@ -484,13 +502,22 @@ void ClusterState::SendStop(Transaction* transaction, const JobEntry& job, const
 }
 
 void ClusterState::Step() {
-  ExpireLeases();
-  EndQuarantines();
-  RetryDue();
-  Flush();
-  PruneRequests();
-  Expire();
-  UpdateGauges();
+  const auto guarded = [this](void (ClusterState::*part)()) {
+    const auto body = [&] {
+      (this->*part)();
+      return absl::OkStatus();
+    };
+    return invariants()->Guard("step", body).ok();
+  };
+  guarded(&ClusterState::ExpireLeases);
+  guarded(&ClusterState::EndQuarantines);
+  // A job that broke it is set aside, and left out of the next attempt.
+  for (int i = 0; i < kMostAttempts && !guarded(&ClusterState::RetryDue); ++i) {
+  }
+  guarded(&ClusterState::Flush);
+  guarded(&ClusterState::PruneRequests);
+  guarded(&ClusterState::Expire);
+  guarded(&ClusterState::UpdateGauges);
 }
 
 void ClusterState::RetryDue() {
@@ -514,9 +541,12 @@ void ClusterState::RetryDue() {
     const absl::Time starting_since = tables_.jobs.at(uid)->record.starting_since;
     const bool late =
         status.phase() == v1::JOB_PHASE_STARTING && starting_since + options_.policy.start_deadline <= now;
-    if (due || stopping || changing || late || waiting_.count(uid) > 0) Settle(&transaction, uid);
+    if (due || stopping || changing || late || waiting_.count(uid) > 0 || set_aside_.count(uid) > 0) {
+      Settle(&transaction, uid);
+    }
   }
   if (!transaction.empty()) Commit(&transaction).IgnoreError();
+  std::erase_if(set_aside_, [now](const auto& job) { return job.second <= now; });
 }
 
 void ClusterState::PruneRequests() {

@@ -267,7 +267,10 @@ class ClusterState {
   absl::Status Commit(Transaction* transaction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CarryOut(const Effects& effects) const;
 
-  // Asks the state machine until nothing more follows.
+  Invariants* invariants() const { return parts_.executor->invariants(); }
+
+  // Asks the state machine until nothing more follows. If that throws, the job is left alone for a while, and
+  // the exception goes on to the guard of whoever asked: nothing of the transaction is stored.
   void Settle(Transaction* transaction, const std::string& uid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether something changed.
   bool AdvanceOnce(Transaction* transaction, const std::string& uid) const
@@ -390,6 +393,8 @@ class ClusterState {
   std::string http_url_ ABSL_GUARDED_BY(mutex_);
   // What workers said last (v1::FreePorts), by node. They say it again whenever they connect.
   std::map<std::string, std::vector<int>> free_ports_ ABSL_GUARDED_BY(mutex_);
+  // Jobs of which the state machine has thrown, and until when they are left alone.
+  mutable std::map<std::string, absl::Time> set_aside_ ABSL_GUARDED_BY(mutex_);
   // Jobs of which replicas have lately said that they wait for others.
   std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
   // Soft: after a restart it is filled from the jobs that are still there.

@@ -14,7 +14,7 @@ constexpr int kNiceness = 5;
 
 }  // namespace
 
-Executor::Executor(int threads) {
+Executor::Executor(int threads, Invariants* invariants) : invariants_(invariants) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 
@@ -51,7 +51,13 @@ void Executor::Run() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    task();
+    invariants_
+        ->Guard("task",
+                [&] {
+                  task();
+                  return absl::OkStatus();
+                })
+        .IgnoreError();
   }
 }
 

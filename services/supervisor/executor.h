@@ -15,12 +15,14 @@
 
 #include "absl/base/thread_annotations.h"
 #include "libs/base/mutex.h"
+#include "services/supervisor/invariants.h"
 
 namespace adaptdl::supervisor {
 
 class Executor {
  public:
-  explicit Executor(int threads);
+  // `invariants` outlives it, and hears of tasks that throw.
+  Executor(int threads, Invariants* invariants);
   // Runs what is left.
   ~Executor();
 
@@ -29,9 +31,12 @@ class Executor {
   // Tasks that wait.
   size_t waiting() const;
 
+  Invariants* invariants() const { return invariants_; }
+
  private:
   void Run();
 
+  Invariants* const invariants_;
   mutable Mutex mutex_;
   CondVar wake_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -58,6 +58,11 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
                            .Name("adaptdl_supervisor_refused_reports_total")
                            .Help("Reports of replicas that made no sense, by kind")
                            .Register(*registry_)),
+      broken_invariants_(
+          BuildCounter()
+              .Name("adaptdl_supervisor_broken_invariants_total")
+              .Help("Events that cannot happen, by the place in the program: mistakes to report")
+              .Register(*registry_)),
       quarantines_(BuildCounter()
                        .Name("adaptdl_supervisor_quarantines_total")
                        .Help("Times that a node was quarantined")

@@ -35,6 +35,10 @@ class Metrics {
   void CountRefused(const std::string& cause) { refused_.Add({{"cause", cause}}).Increment(); }
   // `kind`: of the replica's report.
   void CountRefusedReport(const std::string& kind) { refused_reports_.Add({{"kind", kind}}).Increment(); }
+  // `where`: of Invariants.
+  void CountBrokenInvariant(const std::string& where) {
+    broken_invariants_.Add({{"where", where}}).Increment();
+  }
   void CountQuarantine() { quarantines_.Increment(); }
   void CountNodeHeartbeat() { node_heartbeats_.Increment(); }
   void CountReplicaHeartbeat() { replica_heartbeats_.Increment(); }
@@ -55,6 +59,7 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& restarts_;
   prometheus::Family<prometheus::Counter>& refused_;
   prometheus::Family<prometheus::Counter>& refused_reports_;
+  prometheus::Family<prometheus::Counter>& broken_invariants_;
   prometheus::Counter& quarantines_;
   prometheus::Family<prometheus::Counter>& heartbeats_;
   prometheus::Counter& node_heartbeats_;

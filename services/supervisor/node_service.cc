@@ -37,14 +37,14 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
       return;
     }
     if (request_.has_heartbeat() && lease_ != nullptr) {
-      Proceed(Handle(request_));
+      Proceed(GuardedHandle());
       return;
     }
     {
       MutexLock lock(&mutex_);
       handling_ = true;
     }
-    state_->executor()->Post([this, self = Self()] { Proceed(Handle(request_)); });
+    state_->executor()->Post([this, self = Self()] { Proceed(GuardedHandle()); });
   }
 
   void Send(v1::ConnectResponse command) override {
@@ -110,6 +110,10 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
       if (!ending_) StartRead(&request_);
     }
     Write();
+  }
+
+  absl::Status GuardedHandle() {
+    return state_->executor()->invariants()->Guard("Connect", [this] { return Handle(request_); });
   }
 
   absl::Status Handle(const v1::ConnectRequest& request) {

@@ -16,6 +16,7 @@
 #include "grpcpp/alarm.h"
 #include "grpcpp/support/server_callback.h"
 #include "libs/base/mutex.h"
+#include "libs/rpc/status.h"
 #include "services/supervisor/executor.h"
 #include "services/supervisor/streams.h"
 
@@ -136,7 +137,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
       }
       if (pull == Pull::kWait) {
         message_.Clear();
-        pull = Next(&message_, &status);
+        pull = GuardedNext(&status);
       }
       if (pull == Pull::kMessage) {
         {
@@ -157,6 +158,16 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
       this->Finish(status);
       return;
     }
+  }
+
+  Pull GuardedNext(grpc::Status* end) {
+    Pull pull = Pull::kEnd;
+    const absl::Status status = executor_->invariants()->Guard(Response::descriptor()->name(), [&] {
+      pull = Next(&message_, end);
+      return absl::OkStatus();
+    });
+    if (!status.ok()) *end = rpc::ToGrpcStatus(status);
+    return pull;
   }
 
   Executor* const executor_;

@@ -101,14 +101,14 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       return;
     }
     if (!NeedsState()) {
-      Proceed(Handle());
+      Proceed(GuardedHandle());
       return;
     }
     {
       MutexLock lock(&mutex_);
       handling_ = true;
     }
-    state_->executor()->Post([this, self = Self()] { Proceed(Handle()); });
+    state_->executor()->Post([this, self = Self()] { Proceed(GuardedHandle()); });
   }
 
   void Poke() override {
@@ -168,6 +168,10 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       if (!ending_) StartRead(&request_);
     }
     Write();
+  }
+
+  absl::Status GuardedHandle() {
+    return state_->executor()->invariants()->Guard("Heartbeat", [this] { return Handle(); });
   }
 
   absl::Status Handle() {
@@ -302,16 +306,19 @@ grpc::ServerWriteReactor<v1::JoinGroupResponse>* ReplicaServiceImpl::JoinGroup(
   auto stream = std::make_shared<JoinStream>(state_, request->omit_members());
   stream->Begin(stream);
   state_->executor()->Post([this, stream, request = *request, token = BearerToken(*context)] {
-    absl::StatusOr<ReplicaContext> replica = state_->Authorize(request.identity(), token);
-    absl::Status status = replica.status();
-    if (status.ok()) {
+    const auto join = [&]() -> absl::StatusOr<ReplicaContext> {
+      absl::StatusOr<ReplicaContext> replica = state_->Authorize(request.identity(), token);
+      if (!replica.ok()) return replica;
       hub_->SubscribeToJob(replica->job_uid, std::static_pointer_cast<ChangeListener>(stream));
-      status = state_->JoinGroup(*replica, request.address(), request.rescales_in_place());
-    }
-    if (status.ok()) {
+      const absl::Status status = state_->JoinGroup(*replica, request.address(), request.rescales_in_place());
+      if (!status.ok()) return status;
+      return replica;
+    };
+    absl::StatusOr<ReplicaContext> replica = state_->executor()->invariants()->Guard("JoinGroup", join);
+    if (replica.ok()) {
       stream->Joined(*std::move(replica));
     } else {
-      stream->End(rpc::ToGrpcStatus(state_->Verdict(status)));
+      stream->End(rpc::ToGrpcStatus(state_->Verdict(replica.status())));
     }
   });
   streams_->Add(stream);

@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   Supervisor* s = supervisor.get();
   s->store_ = std::move(store);
   s->durability_ = MakeGroupCommit(s->store_.get());
-  s->executor_ = std::make_unique<Executor>(kExecutorThreads);
+  s->executor_ = std::make_unique<Executor>(kExecutorThreads, &s->invariants_);
   const ClusterParts parts{s->store_.get(), &s->launcher_,         &s->sessions_,
                            &s->hub_,        s->durability_.get(),  s->executor_.get(),
                            clock,           std::move(random_hex), lease};
@@ -101,6 +101,8 @@ void Supervisor::Step() {
 void Supervisor::ExportMetrics(std::shared_ptr<prometheus::Registry> registry) {
   metrics_ = std::make_unique<Metrics>(std::move(registry));
   state_->SetMetrics(metrics_.get());
+  invariants_.SetOnBroken(
+      [metrics = metrics_.get()](const std::string& where) { metrics->CountBrokenInvariant(where); });
   admission_->SetOnRefused([metrics = metrics_.get()](const char* cause) { metrics->CountRefused(cause); });
 }
 

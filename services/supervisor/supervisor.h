@@ -102,6 +102,7 @@ class Supervisor {
   Streams streams_;
   WorkerChannels workers_;
   std::unique_ptr<Metrics> metrics_;
+  Invariants invariants_;
   std::unique_ptr<ClusterState> state_;
   std::unique_ptr<Admission> admission_;
   ChangeHub hub_;                            // Its thread uses what stands above.

@@ -19,7 +19,8 @@ grpc::ServerUnaryReactor* Answer(const ClusterState* state, grpc::CallbackServer
                                  Response* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   state->executor()->Post([state, reactor, call = std::move(call), response] {
-    absl::StatusOr<Response> result = call();
+    absl::StatusOr<Response> result = state->executor()->invariants()->Guard(
+        Response::descriptor()->name(), [&]() -> absl::StatusOr<Response> { return call(); });
     if (result.ok()) *response = *std::move(result);
     state->durability()->WhenDurable(
         [reactor, status = rpc::ToGrpcStatus(result.status())] { reactor->Finish(status); });

@@ -15,7 +15,7 @@
 
 namespace adaptdl::supervisor {
 
-class MemoryJobStore final : public JobStore {
+class MemoryJobStore : public JobStore {
  public:
   absl::StatusOr<StoreContents> Load() override;
   absl::Status Commit(const WriteBatch& batch) override;

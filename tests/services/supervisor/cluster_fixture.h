@@ -187,7 +187,7 @@ class ClusterTest : public testing::Test {
 
   void Start() {
     auto supervisor = Supervisor::Create(
-        options_, MakeStore(), &clock_, [](int bytes) { return RandomHex(bytes); }, lease_);
+        options_, MakeStore(), &clock_, [this](int bytes) { return random_hex_(bytes); }, lease_);
     ASSERT_TRUE(supervisor.ok()) << supervisor.status();
     supervisor_ = *std::move(supervisor);
     grpc::ServerBuilder builder;
@@ -371,6 +371,7 @@ class ClusterTest : public testing::Test {
   // Of the next Start(). Null: there is no other supervisor.
   LeaderLease* lease_ = nullptr;
   SupervisorOptions options_;
+  std::function<std::string(int)> random_hex_ = [](int bytes) { return RandomHex(bytes); };
   ManualClock clock_;
   MemoryJobStore* memory_ = nullptr;
   std::unique_ptr<Supervisor> supervisor_;
