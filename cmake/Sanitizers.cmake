@@ -39,4 +39,5 @@ set(ADAPTDL_NOT_UNDER_TSAN
   supervisor_rescale_test
   supervisor_security_test
   supervisor_service_test
+  supervisor_watch_test
   worker_process_test)

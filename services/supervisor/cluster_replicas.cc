@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -463,19 +464,10 @@ void ClusterState::StoreProgress(Transaction* transaction, const std::string& ui
   *status->mutable_progress() = progress;
   status->clear_estimated_completion_time();
   if (progress.fraction() < 0 || IsTerminal(status->phase())) return;
-  // The pace belongs to the replica set: a re-scale begins a new one.
-  Pace& pace = paces_[uid];
-  if (pace.group != status->group() || progress.fraction() < pace.fraction) {
-    pace = {status->group(), transaction->now(), progress.fraction()};
-    return;
-  }
-  const double gained = progress.fraction() - pace.fraction;
-  if (gained <= 0) return;
-  const double rest = (1 - progress.fraction()) / gained;
-  // A guess beyond a century helps nobody, and would leave the range of timestamps.
-  const absl::Duration left = (transaction->now() - pace.since) * std::min(rest, 1e9);
-  if (left > absl::Hours(24 * 36525)) return;
-  *status->mutable_estimated_completion_time() = ToProto(transaction->now() + left);
+  const std::optional<absl::Duration> left =
+      paces_[uid].Observe(status->group(), progress.fraction(), transaction->now());
+  if (!left.has_value()) return;
+  *status->mutable_estimated_completion_time() = ToProto(transaction->now() + *left);
 }
 
 }  // namespace adaptdl::supervisor

@@ -556,6 +556,10 @@ void ClusterState::PruneRequests() {
   next_prune_ = now + absl::Minutes(10);
   submissions_.Sweep(now);
   std::erase_if(health_, [&](const auto& entry) { return tables_.nodes.count(entry.first) == 0; });
+  std::erase_if(paces_, [&](const auto& entry) {
+    const auto job = tables_.jobs.find(entry.first);
+    return job == tables_.jobs.end() || IsTerminal(job->second->record.status.phase());
+  });
   std::erase_if(told_of_reports_, [&](const std::string& uid) { return tables_.jobs.count(uid) == 0; });
   const absl::Status status = parts_.store->PruneRequests(now - options_.request_lifetime);
   if (!status.ok()) log::Warning("old request ids could not be removed", {{"error", status.ToString()}});

@@ -45,6 +45,7 @@
 #include "services/supervisor/group_commit.h"
 #include "services/supervisor/lease/leader_lease.h"
 #include "services/supervisor/metrics.h"
+#include "services/supervisor/pace.h"
 #include "services/supervisor/replica_launcher.h"
 #include "services/supervisor/replica_sessions.h"
 #include "services/supervisor/store/job_store.h"
@@ -238,13 +239,6 @@ class ClusterState {
   absl::StatusOr<v1::RemoveQuotaResponse> RemoveQuota(const v1::RemoveQuotaRequest& request);
 
  private:
-  // How fast a job goes, from the first progress of its group.
-  struct Pace {
-    int64_t group = 0;
-    absl::Time since;
-    double fraction = 0;
-  };
-
   // A job's current group as all its members are told of it at their rendezvous: what differs between them is
   // left out. Made once for each change of the job, since a thousand may ask.
   struct GroupView {
