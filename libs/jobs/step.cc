@@ -10,12 +10,6 @@
 
 namespace adaptdl::jobs {
 
-namespace {
-
-constexpr char kStartDeadlineExceeded[] = "StartDeadlineExceeded";
-
-}  // namespace
-
 Step::Step(const Job& job, const std::vector<Replica>& replicas, const Desired& desired, absl::Time now,
            const Policy& policy)
     : replicas_(replicas), desired_(desired), now_(now), policy_(policy) {

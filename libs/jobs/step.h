@@ -20,6 +20,9 @@
 
 namespace adaptdl::jobs {
 
+// Reason of what does not come to run within Policy::start_deadline.
+inline constexpr char kStartDeadlineExceeded[] = "StartDeadlineExceeded";
+
 // One step in progress: the inputs, and the outcome as it grows.
 class Step {
  public:
@@ -121,6 +124,10 @@ class Step {
 
   // Says which newcomers have ended before they were members.
   void NoticeLostNewcomers();
+
+  // Gives up newcomers whose processes have not come to run in time. Those that run may take as long as they
+  // like to get ready: they hold nobody up.
+  void StopLateNewcomers();
 
   // Replaces the plan by one for `target`.
   void Replan(const Target& target);

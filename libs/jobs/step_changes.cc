@@ -94,6 +94,7 @@ void Step::Reconcile() {
     return;
   }
   NoticeLostNewcomers();
+  StopLateNewcomers();
   // What can't be had now is not aimed at.
   std::vector<std::string> goal = desired_.nodes;
   if (!desired_.nodes_ready) goal = plan() != nullptr ? NodesOf(plan()->members) : job().allocation;
@@ -130,6 +131,22 @@ void Step::NoticeLostNewcomers() {
     lost = true;
   }
   if (lost) HoldNewcomersBack();
+}
+
+void Step::StopLateNewcomers() {
+  if (plan() == nullptr || plan()->offered || now_ - plan()->since < policy_.start_deadline) return;
+  bool late = false;
+  for (const PlanMember& member : plan()->members) {
+    const Replica* replica = member.replica_id.empty() ? nullptr : Find(member.replica_id);
+    if (replica == nullptr || replica->state != ReplicaState::kLaunching || replica->stop_requested) continue;
+    const std::string message =
+        absl::StrCat("newcomer on node ", replica->node, " did not come to run within ",
+                     absl::FormatDuration(policy_.start_deadline));
+    Say(true, kStartDeadlineExceeded, message, replica->node, replica->id);
+    Order(*replica, message, false);
+    late = true;
+  }
+  if (late) HoldNewcomersBack();
 }
 
 void Step::Replan(const Target& target) {

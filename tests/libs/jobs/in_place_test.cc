@@ -418,6 +418,38 @@ TEST(InPlaceTest, NewcomersThatFailAgainAndAgainAreTriedLessOften) {
   EXPECT_EQ(world.job().newcomer_failures, 0);
 }
 
+TEST(InPlaceTest, ANewcomerThatDoesNotComeToRunIsGivenUp) {
+  World world;
+  world.Start({"n1"});
+  world.Want({"n1", "n2"});
+  const std::string newcomer = world.plan().members[1].replica_id;
+  world.Pass(world.policy_.start_deadline - absl::Seconds(1));
+  EXPECT_THAT(world.stopped(), IsEmpty());
+  world.Pass(absl::Seconds(1));
+  EXPECT_THAT(world.stopped(), ElementsAre(newcomer));
+  EXPECT_EQ(world.job().phase, Phase::kRunning);
+  EXPECT_EQ(world.job().newcomer_failures, 1);
+  EXPECT_EQ(world.job().failures, 0);
+  // Another one is tried, with a time of its own.
+  world.End(world.Find(newcomer), 143);
+  world.Pass(absl::Seconds(1));
+  ASSERT_EQ(world.job().phase, Phase::kRescaling);
+  EXPECT_NE(world.plan().members[1].replica_id, newcomer);
+  world.GoOn();
+  EXPECT_THAT(world.job().allocation, ElementsAre("n1", "n2"));
+}
+
+TEST(InPlaceTest, ANewcomerThatRunsMayTakeItsTime) {
+  World world;
+  world.Start({"n1"});
+  world.Want({"n1", "n2"});
+  world.Find(world.plan().members[1].replica_id)->state = ReplicaState::kRunning;
+  world.Pass(3 * world.policy_.start_deadline);
+  EXPECT_THAT(world.stopped(), IsEmpty());
+  world.GoOn();
+  EXPECT_THAT(world.job().allocation, ElementsAre("n1", "n2"));
+}
+
 TEST(InPlaceTest, WhoDoesNotSayThatTheGroupIsBrokenIsGivenUp) {
   World world;
   world.Start({"n1", "n2", "n3"});
