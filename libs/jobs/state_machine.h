@@ -44,8 +44,8 @@ struct Policy {
   // Wait before the next attempt after the first own failure; doubles with each further one.
   absl::Duration retry_backoff = absl::Seconds(1);
   absl::Duration max_retry_backoff = absl::Seconds(60);
-  // A group of which a replica does not run so long after the launch has failed to start, and so has a newcomer
-  // that does not run so long after it was planned.
+  // A group of which a replica does not run so long after the launch has failed to start, and so has a
+  // newcomer that does not run so long after it was planned.
   absl::Duration start_deadline = absl::Minutes(10);
   // A group that ran this long clears the job's failures.
   absl::Duration healthy_after = absl::Minutes(10);

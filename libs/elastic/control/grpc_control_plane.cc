@@ -404,8 +404,8 @@ class GrpcControlPlane final : public ControlPlane {
     std::thread reader([this, &stream, backoff] { ReadCommands(stream.get(), backoff); });
     std::random_device random;
     bool writable = stream->Write(NextHeartbeat(identity));
-    // Members of a large group begin together, and so do all when a supervisor comes back: they must not go on
-    // in step.
+    // Members of a large group begin together, and so do all when a supervisor comes back: they must not go
+    // on in step.
     double periods = std::uniform_real_distribution<double>()(random);
     while (writable && AwaitNextHeartbeat(std::exchange(periods, 1.0))) {
       writable = stream->Write(NextHeartbeat(identity));
