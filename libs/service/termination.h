@@ -1,8 +1,8 @@
 // Waiting for the end: SIGTERM, SIGINT, or a request from within the process.
 //
-// Signals are blocked and read from a descriptor; threads that were there before are taught to block them by the
-// first that reaches them. Child processes inherit the blocked mask: whoever spawns one must reset it in the
-// child.
+// Signals are blocked and read from a descriptor; threads that were there before are taught to block them by
+// the first that reaches them. Child processes inherit the blocked mask: whoever spawns one must reset it in
+// the child.
 
 #ifndef ADAPTDL_LIBS_SERVICE_TERMINATION_H_
 #define ADAPTDL_LIBS_SERVICE_TERMINATION_H_
@@ -14,8 +14,8 @@
 
 namespace adaptdl::service {
 
-// Blocks SIGTERM and SIGINT in this thread and in those it makes from now on. Call it before any of the program's
-// own threads is made.
+// Blocks SIGTERM and SIGINT in this thread and in those it makes from now on. Call it before any of the
+// program's own threads is made.
 void BlockTerminationSignals();
 
 // Thread-safe.

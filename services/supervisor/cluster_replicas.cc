@@ -173,7 +173,6 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
       jobs::Job measured = ToJob(job->record);
       jobs::EndRescale(Now(), &measured);
       StoreJob(measured, &transaction.EditJob(replica.job_uid)->record);
-      job = transaction.FindJob(replica.job_uid);
     }
   }
   // One of many who come to a group that starts changes nothing else.

@@ -102,6 +102,7 @@ std::vector<std::string> Transaction::JobsWaitingForRoom() const {
     }
   }
   std::vector<std::string> uids;
+  uids.reserve(waiting.size());
   for (const auto& [sequence, uid] : waiting) uids.push_back(uid);
   return uids;
 }

@@ -21,9 +21,9 @@ grpc::ServerUnaryReactor* Answer(const ClusterState* state, grpc::CallbackServer
   state->executor()->Post([state, reactor, call = std::move(call), response] {
     absl::StatusOr<Response> result = state->executor()->invariants()->Guard(
         Response::descriptor()->name(), [&]() -> absl::StatusOr<Response> { return call(); });
+    const grpc::Status status = rpc::ToGrpcStatus(result.status());
     if (result.ok()) *response = *std::move(result);
-    state->durability()->WhenDurable(
-        [reactor, status = rpc::ToGrpcStatus(result.status())] { reactor->Finish(status); });
+    state->durability()->WhenDurable([reactor, status] { reactor->Finish(status); });
   });
   return reactor;
 }
