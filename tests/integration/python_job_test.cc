@@ -24,7 +24,8 @@ using ::testing::HasSubstr;
 // The package reports hints every half minute, first after one: this is to last longer than that on a fast
 // core too.
 constexpr int kEpochs = 30;
-constexpr int kCppEpochs = 12;
+// Long enough for a second replica to be worth what a change is taken to cost, before one was measured.
+constexpr int kCppEpochs = 24;
 constexpr absl::Duration kPatience = absl::Minutes(8);
 
 // What a command writes to its standard output. `status`: its exit code.
