@@ -68,7 +68,8 @@ class StoreCrashTest : public testing::Test {
          {absl::StrCat(ADAPTDL_BINARY_DIR, "/bin/adaptdl-supervisor"), std::string("--listen"),
           std::string("127.0.0.1:0"), std::string("--metrics-listen"), std::string("127.0.0.1:0"),
           std::string("--state-dir"), folder_ + "/state", std::string("--address-file"), address_file,
-          std::string("--insecure")}) {
+          // Everything is asked for again after each start.
+          std::string("--client-calls-per-second=0"), std::string("--insecure")}) {
       command.push_back(argument);
     }
     supervisor_ = Process::Start(command, folder_ + "/supervisor.log");
