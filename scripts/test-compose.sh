@@ -3,6 +3,8 @@
 # up, trains a job to its end, reads the cluster's metrics from Prometheus, and takes everything down.
 #
 #   scripts/test-compose.sh [--build-dir build/release]
+#   scripts/test-compose.sh --from-source                 brings it up as a newcomer does, by "docker compose up --build"
+#                                                         from a clean copy of what is committed: half an hour
 #
 # Uses the Docker engine that runs, else starts a private one (root needed). Images are kept in <build-dir>/compose, so
 # that the next run is quicker. Exits with 77 (skipped) where no engine can run.
@@ -10,7 +12,16 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_dir=$root/build/release
-[[ ${1:-} != --build-dir ]] || build_dir=$(cd "$2" && pwd)
+from_source=
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --build-dir) build_dir=$(cd "${2:?--build-dir needs a folder}" && pwd); shift ;;
+    --from-source) from_source=1 ;;
+    -h|--help) sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; exit 0 ;;
+    *) echo "compose: error: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
+  esac
+  shift
+done
 store=$build_dir/compose
 work=$(mktemp -d)
 
@@ -21,7 +32,6 @@ fail() { echo "compose: error: $*" >&2; exit 1; }
 . "$root/scripts/lib/docker-engine.sh"
 
 export COMPOSE_PROJECT_NAME=adaptdl-test-$$
-export COMPOSE_FILE=$root/docker-compose.yml
 export ADAPTDL_IMAGE=adaptdl:test PROMETHEUS_IMAGE=adaptdl-prometheus:test
 export ADAPTDL_PORT='' PROMETHEUS_PORT=''  # any free ones
 
@@ -43,7 +53,7 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-[[ -x $build_dir/bin/adaptdl-supervisor ]] || fail "no programs in $build_dir/bin; run scripts/build.sh first"
+[[ -x $build_dir/bin/adaptdl ]] || fail "no programs in $build_dir/bin; run scripts/build.sh first"
 
 # Runs "$2..." every second until it succeeds, for at most $1 seconds.
 eventually() {
@@ -55,17 +65,24 @@ eventually() {
   done
 }
 
-build_images() {
-  local context=$work/context
+build=(docker build --quiet)
+build_from_programs() {
+  local context=$work/context runtime=adaptdl-runtime:test
   mkdir -p "$context/scripts"
   cp "$root/scripts/setup.sh" "$root/scripts/packages.txt" "$context/scripts/"
-  cmake --install "$build_dir" --prefix "$context/prebuilt" --component programs --strip >"$work/install.log" 2>&1 ||
+  cmake --install "$build_dir" --prefix "$work/prebuilt" --component programs --strip >"$work/install.log" 2>&1 ||
     fail "cmake --install failed; has everything been built? $(tail -4 "$work/install.log")"
-  local build=(docker build --quiet --build-arg "BASE_IMAGE=$BASE_IMAGE")
-  docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
-  say "building $ADAPTDL_IMAGE and $PROMETHEUS_IMAGE"
-  "${build[@]}" --file "$root/deploy/docker/Dockerfile" --target prebuilt --tag "$ADAPTDL_IMAGE" "$context"
-  "${build[@]}" --tag "$PROMETHEUS_IMAGE" - <"$root/deploy/docker/prometheus.Dockerfile"
+  say "building $ADAPTDL_IMAGE from the programs in $build_dir/bin"
+  "${build[@]}" --build-arg "BASE_IMAGE=$BASE_IMAGE" --file "$root/deploy/docker/Dockerfile" --target runtime \
+    --tag "$runtime" "$context"
+  "${build[@]}" --build-arg "RUNTIME_IMAGE=$runtime" --file "$root/deploy/docker/prebuilt.Dockerfile" \
+    --tag "$ADAPTDL_IMAGE" "$work/prebuilt"
+}
+
+# A clean clone, in $work/source.
+get_source() {
+  git clone --quiet "$root" "$work/source"
+  say "compose will build $ADAPTDL_IMAGE from commit $(git -C "$work/source" rev-parse --short HEAD)"
 }
 
 # Whether each container of the cluster runs, and is healthy where it says how to tell, or has done what it had to.
@@ -89,10 +106,20 @@ query_is() { [[ $(query "$1") == "$2" ]]; }
 
 engine_up "$store"
 base_image "$store"
-build_images
+export BASE_IMAGE
+docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
+say "building $PROMETHEUS_IMAGE"
+"${build[@]}" --build-arg "BASE_IMAGE=$BASE_IMAGE" --tag "$PROMETHEUS_IMAGE" - <"$root/deploy/docker/prometheus.Dockerfile"
+if [[ -n $from_source ]]; then get_source; else build_from_programs; fi
 
 up=1
-compose up --detach --no-build
+if [[ -n $from_source ]]; then
+  export COMPOSE_FILE=$work/source/docker-compose.yml
+  compose up --detach --build
+else
+  export COMPOSE_FILE=$root/docker-compose.yml
+  compose up --detach --no-build
+fi
 eventually 120 all_healthy || fail "not all services became healthy"
 say "all services are healthy"
 

@@ -1,0 +1,9 @@
+# The image with programs that are built already, on the same Debian. The context is the folder that "cmake --install
+# build/release --component programs --prefix FOLDER" has filled:
+#
+#   docker build -f deploy/docker/Dockerfile --target runtime -t adaptdl-runtime .
+#   docker build -f deploy/docker/prebuilt.Dockerfile -t adaptdl FOLDER
+
+ARG RUNTIME_IMAGE=adaptdl-runtime:latest
+FROM ${RUNTIME_IMAGE}
+COPY . /opt/adaptdl/
