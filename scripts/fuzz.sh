@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Feeds parsers of what comes from outside with inputs that libFuzzer makes up: job files, quantities, messages to the
-# supervisor, files of checkpoints. Needs Clang. A finding ends it, and the input that led to it is named.
+# supervisor, hints in JSON, tokens and who may issue them, files of checkpoints. Needs Clang. A finding ends it, and the
+# input that led to it is named.
 #
 #   scripts/fuzz.sh                        10 minutes each
 #   scripts/fuzz.sh --seconds 60           ... a minute each
@@ -21,7 +22,9 @@ while [[ $# -gt 0 ]]; do
   esac
   shift
 done
-[[ ${#names[@]} -gt 0 ]] || names=(quantity job_file messages checkpoint)
+if [[ ${#names[@]} -eq 0 ]]; then
+  for source in "$root"/tests/fuzz/*_fuzzer.cc; do names+=("$(basename "$source" _fuzzer.cc)"); done
+fi
 for name in "${names[@]}"; do
   [[ -f $root/tests/fuzz/${name}_fuzzer.cc ]] || { echo "fuzz: error: there is no fuzzer '$name'" >&2; exit 2; }
 done

@@ -49,8 +49,12 @@ class SigningKey {
     return Sign({{"alg", algorithm_}, {"kid", id_}, {"typ", "JWT"}}, claims);
   }
   std::string Sign(const nlohmann::json& header, const nlohmann::json& claims) const {
+    return SignText(header.dump(), claims.dump());
+  }
+  // The same for parts that need not be JSON.
+  std::string SignText(absl::string_view header, absl::string_view claims) const {
     const std::string content =
-        absl::StrCat(absl::WebSafeBase64Escape(header.dump()), ".", absl::WebSafeBase64Escape(claims.dump()));
+        absl::StrCat(absl::WebSafeBase64Escape(header), ".", absl::WebSafeBase64Escape(claims));
     return absl::StrCat(content, ".", absl::WebSafeBase64Escape(SignatureOf(content)));
   }
 
