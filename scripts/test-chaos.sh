@@ -7,6 +7,8 @@
 #   scripts/test-chaos.sh
 #   scripts/test-chaos.sh --seed 2       other events; what they meet depends on the machine as well
 #   scripts/test-chaos.sh --rescales 20 --kills 10 --store-kills 50
+#   scripts/test-chaos.sh --store-kills 0             only the job
+#   scripts/test-chaos.sh --rescales 0 --kills 0      only the store
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -28,5 +30,9 @@ while [[ $# -gt 0 ]]; do
 done
 cd "$root"
 scripts/build.sh store_crash_test chaos_test
-ADAPTDL_STORE_KILLS=$store_kills ADAPTDL_STORE_SEED=$seed build/release/tests/store_crash_test
-ADAPTDL_CHAOS_RESCALES=$rescales ADAPTDL_CHAOS_KILLS=$kills ADAPTDL_CHAOS_SEED=$seed build/release/tests/chaos_test
+if ((store_kills > 0)); then
+  ADAPTDL_STORE_KILLS=$store_kills ADAPTDL_STORE_SEED=$seed build/release/tests/store_crash_test
+fi
+if ((rescales + kills > 0)); then
+  ADAPTDL_CHAOS_RESCALES=$rescales ADAPTDL_CHAOS_KILLS=$kills ADAPTDL_CHAOS_SEED=$seed build/release/tests/chaos_test
+fi

@@ -3,31 +3,32 @@
 # supervisor, the allocator and the worker by those of this version, one after the other, on the same state. After each
 # step the job must go on and another one must start.
 #
-#   scripts/test-upgrade.sh [--build-dir build/release] [TAG]
+#   scripts/test-upgrade.sh [--build-dir build/release] [VERSION]
 #
-# TAG: the version to come from; default: the newest tag. It is built in a worktree, build/upgrade/TAG, which stays for
-# the next run. The build folder must hold this version's programs.
+# VERSION: the tag or commit to come from; default: the one that scripts/lib/released names. It is built in a worktree,
+# build/upgrade/VERSION, which stays for the next run. This version's programs are built as well, unless --build-dir
+# names where they are.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-build_dir=$root/build/release
+build_dir=
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-  sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'
   exit 0
 fi
 if [[ ${1:-} == --build-dir ]]; then
-  build_dir=$(cd "$2" && pwd)
+  build_dir=$(cd "${2:?--build-dir needs a folder}" && pwd)
   shift 2
 fi
-tag=${1:-$(git -C "$root" describe --tags --abbrev=0)}
-tree=$root/build/upgrade/$tag
+version=${1:-$(sed '/^#/d' "$root/scripts/lib/released")}
+tree=$root/build/upgrade/$version
 work=$(mktemp -d)
 programs=(adaptdl-supervisor adaptdl-allocator adaptdl-worker adaptdl-shim)
 
 say() { echo "upgrade: $*"; }
 fail() {
   echo "upgrade: error: $*" >&2
-  tail -n 20 "$work"/*.log >&2
+  tail -n 20 "$work"/*.log >&2 || true
   exit 1
 }
 
@@ -42,7 +43,10 @@ clean_up() {
 trap clean_up EXIT
 
 build_old() {
-  [[ -d $tree ]] || git -C "$root" worktree add --detach "$tree" "$tag"
+  git -C "$root" cat-file -e "$version^{commit}" 2>/dev/null ||
+    fail "this repository has no version $version; get its whole history, or name another one"
+  [[ -d $tree ]] || git -C "$root" worktree add --detach "$tree" "$version"
+  export CCACHE_BASEDIR=$tree CCACHE_NOHASHDIR=1  # finds what another clone has compiled already
   (cd "$tree" && cmake --preset release >"$work/cmake.log" && cmake --build build/release --target "${programs[@]}")
 }
 
@@ -106,8 +110,12 @@ goes_on() {
   await "the job goes on ($1)" beyond job-0 $((before + 20))
 }
 
+if [[ -z $build_dir ]]; then
+  "$root/scripts/build.sh" adaptdl "${programs[@]}"
+  build_dir=$root/build/release
+fi
 [[ -x $build_dir/bin/adaptdl-supervisor ]] || fail "$build_dir holds no programs; build first"
-say "building $tag"
+say "building $version"
 build_old
 old=$tree/build/release/bin
 new=$build_dir/bin
@@ -120,7 +128,7 @@ start allocator "$old/adaptdl-allocator" "${supervisor[@]}"
 start worker "$old/adaptdl-worker" "${node[@]}"
 submit job-0
 await "the job starts" beyond job-0 0
-say "$tag runs a job"
+say "$version runs a job"
 
 number=0
 # replaced NAME: after its replacement.

@@ -5,9 +5,17 @@ import re
 
 def table(header, rows):
     """The first column is left-aligned, the others are numbers."""
-    lines = ["| " + " | ".join(header) + " |", "|---" + "|---:" * (len(header) - 1) + "|"]
-    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
+    return rows_between(header, "|---" + "|---:" * (len(header) - 1) + "|", rows)
+
+
+def text_table(header, rows):
+    """All columns are left-aligned."""
+    return rows_between(header, "|---" * len(header) + "|", rows)
+
+
+def rows_between(header, rule, rows):
+    return "\n".join(["| " + " | ".join(header) + " |", rule] +
+                     ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
 
 
 def seconds(value):
