@@ -3,12 +3,14 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "libs/base/mutex.h"
+#include "libs/service/log_writer.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/ansicolor_sink.h"
@@ -97,16 +99,40 @@ State& ProcessState() {
   return *state;
 }
 
-void Write(spdlog::level::level_enum level, absl::string_view message, Fields fields) {
+std::shared_ptr<const Output> CurrentOutput() {
   State& state = ProcessState();
-  std::shared_ptr<const Output> output;
-  {
-    MutexLock lock(&state.mutex);
-    output = state.output;
-  }
+  MutexLock lock(&state.mutex);
+  return state.output;
+}
+
+void WriteNow(const Output& output, spdlog::log_clock::time_point time, spdlog::level::level_enum level,
+              const std::string& text) {
+  output.logger->log(time, spdlog::source_loc{}, level, spdlog::string_view_t(text.data(), text.size()));
+}
+
+void SayDropped(int64_t records) {
+  const std::shared_ptr<const Output> output = CurrentOutput();
+  const std::string message =
+      absl::StrCat(records, " records of the log were dropped: they could not be written");
+  WriteNow(*output, spdlog::log_clock::now(), spdlog::level::warn,
+           output->json ? JsonMembers(message, {}) : ConsoleText(message, {}));
+}
+
+Writer& ProcessWriter() {
+  static Writer* const writer = [] {
+    auto* made = new Writer(SayDropped);  // never destroyed: as the state
+    std::atexit([] { Flush(); });
+    return made;
+  }();
+  return *writer;
+}
+
+void Write(spdlog::level::level_enum level, absl::string_view message, Fields fields) {
+  std::shared_ptr<const Output> output = CurrentOutput();
   if (!output->logger->should_log(level)) return;
-  const std::string text = output->json ? JsonMembers(message, fields) : ConsoleText(message, fields);
-  output->logger->log(level, spdlog::string_view_t(text.data(), text.size()));
+  std::string text = output->json ? JsonMembers(message, fields) : ConsoleText(message, fields);
+  ProcessWriter().Post([output = std::move(output), time = spdlog::log_clock::now(), level,
+                        text = std::move(text)] { WriteNow(*output, time, level, text); });
 }
 
 }  // namespace
@@ -128,6 +154,8 @@ absl::Status Initialize(const Options& options) {
   state.output = std::move(output);
   return absl::OkStatus();
 }
+
+bool Flush(absl::Duration patience) { return ProcessWriter().Flush(patience); }
 
 void Debug(absl::string_view message, Fields fields) { Write(spdlog::level::debug, message, fields); }
 void Info(absl::string_view message, Fields fields) { Write(spdlog::level::info, message, fields); }

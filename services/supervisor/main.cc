@@ -16,6 +16,7 @@
 #include "libs/service/flags.h"
 #include "libs/service/listen_address.h"
 #include "libs/service/log.h"
+#include "libs/service/log_writer.h"
 #include "libs/service/main.h"
 #include "libs/service/security/server_security.h"
 #include "libs/service/server.h"
@@ -76,6 +77,7 @@ absl::Status ServeHttp(const Flags& flags, Supervisor* supervisor) {
 // Nothing that was begun may be finished, and nothing of the state be closed: others work on it.
 void EndAtOnce(const std::string& why) {
   log::Error("not the leader any more; ending at once", {{"reason", why}});
+  log::Flush(absl::Milliseconds(100));  // not for long: another one may lead already
   _exit(kLostLeadership);
 }
 

@@ -15,9 +15,14 @@ namespace {
 // Commands that may wait for a worker; one that reads none for so long connects again and is told anew.
 constexpr size_t kMaxQueuedCommands = 10'000;
 
+// Messages that may wait for the state; from there on the node is not read from until some are done.
+constexpr size_t kMaxWaitingMessages = 10'000;
+
 // First version of the protocol with HeartbeatAck.
 constexpr int kAcknowledgesHeartbeats = 2;
 
+// Heartbeats are answered as they come. What concerns the state waits for its turn, in the order in which it
+// came, and holds no heartbeat up: the state may wait for its disk.
 class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>,
                          public NodeLink,
                          public EndableStream {
@@ -36,15 +41,21 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
       End(grpc::Status::OK);
       return;
     }
-    if (request_.has_heartbeat() && lease_ != nullptr) {
-      Proceed(GuardedHandle());
-      return;
-    }
+    bool begin = false;
     {
       MutexLock lock(&mutex_);
-      handling_ = true;
+      if (lease_ != nullptr) lease_->Renew(state_->Now());
+      if (!request_.has_heartbeat() || lease_ == nullptr) {
+        Enqueue();
+        begin = !std::exchange(handling_, true);
+      } else {
+        AnswerHeartbeat();
+      }
+      request_.Clear();
+      ReadOn();
     }
-    state_->executor()->Post([this, self = Self()] { Proceed(GuardedHandle()); });
+    if (begin) HandleNext();
+    Write();
   }
 
   void Send(v1::ConnectResponse command) override {
@@ -95,42 +106,73 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
  private:
   std::shared_ptr<NodeStream> Self() { return std::static_pointer_cast<NodeStream>(shared_from_this()); }
 
-  // The message was dealt with: reads the next one.
+  // A replica's newest report stands for those before it.
+  void Enqueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (request_.has_replica_report()) {
+      const std::string& id = request_.replica_report().replica().replica_id();
+      std::erase_if(waiting_, [&](const v1::ConnectRequest& older) {
+        return older.has_replica_report() && older.replica_report().replica().replica_id() == id;
+      });
+    }
+    waiting_.push_back(std::move(request_));
+  }
+
+  void AnswerHeartbeat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (Metrics* metrics = state_->metrics()) metrics->CountNodeHeartbeat();
+    if (lease_->protocol_version < kAcknowledgesHeartbeats || ending_) return;
+    if (queue_.size() >= kMaxQueuedCommands) return;  // The next command ends the stream.
+    queue_.emplace_back().mutable_heartbeat_ack();
+  }
+
+  // Unless a read is under way, or there is enough to do. Under the lock: no stream is read from after its
+  // end.
+  void ReadOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    reading_ = !ending_ && waiting_.size() < kMaxWaitingMessages;
+    if (reading_) StartRead(&request_);
+  }
+
+  void HandleNext() {
+    state_->executor()->Post([this, self = Self()] {
+      v1::ConnectRequest request;
+      {
+        MutexLock lock(&mutex_);
+        request = std::move(waiting_.front());
+        waiting_.pop_front();
+      }
+      const auto handle = [&] { return Handle(request); };
+      Proceed(state_->executor()->invariants()->Guard("Connect", handle));
+    });
+  }
+
+  // A message was dealt with.
   void Proceed(const absl::Status& status) {
-    request_.Clear();
+    bool more = false;
     {
       MutexLock lock(&mutex_);
-      handling_ = false;
       if (!status.ok() && !ending_) {
         ending_ = true;
         end_status_ = rpc::ToGrpcStatus(status);
         queue_.clear();
       }
-      // Under the lock: no stream is read from after its end.
-      if (!ending_) StartRead(&request_);
+      if (ending_) waiting_.clear();
+      more = handling_ = !waiting_.empty();
+      if (!reading_) ReadOn();
     }
+    if (more) HandleNext();
     Write();
-  }
-
-  absl::Status GuardedHandle() {
-    return state_->executor()->invariants()->Guard("Connect", [this] { return Handle(request_); });
   }
 
   absl::Status Handle(const v1::ConnectRequest& request) {
     if (request.has_hello()) return Hello(request.hello());
-    if (lease_ == nullptr) {
+    if (node_id_.empty()) {
       return absl::InvalidArgumentError("message: the first one of a stream must be a hello; send it first");
     }
-    lease_->Renew(state_->Now());
     switch (request.message_case()) {
-      case v1::ConnectRequest::kHeartbeat:
-        if (Metrics* metrics = state_->metrics()) metrics->CountNodeHeartbeat();
-        if (lease_->protocol_version >= kAcknowledgesHeartbeats) {
-          v1::ConnectResponse answer;
-          answer.mutable_heartbeat_ack();
-          Send(std::move(answer));
-        }
+      case v1::ConnectRequest::kHeartbeat: {  // it came before the hello was dealt with
+        MutexLock lock(&mutex_);
+        AnswerHeartbeat();
         return absl::OkStatus();
+      }
       case v1::ConnectRequest::kReplicaReport:
         return state_->ObserveReplica(node_id_, request.replica_report());
       case v1::ConnectRequest::kFreePorts:
@@ -143,14 +185,17 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
   }
 
   absl::Status Hello(const v1::NodeHello& hello) {
-    if (lease_ != nullptr)
+    if (!node_id_.empty())
       return absl::InvalidArgumentError("hello: was sent before; open a new stream instead");
     if (!caller_.ok()) return caller_.status();
     if (const absl::Status status = security::CheckNode(*caller_, hello.node_id()); !status.ok())
       return status;
     absl::StatusOr<std::shared_ptr<Lease>> lease = state_->FindSession(hello.node_id(), hello.session_id());
     if (!lease.ok()) return lease.status();
-    lease_ = *std::move(lease);
+    {
+      MutexLock lock(&mutex_);
+      lease_ = *std::move(lease);
+    }
     node_id_ = hello.node_id();
     launcher_->Attach(node_id_, hello.session_id(), Self());
     return state_->ReconcileNode(hello);
@@ -176,14 +221,18 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
   WorkerLauncher* const launcher_;
   const absl::StatusOr<security::Caller> caller_;
   std::shared_ptr<NodeStream> self_;
+  // What is being read.
   v1::ConnectRequest request_;
-  // Set by the hello; used by whoever handles a message.
-  std::shared_ptr<Lease> lease_;
+  // Set by the hello; used by whoever handles a message, one at a time.
   std::string node_id_;
 
   Mutex mutex_;
-  // Whether the executor works on request_.
+  // Set by the hello.
+  std::shared_ptr<Lease> lease_ ABSL_GUARDED_BY(mutex_);
+  // Messages that the executor has not begun, and whether it is at one.
+  std::deque<v1::ConnectRequest> waiting_ ABSL_GUARDED_BY(mutex_);
   bool handling_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = true;
   std::deque<v1::ConnectResponse> queue_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;

@@ -83,6 +83,8 @@ class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public Chang
   bool formed_ = false;
 };
 
+// While the state is at work on a message, which may wait for its disk, those that come are answered all the
+// same, and the newest of them is the next one that it gets: each says all that the ones before it said.
 class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>,
                               public ReplicaStream,
                               public EndableStream {
@@ -92,7 +94,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
 
   void Begin() {
     self_ = Self();
-    StartRead(&request_);
+    StartRead(&incoming_);
   }
 
   void OnReadDone(bool ok) override {
@@ -100,15 +102,22 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       End(grpc::Status::OK);
       return;
     }
-    if (!NeedsState()) {
-      Proceed(GuardedHandle());
-      return;
-    }
+    bool begin = false;
     {
       MutexLock lock(&mutex_);
-      handling_ = true;
+      if (handling_) {
+        NoteMeanwhile();
+      } else {
+        begin = handling_ = true;
+        request_ = std::move(incoming_);
+        arrived_ = state_->Now();
+      }
+      incoming_.Clear();
+      // Under the lock: no stream is read from after its end.
+      if (!ending_) StartRead(&incoming_);
     }
-    state_->executor()->Post([this, self = Self()] { Proceed(GuardedHandle()); });
+    if (begin) HandleRequests();
+    Write();
   }
 
   void Poke() override {
@@ -153,21 +162,50 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
            request_.has_checkpoint() || (request_.has_progress() && !trains_);
   }
 
-  // The message was dealt with: answers, and reads the next one.
-  void Proceed(const absl::Status& status) {
-    request_.Clear();
+  // A sign of life, whatever the state is doing.
+  void NoteMeanwhile() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    next_ = std::move(incoming_);
+    next_arrived_ = state_->Now();
+    if (!attached_) return;
+    v1::HeartbeatRequest sign;
+    *sign.mutable_activity() = next_->activity();
+    sign.set_acknowledged_command_id(next_->acknowledged_command_id());
+    sessions_->Heard(replica_.replica_id, replica_.job_uid, sign, next_arrived_);
+    answer_due_ = true;
+  }
+
+  // By whoever has set handling_: until there is none left, or one of them is for the executor.
+  void HandleRequests() {
+    do {
+      if (NeedsState()) {
+        state_->executor()->Post([this, self = Self()] {
+          if (Proceed(GuardedHandle())) HandleRequests();
+        });
+        return;
+      }
+    } while (Proceed(GuardedHandle()));
+  }
+
+  // The message was dealt with: answers it. Whether there is another one.
+  bool Proceed(const absl::Status& status) {
+    bool more = false;
     {
       MutexLock lock(&mutex_);
-      handling_ = false;
       answer_due_ = true;
+      attached_ = !replica_.replica_id.empty();
       if (!status.ok() && !ending_) {
         ending_ = true;
         end_status_ = rpc::ToGrpcStatus(state_->Verdict(status));
       }
-      // Under the lock: no stream is read from after its end.
-      if (!ending_) StartRead(&request_);
+      more = handling_ = next_.has_value() && !ending_;
+      if (more) {
+        request_ = *std::move(next_);
+        arrived_ = next_arrived_;
+      }
+      next_.reset();
     }
     Write();
+    return more;
   }
 
   absl::Status GuardedHandle() {
@@ -195,7 +233,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       if (absl::IsAborted(status)) return status;
       trains_ = status.ok();
     }
-    sessions_->Heard(replica_.replica_id, replica_.job_uid, request_, state_->Now());
+    sessions_->Heard(replica_.replica_id, replica_.job_uid, request_, arrived_);
     if (Metrics* metrics = state_->metrics()) metrics->CountReplicaHeartbeat();
     return absl::OkStatus();
   }
@@ -236,7 +274,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     // Commands get larger numbers than the replica knows.
     v1::HeartbeatRequest acknowledgement;
     acknowledgement.set_acknowledged_command_id(request_.acknowledged_command_id());
-    sessions_->Heard(replica_.replica_id, replica_.job_uid, acknowledgement, state_->Now());
+    sessions_->Heard(replica_.replica_id, replica_.job_uid, acknowledgement, arrived_);
     // Its group may have ended since we looked, and then nobody would end this stream.
     const absl::StatusOr<Orders> orders = state_->AttachReplica(replica_, !request_.has_broken());
     if (!orders.ok()) {
@@ -274,11 +312,14 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
   ReplicaSessions* const sessions_;
   const std::string token_;
   std::shared_ptr<HeartbeatStream> self_;
+  // What is being read, and what is being handled.
+  v1::HeartbeatRequest incoming_;
   v1::HeartbeatRequest request_;
+  absl::Time arrived_;
   // Set once, by the first message.
   ReplicaContext replica_;
-  // Used by reads only: whether the replica is the one whose progress counts, whether the state knows that
-  // the group trains, and the groups of what was told to it last.
+  // Used by whoever handles a message, one at a time: whether the replica is the one whose progress counts,
+  // whether the state knows that the group trains, and the groups of what was told to it last.
   bool leads_ = false;
   bool trains_ = false;
   int64_t broken_group_ = 0;
@@ -289,8 +330,12 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
   Mutex mutex_;
   // What the first message asked for.
   bool omit_members_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether the executor works on request_.
+  // Whether somebody works on request_, and the newest message that came meanwhile.
   bool handling_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<v1::HeartbeatRequest> next_ ABSL_GUARDED_BY(mutex_);
+  absl::Time next_arrived_ ABSL_GUARDED_BY(mutex_);
+  // Whether the first message was dealt with.
+  bool attached_ ABSL_GUARDED_BY(mutex_) = false;
   bool answer_due_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/service/log.h"
+#include "libs/service/log_writer.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -25,6 +26,7 @@ std::unique_ptr<GroupCommit> MakeGroupCommit(JobStore* store) {
   return std::make_unique<GroupCommit>(std::move(sync), [](const absl::Status& status) {
     log::Error("ending, since what is on the disk is unknown now; the next start reads it",
                {{"error", status.ToString()}});
+    log::Flush();
     _exit(kStorageFailed);
   });
 }

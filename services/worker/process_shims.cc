@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -273,18 +274,26 @@ std::vector<ProcessShims::Notice> ProcessShims::WaitForNotices() {
   if (read(wake_fd_, &count, sizeof(count)) < 0) count = 0;
 
   std::vector<Notice> notices;
-  MutexLock lock(&mutex_);
-  for (auto& [replica_id, connection] : connections_) {
-    if (connection.fd >= 0) Read(replica_id, &connection, &notices);
-    if (connection.fd < 0) Search(replica_id, &connection, &notices);
+  {
+    MutexLock lock(&mutex_);
+    for (auto& [replica_id, connection] : connections_) {
+      if (connection.fd >= 0) Read(replica_id, &connection, &notices);
+    }
+    Forget(notices);
   }
+  std::vector<Notice> found;
+  SearchAll(&found);
+  for (Notice& notice : found) notices.push_back(std::move(notice));
+  return notices;
+}
+
+void ProcessShims::Forget(const std::vector<Notice>& notices) {
   for (const Notice& notice : notices) {
     if (notice.event.kind != ShimEvent::Kind::kExited) continue;
     const auto it = connections_.find(notice.replica_id);
     if (it->second.fd >= 0) close(it->second.fd);
     connections_.erase(it);
   }
-  return notices;
 }
 
 void ProcessShims::Read(const std::string& replica_id, Connection* connection, std::vector<Notice>* notices) {
@@ -315,23 +324,35 @@ void ProcessShims::Read(const std::string& replica_id, Connection* connection, s
   }
 }
 
-void ProcessShims::Search(const std::string& replica_id, Connection* connection,
-                          std::vector<Notice>* notices) {
-  if (notices->size() > 0 && notices->back().replica_id == replica_id &&
-      notices->back().event.kind == ShimEvent::Kind::kExited) {
-    return;
+void ProcessShims::SearchAll(std::vector<Notice>* notices) {
+  std::map<std::string, std::string> folders;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [replica_id, connection] : connections_) {
+      if (connection.fd < 0) folders[replica_id] = connection.folder;
+    }
   }
+  // Nobody but this thread takes connections away.
+  std::map<std::string, Finding> findings;
+  for (const auto& [replica_id, folder] : folders) findings[replica_id] = Search(replica_id, folder);
+  MutexLock lock(&mutex_);
+  for (auto& [replica_id, finding] : findings) {
+    Connection& connection = connections_.at(replica_id);
+    if (finding.exit.has_value()) {
+      notices->push_back({replica_id, {.kind = ShimEvent::Kind::kExited, .exit = *finding.exit}});
+    } else if (finding.fd >= 0) {
+      connection.fd = finding.fd;
+      SendUnsent(&connection);
+    }
+  }
+  Forget(*notices);
+}
+
+ProcessShims::Finding ProcessShims::Search(const std::string& replica_id, const std::string& folder) {
   // The order matters: a shim writes its record before it lets go of the lock.
-  const bool locked = IsLocked(connection->folder);
-  if (const absl::StatusOr<ExitRecord> record = ReadExitRecord(connection->folder); record.ok()) {
-    notices->push_back({replica_id, {.kind = ShimEvent::Kind::kExited, .exit = *record}});
-    return;
-  }
-  if (locked) {
-    connection->fd = ConnectTo(connection->folder);
-    SendUnsent(connection);
-    return;
-  }
+  const bool locked = IsLocked(folder);
+  if (absl::StatusOr<ExitRecord> record = ReadExitRecord(folder); record.ok()) return {.exit = *record};
+  if (locked) return {.fd = ConnectTo(folder)};
   const int killed = KillProcessesOfReplica(replica_id);
   ExitRecord record;
   record.lost = true;
@@ -339,7 +360,7 @@ void ProcessShims::Search(const std::string& replica_id, Connection* connection,
   record.start_time = absl::UnixEpoch();
   record.end_time = absl::Now();
   if (killed > 0) absl::StrAppend(&record.message, "; ", killed, " processes of it were left and killed");
-  notices->push_back({replica_id, {.kind = ShimEvent::Kind::kExited, .exit = record}});
+  return {.exit = record};
 }
 
 }  // namespace adaptdl::worker

@@ -7,7 +7,7 @@
 //   Attach ─▶ searching ──(exit.json is there)──────────▶ gone, OnExited
 //                 └───────(nobody holds the lock file)──▶ gone, its left-overs killed, OnExited(lost)
 //
-// One thread waits for all of them. Thread-safe.
+// One thread waits for all of them. Files are looked at and processes started without the lock. Thread-safe.
 
 #ifndef ADAPTDL_SERVICES_WORKER_PROCESS_SHIMS_H_
 #define ADAPTDL_SERVICES_WORKER_PROCESS_SHIMS_H_
@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -68,8 +69,17 @@ class ProcessShims final : public Shims {
   std::vector<Notice> WaitForNotices();
   void Read(const std::string& replica_id, Connection* connection, std::vector<Notice>* notices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Search(const std::string& replica_id, Connection* connection, std::vector<Notice>* notices)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What the folder of a replica without a connection shows.
+  struct Finding {
+    int fd = -1;  // a connection to its shim; -1: none
+
+    std::optional<ExitRecord> exit = std::nullopt;
+  };
+  static Finding Search(const std::string& replica_id, const std::string& folder);
+  // Looks for all that have no connection.
+  void SearchAll(std::vector<Notice>* notices);
+  // Those that have ended.
+  void Forget(const std::vector<Notice>& notices) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendUnsent(Connection* connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Spawn(const std::string& folder, int lock_fd, int control_fd) const;
 

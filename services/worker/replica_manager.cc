@@ -47,6 +47,16 @@ absl::Duration GracePeriodOf(const v1::StopReplica& stop, const v1::ReplicaTempl
   return TerminationGracePeriod(asked);
 }
 
+// Of a replica that never had a process, for this reason.
+ExitRecord NotStarted(const absl::Status& reason, absl::Time now) {
+  ExitRecord record;
+  record.lost = !absl::IsInvalidArgument(reason);
+  record.exit_code = record.lost ? 0 : kExitCannotExecute;
+  record.message = std::string(reason.message());
+  record.start_time = record.end_time = now;
+  return record;
+}
+
 bool IsOfJob(const v1::ReplicaReport& report, const v1::DeleteJobFiles& job) {
   return report.namespace_() == job.namespace_() && report.job() == job.job() &&
          report.job_uid() == job.job_uid();
@@ -59,23 +69,26 @@ std::string JobName(const v1::ReplicaReport& report) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ReplicaManager>> ReplicaManager::Create(Options options, JobStorage storage,
-                                                                       const Clock* clock, Shims* shims) {
+                                                                       const Clock* clock, Shims* shims,
+                                                                       WorkLanes* lanes) {
   absl::StatusOr<ReplicaStore> store = ReplicaStore::Create(absl::StrCat(options.state_dir, "/replicas"));
   if (!store.ok()) return store.status();
   std::unique_ptr<ReplicaManager> manager(
-      new ReplicaManager(std::move(options), *std::move(store), std::move(storage), clock, shims));
+      new ReplicaManager(std::move(options), *std::move(store), std::move(storage), clock, shims, lanes));
   shims->SetListener(manager.get());
+  // Nobody waits for the lock yet.
   MutexLock lock(&manager->mutex_);
   manager->Recover();
   return manager;
 }
 
 ReplicaManager::ReplicaManager(Options options, ReplicaStore store, JobStorage storage, const Clock* clock,
-                               Shims* shims)
+                               Shims* shims, WorkLanes* lanes)
     : options_(std::move(options)),
       storage_(std::move(storage)),
       clock_(clock),
       shims_(shims),
+      lanes_(lanes),
       store_(std::move(store)),
       devices_(options_.devices) {}
 
@@ -120,38 +133,60 @@ void ReplicaManager::SetSink(Sink sink) {
 }
 
 void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
-  MutexLock lock(&mutex_);
-  if (const auto it = replicas_.find(launch.replica_id()); it != replicas_.end()) {
-    Report(it->second.report);
-    return;
+  const std::string& replica_id = launch.replica_id();
+  std::vector<std::string> devices;
+  {
+    MutexLock lock(&mutex_);
+    if (const auto it = replicas_.find(replica_id); it != replicas_.end()) {
+      Report(it->second.report);
+      return;
+    }
+    Entry entry = NewEntry(launch);
+    if (const absl::Status status = CheckLaunch(launch); !status.ok()) {
+      // Nothing is kept of what has no valid name; the answer is the only trace.
+      log::Warning("launch refused", {{"replica", replica_id}, {"error", std::string(status.message())}});
+      entry.report.mutable_replica()->set_state(v1::REPLICA_STATE_LOST);
+      entry.report.mutable_replica()->set_message(std::string(status.message()));
+      Report(entry.report);
+      return;
+    }
+    ++stats_.launches;
+    Entry& stored = replicas_[replica_id] = std::move(entry);
+    log::Info(
+        "launching replica",
+        {{"replica", replica_id}, {"job", JobName(stored.report)}, {"group", absl::StrCat(launch.group())}});
+    absl::StatusOr<std::vector<std::string>> taken =
+        ending_ ? absl::UnavailableError("the node goes away")
+                : devices_.Take(replica_id, launch.template_().resources().gpus());
+    if (!taken.ok()) {
+      EndWithoutProcess(&stored, NotStarted(taken.status(), clock_->Now()));
+      return;
+    }
+    devices = *std::move(taken);
+    stored.start = Start::kPreparing;
+    stored.start_time = clock_->Now();
+    Report(stored.report);
   }
-  Entry entry = NewEntry(launch);
-  if (const absl::Status status = CheckLaunch(launch); !status.ok()) {
-    // Nothing is kept of what has no valid name; the answer is the only trace.
-    log::Warning("launch refused",
-                 {{"replica", launch.replica_id()}, {"error", std::string(status.message())}});
-    entry.report.mutable_replica()->set_state(v1::REPLICA_STATE_LOST);
-    entry.report.mutable_replica()->set_message(std::string(status.message()));
-    Report(entry.report);
-    return;
-  }
-  ++stats_.launches;
-  Entry& stored = replicas_[launch.replica_id()] = std::move(entry);
-  log::Info("launching replica", {{"replica", launch.replica_id()},
-                                  {"job", JobName(stored.report)},
-                                  {"group", absl::StrCat(launch.group())}});
-  if (const absl::Status status = StartShim(launch); !status.ok()) {
-    EndWithoutProcess(&stored, status);
-    return;
-  }
-  Report(stored.report);
+  lanes_->Post(replica_id, [this, launch, devices] { StartReplica(launch, devices); });
 }
 
-absl::Status ReplicaManager::StartShim(const v1::LaunchReplica& launch) {
-  if (ending_) return absl::UnavailableError("the node goes away");
-  absl::StatusOr<std::vector<std::string>> devices =
-      devices_.Take(launch.replica_id(), launch.template_().resources().gpus());
-  if (!devices.ok()) return devices.status();
+void ReplicaManager::StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices) {
+  const std::string& replica_id = launch.replica_id();
+  std::string cgroup;
+  absl::Status status = Prepare(launch, devices, &cgroup);
+  if (status.ok()) {
+    if (!BeginSpawning(replica_id)) {
+      CleanUp(launch, cgroup);
+      return;
+    }
+    status = shims_->Launch(replica_id, store_.FolderOf(replica_id));
+  }
+  if (!status.ok()) FailStart(replica_id, status);
+  EndSpawning(replica_id);
+}
+
+absl::Status ReplicaManager::Prepare(const v1::LaunchReplica& launch, const std::vector<std::string>& devices,
+                                     std::string* cgroup) {
   const absl::StatusOr<std::optional<Account>> account = storage_.Prepare(launch);
   if (!account.ok()) return account.status();
   ReplicaPlace place{.checkpoint_path = storage_.CheckpointPath(launch),
@@ -161,7 +196,7 @@ absl::Status ReplicaManager::StartShim(const v1::LaunchReplica& launch) {
                      .supervisor_address = options_.supervisor_address,
                      .supervisor_ca = options_.supervisor_ca,
                      .supervisor_tls_name = options_.supervisor_tls_name,
-                     .devices = *devices,
+                     .devices = devices,
                      .account = *account,
                      .max_processes = options_.max_processes};
   absl::StatusOr<ProcessSpec> process = MakeProcessSpec(launch, place, options_.inherited_environment);
@@ -170,11 +205,58 @@ absl::Status ReplicaManager::StartShim(const v1::LaunchReplica& launch) {
     if (absl::Status status = store_.Add(launch, {}, ProcessSpec{}); !status.ok()) return status;
     return process.status();
   }
-  absl::StatusOr<std::string> cgroup = PrepareCgroup(launch);
-  if (!cgroup.ok()) return cgroup.status();
-  process->cgroup = *std::move(cgroup);
-  if (absl::Status status = store_.Add(launch, *devices, *process); !status.ok()) return status;
-  return shims_->Launch(launch.replica_id(), store_.FolderOf(launch.replica_id()));
+  absl::StatusOr<std::string> made = PrepareCgroup(launch);
+  if (!made.ok()) return made.status();
+  process->cgroup = *cgroup = *std::move(made);
+  return store_.Add(launch, devices, *process);
+}
+
+bool ReplicaManager::BeginSpawning(const std::string& replica_id) {
+  MutexLock lock(&mutex_);
+  Entry& entry = replicas_.at(replica_id);
+  if (Ended(entry.report.replica())) return false;
+  entry.start = Start::kSpawning;
+  return true;
+}
+
+void ReplicaManager::EndSpawning(const std::string& replica_id) {
+  MutexLock lock(&mutex_);
+  const auto it = replicas_.find(replica_id);
+  if (it == replicas_.end()) return;  // It has ended, and its job is deleted.
+  Entry& entry = it->second;
+  entry.start = Start::kDone;
+  if (!entry.stop.has_value() || Ended(entry.report.replica())) return;
+  shims_->Stop(replica_id, entry.stop->grace_period, entry.stop->reason);
+}
+
+void ReplicaManager::CleanUp(const v1::LaunchReplica& launch, const std::string& cgroup) {
+  const std::string& replica_id = launch.replica_id();
+  if (!cgroup.empty()) RemoveCgroup(cgroup);
+  bool deleted = false;
+  ExitRecord record;
+  {
+    MutexLock lock(&mutex_);
+    const auto it = replicas_.find(replica_id);
+    const v1::Replica& replica = it->second.report.replica();
+    record.lost = replica.state() == v1::REPLICA_STATE_LOST;
+    record.exit_code = replica.exit_code();
+    record.message = replica.message();
+    record.start_time = record.end_time = clock_->Now();
+    it->second.start = Start::kDone;
+    deleted = it->second.delete_when_ended;
+    if (deleted) replicas_.erase(it);
+  }
+  if (!deleted) {
+    store_.WriteExit(replica_id, record).IgnoreError();
+    return;
+  }
+  store_.Remove(replica_id).IgnoreError();
+  // The job's folder was removed before, and was made again here.
+  v1::DeleteJobFiles job;
+  job.set_namespace_(launch.namespace_());
+  job.set_job(launch.job());
+  job.set_job_uid(launch.job_uid());
+  storage_.Remove(job).IgnoreError();
 }
 
 absl::StatusOr<std::string> ReplicaManager::PrepareCgroup(const v1::LaunchReplica& launch) const {
@@ -186,20 +268,34 @@ absl::StatusOr<std::string> ReplicaManager::PrepareCgroup(const v1::LaunchReplic
                      .max_processes = options_.max_processes});
 }
 
-void ReplicaManager::EndWithoutProcess(Entry* entry, const absl::Status& reason) {
-  ExitRecord record;
-  record.lost = !absl::IsInvalidArgument(reason);
-  record.exit_code = record.lost ? 0 : kExitCannotExecute;
-  record.message = std::string(reason.message());
-  record.start_time = record.end_time = clock_->Now();
-  const std::string replica_id = entry->report.replica().replica_id();
+void ReplicaManager::FailStart(const std::string& replica_id, const absl::Status& reason) {
+  const ExitRecord record = NotStarted(reason, clock_->Now());
   // If this fails too, a restarted worker finds no shim and says "lost", which is near enough.
   store_.WriteExit(replica_id, record).IgnoreError();
+  MutexLock lock(&mutex_);
+  Entry& entry = replicas_.at(replica_id);
+  if (!Ended(entry.report.replica())) EndWithoutProcess(&entry, record);
+  entry.start = Start::kDone;
+  if (!entry.delete_when_ended) return;
+  replicas_.erase(replica_id);
+  lanes_->Post(replica_id, [this, replica_id] { store_.Remove(replica_id).IgnoreError(); });
+}
+
+void ReplicaManager::EndWithoutProcess(Entry* entry, const ExitRecord& record) {
+  const std::string replica_id = entry->report.replica().replica_id();
   devices_.Release(replica_id);
   SetEnded(entry, record);
   ++stats_.exits[KindOfExit(record)];
-  log::Warning("replica could not be started", {{"replica", replica_id}, {"error", record.message}});
+  log::Warning("replica was not started", {{"replica", replica_id}, {"error", record.message}});
   Report(entry->report);
+}
+
+ExitRecord ReplicaManager::CalledOff(const std::string& reason) const {
+  ExitRecord record;
+  record.exit_code = kExitStopped;
+  record.message = absl::StrCat("stopped before it was started: ", reason);
+  record.start_time = record.end_time = clock_->Now();
+  return record;
 }
 
 void ReplicaManager::SetEnded(Entry* entry, const ExitRecord& record) {
@@ -224,33 +320,69 @@ void ReplicaManager::Stop(const v1::StopReplica& stop) {
     Report(report);
     return;
   }
-  const Entry& entry = it->second;
+  Entry& entry = it->second;
   if (Ended(entry.report.replica())) {
     Report(entry.report);
     return;
   }
   log::Info("stopping replica", {{"replica", stop.replica_id()}, {"reason", stop.reason()}});
-  shims_->Stop(stop.replica_id(), GracePeriodOf(stop, entry.replica_template), stop.reason());
+  StopEntry(stop.replica_id(), &entry, GracePeriodOf(stop, entry.replica_template), stop.reason());
+}
+
+void ReplicaManager::StopEntry(const std::string& replica_id, Entry* entry, absl::Duration grace_period,
+                               const std::string& reason) {
+  switch (entry->start) {
+    case Start::kPreparing:
+      // Whatever hangs, nobody has to wait for it.
+      EndWithoutProcess(entry, CalledOff(reason));
+      break;
+    case Start::kSpawning:
+      entry->stop = {grace_period, reason};
+      break;
+    case Start::kDone:
+      shims_->Stop(replica_id, grace_period, reason);
+  }
 }
 
 void ReplicaManager::StopAll(const std::string& reason) {
   MutexLock lock(&mutex_);
   ending_ = true;
-  for (const auto& [replica_id, entry] : replicas_) {
+  for (auto& [replica_id, entry] : replicas_) {
     if (Ended(entry.report.replica())) continue;
-    shims_->Stop(replica_id, TerminationGracePeriod(entry.replica_template), reason);
+    StopEntry(replica_id, &entry, TerminationGracePeriod(entry.replica_template), reason);
+  }
+}
+
+void ReplicaManager::GiveUpLateStarts() {
+  MutexLock lock(&mutex_);
+  const absl::Time now = clock_->Now();
+  for (auto& [replica_id, entry] : replicas_) {
+    if (entry.start != Start::kPreparing || Ended(entry.report.replica()) ||
+        now - entry.start_time < options_.start_patience) {
+      continue;
+    }
+    EndWithoutProcess(
+        &entry,
+        NotStarted(absl::DeadlineExceededError(absl::StrCat("its folders could not be prepared within ",
+                                                            absl::FormatDuration(options_.start_patience),
+                                                            ": the storage does not answer")),
+                   now));
   }
 }
 
 void ReplicaManager::Acknowledge(const std::string& replica_id) {
-  MutexLock lock(&mutex_);
-  const auto it = replicas_.find(replica_id);
-  if (it == replicas_.end() || it->second.acknowledged || !Ended(it->second.report.replica())) return;
-  it->second.acknowledged = true;
-  if (const absl::Status status = store_.MarkAcknowledged(replica_id); !status.ok()) {
-    // A restarted worker then reports it once more.
-    log::Warning("acknowledgement not stored", {{"replica", replica_id}, {"error", status.ToString()}});
+  {
+    MutexLock lock(&mutex_);
+    const auto it = replicas_.find(replica_id);
+    if (it == replicas_.end() || it->second.acknowledged || !Ended(it->second.report.replica())) return;
+    it->second.acknowledged = true;
   }
+  lanes_->Post(replica_id, [this, replica_id] {
+    if (const absl::Status status = store_.MarkAcknowledged(replica_id); !status.ok()) {
+      // A restarted worker then reports it once more.
+      log::Warning("acknowledgement not stored", {{"replica", replica_id}, {"error", status.ToString()}});
+    }
+  });
 }
 
 void ReplicaManager::DeleteJob(const v1::DeleteJobFiles& job) {
@@ -263,18 +395,17 @@ void ReplicaManager::DeleteJob(const v1::DeleteJobFiles& job) {
     MutexLock lock(&mutex_);
     for (auto& [replica_id, entry] : replicas_) {
       if (!IsOfJob(entry.report, job)) continue;
-      if (Ended(entry.report.replica())) {
+      const bool has_ended = Ended(entry.report.replica());
+      if (has_ended && entry.start == Start::kDone) {
         ended.push_back(replica_id);
-      } else {
-        entry.delete_when_ended = true;
-        shims_->Stop(replica_id, absl::ZeroDuration(), "the job was deleted");
+        continue;
       }
+      entry.delete_when_ended = true;
+      if (!has_ended) StopEntry(replica_id, &entry, absl::ZeroDuration(), "the job was deleted");
     }
-    for (const std::string& replica_id : ended) {
-      store_.Remove(replica_id).IgnoreError();
-      replicas_.erase(replica_id);
-    }
+    for (const std::string& replica_id : ended) replicas_.erase(replica_id);
   }
+  for (const std::string& replica_id : ended) store_.Remove(replica_id).IgnoreError();
   const absl::Status status = storage_.Remove(job);
   log::Info("job's files removed", {{"job", absl::StrCat(job.namespace_(), "/", job.job())},
                                     {"replicas", absl::StrCat(ended.size())},
@@ -292,26 +423,38 @@ void ReplicaManager::OnRunning(const std::string& replica_id, const RunningRecor
 }
 
 void ReplicaManager::OnExited(const std::string& replica_id, const ExitRecord& record) {
-  MutexLock lock(&mutex_);
-  const auto it = replicas_.find(replica_id);
-  if (it == replicas_.end() || Ended(it->second.report.replica())) return;
-  // A lost replica left no record: write one, so that a restarted worker need not search again.
-  if (record.lost) store_.WriteExit(replica_id, record).IgnoreError();
+  bool forget = false;
+  {
+    MutexLock lock(&mutex_);
+    const auto it = replicas_.find(replica_id);
+    if (it == replicas_.end() || Ended(it->second.report.replica())) return;
+    TakeEnd(&it->second, record);
+    forget = it->second.delete_when_ended;
+    if (forget) replicas_.erase(it);
+  }
+  if (forget) {
+    lanes_->Post(replica_id, [this, replica_id] { store_.Remove(replica_id).IgnoreError(); });
+  } else if (record.lost) {
+    // It left no record: write one, so that a restarted worker need not search again.
+    lanes_->Post(replica_id,
+                 [this, replica_id, record] { store_.WriteExit(replica_id, record).IgnoreError(); });
+  }
+}
+
+void ReplicaManager::TakeEnd(Entry* entry, const ExitRecord& record) {
+  const std::string& replica_id = entry->report.replica().replica_id();
   devices_.Release(replica_id);
-  SetEnded(&it->second, record);
+  SetEnded(entry, record);
   const std::string kind = KindOfExit(record);
   ++stats_.exits[kind];
   stats_.dropped_log_bytes += record.dropped_log_bytes;
   log::Info("replica ended", {{"replica", replica_id},
-                              {"job", JobName(it->second.report)},
+                              {"job", JobName(entry->report)},
                               {"kind", kind},
                               {"exit_code", absl::StrCat(record.exit_code)},
                               {"signal", absl::StrCat(record.signal)},
                               {"message", record.message}});
-  Report(it->second.report);
-  if (!it->second.delete_when_ended) return;
-  store_.Remove(replica_id).IgnoreError();
-  replicas_.erase(it);
+  Report(entry->report);
 }
 
 void ReplicaManager::Report(const v1::ReplicaReport& report) const {
@@ -352,6 +495,14 @@ bool ReplicaManager::HasEnded(const std::string& replica_id) const {
 
 namespace {
 
+// What a replica has left, or still writes.
+struct KeptLog {
+  std::string replica_id;
+  std::string job_uid;
+  int64_t end_seconds = 0;
+  bool may_go = false;
+};
+
 // Logs of one job on this node.
 struct JobLogs {
   int64_t bytes = 0;
@@ -374,24 +525,36 @@ JobLogs* MostOf(std::map<std::string, JobLogs>* jobs, bool count_bytes) {
 }  // namespace
 
 int64_t ReplicaManager::PruneLogs(int max_replicas, int64_t max_bytes, int64_t max_job_bytes) {
-  MutexLock lock(&mutex_);
+  std::vector<KeptLog> logs_kept;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [replica_id, entry] : replicas_) {
+      logs_kept.push_back({.replica_id = replica_id,
+                           .job_uid = entry.report.job_uid(),
+                           .end_seconds = entry.report.replica().end_time().seconds(),
+                           .may_go = entry.acknowledged && entry.start == Start::kDone});
+    }
+  }
   std::map<std::string, int64_t> sizes;
   std::map<std::string, JobLogs> jobs;
   int64_t total = 0;
   int ended = 0;
-  for (const auto& [replica_id, entry] : replicas_) {
-    const int64_t bytes = sizes[replica_id] = store_.LogBytes(replica_id);
-    JobLogs& logs = jobs[entry.report.job_uid()];
+  for (const KeptLog& log : logs_kept) {
+    const int64_t bytes = sizes[log.replica_id] = store_.LogBytes(log.replica_id);
+    JobLogs& logs = jobs[log.job_uid];
     logs.bytes += bytes;
     total += bytes;
-    if (!entry.acknowledged) continue;
-    logs.ended.emplace(entry.report.replica().end_time().seconds(), replica_id);
+    if (!log.may_go) continue;
+    logs.ended.emplace(log.end_seconds, log.replica_id);
     ++ended;
   }
   const auto remove_oldest = [&](JobLogs* logs) {
     const std::string replica_id = logs->ended.begin()->second;
+    {
+      MutexLock lock(&mutex_);
+      replicas_.erase(replica_id);
+    }
     store_.Remove(replica_id).IgnoreError();
-    replicas_.erase(replica_id);
     logs->ended.erase(logs->ended.begin());
     logs->bytes -= sizes[replica_id];
     total -= sizes[replica_id];

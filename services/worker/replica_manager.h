@@ -7,6 +7,10 @@
 // A launch that fails before there is a process ends in LOST if the node is to blame (no free GPU, disk
 // full), in EXITED with code 126 if the job is (a relative working directory).
 //
+// What the supervisor is told, heartbeats and all that comes with them, never waits for a disk: commands and
+// questions touch nothing but memory, and what they ask of disks and processes is done on WorkLanes, one lane
+// for each replica, without the lock.
+//
 // Thread-safe.
 
 #ifndef ADAPTDL_SERVICES_WORKER_REPLICA_MANAGER_H_
@@ -16,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +34,7 @@
 #include "services/worker/replica_process.h"
 #include "services/worker/replica_store.h"
 #include "services/worker/shims.h"
+#include "services/worker/work_lanes.h"
 
 namespace adaptdl::worker {
 
@@ -62,15 +68,18 @@ class ReplicaManager final : public ShimListener {
     int64_t max_processes = 0;
     // Where the replicas' control groups are made (shim/cgroup.h). Empty: there are none.
     std::string cgroup_base = "";
+    // How long it may take to prepare a replica's folders before the node says that it can't.
+    absl::Duration start_patience = absl::Minutes(1);
   };
   // Gets every change, and repeated reports when they were asked for. Called with a lock held: it must not
   // call back.
   using Sink = std::function<void(const v1::ReplicaReport&)>;
 
-  // Finds what an earlier worker left and attaches to it. `clock` and `shims` must outlive it, and `shims`
-  // must have stopped calling it before it goes.
+  // Finds what an earlier worker left and attaches to it. `clock`, `shims` and `lanes` must outlive it, and
+  // `shims` must have stopped calling it, and `lanes` have nothing left to do, before it goes.
   static absl::StatusOr<std::unique_ptr<ReplicaManager>> Create(Options options, JobStorage storage,
-                                                                const Clock* clock, Shims* shims);
+                                                                const Clock* clock, Shims* shims,
+                                                                WorkLanes* lanes);
 
   void SetSink(Sink sink);
 
@@ -79,10 +88,14 @@ class ReplicaManager final : public ShimListener {
   void Stop(const v1::StopReplica& stop);
   void Acknowledge(const std::string& replica_id);
   // Forgets the job's replicas and removes their logs; running ones are killed first. Then removes the job's
-  // folder. May take long.
+  // folder. Waits for disks.
   void DeleteJob(const v1::DeleteJobFiles& job);
   // Stops everything that runs, each with its own grace period, and launches nothing any more.
   void StopAll(const std::string& reason);
+
+  // Gives up replicas whose folders could not be prepared for `start_patience`: the storage hangs. To be
+  // called now and then.
+  void GiveUpLateStarts();
 
   // All replicas that run, and those that ended and were not acknowledged.
   std::vector<v1::ReplicaReport> Inventory() const;
@@ -102,7 +115,7 @@ class ReplicaManager final : public ShimListener {
   // Removes logs of acknowledged replicas until at most `max_replicas` of these are left, all logs together
   // have at most `max_bytes`, and those of each job at most `max_job_bytes`. What goes is of the job that has
   // the most of what is too much, its oldest first: a job that writes much, or fails often, costs no other
-  // one its logs. Returns the bytes that are left.
+  // one its logs. Returns the bytes that are left. Waits for disks; one call at a time, DeleteJob() included.
   int64_t PruneLogs(int max_replicas, int64_t max_bytes, int64_t max_job_bytes);
 
   ReplicaStats Stats() const;
@@ -111,22 +124,56 @@ class ReplicaManager final : public ShimListener {
   void OnExited(const std::string& replica_id, const ExitRecord& record) override;
 
  private:
+  // How far the start of a replica is.
+  enum class Start {
+    kPreparing,  // its folders; it can still be called off
+    kSpawning,   // its shim; a stop waits until that is there
+    kDone,       // or never begun
+  };
   struct Entry {
     v1::ReplicaReport report;
     v1::ReplicaTemplate replica_template;
     bool acknowledged = false;
     // The job is deleted: forget the replica as soon as it has ended.
     bool delete_when_ended = false;
+    Start start = Start::kDone;
+    // Since when it is prepared.
+    absl::Time start_time = absl::InfiniteFuture();
+    // What came while its shim was started.
+    struct PendingStop {
+      absl::Duration grace_period;
+      std::string reason;
+    };
+    std::optional<PendingStop> stop;
   };
 
-  ReplicaManager(Options options, ReplicaStore store, JobStorage storage, const Clock* clock, Shims* shims);
+  ReplicaManager(Options options, ReplicaStore store, JobStorage storage, const Clock* clock, Shims* shims,
+                 WorkLanes* lanes);
 
   void Recover() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Entry NewEntry(const v1::LaunchReplica& launch) const;
-  absl::Status StartShim(const v1::LaunchReplica& launch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // On the replica's lane: from the order to the shim.
+  void StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices);
+  // Makes all that the shim needs. `*cgroup`: the control group that was made.
+  absl::Status Prepare(const v1::LaunchReplica& launch, const std::vector<std::string>& devices,
+                       std::string* cgroup);
+  // Whether the replica is still wanted; from then on it can't be called off.
+  bool BeginSpawning(const std::string& replica_id);
+  void EndSpawning(const std::string& replica_id);
+  // Puts away what was prepared for a replica that was called off meanwhile.
+  void CleanUp(const v1::LaunchReplica& launch, const std::string& cgroup);
+  // On the replica's lane: it has no process, and gets none.
+  void FailStart(const std::string& replica_id, const absl::Status& reason);
+
   // Ends a replica that has no process.
-  void EndWithoutProcess(Entry* entry, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetEnded(Entry* entry, const ExitRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndWithoutProcess(Entry* entry, const ExitRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a replica that was told to stop before it had a process.
+  ExitRecord CalledOff(const std::string& reason) const;
+  void StopEntry(const std::string& replica_id, Entry* entry, absl::Duration grace_period,
+                 const std::string& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void SetEnded(Entry* entry, const ExitRecord& record);
+  void TakeEnd(Entry* entry, const ExitRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Report(const v1::ReplicaReport& report) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::string> PrepareCgroup(const v1::LaunchReplica& launch) const;
 
@@ -134,9 +181,11 @@ class ReplicaManager final : public ShimListener {
   const JobStorage storage_;
   const Clock* const clock_;
   Shims* const shims_;
+  WorkLanes* const lanes_;
+  // Used on lanes, and by whoever may wait; never with the lock held.
+  ReplicaStore store_;
 
   mutable Mutex mutex_;
-  ReplicaStore store_ ABSL_GUARDED_BY(mutex_);
   DeviceTable devices_ ABSL_GUARDED_BY(mutex_);
   Sink sink_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Entry> replicas_ ABSL_GUARDED_BY(mutex_);

@@ -23,7 +23,8 @@ class ShimListener {
   virtual void OnExited(const std::string& replica_id, const ExitRecord& record) = 0;
 };
 
-// Thread-safe. Calls may be made with locks held that the listener takes too.
+// Thread-safe. Calls may be made with locks held that the listener takes too. Launch() waits for disks and
+// for the process to start, the others for nothing.
 class Shims {
  public:
   virtual ~Shims() = default;

@@ -35,7 +35,8 @@
 
 namespace adaptdl::worker {
 
-// What the link asks of the node and tells it. Called from the link's threads.
+// What the link asks of the node and tells it. Called from the link's threads, which carry the heartbeats:
+// none of these may wait for a disk, or for a lock that is held while somebody does.
 class LinkHandler {
  public:
   virtual ~LinkHandler() = default;

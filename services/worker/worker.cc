@@ -35,12 +35,15 @@
 #include "services/worker/replica_manager.h"
 #include "services/worker/shim/cgroup.h"
 #include "services/worker/supervisor_link.h"
+#include "services/worker/work_lanes.h"
 #include "services/worker/worker_metrics.h"
 
 namespace adaptdl::worker {
 namespace {
 
 constexpr int kMaxGpus = 1024;
+// Replicas whose disk or start may hang before others wait for them.
+constexpr int kMaxLanes = 64;
 
 absl::StatusOr<GpuInventory> Gpus(const WorkerOptions& options) {
   GpuInventory gpus;
@@ -141,6 +144,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     link_.reset();
     server_.reset();
     log_service_.reset();
+    lanes_.Finish();
     shims_.reset();  // calls the manager, so it goes first
     replicas_.reset();
     close(lock_fd_);
@@ -218,7 +222,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
                                 .inherited_environment = InheritedEnvironment(environ, options_.pass_env),
                                 .max_processes = options_.max_processes,
                                 .cgroup_base = cgroups.value_or("")},
-                               *std::move(storage), &clock_, shims_.get());
+                               *std::move(storage), &clock_, shims_.get(), &lanes_);
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);
     return absl::OkStatus();
@@ -256,7 +260,10 @@ class WorkerImpl final : public Worker, public LinkHandler {
   }
 
   std::vector<v1::ReplicaReport> Inventory() override { return replicas_->Inventory(); }
-  std::vector<v1::ReplicaReport> Unacknowledged() override { return replicas_->Unacknowledged(); }
+  std::vector<v1::ReplicaReport> Unacknowledged() override {
+    replicas_->GiveUpLateStarts();
+    return replicas_->Unacknowledged();
+  }
   std::vector<int> FreePorts() override { return ports_->Ports(); }
 
   void OnCommand(const v1::ConnectResponse& command) override {
@@ -292,6 +299,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
   const GpuInventory gpus_;
   const int lock_fd_;
   const RealClock clock_;
+  ThreadLanes lanes_{kMaxLanes};
   std::unique_ptr<ProcessShims> shims_;
   std::unique_ptr<ReplicaManager> replicas_;
   std::unique_ptr<LogServiceImpl> log_service_;

@@ -1,5 +1,6 @@
 #include "libs/service/log.h"
 
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -7,6 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/mutex.h"
+#include "libs/service/log_writer.h"
 #include "nlohmann/json.hpp"
 
 namespace adaptdl::log {
@@ -19,6 +22,7 @@ std::vector<std::string> Lines(const Options& options, const std::function<void(
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(Initialize(options).ok());
   write();
+  EXPECT_TRUE(Flush(absl::Seconds(30)));
   std::vector<std::string> lines = absl::StrSplit(::testing::internal::GetCapturedStderr(), '\n');
   EXPECT_EQ(lines.back(), "");
   lines.pop_back();
@@ -105,6 +109,41 @@ TEST(LogTest, RecordsOfManyThreadsStayWhole) {
   });
   EXPECT_EQ(lines.size(), 200u);
   for (const std::string& line : lines) EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+}
+
+TEST(LogWriterTest, NobodyWaitsForADiskThatHangs) {
+  Mutex mutex;
+  CondVar changed;
+  bool entered = false;
+  bool hangs = true;
+  int64_t dropped = 0;
+  // Its thread is never told to end, so it is never destroyed either.
+  Writer& writer = *new Writer([&](int64_t count) { dropped = count; });
+  writer.Post([&] {
+    MutexLock lock(&mutex);
+    entered = true;
+    changed.SignalAll();
+    while (hangs) changed.Wait(&mutex);
+  });
+  {
+    MutexLock lock(&mutex);
+    while (!entered) changed.Wait(&mutex);
+  }
+  std::vector<int> written;
+  constexpr int kLost = 7;
+  for (size_t i = 0; i < Writer::kMostWaiting + kLost; ++i) {
+    writer.Post([&written, i] { written.push_back(static_cast<int>(i)); });
+  }
+  EXPECT_FALSE(writer.Flush(absl::Milliseconds(1)));
+  {
+    MutexLock lock(&mutex);
+    hangs = false;
+    changed.SignalAll();
+  }
+  ASSERT_TRUE(writer.Flush(absl::Seconds(30)));
+  ASSERT_EQ(written.size(), Writer::kMostWaiting);
+  for (size_t i = 0; i < written.size(); ++i) ASSERT_EQ(written[i], static_cast<int>(i));
+  EXPECT_EQ(dropped, kLost);
 }
 
 }  // namespace

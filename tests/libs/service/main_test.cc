@@ -1,3 +1,4 @@
+#include "libs/service/log_writer.h"
 #include "libs/service/main.h"
 
 #include <signal.h>
@@ -38,6 +39,7 @@ Outcome Main(std::vector<std::string> arguments, const std::function<absl::Statu
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   const int code = RunMain(app, static_cast<int>(argv.size()), argv.data(), run);
+  EXPECT_TRUE(log::Flush(absl::Seconds(30)));
   const std::string error = ::testing::internal::GetCapturedStderr();
   return {code, ::testing::internal::GetCapturedStdout(), error};
 }

@@ -1,3 +1,4 @@
+#include "libs/service/log_writer.h"
 #include "libs/service/server.h"
 
 #include <fstream>
@@ -160,6 +161,7 @@ TEST_F(ServerTest, WhatGrpcSaysStaysWithinTheLogsForm) {
   second.log_level = "info";
   ::testing::internal::CaptureStderr();
   EXPECT_FALSE(Server::Start(second, {&service_}).ok());
+  EXPECT_TRUE(log::Flush(absl::Seconds(30)));
   const std::string output = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(output, HasSubstr("\"grpc\":"));
   for (const absl::string_view line : absl::StrSplit(output, '\n', absl::SkipEmpty())) {

@@ -9,6 +9,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "libs/base/file.h"
+#include "libs/service/log_writer.h"
 #include "tests/services/supervisor/replica_calls.h"
 #include "tests/services/supervisor/secure_cluster_fixture.h"
 
@@ -330,6 +331,7 @@ TEST_F(SecurityTest, LogsHoldNoTokens) {
     for (const Permission& permission : AllPermissions()) Call(Person(token), permission.method);
   }
   StopSecurely();
+  EXPECT_TRUE(log::Flush(absl::Seconds(30)));
   const std::string logs = testing::internal::GetCapturedStderr();
   EXPECT_THAT(logs, HasSubstr("serving"));
   EXPECT_THAT(logs, Not(HasSubstr("adaptdl_")));

@@ -3,6 +3,7 @@
 #ifndef ADAPTDL_TESTS_SERVICES_WORKER_FAKE_SHIMS_H_
 #define ADAPTDL_TESTS_SERVICES_WORKER_FAKE_SHIMS_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ class FakeShims final : public Shims {
     if (!launch_status.ok()) return launch_status;
     launched.push_back(replica_id);
     folders.push_back(folder);
+    if (while_launching) while_launching(replica_id);
     return absl::OkStatus();
   }
   void Attach(const std::string& replica_id, const std::string&) override { attached.push_back(replica_id); }
@@ -38,6 +40,8 @@ class FakeShims final : public Shims {
   }
 
   absl::Status launch_status;
+  // Called by Launch(), which so takes as long as that.
+  std::function<void(const std::string&)> while_launching;
   std::vector<std::string> launched;
   std::vector<std::string> folders;
   std::vector<std::string> attached;

@@ -132,6 +132,12 @@ class FakeSupervisor final : public v1::NodeService::Service {
     return WaitLocked([&] { return heartbeats_ >= count; });
   }
 
+  // How many have come.
+  int heartbeats() {
+    MutexLock lock(&mutex_);
+    return heartbeats_;
+  }
+
   // The messages after the hello, by name, in order ("notice", "EXITED" and so on; no heartbeats).
   std::vector<std::string> Order() {
     MutexLock lock(&mutex_);

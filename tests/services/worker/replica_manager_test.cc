@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/manual_clock.h"
 #include "tests/services/worker/fake_shims.h"
+#include "tests/services/worker/lanes.h"
 #include "tests/services/worker/testing.h"
 
 namespace adaptdl::worker {
@@ -70,7 +71,7 @@ class ReplicaManagerTest : public ::testing::Test {
                                            .devices = {"0", "1"},
                                            .inherited_environment = {}},
                                           *JobStorage::Create(folder_ / "storage", {.user = "self"}), &clock_,
-                                          shims_.get());
+                                          shims_.get(), &lanes_);
     ASSERT_TRUE(manager.ok()) << manager.status();
     manager_ = *std::move(manager);
     manager_->SetSink([this](const v1::ReplicaReport& report) { reports_.push_back(report); });
@@ -93,6 +94,7 @@ class ReplicaManagerTest : public ::testing::Test {
 
   TempFolder folder_;
   ManualClock clock_;
+  ManualLanes lanes_;
   std::unique_ptr<FakeShims> shims_;
   std::vector<v1::ReplicaReport> reports_;
   std::unique_ptr<ReplicaManager> manager_;
@@ -422,6 +424,68 @@ TEST_F(ReplicaManagerTest, AJobThatWritesMuchCostsNoOtherItsLogs) {
   EXPECT_TRUE(kept("q-0"));
   EXPECT_TRUE(kept("l-5"));
   EXPECT_FALSE(kept("l-4"));
+}
+
+TEST_F(ReplicaManagerTest, AStartThatHangsHoldsUpNobodyAndCanBeCalledOff) {
+  lanes_.Hang();
+  manager_->Launch(MakeLaunch("r-0", 2));
+  EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_LAUNCHING);
+  EXPECT_THAT(manager_->Inventory(), SizeIs(1));
+  manager_->Stop(MakeStop("r-0"));
+  EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_EXITED);
+  EXPECT_EQ(LastReplica().exit_code(), 143);
+  manager_->Acknowledge("r-0");
+  manager_->Launch(MakeLaunch("r-1", 2));  // its GPUs are free
+  EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_LAUNCHING);
+  EXPECT_EQ(manager_->PruneLogs(0, 0, 0), 0);
+  lanes_.GoOn();
+  EXPECT_THAT(shims_->launched, ElementsAre("r-1"));
+  Restart();
+  EXPECT_THAT(shims_->attached, ElementsAre("r-1"));
+  ASSERT_THAT(manager_->Inventory(), SizeIs(1));
+  EXPECT_EQ(manager_->Inventory()[0].replica().replica_id(), "r-1");
+}
+
+TEST_F(ReplicaManagerTest, AStartThatHangsTooLongIsGivenUp) {
+  lanes_.Hang();
+  manager_->Launch(MakeLaunch("r-0", 2));
+  clock_.Advance(absl::Seconds(59));
+  manager_->GiveUpLateStarts();
+  EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_LAUNCHING);
+  clock_.Advance(absl::Seconds(1));
+  manager_->GiveUpLateStarts();
+  EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_LOST);
+  EXPECT_THAT(LastReplica().message(), HasSubstr("the storage does not answer"));
+  lanes_.GoOn();
+  EXPECT_THAT(shims_->launched, IsEmpty());
+  Restart();
+  EXPECT_THAT(shims_->attached, IsEmpty());
+  EXPECT_EQ(manager_->Unacknowledged()[0].replica().state(), v1::REPLICA_STATE_LOST);
+}
+
+TEST_F(ReplicaManagerTest, AStopThatComesWhileTheShimStartsIsCarriedOutAfterwards) {
+  shims_->while_launching = [&](const std::string& id) {
+    v1::StopReplica stop = MakeStop(id);
+    stop.mutable_grace_period()->set_seconds(4);
+    manager_->Stop(stop);
+    EXPECT_THAT(manager_->Inventory(), SizeIs(1));
+    EXPECT_THAT(shims_->stops, IsEmpty());
+  };
+  manager_->Launch(MakeLaunch("r-0"));
+  ASSERT_THAT(shims_->stops, SizeIs(1));
+  EXPECT_EQ(shims_->stops[0].grace_period, absl::Seconds(4));
+}
+
+TEST_F(ReplicaManagerTest, AJobThatIsDeletedWhileItStartsLeavesNothing) {
+  lanes_.Hang();
+  manager_->Launch(MakeLaunch("r-0"));
+  manager_->DeleteJob(MakeDelete());
+  EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_EXITED);
+  lanes_.GoOn();
+  EXPECT_THAT(shims_->launched, IsEmpty());
+  EXPECT_THAT(manager_->Inventory(), IsEmpty());
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "replicas"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "storage"));
 }
 
 TEST_F(ReplicaManagerTest, CountsExitsByKind) {

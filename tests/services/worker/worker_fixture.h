@@ -72,6 +72,7 @@ class WorkerTest : public ::testing::Test {
     for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
       if (getenv(name) != nullptr) environment.push_back(absl::StrCat(name, "=", getenv(name)));
     }
+    environment.insert(environment.end(), environment_.begin(), environment_.end());
     std::vector<char*> argv, env;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     for (std::string& variable : environment) env.push_back(variable.data());
@@ -151,6 +152,8 @@ class WorkerTest : public ::testing::Test {
   std::string replica_user_ = "self";
   std::string replica_processes_ = "1000";
   std::string orphan_timeout_ = "60s";
+  // More variables of the worker's.
+  std::vector<std::string> environment_;
   FakeSupervisor supervisor_;
   pid_t worker_ = -1;
   std::shared_ptr<grpc::Channel> channel_;

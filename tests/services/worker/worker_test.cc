@@ -144,6 +144,7 @@ TEST_F(WorkerTest, AShimThatIsKilledTakesItsReplicaWithItAndItIsLost) {
   EXPECT_THAT(lost->replica().message(), HasSubstr("without leaving a record"));
   EXPECT_TRUE(WaitForProcessEnd(replica));
   EXPECT_TRUE(WaitForProcessEnd(grandchild));
+  EXPECT_TRUE(WaitForFile(ReplicaFolder(Id("r")) + "/exit.json"));
 }
 
 TEST_F(WorkerTest, ReplicasOutliveARestartOfTheSupervisor) {
