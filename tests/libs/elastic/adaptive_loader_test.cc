@@ -2,7 +2,6 @@
 // exactly once, and all replicas agree.
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <new>
@@ -22,6 +21,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/libs/elastic/replica_threads.h"
 #include "tests/libs/elastic/temp_folder.h"
+#include "tests/vectors/vectors.h"
 
 namespace adaptdl::elastic {
 namespace {
@@ -176,9 +176,7 @@ TEST(AdaptiveLoader, AFixedBatchIsExactForAnyNumberOfReplicasAndWhateverMemoryHo
 
 // Steps of the reference on R replicas: the sampler's indices of each, cut into equal parts.
 TEST(AdaptiveLoader, DealsOutLikeTheReferenceWhereReplicasDivideTheBatch) {
-  std::ifstream file(VECTORS);
-  if (!file) GTEST_SKIP() << "no " << VECTORS;
-  const nlohmann::json vectors = nlohmann::json::parse(file);
+  const nlohmann::json vectors = ReadVectors("sampler.json");
   int compared = 0;
   for (const auto& item : vectors.at("partitions")) {
     const int64_t size = item.at("n");

@@ -1,6 +1,5 @@
 #include "libs/elastic/batch_size_controller.h"
 
-#include <fstream>
 #include <optional>
 #include <string>
 
@@ -9,6 +8,7 @@
 #include "libs/goodput/model.h"
 #include "libs/goodput/optimize.h"
 #include "nlohmann/json.hpp"
+#include "tests/vectors/vectors.h"
 
 namespace adaptdl::elastic {
 namespace {
@@ -36,9 +36,7 @@ int64_t Total(const BatchConfig& batch) { return batch.atomic_batch_size * (batc
 // The reference's decisions, one after the other. Ours change when its do, and are at least as good: it tries
 // 50 sizes.
 TEST(BatchSizeController, ChangesWhenTheReferenceDoes) {
-  std::ifstream file(VECTORS);
-  if (!file) GTEST_SKIP() << "no " << VECTORS;
-  const nlohmann::json vectors = nlohmann::json::parse(file);
+  const nlohmann::json vectors = ReadVectors("dataloader.json");
   BatchSizeController controller({.nodes = 1, .replicas = 1});
   BatchConfig current = {128, 0};
   BatchConfig reference = current;

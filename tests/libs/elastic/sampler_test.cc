@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/vectors/vectors.h"
 
 namespace adaptdl {
 namespace {
@@ -51,10 +51,8 @@ TEST(PortablePermutation, PutsEverySampleEverywhereEquallyOften) {
 
 // The reference's partitions, without the samples that it repeats to make all ranks equally long.
 TEST(ElasticSampler, PartitionsLikeTheReferenceUpToPadding) {
-  std::ifstream file(VECTORS);
-  if (!file) GTEST_SKIP() << "no " << VECTORS;
   int compared = 0;
-  const nlohmann::json vectors = nlohmann::json::parse(file);
+  const nlohmann::json vectors = ReadVectors("sampler.json");
   for (const auto& item : vectors.at("partitions")) {
     if (item.at("shuffle").get<bool>()) continue;
     const int64_t size = item.at("n");

@@ -12,12 +12,11 @@
 #include "libs/elastic/gradient_kernels.h"
 #include "libs/elastic/noise_scale.h"
 #include "nlohmann/json.hpp"
-#include "tests/libs/goodput/vectors.h"
+#include "tests/vectors/vectors.h"
 
 namespace adaptdl::elastic {
 namespace {
 
-using goodput::LoadVectors;
 using nlohmann::json;
 
 // One array for each parameter group.
@@ -188,9 +187,8 @@ Step StepFrom(const json& step, double loss_scale) {
 }
 
 TEST(StatisticsVectors, NoiseScaleIsTheReferences) {
-  const auto vectors = LoadVectors("gns.json");
-  if (!vectors) GTEST_SKIP() << "no test vectors";
-  for (const json& sequence : (*vectors)["cases"]) {
+  const json vectors = ReadVectors("gns.json");
+  for (const json& sequence : vectors["cases"]) {
     SCOPED_TRACE(sequence["name"].get<std::string>());
     Trainer trainer(sequence["steps"][0]["after"]["sqr_avg_raw"].size());
     for (const json& step : sequence["steps"]) {
@@ -202,10 +200,9 @@ TEST(StatisticsVectors, NoiseScaleIsTheReferences) {
 }
 
 TEST(StatisticsVectors, PreconditionedNoiseScaleIsTheReferences) {
-  const auto vectors = LoadVectors("gns_adam.json");
-  if (!vectors) GTEST_SKIP() << "no test vectors";
+  const json vectors = ReadVectors("gns_adam.json");
   Trainer trainer(1);
-  for (const json& step : (*vectors)["steps"]) {
+  for (const json& step : vectors["steps"]) {
     Step read;
     for (const json& micro_batch : step["micro_batches"]) {
       read.gradients.push_back({GradientFrom(json::array({micro_batch}))});
@@ -234,9 +231,8 @@ void ExpectFactors(ScalingRule& rule, const StepContext& step, const json& expec
 }
 
 TEST(StatisticsVectors, FactorsAreTheReferences) {
-  const auto vectors = LoadVectors("scaling_rules.json");
-  if (!vectors) GTEST_SKIP() << "no test vectors";
-  for (const json& row : (*vectors)["gain"]) {
+  const json vectors = ReadVectors("scaling_rules.json");
+  for (const json& row : vectors["gain"]) {
     const StepContext step = {.scale = row["scale"], .sqr = row["sqr_avg"], .var = row["var_avg"]};
     ExpectNear(Gain(row["sqr"], row["var"], step.scale), row["gain"], 1e-12);
     AdaScale ada;
@@ -248,7 +244,7 @@ TEST(StatisticsVectors, FactorsAreTheReferences) {
     SqrtScale sqrt;
     ExpectFactors(sqrt, step, row["sqrt"]);
   }
-  for (const json& row : (*vectors)["legw"]) {
+  for (const json& row : vectors["legw"]) {
     LEGW legw(row["base_warmup_epochs"], row["data_size"]);
     ExpectFactors(legw,
                   {.scale = row["scale"],
@@ -261,12 +257,11 @@ TEST(StatisticsVectors, FactorsAreTheReferences) {
 }
 
 TEST(StatisticsVectors, AdaScaleTrainsAsTheReferenceDoes) {
-  const auto vectors = LoadVectors("scaling_rules.json");
-  if (!vectors) GTEST_SKIP() << "no test vectors";
+  const json vectors = ReadVectors("scaling_rules.json");
   Trainer trainer(2);
   AdaScale rule;
   std::vector<std::vector<double>> parameters = {{0, 0}, {0, 0}};
-  for (const json& row : (*vectors)["adascale_sgd_sequence"]) {
+  for (const json& row : vectors["adascale_sgd_sequence"]) {
     Step step = {.accum_scale = 2};
     for (const json& micro_batch : row["micro_batches"]) {
       step.gradients.push_back({GradientFrom(micro_batch)});

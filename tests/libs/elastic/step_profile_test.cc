@@ -1,7 +1,6 @@
 #include "libs/elastic/step_profile.h"
 
 #include <cmath>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -9,14 +8,13 @@
 #include "libs/elastic/fake_control_plane.h"
 #include "libs/elastic/hints_reporter.h"
 #include "nlohmann/json.hpp"
+#include "tests/vectors/vectors.h"
 
 namespace adaptdl::elastic {
 namespace {
 
 TEST(StepProfile, AggregatesLikeTheReference) {
-  std::ifstream file(VECTORS);
-  if (!file) GTEST_SKIP() << "no " << VECTORS;
-  const auto vector = nlohmann::json::parse(file).at("metrics_aggregation");
+  const auto vector = ReadVectors("dataloader.json").at("metrics_aggregation");
   StepProfile profile;
   nlohmann::json rows = vector.at("profile");
   for (auto& row : rows) {

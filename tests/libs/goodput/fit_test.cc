@@ -39,9 +39,8 @@ std::vector<Measurement> Measure(const PerfParams& perf, const std::vector<Topol
 }
 
 TEST(FitLoss, ReproducesTheReference) {
-  const auto vectors = LoadVectors("fit_perf_params.json");
-  if (!vectors) GTEST_SKIP() << "the vectors are not here";
-  const auto& exact = (*vectors)["objective_gradient"];
+  const nlohmann::json vectors = ReadVectors("fit_perf_params.json");
+  const auto& exact = vectors["objective_gradient"];
   const std::vector<Measurement> measurements = MeasurementsFromJson(exact);
   ASSERT_FALSE(exact["points"].empty());
   for (const auto& point : exact["points"]) {
@@ -56,9 +55,8 @@ TEST(FitLoss, ReproducesTheReference) {
 }
 
 TEST(FitPerfParams, IsNeverWorseThanTheReference) {
-  const auto vectors = LoadVectors("fit_perf_params.json");
-  if (!vectors) GTEST_SKIP() << "the vectors are not here";
-  for (const auto& c : (*vectors)["cases"]) {
+  const nlohmann::json vectors = ReadVectors("fit_perf_params.json");
+  for (const auto& c : vectors["cases"]) {
     SCOPED_TRACE(c["name"].get<std::string>());
     const std::vector<Measurement> measurements = MeasurementsFromJson(c);
     const auto fitted = FitPerfParams(measurements);
@@ -109,7 +107,7 @@ TEST(FitPerfParams, IsNeverWorseThanTheReferenceOnWholeTraces) {
     if (!application.contains("fit_points")) continue;
     SCOPED_TRACE(name);
     const auto measurements =
-        MeasurementsFromTrace(SharedFolder() + "/peers/pollux/traces/" + name + "/placements.csv");
+        MeasurementsFromTrace(PeersFolder() + "/pollux/traces/" + name + "/placements.csv");
     ASSERT_EQ(measurements.size(), application["fit_points"].get<size_t>());
     const auto fitted = FitPerfParams(measurements);
     ASSERT_TRUE(fitted.ok()) << fitted.status();

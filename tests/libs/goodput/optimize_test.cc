@@ -21,9 +21,8 @@ int64_t Total(Topology topology, BatchConfig batch) {
 }
 
 TEST(OptimizeOnReferenceGrid, ReproducesTheReferenceOnAllTopologies) {
-  const auto vectors = LoadVectors("goodput_optimize.json");
-  if (!vectors) GTEST_SKIP() << "the vectors are not here";
-  for (const auto& c : (*vectors)["cases"]) {
+  const nlohmann::json vectors = ReadVectors("goodput_optimize.json");
+  for (const auto& c : vectors["cases"]) {
     const GoodputFunction goodput(PerfFromJson(c["perf_params"]), GradFromJson(c["grad_params"]),
                                   c["init_batch_size"]);
     const BatchLimits limits = LimitsFromJson(c);
@@ -41,9 +40,8 @@ TEST(OptimizeOnReferenceGrid, ReproducesTheReferenceOnAllTopologies) {
 }
 
 TEST(OptimizeOnReferenceGrid, ReproducesScalarCallsAndTheGrid) {
-  const auto vectors = LoadVectors("goodput_optimize_scalar.json");
-  if (!vectors) GTEST_SKIP() << "the vectors are not here";
-  for (const auto& c : (*vectors)["scalar_cases"]) {
+  const nlohmann::json vectors = ReadVectors("goodput_optimize_scalar.json");
+  for (const auto& c : vectors["scalar_cases"]) {
     const GoodputFunction goodput(PerfFromJson(c["perf_params"]), GradFromJson(c["grad_params"]),
                                   c["init_batch_size"]);
     const BatchChoice choice =
@@ -52,7 +50,7 @@ TEST(OptimizeOnReferenceGrid, ReproducesScalarCallsAndTheGrid) {
     EXPECT_EQ(choice.batch.atomic_batch_size, c["atomic_bsz"].get<int64_t>());
     EXPECT_EQ(choice.batch.accumulation_steps, c["accum_steps"].get<int64_t>());
   }
-  const auto& grid = (*vectors)["geomspace_R1_R4_init128_min64_max1280"];
+  const auto& grid = vectors["geomspace_R1_R4_init128_min64_max1280"];
   for (size_t column = 0; column < 2; ++column) {
     const int replicas = column == 0 ? 1 : 4;
     const std::vector<double> candidates =
@@ -104,9 +102,8 @@ TEST(OptimizeOnReferenceGrid, KnowsTheAnchors) {
 }
 
 TEST(SpeedupVectors, AreRatiosOnTheReferenceGrid) {
-  const auto vectors = LoadVectors("speedup.json");
-  if (!vectors) GTEST_SKIP() << "the vectors are not here";
-  for (const auto& c : (*vectors)["cases"]) {
+  const nlohmann::json vectors = ReadVectors("speedup.json");
+  for (const auto& c : vectors["cases"]) {
     const GoodputFunction goodput(PerfFromJson(c["perf_params"]), GradFromJson(c["grad_params"]),
                                   c["init_batch_size"]);
     const BatchLimits limits = LimitsFromJson(c);
@@ -121,10 +118,9 @@ TEST(SpeedupVectors, AreRatiosOnTheReferenceGrid) {
 }
 
 TEST(OptimizeBatchSize, IsNeverWorseThanTheReferenceOnItsVectors) {
-  const auto vectors = LoadVectors("goodput_optimize.json");
-  if (!vectors) GTEST_SKIP() << "the vectors are not here";
+  const nlohmann::json vectors = ReadVectors("goodput_optimize.json");
   int compared = 0;
-  for (const auto& c : (*vectors)["cases"]) {
+  for (const auto& c : vectors["cases"]) {
     const GoodputFunction goodput(PerfFromJson(c["perf_params"]), GradFromJson(c["grad_params"]),
                                   c["init_batch_size"]);
     const BatchLimits limits = LimitsFromJson(c);

@@ -1,4 +1,5 @@
-// The reference's test vectors, when they are at hand (beside the source tree).
+// The reference's types from its JSON; and the data of the published simulators, when they are at hand
+// (beside the source tree).
 
 #ifndef ADAPTDL_TESTS_LIBS_GOODPUT_VECTORS_H_
 #define ADAPTDL_TESTS_LIBS_GOODPUT_VECTORS_H_
@@ -11,25 +12,18 @@
 #include "libs/goodput/model.h"
 #include "libs/goodput/optimize.h"
 #include "nlohmann/json.hpp"
+#include "tests/vectors/vectors.h"
 
 namespace adaptdl::goodput {
 
-inline std::string SharedFolder() { return std::string(ADAPTDL_SOURCE_DIR) + "/../shared"; }
+inline std::string PeersFolder() { return std::string(ADAPTDL_SOURCE_DIR) + "/../shared/peers"; }
 
-// nullopt when the file is not there: the test is skipped.
-inline std::optional<nlohmann::json> LoadJson(const std::string& path) {
-  std::ifstream file(path);
+// What the reference answers for the applications of the published simulators. nullopt when it is not there:
+// the test is skipped.
+inline std::optional<nlohmann::json> LoadPeers(const std::string& name) {
+  std::ifstream file(PeersFolder() + "/" + name);
   if (!file) return std::nullopt;
   return nlohmann::json::parse(file);
-}
-
-inline std::optional<nlohmann::json> LoadVectors(const std::string& name) {
-  return LoadJson(SharedFolder() + "/vectors/" + name);
-}
-
-// What the reference answers for the applications of the published simulators.
-inline std::optional<nlohmann::json> LoadPeers(const std::string& name) {
-  return LoadJson(SharedFolder() + "/peers/" + name);
 }
 
 inline PerfParams PerfFromJson(const nlohmann::json& j) {

@@ -1,7 +1,6 @@
 #include "libs/jobfile/quantity.h"
 
 #include <cstdint>
-#include <fstream>
 #include <string>
 
 #include "absl/status/status.h"
@@ -9,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/vectors/vectors.h"
 
 namespace adaptdl::jobfile {
 namespace {
@@ -94,9 +94,7 @@ TEST(QuantityTest, RefusesAPartOfADevice) {
 
 // The reference's own results, but where they are listed as defects: it knows no n and u, and takes blanks.
 TEST(QuantityTest, AgreesWithTheReference) {
-  std::ifstream file(absl::StrCat(ADAPTDL_SOURCE_DIR, "/../shared/vectors/resources.json"));
-  if (!file) GTEST_SKIP() << "the vectors are not here";
-  const nlohmann::json vectors = nlohmann::json::parse(file);
+  const nlohmann::json vectors = ReadVectors("resources.json");
   for (const nlohmann::json& c : vectors["discretize"]) {
     const std::string text = c["value"].is_string() ? c["value"].get<std::string>() : c["value"].dump();
     const std::string name = c["name"];

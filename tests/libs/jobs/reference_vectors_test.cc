@@ -1,6 +1,5 @@
 // The reference's own transitions (controller.json), where they are not among its known defects.
 
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "libs/jobs/state_machine.h"
 #include "nlohmann/json.hpp"
 #include "tests/libs/jobs/replicas.h"
+#include "tests/vectors/vectors.h"
 
 namespace adaptdl::jobs {
 namespace {
@@ -54,9 +54,7 @@ Replica ParsePod(const json& pod) {
 }
 
 TEST(ReferenceVectorsTest, TransitionsAgreeWhereTheReferenceIsRight) {
-  std::ifstream file(ADAPTDL_SOURCE_DIR "/../shared/vectors/controller.json");
-  if (!file) GTEST_SKIP() << "no vectors beside the source tree";
-  const json vectors = json::parse(file);
+  const json vectors = ReadVectors("controller.json");
   int compared = 0;
   for (const json& vector : vectors["transitions"]) {
     const std::string name = vector["name"];
@@ -86,9 +84,7 @@ TEST(ReferenceVectorsTest, TransitionsAgreeWhereTheReferenceIsRight) {
 }
 
 TEST(ReferenceVectorsTest, RestartIsNeededForTheSameAllocations) {
-  std::ifstream file(ADAPTDL_SOURCE_DIR "/../shared/vectors/controller.json");
-  if (!file) GTEST_SKIP() << "no vectors beside the source tree";
-  const json vectors = json::parse(file);
+  const json vectors = ReadVectors("controller.json");
   for (const json& vector : vectors["detect_restart"]) {
     // Incomplete groups are restarted whatever the allocation (defect 25).
     if (vector["pods"].size() != 2) continue;

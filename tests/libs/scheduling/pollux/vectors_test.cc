@@ -1,7 +1,6 @@
 // Replays what the published policy computes, with the random numbers that were recorded there.
 
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,16 +12,12 @@
 #include "libs/scheduling/pollux/pollux_policy.h"
 #include "libs/scheduling/pollux/problem.h"
 #include "nlohmann/json.hpp"
+#include "tests/vectors/vectors.h"
 
 namespace adaptdl::scheduling::pollux {
 namespace {
 
 using nlohmann::json;
-
-json ReadVectors(const std::string& name) {
-  std::ifstream file(std::string(ADAPTDL_SOURCE_DIR) + "/../shared/vectors/" + name);
-  return file ? json::parse(file) : json();
-}
 
 State Flat(const json& rows) {
   State state;
@@ -87,7 +82,6 @@ class OperatorVectors : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     const json vectors = ReadVectors("pollux_ops.json");
-    if (vectors.is_null()) GTEST_SKIP() << "no vectors beside the source tree";
     case_ = vectors["cases"][GetParam()];
     problem_ = ReadProblem(case_);
   }
@@ -159,7 +153,6 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, OperatorVectors, testing::Range(0, 3));
 
 TEST(SelectionVectors, DesiredNodesAndTheCandidateTaken) {
   const json vectors = ReadVectors("pollux_select.json");
-  if (vectors.is_null()) GTEST_SKIP() << "no vectors beside the source tree";
   for (const json& c : vectors["select"]) {
     const int nodes = c["num_nodes"];
     std::vector<Candidate> candidates;
@@ -178,7 +171,6 @@ TEST(SelectionVectors, DesiredNodesAndTheCandidateTaken) {
 
 TEST(SelectionVectors, WarmStartForOtherJobsAndNodes) {
   const json vectors = ReadVectors("pollux_select.json");
-  if (vectors.is_null()) GTEST_SKIP() << "no vectors beside the source tree";
   const json& adapt = vectors["adapt_prev"];
   Population population{adapt["prev_jobs"], adapt["prev_nodes"], {}};
   for (const json& state : adapt["prev_states"]) population.states.push_back(Flat(state));
@@ -195,7 +187,6 @@ TEST(SelectionVectors, WarmStartForOtherJobsAndNodes) {
 
 TEST(OsdiVectors, Evaluate) {
   const json vectors = ReadVectors("pollux_osdi_evaluate.json");
-  if (vectors.is_null()) GTEST_SKIP() << "no vectors beside the source tree";
   for (const json& c : vectors["cases"]) {
     Problem problem;
     problem.jobs = 4;
