@@ -7,20 +7,13 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 manifests=$here/../../deploy/kubernetes
-venv=$1/kubernetes-venv
 rendered=$(mktemp -d)
 trap 'rm -rf "$rendered"' EXIT
 
 skip() { echo "SKIPPED: $*" >&2; exit 77; }
 
 command -v kubectl >/dev/null || skip "no kubectl; scripts/setup.sh installs one"
-if ! cmp -s "$here/requirements.txt" "$venv/requirements.txt"; then
-  rm -rf "$venv"
-  /usr/bin/python3 -m venv "$venv" || skip "no venv can be made"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt" ||
-    skip "PyPI, which has the schemas, is out of reach"
-  cp "$here/requirements.txt" "$venv/"
-fi
+python=$("$here/../venv.sh" "$1/kubernetes-venv" "$here/requirements.txt")
 
 kubectl kustomize "$manifests/base" >"$rendered/base.yaml"
 for overlay in "$manifests"/overlays/*/; do
@@ -30,4 +23,4 @@ for overlay in "$manifests"/overlays/*/; do
   echo "NOT CHECKED: overlay $(basename "$overlay"): this kubectl is too old for it" >&2
   rm -f "$rendered/$(basename "$overlay").yaml"
 done
-"$venv/bin/python" "$here/check_manifests.py" "$rendered"/*.yaml
+"$python" "$here/check_manifests.py" "$rendered"/*.yaml

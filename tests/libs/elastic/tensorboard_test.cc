@@ -260,40 +260,5 @@ TEST(TensorBoard, TellsOfAStreamsBatchAndOfColumns) {
                           "Accumulation_Steps 4 0"));
 }
 
-std::string OutputOf(const std::string& command) {
-  std::string text;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return text;
-  char buffer[4096];
-  while (const size_t got = std::fread(buffer, 1, sizeof(buffer), pipe)) text.append(buffer, got);
-  pclose(pipe);
-  return text;
-}
-
-TEST(TensorBoard, ReadsItAll) {
-  const char* configured = std::getenv("ADAPTDL_TEST_PYTHON");
-  const std::string python = configured == nullptr ? "python3" : configured;
-  if (OutputOf(python + " -c 'import tensorboard; print(1)' 2>/dev/null") != "1\n") {
-    GTEST_SKIP()
-        << "WARNING: nothing was tried with TensorBoard itself: \"pip install tensorboard\", or name a "
-           "Python that has it in ADAPTDL_TEST_PYTHON";
-  }
-  TempFolder folder;
-  for (const int start : {0, 2}) {
-    RunReplicas(1, {}, [&](Replica& replica) {
-      TensorBoardWriter writer(replica.job, folder.path());
-      for (int step = start; step < start + 2; ++step) writer.AddScalar("train/loss", 0.25 * step, step);
-      writer.AddScalar("Gain", 1.5, start);
-    });
-  }
-  // A process that is killed within a write leaves a part of a record.
-  const std::string last = FilesOf(folder.path()).back();
-  std::ofstream(last, std::ios::binary | std::ios::app) << elastic::FrameRecord("torn").substr(0, 9);
-  EXPECT_EQ(OutputOf(python + " " ADAPTDL_SOURCE_DIR "/tests/libs/elastic/read_events.py " + folder.path() +
-                     " 2>/dev/null"),
-            "Gain 0 1.5\nGain 2 1.5\n"
-            "train/loss 0 0.0\ntrain/loss 1 0.25\ntrain/loss 2 0.5\ntrain/loss 3 0.75\n");
-}
-
 }  // namespace
 }  // namespace adaptdl
