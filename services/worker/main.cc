@@ -69,10 +69,10 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
                  "TCP ports among which some are kept free for the first replica of a job to listen on")
       ->capture_default_str()
       ->type_name("FIRST-LAST");
-  app.add_option(
-         "--on-terminate", raw->on_terminate,
-         "On SIGTERM: \"keep\" leaves replicas running for the next worker, \"drain\" gives notice and stops "
-         "them gracefully")
+  app.add_option("--on-terminate", raw->on_terminate,
+                 "On SIGTERM: \"keep\" leaves replicas running for the next worker, \"drain\" gives notice, "
+                 "waits until "
+                 "the jobs have moved, and stops what is left near the end of --terminate-timeout")
       ->check(CLI::IsMember({"keep", "drain"}))
       ->capture_default_str();
   AddDurationFlag(app, "--terminate-timeout", &options->terminate_timeout, "Most time that a drain takes");

@@ -21,6 +21,8 @@ namespace {
 
 constexpr int kExitStopped = 143;
 constexpr int kExitPeerLost = 75;
+// What a node that goes away keeps for telling the supervisor of the last ends.
+constexpr absl::Duration kTimeToTell = absl::Seconds(2);
 
 void SetTimestamp(absl::Time time, google::protobuf::Timestamp* timestamp) {
   const timespec value = absl::ToTimespec(time);
@@ -156,8 +158,8 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
         "launching replica",
         {{"replica", replica_id}, {"job", JobName(stored.report)}, {"group", absl::StrCat(launch.group())}});
     absl::StatusOr<std::vector<std::string>> taken =
-        ending_ ? absl::UnavailableError("the node goes away")
-                : devices_.Take(replica_id, launch.template_().resources().gpus());
+        retirement_.has_value() ? absl::UnavailableError(retirement_->reason)
+                                : devices_.Take(replica_id, launch.template_().resources().gpus());
     if (!taken.ok()) {
       EndWithoutProcess(&stored, NotStarted(taken.status(), clock_->Now()));
       return;
@@ -344,12 +346,28 @@ void ReplicaManager::StopEntry(const std::string& replica_id, Entry* entry, absl
   }
 }
 
-void ReplicaManager::StopAll(const std::string& reason) {
+void ReplicaManager::Retire(absl::Time deadline, const std::string& reason) {
   MutexLock lock(&mutex_);
-  ending_ = true;
+  retirement_ = {clock_->Now(), deadline, reason};
+}
+
+void ReplicaManager::StopLeftovers() {
+  MutexLock lock(&mutex_);
+  if (!retirement_.has_value()) return;
+  const absl::Time now = clock_->Now();
+  const absl::Duration whole = retirement_->deadline - retirement_->begin;
+  const absl::Time first = retirement_->begin + whole / 2;
+  // The last ends have to be told as well.
+  const absl::Time end = retirement_->deadline - std::min(kTimeToTell, whole / 10);
   for (auto& [replica_id, entry] : replicas_) {
-    if (Ended(entry.report.replica())) continue;
-    StopEntry(replica_id, &entry, TerminationGracePeriod(entry.replica_template), reason);
+    if (entry.left_over || Ended(entry.report.replica())) continue;
+    const absl::Duration grace_period = TerminationGracePeriod(entry.replica_template);
+    if (now < std::max(first, end - grace_period)) continue;
+    entry.left_over = true;
+    log::Info("stopping a replica that is still here",
+              {{"replica", replica_id}, {"reason", retirement_->reason}});
+    StopEntry(replica_id, &entry, std::clamp(end - now, absl::ZeroDuration(), grace_period),
+              retirement_->reason);
   }
 }
 

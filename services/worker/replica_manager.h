@@ -90,8 +90,12 @@ class ReplicaManager final : public ShimListener {
   // Forgets the job's replicas and removes their logs; running ones are killed first. Then removes the job's
   // folder. Waits for disks.
   void DeleteJob(const v1::DeleteJobFiles& job);
-  // Stops everything that runs, each with its own grace period, and launches nothing any more.
-  void StopAll(const std::string& reason);
+  // The node goes away at `deadline`: launches nothing any more. What runs goes on: it is the supervisor that
+  // moves jobs elsewhere. Call StopLeftovers() now and then from here on.
+  void Retire(absl::Time deadline, const std::string& reason);
+  // Stops those that nobody has moved and whose grace period is all that is left until the deadline. In the
+  // first half of the time nobody is stopped, however long that period is.
+  void StopLeftovers();
 
   // Gives up replicas whose folders could not be prepared for `start_patience`: the storage hangs. To be
   // called now and then.
@@ -145,6 +149,8 @@ class ReplicaManager final : public ShimListener {
       std::string reason;
     };
     std::optional<PendingStop> stop;
+    // Whether the node has stopped it since it goes away itself.
+    bool left_over = false;
   };
 
   ReplicaManager(Options options, ReplicaStore store, JobStorage storage, const Clock* clock, Shims* shims,
@@ -190,7 +196,13 @@ class ReplicaManager final : public ShimListener {
   Sink sink_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Entry> replicas_ ABSL_GUARDED_BY(mutex_);
   ReplicaStats stats_ ABSL_GUARDED_BY(mutex_);
-  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  // That the node goes away: since when it is known, when it does, and why.
+  struct Retirement {
+    absl::Time begin;
+    absl::Time deadline;
+    std::string reason;
+  };
+  std::optional<Retirement> retirement_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adaptdl::worker

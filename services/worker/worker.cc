@@ -245,18 +245,22 @@ class WorkerImpl final : public Worker, public LinkHandler {
     return node;
   }
 
-  // Says good-bye: the notice goes first, so that the supervisor knows why the replicas end.
+  // Says good-bye: announces it, and leaves it to the supervisor to move what runs here, in place where that
+  // is possible. Only what is still there near the end is stopped.
   void Drain() {
     const absl::Time deadline = absl::Now() + options_.terminate_timeout;
     v1::PreemptionNotice notice;
     notice.set_reason("the worker was told to end");
     notice.mutable_deadline()->set_seconds(absl::ToUnixSeconds(deadline));
+    replicas_->Retire(deadline, "the node goes away");
     link_->AnnouncePreemption(notice);
-    replicas_->StopAll("the node goes away");
-    log::Info("draining: waiting for the replicas to end and for the supervisor to know");
+    log::Info("draining: waiting for the supervisor to move the replicas, and to know of their ends");
     // The end of each replica and its acknowledgement come through other threads; looking now and then will
     // do here.
-    while (!replicas_->Inventory().empty() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(50));
+    while (!replicas_->Inventory().empty() && absl::Now() < deadline) {
+      replicas_->StopLeftovers();
+      absl::SleepFor(absl::Milliseconds(50));
+    }
   }
 
   std::vector<v1::ReplicaReport> Inventory() override { return replicas_->Inventory(); }

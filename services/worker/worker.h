@@ -21,7 +21,9 @@ namespace adaptdl::worker {
 enum class OnTerminate {
   // Ends and leaves the replicas to the next worker (an upgrade).
   kKeep,
-  // Gives notice, stops the replicas gracefully and ends when the supervisor knows (a spot reclaim).
+  // Gives notice, lets the supervisor move the replicas, stops what is left near the end of
+  // terminate_timeout,
+  // and ends when the supervisor knows (a spot reclaim).
   kDrain,
 };
 

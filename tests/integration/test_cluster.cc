@@ -294,6 +294,10 @@ void TestCluster::StartWorker(int index) {
                                       "0",
                                       "--orphan-timeout",
                                       absl::FormatDuration(options_.orphan_timeout)};
+  if (options_.drain_on_terminate) {
+    AddAll({"--on-terminate=drain", "--terminate-timeout", absl::FormatDuration(options_.terminate_timeout)},
+           &command);
+  }
   AddAll(ServiceFlags("worker"), &command);
   workers_[index] = Process::Start(command, absl::StrCat(folder_, "/", node, ".log"), place.network);
 }

@@ -39,6 +39,10 @@ struct TestClusterOptions {
   bool autoscaler = false;
   // Time that the shims wait for a worker to come back.
   absl::Duration orphan_timeout = absl::Seconds(30);
+  // Whether workers that are told to end give notice and wait until the jobs have moved, and how long at
+  // most.
+  bool drain_on_terminate = false;
+  absl::Duration terminate_timeout = absl::Minutes(2);
   // Longest wait between a failure and the next attempt.
   absl::Duration max_retry_backoff = absl::Seconds(60);
   // Whether each job runs as a user of its own, which takes root.

@@ -132,6 +132,12 @@ class FakeSupervisor final : public v1::NodeService::Service {
     return WaitLocked([&] { return heartbeats_ >= count; });
   }
 
+  // Until the worker has said that it goes away.
+  bool WaitForNotice() {
+    MutexLock lock(&mutex_);
+    return WaitLocked([&] { return std::find(order_.begin(), order_.end(), "notice") != order_.end(); });
+  }
+
   // How many have come.
   int heartbeats() {
     MutexLock lock(&mutex_);

@@ -311,15 +311,32 @@ TEST_F(ReplicaManagerTest, AShimThatCannotStartIsTheNodesFault) {
   EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_LAUNCHING);
 }
 
-TEST_F(ReplicaManagerTest, AnEndingNodeStopsEverythingAndLaunchesNothing) {
+TEST_F(ReplicaManagerTest, ANodeThatGoesStopsOnlyWhatIsLeftNearTheEnd) {
   manager_->Launch(MakeLaunch("r-0"));
-  manager_->StopAll("the node goes away");
-  ASSERT_THAT(shims_->stops, SizeIs(1));
-  EXPECT_EQ(shims_->stops[0].grace_period, absl::Seconds(30));
-  manager_->Launch(MakeLaunch("r-1"));
-  EXPECT_EQ(LastReplica().replica_id(), "r-1");
+  v1::LaunchReplica slow = MakeLaunch("r-1");
+  slow.mutable_template_()->mutable_termination_grace_period()->set_seconds(60);
+  manager_->Launch(slow);
+  manager_->Launch(MakeLaunch("r-2"));
+  manager_->Retire(clock_.Now() + absl::Seconds(100), "the node goes away");
+  manager_->Launch(MakeLaunch("r-3"));
+  EXPECT_EQ(LastReplica().replica_id(), "r-3");
   EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_LOST);
-  EXPECT_THAT(shims_->launched, ElementsAre("r-0"));
+  const auto stopped_at = [&](int seconds) {
+    clock_.Advance(absl::Seconds(seconds));
+    manager_->StopLeftovers();
+    std::vector<std::string> ids;
+    for (const FakeShims::StopCall& stop : shims_->stops) ids.push_back(stop.replica_id);
+    return ids;
+  };
+  EXPECT_THAT(stopped_at(49), IsEmpty());
+  EXPECT_THAT(stopped_at(1), ElementsAre("r-1"));  // not in the first half, whatever its grace period
+  shims_->SayExited("r-2", Exit(143));             // it was moved
+  EXPECT_THAT(stopped_at(17), ElementsAre("r-1"));
+  EXPECT_THAT(stopped_at(1), ElementsAre("r-1", "r-0"));
+  EXPECT_THAT(stopped_at(10), SizeIs(2)) << "each once";
+  EXPECT_EQ(shims_->stops[0].grace_period, absl::Seconds(48)) << "no more than there is";
+  EXPECT_EQ(shims_->stops[1].grace_period, absl::Seconds(30));
+  EXPECT_THAT(shims_->launched, ElementsAre("r-0", "r-1", "r-2"));
 }
 
 TEST_F(ReplicaManagerTest, ARelativeWorkingDirectoryIsTheJobsFault) {

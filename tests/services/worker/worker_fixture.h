@@ -64,6 +64,7 @@ class WorkerTest : public ::testing::Test {
                                           "--label=zone=b",
                                           "--preemptible",
                                           "--on-terminate=" + on_terminate_,
+                                          "--terminate-timeout=" + terminate_timeout_,
                                           "--replica-user=" + replica_user_,
                                           "--replica-processes=" + replica_processes_,
                                           "--orphan-timeout=" + orphan_timeout_};
@@ -149,6 +150,7 @@ class WorkerTest : public ::testing::Test {
   TempFolder folder_;
   const std::string unique_ = RandomHex(6);
   std::string on_terminate_ = "keep";
+  std::string terminate_timeout_ = "2m";
   std::string replica_user_ = "self";
   std::string replica_processes_ = "1000";
   std::string orphan_timeout_ = "60s";

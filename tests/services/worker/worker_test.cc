@@ -339,13 +339,34 @@ TEST_F(KeepingWorkerTest, LeavesReplicasToTheNextWorkerOrTheyAreStopped) {
 class DrainingWorkerTest : public WorkerTest {
  protected:
   DrainingWorkerTest() { on_terminate_ = "drain"; }
+
+  void RunOne() {
+    supervisor_.AcknowledgeAll();
+    supervisor_.Launch(Shell("r", "trap 'echo told; exit 143' TERM; touch ready; " + Until("go") + "exit 0"));
+    ASSERT_TRUE(WaitForRunning("r").has_value());
+    ASSERT_TRUE(WaitForFile(Share() + "/ready"));
+  }
 };
 
-TEST_F(DrainingWorkerTest, GivesNoticeStopsItsReplicasAndEndsWhenTheSupervisorKnows) {
-  supervisor_.AcknowledgeAll();
-  supervisor_.Launch(Shell("r", "trap 'exit 143' TERM; touch ready; while :; do sleep 0.02; done"));
-  ASSERT_TRUE(WaitForRunning("r").has_value());
-  ASSERT_TRUE(WaitForFile(Share() + "/ready"));
+TEST_F(DrainingWorkerTest, GivesNoticeAndEndsWhenTheSupervisorHasMovedItsReplicas) {
+  RunOne();
+  kill(worker_, SIGTERM);
+  ASSERT_TRUE(supervisor_.WaitForNotice());
+  // As a replica does that has left its group.
+  Touch("go");
+  EXPECT_EQ(WaitForExit("r")->replica().exit_code(), 0);
+  EXPECT_EQ(EndWorker(0), 0);
+  EXPECT_THAT(LogOf("r"), Not(HasSubstr("told")));
+  EXPECT_TRUE(std::filesystem::exists(ReplicaFolder(Id("r")) + "/acknowledged"));
+}
+
+class HastyWorkerTest : public DrainingWorkerTest {
+ protected:
+  HastyWorkerTest() { terminate_timeout_ = "4s"; }
+};
+
+TEST_F(HastyWorkerTest, StopsWhatNobodyHasMoved) {
+  RunOne();
   EXPECT_EQ(EndWorker(SIGTERM), 0);
   EXPECT_EQ(WaitForExit("r")->replica().exit_code(), 143);
   const std::string order = absl::StrJoin(supervisor_.Order(), " ");
