@@ -131,6 +131,19 @@ absl::StatusOr<v1::ListNodesResponse> ListAllNodes(Client& client) {
   return all;
 }
 
+absl::StatusOr<v1::ListQuotasResponse> ListAllQuotas(Client& client) {
+  v1::ListQuotasResponse all;
+  v1::ListQuotasRequest request;
+  request.set_page_size(kPageSize);
+  do {
+    absl::StatusOr<v1::ListQuotasResponse> page = client.Call(&Quotas::ListQuotas, request);
+    if (!page.ok()) return page.status();
+    request.set_page_token(page->next_page_token());
+    all.mutable_quotas()->MergeFrom(page->quotas());
+  } while (!request.page_token().empty());
+  return all;
+}
+
 absl::StatusOr<v1::Job> GetJob(Client& client, const JobReference& job) {
   v1::GetJobRequest request;
   request.set_namespace_(job.name_space);

@@ -120,6 +120,7 @@ absl::StatusOr<v1::ListJobsResponse> ListAllJobs(Client& client, v1::ListJobsReq
 // All pages of events after `request`'s after_id.
 absl::StatusOr<v1::ListEventsResponse> ListAllEvents(Client& client, v1::ListEventsRequest request);
 absl::StatusOr<v1::ListNodesResponse> ListAllNodes(Client& client);
+absl::StatusOr<v1::ListQuotasResponse> ListAllQuotas(Client& client);
 absl::StatusOr<v1::Job> GetJob(Client& client, const JobReference& job);
 
 // Whether the phase is one that a job stays in.

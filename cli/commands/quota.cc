@@ -59,8 +59,7 @@ absl::StatusOr<int> Set(const Context& context, const QuotaOptions& options) {
 
 absl::StatusOr<int> List(const Context& context) {
   Client client(context);
-  const absl::StatusOr<v1::ListQuotasResponse> quotas =
-      client.Call(&Quotas::ListQuotas, v1::ListQuotasRequest());
+  const absl::StatusOr<v1::ListQuotasResponse> quotas = ListAllQuotas(client);
   if (!quotas.ok()) return quotas.status();
   if (context.format != Format::kTable) {
     PrintDocument(context, ToJson(*quotas));

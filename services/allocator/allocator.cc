@@ -11,6 +11,7 @@
 #include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
 #include "libs/service/log.h"
+#include "services/allocator/decision_pages.h"
 #include "services/allocator/snapshot_converter.h"
 
 namespace adaptdl::allocator {
@@ -186,6 +187,11 @@ bool Allocator::WatchOnce() {
   const std::unique_ptr<v1::SchedulingService::Stub> stub = StubOf(supervisor);
   v1::WatchClusterRequest request;
   request.set_changes(true);
+  request.set_pages(true);
+  {
+    MutexLock lock(&mutex_);
+    cluster_.BeginStream();
+  }
   auto reader = stub->WatchCluster(&context, request);
   v1::WatchClusterResponse response;
   while (reader->Read(&response)) {
@@ -340,19 +346,39 @@ absl::Status Allocator::CallApply(v1::ApplyAllocationsRequest request, int64_t* 
     MutexLock lock(&mutex_);
     request.set_lease_term(lease_term_);
   }
+  // All pages go to one supervisor.
+  const auto stub = StubOf(parts_.supervisors->current());
+  bool by_itself = false;
+  for (v1::ApplyAllocationsRequest& page : SplitDecision(std::move(request), options_.page_bytes)) {
+    if (by_itself) {
+      page.set_request_id(RandomHex(16));
+      page.set_snapshot_version(*version);
+      page.clear_page();
+      page.clear_more();
+    }
+    v1::ApplyAllocationsResponse response;
+    const absl::Status status = CallApplyPage(stub.get(), page, &response);
+    if (!status.ok()) return status;
+    *version = response.snapshot_version();
+    // A supervisor of an older version has stored the page as if it were all: the rest is for it as well.
+    by_itself = by_itself || (page.more() && !response.kept());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Allocator::CallApplyPage(v1::SchedulingService::Stub* stub,
+                                      const v1::ApplyAllocationsRequest& page,
+                                      v1::ApplyAllocationsResponse* response) {
   grpc::ClientContext context;
   rpc::SetTimeout(&context, options_.apply_timeout);
   if (!Register(&apply_call_, &context)) return absl::CancelledError("the allocator stops");
-  v1::ApplyAllocationsResponse response;
-  const absl::Status status = rpc::FromGrpcStatus(
-      StubOf(parts_.supervisors->current())->ApplyAllocations(&context, request, &response));
+  const absl::Status status = rpc::FromGrpcStatus(stub->ApplyAllocations(&context, page, response));
   Unregister(&apply_call_);
   if (absl::IsFailedPrecondition(status)) {
     MutexLock lock(&mutex_);
     lease_due_ = true;
     changed_.SignalAll();
   }
-  if (status.ok()) *version = response.snapshot_version();
   return status;
 }
 

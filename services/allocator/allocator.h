@@ -16,6 +16,7 @@
 #ifndef ADAPTDL_SERVICES_ALLOCATOR_ALLOCATOR_H_
 #define ADAPTDL_SERVICES_ALLOCATOR_ALLOCATOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -46,6 +47,8 @@ struct AllocatorOptions {
   absl::Duration debounce = absl::Milliseconds(100);
   // Deadline of ApplyAllocations.
   absl::Duration apply_timeout = absl::Seconds(10);
+  // Decisions that are larger go out in pages of about so many bytes.
+  size_t page_bytes = 1 << 20;
   // Deadline of AcquireLease; after it the next supervisor is tried, if there are several.
   absl::Duration lease_timeout = absl::Seconds(1);
   // Longest time between two looks whether the lease is free.
@@ -116,7 +119,10 @@ class Allocator {
   bool WaitForRound();
   RoundOutcome RunRound();
   RoundOutcome Apply(const RoundResult& result);
+  // `version`: of the cluster after it.
   absl::Status CallApply(v1::ApplyAllocationsRequest request, int64_t* version);
+  absl::Status CallApplyPage(v1::SchedulingService::Stub* stub, const v1::ApplyAllocationsRequest& page,
+                             v1::ApplyAllocationsResponse* response);
   RoundOutcome ApplyOneByOne(const v1::ApplyAllocationsRequest& request);
   void Take(v1::WatchClusterResponse message);
   // Waits, unless it is time to stop.

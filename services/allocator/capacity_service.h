@@ -3,6 +3,9 @@
 #ifndef ADAPTDL_SERVICES_ALLOCATOR_CAPACITY_SERVICE_H_
 #define ADAPTDL_SERVICES_ALLOCATOR_CAPACITY_SERVICE_H_
 
+#include <cstddef>
+#include <string>
+
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "adaptdl/v1/capacity_service.grpc.pb.h"
@@ -19,10 +22,15 @@ class CapacityBoard {
   void Refuse(const absl::Status& why);
   // UNAVAILABLE before the first Set().
   absl::StatusOr<v1::GetDesiredCapacityResponse> Get() const;
+  // The page that begins at `token` (empty: the first), which ends with the entry that goes beyond `bytes`.
+  // ABORTED: the token belongs to an older decision.
+  absl::StatusOr<v1::GetDesiredCapacityResponse> GetPage(const std::string& token, size_t bytes) const;
 
  private:
   mutable Mutex mutex_;
   absl::StatusOr<v1::GetDesiredCapacityResponse> capacity_ ABSL_GUARDED_BY(mutex_);
+  // Names the decision in page tokens.
+  std::string decision_ ABSL_GUARDED_BY(mutex_);
 };
 
 class CapacityService final : public v1::CapacityService::CallbackService {

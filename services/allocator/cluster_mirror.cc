@@ -23,7 +23,20 @@ void AddTo(google::protobuf::Duration* duration, absl::Duration more) {
 
 }  // namespace
 
+void ClusterMirror::BeginStream() { begun_.reset(); }
+
 bool ClusterMirror::Take(v1::WatchClusterResponse message, absl::Time now) {
+  const bool more = message.more();
+  // A page continues what is of its kind.
+  if (begun_.has_value() && begun_->has_snapshot() == message.has_snapshot()) {
+    begun_->MergeFrom(message);
+    message = std::move(*begun_);
+  }
+  begun_.reset();
+  if (more) {
+    begun_ = std::move(message);
+    return false;
+  }
   if (message.has_snapshot()) return TakeSnapshot(std::move(*message.mutable_snapshot()), now);
   if (!message.has_change() || !known_) return false;
   return TakeChange(std::move(*message.mutable_change()), now);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -17,9 +18,13 @@ namespace adaptdl::allocator {
 
 class ClusterMirror {
  public:
-  // `now`: time of the message. Whether something changed that calls for a decision at once: jobs, nodes,
-  // quotas, allocations, or hints that HintSignature() tells apart. A change before any snapshot is passed
-  // over.
+  // A new stream begins: what has come of an unfinished message of the one before is void. What is known
+  // stays.
+  void BeginStream();
+
+  // `now`: time of the message. A page counts when the last one of its message has come. Whether something
+  // changed that calls for a decision at once: jobs, nodes, quotas, allocations, or hints that
+  // HintSignature() tells apart. A change before any snapshot is passed over.
   bool Take(v1::WatchClusterResponse message, absl::Time now);
 
   // Whether there was a snapshot.
@@ -40,6 +45,8 @@ class ClusterMirror {
   // Whether its hints are others than before.
   bool Put(v1::Job job, absl::Time now);
 
+  // Pages of a message that is not complete yet.
+  std::optional<v1::WatchClusterResponse> begun_;
   bool known_ = false;
   int64_t version_ = 0;
   int64_t last_place_ = 0;

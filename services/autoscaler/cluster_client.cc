@@ -47,12 +47,21 @@ absl::StatusOr<std::vector<v1::Node>> ClusterClient::ListNodes() const {
 }
 
 absl::StatusOr<v1::GetDesiredCapacityResponse> ClusterClient::GetDesiredCapacity() const {
-  v1::GetDesiredCapacityResponse response;
-  const absl::Status status = CallAny<v1::CapacityService>(
-      allocators_.get(), timeout_,
-      [&](auto* stub, auto* context) { return stub->GetDesiredCapacity(context, {}, &response); });
-  if (!status.ok()) return status;
-  return response;
+  v1::GetDesiredCapacityRequest request;
+  request.set_pages(true);
+  v1::GetDesiredCapacityResponse all;
+  do {
+    v1::GetDesiredCapacityResponse page;
+    const absl::Status status = CallAny<v1::CapacityService>(
+        allocators_.get(), timeout_,
+        [&](auto* stub, auto* context) { return stub->GetDesiredCapacity(context, request, &page); });
+    // A decision that was replaced between two pages is asked for again with the next look at the pool.
+    if (!status.ok()) return status;
+    request.set_page_token(page.next_page_token());
+    page.clear_next_page_token();
+    all.MergeFrom(page);
+  } while (!request.page_token().empty());
+  return all;
 }
 
 absl::Status ClusterClient::DrainNode(const std::string& node_id, const std::string& reason) const {

@@ -17,8 +17,6 @@ namespace {
 
 constexpr int kDefaultPageSize = 100;
 constexpr int kMaxPageSize = 1000;
-// Bytes of a page, well below the largest message: jobs can be large.
-constexpr size_t kMaxPageBytes = 2 << 20;
 
 bool Matches(const v1::ListJobsRequest& request, const v1::Job& job, const v1::JobStatus& status) {
   if (request.namespace_() != "*" && job.namespace_() != NamespaceOr(request.namespace_())) return false;
@@ -234,15 +232,19 @@ absl::StatusOr<v1::ListEventsResponse> ClusterState::ListEvents(const v1::ListEv
   }
   // One more than the page holds tells whether there is another page.
   absl::StatusOr<std::vector<v1::Event>> events = parts_.store->ListEvents(
-      {name_space, request.name(), std::max(*token, request.after_id()), *page_size + 1});
+      {name_space, request.name(), std::max(*token, request.after_id()), *page_size + 1, kMaxPageBytes});
   if (!events.ok()) return events.status();
   v1::ListEventsResponse response;
+  size_t bytes = 0;
   for (v1::Event& event : *events) {
-    if (response.events_size() == *page_size) {
-      response.set_next_page_token(absl::StrCat(response.events(*page_size - 1).id()));
-      break;
-    }
+    if (response.events_size() == *page_size) break;
+    bytes += event.ByteSizeLong();
     *response.add_events() = std::move(event);
+  }
+  const int size = response.events_size();
+  // The store stops where a page is full.
+  if (size < static_cast<int>(events->size()) || bytes > kMaxPageBytes) {
+    response.set_next_page_token(absl::StrCat(response.events(size - 1).id()));
   }
   return response;
 }

@@ -432,14 +432,17 @@ absl::StatusOr<v1::ListNodesResponse> ClusterState::ListNodes(const v1::ListNode
   const absl::StatusOr<int> page_size = ParsePageSize(request.page_size());
   if (!page_size.ok()) return page_size.status();
   v1::ListNodesResponse response;
+  size_t bytes = 0;
   MutexLock lock(&mutex_);
   // The token is the last node of the page before.
   for (auto it = tables_.nodes.upper_bound(request.page_token()); it != tables_.nodes.end(); ++it) {
-    if (response.nodes_size() == *page_size) {
-      response.set_next_page_token(response.nodes(*page_size - 1).node_id());
+    const int size = response.nodes_size();
+    if (size == *page_size || bytes > kMaxPageBytes) {
+      response.set_next_page_token(response.nodes(size - 1).node_id());
       break;
     }
     *response.add_nodes() = DescribeNode(*it->second);
+    bytes += response.nodes(size).ByteSizeLong();
   }
   return response;
 }

@@ -33,10 +33,22 @@ absl::StatusOr<v1::SetQuotaResponse> ClusterState::SetQuota(const v1::SetQuotaRe
   return Once<v1::SetQuotaResponse>(request.request_id(), "SetQuota", change);
 }
 
-v1::ListQuotasResponse ClusterState::ListQuotas() const {
+absl::StatusOr<v1::ListQuotasResponse> ClusterState::ListQuotas(const v1::ListQuotasRequest& request) const {
+  const absl::StatusOr<int> page_size = ParsePageSize(request.page_size());
+  if (!page_size.ok()) return page_size.status();
+  // Older clients know no pages.
+  const bool all = request.page_size() == 0;
   v1::ListQuotasResponse response;
   MutexLock lock(&mutex_);
-  for (const auto& [name, quota] : tables_.quotas) *response.add_quotas() = quota;
+  // The token is the last namespace of the page before.
+  for (auto it = tables_.quotas.upper_bound(request.page_token()); it != tables_.quotas.end(); ++it) {
+    const int size = response.quotas_size();
+    if (!all && size == *page_size) {
+      response.set_next_page_token(response.quotas(size - 1).namespace_());
+      break;
+    }
+    *response.add_quotas() = it->second;
+  }
   return response;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,28 +35,6 @@ std::string Shortened(const std::string& text, size_t limit) {
   return text.substr(0, limit);
 }
 
-// What decides on allocations: not the command, the environment and the history.
-v1::Job ForScheduling(const JobEntry& entry, absl::Time now) {
-  v1::Job job;
-  const v1::Job& spec = *entry.record.job;
-  job.set_namespace_(spec.namespace_());
-  job.set_name(spec.name());
-  job.set_uid(spec.uid());
-  *job.mutable_labels() = spec.labels();
-  v1::JobSpec* slim = job.mutable_spec();
-  slim->set_min_replicas(spec.spec().min_replicas());
-  slim->set_max_replicas(spec.spec().max_replicas());
-  *slim->mutable_allowed_replicas() = spec.spec().allowed_replicas();
-  slim->set_priority(spec.spec().priority());
-  slim->set_preemptible(spec.spec().preemptible());
-  slim->set_max_restarts(spec.spec().max_restarts());
-  slim->set_rescale(spec.spec().rescale());
-  *slim->mutable_template_()->mutable_resources() = spec.spec().template_().resources();
-  *job.mutable_status() = entry.record.status;
-  *job.mutable_status()->mutable_running_time() = ToProto(RunningTime(entry.record, now));
-  return job;
-}
-
 bool SameNodes(const v1::JobStatus& status, const v1::JobAllocation& allocation) {
   return std::equal(status.desired_allocation().begin(), status.desired_allocation().end(),
                     allocation.node_ids().begin(), allocation.node_ids().end());
@@ -79,46 +59,49 @@ bool SetWords(const v1::JobAllocation& allocation, v1::JobStatus* status) {
 
 }  // namespace
 
-v1::ClusterSnapshot ClusterState::Snapshot() const {
-  v1::ClusterSnapshot snapshot;
+ClusterView ClusterState::View() const {
+  ClusterView view;
   MutexLock lock(&mutex_);
-  snapshot.set_version(tables_.version);
-  for (const auto& [sequence, uid] : tables_.active)
-    *snapshot.add_jobs() = ForScheduling(*tables_.jobs.at(uid), Now());
+  view.now = Now();
+  view.version = tables_.version;
+  for (const auto& [sequence, uid] : tables_.active) view.jobs.push_back(tables_.jobs.at(uid));
   for (const auto& [id, entry] : tables_.nodes) {
-    if (entry->phase() == v1::NODE_PHASE_LOST) continue;
-    *snapshot.add_nodes() = DescribeNode(*entry);
+    if (entry->phase() != v1::NODE_PHASE_LOST) view.nodes.push_back(entry);
   }
-  for (const auto& [name, quota] : tables_.quotas) *snapshot.add_quotas() = quota;
-  return snapshot;
+  std::vector<v1::NamespaceQuota>& quotas = view.quotas.emplace();
+  for (const auto& [name, quota] : tables_.quotas) quotas.push_back(quota);
+  return view;
 }
 
-v1::ClusterChange ClusterState::DescribeChange(const ClusterNews& news) const {
-  v1::ClusterChange change;
+ClusterView ClusterState::ViewOfChange(const ClusterNews& news) const {
+  ClusterView view;
+  view.whole = false;
   MutexLock lock(&mutex_);
-  std::map<int64_t, const JobEntry*> jobs;  // in order of submission
+  view.now = Now();
+  view.version = news.version;
+  std::map<int64_t, std::shared_ptr<const JobEntry>> jobs;  // in order of submission
   for (const std::string& uid : news.jobs) {
     const auto it = tables_.jobs.find(uid);
     if (it == tables_.jobs.end() || IsTerminal(it->second->record.status.phase())) {
-      change.add_gone_jobs(uid);
+      view.gone_jobs.push_back(uid);
     } else {
-      jobs.emplace(it->second->record.sequence, it->second.get());
+      jobs.emplace(it->second->record.sequence, it->second);
     }
   }
-  for (const auto& [sequence, job] : jobs) *change.add_jobs() = ForScheduling(*job, Now());
+  for (auto& [sequence, job] : jobs) view.jobs.push_back(std::move(job));
   for (const std::string& id : news.nodes) {
     const auto it = tables_.nodes.find(id);
     if (it == tables_.nodes.end() || it->second->phase() == v1::NODE_PHASE_LOST) {
-      change.add_gone_nodes(id);
+      view.gone_nodes.push_back(id);
     } else {
-      *change.add_nodes() = DescribeNode(*it->second);
+      view.nodes.push_back(it->second);
     }
   }
   if (news.quotas) {
-    v1::NamespaceQuotas* quotas = change.mutable_quotas();
-    for (const auto& [name, quota] : tables_.quotas) *quotas->add_quotas() = quota;
+    std::vector<v1::NamespaceQuota>& quotas = view.quotas.emplace();
+    for (const auto& [name, quota] : tables_.quotas) quotas.push_back(quota);
   }
-  return change;
+  return view;
 }
 
 absl::StatusOr<v1::AcquireLeaseResponse> ClusterState::AcquireLease(const v1::AcquireLeaseRequest& request) {
@@ -161,6 +144,24 @@ absl::Status ClusterState::CheckAllocatorLease(int64_t lease_term, absl::Time no
 absl::StatusOr<v1::ApplyAllocationsResponse> ClusterState::ApplyAllocations(
     const v1::ApplyAllocationsRequest& request) {
   if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
+  if (!request.more() && request.page() == 0) return ApplyDecision(request);
+  {
+    // Only who may decide has anything kept.
+    MutexLock lock(&mutex_);
+    if (const absl::Status lease = CheckAllocatorLease(request.lease_term(), Now()); !lease.ok())
+      return lease;
+  }
+  const absl::StatusOr<std::optional<v1::ApplyAllocationsRequest>> decision = allocation_pages_.Take(request);
+  if (!decision.ok()) return decision.status();
+  if (decision->has_value()) return ApplyDecision(**decision);
+  v1::ApplyAllocationsResponse response;
+  response.set_snapshot_version(request.snapshot_version());
+  response.set_kept(true);
+  return response;
+}
+
+absl::StatusOr<v1::ApplyAllocationsResponse> ClusterState::ApplyDecision(
+    const v1::ApplyAllocationsRequest& request) {
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ApplyAllocationsResponse> {
     const absl::Status lease = CheckAllocatorLease(request.lease_term(), transaction->now());

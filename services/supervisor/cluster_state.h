@@ -39,8 +39,10 @@
 #include "libs/base/mutex.h"
 #include "libs/jobs/node_health.h"
 #include "libs/jobs/state_machine.h"
+#include "services/supervisor/allocation_pages.h"
 #include "services/supervisor/amounts.h"
 #include "services/supervisor/change_hub.h"
+#include "services/supervisor/cluster_view.h"
 #include "services/supervisor/executor.h"
 #include "services/supervisor/group_commit.h"
 #include "services/supervisor/lease/leader_lease.h"
@@ -226,16 +228,18 @@ class ClusterState {
 
   // --- SchedulingService
   // ------------------------------------------------------------------------------------
-  v1::ClusterSnapshot Snapshot() const;
-  // What the news are about, as it is now, which may be newer than they are; without the version.
-  v1::ClusterChange DescribeChange(const ClusterNews& news) const;
+  // The cluster as it is.
+  ClusterView View() const;
+  // What the news are about, as it is now, which may be newer than they are; the version is theirs.
+  ClusterView ViewOfChange(const ClusterNews& news) const;
+  // Also takes pages of a decision, which is applied when the last one has come.
   absl::StatusOr<v1::ApplyAllocationsResponse> ApplyAllocations(const v1::ApplyAllocationsRequest& request);
   absl::StatusOr<v1::AcquireLeaseResponse> AcquireLease(const v1::AcquireLeaseRequest& request);
 
   // --- QuotaService
   // -----------------------------------------------------------------------------------------
   absl::StatusOr<v1::SetQuotaResponse> SetQuota(const v1::SetQuotaRequest& request);
-  v1::ListQuotasResponse ListQuotas() const;
+  absl::StatusOr<v1::ListQuotasResponse> ListQuotas(const v1::ListQuotasRequest& request) const;
   absl::StatusOr<v1::RemoveQuotaResponse> RemoveQuota(const v1::RemoveQuotaRequest& request);
 
  private:
@@ -343,6 +347,7 @@ class ClusterState {
   // Whether whoever got this number may decide.
   absl::Status CheckAllocatorLease(int64_t lease_term, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<v1::ApplyAllocationsResponse> ApplyDecision(const v1::ApplyAllocationsRequest& request);
   absl::Status CheckAllocation(const Transaction& transaction, const v1::JobAllocation& allocation) const;
   void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -372,6 +377,7 @@ class ClusterState {
     absl::Time until = absl::InfinitePast();
   };
   AllocatorLease allocator_lease_ ABSL_GUARDED_BY(mutex_);
+  AllocationPages allocation_pages_;
   // Not stored yet.
   std::map<std::string, v1::Hints> new_hints_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Pace> paces_ ABSL_GUARDED_BY(mutex_);
@@ -412,6 +418,8 @@ std::string NamespaceOr(const std::string& name_space);
 
 // Number from a page token; INVALID_ARGUMENT if it is none of ours.
 absl::StatusOr<int64_t> ParsePageToken(const std::string& token);
+// Bytes of a page, well below the largest message: a page ends with the entry that goes beyond.
+inline constexpr size_t kMaxPageBytes = 2 << 20;
 // Page size within its limits. INVALID_ARGUMENT: it is negative.
 absl::StatusOr<int> ParsePageSize(int page_size);
 

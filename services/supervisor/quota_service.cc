@@ -18,13 +18,12 @@ grpc::ServerUnaryReactor* QuotaServiceImpl::SetQuota(grpc::CallbackServerContext
 }
 
 grpc::ServerUnaryReactor* QuotaServiceImpl::ListQuotas(grpc::CallbackServerContext* context,
-                                                       const v1::ListQuotasRequest* /*request*/,
+                                                       const v1::ListQuotasRequest* request,
                                                        v1::ListQuotasResponse* response) {
   const absl::Status status = admission_->Call(Admission::CallerOf(*context, *guard_));
   if (!status.ok()) return Answer(context, status);
   return Answer(
-      state_, context, [this] { return absl::StatusOr<v1::ListQuotasResponse>(state_->ListQuotas()); },
-      response);
+      state_, context, [this, request] { return state_->ListQuotas(*request); }, response);
 }
 
 grpc::ServerUnaryReactor* QuotaServiceImpl::RemoveQuota(grpc::CallbackServerContext* context,

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
+#include "services/supervisor/cluster_view.h"
 #include "services/supervisor/pull_reactor.h"
 #include "services/supervisor/unary.h"
 
@@ -18,11 +22,16 @@ namespace {
 // that they never are most of what the supervisor does.
 constexpr absl::Duration kShortestPause = absl::Milliseconds(20);
 constexpr int kPausePerWork = 16;
+// About how much one message holds for those who take pages: well below the largest that is accepted.
+constexpr size_t kPageBytes = 1 << 20;
 
 class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public ChangeListener {
  public:
-  ClusterStream(ClusterState* state, bool takes_changes)
-      : PullReactor(state->executor()), state_(state), takes_changes_(takes_changes) {}
+  ClusterStream(ClusterState* state, const v1::WatchClusterRequest& request)
+      : PullReactor(state->executor()),
+        state_(state),
+        takes_changes_(request.changes()),
+        message_bytes_(request.pages() ? kPageBytes : std::numeric_limits<size_t>::max()) {}
 
   void OnChanges(const Changes& changes) override {
     if (takes_changes_) {
@@ -36,26 +45,35 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
 
  protected:
   Pull Next(v1::WatchClusterResponse* message, grpc::Status* /*end*/) override {
-    if (!changed_) return Pull::kWait;
-    const absl::Time now = absl::Now();
-    if (now < next_) {
-      PokeAt(next_);  // The cluster changes all the time: wait for more.
-      return Pull::kWait;
+    const absl::Time begin = absl::Now();
+    if (!pages_.has_value()) {
+      if (!changed_) return Pull::kWait;
+      if (begin < next_) {
+        PokeAt(next_);  // The cluster changes all the time: wait for more.
+        return Pull::kWait;
+      }
+      changed_ = false;
+      pages_.emplace(Look(), message_bytes_);
+      work_ = absl::ZeroDuration();
     }
-    changed_ = false;
-    Describe(message);
-    const absl::Time done = absl::Now();
-    next_ = done + std::max(kShortestPause, kPausePerWork * (done - now));
+    pages_->Next(message);
+    const absl::Time end = absl::Now();
+    work_ += end - begin;
+    if (pages_->done()) {
+      pages_.reset();
+      next_ = end + std::max(kShortestPause, kPausePerWork * work_);
+    }
     return Pull::kMessage;
   }
 
  private:
-  void Describe(v1::WatchClusterResponse* message) {
+  // What is to be told.
+  ClusterView Look() {
     if (!takes_changes_ || !snapshot_sent_) {
-      *message->mutable_snapshot() = state_->Snapshot();
-      version_ = message->snapshot().version();
+      ClusterView view = state_->View();
+      version_ = view.version;
       snapshot_sent_ = true;
-      return;
+      return view;
     }
     ClusterNews news;
     {
@@ -64,18 +82,22 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
     }
     // The snapshot may have been ahead of the news.
     version_ = std::max(version_, news.version);
-    *message->mutable_change() = state_->DescribeChange(news);
-    message->mutable_change()->set_version(version_);
+    news.version = version_;
+    return state_->ViewOfChange(news);
   }
 
   ClusterState* const state_;
   const bool takes_changes_;
+  const size_t message_bytes_;
   std::atomic<bool> changed_ = true;
   Mutex mutex_;
   // Since the last message.
   ClusterNews pending_ ABSL_GUARDED_BY(mutex_);
   // Used in Next() only.
   bool snapshot_sent_ = false;
+  // What is being told, and how long that took so far.
+  std::optional<ClusterPages> pages_;
+  absl::Duration work_;
   int64_t version_ = 0;
   absl::Time next_ = absl::InfinitePast();
 };
@@ -91,7 +113,7 @@ grpc::ServerUnaryReactor* SchedulingServiceImpl::AcquireLease(grpc::CallbackServ
 
 grpc::ServerWriteReactor<v1::WatchClusterResponse>* SchedulingServiceImpl::WatchCluster(
     grpc::CallbackServerContext* /*context*/, const v1::WatchClusterRequest* request) {
-  auto stream = std::make_shared<ClusterStream>(state_, request->changes());
+  auto stream = std::make_shared<ClusterStream>(state_, *request);
   hub_->Subscribe(std::static_pointer_cast<ChangeListener>(stream));
   stream->Begin(stream);
   streams_->Add(stream);

@@ -8,7 +8,9 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_JOB_STORE_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_STORE_JOB_STORE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,6 +66,8 @@ struct EventQuery {
   // Only events with a larger id.
   int64_t after_id = 0;
   int limit = 100;
+  // The answer ends with the event that goes beyond so many bytes.
+  size_t max_bytes = std::numeric_limits<size_t>::max();
 };
 
 class JobStore {

@@ -79,10 +79,12 @@ absl::Status MemoryJobStore::Commit(const WriteBatch& batch) {
 absl::StatusOr<std::vector<v1::Event>> MemoryJobStore::ListEvents(const EventQuery& query) {
   MutexLock lock(&mutex_);
   std::vector<v1::Event> events;
+  size_t bytes = 0;
   for (auto it = events_.upper_bound(query.after_id); it != events_.end(); ++it) {
     const v1::Event& event = it->second;
     if (event.namespace_() != query.name_space || (!query.job.empty() && event.job() != query.job)) continue;
-    if (static_cast<int>(events.size()) == query.limit) break;
+    if (static_cast<int>(events.size()) == query.limit || bytes > query.max_bytes) break;
+    bytes += event.ByteSizeLong();
     events.push_back(event);
   }
   return events;

@@ -533,11 +533,16 @@ absl::StatusOr<std::vector<v1::Event>> SqliteJobStore::ListEvents(const EventQue
   statement->Bind(3, int64_t{query.limit});
   if (!query.job.empty()) statement->Bind(4, query.job);
   std::vector<v1::Event> events;
-  const absl::Status read = statement->ForEachRow([&]() -> absl::Status {
-    if (!events.emplace_back().ParseFromString(statement->Text(0))) return Damaged("an event");
-    return absl::OkStatus();
-  });
-  if (!read.ok()) return read;
+  size_t bytes = 0;
+  const absl::Cleanup reset = [&] { statement->Reset(); };
+  while (bytes <= query.max_bytes) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    const std::string event = statement->Text(0);
+    if (!events.emplace_back().ParseFromString(event)) return Damaged("an event");
+    bytes += event.size();
+  }
   return events;
 }
 

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
@@ -13,6 +15,7 @@
 #include "libs/scheduling/greedy_policy.h"
 #include "prometheus/registry.h"
 #include "services/allocator/capacity_service.h"
+#include "services/allocator/decision_pages.h"
 #include "tests/services/allocator/fake_supervisor.h"
 #include "tests/services/allocator/snapshots.h"
 
@@ -230,6 +233,74 @@ TEST_F(AllocatorTest, AFailedRoundIsTriedAgain) {
   supervisor_.Close();
   EXPECT_EQ(allocator->RunRoundForTest(), RoundOutcome::kFailed);
   EXPECT_TRUE(allocator->RoundIsDueForTest());
+}
+
+// The supervisor that is played here is of an older version, and takes each page for a decision.
+TEST_F(AllocatorTest, LargeDecisionsReachASupervisorThatKnowsNoPages) {
+  for (const char* name : {"a", "b", "c"}) {
+    v1::Job job = MakeJob(name);
+    job.mutable_spec()->mutable_template_()->mutable_resources()->set_cpu_millis(500);
+    Submit(job);
+  }
+  AllocatorOptions options;
+  options.page_bytes = 1;
+  Allocator allocator(options, {&policy_, &supervisors_, &manual_clock_, &capacity_, &metrics_});
+  allocator.TakeForTest(Whole(supervisor_.cluster()));
+  EXPECT_EQ(allocator.RunRoundForTest(), RoundOutcome::kApplied);
+  EXPECT_EQ(supervisor_.applies(), 3);
+  const v1::ClusterSnapshot cluster = supervisor_.cluster();
+  for (const v1::Job& job : cluster.jobs()) EXPECT_EQ(NodesOf(job).size(), 1u);
+}
+
+TEST(SplitDecisionTest, PagesHoldAllOnceAndInOrder) {
+  v1::ApplyAllocationsRequest decision;
+  decision.set_request_id("id");
+  decision.set_snapshot_version(5);
+  decision.set_lease_term(7);
+  EXPECT_EQ(SplitDecision(decision, 100).size(), 1u);
+  for (int i = 0; i < 10; ++i)
+    decision.add_allocations()->set_reason(std::string(40, static_cast<char>('a' + i)));
+  const std::vector<v1::ApplyAllocationsRequest> pages = SplitDecision(decision, 100);
+  ASSERT_EQ(pages.size(), 4u);
+  std::string order;
+  for (size_t i = 0; i < pages.size(); ++i) {
+    EXPECT_EQ(pages[i].page(), static_cast<int>(i));
+    EXPECT_EQ(pages[i].more(), i + 1 < pages.size());
+    EXPECT_EQ(pages[i].request_id(), "id");
+    EXPECT_EQ(pages[i].snapshot_version(), 5);
+    EXPECT_EQ(pages[i].lease_term(), 7);
+    for (const v1::JobAllocation& allocation : pages[i].allocations())
+      order += allocation.reason().substr(0, 1);
+  }
+  EXPECT_EQ(order, "abcdefghij");
+  EXPECT_EQ(SplitDecision(decision, 10'000).size(), 1u);
+}
+
+TEST_F(AllocatorTest, DesiredCapacityComesInPages) {
+  v1::GetDesiredCapacityResponse decision;
+  decision.set_desired_nodes(50);
+  for (int i = 0; i < 50; ++i) {
+    decision.add_idle_node_ids(absl::StrCat("node-", i));
+    decision.add_points()->set_nodes(i + 1);
+  }
+  capacity_.Set(decision);
+  v1::GetDesiredCapacityResponse all;
+  std::string token;
+  int pages = 0;
+  do {
+    absl::StatusOr<v1::GetDesiredCapacityResponse> page = capacity_.GetPage(token, 60);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_LE(page->ByteSizeLong(), 200u);
+    token = std::exchange(*page->mutable_next_page_token(), "");
+    all.MergeFrom(*page);
+    ++pages;
+  } while (!token.empty());
+  EXPECT_GT(pages, 5);
+  EXPECT_EQ(all.SerializeAsString(), decision.SerializeAsString());
+  token = capacity_.GetPage("", 60)->next_page_token();
+  capacity_.Set(decision);
+  EXPECT_EQ(capacity_.GetPage(token, 60).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(capacity_.GetPage("nonsense", 60).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(AllocatorTest, ServesTheDesiredCapacity) {

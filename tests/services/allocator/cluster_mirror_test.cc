@@ -100,6 +100,51 @@ TEST(ClusterMirrorTest, QuotasComeAllOrNone) {
   EXPECT_EQ(mirror.Snapshot(kNow).quotas_size(), 0);
 }
 
+TEST(ClusterMirrorTest, PagesCountWhenTheLastHasCome) {
+  ClusterMirror mirror;
+  v1::ClusterSnapshot cluster = TwoJobs();
+  v1::WatchClusterResponse first = Whole(cluster);
+  first.set_more(true);
+  EXPECT_FALSE(mirror.Take(first, kNow));
+  EXPECT_FALSE(mirror.known());
+  v1::ClusterSnapshot rest;
+  rest.set_version(7);
+  *rest.add_jobs() = MakeJob("m");
+  *rest.add_nodes() = MakeNode("n1");
+  EXPECT_TRUE(mirror.Take(Whole(rest), kNow));
+  EXPECT_THAT(JobsOf(mirror), ElementsAre("z", "a", "m"));
+  EXPECT_THAT(NodesOf(mirror), ElementsAre("n0", "n1"));
+
+  v1::WatchClusterResponse change = Change(8);
+  *change.mutable_change()->add_jobs() = MakeJob("b");
+  change.mutable_change()->mutable_quotas()->add_quotas()->set_namespace_("one");
+  change.set_more(true);
+  EXPECT_FALSE(mirror.Take(change, kNow));
+  EXPECT_EQ(mirror.version(), 7);
+  EXPECT_THAT(JobsOf(mirror), ElementsAre("z", "a", "m"));
+  v1::WatchClusterResponse last = Change(8);
+  last.mutable_change()->mutable_quotas()->add_quotas()->set_namespace_("two");
+  last.mutable_change()->add_gone_jobs("uid-a");
+  EXPECT_TRUE(mirror.Take(last, kNow));
+  EXPECT_THAT(JobsOf(mirror), ElementsAre("z", "m", "b"));
+  EXPECT_EQ(mirror.Snapshot(kNow).quotas_size(), 2);
+}
+
+TEST(ClusterMirrorTest, PagesOfAStreamThatEndedAreVoid) {
+  ClusterMirror mirror;
+  mirror.Take(Whole(TwoJobs()), kNow);
+  v1::WatchClusterResponse half = Whole(TwoJobs());
+  half.set_more(true);
+  mirror.Take(half, kNow);
+  mirror.BeginStream();
+  EXPECT_THAT(JobsOf(mirror), ElementsAre("z", "a"));
+  v1::ClusterSnapshot other;
+  other.set_version(9);
+  *other.add_jobs() = MakeJob("m");
+  EXPECT_TRUE(mirror.Take(Whole(other), kNow));
+  EXPECT_THAT(JobsOf(mirror), ElementsAre("m"));
+}
+
 TEST(ClusterMirrorTest, OnlyNewsThatMatterCallForADecision) {
   ClusterMirror mirror;
   EXPECT_TRUE(mirror.Take(Whole(TwoJobs()), kNow));

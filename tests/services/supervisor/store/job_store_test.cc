@@ -238,6 +238,17 @@ TEST_P(JobStoreTest, OldEventsArePruned) {
   }
 }
 
+TEST_P(JobStoreTest, EventsEndWhereTheirBytesDo) {
+  WriteBatch batch;
+  batch.put_jobs = {MakeJob(1)};
+  for (int64_t i = 1; i <= 10; ++i) batch.add_events.push_back(MakeEvent(i, std::string(1000, 'x')));
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_EQ(store_->ListEvents({"default", "job-1", 0, 100, 2500})->size(), 3u);
+  EXPECT_EQ(store_->ListEvents({"default", "job-1", 3, 100, 2500})->front().id(), 4);
+  EXPECT_EQ(store_->ListEvents({"default", "job-1", 0, 100, 0})->size(), 1u);
+  EXPECT_EQ(store_->ListEvents({"default", "job-1", 0, 100})->size(), 10u);
+}
+
 TEST_P(JobStoreTest, RequestsAreKeptUntilPruned) {
   WriteBatch batch;
   batch.put_request = RequestRecord{"id", "SubmitJob", "answer", kTime};
