@@ -39,6 +39,13 @@ std::string Admission::CallerOf(const grpc::ServerContextBase& context, const se
   return peer.substr(0, peer.rfind(':'));
 }
 
+std::string Admission::IdentityOf(const grpc::ServerContextBase& context, const security::Guard& guard) {
+  if (guard.open()) return "";
+  const absl::StatusOr<security::Caller> caller = guard.CallerOf(context);
+  // A token may have been revoked since the guard let it in: nobody else is called so.
+  return caller.ok() ? absl::StrCat(caller->proof, ":", caller->name) : absl::StrCat("peer:", context.peer());
+}
+
 Admission::Caller& Admission::Find(const std::string& caller) {
   const absl::Time now = clock_->Now();
   const auto [it, is_new] = callers_.try_emplace(caller);

@@ -52,6 +52,10 @@ class Admission {
   // The caller of a call: by name where the guard knows callers, else the host that it comes from.
   static std::string CallerOf(const grpc::ServerContextBase& context, const security::Guard& guard);
 
+  // Whose request ids the call's is among: what has proved who calls, and its name there. Empty where
+  // everybody may do everything, and comes from wherever it likes.
+  static std::string IdentityOf(const grpc::ServerContextBase& context, const security::Guard& guard);
+
   // Whether the caller may make a call now.
   absl::Status Call(const std::string& caller);
 

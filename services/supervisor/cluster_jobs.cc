@@ -59,16 +59,18 @@ const JobEntry* ClusterState::FindEntry(const std::string& name_space, const std
   return it == tables_.by_name.end() ? nullptr : tables_.jobs.at(it->second).get();
 }
 
-absl::StatusOr<v1::SubmitJobResponse> ClusterState::SubmitJob(v1::SubmitJobRequest request) {
+absl::StatusOr<v1::SubmitJobResponse> ClusterState::SubmitJob(v1::SubmitJobRequest request,
+                                                              const std::string& caller) {
   v1::Job* job = request.mutable_job();
   job->set_namespace_(NamespaceOr(job->namespace_()));
+  const RequestKey key = KeyOf(caller, job->namespace_(), request);
   absl::Status status = ValidateRequestId(request.request_id());
   status.Update(ValidateNewJob(*job, request.generate_name()));
   if (!status.ok()) return status;
   FillDefaults(job->mutable_spec());
-  return Once<v1::SubmitJobResponse>(
-      request.request_id(), "SubmitJob",
-      [&](Transaction* transaction) ABSL_NO_THREAD_SAFETY_ANALYSIS { return AddJob(transaction, request); });
+  return Once<v1::SubmitJobResponse>(key, [&](Transaction* transaction) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return AddJob(transaction, request);
+  });
 }
 
 absl::StatusOr<std::string> ClusterState::ChooseName(const Transaction& transaction,
@@ -160,7 +162,8 @@ std::vector<std::string> ClusterState::JobUids(const std::string& name_space) co
   return uids;
 }
 
-absl::StatusOr<v1::CancelJobResponse> ClusterState::CancelJob(const v1::CancelJobRequest& request) {
+absl::StatusOr<v1::CancelJobResponse> ClusterState::CancelJob(const v1::CancelJobRequest& request,
+                                                              const std::string& caller) {
   if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
   const std::string name_space = NamespaceOr(request.namespace_());
   const auto change = [&](Transaction* transaction)
@@ -183,10 +186,11 @@ absl::StatusOr<v1::CancelJobResponse> ClusterState::CancelJob(const v1::CancelJo
     *response.mutable_job() = DescribeJob(*transaction->FindJob(uid), transaction->now());
     return response;
   };
-  return Once<v1::CancelJobResponse>(request.request_id(), "CancelJob", change);
+  return Once<v1::CancelJobResponse>(KeyOf(caller, name_space, request), change);
 }
 
-absl::StatusOr<v1::DeleteJobResponse> ClusterState::DeleteJob(const v1::DeleteJobRequest& request) {
+absl::StatusOr<v1::DeleteJobResponse> ClusterState::DeleteJob(const v1::DeleteJobRequest& request,
+                                                              const std::string& caller) {
   if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
   const std::string name_space = NamespaceOr(request.namespace_());
   const auto change = [&](Transaction* transaction)
@@ -202,7 +206,7 @@ absl::StatusOr<v1::DeleteJobResponse> ClusterState::DeleteJob(const v1::DeleteJo
     transaction->DeleteJob(entry->record.uid());
     return v1::DeleteJobResponse();
   };
-  return Once<v1::DeleteJobResponse>(request.request_id(), "DeleteJob", change);
+  return Once<v1::DeleteJobResponse>(KeyOf(caller, name_space, request), change);
 }
 
 // Every node may hold logs of the job; those that are away are told when they come back.

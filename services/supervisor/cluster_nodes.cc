@@ -82,7 +82,8 @@ std::map<std::string, std::vector<int>> LiveOn(const Transaction& transaction, c
 
 }  // namespace
 
-absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::RegisterNodeRequest& request) {
+absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::RegisterNodeRequest& request,
+                                                                    const std::string& caller) {
   absl::Status status = ValidateRequestId(request.request_id());
   status.Update(ValidateNode(request.node()));
   if (!status.ok()) return status;
@@ -115,7 +116,7 @@ absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::Re
     return response;
   };
   absl::StatusOr<v1::RegisterNodeResponse> response =
-      Once<v1::RegisterNodeResponse>(request.request_id(), "RegisterNode", change);
+      Once<v1::RegisterNodeResponse>(KeyOf(caller, "", request), change);
   if (response.ok()) {
     response->set_term(term());
     response->set_protocol_version(protocol);
@@ -447,7 +448,8 @@ absl::StatusOr<v1::ListNodesResponse> ClusterState::ListNodes(const v1::ListNode
   return response;
 }
 
-absl::StatusOr<v1::DrainNodeResponse> ClusterState::DrainNode(const v1::DrainNodeRequest& request) {
+absl::StatusOr<v1::DrainNodeResponse> ClusterState::DrainNode(const v1::DrainNodeRequest& request,
+                                                              const std::string& caller) {
   if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::DrainNodeResponse> {
@@ -467,10 +469,11 @@ absl::StatusOr<v1::DrainNodeResponse> ClusterState::DrainNode(const v1::DrainNod
     *response.mutable_node() = DescribeNode(*transaction->FindNode(request.node_id()));
     return response;
   };
-  return Once<v1::DrainNodeResponse>(request.request_id(), "DrainNode", change);
+  return Once<v1::DrainNodeResponse>(KeyOf(caller, "", request), change);
 }
 
-absl::StatusOr<v1::RemoveNodeResponse> ClusterState::RemoveNode(const v1::RemoveNodeRequest& request) {
+absl::StatusOr<v1::RemoveNodeResponse> ClusterState::RemoveNode(const v1::RemoveNodeRequest& request,
+                                                                const std::string& caller) {
   if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
   const std::string& id = request.node_id();
   const auto change = [&](Transaction* transaction)
@@ -492,7 +495,7 @@ absl::StatusOr<v1::RemoveNodeResponse> ClusterState::RemoveNode(const v1::Remove
     return v1::RemoveNodeResponse();
   };
   absl::StatusOr<v1::RemoveNodeResponse> response =
-      Once<v1::RemoveNodeResponse>(request.request_id(), "RemoveNode", change);
+      Once<v1::RemoveNodeResponse>(KeyOf(caller, "", request), change);
   if (response.ok()) parts_.launcher->EndSession(id, 0, absl::AbortedError("the node was removed"));
   return response;
 }

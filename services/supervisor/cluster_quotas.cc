@@ -9,7 +9,8 @@
 
 namespace adaptdl::supervisor {
 
-absl::StatusOr<v1::SetQuotaResponse> ClusterState::SetQuota(const v1::SetQuotaRequest& request) {
+absl::StatusOr<v1::SetQuotaResponse> ClusterState::SetQuota(const v1::SetQuotaRequest& request,
+                                                            const std::string& caller) {
   absl::Status status = ValidateRequestId(request.request_id());
   status.Update(ValidateQuota(request));
   if (!status.ok()) return status;
@@ -30,7 +31,7 @@ absl::StatusOr<v1::SetQuotaResponse> ClusterState::SetQuota(const v1::SetQuotaRe
     transaction->PutQuota(*quota);
     return response;
   };
-  return Once<v1::SetQuotaResponse>(request.request_id(), "SetQuota", change);
+  return Once<v1::SetQuotaResponse>(KeyOf(caller, "", request), change);
 }
 
 absl::StatusOr<v1::ListQuotasResponse> ClusterState::ListQuotas(const v1::ListQuotasRequest& request) const {
@@ -52,7 +53,8 @@ absl::StatusOr<v1::ListQuotasResponse> ClusterState::ListQuotas(const v1::ListQu
   return response;
 }
 
-absl::StatusOr<v1::RemoveQuotaResponse> ClusterState::RemoveQuota(const v1::RemoveQuotaRequest& request) {
+absl::StatusOr<v1::RemoveQuotaResponse> ClusterState::RemoveQuota(const v1::RemoveQuotaRequest& request,
+                                                                  const std::string& caller) {
   absl::Status status = ValidateRequestId(request.request_id());
   status.Update(ValidateDnsLabel("namespace", request.namespace_()));
   if (!status.ok()) return status;
@@ -65,7 +67,7 @@ absl::StatusOr<v1::RemoveQuotaResponse> ClusterState::RemoveQuota(const v1::Remo
     transaction->DeleteQuota(request.namespace_());
     return v1::RemoveQuotaResponse();
   };
-  return Once<v1::RemoveQuotaResponse>(request.request_id(), "RemoveQuota", change);
+  return Once<v1::RemoveQuotaResponse>(KeyOf(caller, "", request), change);
 }
 
 absl::Status ClusterState::CheckJobQuota(const std::string& name_space) {

@@ -142,9 +142,9 @@ absl::Status ClusterState::CheckAllocatorLease(int64_t lease_term, absl::Time no
 }
 
 absl::StatusOr<v1::ApplyAllocationsResponse> ClusterState::ApplyAllocations(
-    const v1::ApplyAllocationsRequest& request) {
+    const v1::ApplyAllocationsRequest& request, const std::string& caller) {
   if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
-  if (!request.more() && request.page() == 0) return ApplyDecision(request);
+  if (!request.more() && request.page() == 0) return ApplyDecision(request, caller);
   {
     // Only who may decide has anything kept.
     MutexLock lock(&mutex_);
@@ -153,7 +153,7 @@ absl::StatusOr<v1::ApplyAllocationsResponse> ClusterState::ApplyAllocations(
   }
   const absl::StatusOr<std::optional<v1::ApplyAllocationsRequest>> decision = allocation_pages_.Take(request);
   if (!decision.ok()) return decision.status();
-  if (decision->has_value()) return ApplyDecision(**decision);
+  if (decision->has_value()) return ApplyDecision(**decision, caller);
   v1::ApplyAllocationsResponse response;
   response.set_snapshot_version(request.snapshot_version());
   response.set_kept(true);
@@ -161,7 +161,7 @@ absl::StatusOr<v1::ApplyAllocationsResponse> ClusterState::ApplyAllocations(
 }
 
 absl::StatusOr<v1::ApplyAllocationsResponse> ClusterState::ApplyDecision(
-    const v1::ApplyAllocationsRequest& request) {
+    const v1::ApplyAllocationsRequest& request, const std::string& caller) {
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ApplyAllocationsResponse> {
     const absl::Status lease = CheckAllocatorLease(request.lease_term(), transaction->now());
@@ -194,7 +194,7 @@ absl::StatusOr<v1::ApplyAllocationsResponse> ClusterState::ApplyDecision(
     return response;
   };
   absl::StatusOr<v1::ApplyAllocationsResponse> response =
-      Once<v1::ApplyAllocationsResponse>(request.request_id(), "ApplyAllocations", change);
+      Once<v1::ApplyAllocationsResponse>(KeyOf(caller, "", request), change);
   if (Metrics* metrics = metrics_) {
     metrics->CountAllocation(response.ok()                        ? "applied"
                              : absl::IsAborted(response.status()) ? "conflict"

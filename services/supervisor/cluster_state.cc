@@ -178,6 +178,28 @@ absl::Status ClusterState::Commit(Transaction* transaction) {
   return status;
 }
 
+absl::StatusOr<std::optional<RequestRecord>> ClusterState::FindAnswer(const RequestKey& key,
+                                                                      absl::Time now) const {
+  using Found = absl::StatusOr<std::optional<RequestRecord>>;
+  const auto fresh = [&](const Found& found) {
+    return found.ok() && found->has_value() && now - (*found)->time < options_.request_lifetime;
+  };
+  Found found = parts_.store->FindRequest(key.caller, key.name_space, key.request_id);
+  if (!found.ok()) return found;
+  if (fresh(found) && !(*found)->key.content.empty()) {
+    const RequestKey& known = (*found)->key;
+    if (known.method == key.method && known.content == key.content) return found;
+    return absl::InvalidArgumentError(absl::StrCat("request_id: \"", key.request_id, "\" was used for ",
+                                                   known.method == key.method ? "another content of " : "",
+                                                   known.method, "; choose a new one for every call"));
+  }
+  // A call that an older version has answered.
+  if (!fresh(found)) found = parts_.store->FindRequest("", "", key.request_id);
+  if (!found.ok()) return found;
+  const bool ours = fresh(found) && (*found)->key.content.empty() && (*found)->key.method == key.method;
+  return ours ? found : std::optional<RequestRecord>();
+}
+
 void ClusterState::CarryOut(const Effects& effects) const {
   for (const std::string& replica : effects.fenced) {
     parts_.sessions->Forget(replica, absl::AbortedError("this replica's group is over; it must stop"));

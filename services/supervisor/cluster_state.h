@@ -9,6 +9,9 @@
 // Step() does what depends on the time: leases, retries, the flush of progress and hints. A thread calls it
 // in production (supervisor.h), tests call it themselves.
 //
+// Calls that change something take the `caller` that has proved who it is (Admission::IdentityOf): an answer
+// is repeated to none other.
+//
 // Thread-safe: one mutex guards everything. Requests are the messages of the services, and all errors are
 // those that their clients see.
 
@@ -50,6 +53,7 @@
 #include "services/supervisor/pace.h"
 #include "services/supervisor/replica_launcher.h"
 #include "services/supervisor/replica_sessions.h"
+#include "services/supervisor/request_key.h"
 #include "services/supervisor/store/job_store.h"
 #include "services/supervisor/submission_window.h"
 #include "services/supervisor/tables.h"
@@ -162,15 +166,17 @@ class ClusterState {
 
   // --- JobService
   // -------------------------------------------------------------------------------------------
-  absl::StatusOr<v1::SubmitJobResponse> SubmitJob(v1::SubmitJobRequest request);
+  absl::StatusOr<v1::SubmitJobResponse> SubmitJob(v1::SubmitJobRequest request, const std::string& caller);
   absl::StatusOr<v1::Job> GetJob(const std::string& name_space, const std::string& name) const;
   // NOT_FOUND if there is none any more.
   absl::StatusOr<v1::Job> GetJobByUid(const std::string& uid) const;
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) const;
   // uids in order of submission; namespace "*" means all.
   std::vector<std::string> JobUids(const std::string& name_space) const;
-  absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request);
-  absl::StatusOr<v1::DeleteJobResponse> DeleteJob(const v1::DeleteJobRequest& request);
+  absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request,
+                                                  const std::string& caller);
+  absl::StatusOr<v1::DeleteJobResponse> DeleteJob(const v1::DeleteJobRequest& request,
+                                                  const std::string& caller);
   absl::StatusOr<v1::ListEventsResponse> ListEvents(const v1::ListEventsRequest& request) const;
   // Of all groups, in order of group and rank.
   absl::StatusOr<std::vector<LogLocation>> FindLogs(const std::string& uid) const;
@@ -179,7 +185,8 @@ class ClusterState {
 
   // --- NodeService
   // ------------------------------------------------------------------------------------------
-  absl::StatusOr<v1::RegisterNodeResponse> RegisterNode(const v1::RegisterNodeRequest& request);
+  absl::StatusOr<v1::RegisterNodeResponse> RegisterNode(const v1::RegisterNodeRequest& request,
+                                                        const std::string& caller);
   // The lease of the node's current session. ABORTED: there is no such session.
   absl::StatusOr<std::shared_ptr<Lease>> FindSession(const std::string& node_id, int64_t session_id) const;
   // The node says what runs there: what differs is stopped, started again or lost.
@@ -187,8 +194,10 @@ class ClusterState {
   absl::Status ObserveReplica(const std::string& node_id, const v1::ReplicaReport& report);
   absl::Status NoticePreemption(const std::string& node_id, const v1::PreemptionNotice& notice);
   absl::StatusOr<v1::ListNodesResponse> ListNodes(const v1::ListNodesRequest& request) const;
-  absl::StatusOr<v1::DrainNodeResponse> DrainNode(const v1::DrainNodeRequest& request);
-  absl::StatusOr<v1::RemoveNodeResponse> RemoveNode(const v1::RemoveNodeRequest& request);
+  absl::StatusOr<v1::DrainNodeResponse> DrainNode(const v1::DrainNodeRequest& request,
+                                                  const std::string& caller);
+  absl::StatusOr<v1::RemoveNodeResponse> RemoveNode(const v1::RemoveNodeRequest& request,
+                                                    const std::string& caller);
   absl::Status OfferPorts(const std::string& node_id, const v1::FreePorts& free);
 
   // --- ReplicaService
@@ -233,14 +242,17 @@ class ClusterState {
   // What the news are about, as it is now, which may be newer than they are; the version is theirs.
   ClusterView ViewOfChange(const ClusterNews& news) const;
   // Also takes pages of a decision, which is applied when the last one has come.
-  absl::StatusOr<v1::ApplyAllocationsResponse> ApplyAllocations(const v1::ApplyAllocationsRequest& request);
+  absl::StatusOr<v1::ApplyAllocationsResponse> ApplyAllocations(const v1::ApplyAllocationsRequest& request,
+                                                                const std::string& caller);
   absl::StatusOr<v1::AcquireLeaseResponse> AcquireLease(const v1::AcquireLeaseRequest& request);
 
   // --- QuotaService
   // -----------------------------------------------------------------------------------------
-  absl::StatusOr<v1::SetQuotaResponse> SetQuota(const v1::SetQuotaRequest& request);
+  absl::StatusOr<v1::SetQuotaResponse> SetQuota(const v1::SetQuotaRequest& request,
+                                                const std::string& caller);
   absl::StatusOr<v1::ListQuotasResponse> ListQuotas(const v1::ListQuotasRequest& request) const;
-  absl::StatusOr<v1::RemoveQuotaResponse> RemoveQuota(const v1::RemoveQuotaRequest& request);
+  absl::StatusOr<v1::RemoveQuotaResponse> RemoveQuota(const v1::RemoveQuotaRequest& request,
+                                                      const std::string& caller);
 
  private:
   // A job's current group as all its members are told of it at their rendezvous: what differs between them is
@@ -257,11 +269,13 @@ class ClusterState {
   ClusterState(const ClusterOptions& options, const ClusterParts& parts);
   void Fill(const StoreContents& contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Runs `change` in a transaction, once per request id, and stores it together with its answer.
+  // Runs `change` in a transaction, once per request, and stores it together with its answer.
   template <typename Response>
-  absl::StatusOr<Response> Once(const std::string& request_id, const std::string& method,
+  absl::StatusOr<Response> Once(const RequestKey& key,
                                 const std::function<absl::StatusOr<Response>(Transaction*)>& change)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // What the request was answered before, if it was. INVALID_ARGUMENT: its id was used for another one.
+  absl::StatusOr<std::optional<RequestRecord>> FindAnswer(const RequestKey& key, absl::Time now) const;
   absl::Status Commit(Transaction* transaction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CarryOut(const Effects& effects) const;
 
@@ -347,7 +361,8 @@ class ClusterState {
   // Whether whoever got this number may decide.
   absl::Status CheckAllocatorLease(int64_t lease_term, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<v1::ApplyAllocationsResponse> ApplyDecision(const v1::ApplyAllocationsRequest& request);
+  absl::StatusOr<v1::ApplyAllocationsResponse> ApplyDecision(const v1::ApplyAllocationsRequest& request,
+                                                             const std::string& caller);
   absl::Status CheckAllocation(const Transaction& transaction, const v1::JobAllocation& allocation) const;
   void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -427,24 +442,25 @@ absl::StatusOr<int> ParsePageSize(int page_size);
 
 template <typename Response>
 absl::StatusOr<Response> ClusterState::Once(
-    const std::string& request_id, const std::string& method,
-    const std::function<absl::StatusOr<Response>(Transaction*)>& change) {
+    const RequestKey& key, const std::function<absl::StatusOr<Response>(Transaction*)>& change) {
   MutexLock lock(&mutex_);
   const absl::Time now = Now();
-  const absl::StatusOr<std::optional<RequestRecord>> earlier = parts_.store->FindRequest(request_id);
+  const absl::StatusOr<std::optional<RequestRecord>> earlier = FindAnswer(key, now);
   if (!earlier.ok()) return earlier.status();
-  if (earlier->has_value() && now - (*earlier)->time < options_.request_lifetime) {
+  if (earlier->has_value()) {
     Response response;
-    if ((*earlier)->method == method && response.ParseFromString((*earlier)->response)) return response;
-    return absl::InvalidArgumentError("request_id: \"" + request_id + "\" was used for " +
-                                      (*earlier)->method + "; choose a new one for every call");
+    if (!response.ParseFromString((*earlier)->response)) {
+      return absl::DataLossError("request_id: the first answer to \"" + key.request_id + "\" can't be read");
+    }
+    // Of what an older version has answered, the answer alone tells whose it is.
+    if (!(*earlier)->key.content.empty() || NamespaceOf(response) == key.name_space) return response;
   }
   Transaction transaction(tables_, now);
   absl::StatusOr<Response> response = change(&transaction);
   if (!response.ok()) return response.status();
   // What leaves no trace on disk may as well be done again.
   if (!transaction.in_memory_only()) {
-    transaction.SetRequest({request_id, method, response->SerializeAsString(), now});
+    transaction.SetRequest({key, response->SerializeAsString(), now});
   }
   if (const absl::Status status = Commit(&transaction); !status.ok()) return status;
   return response;

@@ -57,7 +57,11 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext*
   if (const absl::Status status = AdmitChange(*context, request->job().namespace_()); !status.ok())
     return Answer(context, status);
   return Answer(
-      state_, context, [this, request] { return state_->SubmitJob(*request); }, response);
+      state_, context,
+      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
+        return state_->SubmitJob(*request, caller);
+      },
+      response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* context,
@@ -105,7 +109,11 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext*
   if (const absl::Status status = AdmitChange(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
   return Answer(
-      state_, context, [this, request] { return state_->CancelJob(*request); }, response);
+      state_, context,
+      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
+        return state_->CancelJob(*request, caller);
+      },
+      response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext* context,
@@ -114,7 +122,11 @@ grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext*
   if (const absl::Status status = AdmitChange(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
   return Answer(
-      state_, context, [this, request] { return state_->DeleteJob(*request); }, response);
+      state_, context,
+      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
+        return state_->DeleteJob(*request, caller);
+      },
+      response);
 }
 
 grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(

@@ -249,7 +249,11 @@ grpc::ServerUnaryReactor* NodeServiceImpl::RegisterNode(grpc::CallbackServerCont
   const absl::Status status = guard_->CheckNode(*context, request->node().node_id());
   if (!status.ok()) return Answer(context, status);
   return Answer(
-      state_, context, [this, request] { return state_->RegisterNode(*request); }, response);
+      state_, context,
+      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
+        return state_->RegisterNode(*request, caller);
+      },
+      response);
 }
 
 grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>* NodeServiceImpl::Connect(
@@ -276,7 +280,11 @@ grpc::ServerUnaryReactor* NodeServiceImpl::DrainNode(grpc::CallbackServerContext
       admission_->Change(Admission::CallerOf(*context, *guard_), state_->executor()->waiting());
   if (!status.ok()) return Answer(context, status);
   return Answer(
-      state_, context, [this, request] { return state_->DrainNode(*request); }, response);
+      state_, context,
+      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
+        return state_->DrainNode(*request, caller);
+      },
+      response);
 }
 
 grpc::ServerUnaryReactor* NodeServiceImpl::RemoveNode(grpc::CallbackServerContext* context,
@@ -286,7 +294,11 @@ grpc::ServerUnaryReactor* NodeServiceImpl::RemoveNode(grpc::CallbackServerContex
       admission_->Change(Admission::CallerOf(*context, *guard_), state_->executor()->waiting());
   if (!status.ok()) return Answer(context, status);
   return Answer(
-      state_, context, [this, request] { return state_->RemoveNode(*request); }, response);
+      state_, context,
+      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
+        return state_->RemoveNode(*request, caller);
+      },
+      response);
 }
 
 }  // namespace adaptdl::supervisor

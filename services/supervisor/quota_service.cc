@@ -14,7 +14,11 @@ grpc::ServerUnaryReactor* QuotaServiceImpl::SetQuota(grpc::CallbackServerContext
                                                      v1::SetQuotaResponse* response) {
   if (const absl::Status status = AdmitChange(*context); !status.ok()) return Answer(context, status);
   return Answer(
-      state_, context, [this, request] { return state_->SetQuota(*request); }, response);
+      state_, context,
+      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
+        return state_->SetQuota(*request, caller);
+      },
+      response);
 }
 
 grpc::ServerUnaryReactor* QuotaServiceImpl::ListQuotas(grpc::CallbackServerContext* context,
@@ -31,7 +35,11 @@ grpc::ServerUnaryReactor* QuotaServiceImpl::RemoveQuota(grpc::CallbackServerCont
                                                         v1::RemoveQuotaResponse* response) {
   if (const absl::Status status = AdmitChange(*context); !status.ok()) return Answer(context, status);
   return Answer(
-      state_, context, [this, request] { return state_->RemoveQuota(*request); }, response);
+      state_, context,
+      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
+        return state_->RemoveQuota(*request, caller);
+      },
+      response);
 }
 
 }  // namespace adaptdl::supervisor

@@ -1,8 +1,9 @@
-// What tells a call that changes something from all others, so that a repetition of it is answered and not done again.
+// What tells a call that changes something from all others, so that a repetition of it is answered and not
+// done again.
 //
-// An id alone would not do: whoever guesses that of another tenant would be given the answer that was the other's. So it
-// counts within one caller and one namespace, and only for the call that it was made up for: the same method with the same
-// content. Pure functions; thread-safe.
+// An id alone would not do: whoever guesses that of another tenant would be given the answer that was the
+// other's. So it counts within one caller and one namespace, and only for the call that it was made up for:
+// the same method with the same content. Pure functions; thread-safe.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_REQUEST_KEY_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_REQUEST_KEY_H_
@@ -15,9 +16,10 @@
 
 namespace adaptdl::supervisor {
 
-// Of a request with a field `request_id`. `caller`: who has made it, proved; empty where everybody may do everything.
-// `name_space`: of what it is about; empty: of the cluster.
-RequestKey KeyOf(const std::string& caller, const std::string& name_space, const google::protobuf::Message& request);
+// Of a request with a field `request_id`. `caller`: who has made it, proved; empty where everybody may do
+// everything. `name_space`: of what it is about; empty: of the cluster.
+RequestKey KeyOf(const std::string& caller, const std::string& name_space,
+                 const google::protobuf::Message& request);
 
 // Namespace that an answer tells about; empty: none.
 inline std::string NamespaceOf(const google::protobuf::Message& /*answer*/) { return ""; }

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
+#include "services/supervisor/admission.h"
 #include "services/supervisor/cluster_view.h"
 #include "services/supervisor/pull_reactor.h"
 #include "services/supervisor/unary.h"
@@ -124,7 +125,11 @@ grpc::ServerUnaryReactor* SchedulingServiceImpl::ApplyAllocations(grpc::Callback
                                                                   const v1::ApplyAllocationsRequest* request,
                                                                   v1::ApplyAllocationsResponse* response) {
   return Answer(
-      state_, context, [this, request] { return state_->ApplyAllocations(*request); }, response);
+      state_, context,
+      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
+        return state_->ApplyAllocations(*request, caller);
+      },
+      response);
 }
 
 }  // namespace adaptdl::supervisor

@@ -4,6 +4,7 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_SCHEDULING_SERVICE_H_
 
 #include "adaptdl/v1/scheduling_service.grpc.pb.h"
+#include "libs/service/security/guard.h"
 #include "services/supervisor/change_hub.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/streams.h"
@@ -13,8 +14,8 @@ namespace adaptdl::supervisor {
 class SchedulingServiceImpl final : public v1::SchedulingService::CallbackService {
  public:
   // All outlive the service.
-  SchedulingServiceImpl(ClusterState* state, ChangeHub* hub, Streams* streams)
-      : state_(state), hub_(hub), streams_(streams) {}
+  SchedulingServiceImpl(ClusterState* state, ChangeHub* hub, Streams* streams, const security::Guard* guard)
+      : state_(state), hub_(hub), streams_(streams), guard_(guard) {}
 
   grpc::ServerUnaryReactor* AcquireLease(grpc::CallbackServerContext* context,
                                          const v1::AcquireLeaseRequest* request,
@@ -29,6 +30,7 @@ class SchedulingServiceImpl final : public v1::SchedulingService::CallbackServic
   ClusterState* const state_;
   ChangeHub* const hub_;
   Streams* const streams_;
+  const security::Guard* const guard_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -59,7 +59,8 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   s->nodes_ = std::make_unique<NodeServiceImpl>(s->state_.get(), &s->launcher_, &s->streams_, s->guard_.get(),
                                                 s->admission_.get());
   s->replicas_ = std::make_unique<ReplicaServiceImpl>(s->state_.get(), &s->sessions_, &s->hub_, &s->streams_);
-  s->scheduling_ = std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_);
+  s->scheduling_ =
+      std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_, s->guard_.get());
   s->quotas_ = std::make_unique<QuotaServiceImpl>(s->state_.get(), s->guard_.get(), s->admission_.get());
   s->admin_ =
       std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_, s->guard_.get(), s->executor_.get());

@@ -42,8 +42,10 @@ class FencedJobStore final : public JobStore {
   absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) override {
     return store_->ListReplicas(job_uid);
   }
-  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) override {
-    return store_->FindRequest(request_id);
+  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& caller,
+                                                           const std::string& name_space,
+                                                           const std::string& request_id) override {
+    return store_->FindRequest(caller, name_space, request_id);
   }
   absl::Status PruneRequests(absl::Time time) override { return store_->PruneRequests(time); }
   absl::Status PruneEvents(absl::Time time) override { return store_->PruneEvents(time); }

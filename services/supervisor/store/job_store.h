@@ -91,7 +91,9 @@ class JobStore {
   // Replicas of all groups of a job, in the order in which they were launched.
   virtual absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) = 0;
 
-  virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) = 0;
+  virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& caller,
+                                                                   const std::string& name_space,
+                                                                   const std::string& request_id) = 0;
 
   // Forgets requests that were made before `time`.
   virtual absl::Status PruneRequests(absl::Time time) = 0;

@@ -54,7 +54,10 @@ absl::Status MemoryJobStore::Commit(const WriteBatch& batch) {
     events_[event.id()] = event;
     last_event_id_ = std::max(last_event_id_, event.id());
   }
-  if (batch.put_request.has_value()) requests_[batch.put_request->request_id] = *batch.put_request;
+  if (batch.put_request.has_value()) {
+    const RequestKey& key = batch.put_request->key;
+    requests_[{key.caller, key.name_space, key.request_id}] = *batch.put_request;
+  }
   for (const FileDeletion& deletion : batch.add_deletions) deletions_.push_back(deletion);
   for (const std::string& uid : batch.delete_jobs) {
     jobs_.erase(uid);
@@ -99,9 +102,11 @@ absl::StatusOr<std::vector<ReplicaRecord>> MemoryJobStore::ListReplicas(const st
   return replicas;
 }
 
-absl::StatusOr<std::optional<RequestRecord>> MemoryJobStore::FindRequest(const std::string& request_id) {
+absl::StatusOr<std::optional<RequestRecord>> MemoryJobStore::FindRequest(const std::string& caller,
+                                                                         const std::string& name_space,
+                                                                         const std::string& request_id) {
   MutexLock lock(&mutex_);
-  const auto it = requests_.find(request_id);
+  const auto it = requests_.find({caller, name_space, request_id});
   if (it == requests_.end()) return std::optional<RequestRecord>();
   return std::optional<RequestRecord>(it->second);
 }

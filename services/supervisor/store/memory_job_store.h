@@ -23,7 +23,9 @@ class MemoryJobStore : public JobStore {
   absl::Status Sync() override { return absl::OkStatus(); }
   absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) override;
   absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) override;
-  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) override;
+  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& caller,
+                                                           const std::string& name_space,
+                                                           const std::string& request_id) override;
   absl::Status PruneRequests(absl::Time time) override;
   absl::Status PruneEvents(absl::Time time) override;
   absl::StatusOr<std::string> Backup() override;
@@ -42,7 +44,8 @@ class MemoryJobStore : public JobStore {
   std::map<std::tuple<std::string, int64_t, int>, ReplicaRecord> replicas_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, NodeRecord> nodes_ ABSL_GUARDED_BY(mutex_);
   std::map<int64_t, v1::Event> events_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, RequestRecord> requests_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::tuple<std::string, std::string, std::string>, RequestRecord> requests_
+      ABSL_GUARDED_BY(mutex_);
   std::vector<FileDeletion> deletions_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, v1::NamespaceQuota> quotas_ ABSL_GUARDED_BY(mutex_);
   int64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;

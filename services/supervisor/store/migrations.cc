@@ -120,6 +120,24 @@ const std::vector<std::string>& SchemaSteps() {
       "ALTER TABLE replicas ADD COLUMN master_port INTEGER NOT NULL DEFAULT 0",
       // Whether the group before the plan cannot go on.
       "ALTER TABLE plans ADD COLUMN broken INTEGER NOT NULL DEFAULT 0",
+      // Request ids count within a caller and a namespace. What was answered before is known by its id alone:
+      // caller, namespace and content stay empty.
+      R"sql(
+      CREATE TABLE answers (
+        caller TEXT NOT NULL,
+        namespace TEXT NOT NULL,
+        request_id TEXT NOT NULL,
+        method TEXT NOT NULL,
+        content BLOB NOT NULL,     -- SHA-256 of the request
+        time INTEGER NOT NULL,     -- Unix time in microseconds
+        response BLOB NOT NULL,
+        PRIMARY KEY (caller, namespace, request_id)
+      ) WITHOUT ROWID;
+      CREATE INDEX answers_by_time ON answers (time);
+      INSERT INTO answers (caller, namespace, request_id, method, content, time, response)
+        SELECT '', '', request_id, method, x'', time, response FROM requests;
+      DROP TABLE requests;
+      )sql",
   };
   return *steps;
 }

@@ -71,11 +71,23 @@ struct NodeRecord {
   int64_t session_id = 0;
 };
 
+// What tells a mutating call from all others (request_key.h): an id counts within a caller and a namespace,
+// for the method and the content that it was made up for.
+struct RequestKey {
+  // Empty: where everybody may do everything.
+  std::string caller;
+  // Empty: it is about the cluster.
+  std::string name_space;
+  std::string request_id;
+  std::string method;
+  // SHA-256 of the request. Empty: it was answered by a version that kept neither this nor caller and
+  // namespace.
+  std::string content;
+};
+
 // The answer of a mutating call, for a repetition of it.
 struct RequestRecord {
-  std::string request_id;
-  // Name of the method: an id is not to be used for two kinds of calls.
-  std::string method;
+  RequestKey key;
   std::string response;
   absl::Time time;
 };

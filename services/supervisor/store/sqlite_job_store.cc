@@ -338,12 +338,17 @@ absl::Status SqliteJobStore::WriteEvent(const v1::Event& event) {
 absl::Status SqliteJobStore::WriteRequest(const RequestRecord& request) {
   absl::Status status;
   Statement* statement = Prepared(
-      "INSERT OR REPLACE INTO requests (request_id, method, time, response) VALUES (?, ?, ?, ?)", &status);
+      "INSERT OR REPLACE INTO answers (caller, namespace, request_id, method, content, time, response) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?)",
+      &status);
   if (statement == nullptr) return status;
-  statement->Bind(1, request.request_id);
-  statement->Bind(2, request.method);
-  statement->Bind(3, ToMicros(request.time));
-  statement->BindBlob(4, request.response);
+  statement->Bind(1, request.key.caller);
+  statement->Bind(2, request.key.name_space);
+  statement->Bind(3, request.key.request_id);
+  statement->Bind(4, request.key.method);
+  statement->BindBlob(5, request.key.content);
+  statement->Bind(6, ToMicros(request.time));
+  statement->BindBlob(7, request.response);
   return statement->Run();
 }
 
@@ -557,17 +562,25 @@ absl::StatusOr<std::vector<ReplicaRecord>> SqliteJobStore::ListReplicas(const st
   return ReadReplicas(statement);
 }
 
-absl::StatusOr<std::optional<RequestRecord>> SqliteJobStore::FindRequest(const std::string& request_id) {
+absl::StatusOr<std::optional<RequestRecord>> SqliteJobStore::FindRequest(const std::string& caller,
+                                                                         const std::string& name_space,
+                                                                         const std::string& request_id) {
   MutexLock lock(&mutex_);
   absl::Status status;
-  Statement* statement =
-      Prepared("SELECT method, time, response FROM requests WHERE request_id = ?", &status);
+  Statement* statement = Prepared(
+      "SELECT method, content, time, response FROM answers "
+      "WHERE caller = ? AND namespace = ? AND request_id = ?",
+      &status);
   if (statement == nullptr) return status;
-  statement->Bind(1, request_id);
+  statement->Bind(1, caller);
+  statement->Bind(2, name_space);
+  statement->Bind(3, request_id);
   const absl::StatusOr<bool> row = statement->Step();
   if (!row.ok()) return row.status();
   if (!*row) return std::optional<RequestRecord>();
-  RequestRecord record{request_id, statement->Text(0), statement->Text(2), FromMicros(statement->Integer(1))};
+  RequestRecord record{{caller, name_space, request_id, statement->Text(0), statement->Text(1)},
+                       statement->Text(3),
+                       FromMicros(statement->Integer(2))};
   statement->Reset();
   return std::optional<RequestRecord>(std::move(record));
 }
@@ -575,7 +588,7 @@ absl::StatusOr<std::optional<RequestRecord>> SqliteJobStore::FindRequest(const s
 absl::Status SqliteJobStore::PruneRequests(absl::Time time) {
   MutexLock lock(&mutex_);
   absl::Status status;
-  Statement* statement = Prepared("DELETE FROM requests WHERE time < ?", &status);
+  Statement* statement = Prepared("DELETE FROM answers WHERE time < ?", &status);
   if (statement == nullptr) return status;
   statement->Bind(1, ToMicros(time));
   return statement->Run();

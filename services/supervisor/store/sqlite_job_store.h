@@ -42,7 +42,9 @@ class SqliteJobStore final : public JobStore {
   absl::Status Sync() override;
   absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) override;
   absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& job_uid) override;
-  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id) override;
+  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& caller,
+                                                           const std::string& name_space,
+                                                           const std::string& request_id) override;
   absl::Status PruneRequests(absl::Time time) override;
   absl::Status PruneEvents(absl::Time time) override;
   absl::StatusOr<std::string> Backup() override;

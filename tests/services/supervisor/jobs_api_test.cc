@@ -51,6 +51,48 @@ TEST_F(JobsApiTest, RepeatedRequestsReturnTheFirstResult) {
   ASSERT_TRUE(TrySubmit(NewJob("b"), nullptr, "the-id").ok());
 }
 
+TEST_F(JobsApiTest, AnIdIsForOneContentInOneNamespace) {
+  v1::Job mine = NewJob("a");
+  (*mine.mutable_labels())["x"] = "1";
+  (*mine.mutable_labels())["y"] = "2";
+  v1::Job first;
+  ASSERT_TRUE(TrySubmit(mine, &first, "the-id").ok());
+  // Other words for the same content are the same.
+  v1::Job again;
+  ASSERT_TRUE(TrySubmit(mine, &again, "the-id").ok());
+  EXPECT_EQ(again.uid(), first.uid());
+  v1::Job changed = mine;
+  changed.mutable_spec()->set_max_replicas(3);
+  const grpc::Status refused = TrySubmit(changed, nullptr, "the-id");
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), ::testing::HasSubstr("another content of SubmitJob"));
+  v1::Job elsewhere = mine;
+  elsewhere.set_namespace_("other");
+  v1::Job other;
+  ASSERT_TRUE(TrySubmit(elsewhere, &other, "the-id").ok());
+  EXPECT_NE(other.uid(), first.uid());
+  EXPECT_EQ(other.namespace_(), "other");
+}
+
+TEST_F(JobsApiTest, WhatAnOlderVersionAnsweredIsStillKnown) {
+  v1::SubmitJobResponse answer;
+  answer.mutable_job()->set_namespace_("default");
+  answer.mutable_job()->set_uid("of-before");
+  WriteBatch batch;
+  batch.put_request =
+      RequestRecord{{"", "", "the-id", "SubmitJob", ""}, answer.SerializeAsString(), clock_.Now()};
+  ASSERT_TRUE(memory_->Commit(batch).ok());
+  v1::Job job;
+  ASSERT_TRUE(TrySubmit(NewJob("a"), &job, "the-id").ok());
+  EXPECT_EQ(job.uid(), "of-before");
+  // It is not what somebody else has asked for.
+  v1::Job elsewhere = NewJob("a");
+  elsewhere.set_namespace_("other");
+  ASSERT_TRUE(TrySubmit(elsewhere, &job, "the-id").ok());
+  EXPECT_EQ(job.namespace_(), "other");
+  EXPECT_NE(job.uid(), "of-before");
+}
+
 TEST_F(JobsApiTest, GeneratedNamesAreUnique) {
   v1::Job job = NewJob("");
   v1::Job first;

@@ -127,6 +127,41 @@ TEST_F(SecurityTest, UsersLearnNothingAboutNamespacesOfOthers) {
   }
 }
 
+TEST_F(SecurityTest, AGuessedRequestIdGivesNothingAway) {
+  const std::string other = AddToken("other", Role::kUser, {"a", "b"});
+  const auto submit = [&](const std::string& token, const std::string& name_space, const std::string& secret,
+                          v1::Job* result) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::SubmitJobRequest request;
+    request.set_request_id("guessed");
+    request.set_generate_name("run-");
+    *request.mutable_job() = NewJob("");
+    request.mutable_job()->set_namespace_(name_space);
+    v1::EnvironmentVariable* variable = request.mutable_job()->mutable_spec()->mutable_template_()->add_env();
+    variable->set_name("SECRET");
+    variable->set_value(secret);
+    v1::SubmitJobResponse response;
+    const grpc::Status status =
+        v1::JobService::NewStub(Person(token))->SubmitJob(&context, request, &response);
+    *result = response.job();
+    return status;
+  };
+  v1::Job first;
+  ASSERT_TRUE(submit(user_, "a", "of user", &first).ok());
+  // Another namespace, and another caller in the same one: each gets a job of its own.
+  for (const char* name_space : {"b", "a"}) {
+    v1::Job job;
+    const grpc::Status status = submit(other, name_space, "of other", &job);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_NE(job.uid(), first.uid());
+    EXPECT_EQ(job.spec().template_().env(0).value(), "of other");
+  }
+  v1::Job repeated;
+  ASSERT_TRUE(submit(user_, "a", "of user", &repeated).ok());
+  EXPECT_EQ(repeated.uid(), first.uid());
+}
+
 TEST_F(SecurityTest, OperatorsReadAllNamespacesAndChangeNoJob) {
   SubmitIn("b", "secret");
   const auto operators = Person(operator_);

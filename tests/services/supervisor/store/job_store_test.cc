@@ -251,14 +251,27 @@ TEST_P(JobStoreTest, EventsEndWhereTheirBytesDo) {
 
 TEST_P(JobStoreTest, RequestsAreKeptUntilPruned) {
   WriteBatch batch;
-  batch.put_request = RequestRecord{"id", "SubmitJob", "answer", kTime};
+  const std::string content("\0\1", 2);
+  batch.put_request = RequestRecord{{"alice", "a", "id", "SubmitJob", content}, "answer", kTime};
   ASSERT_TRUE(store_->Commit(batch).ok());
-  EXPECT_EQ((*store_->FindRequest("id"))->response, "answer");
-  EXPECT_FALSE(store_->FindRequest("other")->has_value());
+  const auto found = store_->FindRequest("alice", "a", "id");
+  ASSERT_TRUE(found.ok() && found->has_value());
+  EXPECT_EQ((*found)->response, "answer");
+  EXPECT_EQ((*found)->time, kTime);
+  EXPECT_EQ((*found)->key.caller, "alice");
+  EXPECT_EQ((*found)->key.name_space, "a");
+  EXPECT_EQ((*found)->key.method, "SubmitJob");
+  EXPECT_EQ((*found)->key.content, content);
+  EXPECT_FALSE(store_->FindRequest("alice", "a", "other")->has_value());
+  EXPECT_FALSE(store_->FindRequest("bob", "a", "id")->has_value());
+  EXPECT_FALSE(store_->FindRequest("alice", "b", "id")->has_value());
+  batch.put_request = RequestRecord{{"bob", "a", "id", "SubmitJob", content}, "another", kTime};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_EQ((*store_->FindRequest("alice", "a", "id"))->response, "answer");
   ASSERT_TRUE(store_->PruneRequests(kTime).ok());
-  EXPECT_TRUE(store_->FindRequest("id")->has_value());
+  EXPECT_TRUE(store_->FindRequest("alice", "a", "id")->has_value());
   ASSERT_TRUE(store_->PruneRequests(kTime + absl::Seconds(1)).ok());
-  EXPECT_FALSE(store_->FindRequest("id")->has_value());
+  EXPECT_FALSE(store_->FindRequest("alice", "a", "id")->has_value());
 }
 
 TEST(SqliteJobStoreTest, FullDiskIsNamedAndLeavesNothingHalfDone) {
@@ -269,7 +282,7 @@ TEST(SqliteJobStoreTest, FullDiskIsNamedAndLeavesNothingHalfDone) {
   ASSERT_TRUE(store->Commit(small).ok());
   WriteBatch large;
   large.put_jobs = {MakeJob(2)};
-  large.put_request = RequestRecord{"large", "SubmitJob", std::string(1 << 20, 'x'), kTime};
+  large.put_request = RequestRecord{{"", "", "large", "SubmitJob", "x"}, std::string(1 << 20, 'x'), kTime};
   const absl::Status status = store->Commit(large);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_EQ(store->Load()->jobs.size(), 1u);
@@ -422,7 +435,10 @@ void FillStore(const std::string& folder, size_t version) {
       "VALUES ('uid-1', 1, 0, '', 0, 0, 0, 'h:1')",
       "INSERT INTO events (job_uid, namespace, job, event) VALUES ('uid-1', 'default', 'old', '')",
       "INSERT INTO nodes (node_id, session_id, node) VALUES ('n1', 7, '')",
-      "INSERT INTO requests (request_id, method, time, response) VALUES ('id', 'SubmitJob', 1, '')",
+      version < 8
+          ? "INSERT INTO requests (request_id, method, time, response) VALUES ('id', 'SubmitJob', 1, '')"
+          : "INSERT INTO answers (caller, namespace, request_id, method, content, time, response) "
+            "VALUES ('', '', 'id', 'SubmitJob', '', 1, '')",
       absl::StrCat("INSERT INTO ", version < 5 ? "deletions" : "file_deletions",
                    " (node_id, namespace, job, job_uid) VALUES ('n1', 'default', 'gone', 'uid-0')")};
   if (version >= 3) rows.emplace_back("INSERT INTO quotas (namespace, quota) VALUES ('team', '')");
@@ -461,7 +477,10 @@ TEST_P(MigrationFromTest, EverythingIsStillThere) {
   EXPECT_EQ(contents->deletions[0].name_space, "default");
   EXPECT_EQ(contents->deletions[0].job, "gone");
   EXPECT_EQ(contents->deletions[0].job_uid, "uid-0");
-  EXPECT_TRUE(store->FindRequest("id")->has_value());
+  const auto request = store->FindRequest("", "", "id");
+  ASSERT_TRUE(request.ok() && request->has_value());
+  EXPECT_EQ((*request)->key.method, "SubmitJob");
+  EXPECT_EQ((*request)->key.content, "");
 }
 
 }  // namespace
