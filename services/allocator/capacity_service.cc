@@ -61,7 +61,7 @@ absl::StatusOr<v1::GetDesiredCapacityResponse> CapacityBoard::GetPage(const std:
   page.set_current_nodes(capacity_->current_nodes());
   page.set_reason(capacity_->reason());
   page.set_snapshot_version(capacity_->snapshot_version());
-  *page.mutable_decision_time() = capacity_->decision_time();
+  if (capacity_->has_decision_time()) *page.mutable_decision_time() = capacity_->decision_time();
   page.set_start_nodes(capacity_->start_nodes());
   size_t size = 0;
   for (; nodes < capacity_->idle_node_ids_size() && size <= bytes; ++nodes) {

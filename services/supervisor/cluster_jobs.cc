@@ -1,6 +1,7 @@
 // What users do with jobs.
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,8 +19,10 @@ namespace {
 constexpr int kDefaultPageSize = 100;
 constexpr int kMaxPageSize = 1000;
 
+// Entries of a list that are looked up at once: the index and the store are held for no longer.
+constexpr int kReadBatch = 128;
+
 bool Matches(const v1::ListJobsRequest& request, const v1::Job& job, const v1::JobStatus& status) {
-  if (request.namespace_() != "*" && job.namespace_() != NamespaceOr(request.namespace_())) return false;
   if (!request.phases().empty() &&
       std::find(request.phases().begin(), request.phases().end(), status.phase()) == request.phases().end()) {
     return false;
@@ -52,11 +55,6 @@ absl::StatusOr<int> ParsePageSize(int page_size) {
         absl::StrCat("page_size: ", page_size, ": give a number from 0 to 1000"));
   }
   return page_size == 0 ? kDefaultPageSize : std::min(page_size, kMaxPageSize);
-}
-
-const JobEntry* ClusterState::FindEntry(const std::string& name_space, const std::string& name) const {
-  const auto it = tables_.by_name.find({NamespaceOr(name_space), name});
-  return it == tables_.by_name.end() ? nullptr : tables_.jobs.at(it->second).get();
 }
 
 absl::StatusOr<v1::SubmitJobResponse> ClusterState::SubmitJob(v1::SubmitJobRequest request,
@@ -115,51 +113,53 @@ absl::StatusOr<v1::SubmitJobResponse> ClusterState::AddJob(Transaction* transact
 }
 
 absl::StatusOr<v1::Job> ClusterState::GetJob(const std::string& name_space, const std::string& name) const {
-  MutexLock lock(&mutex_);
-  const JobEntry* entry = FindEntry(name_space, name);
+  const std::shared_ptr<const JobEntry> entry = index_.FindJob(NamespaceOr(name_space), name);
   if (entry == nullptr) return NoSuchJob(NamespaceOr(name_space), name);
   return DescribeJob(*entry, Now());
 }
 
 absl::StatusOr<v1::Job> ClusterState::GetJobByUid(const std::string& uid) const {
-  MutexLock lock(&mutex_);
-  const auto it = tables_.jobs.find(uid);
-  if (it == tables_.jobs.end()) return absl::NotFoundError("the job was deleted");
-  return DescribeJob(*it->second, Now());
+  const std::shared_ptr<const JobEntry> entry = index_.FindJob(uid);
+  if (entry == nullptr) return absl::NotFoundError("the job was deleted");
+  return DescribeJob(*entry, Now());
 }
 
 absl::StatusOr<v1::ListJobsResponse> ClusterState::ListJobs(const v1::ListJobsRequest& request) const {
   const absl::StatusOr<int> page_size = ParsePageSize(request.page_size());
   if (!page_size.ok()) return page_size.status();
-  const absl::StatusOr<int64_t> after = ParsePageToken(request.page_token());
-  if (!after.ok()) return after.status();
+  const absl::StatusOr<int64_t> token = ParsePageToken(request.page_token());
+  if (!token.ok()) return token.status();
+  const std::string name_space = NamespaceOr(request.namespace_());
   v1::ListJobsResponse response;
   size_t bytes = 0;
-  MutexLock lock(&mutex_);
   int64_t last = 0;
-  for (auto it = tables_.by_sequence.upper_bound(*after); it != tables_.by_sequence.end(); ++it) {
-    const JobEntry& entry = *tables_.jobs.at(it->second);
-    if (!Matches(request, *entry.record.job, entry.record.status)) continue;
-    if (response.jobs_size() == *page_size || bytes > kMaxPageBytes) {
-      response.set_next_page_token(absl::StrCat(last));
-      break;
+  for (int64_t after = *token;;) {
+    const std::vector<std::shared_ptr<const JobEntry>> batch =
+        index_.JobsAfter(name_space, after, kReadBatch);
+    for (const std::shared_ptr<const JobEntry>& entry : batch) {
+      after = entry->record.sequence;
+      if (!Matches(request, *entry->record.job, entry->record.status)) continue;
+      if (response.jobs_size() == *page_size || bytes > kMaxPageBytes) {
+        response.set_next_page_token(absl::StrCat(last));
+        return response;
+      }
+      *response.add_jobs() = DescribeJob(*entry, Now());
+      bytes += response.jobs(response.jobs_size() - 1).ByteSizeLong();
+      last = after;
     }
-    *response.add_jobs() = DescribeJob(entry, Now());
-    bytes += response.jobs(response.jobs_size() - 1).ByteSizeLong();
-    last = it->first;
+    if (batch.size() < kReadBatch) return response;
   }
-  return response;
 }
 
 std::vector<std::string> ClusterState::JobUids(const std::string& name_space) const {
   std::vector<std::string> uids;
-  MutexLock lock(&mutex_);
-  for (const auto& [sequence, uid] : tables_.by_sequence) {
-    if (name_space == "*" || tables_.jobs.at(uid)->record.job->namespace_() == NamespaceOr(name_space)) {
-      uids.push_back(uid);
-    }
+  for (int64_t after = 0;;) {
+    const std::vector<std::shared_ptr<const JobEntry>> batch =
+        index_.JobsAfter(NamespaceOr(name_space), after, kReadBatch);
+    for (const std::shared_ptr<const JobEntry>& entry : batch) uids.push_back(entry->record.uid());
+    if (batch.size() < kReadBatch) return uids;
+    after = batch.back()->record.sequence;
   }
-  return uids;
 }
 
 absl::StatusOr<v1::CancelJobResponse> ClusterState::CancelJob(const v1::CancelJobRequest& request,
@@ -230,61 +230,71 @@ absl::StatusOr<v1::ListEventsResponse> ClusterState::ListEvents(const v1::ListEv
   const absl::StatusOr<int64_t> token = ParsePageToken(request.page_token());
   if (!token.ok()) return token.status();
   const std::string name_space = NamespaceOr(request.namespace_());
-  if (!request.name().empty()) {
-    MutexLock lock(&mutex_);
-    if (FindEntry(name_space, request.name()) == nullptr) return NoSuchJob(name_space, request.name());
+  if (!request.name().empty() && index_.FindJob(name_space, request.name()) == nullptr) {
+    return NoSuchJob(name_space, request.name());
   }
-  // One more than the page holds tells whether there is another page.
-  absl::StatusOr<std::vector<v1::Event>> events = parts_.store->ListEvents(
-      {name_space, request.name(), std::max(*token, request.after_id()), *page_size + 1, kMaxPageBytes});
-  if (!events.ok()) return events.status();
   v1::ListEventsResponse response;
   size_t bytes = 0;
-  for (v1::Event& event : *events) {
-    if (response.events_size() == *page_size) break;
-    bytes += event.ByteSizeLong();
-    *response.add_events() = std::move(event);
+  int64_t after = std::max(*token, request.after_id());
+  while (true) {
+    // One more than the page holds tells whether there is another page.
+    const int most = std::min(*page_size - response.events_size() + 1, kReadBatch);
+    absl::StatusOr<std::vector<v1::Event>> events =
+        parts_.store->ListEvents({name_space, request.name(), after, most, kMaxPageBytes - bytes});
+    if (!events.ok()) return events.status();
+    for (v1::Event& event : *events) {
+      if (response.events_size() == *page_size) {
+        response.set_next_page_token(absl::StrCat(after));
+        return response;
+      }
+      after = event.id();
+      bytes += event.ByteSizeLong();
+      *response.add_events() = std::move(event);
+    }
+    if (bytes >= kMaxPageBytes) {
+      response.set_next_page_token(absl::StrCat(after));
+      return response;
+    }
+    if (static_cast<int>(events->size()) < most) return response;
   }
-  const int size = response.events_size();
-  // The store stops where a page is full.
-  if (size < static_cast<int>(events->size()) || bytes > kMaxPageBytes) {
-    response.set_next_page_token(absl::StrCat(response.events(size - 1).id()));
-  }
-  return response;
 }
 
 absl::StatusOr<std::vector<LogLocation>> ClusterState::FindLogs(const std::string& uid) const {
   absl::StatusOr<std::vector<ReplicaRecord>> replicas = parts_.store->ListReplicas(uid);
   if (!replicas.ok()) return replicas.status();
   std::vector<LogLocation> locations;
-  MutexLock lock(&mutex_);
   for (ReplicaRecord& record : *replicas) {
     LogLocation& location = locations.emplace_back();
     location.replica = std::move(record.replica);
     location.first_group = record.launch_group;
-    const auto node = tables_.nodes.find(location.replica.node_id());
-    if (node != tables_.nodes.end() && node->second->phase() != v1::NODE_PHASE_LOST) {
-      location.worker_address = node->second->record.node.worker_address();
+    const std::shared_ptr<const NodeEntry> node = index_.FindNode(location.replica.node_id());
+    if (node != nullptr && node->phase() != v1::NODE_PHASE_LOST) {
+      location.worker_address = node->record.node.worker_address();
     }
   }
   return locations;
 }
 
 std::vector<std::string> ClusterState::FindFileServers(const std::string& uid) const {
-  std::vector<std::string> addresses;
   std::set<std::string> preferred;
-  MutexLock lock(&mutex_);
-  const auto job = tables_.jobs.find(uid);
-  if (job != tables_.jobs.end()) {
-    for (const auto& replica : job->second->replicas) preferred.insert(replica->replica.node_id());
+  const std::shared_ptr<const JobEntry> job = index_.FindJob(uid);
+  if (job != nullptr) {
+    for (const auto& replica : job->replicas) preferred.insert(replica->replica.node_id());
   }
-  for (const bool wanted : {true, false}) {
-    for (const auto& [id, node] : tables_.nodes) {
-      if (node->phase() == v1::NODE_PHASE_LOST || (preferred.count(id) > 0) != wanted) continue;
-      addresses.push_back(node->record.node.worker_address());
+  std::vector<std::string> likely;
+  std::vector<std::string> others;
+  std::string after;
+  while (true) {
+    const std::vector<ReadIndex::Node> batch = index_.NodesAfter(after, kReadBatch);
+    for (const ReadIndex::Node& node : batch) {
+      after = node.entry->id();
+      if (node.entry->phase() == v1::NODE_PHASE_LOST) continue;
+      (preferred.count(after) > 0 ? likely : others).push_back(node.entry->record.node.worker_address());
     }
+    if (batch.size() < kReadBatch) break;
   }
-  return addresses;
+  likely.insert(likely.end(), others.begin(), others.end());
+  return likely;
 }
 
 }  // namespace adaptdl::supervisor

@@ -80,6 +80,17 @@ std::map<std::string, std::vector<int>> LiveOn(const Transaction& transaction, c
   return jobs;
 }
 
+// The node as people see it.
+v1::Node Describe(const NodeEntry& entry, const NodeUse::Use& use) {
+  v1::Node node = entry.record.node;
+  *node.mutable_status()->mutable_last_heartbeat() = ToProto(entry.lease->heard());
+  if (use.replicas > 0) {
+    node.mutable_status()->set_replicas(static_cast<int32_t>(use.replicas));
+    *node.mutable_status()->mutable_allocated() = use.held.ToProto();
+  }
+  return node;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::RegisterNodeRequest& request,
@@ -420,32 +431,30 @@ void ClusterState::LoseNode(Transaction* transaction, const std::string& id) {
 }
 
 v1::Node ClusterState::DescribeNode(const NodeEntry& entry) const {
-  v1::Node node = entry.record.node;
-  *node.mutable_status()->mutable_last_heartbeat() = ToProto(entry.lease->heard());
-  if (const NodeUse::Use* use = tables_.use.Find(entry.id()); use != nullptr && use->replicas > 0) {
-    node.mutable_status()->set_replicas(static_cast<int32_t>(use->replicas));
-    *node.mutable_status()->mutable_allocated() = use->held.ToProto();
-  }
-  return node;
+  const NodeUse::Use* use = tables_.use.Find(entry.id());
+  return Describe(entry, use == nullptr ? NodeUse::Use() : *use);
 }
 
 absl::StatusOr<v1::ListNodesResponse> ClusterState::ListNodes(const v1::ListNodesRequest& request) const {
+  constexpr size_t kBatch = 128;
   const absl::StatusOr<int> page_size = ParsePageSize(request.page_size());
   if (!page_size.ok()) return page_size.status();
   v1::ListNodesResponse response;
   size_t bytes = 0;
-  MutexLock lock(&mutex_);
   // The token is the last node of the page before.
-  for (auto it = tables_.nodes.upper_bound(request.page_token()); it != tables_.nodes.end(); ++it) {
-    const int size = response.nodes_size();
-    if (size == *page_size || bytes > kMaxPageBytes) {
-      response.set_next_page_token(response.nodes(size - 1).node_id());
-      break;
+  for (std::string after = request.page_token();;) {
+    const std::vector<ReadIndex::Node> batch = index_.NodesAfter(after, kBatch);
+    for (const ReadIndex::Node& node : batch) {
+      if (response.nodes_size() == *page_size || bytes > kMaxPageBytes) {
+        response.set_next_page_token(after);
+        return response;
+      }
+      *response.add_nodes() = Describe(*node.entry, node.use);
+      bytes += response.nodes(response.nodes_size() - 1).ByteSizeLong();
+      after = node.entry->id();
     }
-    *response.add_nodes() = DescribeNode(*it->second);
-    bytes += response.nodes(size).ByteSizeLong();
+    if (batch.size() < kBatch) return response;
   }
-  return response;
 }
 
 absl::StatusOr<v1::DrainNodeResponse> ClusterState::DrainNode(const v1::DrainNodeRequest& request,

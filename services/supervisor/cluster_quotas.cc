@@ -1,6 +1,9 @@
 // What namespaces may have.
 
+#include <cstddef>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/rpc/retry_info.h"
@@ -39,16 +42,17 @@ absl::StatusOr<v1::ListQuotasResponse> ClusterState::ListQuotas(const v1::ListQu
   if (!page_size.ok()) return page_size.status();
   // Older clients know no pages.
   const bool all = request.page_size() == 0;
+  const size_t most = all ? std::numeric_limits<size_t>::max() : static_cast<size_t>(*page_size);
   v1::ListQuotasResponse response;
-  MutexLock lock(&mutex_);
-  // The token is the last namespace of the page before.
-  for (auto it = tables_.quotas.upper_bound(request.page_token()); it != tables_.quotas.end(); ++it) {
+  // The token is the last namespace of the page before. One more than the page holds tells whether there is
+  // another.
+  for (v1::NamespaceQuota& quota : index_.QuotasAfter(request.page_token(), all ? most : most + 1)) {
     const int size = response.quotas_size();
-    if (!all && size == *page_size) {
+    if (static_cast<size_t>(size) == most) {
       response.set_next_page_token(response.quotas(size - 1).namespace_());
       break;
     }
-    *response.add_quotas() = it->second;
+    *response.add_quotas() = std::move(quota);
   }
   return response;
 }

@@ -31,6 +31,12 @@ bool IsCurrent(const JobEntry& job, int64_t group) {
          !job.record.status.allocation().empty();
 }
 
+// Null: there is none.
+const JobEntry* FindEntry(const Tables& tables, const std::string& name_space, const std::string& name) {
+  const auto it = tables.by_name.find({NamespaceOr(name_space), name});
+  return it == tables.by_name.end() ? nullptr : tables.jobs.at(it->second).get();
+}
+
 }  // namespace
 
 absl::StatusOr<ReplicaContext> ClusterState::Authorize(const v1::ReplicaIdentity& identity,
@@ -40,7 +46,7 @@ absl::StatusOr<ReplicaContext> ClusterState::Authorize(const v1::ReplicaIdentity
       "the group's token is missing or wrong; a replica sends what ADAPTDL_GROUP_TOKEN holds as "
       "\"authorization: Bearer <token>\"");
   MutexLock lock(&mutex_);
-  const JobEntry* job = FindEntry(identity.namespace_(), identity.job());
+  const JobEntry* job = FindEntry(tables_, identity.namespace_(), identity.job());
   if (job == nullptr) return refused;
   const auto secret = job->record.tokens.find(identity.group());
   if (secret == job->record.tokens.end() || !SameSecret(secret->second, token)) return refused;
@@ -83,7 +89,7 @@ absl::StatusOr<ReplicaContext> ClusterState::AuthorizeUrl(const UrlIdentity& ide
   // One text for all: a stranger does not learn which jobs there are.
   const absl::Status refused = absl::NotFoundError("there is nothing here");
   MutexLock lock(&mutex_);
-  const JobEntry* job = FindEntry(identity.name_space, identity.job);
+  const JobEntry* job = FindEntry(tables_, identity.name_space, identity.job);
   if (job == nullptr) return refused;
   const int64_t group = job->record.status.group();
   const auto token = job->record.tokens.find(group);

@@ -60,47 +60,14 @@ bool SetWords(const v1::JobAllocation& allocation, v1::JobStatus* status) {
 }  // namespace
 
 ClusterView ClusterState::View() const {
-  ClusterView view;
-  MutexLock lock(&mutex_);
+  ClusterView view = index_.View();
   view.now = Now();
-  view.version = tables_.version;
-  for (const auto& [sequence, uid] : tables_.active) view.jobs.push_back(tables_.jobs.at(uid));
-  for (const auto& [id, entry] : tables_.nodes) {
-    if (entry->phase() != v1::NODE_PHASE_LOST) view.nodes.push_back(entry);
-  }
-  std::vector<v1::NamespaceQuota>& quotas = view.quotas.emplace();
-  for (const auto& [name, quota] : tables_.quotas) quotas.push_back(quota);
   return view;
 }
 
 ClusterView ClusterState::ViewOfChange(const ClusterNews& news) const {
-  ClusterView view;
-  view.whole = false;
-  MutexLock lock(&mutex_);
+  ClusterView view = index_.ViewOfChange(news);
   view.now = Now();
-  view.version = news.version;
-  std::map<int64_t, std::shared_ptr<const JobEntry>> jobs;  // in order of submission
-  for (const std::string& uid : news.jobs) {
-    const auto it = tables_.jobs.find(uid);
-    if (it == tables_.jobs.end() || IsTerminal(it->second->record.status.phase())) {
-      view.gone_jobs.push_back(uid);
-    } else {
-      jobs.emplace(it->second->record.sequence, it->second);
-    }
-  }
-  for (auto& [sequence, job] : jobs) view.jobs.push_back(std::move(job));
-  for (const std::string& id : news.nodes) {
-    const auto it = tables_.nodes.find(id);
-    if (it == tables_.nodes.end() || it->second->phase() == v1::NODE_PHASE_LOST) {
-      view.gone_nodes.push_back(id);
-    } else {
-      view.nodes.push_back(it->second);
-    }
-  }
-  if (news.quotas) {
-    std::vector<v1::NamespaceQuota>& quotas = view.quotas.emplace();
-    for (const auto& [name, quota] : tables_.quotas) quotas.push_back(quota);
-  }
   return view;
 }
 

@@ -148,6 +148,42 @@ void ClusterState::Fill(const StoreContents& contents) {
   tables_.last_event_id = contents.last_event_id;
   // Larger than any version that an allocator may still hold from before.
   tables_.version = absl::ToUnixMicros(now);
+  PublishAll();
+}
+
+void ClusterState::PublishAll() {
+  ReadIndex::Update update;
+  update.version = tables_.version;
+  for (const auto& [uid, job] : tables_.jobs) update.jobs.push_back(job);
+  (void)tables_.use.TakeChanged();
+  for (const auto& [id, node] : tables_.nodes) {
+    const NodeUse::Use* use = tables_.use.Find(id);
+    update.nodes.push_back({node, use == nullptr ? NodeUse::Use() : *use});
+  }
+  update.has_quotas = true;
+  update.quotas = tables_.quotas;
+  index_.Publish(std::move(update));
+}
+
+void ClusterState::Publish(const Changes& changes) {
+  ReadIndex::Update update;
+  update.version = tables_.version;
+  for (const auto& [uid, change] : changes.jobs) update.jobs.push_back(tables_.jobs.at(uid));
+  for (const auto& [uid, job] : changes.deleted) update.gone_jobs.push_back(uid);
+  std::set<std::string> nodes = tables_.use.TakeChanged();
+  nodes.insert(changes.nodes.begin(), changes.nodes.end());
+  for (const std::string& id : nodes) {
+    const auto node = tables_.nodes.find(id);
+    if (node == tables_.nodes.end()) {
+      update.gone_nodes.push_back(id);
+    } else {
+      const NodeUse::Use* use = tables_.use.Find(id);
+      update.nodes.push_back({node->second, use == nullptr ? NodeUse::Use() : *use});
+    }
+  }
+  update.has_quotas = changes.quotas;
+  if (changes.quotas) update.quotas = tables_.quotas;
+  index_.Publish(std::move(update));
 }
 
 absl::Status ClusterState::Commit(Transaction* transaction) {
@@ -170,6 +206,8 @@ absl::Status ClusterState::Commit(Transaction* transaction) {
   }
   for (const std::string& replica : transaction->effects()->fenced) entered_.erase(replica);
   if (!batch.empty()) parts_.durability->Committed();
+  // Only now: whoever reads it waits until it is durable, as long as the store was told of before.
+  Publish(changes);
   parts_.durability->WhenDurable(
       [this, effects = std::move(*transaction->effects()), changes = std::move(changes)] {
         CarryOut(effects);
@@ -599,7 +637,7 @@ void ClusterState::Expire() {
     const v1::JobStatus& status = entry->record.status;
     if (!IsTerminal(status.phase()) || ToTime(status.completion_time()) >= oldest) continue;
     if (++expired > kJobsAtOnce) break;
-    DeleteFiles(&transaction, *entry->record.job);
+    if (options_.expire_files) DeleteFiles(&transaction, *entry->record.job);
     transaction.DeleteJob(uid);
   }
   if (!transaction.empty() && !Commit(&transaction).ok()) return;  // Again with the next step.

@@ -12,8 +12,10 @@
 // Calls that change something take the `caller` that has proved who it is (Admission::IdentityOf): an answer
 // is repeated to none other.
 //
-// Thread-safe: one mutex guards everything. Requests are the messages of the services, and all errors are
-// those that their clients see.
+// Reads go to an index of what was committed last (read_index.h), without the state's lock.
+//
+// Thread-safe: one mutex guards everything else. Requests are the messages of the services, and all errors
+// are those that their clients see.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_CLUSTER_STATE_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_CLUSTER_STATE_H_
@@ -51,6 +53,7 @@
 #include "services/supervisor/lease/leader_lease.h"
 #include "services/supervisor/metrics.h"
 #include "services/supervisor/pace.h"
+#include "services/supervisor/read_index.h"
 #include "services/supervisor/replica_launcher.h"
 #include "services/supervisor/replica_sessions.h"
 #include "services/supervisor/request_key.h"
@@ -74,8 +77,10 @@ struct ClusterOptions {
   absl::Duration flush_period = absl::Milliseconds(500);
   // How long the answers of calls are kept for their repetition.
   absl::Duration request_lifetime = absl::Hours(24);
-  // How long finished jobs are kept, with all that is theirs, and events of the others.
-  absl::Duration retention = absl::InfiniteDuration();
+  // How long finished jobs are kept, and events of the others.
+  absl::Duration retention = absl::Hours(24) * 30;
+  // Whether their logs and folders are deleted with them then.
+  bool expire_files = false;
   // Bounds of namespaces without quotas of their own: most jobs that have not finished, and most submissions
   // in any minute. 0: none.
   int max_jobs_per_namespace = 10'000;
@@ -92,6 +97,8 @@ struct ClusterParts {
   ChangeHub* hub = nullptr;
   GroupCommit* durability = nullptr;
   Executor* executor = nullptr;
+  // For reads, which so wait for no change.
+  Executor* readers = nullptr;
   const Clock* clock = nullptr;
   // Lower-case hexadecimal digits of so many random bytes.
   std::function<std::string(int)> random_hex;
@@ -150,6 +157,8 @@ class ClusterState {
   const ClusterOptions& options() const { return options_; }
   // Where calls of this class are made that come in over the network, and where their answers wait.
   Executor* executor() const { return parts_.executor; }
+  // The same for calls that only read.
+  Executor* readers() const { return parts_.readers; }
   GroupCommit* durability() const { return parts_.durability; }
   // From now on counts there. `metrics` outlives the state.
   void SetMetrics(Metrics* metrics) { metrics_ = metrics; }
@@ -277,6 +286,9 @@ class ClusterState {
   // What the request was answered before, if it was. INVALID_ARGUMENT: its id was used for another one.
   absl::StatusOr<std::optional<RequestRecord>> FindAnswer(const RequestKey& key, absl::Time now) const;
   absl::Status Commit(Transaction* transaction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Shows readers what was committed.
+  void Publish(const Changes& changes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PublishAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CarryOut(const Effects& effects) const;
 
   Invariants* invariants() const { return parts_.executor->invariants(); }
@@ -373,13 +385,11 @@ class ClusterState {
                                    const std::vector<std::shared_ptr<const ReplicaRecord>>& members) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const JobEntry* FindEntry(const std::string& name_space, const std::string& name) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
   const ClusterOptions options_;
   const ClusterParts parts_;
   std::atomic<Metrics*> metrics_ = nullptr;
 
+  ReadIndex index_;
   mutable Mutex mutex_;
   Tables tables_ ABSL_GUARDED_BY(mutex_);
   // By job, of those whose members ask.

@@ -10,9 +10,9 @@
 
 namespace adaptdl::supervisor {
 
-FileStream::FileStream(ClusterState* state, WorkerChannels* workers, const v1::Job& job,
-                       const v1::ReadFilesRequest& request)
-    : PullReactor(state->executor()),
+FileStream::FileStream(ClusterState* state, const std::string& caller, WorkerChannels* workers,
+                       const v1::Job& job, const v1::ReadFilesRequest& request)
+    : PullReactor(state->readers(), caller),
       workers_(workers),
       servers_(state->FindFileServers(job.uid())),
       last_error_(grpc::StatusCode::UNAVAILABLE,

@@ -19,7 +19,7 @@ namespace adaptdl::supervisor {
 
 class FileStream final : public PullReactor<v1::ReadFilesResponse> {
  public:
-  FileStream(ClusterState* state, WorkerChannels* workers, const v1::Job& job,
+  FileStream(ClusterState* state, const std::string& caller, WorkerChannels* workers, const v1::Job& job,
              const v1::ReadFilesRequest& request);
 
   static absl::Status Validate(const v1::ReadFilesRequest& request);

@@ -56,8 +56,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext*
                                                     v1::SubmitJobResponse* response) {
   if (const absl::Status status = AdmitChange(*context, request->job().namespace_()); !status.ok())
     return Answer(context, status);
-  return Answer(
-      state_, context,
+  return AnswerChange(
+      state_, Admission::CallerOf(*context, *guard_), context,
       [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
         return state_->SubmitJob(*request, caller);
       },
@@ -76,7 +76,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* co
     *result.mutable_job() = *std::move(job);
     return result;
   };
-  return Answer(state_, context, get, response);
+  return AnswerRead(state_, Admission::CallerOf(*context, *guard_), context, get, response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* context,
@@ -84,20 +84,21 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* 
                                                    v1::ListJobsResponse* response) {
   if (const absl::Status status = AdmitCall(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
-  return Answer(
-      state_, context, [this, request] { return state_->ListJobs(*request); }, response);
+  return AnswerRead(
+      state_, Admission::CallerOf(*context, *guard_), context,
+      [this, request] { return state_->ListJobs(*request); }, response);
 }
 
 grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
     grpc::CallbackServerContext* context, const v1::WatchJobsRequest* request) {
   absl::Status status = guard_->CheckNamespace(*context, request->namespace_());
-  auto stream = std::make_shared<WatchStream>(state_, *request);
+  auto stream = std::make_shared<WatchStream>(state_, Admission::CallerOf(*context, *guard_), *request);
   if (status.ok()) status = AdmitStream(*context, stream.get());
   if (status.ok()) {
     hub_->Subscribe(std::static_pointer_cast<ChangeListener>(stream));
-    status = stream->List();
+  } else {
+    stream->End(rpc::ToGrpcStatus(status));
   }
-  if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
   stream->Begin(stream);
   Keep(stream, *context, request->namespace_());
   return stream.get();
@@ -108,8 +109,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext*
                                                     v1::CancelJobResponse* response) {
   if (const absl::Status status = AdmitChange(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
-  return Answer(
-      state_, context,
+  return AnswerChange(
+      state_, Admission::CallerOf(*context, *guard_), context,
       [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
         return state_->CancelJob(*request, caller);
       },
@@ -121,8 +122,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext*
                                                     v1::DeleteJobResponse* response) {
   if (const absl::Status status = AdmitChange(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
-  return Answer(
-      state_, context,
+  return AnswerChange(
+      state_, Admission::CallerOf(*context, *guard_), context,
       [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
         return state_->DeleteJob(*request, caller);
       },
@@ -134,7 +135,8 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
   const absl::StatusOr<v1::Job> job = FindJob(*context, request->namespace_(), request->name());
   absl::Status status = job.status();
   if (status.ok()) status = LogStream::Validate(*request);
-  auto stream = std::make_shared<LogStream>(state_, workers_, job.ok() ? job->uid() : "", *request);
+  auto stream = std::make_shared<LogStream>(state_, Admission::CallerOf(*context, *guard_), workers_,
+                                            job.ok() ? job->uid() : "", *request);
   if (status.ok()) status = AdmitStream(*context, stream.get());
   if (status.ok()) {
     hub_->SubscribeToJob(job->uid(), std::static_pointer_cast<ChangeListener>(stream));
@@ -151,8 +153,9 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(grpc::CallbackServerContext
                                                      v1::ListEventsResponse* response) {
   if (const absl::Status status = AdmitCall(*context, request->namespace_()); !status.ok())
     return Answer(context, status);
-  return Answer(
-      state_, context, [this, request] { return state_->ListEvents(*request); }, response);
+  return AnswerRead(
+      state_, Admission::CallerOf(*context, *guard_), context,
+      [this, request] { return state_->ListEvents(*request); }, response);
 }
 
 grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(
@@ -160,7 +163,8 @@ grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(
   const absl::StatusOr<v1::Job> job = FindJob(*context, request->namespace_(), request->name());
   absl::Status status = job.status();
   if (status.ok()) status = FileStream::Validate(*request);
-  auto stream = std::make_shared<FileStream>(state_, workers_, job.ok() ? *job : v1::Job(), *request);
+  auto stream = std::make_shared<FileStream>(state_, Admission::CallerOf(*context, *guard_), workers_,
+                                             job.ok() ? *job : v1::Job(), *request);
   if (status.ok()) status = AdmitStream(*context, stream.get());
   if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
   stream->Begin(stream);

@@ -24,9 +24,9 @@ namespace adaptdl::supervisor {
 
 class LogStream final : public PullReactor<v1::StreamLogsResponse>, public ChangeListener {
  public:
-  LogStream(ClusterState* state, WorkerChannels* workers, const std::string& job_uid,
-            const v1::StreamLogsRequest& request)
-      : PullReactor(state->executor()),
+  LogStream(ClusterState* state, const std::string& caller, WorkerChannels* workers,
+            const std::string& job_uid, const v1::StreamLogsRequest& request)
+      : PullReactor(state->readers(), caller),
         state_(state),
         workers_(workers),
         job_uid_(job_uid),

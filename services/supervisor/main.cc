@@ -238,9 +238,12 @@ int Main(int argc, char** argv) {
          [&cluster](int days) {
            cluster.retention = days > 0 ? absl::Hours(24) * days : absl::InfiniteDuration();
          },
-         "Delete jobs so long after their end, with their events, logs and files. 0: keep them")
+         "Forget jobs so long after their end, with their events. 0: keep them for ever")
       ->check(CLI::Range(0, 36500))
-      ->default_str("0");
+      ->default_str("30");
+  app.add_flag("--expire-files", cluster.expire_files,
+               "Delete the logs, the share and the checkpoints of jobs that are forgotten; without it they "
+               "stay on disk");
   return service::RunMain(app, argc, argv, [&] { return Serve(flags); });
 }
 

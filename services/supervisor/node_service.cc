@@ -269,8 +269,9 @@ grpc::ServerUnaryReactor* NodeServiceImpl::ListNodes(grpc::CallbackServerContext
                                                      v1::ListNodesResponse* response) {
   const absl::Status status = admission_->Call(Admission::CallerOf(*context, *guard_));
   if (!status.ok()) return Answer(context, status);
-  return Answer(
-      state_, context, [this, request] { return state_->ListNodes(*request); }, response);
+  return AnswerRead(
+      state_, Admission::CallerOf(*context, *guard_), context,
+      [this, request] { return state_->ListNodes(*request); }, response);
 }
 
 grpc::ServerUnaryReactor* NodeServiceImpl::DrainNode(grpc::CallbackServerContext* context,
@@ -279,8 +280,8 @@ grpc::ServerUnaryReactor* NodeServiceImpl::DrainNode(grpc::CallbackServerContext
   const absl::Status status =
       admission_->Change(Admission::CallerOf(*context, *guard_), state_->executor()->waiting());
   if (!status.ok()) return Answer(context, status);
-  return Answer(
-      state_, context,
+  return AnswerChange(
+      state_, Admission::CallerOf(*context, *guard_), context,
       [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
         return state_->DrainNode(*request, caller);
       },
@@ -293,8 +294,8 @@ grpc::ServerUnaryReactor* NodeServiceImpl::RemoveNode(grpc::CallbackServerContex
   const absl::Status status =
       admission_->Change(Admission::CallerOf(*context, *guard_), state_->executor()->waiting());
   if (!status.ok()) return Answer(context, status);
-  return Answer(
-      state_, context,
+  return AnswerChange(
+      state_, Admission::CallerOf(*context, *guard_), context,
       [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
         return state_->RemoveNode(*request, caller);
       },

@@ -22,8 +22,12 @@ void NodeUse::Add(const JobShare& share, int64_t times) {
     Use& use = nodes_[id];
     use.replicas += times * count;
     use.held.Add(share.need, times * count);
+    changed_.insert(id);
   }
-  for (const auto& [id, count] : share.wanted) nodes_[id].wanted.Add(share.need, times * count);
+  for (const auto& [id, count] : share.wanted) {
+    nodes_[id].wanted.Add(share.need, times * count);
+    changed_.insert(id);
+  }
 }
 
 const NodeUse::Use* NodeUse::Find(const std::string& node_id) const {

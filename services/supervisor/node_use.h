@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "services/supervisor/amounts.h"
 #include "services/supervisor/job_entry.h"
@@ -39,11 +41,15 @@ class NodeUse {
   // Null: nothing of the node is.
   const Use* Find(const std::string& node_id) const;
 
+  // Nodes whose use has changed since the last call.
+  std::set<std::string> TakeChanged() { return std::exchange(changed_, {}); }
+
   // Nodes of which something was added or taken away.
   const std::map<std::string, Use>& nodes() const { return nodes_; }
 
  private:
   std::map<std::string, Use> nodes_;
+  std::set<std::string> changed_;
 };
 
 }  // namespace adaptdl::supervisor

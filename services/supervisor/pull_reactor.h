@@ -9,6 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,8 +35,10 @@ enum class Pull {
 template <typename Response>
 class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStream {
  public:
-  // `executor` produces the messages; it outlives the stream.
-  explicit PullReactor(Executor* executor) : executor_(executor) {}
+  // `executor` produces the messages, in the name of `caller` (empty: the cluster's own); it outlives the
+  // stream.
+  explicit PullReactor(Executor* executor, std::string caller = "")
+      : executor_(executor), caller_(std::move(caller)) {}
 
   // Starts the stream, which keeps itself alive through `self` until gRPC is done with it.
   void Begin(std::shared_ptr<PullReactor> self) {
@@ -54,7 +57,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
       if (busy_ || finished_) return;
       busy_ = true;
     }
-    executor_->Post([this] { Run(); });
+    executor_->Post(caller_, [this] { Run(); });
   }
 
   // Ends the stream after the message that is on its way.
@@ -88,7 +91,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
     }
     // A large message is not kept until the next one comes.
     message_ = Response();
-    executor_->Post([this] { Run(); });
+    executor_->Post(caller_, [this] { Run(); });
   }
   void OnCancel() final { End(grpc::Status::CANCELLED); }
   void OnDone() final {
@@ -171,6 +174,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
   }
 
   Executor* const executor_;
+  const std::string caller_;
   Mutex mutex_;
   bool poked_ ABSL_GUARDED_BY(mutex_) = false;
   // Whether somebody runs Run(), or a message is on its way.

@@ -13,8 +13,8 @@ grpc::ServerUnaryReactor* QuotaServiceImpl::SetQuota(grpc::CallbackServerContext
                                                      const v1::SetQuotaRequest* request,
                                                      v1::SetQuotaResponse* response) {
   if (const absl::Status status = AdmitChange(*context); !status.ok()) return Answer(context, status);
-  return Answer(
-      state_, context,
+  return AnswerChange(
+      state_, Admission::CallerOf(*context, *guard_), context,
       [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
         return state_->SetQuota(*request, caller);
       },
@@ -26,16 +26,17 @@ grpc::ServerUnaryReactor* QuotaServiceImpl::ListQuotas(grpc::CallbackServerConte
                                                        v1::ListQuotasResponse* response) {
   const absl::Status status = admission_->Call(Admission::CallerOf(*context, *guard_));
   if (!status.ok()) return Answer(context, status);
-  return Answer(
-      state_, context, [this, request] { return state_->ListQuotas(*request); }, response);
+  return AnswerRead(
+      state_, Admission::CallerOf(*context, *guard_), context,
+      [this, request] { return state_->ListQuotas(*request); }, response);
 }
 
 grpc::ServerUnaryReactor* QuotaServiceImpl::RemoveQuota(grpc::CallbackServerContext* context,
                                                         const v1::RemoveQuotaRequest* request,
                                                         v1::RemoveQuotaResponse* response) {
   if (const absl::Status status = AdmitChange(*context); !status.ok()) return Answer(context, status);
-  return Answer(
-      state_, context,
+  return AnswerChange(
+      state_, Admission::CallerOf(*context, *guard_), context,
       [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
         return state_->RemoveQuota(*request, caller);
       },

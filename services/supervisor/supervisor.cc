@@ -17,8 +17,10 @@ namespace {
 // EX_IOERR of sysexits.h: the disk has failed under the state.
 constexpr int kStorageFailed = 74;
 
-// The state has one lock; more threads would only wait for it.
+// The state has one lock; more threads would only wait for it. Reads have threads of their own, which never
+// do. One caller has at most half of them.
 constexpr int kExecutorThreads = 4;
+constexpr int kReaderThreads = 4;
 
 std::unique_ptr<GroupCommit> MakeGroupCommit(JobStore* store) {
   std::function<absl::Status()> sync;
@@ -45,10 +47,13 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   Supervisor* s = supervisor.get();
   s->store_ = std::move(store);
   s->durability_ = MakeGroupCommit(s->store_.get());
-  s->executor_ = std::make_unique<Executor>(kExecutorThreads, &s->invariants_);
-  const ClusterParts parts{s->store_.get(), &s->launcher_,         &s->sessions_,
-                           &s->hub_,        s->durability_.get(),  s->executor_.get(),
-                           clock,           std::move(random_hex), lease};
+  s->executor_ = std::make_unique<Executor>(kExecutorThreads, kExecutorThreads / 2, &s->invariants_);
+  s->readers_ = std::make_unique<Executor>(kReaderThreads, kReaderThreads / 2, &s->invariants_);
+  const ClusterParts parts{s->store_.get(),       &s->launcher_,
+                           &s->sessions_,         &s->hub_,
+                           s->durability_.get(),  s->executor_.get(),
+                           s->readers_.get(),     clock,
+                           std::move(random_hex), lease};
   absl::StatusOr<std::unique_ptr<ClusterState>> state = ClusterState::Create(options.cluster, parts);
   if (!state.ok()) return state.status();
   s->state_ = *std::move(state);
@@ -63,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
       std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_, s->guard_.get());
   s->quotas_ = std::make_unique<QuotaServiceImpl>(s->state_.get(), s->guard_.get(), s->admission_.get());
   s->admin_ =
-      std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_, s->guard_.get(), s->executor_.get());
+      std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_, s->guard_.get(), s->readers_.get());
   s->adaptdl_api_ = std::make_unique<AdaptdlApi>(s->state_.get(), &s->hub_);
   return supervisor;
 }

@@ -108,6 +108,7 @@ class Supervisor {
   ChangeHub hub_;                            // Its thread uses what stands above.
   std::unique_ptr<GroupCommit> durability_;  // Likewise.
   std::unique_ptr<Executor> executor_;       // Likewise.
+  std::unique_ptr<Executor> readers_;        // Likewise.
   std::unique_ptr<JobServiceImpl> jobs_;
   std::unique_ptr<NodeServiceImpl> nodes_;
   std::unique_ptr<ReplicaServiceImpl> replicas_;

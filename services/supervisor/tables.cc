@@ -57,8 +57,12 @@ void PutJob(std::shared_ptr<const JobEntry> entry, Tables* tables) {
     }
   }
   std::shared_ptr<const JobEntry>& slot = tables->jobs[uid];
-  if (slot != nullptr) tables->use.Add(ShareOf(*slot), -1);
-  tables->use.Add(ShareOf(*entry), 1);
+  const JobShare before = slot == nullptr ? JobShare() : ShareOf(*slot);
+  const JobShare after = ShareOf(*entry);
+  if (before.live != after.live || before.wanted != after.wanted) {
+    tables->use.Add(before, -1);
+    tables->use.Add(after, 1);
+  }
   slot = std::move(entry);
 }
 

@@ -3,6 +3,7 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_UNARY_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_UNARY_H_
 
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -12,20 +13,41 @@
 
 namespace adaptdl::supervisor {
 
-// Makes `call` on the state's executor, and ends the gRPC call with its result once what it saw and changed
-// is durable. The request and the response live until then.
+// Makes `call` on `executor` in the name of `caller` (empty: the cluster's own), and ends the gRPC call with
+// its result once what it saw and changed is durable. The request and the response live until then.
 template <typename Call, typename Response>
-grpc::ServerUnaryReactor* Answer(const ClusterState* state, grpc::CallbackServerContext* context, Call call,
-                                 Response* response) {
+grpc::ServerUnaryReactor* AnswerOn(Executor* executor, const std::string& caller, const ClusterState* state,
+                                   grpc::CallbackServerContext* context, Call call, Response* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  state->executor()->Post([state, reactor, call = std::move(call), response] {
-    absl::StatusOr<Response> result = state->executor()->invariants()->Guard(
+  executor->Post(caller, [state, executor, reactor, call = std::move(call), response] {
+    absl::StatusOr<Response> result = executor->invariants()->Guard(
         Response::descriptor()->name(), [&]() -> absl::StatusOr<Response> { return call(); });
     const grpc::Status status = rpc::ToGrpcStatus(result.status());
     if (result.ok()) *response = *std::move(result);
     state->durability()->WhenDurable([reactor, status] { reactor->Finish(status); });
   });
   return reactor;
+}
+
+// A call of the cluster's own: of nodes, the allocator.
+template <typename Call, typename Response>
+grpc::ServerUnaryReactor* Answer(const ClusterState* state, grpc::CallbackServerContext* context, Call call,
+                                 Response* response) {
+  return AnswerOn(state->executor(), "", state, context, std::move(call), response);
+}
+
+// A change that a caller asks for.
+template <typename Call, typename Response>
+grpc::ServerUnaryReactor* AnswerChange(const ClusterState* state, const std::string& caller,
+                                       grpc::CallbackServerContext* context, Call call, Response* response) {
+  return AnswerOn(state->executor(), caller, state, context, std::move(call), response);
+}
+
+// A call that only reads.
+template <typename Call, typename Response>
+grpc::ServerUnaryReactor* AnswerRead(const ClusterState* state, const std::string& caller,
+                                     grpc::CallbackServerContext* context, Call call, Response* response) {
+  return AnswerOn(state->readers(), caller, state, context, std::move(call), response);
 }
 
 // At once.

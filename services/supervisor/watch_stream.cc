@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "libs/rpc/status.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -21,6 +22,12 @@ constexpr size_t kMostBytes = 1 << 20;
 }  // namespace
 
 absl::Status WatchStream::List() {
+  {
+    // What was heard of so far is in the list.
+    MutexLock lock(&mutex_);
+    changed_.clear();
+    deleted_.clear();
+  }
   std::vector<std::string> uids;
   std::string only_uid;
   if (request_.name().empty()) {
@@ -73,6 +80,12 @@ void WatchStream::OnChanges(const Changes& changes) {
 }
 
 Pull WatchStream::Next(v1::WatchJobsResponse* message, grpc::Status* end) {
+  if (!std::exchange(listed_, true)) {
+    if (const absl::Status status = List(); !status.ok()) {
+      *end = rpc::ToGrpcStatus(status);
+      return Pull::kEnd;
+    }
+  }
   while (true) {
     std::deque<std::string>* source = nullptr;
     std::vector<std::string> uids;

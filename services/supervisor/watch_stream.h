@@ -19,18 +19,18 @@ namespace adaptdl::supervisor {
 
 class WatchStream final : public PullReactor<v1::WatchJobsResponse>, public ChangeListener {
  public:
-  WatchStream(ClusterState* state, const v1::WatchJobsRequest& request)
-      : PullReactor(state->executor()), state_(state), request_(request) {}
+  WatchStream(ClusterState* state, const std::string& caller, const v1::WatchJobsRequest& request)
+      : PullReactor(state->readers(), caller), state_(state), request_(request) {}
 
-  // Notes the jobs that there are now. Call it after the subscription and before Begin().
-  absl::Status List();
-
+  // Subscribe it before Begin(): it lists the jobs that there are then.
   void OnChanges(const Changes& changes) override;
 
  protected:
   Pull Next(v1::WatchJobsResponse* message, grpc::Status* end) override;
 
  private:
+  // Notes the jobs that there are now.
+  absl::Status List();
   bool Wanted(const v1::Job& job) const;
   bool WantsNamespace(const std::string& name_space) const;
   bool BeginBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -38,6 +38,7 @@ class WatchStream final : public PullReactor<v1::WatchJobsResponse>, public Chan
 
   ClusterState* const state_;
   const v1::WatchJobsRequest request_;
+  bool listed_ = false;  // Used in Next() only.
   Mutex mutex_;
   // When one job is watched.
   std::string only_uid_ ABSL_GUARDED_BY(mutex_);

@@ -97,7 +97,7 @@ class JobStore {
 
   // Forgets requests that were made before `time`.
   virtual absl::Status PruneRequests(absl::Time time) = 0;
-  // Forgets events of before `time`.
+  // Forgets events of before `time`, the oldest ones first, and some ten thousand of them at most.
   virtual absl::Status PruneEvents(absl::Time time) = 0;
 
   // Copies everything, as of one moment, to a new file beside the original while others go on to commit. The

@@ -59,8 +59,10 @@ class StoreOnDisk final : public JobStore {
   absl::StatusOr<std::vector<ReplicaRecord>> ListReplicas(const std::string& uid) override {
     return store_.ListReplicas(uid);
   }
-  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id) override {
-    return store_.FindRequest(id);
+  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& caller,
+                                                           const std::string& name_space,
+                                                           const std::string& id) override {
+    return store_.FindRequest(caller, name_space, id);
   }
   absl::Status PruneRequests(absl::Time time) override { return store_.PruneRequests(time); }
   absl::Status PruneEvents(absl::Time time) override { return store_.PruneEvents(time); }

@@ -37,7 +37,7 @@ TEST(InvariantsTest, ATaskThatThrowsDoesNotEndTheExecutor) {
   Invariants invariants;
   bool done = false;
   {
-    Executor executor(1, &invariants);
+    Executor executor(1, 1, &invariants);
     executor.Post([] { throw std::out_of_range("test"); });
     executor.Post([&] { done = true; });
   }

@@ -272,6 +272,58 @@ TEST_F(RetentionTest, FinishedJobsAndOldEventsExpire) {
   EXPECT_FALSE(Events("later").empty());
 }
 
+TEST_F(JobsApiTest, FinishedJobsAreForgottenAfterAMonthAndTheirFilesStay) {
+  const auto worker = AddWorker("n1");
+  Submit(NewJob("finished"));
+  ASSERT_TRUE(Cancel("finished").ok());
+  const v1::Job waiting = Submit(NewJob("waiting"));
+  worker->Disconnect();
+  const absl::Duration month = absl::Hours(24) * 30;
+  for (absl::Duration time; time < month; time += absl::Hours(24)) {
+    EXPECT_EQ(Get("finished").status().phase(), v1::JOB_PHASE_CANCELLED) << time;
+    clock_.Advance(absl::Hours(24));
+    ASSERT_TRUE(worker->Register().ok());  // The node does not become lost.
+    supervisor_->Step();
+  }
+  Advance(absl::Minutes(2), absl::Minutes(2));
+  v1::ListJobsRequest all;
+  ASSERT_EQ(List(all).jobs_size(), 1);
+  EXPECT_EQ(List(all).jobs(0).name(), "waiting");
+  // The node hears of files to delete only when somebody deletes a job.
+  ASSERT_TRUE(worker->Register().ok());
+  worker->Connect();
+  ASSERT_TRUE(Cancel("waiting").ok());
+  ASSERT_TRUE(Delete("waiting").ok());
+  v1::ConnectResponse command;
+  do {
+    command = worker->Next();
+  } while (!command.has_delete_job_files() && command.command_case() != v1::ConnectResponse::COMMAND_NOT_SET);
+  EXPECT_EQ(command.delete_job_files().job_uid(), waiting.uid());
+}
+
+class ExpireFilesTest : public RetentionTest {
+ protected:
+  void SetUp() override {
+    options_.cluster.expire_files = true;
+    RetentionTest::SetUp();
+  }
+};
+
+TEST_F(ExpireFilesTest, FilesGoWithTheJob) {
+  const v1::Job job = Submit(NewJob("finished"));
+  ASSERT_TRUE(Cancel("finished").ok());
+  const auto away = AddWorker("n1");
+  away->Disconnect();
+  Advance(absl::Hours(49), absl::Hours(1));
+  ASSERT_TRUE(away->Register().ok());
+  away->Connect();
+  v1::ConnectResponse command;
+  do {
+    command = away->Next();
+  } while (!command.has_delete_job_files() && command.command_case() != v1::ConnectResponse::COMMAND_NOT_SET);
+  EXPECT_EQ(command.delete_job_files().job_uid(), job.uid());
+}
+
 TEST_F(JobsApiTest, EventsComeInPages) {
   Submit(NewJob("a"));
   EXPECT_TRUE(Cancel("a").ok());
