@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "libs/base/utf8.h"
 #include "libs/comm/threads.h"
 
 namespace adaptdl::comm {
@@ -420,7 +421,7 @@ void Membership::HandleGone(int rank, uint64_t done, const std::string& why) {
 }
 
 void Membership::SendTo(Link* link, Message message, absl::string_view text) {
-  text = text.substr(0, kLongestText);
+  text = CutUtf8(text, kLongestText);
   message.text_bytes = static_cast<uint16_t>(text.size());
   std::string bytes(reinterpret_cast<const char*>(&message), sizeof(message));
   bytes.append(text.data(), text.size());

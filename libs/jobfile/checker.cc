@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "libs/base/utf8.h"
 
 namespace adaptdl::jobfile {
 namespace {
@@ -161,14 +162,14 @@ absl::Status Problems::ToStatus() const {
 std::vector<std::string> Problems::Warnings() const { return Render(warnings_); }
 
 std::string Join(absl::string_view path, absl::string_view name) {
-  const std::string printable = absl::Utf8SafeCEscape(name.substr(0, 100));
+  const std::string printable = absl::Utf8SafeCEscape(CutUtf8(name, 100));
   return path.empty() ? printable : absl::StrCat(path, ".", printable);
 }
 
 std::string Quoted(absl::string_view text) {
   constexpr size_t kLongest = 80;
   if (text.size() <= kLongest) return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\"");
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(text.substr(0, kLongest)), "...\"");
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(CutUtf8(text, kLongest)), "...\"");
 }
 
 absl::string_view Nearest(absl::string_view name, const std::vector<absl::string_view>& known) {

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "libs/base/utf8.h"
 
 namespace adaptdl::jobfile {
 namespace {
@@ -77,7 +78,7 @@ void Multiply(int factor, std::string* digits) {
 }
 
 absl::StatusOr<Decimal> ParseDecimal(absl::string_view text) {
-  if (text.size() > kMaxLength) return NotAQuantity(absl::StrCat(text.substr(0, kMaxLength), "..."));
+  if (text.size() > kMaxLength) return NotAQuantity(absl::StrCat(CutUtf8(text, kMaxLength), "..."));
   absl::string_view rest = text;
   if (!rest.empty() && rest[0] == '-') {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is negative; write 0 or more"));

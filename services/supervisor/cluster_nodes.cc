@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "libs/base/utf8.h"
 #include "libs/jobs/node_health.h"
 #include "libs/jobs/verdict.h"
 #include "libs/service/log.h"
@@ -253,7 +254,7 @@ void ClusterState::Observe(Transaction* transaction, const std::string& node_id,
   }
   // Whoever sees the job end also sees how far it came.
   if (const auto progress = parts_.sessions->LatestProgress(uid)) StoreProgress(transaction, uid, *progress);
-  const std::string message = seen.message().substr(0, kMaxMessage);
+  const std::string message = ToUtf8(seen.message(), kMaxMessage);
   if (seen.state() == v1::REPLICA_STATE_LOST) {
     const bool never_ran = known.replica.state() == v1::REPLICA_STATE_LAUNCHING && !known.stop_requested;
     LoseReplica(transaction, uid, rank, never_ran ? jobs::LossCause::kNotStarted : jobs::LossCause::kVanished,
@@ -296,7 +297,7 @@ absl::Status ClusterState::NoticePreemption(const std::string& node_id, const v1
   if (before->phase() == v1::NODE_PHASE_DRAINING && before->record.node.status().has_preemption_time()) {
     return absl::OkStatus();  // It has said so before.
   }
-  const std::string reason = notice.reason().empty() ? "preempted" : notice.reason().substr(0, kMaxMessage);
+  const std::string reason = notice.reason().empty() ? "preempted" : ToUtf8(notice.reason(), kMaxMessage);
   v1::NodeStatus* status = transaction.EditNode(node_id)->record.node.mutable_status();
   status->set_phase(v1::NODE_PHASE_DRAINING);
   status->set_message(absl::StrCat("goes away: ", reason));
@@ -355,7 +356,7 @@ void ClusterState::JudgeNode(Transaction* transaction, const std::string& uid, c
       "; it is tried again at ", absl::FormatTime("%H:%M:%S", end, absl::UTCTimeZone()), " UTC");
   v1::NodeStatus* status = transaction->EditNode(id)->record.node.mutable_status();
   status->set_phase(v1::NODE_PHASE_QUARANTINED);
-  status->set_message(message.substr(0, kMaxMessage));
+  status->set_message(ToUtf8(message, kMaxMessage));
   *status->mutable_quarantine_end_time() = ToProto(end);
   for (const std::string& job : failed) {
     if (transaction->FindJob(job) == nullptr) continue;
@@ -472,7 +473,7 @@ absl::StatusOr<v1::DrainNodeResponse> ClusterState::DrainNode(const v1::DrainNod
       v1::NodeStatus* status = transaction->EditNode(request.node_id())->record.node.mutable_status();
       status->clear_quarantine_end_time();
       status->set_phase(v1::NODE_PHASE_DRAINING);
-      status->set_message(request.reason().empty() ? "drained" : request.reason().substr(0, kMaxMessage));
+      status->set_message(request.reason().empty() ? "drained" : ToUtf8(request.reason(), kMaxMessage));
     }
     v1::DrainNodeResponse response;
     *response.mutable_node() = DescribeNode(*transaction->FindNode(request.node_id()));

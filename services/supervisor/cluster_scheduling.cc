@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "libs/base/utf8.h"
 #include "libs/service/log.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/convert.h"
@@ -28,13 +29,6 @@ constexpr int kLeaseTermBits = 20;
 constexpr size_t kMaxSentence = 300;
 constexpr int kMaxSentences = 8;
 
-// At most `limit` bytes of the text, without half a character at its end: messages hold UTF-8 only.
-std::string Shortened(const std::string& text, size_t limit) {
-  if (text.size() <= limit) return text;
-  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
-  return text.substr(0, limit);
-}
-
 bool SameNodes(const v1::JobStatus& status, const v1::JobAllocation& allocation) {
   return std::equal(status.desired_allocation().begin(), status.desired_allocation().end(),
                     allocation.node_ids().begin(), allocation.node_ids().end());
@@ -42,10 +36,10 @@ bool SameNodes(const v1::JobStatus& status, const v1::JobAllocation& allocation)
 
 // Takes over why the allocator decided so. False: it is what is known.
 bool SetWords(const v1::JobAllocation& allocation, v1::JobStatus* status) {
-  const std::string reason = Shortened(allocation.reason(), kMaxReason);
+  const std::string reason = ToUtf8(allocation.reason(), kMaxReason);
   std::vector<std::string> sentences;
   for (int i = 0; i < std::min(allocation.explanation_size(), kMaxSentences); ++i) {
-    sentences.push_back(Shortened(allocation.explanation(i), kMaxSentence));
+    sentences.push_back(ToUtf8(allocation.explanation(i), kMaxSentence));
   }
   const auto& known = status->allocation_explanation();
   if (status->allocation_reason() == reason &&

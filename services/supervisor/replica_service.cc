@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "libs/base/mutex.h"
+#include "libs/base/utf8.h"
 #include "libs/rpc/status.h"
 #include "services/supervisor/convert.h"
 #include "services/supervisor/pull_reactor.h"
@@ -243,7 +244,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     if (request_.has_broken() && request_.broken().group() != broken_group_) {
       broken_group_ = request_.broken().group();
       const absl::Status status =
-          state_->ObserveBroken(replica_, broken_group_, request_.broken().reason().substr(0, kMaxReason));
+          state_->ObserveBroken(replica_, broken_group_, ToUtf8(request_.broken().reason(), kMaxReason));
       if (!status.ok()) return status;
     }
     if (leads_ && request_.has_rescale() && request_.rescale().group() != timed_group_) {

@@ -8,11 +8,22 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/utf8.h"
+#include "libs/messages/text.h"
 #include "services/supervisor/convert.h"
 #include "services/supervisor/rendezvous.h"
 
 namespace adaptdl::supervisor {
 namespace {
+
+// Bytes of a text that is stored or shown. Whoever writes one keeps to a smaller bound of its own.
+constexpr size_t kMaxText = 16 << 10;
+
+int BoundText(std::string* text) {
+  if (text->size() <= kMaxText && IsUtf8(*text)) return 0;
+  *text = ToUtf8(*text, kMaxText);
+  return 1;
+}
 
 // Whether the allocator would look at the job with other eyes.
 bool LooksDifferent(const JobEntry& before, const JobEntry& after) {
@@ -204,11 +215,37 @@ void Transaction::CompleteEvents(const std::string& uid) {
   for (v1::Event& event : events_[uid]) event.set_replicas(running);
 }
 
+// A string that is no UTF-8 could be stored, and sent, and never be read again. What a user asked for is not
+// looked at: it came in a message that could be read.
+void Transaction::BoundTexts() {
+  for (const auto& [uid, entry] : jobs_) {
+    texts_mended_ += messages::BoundText(kMaxText, &entry->record.status);
+    texts_mended_ += BoundText(&entry->record.rescale_note);
+    const auto base = base_.jobs.find(uid);
+    for (size_t i = 0; i < entry->replicas.size(); ++i) {
+      const ReplicaRecord& replica = *entry->replicas[i];
+      const bool known = base != base_.jobs.end() && i < base->second->replicas.size() &&
+                         base->second->replicas[i] == entry->replicas[i];
+      if (known || (IsUtf8(replica.address) && !messages::NeedsBound(kMaxText, replica.replica))) continue;
+      ReplicaRecord* own = EditReplica(uid, static_cast<int>(i));
+      texts_mended_ += BoundText(&own->address) + messages::BoundText(kMaxText, &own->replica);
+    }
+  }
+  for (auto& [uid, events] : events_) {
+    for (v1::Event& event : events) texts_mended_ += messages::BoundText(kMaxText, &event);
+  }
+  for (const auto& [id, entry] : nodes_) texts_mended_ += messages::BoundText(kMaxText, &entry->record.node);
+  for (v1::NamespaceQuota& quota : batch_.put_quotas) {
+    texts_mended_ += messages::BoundText(kMaxText, &quota);
+  }
+}
+
 const WriteBatch& Transaction::Finish() {
   int64_t event_id = base_.last_event_id;
+  for (const std::string& uid : stored_) CompleteEvents(uid);
+  BoundTexts();
   for (const std::string& uid : stored_) {
     const std::shared_ptr<JobEntry>& entry = jobs_.at(uid);
-    CompleteEvents(uid);
     batch_.put_jobs.push_back(entry->record);
     const auto base = base_.jobs.find(uid);
     for (size_t rank = 0; rank < entry->replicas.size(); ++rank) {

@@ -110,14 +110,18 @@ class Transaction {
   // Whether the allocator would see another cluster.
   bool SchedulingChanged() const;
 
-  // Completes the events. What is to be stored.
+  // Completes the events. What is to be stored: all text in it is valid UTF-8 and bounded, whatever was put
+  // in, and so is what Apply() will show.
   const WriteBatch& Finish();
+  // How many texts Finish() had to change. Whoever puts them in bounds them, so this tells of a mistake.
+  int texts_mended() const { return texts_mended_; }
   // After it was stored: moves the change into `tables`, which are those it was based on. Returns what
   // changed.
   Changes Apply(Tables* tables);
 
  private:
   void CompleteEvents(const std::string& uid);
+  void BoundTexts();
   // Brings `use_` up to date.
   void CountEdited() const;
 
@@ -140,6 +144,7 @@ class Transaction {
   mutable std::set<std::string> uncounted_;
   WriteBatch batch_;
   Effects effects_;
+  int texts_mended_ = 0;
   bool shown_ = false;
   bool quiet_ = false;
   bool room_freed_ = false;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libs/base/random_id.h"
+#include "libs/messages/text.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
 #include "libs/service/log.h"
@@ -22,6 +23,7 @@ constexpr absl::Duration kDefaultHeartbeatPeriod = absl::Seconds(2);
 // Newest version of the protocol that this worker speaks, and the first with HeartbeatAck.
 constexpr int kProtocolVersion = 2;
 constexpr int kAnswersHeartbeats = 2;
+constexpr size_t kMaxText = 16 << 10;
 
 absl::Duration HeartbeatPeriod(const v1::RegisterNodeResponse& response) {
   const absl::Duration period = absl::Seconds(response.heartbeat_period().seconds()) +
@@ -33,6 +35,14 @@ absl::Duration HeartbeatPeriod(const v1::RegisterNodeResponse& response) {
 absl::Duration WithJitter(absl::Duration backoff) {
   static thread_local std::mt19937 random(std::random_device{}());
   return backoff * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+}
+
+// The supervisor can't read a message with text that is no UTF-8, and would end the stream again and again.
+// Messages of the system and of programs may be that.
+bool Send(grpc::ClientReaderWriter<v1::ConnectRequest, v1::ConnectResponse>* stream,
+          v1::ConnectRequest message) {
+  messages::BoundText(kMaxText, &message);
+  return stream->Write(message);
 }
 
 }  // namespace
@@ -223,17 +233,17 @@ bool SupervisorLink::WriteHello(Stream* stream, int64_t session_id) {
   hello.set_session_id(session_id);
   for (v1::ReplicaReport& report : handler_->Inventory()) *hello.add_replicas() = std::move(report);
   for (const int port : handler_->FreePorts()) hello.add_free_ports(port);
-  return stream->Write(message);
+  return Send(stream, std::move(message));
 }
 
 void SupervisorLink::WriteUntilDone(Stream* stream, int64_t session_id, absl::Duration period) {
   if (!WriteHello(stream, session_id)) return;  // the reader sees the broken stream
   absl::Time next_heartbeat = absl::Now() + period;
   while (true) {
-    const std::vector<v1::ConnectRequest> messages = NextMessages(period, &next_heartbeat);
+    std::vector<v1::ConnectRequest> messages = NextMessages(period, &next_heartbeat);
     if (messages.empty()) return;
-    for (const v1::ConnectRequest& message : messages) {
-      if (!stream->Write(message)) return;
+    for (v1::ConnectRequest& message : messages) {
+      if (!Send(stream, std::move(message))) return;
     }
   }
 }

@@ -21,6 +21,7 @@
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "libs/base/mutex.h"
+#include "libs/base/utf8.h"
 #include "libs/elastic/control/conversions.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
@@ -41,6 +42,8 @@ constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
 
 // How long a replica whose group was refused, but which has a place in a newer one, may take to enter that.
 constexpr absl::Duration kChangeGrace = absl::Seconds(5);
+// Bytes of the reason why a group is broken: a message of protobuf takes valid UTF-8 only.
+constexpr size_t kMaxReason = 1000;
 
 // The supervisor has refused this replica for good; anything else may pass.
 bool IsFinal(const absl::Status& status) {
@@ -149,7 +152,7 @@ class GrpcControlPlane final : public ControlPlane {
     MutexLock lock(&mutex_);
     broken_ = v1::GroupBroken();
     broken_->set_group(group);
-    broken_->set_reason(reason);
+    broken_->set_reason(ToUtf8(reason, kMaxReason));
     Hasten();
   }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/file.h"
+#include "libs/base/utf8.h"
 #include "libs/service/log.h"
 #include "nlohmann/json.hpp"
 
@@ -25,7 +26,7 @@ constexpr size_t kMaxField = 256;
 using Line = nlohmann::ordered_json;
 
 void Add(Line* line, const char* name, const std::string& value) {
-  if (!value.empty()) (*line)[name] = value.substr(0, kMaxField);
+  if (!value.empty()) (*line)[name] = ToUtf8(value, kMaxField);
 }
 
 std::string Format(const AuditRecord& record, absl::Time now, int64_t left_out) {
@@ -41,8 +42,7 @@ std::string Format(const AuditRecord& record, absl::Time now, int64_t left_out) 
   Add(&line, "request_id", record.request_id);
   line["code"] = absl::StatusCodeToString(record.code);
   if (left_out > 0) line["left_out"] = left_out;
-  // A cut through a character, or bytes that are none, must not cost the record.
-  return absl::StrCat(line.dump(-1, ' ', false, Line::error_handler_t::replace), "\n");
+  return absl::StrCat(line.dump(), "\n");
 }
 
 }  // namespace
