@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
 #include "cli/format.h"
@@ -17,6 +19,8 @@
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/sync_stream.h"
 #include "libs/base/file.h"
+#include "nlohmann/json.hpp"
+#include "services/supervisor/store/check.h"
 #include "services/supervisor/store/restore.h"
 
 namespace adaptdl::cli {
@@ -26,6 +30,12 @@ struct RestoreOptions {
   std::string backup;
   std::string folder;
   bool replace = false;
+};
+
+struct CheckOptions {
+  std::string path;
+  bool mend = false;
+  bool remove = false;
 };
 
 // All of `data`.
@@ -87,17 +97,78 @@ absl::StatusOr<int> Backup(const Context& context, const std::string& path) {
   return kExitOk;
 }
 
+std::string Count(int64_t count, absl::string_view thing) {
+  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
+}
+
+std::string Name(const supervisor::DamagedRow& row) {
+  const std::string key = absl::StrCat(row.table, " ", absl::StrJoin(row.key, "/"), ", ", row.column);
+  return row.job.empty() ? key : absl::StrCat(key, " (job ", row.name_space, "/", row.job, ")");
+}
+
+void PrintDamage(const supervisor::StoreReport& state, supervisor::Repair repair) {
+  using supervisor::Repair;
+  for (const supervisor::DamagedRow& row : state.damaged) {
+    const char* what = "can't be read";
+    if (row.mended) what = repair == Repair::kNothing ? "text that is not valid; --mend mends it" : "mended";
+    if (!row.mended && repair == Repair::kRemove) what = "could not be read; removed";
+    Print(absl::StrCat(Printable(Name(row)), ": ", what, "\n"));
+  }
+}
+
+nlohmann::json ToJson(const supervisor::StoreReport& state) {
+  nlohmann::json damaged = nlohmann::json::array();
+  for (const supervisor::DamagedRow& row : state.damaged) {
+    damaged.push_back({{"table", row.table},
+                       {"column", row.column},
+                       {"key", absl::StrJoin(row.key, "/")},
+                       {"namespace", row.name_space},
+                       {"job", row.job},
+                       {"mendable", row.mended}});
+  }
+  return {{"jobs", state.jobs},   {"replicas", state.replicas}, {"events", state.events},
+          {"nodes", state.nodes}, {"quotas", state.quotas},     {"damaged", damaged}};
+}
+
+absl::StatusOr<int> Check(const Context& context, const CheckOptions& options) {
+  const supervisor::Repair repair = options.remove ? supervisor::Repair::kRemove
+                                    : options.mend ? supervisor::Repair::kMend
+                                                   : supervisor::Repair::kNothing;
+  const absl::StatusOr<supervisor::CheckedStore> checked = supervisor::CheckStore(options.path, repair);
+  if (!checked.ok()) return checked.status();
+  const supervisor::StoreReport& state = checked->state;
+  if (context.format == Format::kTable) {
+    Print(absl::StrCat(Count(state.jobs, "job"), ", ", Count(state.replicas, "replica"), ", ",
+                       Count(state.events, "event"), ", ", Count(state.nodes, "node"), ", ",
+                       Count(state.quotas, "quota"), "; ", Count(state.damaged.size(), "damaged row"), "\n"));
+    PrintDamage(state, repair);
+    if (!checked->kept.empty()) Print(absl::StrCat("what was there is kept as ", checked->kept, "\n"));
+  } else {
+    nlohmann::json document = ToJson(state);
+    document["kept"] = checked->kept;
+    PrintDocument(context, document);
+  }
+  const auto is_left = [&](const supervisor::DamagedRow& row) {
+    return repair == supervisor::Repair::kNothing || (!row.mended && repair == supervisor::Repair::kMend);
+  };
+  const bool left = std::any_of(state.damaged.begin(), state.damaged.end(), is_left);
+  return left ? kExitError : kExitOk;
+}
+
 absl::StatusOr<int> Restore(const Context& context, const RestoreOptions& options) {
   const absl::StatusOr<supervisor::Restored> restored =
       supervisor::RestoreStore(options.backup, options.folder, options.replace);
   if (!restored.ok()) return restored.status();
   if (context.format == Format::kTable) {
-    Print(absl::StrCat("restored ", restored->jobs, restored->jobs == 1 ? " job" : " jobs", " and ",
-                       restored->nodes, restored->nodes == 1 ? " node" : " nodes", " to ",
-                       Printable(options.folder), "; start the supervisor now\n"));
+    Print(absl::StrCat("restored ", Count(restored->state.jobs, "job"), " and ",
+                       Count(restored->state.nodes, "node"), " to ", Printable(options.folder),
+                       "; start the supervisor now\n"));
+    PrintDamage(restored->state, supervisor::Repair::kMend);
     if (!restored->kept.empty()) Print(absl::StrCat("what was there is kept as ", restored->kept, "\n"));
   } else {
-    PrintDocument(context, {{"jobs", restored->jobs}, {"nodes", restored->nodes}, {"kept", restored->kept}});
+    nlohmann::json document = ToJson(restored->state);
+    document["kept"] = restored->kept;
+    PrintDocument(context, document);
   }
   return kExitOk;
 }
@@ -126,6 +197,15 @@ void AddAdmin(CLI::App& app, Context* context) {
   restore->add_flag("--replace", options->replace, "Even if there is a state; it is kept beside the new one");
   restore->callback(
       [context, options] { context->action = [context, options] { return Restore(*context, *options); }; });
+
+  CLI::App* check =
+      admin->add_subcommand("check", "Say what a supervisor's state or a backup holds, and mend what it can");
+  const auto what = std::make_shared<CheckOptions>();
+  check->add_option("PATH", what->path, "Backup, or the --state-dir of a supervisor that does not run")
+      ->required();
+  check->add_flag("--mend", what->mend, "Mend texts that are not valid; what was there is kept beside it");
+  check->add_flag("--remove", what->remove, "The same, and remove rows that can't be read even so");
+  check->callback([context, what] { context->action = [context, what] { return Check(*context, *what); }; });
 
   AddCertificates(*admin, context);
   AddToken(*admin, context);

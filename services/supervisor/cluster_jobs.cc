@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "libs/jobspec/job_spec.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/convert.h"
 #include "services/supervisor/validation.h"
@@ -40,6 +41,13 @@ absl::Status NoSuchJob(const std::string& name_space, const std::string& name) {
                                           "\"; list the jobs there are"));
 }
 
+absl::Status ClusterState::NoReadableJob(const std::string& name_space, const std::string& name) const {
+  if (unreadable_jobs_.count({name_space, name}) == 0) return NoSuchJob(name_space, name);
+  return absl::DataLossError(absl::StrCat("job \"", name, "\" of namespace \"", name_space,
+                                          "\": its record can't be read; ask an administrator to look at it "
+                                          "(adaptdl admin check)"));
+}
+
 std::string NamespaceOr(const std::string& name_space) { return name_space.empty() ? "default" : name_space; }
 
 absl::StatusOr<int64_t> ParsePageToken(const std::string& token) {
@@ -63,9 +71,9 @@ absl::StatusOr<v1::SubmitJobResponse> ClusterState::SubmitJob(v1::SubmitJobReque
   job->set_namespace_(NamespaceOr(job->namespace_()));
   const RequestKey key = KeyOf(caller, job->namespace_(), request);
   absl::Status status = ValidateRequestId(request.request_id());
-  status.Update(ValidateNewJob(*job, request.generate_name()));
+  status.Update(jobspec::CheckNewJob(*job, request.generate_name()));
   if (!status.ok()) return status;
-  FillDefaults(job->mutable_spec());
+  jobspec::FillDefaults(job->mutable_spec());
   return Once<v1::SubmitJobResponse>(key, [&](Transaction* transaction) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return AddJob(transaction, request);
   });
@@ -76,14 +84,16 @@ absl::StatusOr<std::string> ClusterState::ChooseName(const Transaction& transact
   const std::string& name_space = request.job().namespace_();
   if (!request.job().name().empty()) {
     const std::string& name = request.job().name();
-    if (transaction.FindJobByName(name_space, name) == nullptr) return name;
+    const bool unreadable = unreadable_jobs_.count({name_space, name}) > 0;
+    if (!unreadable && transaction.FindJobByName(name_space, name) == nullptr) return name;
     return absl::AlreadyExistsError(
         absl::StrCat("job.name: \"", name, "\" is taken in namespace \"", name_space,
                      "\"; choose another name, or delete that job when it has finished"));
   }
   while (true) {
     const std::string name = absl::StrCat(request.generate_name(), parts_.random_hex(3));
-    if (transaction.FindJobByName(name_space, name) == nullptr) return name;
+    const bool unreadable = unreadable_jobs_.count({name_space, name}) > 0;
+    if (!unreadable && transaction.FindJobByName(name_space, name) == nullptr) return name;
   }
 }
 
@@ -114,7 +124,7 @@ absl::StatusOr<v1::SubmitJobResponse> ClusterState::AddJob(Transaction* transact
 
 absl::StatusOr<v1::Job> ClusterState::GetJob(const std::string& name_space, const std::string& name) const {
   const std::shared_ptr<const JobEntry> entry = index_.FindJob(NamespaceOr(name_space), name);
-  if (entry == nullptr) return NoSuchJob(NamespaceOr(name_space), name);
+  if (entry == nullptr) return NoReadableJob(NamespaceOr(name_space), name);
   return DescribeJob(*entry, Now());
 }
 
@@ -169,7 +179,7 @@ absl::StatusOr<v1::CancelJobResponse> ClusterState::CancelJob(const v1::CancelJo
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::CancelJobResponse> {
     const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
-    if (entry == nullptr) return NoSuchJob(name_space, request.name());
+    if (entry == nullptr) return NoReadableJob(name_space, request.name());
     const std::string uid = entry->record.uid();
     if (IsTerminal(entry->record.status.phase())) {
       return absl::FailedPreconditionError(absl::StrCat("job \"", request.name(), "\" has finished already (",
@@ -196,7 +206,7 @@ absl::StatusOr<v1::DeleteJobResponse> ClusterState::DeleteJob(const v1::DeleteJo
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::DeleteJobResponse> {
     const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
-    if (entry == nullptr) return NoSuchJob(name_space, request.name());
+    if (entry == nullptr) return NoReadableJob(name_space, request.name());
     if (!IsTerminal(entry->record.status.phase())) {
       return absl::FailedPreconditionError(absl::StrCat("job \"", request.name(), "\" has not finished (",
                                                         v1::JobPhase_Name(entry->record.status.phase()),
@@ -231,7 +241,7 @@ absl::StatusOr<v1::ListEventsResponse> ClusterState::ListEvents(const v1::ListEv
   if (!token.ok()) return token.status();
   const std::string name_space = NamespaceOr(request.namespace_());
   if (!request.name().empty() && index_.FindJob(name_space, request.name()) == nullptr) {
-    return NoSuchJob(name_space, request.name());
+    return NoReadableJob(name_space, request.name());
   }
   v1::ListEventsResponse response;
   size_t bytes = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libs/jobspec/checks.h"
 #include "libs/rpc/retry_info.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/validation.h"
@@ -60,7 +61,7 @@ absl::StatusOr<v1::ListQuotasResponse> ClusterState::ListQuotas(const v1::ListQu
 absl::StatusOr<v1::RemoveQuotaResponse> ClusterState::RemoveQuota(const v1::RemoveQuotaRequest& request,
                                                                   const std::string& caller) {
   absl::Status status = ValidateRequestId(request.request_id());
-  status.Update(ValidateDnsLabel("namespace", request.namespace_()));
+  status.Update(jobspec::CheckDnsLabel("namespace", request.namespace_()));
   if (!status.ok()) return status;
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::RemoveQuotaResponse> {

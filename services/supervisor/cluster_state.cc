@@ -107,6 +107,7 @@ absl::StatusOr<std::unique_ptr<ClusterState>> ClusterState::Create(const Cluster
   std::unique_ptr<ClusterState> state(new ClusterState(options, parts));
   MutexLock lock(&state->mutex_);
   state->Fill(*contents);
+  if (const absl::Status status = state->TellOfDamage(*contents); !status.ok()) return status;
   return state;
 }
 
@@ -114,41 +115,6 @@ absl::Status ClusterState::Verdict(const absl::Status& status) const {
   if (status.ok() || parts_.lease == nullptr || parts_.lease->Valid()) return status;
   return absl::UnavailableError(
       absl::StrCat("this supervisor may not lead any more; try again (", status.message(), ")"));
-}
-
-void ClusterState::Fill(const StoreContents& contents) {
-  const absl::Time now = Now();
-  std::map<std::string, std::shared_ptr<JobEntry>> entries;
-  for (const JobRecord& record : contents.jobs) {
-    auto entry = std::make_shared<JobEntry>();
-    entry->record = record;
-    if (record.status.phase() == v1::JOB_PHASE_STARTING) entry->record.starting_since = now;
-    entries[record.uid()] = std::move(entry);
-    submissions_.Restore(record.job->namespace_(), ToTime(record.status.submit_time()), now);
-  }
-  // Members in order of rank, then others.
-  for (const ReplicaRecord& replica : contents.replicas) {
-    const auto job = entries.find(replica.job_uid);
-    if (job == entries.end()) {
-      invariants()->Broken("store", absl::StrCat("a replica of no job: ", replica.replica.replica_id()));
-      continue;
-    }
-    job->second->replicas.push_back(std::make_shared<ReplicaRecord>(replica));
-  }
-  for (const auto& [uid, entry] : entries) PutJob(entry, &tables_);
-  for (const NodeRecord& node : contents.nodes) {
-    tables_.nodes[node.node.node_id()] =
-        std::make_shared<NodeEntry>(NodeEntry{node, std::make_shared<Lease>(now)});
-    last_session_ = std::max(last_session_, node.session_id);
-  }
-  for (const FileDeletion& deletion : contents.deletions)
-    tables_.deletions[deletion.node_id].push_back(deletion);
-  for (const v1::NamespaceQuota& quota : contents.quotas) tables_.quotas[quota.namespace_()] = quota;
-  tables_.last_sequence = contents.last_sequence;
-  tables_.last_event_id = contents.last_event_id;
-  // Larger than any version that an allocator may still hold from before.
-  tables_.version = absl::ToUnixMicros(now);
-  PublishAll();
 }
 
 void ClusterState::PublishAll() {
@@ -191,6 +157,9 @@ absl::Status ClusterState::Commit(Transaction* transaction) {
     for (const std::string& uid : transaction->JobsWaitingForRoom()) Settle(transaction, uid);
   }
   const WriteBatch& batch = transaction->Finish();
+  if (transaction->texts_mended() > 0) {
+    invariants()->Broken("text", "a text that was to be stored is no UTF-8, or far too long; it was mended");
+  }
   const absl::Time begin = absl::Now();
   const absl::Status status = parts_.store->Commit(batch);
   if (Metrics* metrics = metrics_) metrics->ObserveCommit(absl::Now() - begin, status.ok());

@@ -44,6 +44,7 @@
 #include "libs/base/mutex.h"
 #include "libs/jobs/node_health.h"
 #include "libs/jobs/state_machine.h"
+#include "libs/messages/text.h"
 #include "services/supervisor/allocation_pages.h"
 #include "services/supervisor/amounts.h"
 #include "services/supervisor/change_hub.h"
@@ -161,7 +162,7 @@ class ClusterState {
   Executor* readers() const { return parts_.readers; }
   GroupCommit* durability() const { return parts_.durability; }
   // From now on counts there. `metrics` outlives the state.
-  void SetMetrics(Metrics* metrics) { metrics_ = metrics; }
+  void SetMetrics(Metrics* metrics);
   Metrics* metrics() const { return metrics_; }
 
   absl::Time Now() const { return parts_.clock->Now(); }
@@ -277,6 +278,7 @@ class ClusterState {
 
   ClusterState(const ClusterOptions& options, const ClusterParts& parts);
   void Fill(const StoreContents& contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status TellOfDamage(const StoreContents& contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Runs `change` in a transaction, once per request, and stores it together with its answer.
   template <typename Response>
@@ -385,9 +387,13 @@ class ClusterState {
                                    const std::vector<std::shared_ptr<const ReplicaRecord>>& members) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // NOT_FOUND, or DATA_LOSS: the job is there, and can't be read.
+  absl::Status NoReadableJob(const std::string& name_space, const std::string& name) const;
   const ClusterOptions options_;
   const ClusterParts parts_;
   std::atomic<Metrics*> metrics_ = nullptr;
+  // Namespaces and names of jobs that can't be read: they are taken, still. Filled at the start.
+  std::set<std::pair<std::string, std::string>> unreadable_jobs_;
 
   ReadIndex index_;
   mutable Mutex mutex_;
@@ -428,6 +434,8 @@ class ClusterState {
   std::map<std::string, jobs::NodeHealth> health_ ABSL_GUARDED_BY(mutex_);
   // Jobs whose users were told of reports that made no sense.
   std::set<std::string> told_of_reports_ ABSL_GUARDED_BY(mutex_);
+  // Of the store, until they are counted.
+  std::vector<DamagedRow> damaged_rows_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_flush_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time last_step_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time next_gauges_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
@@ -468,6 +476,7 @@ absl::StatusOr<Response> ClusterState::Once(
   Transaction transaction(tables_, now);
   absl::StatusOr<Response> response = change(&transaction);
   if (!response.ok()) return response.status();
+  messages::BoundText(std::string::npos, &*response);
   // What leaves no trace on disk may as well be done again.
   if (!transaction.in_memory_only()) {
     transaction.SetRequest({key, response->SerializeAsString(), now});

@@ -107,7 +107,9 @@ absl::StatusOr<bool> AwaitLeadership(FileLease* lease) {
 
 absl::StatusOr<std::unique_ptr<JobStore>> OpenStore(const Flags& flags, FileLease* lease) {
   const std::string former = lease->database();
-  absl::StatusOr<std::unique_ptr<SqliteJobStore>> store = OpenLeasedStore(flags.store, lease);
+  SqliteJobStoreOptions options = flags.store;
+  options.on_sync_failure = &EndForFailedDisk;
+  absl::StatusOr<std::unique_ptr<SqliteJobStore>> store = OpenLeasedStore(options, lease);
   if (!store.ok()) return store.status();
   if (lease->database() != former) {
     log::Warning("a former leader still has the state open; going on with a copy",

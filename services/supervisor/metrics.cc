@@ -63,6 +63,11 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
               .Name("adaptdl_supervisor_broken_invariants_total")
               .Help("Events that cannot happen, by the place in the program: mistakes to report")
               .Register(*registry_)),
+      damaged_rows_(BuildCounter()
+                        .Name("adaptdl_supervisor_damaged_rows_total")
+                        .Help("Rows of the store that could not be read as they were, by table and whether "
+                              "they were mended or set aside")
+                        .Register(*registry_)),
       quarantines_(BuildCounter()
                        .Name("adaptdl_supervisor_quarantines_total")
                        .Help("Times that a node was quarantined")

@@ -39,6 +39,10 @@ class Metrics {
   void CountBrokenInvariant(const std::string& where) {
     broken_invariants_.Add({{"where", where}}).Increment();
   }
+  // Of the store, as it was found at the start.
+  void CountDamagedRow(const std::string& table, bool mended) {
+    damaged_rows_.Add({{"table", table}, {"outcome", mended ? "mended" : "set_aside"}}).Increment();
+  }
   void CountQuarantine() { quarantines_.Increment(); }
   void CountNodeHeartbeat() { node_heartbeats_.Increment(); }
   void CountReplicaHeartbeat() { replica_heartbeats_.Increment(); }
@@ -60,6 +64,7 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& refused_;
   prometheus::Family<prometheus::Counter>& refused_reports_;
   prometheus::Family<prometheus::Counter>& broken_invariants_;
+  prometheus::Family<prometheus::Counter>& damaged_rows_;
   prometheus::Counter& quarantines_;
   prometheus::Family<prometheus::Counter>& heartbeats_;
   prometheus::Counter& node_heartbeats_;

@@ -25,18 +25,20 @@ constexpr int kReaderThreads = 4;
 std::unique_ptr<GroupCommit> MakeGroupCommit(JobStore* store) {
   std::function<absl::Status()> sync;
   if (store->needs_sync()) sync = [store] { return store->Sync(); };
-  return std::make_unique<GroupCommit>(std::move(sync), [](const absl::Status& status) {
-    log::Error("ending, since what is on the disk is unknown now; the next start reads it",
-               {{"error", status.ToString()}});
-    log::Flush();
-    _exit(kStorageFailed);
-  });
+  return std::make_unique<GroupCommit>(std::move(sync), &EndForFailedDisk);
 }
 
 // How often the callers of open streams are looked at: tokens expire and are revoked.
 constexpr absl::Duration kStreamPeriod = absl::Seconds(1);
 
 }  // namespace
+
+void EndForFailedDisk(const absl::Status& status) {
+  log::Error("ending, since what is on the disk is unknown now; the next start reads it",
+             {{"error", status.ToString()}});
+  log::Flush();
+  _exit(kStorageFailed);
+}
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorOptions& options,
                                                                std::unique_ptr<JobStore> store,

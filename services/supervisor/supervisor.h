@@ -56,6 +56,9 @@ struct SupervisorOptions {
   std::shared_ptr<const security::Guard> guard;
 };
 
+// Ends the process: a sync of the disk has failed under the state.
+[[noreturn]] void EndForFailedDisk(const absl::Status& status);
+
 class Supervisor {
  public:
   // `clock` and `lease` outlive the supervisor. `lease`: of its leadership; null: there is no other

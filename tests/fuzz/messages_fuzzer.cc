@@ -9,6 +9,7 @@
 #include "adaptdl/v1/node_service.pb.h"
 #include "adaptdl/v1/quota_service.pb.h"
 #include "adaptdl/v1/replica_service.pb.h"
+#include "libs/jobspec/job_spec.h"
 #include "services/supervisor/validation.h"
 
 namespace {
@@ -23,6 +24,7 @@ void Try(absl::string_view bytes, Validate&& validate) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   namespace v1 = adaptdl::v1;
+  namespace jobspec = adaptdl::jobspec;
   namespace supervisor = adaptdl::supervisor;
   if (size == 0) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
@@ -30,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 0:
       Try<v1::SubmitJobRequest>(bytes, [](const v1::SubmitJobRequest& request) {
         supervisor::ValidateRequestId(request.request_id()).IgnoreError();
-        supervisor::ValidateNewJob(request.job(), request.generate_name()).IgnoreError();
+        jobspec::CheckNewJob(request.job(), request.generate_name()).IgnoreError();
       });
       break;
     case 1:

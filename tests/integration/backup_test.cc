@@ -67,7 +67,13 @@ TEST_F(BackupTest, WhatWasBackedUpIsThereAfterTheDiskWasLost) {
   EXPECT_EQ(Adaptdl({"admin", "backup", backup_}), 1) << "it exists";
   EXPECT_THAT(output_, HasSubstr("exists"));
 
+  EXPECT_EQ(Adaptdl({"admin", "check", backup_}), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("2 jobs, 0 replicas, 2 events, 0 nodes, 0 quotas; 0 damaged rows"));
+  EXPECT_EQ(Adaptdl({"admin", "check", state_}), 1) << output_;
+  EXPECT_THAT(output_, HasSubstr("stop it first"));
   cluster_.supervisor().Kill();
+  EXPECT_EQ(Adaptdl({"admin", "check", state_, "--mend"}), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("3 jobs"));
   std::filesystem::remove_all(state_);
   ASSERT_EQ(Adaptdl({"admin", "restore", backup_, "--state-dir", state_}), 0) << output_;
   EXPECT_THAT(output_, HasSubstr("restored 2 jobs and 0 nodes"));

@@ -59,6 +59,37 @@ TEST_F(BadJobTest, CommandThatDoesNotExist) {
   EXPECT_THAT(ended.status().message(), HasSubstr("no-such-program"));
 }
 
+// What the system says of it is longer than a message may be, and none of it is ASCII.
+TEST_F(BadJobTest, ACommandInAnyScriptHurtsNobody) {
+  std::string name;
+  for (int i = 0; i < 600; ++i) name += "é";
+  v1::Job job = cluster_.CommandJob("wide", {name});
+  job.mutable_spec()->set_max_restarts(0);
+  ASSERT_TRUE(cluster_.Submit(job).ok());
+  EXPECT_EQ(End("wide").status().phase(), v1::JOB_PHASE_FAILED);
+  cluster_.supervisor().Kill();
+  ASSERT_TRUE(cluster_.StartSupervisor().ok());
+  v1::ListJobsResponse jobs;
+  grpc::ClientContext context;
+  const grpc::Status listed = cluster_.jobs().ListJobs(&context, v1::ListJobsRequest(), &jobs);
+  ASSERT_TRUE(listed.ok()) << listed.error_message();
+  EXPECT_EQ(jobs.jobs_size(), 1);
+}
+
+TEST_F(BadJobTest, SettingsOfTheLibraryReachTheProgram) {
+  v1::Job job = cluster_.CommandJob(
+      "settings",
+      {"sh", "-c", "echo $ADAPTDL_KEEP_MEMORY $ADAPTDL_TENSORBOARD_LOGDIR > $ADAPTDL_SHARE_PATH/out"});
+  v1::EnvironmentVariable* setting = job.mutable_spec()->mutable_template_()->add_env();
+  setting->set_name("ADAPTDL_KEEP_MEMORY");
+  setting->set_value("0");
+  ASSERT_TRUE(cluster_.Submit(job).ok());
+  const v1::Job ended = End("settings");
+  EXPECT_EQ(ended.status().phase(), v1::JOB_PHASE_SUCCEEDED);
+  const std::string share = cluster_.storage() + "/default/settings-" + ended.uid() + "/share";
+  EXPECT_EQ(*ReadWholeFile(share + "/out"), "0 " + share + "/tensorboard\n");
+}
+
 TEST_F(BadJobTest, ImpossibleResourcesAreSaidAtOnce) {
   v1::Job job = cluster_.CommandJob("huge", {"true"});
   job.mutable_spec()->mutable_template_()->mutable_resources()->set_gpus(64);

@@ -22,6 +22,30 @@
 
 namespace adaptdl::supervisor {
 
+// A message in the store that could not be read as it was.
+struct DamagedRow {
+  std::string table;
+  std::string column;
+  // Names the row.
+  std::vector<std::string> key;
+  // Of the job that it belongs to. Empty: to none.
+  std::string name_space;
+  std::string job;
+  std::string job_uid;
+  // Whether it can be read now: only text in it was wrong. Else the row stays as it is, and is left out of
+  // what is served.
+  bool mended = false;
+  // Whether no earlier start has met it.
+  bool is_new = true;
+};
+
+// A job whose row can't be read. Nobody else may have its name.
+struct JobSetAside {
+  std::string name_space;
+  std::string name;
+  std::string uid;
+};
+
 // Everything that is read at start.
 struct StoreContents {
   std::vector<JobRecord> jobs;  // In order of submission.
@@ -30,6 +54,8 @@ struct StoreContents {
   std::vector<NodeRecord> nodes;
   std::vector<FileDeletion> deletions;
   std::vector<v1::NamespaceQuota> quotas;
+  std::vector<DamagedRow> damaged;
+  std::vector<JobSetAside> set_aside;
   // Largest ever used, also by what was deleted since.
   int64_t last_sequence = 0;
   int64_t last_event_id = 0;

@@ -140,6 +140,17 @@ const std::vector<std::string>& SchemaSteps() {
       )sql",
       // Events of a whole namespace, in their order, without a look at those of all others.
       "CREATE INDEX events_by_namespace ON events (namespace, id)",
+      // Messages that could not be read, as they were found. Their rows stay where they are.
+      R"sql(
+      CREATE TABLE unreadable (
+        tbl TEXT NOT NULL,
+        col TEXT NOT NULL,
+        key TEXT NOT NULL,         -- values of the row's key, separated by "/"
+        time INTEGER NOT NULL,     -- Unix time in microseconds
+        bytes BLOB NOT NULL,
+        PRIMARY KEY (tbl, col, key)
+      ) WITHOUT ROWID;
+      )sql",
   };
   return *steps;
 }

@@ -9,8 +9,17 @@ namespace adaptdl::supervisor {
 namespace {
 
 constexpr absl::string_view kLockedPayload = "adaptdl.supervisor/locked";
+constexpr absl::string_view kSyncPayload = "adaptdl.supervisor/sync";
 
 }  // namespace
+
+bool IsSyncFailure(const absl::Status& status) { return status.GetPayload(kSyncPayload).has_value(); }
+
+absl::Status SyncFailure(absl::string_view text) {
+  absl::Status status = absl::UnavailableError(text);
+  status.SetPayload(kSyncPayload, absl::Cord());
+  return status;
+}
 
 bool IsLocked(const absl::Status& status) { return status.GetPayload(kLockedPayload).has_value(); }
 
@@ -20,7 +29,14 @@ absl::Status SqliteStatus(sqlite3* database, absl::string_view what) {
     case SQLITE_FULL:
       return absl::ResourceExhaustedError(
           absl::StrCat(text, "; free space on the disk of --state-dir and try again"));
-    case SQLITE_IOERR:
+    case SQLITE_IOERR: {
+      absl::Status status = absl::UnavailableError(absl::StrCat(text, "; check the disk of --state-dir"));
+      const int code = sqlite3_extended_errcode(database);
+      if (code == SQLITE_IOERR_FSYNC || code == SQLITE_IOERR_DIR_FSYNC) {
+        status.SetPayload(kSyncPayload, absl::Cord());
+      }
+      return status;
+    }
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:

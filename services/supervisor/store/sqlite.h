@@ -20,6 +20,10 @@ namespace adaptdl::supervisor {
 // Canonical status of the database's last error: RESOURCE_EXHAUSTED for a full disk, UNAVAILABLE for one that
 // can't be written or is busy, DATA_LOSS for a corrupt file, else INTERNAL.
 absl::Status SqliteStatus(sqlite3* database, absl::string_view what);
+// Whether it is the status of a sync that failed: the kernel may have dropped what was to be written, and
+// takes it for written from then on.
+bool IsSyncFailure(const absl::Status& status);
+absl::Status SyncFailure(absl::string_view text);
 // Whether it is the status of a database that somebody else holds.
 bool IsLocked(const absl::Status& status);
 

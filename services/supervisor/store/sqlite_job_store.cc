@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -12,7 +11,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/random_id.h"
+#include "libs/messages/text.h"
 #include "services/supervisor/store/migrations.h"
+#include "services/supervisor/store/offline.h"
+#include "services/supervisor/store/store_reader.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -28,55 +30,17 @@ absl::Time FromMicros(int64_t micros) {
   return micros == 0 ? absl::InfinitePast() : absl::FromUnixMicros(micros);
 }
 
-absl::StatusOr<ReplicaRecord> ReadReplica(const Statement& row) {
-  ReplicaRecord record;
-  record.job_uid = row.Text(0);
-  if (!record.replica.ParseFromString(row.Text(1))) return Damaged("a replica");
-  record.stop_requested = row.Integer(2) != 0;
-  record.node_leaving = row.Integer(3) != 0;
-  record.loss = static_cast<jobs::LossCause>(row.Integer(4));
-  record.address = row.Text(5);
-  record.launch_group = row.Integer(6);
-  record.launch_rank = static_cast<int>(row.Integer(7));
-  record.rescales_in_place = row.Integer(8) != 0;
-  record.judged = row.Integer(9) != 0;
-  record.master_port = static_cast<int>(row.Integer(10));
-  return record;
-}
-
-std::map<std::string, JobRecord*> JobsByUid(StoreContents* contents) {
-  std::map<std::string, JobRecord*> jobs;
-  for (JobRecord& job : contents->jobs) jobs[job.uid()] = &job;
-  return jobs;
-}
-
 bool MayLive(const v1::Replica& replica) {
   return replica.state() == v1::REPLICA_STATE_LAUNCHING || replica.state() == v1::REPLICA_STATE_RUNNING;
-}
-
-constexpr char kReplicaColumns[] =
-    "r.job_uid, r.replica, r.stop_requested, r.node_leaving, r.loss, r.address, r.grp, r.rank, r.in_place, "
-    "r.judged, r.master_port";
-
-absl::StatusOr<std::vector<ReplicaRecord>> ReadReplicas(Statement* statement) {
-  std::vector<ReplicaRecord> replicas;
-  const absl::Status read = statement->ForEachRow([&]() -> absl::Status {
-    absl::StatusOr<ReplicaRecord> replica = ReadReplica(*statement);
-    if (!replica.ok()) return replica.status();
-    replicas.push_back(*std::move(replica));
-    return absl::OkStatus();
-  });
-  if (!read.ok()) return read;
-  return replicas;
 }
 
 absl::Status Configure(const SqliteJobStoreOptions& options, Database* database) {
   sqlite3_busy_timeout(database->handle(), static_cast<int>(absl::ToInt64Milliseconds(options.busy_timeout)));
   // The lock is taken with the first access and kept: two supervisors on one state would overwrite each
   // other.
-  for (const char* pragma :
-       {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL",
-        "PRAGMA foreign_keys = ON", "PRAGMA journal_size_limit = 67108864"}) {
+  for (const char* pragma : {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL",
+                             "PRAGMA synchronous = NORMAL", "PRAGMA foreign_keys = ON",
+                             "PRAGMA journal_size_limit = 67108864", "PRAGMA wal_autocheckpoint = 0"}) {
     const absl::StatusOr<std::string> result = database->Query(pragma);
     if (!result.ok()) return result.status();
   }
@@ -128,7 +92,28 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const Sqlit
   if (const absl::Status status = Check(&*database); !status.ok()) return status;
   const absl::StatusOr<sqlite3_file*> log = FindLog(&*database);
   if (!log.ok()) return log.status();
-  return std::unique_ptr<SqliteJobStore>(new SqliteJobStore(options.folder, *std::move(database), *log));
+  // That the files are there: SQLite tries it too, and ignores errors.
+  if (const absl::Status status = SyncPath(options.folder); !status.ok()) return status;
+  std::unique_ptr<SqliteJobStore> store(new SqliteJobStore(options, *std::move(database), *log));
+  MutexLock lock(&store->mutex_);
+  sqlite3_wal_hook(store->database_.handle(), &SqliteJobStore::NoteLogPages, store.get());
+  return store;
+}
+
+int SqliteJobStore::NoteLogPages(void* store, sqlite3* /*database*/, const char* /*name*/, int pages) {
+  static_cast<SqliteJobStore*>(store)->log_pages_ = pages;
+  return SQLITE_OK;
+}
+
+absl::Status SqliteJobStore::Judge(absl::Status status) {
+  if (sync_failed_.load()) {
+    return absl::UnavailableError("state database: a sync has failed, and what is on the disk is unknown");
+  }
+  if (IsSyncFailure(status)) {
+    sync_failed_ = true;
+    if (options_.on_sync_failure != nullptr) options_.on_sync_failure(status);
+  }
+  return status;
 }
 
 Statement* SqliteJobStore::Prepared(const std::string& sql, absl::Status* status) {
@@ -148,7 +133,8 @@ Statement* SqliteJobStore::Prepared(const std::string& sql, absl::Status* status
 absl::Status SqliteJobStore::Commit(const WriteBatch& batch) {
   if (batch.empty()) return absl::OkStatus();
   MutexLock lock(&mutex_);
-  absl::Status status = database_.Execute("BEGIN IMMEDIATE");
+  if (absl::Status status = Judge(absl::OkStatus()); !status.ok()) return status;
+  absl::Status status = Judge(database_.Execute("BEGIN IMMEDIATE"));
   if (!status.ok()) return status;
   status = Write(batch);
   if (status.ok()) status = database_.Execute("COMMIT");
@@ -156,14 +142,33 @@ absl::Status SqliteJobStore::Commit(const WriteBatch& batch) {
   if (!status.ok() && sqlite3_get_autocommit(database_.handle()) == 0) {
     database_.Execute("ROLLBACK").IgnoreError();
   }
-  return status;
+  return Judge(std::move(status));
 }
 
 absl::Status SqliteJobStore::Sync() {
   const int code = log_->pMethods->xSync(log_, SQLITE_SYNC_NORMAL);
-  if (code == SQLITE_OK) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("state database: its log can't be brought to the disk: ", sqlite3_errstr(code)));
+  if (code != SQLITE_OK) {
+    return Judge(SyncFailure(
+        absl::StrCat("state database: its log can't be brought to the disk: ", sqlite3_errstr(code))));
+  }
+  if (const absl::Status status = Judge(absl::OkStatus()); !status.ok()) return status;
+  return log_pages_.load() < options_.checkpoint_pages ? absl::OkStatus() : Checkpoint();
+}
+
+absl::Status SqliteJobStore::Checkpoint() {
+  MutexLock lock(&mutex_);
+  sqlite3* database = database_.handle();
+  const int code =
+      sqlite3_wal_checkpoint_v2(database, "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr) & 0xff;
+  if (code == SQLITE_OK) {
+    log_pages_ = 0;  // The next commit begins it anew, or says how long it is still.
+    return Judge(absl::OkStatus());
+  }
+  // Somebody reads, or the disk is full: all of it is in the log still, and durable there. The next sync
+  // tries again.
+  if (code == SQLITE_BUSY || code == SQLITE_LOCKED || code == SQLITE_FULL) return absl::OkStatus();
+  // Whatever else it is, the disk does not do what it is told.
+  return Judge(SyncFailure(SqliteStatus(database, "checkpoint").message()));
 }
 
 absl::Status SqliteJobStore::Write(const WriteBatch& batch) {
@@ -384,133 +389,7 @@ absl::Status SqliteJobStore::DeleteBy(const std::string& sql, const std::string&
 
 absl::StatusOr<StoreContents> SqliteJobStore::Load() {
   MutexLock lock(&mutex_);
-  StoreContents contents;
-  absl::Status status = LoadJobs(&contents);
-  if (status.ok()) status = LoadTokens(&contents);
-  if (status.ok()) status = LoadPlans(&contents);
-  if (status.ok()) status = LoadNodes(&contents);
-  if (status.ok()) status = LoadDeletions(&contents);
-  if (status.ok()) status = LoadQuotas(&contents);
-  if (!status.ok()) return status;
-  Statement* statement =
-      Prepared(absl::StrCat("SELECT ", kReplicaColumns,
-                            " FROM replicas r JOIN jobs j ON r.job_uid = j.uid "
-                            "WHERE r.current_grp = j.grp OR r.live = 1 "
-                            "ORDER BY r.job_uid, r.current_grp != j.grp, r.current_rank, r.grp"),
-               &status);
-  if (statement == nullptr) return status;
-  absl::StatusOr<std::vector<ReplicaRecord>> replicas = ReadReplicas(statement);
-  if (!replicas.ok()) return replicas.status();
-  contents.replicas = *std::move(replicas);
-  const absl::StatusOr<int64_t> sequence = LastId("jobs");
-  if (!sequence.ok()) return sequence.status();
-  const absl::StatusOr<int64_t> event = LastId("events");
-  if (!event.ok()) return event.status();
-  contents.last_sequence = *sequence;
-  contents.last_event_id = *event;
-  return contents;
-}
-
-absl::Status SqliteJobStore::LoadJobs(StoreContents* contents) {
-  absl::Status status;
-  Statement* statement = Prepared(
-      "SELECT sequence, uid, spec, status, running_since, unschedulable, rescaling_since, "
-      "rescale_note, newcomer_failures FROM jobs "
-      "ORDER BY sequence",
-      &status);
-  if (statement == nullptr) return status;
-  return statement->ForEachRow([&]() -> absl::Status {
-    JobRecord record;
-    record.sequence = statement->Integer(0);
-    auto job = std::make_shared<v1::Job>();
-    if (!job->ParseFromString(statement->Text(2)) || !record.status.ParseFromString(statement->Text(3))) {
-      return Damaged(absl::StrCat("job ", statement->Text(1)));
-    }
-    record.job = std::move(job);
-    record.running_since = FromMicros(statement->Integer(4));
-    record.unschedulable = statement->Integer(5) != 0;
-    record.rescaling_since = FromMicros(statement->Integer(6));
-    record.rescale_note = statement->Text(7);
-    record.newcomer_failures = static_cast<int>(statement->Integer(8));
-    contents->jobs.push_back(std::move(record));
-    return absl::OkStatus();
-  });
-}
-
-absl::Status SqliteJobStore::LoadTokens(StoreContents* contents) {
-  const std::map<std::string, JobRecord*> by_uid = JobsByUid(contents);
-  absl::Status status;
-  Statement* statement = Prepared("SELECT job_uid, grp, token FROM tokens", &status);
-  if (statement == nullptr) return status;
-  return statement->ForEachRow([&]() -> absl::Status {
-    const auto job = by_uid.find(statement->Text(0));
-    if (job == by_uid.end()) {
-      return Damaged(absl::StrCat("a token of job ", statement->Text(0), ", which is not there"));
-    }
-    job->second->tokens[statement->Integer(1)] = statement->Text(2);
-    return absl::OkStatus();
-  });
-}
-
-absl::Status SqliteJobStore::LoadPlans(StoreContents* contents) {
-  const std::map<std::string, JobRecord*> by_uid = JobsByUid(contents);
-  absl::Status status;
-  Statement* statement = Prepared(
-      "SELECT job_uid, grp, replica_id, node_id, firm, offered, since, ready_after, broken "
-      "FROM plans ORDER BY job_uid, grp, rank",
-      &status);
-  if (statement == nullptr) return status;
-  return statement->ForEachRow([&]() -> absl::Status {
-    const auto job = by_uid.find(std::string(statement->Text(0)));
-    if (job == by_uid.end())
-      return Damaged(absl::StrCat("a plan of job ", statement->Text(0), ", which is not there"));
-    std::vector<jobs::Plan>& plans = job->second->plans;
-    if (plans.empty() || plans.back().group != statement->Integer(1)) {
-      jobs::Plan& plan = plans.emplace_back();
-      plan.group = statement->Integer(1);
-      plan.firm = statement->Integer(4) != 0;
-      plan.offered = statement->Integer(5) != 0;
-      plan.since = FromMicros(statement->Integer(6));
-      plan.ready_after = absl::Microseconds(statement->Integer(7));
-      plan.broken = statement->Integer(8) != 0;
-    }
-    plans.back().members.push_back({statement->Text(2), statement->Text(3)});
-    return absl::OkStatus();
-  });
-}
-
-absl::Status SqliteJobStore::LoadNodes(StoreContents* contents) {
-  absl::Status status;
-  Statement* statement = Prepared("SELECT session_id, node FROM nodes ORDER BY node_id", &status);
-  if (statement == nullptr) return status;
-  return statement->ForEachRow([&]() -> absl::Status {
-    NodeRecord record;
-    record.session_id = statement->Integer(0);
-    if (!record.node.ParseFromString(statement->Text(1))) return Damaged("a node");
-    contents->nodes.push_back(std::move(record));
-    return absl::OkStatus();
-  });
-}
-
-absl::Status SqliteJobStore::LoadDeletions(StoreContents* contents) {
-  absl::Status status;
-  Statement* statement = Prepared("SELECT node_id, namespace, job, job_uid FROM file_deletions", &status);
-  if (statement == nullptr) return status;
-  return statement->ForEachRow([&]() -> absl::Status {
-    contents->deletions.push_back(
-        {statement->Text(0), statement->Text(1), statement->Text(2), statement->Text(3)});
-    return absl::OkStatus();
-  });
-}
-
-absl::Status SqliteJobStore::LoadQuotas(StoreContents* contents) {
-  absl::Status status;
-  Statement* statement = Prepared("SELECT quota FROM quotas ORDER BY namespace", &status);
-  if (statement == nullptr) return status;
-  return statement->ForEachRow([&]() -> absl::Status {
-    if (!contents->quotas.emplace_back().ParseFromString(statement->Text(0))) return Damaged("a quota");
-    return absl::OkStatus();
-  });
+  return ReadStore(&database_);
 }
 
 absl::StatusOr<int64_t> SqliteJobStore::LastId(const std::string& table) {
@@ -525,13 +404,15 @@ absl::StatusOr<int64_t> SqliteJobStore::LastId(const std::string& table) {
 absl::StatusOr<std::vector<v1::Event>> SqliteJobStore::ListEvents(const EventQuery& query) {
   MutexLock lock(&mutex_);
   absl::Status status;
-  Statement* statement =
-      query.job.empty()
-          ? Prepared("SELECT event FROM events WHERE id > ?1 AND namespace = ?2 ORDER BY id LIMIT ?3",
-                     &status)
-          : Prepared(
-                "SELECT event FROM events WHERE id > ?1 AND namespace = ?2 AND job = ?4 ORDER BY id LIMIT ?3",
-                &status);
+  Statement* statement = query.job.empty()
+                             ? Prepared(
+                                   "SELECT id, job_uid, namespace, job, event FROM events "
+                                   "WHERE id > ?1 AND namespace = ?2 ORDER BY id LIMIT ?3",
+                                   &status)
+                             : Prepared(
+                                   "SELECT id, job_uid, namespace, job, event FROM events "
+                                   "WHERE id > ?1 AND namespace = ?2 AND job = ?4 ORDER BY id LIMIT ?3",
+                                   &status);
   if (statement == nullptr) return status;
   statement->Bind(1, query.after_id);
   statement->Bind(2, query.name_space);
@@ -544,8 +425,9 @@ absl::StatusOr<std::vector<v1::Event>> SqliteJobStore::ListEvents(const EventQue
     const absl::StatusOr<bool> row = statement->Step();
     if (!row.ok()) return row.status();
     if (!*row) break;
-    const std::string event = statement->Text(0);
-    if (!events.emplace_back().ParseFromString(event)) return Damaged("an event");
+    const std::string event = statement->Text(4);
+    events.push_back(
+        ReadEvent(statement->Integer(0), statement->Text(1), statement->Text(2), statement->Text(3), event));
     bytes += event.size();
   }
   return events;
@@ -553,13 +435,7 @@ absl::StatusOr<std::vector<v1::Event>> SqliteJobStore::ListEvents(const EventQue
 
 absl::StatusOr<std::vector<ReplicaRecord>> SqliteJobStore::ListReplicas(const std::string& job_uid) {
   MutexLock lock(&mutex_);
-  absl::Status status;
-  Statement* statement = Prepared(
-      absl::StrCat("SELECT ", kReplicaColumns, " FROM replicas r WHERE r.job_uid = ? ORDER BY r.grp, r.rank"),
-      &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, job_uid);
-  return ReadReplicas(statement);
+  return ReadReplicasOf(job_uid, &database_);
 }
 
 absl::StatusOr<std::optional<RequestRecord>> SqliteJobStore::FindRequest(const std::string& caller,
@@ -591,21 +467,24 @@ absl::Status SqliteJobStore::PruneRequests(absl::Time time) {
   Statement* statement = Prepared("DELETE FROM answers WHERE time < ?", &status);
   if (statement == nullptr) return status;
   statement->Bind(1, ToMicros(time));
-  return statement->Run();
+  return Judge(statement->Run());
 }
 
 absl::StatusOr<std::optional<absl::Time>> SqliteJobStore::TimeOfEventFrom(int64_t id) {
   absl::Status status;
-  Statement* statement = Prepared("SELECT event FROM events WHERE id >= ? ORDER BY id LIMIT 1", &status);
+  Statement* statement = Prepared("SELECT event FROM events WHERE id >= ? ORDER BY id", &status);
   if (statement == nullptr) return status;
   statement->Bind(1, id);
-  const absl::StatusOr<bool> row = statement->Step();
-  if (!row.ok()) return row.status();
-  if (!*row) return std::optional<absl::Time>();
-  v1::Event event;
-  if (!event.ParseFromString(statement->Text(0))) return Damaged("an event");
-  statement->Reset();
-  return std::optional<absl::Time>(TimeOf(event));
+  while (true) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return std::optional<absl::Time>();
+    v1::Event event;
+    // One that can't be read goes with its neighbours.
+    if (messages::ParseMending(statement->Text(0), &event) == messages::Parsed::kUnreadable) continue;
+    statement->Reset();
+    return std::optional<absl::Time>(TimeOf(event));
+  }
 }
 
 absl::Status SqliteJobStore::PruneEvents(absl::Time time) {
@@ -626,16 +505,16 @@ absl::Status SqliteJobStore::PruneEvents(absl::Time time) {
   }
   absl::Status status;
   // Not all at once: others wait for the store meanwhile, and the rest goes the next time.
-  Statement* statement = Prepared(
-      "DELETE FROM events WHERE id < ? AND id < (SELECT MIN(id) FROM events) + 10000", &status);
+  Statement* statement =
+      Prepared("DELETE FROM events WHERE id < ? AND id < (SELECT MIN(id) FROM events) + 10000", &status);
   if (statement == nullptr) return status;
   statement->Bind(1, first);
-  return statement->Run();
+  return Judge(statement->Run());
 }
 
 absl::StatusOr<std::string> SqliteJobStore::Backup() {
   constexpr int kPages = 1024;  // at a time; commits come in between
-  const std::string path = absl::StrCat(folder_, "/backup-", RandomHex(8), ".db");
+  const std::string path = absl::StrCat(options_.folder, "/backup-", RandomHex(8), ".db");
   absl::StatusOr<Database> copy = Database::Open(path);
   if (!copy.ok()) return copy.status();
   std::error_code ignored;

@@ -1,12 +1,19 @@
 // The store on disk: one SQLite file in WAL mode. Commits append to the log, and Sync() brings the log to the
 // disk, apart from SQLite's own lock, so that one sync serves many commits (SQLite's synchronous=FULL would
-// sync for each). One process at a time: the file is locked while it is open.
-// Thread-safe; calls wait for each other.
+// sync for each).
+//
+// When the log has grown, Sync() also moves it into the database (a checkpoint). SQLite would do so by itself
+// after a commit, and tell nobody when a sync fails on the way, whereupon the next sync of the same file
+// succeeds: what was committed before would be taken for durable, and is not. After any sync that has failed
+// the store does nothing more. Writes that fail cost only their own commit. One process at a time: the file
+// is locked while it is open. Thread-safe; calls wait for each other.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_SQLITE_JOB_STORE_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_STORE_SQLITE_JOB_STORE_H_
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +36,11 @@ struct SqliteJobStoreOptions {
   int64_t max_bytes = 0;
   // How long to wait for another process that still holds the database (one that is just ending, say).
   absl::Duration busy_timeout = absl::Seconds(5);
+  // Pages of the log (4 KiB each) from which on it is moved into the database.
+  int checkpoint_pages = 1000;
+  // Called when a sync has failed, by whichever thread it failed in, with locks held: what is on the disk is
+  // unknown from then on. It is to end the process.
+  std::function<void(const absl::Status&)> on_sync_failure;
 };
 
 class SqliteJobStore final : public JobStore {
@@ -50,8 +62,15 @@ class SqliteJobStore final : public JobStore {
   absl::StatusOr<std::string> Backup() override;
 
  private:
-  SqliteJobStore(std::string folder, Database database, sqlite3_file* log)
-      : folder_(std::move(folder)), log_(log), database_(std::move(database)) {}
+  SqliteJobStore(const SqliteJobStoreOptions& options, Database database, sqlite3_file* log)
+      : options_(options), log_(log), database_(std::move(database)) {}
+
+  // Moves the log into the database if it is long.
+  absl::Status Checkpoint() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The status, or that of a sync that failed before; see SqliteJobStoreOptions::on_sync_failure.
+  absl::Status Judge(absl::Status status);
+  // Of SQLite: the log has so many pages after a commit.
+  static int NoteLogPages(void* store, sqlite3* database, const char* name, int pages);
 
   // The prepared statement of `sql`, reset; null and an error in `status` if it can't be prepared.
   Statement* Prepared(const std::string& sql, absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -68,20 +87,16 @@ class SqliteJobStore final : public JobStore {
   absl::Status WriteDeletion(const FileDeletion& deletion) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteQuota(const v1::NamespaceQuota& quota) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status DeleteBy(const std::string& sql, const std::string& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status LoadJobs(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status LoadTokens(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status LoadPlans(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status LoadNodes(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status LoadDeletions(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status LoadQuotas(StoreContents* contents) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<int64_t> LastId(const std::string& table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Time of the first event whose id is `id` or larger. Nothing: there is none.
   absl::StatusOr<std::optional<absl::Time>> TimeOfEventFrom(int64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::string folder_;
+  const SqliteJobStoreOptions options_;
   // The write-ahead log; the database's, which keeps it open.
   sqlite3_file* const log_;
+  std::atomic<int> log_pages_ = 0;
+  std::atomic<bool> sync_failed_ = false;
   Mutex mutex_;
   Database database_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Statement> statements_ ABSL_GUARDED_BY(mutex_);

@@ -3,8 +3,9 @@
 //
 //   env LD_PRELOAD=libfailing_disk.so FAILING_DISK_FOLDER=/state FAILING_DISK_PER_MILLE=20 program
 //
-// Of a thousand calls that write to a file there, or bring it to the disk, so many do nothing and fail, with
-// EIO or ENOSPC in turns. While the file FAILING_DISK_FULL is there, all writes fail, with ENOSPC.
+// Of a thousand calls that write to a file there, bring it to the disk, or give it a name, so many do nothing
+// and fail, with EIO or ENOSPC in turns. While the file FAILING_DISK_FULL is there, all writes fail, with
+// ENOSPC.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -37,19 +38,23 @@ const Settings& GetSettings() {
   return settings;
 }
 
-bool IsBelowFolder(int file) {
-  const Settings& settings = GetSettings();
-  if (settings.folder.empty()) return false;
+bool IsBelowFolder(const std::string& path) {
+  const std::string& folder = GetSettings().folder;
+  return !folder.empty() && path.compare(0, folder.size(), folder) == 0;
+}
+
+std::string PathOf(int file) {
+  if (GetSettings().folder.empty()) return "";
   char path[4096];
   const std::string link = "/proc/self/fd/" + std::to_string(file);
   const ssize_t length = readlink(link.c_str(), path, sizeof(path));
-  return length > 0 && std::string(path, length).compare(0, settings.folder.size(), settings.folder) == 0;
+  return length > 0 ? std::string(path, length) : "";
 }
 
-// Whether the call on `file` is to fail; sets errno.
-bool Fails(int file, bool writes = true) {
+// Whether the call on the file is to fail; sets errno.
+bool Fails(const std::string& path, bool writes) {
   static std::atomic<uint64_t> calls{static_cast<uint64_t>(getpid())};
-  if (!IsBelowFolder(file)) return false;
+  if (!IsBelowFolder(path)) return false;
   if (writes && !GetSettings().full.empty() && access(GetSettings().full.c_str(), F_OK) == 0) {
     errno = ENOSPC;
     return true;
@@ -61,6 +66,8 @@ bool Fails(int file, bool writes = true) {
   errno = number % 2 == 0 ? EIO : ENOSPC;
   return true;
 }
+
+bool Fails(int file, bool writes = true) { return Fails(PathOf(file), writes); }
 
 template <typename Function>
 Function Next(const char* name) {
@@ -95,6 +102,16 @@ int fsync(int file) {
 int fdatasync(int file) {
   static const auto next = Next<int (*)(int)>("fdatasync");
   return Fails(file, /*writes=*/false) ? -1 : next(file);
+}
+
+int rename(const char* from, const char* to) {
+  static const auto next = Next<int (*)(const char*, const char*)>("rename");
+  return Fails(to, /*writes=*/false) ? -1 : next(from, to);
+}
+
+int link(const char* from, const char* to) {
+  static const auto next = Next<int (*)(const char*, const char*)>("link");
+  return Fails(to, /*writes=*/false) ? -1 : next(from, to);
 }
 
 int ftruncate64(int file, off64_t length) {

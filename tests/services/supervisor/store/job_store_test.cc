@@ -318,10 +318,10 @@ TEST(SqliteJobStoreTest, ABackupIsTakenWhileOthersCommit) {
   const Folder copy;
   const absl::StatusOr<Restored> restored = RestoreStore(*backup, copy.path(), false);
   ASSERT_TRUE(restored.ok()) << restored.status();
-  EXPECT_GE(restored->jobs, 200);
+  EXPECT_GE(restored->state.jobs, 200);
   const absl::StatusOr<StoreContents> contents = OpenSqlite(copy.path(), 0, "supervisor-1.db")->Load();
   ASSERT_TRUE(contents.ok()) << contents.status();
-  EXPECT_EQ(static_cast<int64_t>(contents->jobs.size()), restored->jobs);
+  EXPECT_EQ(static_cast<int64_t>(contents->jobs.size()), restored->state.jobs);
 }
 
 TEST(SqliteJobStoreTest, OneStoreAtATime) {

@@ -1,0 +1,205 @@
+#include "libs/jobspec/job_spec.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libs/jobspec/checks.h"
+#include "libs/jobspec/limits.h"
+
+namespace adaptdl::jobspec {
+namespace {
+
+constexpr int kDefaultRestarts = 3;
+constexpr absl::Duration kDefaultGracePeriod = absl::Seconds(30);
+
+absl::Duration ToDuration(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+absl::Status CheckPrefix(absl::string_view prefix) {
+  if (IsNamePrefix(prefix)) return absl::OkStatus();
+  return Wrong("generate_name", Show(prefix),
+               "give 1 to 57 lower-case letters, digits and \"-\", and begin with a letter or digit");
+}
+
+absl::Status CheckCommand(const v1::ReplicaTemplate& replica) {
+  if (replica.command().empty() || replica.command(0).empty()) {
+    return Wrong("spec.template.command", "empty", "name the program that each replica runs");
+  }
+  if (replica.command_size() > kMaxEntries) {
+    return Wrong("spec.template.command", absl::StrCat(replica.command_size(), " entries"),
+                 "give at most 1024");
+  }
+  if (replica.args_size() > kMaxEntries) {
+    return Wrong("spec.template.args", absl::StrCat(replica.args_size(), " entries"), "give at most 1024");
+  }
+  absl::Status status;
+  for (const std::string& word : replica.command()) status.Update(CheckNoNul("spec.template.command", word));
+  for (const std::string& word : replica.args()) status.Update(CheckNoNul("spec.template.args", word));
+  return status;
+}
+
+absl::Status CheckEnvironment(const v1::ReplicaTemplate& replica) {
+  if (replica.env_size() > kMaxEntries) {
+    return Wrong("spec.template.env", absl::StrCat(replica.env_size(), " entries"), "give at most 1024");
+  }
+  for (const v1::EnvironmentVariable& variable : replica.env()) {
+    if (variable.name().empty() || absl::StrContains(variable.name(), '=') || HasControl(variable.name())) {
+      return Wrong("spec.template.env", Show(variable.name()),
+                   "give a name without \"=\" and control characters");
+    }
+    if (IsSystemVariable(variable.name())) {
+      return Wrong("spec.template.env", Show(variable.name()),
+                   "the system sets this one itself; leave it out");
+    }
+    const absl::Status status =
+        CheckNoNul(absl::StrCat("spec.template.env[", variable.name(), "]"), variable.value());
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
+  absl::Status status = CheckCommand(replica);
+  status.Update(CheckEnvironment(replica));
+  status.Update(CheckResources("spec.template.resources", replica.resources()));
+  status.Update(CheckNoNul("spec.template.working_directory", replica.working_directory()));
+  if (replica.working_directory().size() > kMaxPathLength) {
+    status.Update(Wrong("spec.template.working_directory", Show(replica.working_directory()),
+                        "give a path of at most 4096 characters"));
+  }
+  if (replica.image().size() > kMaxPathLength || HasControl(replica.image())) {
+    status.Update(
+        Wrong("spec.template.image", Show(replica.image()), "give at most 4096 printable characters"));
+  }
+  if (replica.has_termination_grace_period()) {
+    const auto& grace = replica.termination_grace_period();
+    const bool good = grace.seconds() >= 0 && grace.nanos() >= 0 && grace.nanos() <= 999'999'999 &&
+                      ToDuration(grace) <= kMaxGracePeriod;
+    if (!good) {
+      status.Update(Wrong("spec.template.termination_grace_period", absl::StrCat(grace.seconds(), " s"),
+                          "give 0 s to 1 h"));
+    }
+  }
+  return status;
+}
+
+absl::Status CheckAllowedReplicas(const v1::JobSpec& spec) {
+  const auto& allowed = spec.allowed_replicas();
+  if (allowed.empty()) return absl::OkStatus();
+  const std::string field = "spec.allowed_replicas";
+  if (allowed.size() > kMaxAllowedReplicas) {
+    return Wrong(field, absl::StrCat(allowed.size(), " entries"), "give at most 64");
+  }
+  int last = 0;
+  for (const int count : allowed) {
+    const absl::Status status = CheckRange(field, count, 1, kMaxReplicas);
+    if (!status.ok()) return status;
+    if (count <= last) {
+      return Wrong(field, absl::StrCat(count, " after ", last), "list them in ascending order, each once");
+    }
+    last = count;
+  }
+  const int most = spec.max_replicas() > 0 ? spec.max_replicas() : kMaxReplicas;
+  const auto first = std::lower_bound(allowed.begin(), allowed.end(), spec.min_replicas());
+  if (first != allowed.end() && *first <= most) return absl::OkStatus();
+  return Wrong(field, absl::StrJoin(allowed, ", "),
+               "none lies between min_replicas and max_replicas, so that the job could never run; add one");
+}
+
+}  // namespace
+
+absl::Status CheckReplicaCounts(const v1::JobSpec& spec) {
+  absl::Status status = CheckRange("spec.min_replicas", spec.min_replicas(), 0, kMaxReplicas);
+  status.Update(CheckRange("spec.max_replicas", spec.max_replicas(), 0, kMaxReplicas));
+  if (spec.max_replicas() > 0 && spec.min_replicas() > spec.max_replicas()) {
+    status.Update(
+        Wrong("spec.min_replicas", absl::StrCat(spec.min_replicas()),
+              absl::StrCat("is more than max_replicas, ", spec.max_replicas(), "; make it at most that")));
+  }
+  status.Update(CheckAllowedReplicas(spec));
+  return status;
+}
+
+absl::Status CheckSpec(const v1::JobSpec& spec) {
+  const size_t bytes = spec.ByteSizeLong();
+  if (bytes > kMaxSpecBytes) {
+    return Wrong("spec", absl::StrCat(bytes, " bytes"), "make it at most 256 KiB; put large data into files");
+  }
+  absl::Status status = CheckReplicaCounts(spec);
+  status.Update(CheckRange("spec.priority", spec.priority(), -kMaxPriority, kMaxPriority));
+  if (spec.has_max_restarts()) {
+    status.Update(CheckRange("spec.max_restarts", spec.max_restarts(), 0, kMaxRestarts));
+  }
+  if (!v1::RescaleMode_IsValid(spec.rescale())) {
+    status.Update(Wrong("spec.rescale", absl::StrCat(static_cast<int>(spec.rescale())),
+                        "is not known to this version; use RESCALE_MODE_IN_PLACE or RESCALE_MODE_RESTART"));
+  }
+  status.Update(CheckTemplate(spec.template_()));
+  return status;
+}
+
+absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name) {
+  absl::Status status = CheckDnsLabel("job.namespace", job.namespace_());
+  if (!job.name().empty() && !generate_name.empty()) {
+    status.Update(
+        Wrong("generate_name", Show(generate_name), "job.name is set as well; give only one of them"));
+  }
+  status.Update(job.name().empty() && !generate_name.empty() ? CheckPrefix(generate_name)
+                                                             : CheckDnsLabel("job.name", job.name()));
+  status.Update(CheckLabels(job.labels()));
+  status.Update(CheckSpec(job.spec()));
+  return status;
+}
+
+const std::vector<absl::string_view>& SystemVariables() {
+  static const auto* names = new std::vector<absl::string_view>{"ADAPTDL_CHECKPOINT_PATH",
+                                                                "ADAPTDL_GROUP",
+                                                                "ADAPTDL_GROUP_TOKEN",
+                                                                "ADAPTDL_JOB_ID",
+                                                                "ADAPTDL_JOB_UID",
+                                                                "ADAPTDL_MASTER_ADDR",
+                                                                "ADAPTDL_MASTER_PORT",
+                                                                "ADAPTDL_NODE_ID",
+                                                                "ADAPTDL_NUM_NODES",
+                                                                "ADAPTDL_NUM_REPLICAS",
+                                                                "ADAPTDL_NUM_RESTARTS",
+                                                                "ADAPTDL_REPLICA_HOST",
+                                                                "ADAPTDL_REPLICA_ID",
+                                                                "ADAPTDL_REPLICA_RANK",
+                                                                "ADAPTDL_SCHED_VERSION",
+                                                                "ADAPTDL_SHARE_PATH",
+                                                                "ADAPTDL_SUPERVISOR_ADDRESS",
+                                                                "ADAPTDL_SUPERVISOR_CA",
+                                                                "ADAPTDL_SUPERVISOR_TLS_NAME",
+                                                                "ADAPTDL_SUPERVISOR_URL"};
+  return *names;
+}
+
+bool IsSystemVariable(absl::string_view name) {
+  const std::vector<absl::string_view>& names = SystemVariables();
+  return absl::StartsWith(name, "ADAPTDL_SERVER_") ||
+         std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void FillDefaults(v1::JobSpec* spec) {
+  if (!spec->has_preemptible()) spec->set_preemptible(true);
+  if (!spec->has_max_restarts()) spec->set_max_restarts(kDefaultRestarts);
+  if (spec->rescale() == v1::RESCALE_MODE_UNSPECIFIED) spec->set_rescale(v1::RESCALE_MODE_IN_PLACE);
+  v1::ReplicaTemplate* replica = spec->mutable_template_();
+  if (!replica->has_termination_grace_period())
+    replica->mutable_termination_grace_period()->set_seconds(absl::ToInt64Seconds(kDefaultGracePeriod));
+  v1::Resources* resources = replica->mutable_resources();
+  if (resources->cpu_millis() == 0 && resources->gpus() == 0) resources->set_cpu_millis(1000);
+}
+
+absl::Duration GracePeriod(const v1::ReplicaTemplate& replica) {
+  if (!replica.has_termination_grace_period()) return kDefaultGracePeriod;
+  return std::clamp(ToDuration(replica.termination_grace_period()), absl::ZeroDuration(), kMaxGracePeriod);
+}
+
+}  // namespace adaptdl::jobspec

@@ -1,0 +1,107 @@
+// The start: what the store holds becomes the state, and whoever is concerned is told of rows that could not
+// be read.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libs/service/log.h"
+#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/convert.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+std::string DescribeDamage(const DamagedRow& row) {
+  if (row.mended) return "a text in the supervisor's record of it was not valid and was mended";
+  if (row.table == "jobs") {
+    return "the supervisor's record of the job can't be read: it is set aside until an administrator looks "
+           "at "
+           "it (adaptdl admin check)";
+  }
+  return absl::StrCat("the supervisor's record in ", row.table, " can't be read",
+                      row.table == "replicas" ? ": the replica counts as lost" : "");
+}
+
+}  // namespace
+
+void ClusterState::Fill(const StoreContents& contents) {
+  const absl::Time now = Now();
+  std::map<std::string, std::shared_ptr<JobEntry>> entries;
+  for (const JobRecord& record : contents.jobs) {
+    auto entry = std::make_shared<JobEntry>();
+    entry->record = record;
+    if (record.status.phase() == v1::JOB_PHASE_STARTING) entry->record.starting_since = now;
+    entries[record.uid()] = std::move(entry);
+    submissions_.Restore(record.job->namespace_(), ToTime(record.status.submit_time()), now);
+  }
+  // Members in order of rank, then others.
+  for (const ReplicaRecord& replica : contents.replicas) {
+    const auto job = entries.find(replica.job_uid);
+    if (job == entries.end()) {
+      invariants()->Broken("store", absl::StrCat("a replica of no job: ", replica.replica.replica_id()));
+      continue;
+    }
+    job->second->replicas.push_back(std::make_shared<ReplicaRecord>(replica));
+  }
+  for (const auto& [uid, entry] : entries) PutJob(entry, &tables_);
+  for (const JobSetAside& job : contents.set_aside) {
+    unreadable_jobs_.insert({job.name_space, job.name});
+  }
+  for (const NodeRecord& node : contents.nodes) {
+    tables_.nodes[node.node.node_id()] =
+        std::make_shared<NodeEntry>(NodeEntry{node, std::make_shared<Lease>(now)});
+    last_session_ = std::max(last_session_, node.session_id);
+  }
+  for (const FileDeletion& deletion : contents.deletions)
+    tables_.deletions[deletion.node_id].push_back(deletion);
+  for (const v1::NamespaceQuota& quota : contents.quotas) tables_.quotas[quota.namespace_()] = quota;
+  tables_.last_sequence = contents.last_sequence;
+  tables_.last_event_id = contents.last_event_id;
+  // Larger than any version that an allocator may still hold from before.
+  tables_.version = absl::ToUnixMicros(now);
+  PublishAll();
+}
+
+// What concerns a job stands among its events.
+absl::Status ClusterState::TellOfDamage(const StoreContents& contents) {
+  damaged_rows_ = contents.damaged;
+  WriteBatch batch;
+  for (const DamagedRow& row : contents.damaged) {
+    log::Error(row.mended ? "a text in the store was no UTF-8; it was mended"
+                          : "a row of the store can't be read; it is set aside (adaptdl admin check)",
+               {{"table", row.table},
+                {"column", row.column},
+                {"key", absl::StrJoin(row.key, "/")},
+                {"job", row.job.empty() ? "" : absl::StrCat(row.name_space, "/", row.job)}});
+    // The state machine has something to say about a replica that counts as lost.
+    if (!row.mended && row.table == "replicas") set_aside_[row.job_uid] = Now();
+    if (row.job.empty() || !row.is_new) continue;
+    v1::Event& event = batch.add_events.emplace_back();
+    event.set_id(++tables_.last_event_id);
+    *event.mutable_time() = ToProto(Now());
+    event.set_namespace_(row.name_space);
+    event.set_job(row.job);
+    event.set_job_uid(row.job_uid);
+    event.set_type(v1::EVENT_TYPE_WARNING);
+    event.set_reason(row.mended ? "RecordMended" : "RecordUnreadable");
+    event.set_message(DescribeDamage(row));
+  }
+  if (batch.empty()) return absl::OkStatus();
+  if (const absl::Status status = parts_.store->Commit(batch); !status.ok()) return status;
+  parts_.durability->Committed();
+  return absl::OkStatus();
+}
+
+void ClusterState::SetMetrics(Metrics* metrics) {
+  metrics_ = metrics;
+  MutexLock lock(&mutex_);
+  for (const DamagedRow& row : damaged_rows_) metrics->CountDamagedRow(row.table, row.mended);
+  damaged_rows_.clear();
+}
+
+}  // namespace adaptdl::supervisor

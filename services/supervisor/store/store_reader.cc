@@ -1,0 +1,264 @@
+#include "services/supervisor/store/store_reader.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "libs/messages/text.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+constexpr char kReplicaColumns[] =
+    "r.job_uid, r.replica, r.stop_requested, r.node_leaving, r.loss, r.address, r.grp, r.rank, r.in_place, "
+    "r.judged, r.master_port, r.current_grp, r.current_rank, j.namespace, j.name";
+
+absl::Time FromMicros(int64_t micros) {
+  return micros == 0 ? absl::InfinitePast() : absl::FromUnixMicros(micros);
+}
+
+// One that nobody can say anything about: the job goes on as if it had been lost.
+void CountAsLost(const std::string& job_name, int64_t group, int rank, ReplicaRecord* record) {
+  record->loss = jobs::LossCause::kVanished;
+  record->replica.set_replica_id(absl::StrCat(job_name, "-", record->job_uid.substr(0, 8), "-",
+                                              record->launch_group, "-", record->launch_rank));
+  record->replica.set_group(group);
+  record->replica.set_rank(rank);
+  record->replica.set_state(v1::REPLICA_STATE_LOST);
+  record->replica.set_message("the supervisor's record of it can't be read");
+}
+
+ReplicaRecord ReadReplica(const Statement& row, MessageReader* reader) {
+  ReplicaRecord record;
+  record.job_uid = row.Text(0);
+  record.stop_requested = row.Integer(2) != 0;
+  record.node_leaving = row.Integer(3) != 0;
+  record.loss = static_cast<jobs::LossCause>(row.Integer(4));
+  record.address = row.Text(5);
+  record.launch_group = row.Integer(6);
+  record.launch_rank = static_cast<int>(row.Integer(7));
+  record.rescales_in_place = row.Integer(8) != 0;
+  record.judged = row.Integer(9) != 0;
+  record.master_port = static_cast<int>(row.Integer(10));
+  DamagedRow place{"replicas",
+                   "replica",
+                   {record.job_uid, absl::StrCat(record.launch_group), absl::StrCat(record.launch_rank)},
+                   row.Text(13),
+                   row.Text(14),
+                   record.job_uid};
+  if (!reader->Read(std::move(place), row.Text(1), &record.replica)) {
+    CountAsLost(row.Text(14), row.Integer(11), static_cast<int>(row.Integer(12)), &record);
+  }
+  return record;
+}
+
+// Reads into one StoreContents.
+class StoreReader {
+ public:
+  explicit StoreReader(Database* database) : database_(*database) {}
+
+  absl::StatusOr<StoreContents> Read() {
+    for (const auto part : {&StoreReader::ReadJobs, &StoreReader::ReadTokens, &StoreReader::ReadPlans,
+                            &StoreReader::ReadReplicas, &StoreReader::ReadNodes, &StoreReader::ReadDeletions,
+                            &StoreReader::ReadQuotas, &StoreReader::ReadCounters, &StoreReader::WriteBack}) {
+      if (const absl::Status status = (this->*part)(); !status.ok()) return status;
+    }
+    contents_.damaged = reader_.damaged();
+    return std::move(contents_);
+  }
+
+ private:
+  absl::Status ForEach(const std::string& sql, absl::FunctionRef<void(const Statement&)> take) {
+    absl::StatusOr<Statement> statement = Statement::Prepare(database_.handle(), sql);
+    if (!statement.ok()) return statement.status();
+    return statement->ForEachRow([&] {
+      take(*statement);
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status ReadJobs() {
+    const absl::Status status = ForEach(
+        "SELECT sequence, uid, spec, status, running_since, unschedulable, rescaling_since, rescale_note, "
+        "newcomer_failures, namespace, name FROM jobs ORDER BY sequence",
+        [&](const Statement& row) { ReadJob(row); });
+    for (JobRecord& job : contents_.jobs) by_uid_[job.uid()] = &job;
+    return status;
+  }
+
+  void ReadJob(const Statement& row) {
+    JobRecord record;
+    record.sequence = row.Integer(0);
+    const std::string uid = row.Text(1);
+    const auto read = [&](const char* column, int index, google::protobuf::Message* message) {
+      return reader_.Read({"jobs", column, {uid}, row.Text(9), row.Text(10), uid}, row.Text(index), message);
+    };
+    auto job = std::make_shared<v1::Job>();
+    const bool spec = read("spec", 2, job.get());
+    const bool status = read("status", 3, &record.status);
+    if (!spec || !status) {
+      contents_.set_aside.push_back({row.Text(9), row.Text(10), uid});
+      return;
+    }
+    record.job = std::move(job);
+    record.running_since = FromMicros(row.Integer(4));
+    record.unschedulable = row.Integer(5) != 0;
+    record.rescaling_since = FromMicros(row.Integer(6));
+    record.rescale_note = row.Text(7);
+    record.newcomer_failures = static_cast<int>(row.Integer(8));
+    contents_.jobs.push_back(std::move(record));
+  }
+
+  // Null: it was set aside.
+  JobRecord* Find(const std::string& uid) {
+    const auto job = by_uid_.find(uid);
+    return job == by_uid_.end() ? nullptr : job->second;
+  }
+
+  absl::Status ReadTokens() {
+    return ForEach("SELECT job_uid, grp, token FROM tokens", [&](const Statement& row) {
+      if (JobRecord* job = Find(row.Text(0))) job->tokens[row.Integer(1)] = row.Text(2);
+    });
+  }
+
+  absl::Status ReadPlans() {
+    return ForEach(
+        "SELECT job_uid, grp, replica_id, node_id, firm, offered, since, ready_after, broken "
+        "FROM plans ORDER BY job_uid, grp, rank",
+        [&](const Statement& row) {
+          JobRecord* job = Find(row.Text(0));
+          if (job == nullptr) return;
+          std::vector<jobs::Plan>& plans = job->plans;
+          if (plans.empty() || plans.back().group != row.Integer(1)) {
+            jobs::Plan& plan = plans.emplace_back();
+            plan.group = row.Integer(1);
+            plan.firm = row.Integer(4) != 0;
+            plan.offered = row.Integer(5) != 0;
+            plan.since = FromMicros(row.Integer(6));
+            plan.ready_after = absl::Microseconds(row.Integer(7));
+            plan.broken = row.Integer(8) != 0;
+          }
+          plans.back().members.push_back({row.Text(2), row.Text(3)});
+        });
+  }
+
+  absl::Status ReadReplicas() {
+    return ForEach(absl::StrCat("SELECT ", kReplicaColumns,
+                                " FROM replicas r JOIN jobs j ON r.job_uid = j.uid "
+                                "WHERE r.current_grp = j.grp OR r.live = 1 "
+                                "ORDER BY r.job_uid, r.current_grp != j.grp, r.current_rank, r.grp"),
+                   [&](const Statement& row) {
+                     const JobRecord* job = Find(row.Text(0));
+                     if (job == nullptr) return;
+                     ReplicaRecord record = ReadReplica(row, &reader_);
+                     v1::Replica* replica = &record.replica;
+                     const auto& nodes = job->status.allocation();
+                     const bool of_group = replica->group() == job->status.group();
+                     if (replica->node_id().empty() && of_group && replica->rank() < nodes.size()) {
+                       replica->set_node_id(nodes[replica->rank()]);
+                     }
+                     contents_.replicas.push_back(std::move(record));
+                   });
+  }
+
+  absl::Status ReadNodes() {
+    return ForEach("SELECT session_id, node, node_id FROM nodes ORDER BY node_id", [&](const Statement& row) {
+      NodeRecord record;
+      record.session_id = row.Integer(0);
+      if (!reader_.Read({"nodes", "node", {row.Text(2)}, "", "", ""}, row.Text(1), &record.node)) return;
+      contents_.nodes.push_back(std::move(record));
+    });
+  }
+
+  absl::Status ReadDeletions() {
+    return ForEach("SELECT node_id, namespace, job, job_uid FROM file_deletions", [&](const Statement& row) {
+      contents_.deletions.push_back({row.Text(0), row.Text(1), row.Text(2), row.Text(3)});
+    });
+  }
+
+  absl::Status ReadQuotas() {
+    return ForEach("SELECT quota, namespace FROM quotas ORDER BY namespace", [&](const Statement& row) {
+      v1::NamespaceQuota quota;
+      if (!reader_.Read({"quotas", "quota", {row.Text(1)}, "", "", ""}, row.Text(0), &quota)) return;
+      contents_.quotas.push_back(std::move(quota));
+    });
+  }
+
+  absl::Status ReadCounters() {
+    absl::Status status;
+    const auto last = [&](const char* table) {
+      const absl::StatusOr<std::string> text =
+          database_.Query(absl::StrCat("SELECT seq FROM sqlite_sequence WHERE name = '", table, "'"));
+      int64_t id = 0;
+      if (!text.ok()) {
+        status.Update(text.status());
+      } else if (!text->empty() && !absl::SimpleAtoi(*text, &id)) {
+        status.Update(absl::DataLossError(absl::StrCat("state database: the counter of ", table,
+                                                       " can't be read; restore it from a backup")));
+      }
+      return id;
+    };
+    contents_.last_sequence = last("jobs");
+    contents_.last_event_id = last("events");
+    return status;
+  }
+
+  absl::Status WriteBack() {
+    if (reader_.empty()) return absl::OkStatus();
+    if (absl::Status status = database_.Execute("BEGIN IMMEDIATE"); !status.ok()) return status;
+    auto roll_back = absl::MakeCleanup([&] { database_.Execute("ROLLBACK").IgnoreError(); });
+    if (absl::Status status = reader_.WriteBack(&database_); !status.ok()) return status;
+    if (absl::Status status = database_.Execute("COMMIT"); !status.ok()) return status;
+    std::move(roll_back).Cancel();
+    return absl::OkStatus();
+  }
+
+  Database& database_;
+  StoreContents contents_;
+  MessageReader reader_;
+  // Into contents_.
+  std::map<std::string, JobRecord*> by_uid_;
+};
+
+}  // namespace
+
+absl::StatusOr<StoreContents> ReadStore(Database* database) { return StoreReader(database).Read(); }
+
+absl::StatusOr<std::vector<ReplicaRecord>> ReadReplicasOf(const std::string& job_uid, Database* database) {
+  absl::StatusOr<Statement> statement =
+      Statement::Prepare(database->handle(), absl::StrCat("SELECT ", kReplicaColumns,
+                                                          " FROM replicas r JOIN jobs j ON r.job_uid = j.uid "
+                                                          "WHERE r.job_uid = ? ORDER BY r.grp, r.rank"));
+  if (!statement.ok()) return statement.status();
+  statement->Bind(1, job_uid);
+  std::vector<ReplicaRecord> replicas;
+  MessageReader reader;
+  const absl::Status read = statement->ForEachRow([&] {
+    replicas.push_back(ReadReplica(*statement, &reader));
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
+  return replicas;
+}
+
+v1::Event ReadEvent(int64_t id, const std::string& job_uid, const std::string& name_space,
+                    const std::string& job, const std::string& bytes) {
+  v1::Event event;
+  if (messages::ParseMending(bytes, &event) == messages::Parsed::kUnreadable) {
+    event.set_type(v1::EVENT_TYPE_WARNING);
+    event.set_reason("Unreadable");
+    event.set_message("the supervisor's record of this event can't be read");
+  }
+  event.set_id(id);
+  event.set_job_uid(job_uid);
+  event.set_namespace_(name_space);
+  event.set_job(job);
+  return event;
+}
+
+}  // namespace adaptdl::supervisor
