@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <string>
 
 #include "absl/status/status.h"
@@ -17,20 +16,22 @@
 #include "libs/jobfile/fields.h"
 #include "libs/jobfile/names.h"
 #include "libs/jobfile/resources.h"
+#include "libs/jobspec/job_spec.h"
+#include "libs/jobspec/limits.h"
 
 namespace adaptdl::jobfile {
 namespace {
 
 constexpr absl::string_view kApiVersion = "adaptdl.petuum.com/v1";
 constexpr absl::string_view kKind = "AdaptDLJob";
-constexpr size_t kMaxArguments = 1024;
-constexpr size_t kMaxLabels = 64;
-constexpr size_t kMaxLabelLength = 63;
-constexpr int64_t kMaxGraceSeconds = 7 * 24 * 3600;
-constexpr size_t kMaxAllowedReplicas = 64;
-constexpr int64_t kLargestAllowedReplicas = 1 << 14;
-constexpr int64_t kMaxPriority = 1000;
-constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+
+using jobspec::kMaxAllowedReplicas;
+using jobspec::kMaxEntries;
+using jobspec::kMaxLabelLength;
+using jobspec::kMaxLabels;
+using jobspec::kMaxPriority;
+using jobspec::kMaxReplicas;
+using jobspec::kMaxRestarts;
 
 class Reader {
  public:
@@ -165,9 +166,10 @@ void Reader::ReadReplicaBounds(const Node& spec) {
   const Node* high = Get(&spec, "maxReplicas", Type::kInteger);
   int64_t min = 0;
   int64_t max = 0;
-  const bool has_min = low != nullptr && ReadInteger(*low, "spec.minReplicas", 0, kMaxInt32, &min, problems_);
+  const bool has_min =
+      low != nullptr && ReadInteger(*low, "spec.minReplicas", 0, kMaxReplicas, &min, problems_);
   const bool has_max =
-      high != nullptr && ReadInteger(*high, "spec.maxReplicas", 1, kMaxInt32, &max, problems_);
+      high != nullptr && ReadInteger(*high, "spec.maxReplicas", 1, kMaxReplicas, &max, problems_);
   if (has_min) out->set_min_replicas(static_cast<int32_t>(min));
   if (has_max) out->set_max_replicas(static_cast<int32_t>(max));
   if (has_min && has_max && min > max) {
@@ -189,7 +191,7 @@ void Reader::ReadAllowedReplicas(const Node& list) {
     const std::string path = absl::StrCat("spec.allowedReplicas[", i, "]");
     int64_t count = 0;
     if (!CheckType(item, Type::kInteger, path, problems_) ||
-        !ReadInteger(item, path, 1, kLargestAllowedReplicas, &count, problems_)) {
+        !ReadInteger(item, path, 1, kMaxReplicas, &count, problems_)) {
       return;
     }
     if (count <= last) {
@@ -206,7 +208,7 @@ void Reader::ReadAllowedReplicas(const Node& list) {
 void Reader::CheckAllowedReplicas(const Node& list) {
   const v1::JobSpec& spec = file_->job.spec();
   const int64_t low = spec.min_replicas();
-  const int64_t high = spec.max_replicas() > 0 ? spec.max_replicas() : kMaxInt32;
+  const int64_t high = spec.max_replicas() > 0 ? spec.max_replicas() : kMaxReplicas;
   const auto& allowed = spec.allowed_replicas();
   const auto within = [&](int32_t count) { return count >= low && count <= high; };
   if (allowed.empty() || low > high || std::any_of(allowed.begin(), allowed.end(), within)) return;
@@ -243,7 +245,7 @@ void Reader::ReadSpec(const Node& spec) {
   }
   int64_t restarts = 0;
   if (const Node* node = Get(&spec, "maxRestarts", Type::kInteger);
-      node != nullptr && ReadInteger(*node, "spec.maxRestarts", 0, kMaxInt32, &restarts, problems_)) {
+      node != nullptr && ReadInteger(*node, "spec.maxRestarts", 0, kMaxRestarts, &restarts, problems_)) {
     file_->job.mutable_spec()->set_max_restarts(static_cast<int32_t>(restarts));
   }
   ReadRescale(spec);
@@ -262,7 +264,7 @@ void Reader::ReadPod(const Node& pod) {
   int64_t seconds = 0;
   if (const Node* grace = Get(&pod, "terminationGracePeriodSeconds", Type::kInteger);
       grace != nullptr && ReadInteger(*grace, Join(path, "terminationGracePeriodSeconds"), 0,
-                                      kMaxGraceSeconds, &seconds, problems_)) {
+                                      absl::ToInt64Seconds(jobspec::kMaxGracePeriod), &seconds, problems_)) {
     file_->job.mutable_spec()->mutable_template_()->mutable_termination_grace_period()->set_seconds(seconds);
   }
   const Node* containers =
@@ -314,9 +316,9 @@ void Reader::ReadContainer(const Node& container) {
 
 template <typename Texts>
 void Reader::ReadTexts(const Node& list, const std::string& path, Texts* texts) {
-  if (list.items.size() > kMaxArguments) {
+  if (list.items.size() > kMaxEntries) {
     problems_->Add(list.line,
-                   absl::StrCat(path, " has ", list.items.size(), " entries; keep to ", kMaxArguments));
+                   absl::StrCat(path, " has ", list.items.size(), " entries; keep to ", kMaxEntries));
     return;
   }
   for (size_t i = 0; i < list.items.size(); ++i) {
@@ -345,9 +347,9 @@ void Reader::ReadEnvItem(const Node& item, const std::string& path) {
   if (name->text.empty() || absl::StrContains(name->text, '=')) {
     problems_->Add(name->line, absl::StrCat(path, ".name must not be empty or hold \"=\", as ",
                                             Quoted(name->text), " does"));
-  } else if (absl::StartsWith(name->text, "ADAPTDL_")) {
-    problems_->Add(name->line, absl::StrCat(path, ".name is ", Quoted(name->text), "; names that begin with ",
-                                            "ADAPTDL_ are the system's own"));
+  } else if (jobspec::IsSystemVariable(name->text)) {
+    problems_->Add(name->line, absl::StrCat(path, ".name is ", Quoted(name->text),
+                                            "; the system sets this one itself; leave it out"));
   }
   v1::EnvironmentVariable* variable = file_->job.mutable_spec()->mutable_template_()->add_env();
   variable->set_name(name->text);
@@ -364,8 +366,11 @@ absl::StatusOr<JobFile> ParseJobFile(absl::string_view content, absl::string_vie
   Problems problems(file_name);
   JobFile file;
   Reader(&problems, &file).ReadRoot(*root, options);
-  const absl::Status status = problems.ToStatus();
+  absl::Status status = problems.ToStatus();
   if (!status.ok()) return status;
+  // Whatever the fields above do not say: what passes here passes at the supervisor.
+  status = jobspec::CheckSpec(file.job.spec());
+  if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat(file_name, ": ", status.message()));
   file.warnings = problems.Warnings();
   return file;
 }

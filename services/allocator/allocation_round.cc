@@ -26,6 +26,17 @@ void Explain(const std::vector<std::string>& sentences, v1::JobAllocation* alloc
   }
 }
 
+// Of no nodes.
+v1::JobAllocation AllocationFor(const v1::Job& job, const std::string& reason, bool unschedulable) {
+  v1::JobAllocation allocation;
+  allocation.set_namespace_(job.namespace_());
+  allocation.set_name(job.name());
+  allocation.set_job_uid(job.uid());
+  allocation.set_reason(reason);
+  allocation.set_unschedulable(unschedulable);
+  return allocation;
+}
+
 // Whether the supervisor does not know it yet: it keeps the newest words, but may lose them when it restarts.
 bool IsNews(const v1::Job& job, const v1::JobAllocation& allocation) {
   if (!SameNodes(job, allocation)) return true;
@@ -50,20 +61,20 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::T
     const v1::Job& job = snapshot.jobs(cluster.job_index[i]);
     const bool waits = decided.allocation.empty();
     ++result.jobs[decided.unschedulable ? "unschedulable" : waits ? "waiting" : "running"];
-    v1::JobAllocation allocation;
-    allocation.set_namespace_(job.namespace_());
-    allocation.set_name(job.name());
-    allocation.set_job_uid(job.uid());
+    v1::JobAllocation allocation = AllocationFor(job, decided.reason, decided.unschedulable);
     allocation.mutable_node_ids()->Add(decided.allocation.begin(), decided.allocation.end());
-    allocation.set_reason(decided.reason);
     Explain(decided.explanation, &allocation);
-    allocation.set_unschedulable(decided.unschedulable);
     if (!IsNews(job, allocation)) continue;
     if (!SameNodes(job, allocation)) {
       result.moves.push_back({decided.key, job.status().desired_allocation_size(),
                               static_cast<int>(decided.allocation.size()), decided.reason});
     }
     *result.request.add_allocations() = std::move(allocation);
+  }
+  // They would wait for ever, and nobody else could say why.
+  for (const auto& [index, why] : cluster.unusable_jobs) {
+    v1::JobAllocation allocation = AllocationFor(snapshot.jobs(index), why, /*unschedulable=*/true);
+    if (IsNews(snapshot.jobs(index), allocation)) *result.request.add_allocations() = std::move(allocation);
   }
   result.capacity = std::move(decision.capacity);
   result.refusals = std::move(cluster.refusals);

@@ -19,6 +19,9 @@
 #include "absl/time/time.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/optimize.h"
+#include "libs/jobspec/checks.h"
+#include "libs/jobspec/job_spec.h"
+#include "libs/jobspec/limits.h"
 
 namespace adaptdl::allocator {
 namespace {
@@ -31,12 +34,8 @@ using goodput::SpeedupTable;
 using scheduling::JobInfo;
 using scheduling::NodeInfo;
 
-// More replicas than this are no request that means something; keeps tables and sums small.
-constexpr int kMostReplicas = 1 << 14;
-// Amounts beyond this are no resources of one machine (a pebibyte); keeps sums within 64 bits.
-constexpr int64_t kLargestAmount = int64_t{1} << 50;
-constexpr int kMaxPriority = 1000;
-constexpr int kMaxAllowedReplicas = 64;
+constexpr int kMostReplicas = jobspec::kMaxReplicas;
+constexpr int64_t kLargestAmount = jobspec::kMaxAmount;
 // Tables go no further than this beyond what the job may have; they take two searches per replica.
 constexpr int kLargestTable = 1024;
 // What a re-scale is taken to cost before the job has been through one: writing and reading a checkpoint and
@@ -66,37 +65,15 @@ absl::Status ToResources(const v1::Resources& from, scheduling::Resources* to) {
   return status;
 }
 
-absl::Status CheckAllowedReplicas(const v1::JobSpec& spec) {
-  const auto& allowed = spec.allowed_replicas();
-  if (allowed.empty()) return absl::OkStatus();
-  const bool ascending =
-      std::adjacent_find(allowed.begin(), allowed.end(), std::greater_equal<>()) == allowed.end();
-  const int most = spec.max_replicas() > 0 ? spec.max_replicas() : kMostReplicas;
-  const auto first = std::lower_bound(allowed.begin(), allowed.end(), spec.min_replicas());
-  if (ascending && allowed.size() <= kMaxAllowedReplicas && allowed[0] >= 1 &&
-      *allowed.rbegin() <= kMostReplicas && first != allowed.end() && *first <= most) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("allowed_replicas is ", absl::StrJoin(allowed, ", "),
-                                                 "; it must ascend within [1, ", kMostReplicas,
-                                                 "], and hold a number from min_replicas to max_replicas"));
-}
-
 absl::Status CheckSpec(const v1::JobSpec& spec) {
-  if (spec.min_replicas() < 0 || spec.min_replicas() > kMostReplicas) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("min_replicas is ", spec.min_replicas(), "; it must be in [0, ", kMostReplicas, "]"));
-  }
-  if (spec.max_replicas() != 0 && spec.max_replicas() < std::max(1, spec.min_replicas())) {
-    return absl::InvalidArgumentError(absl::StrCat("max_replicas is ", spec.max_replicas(),
-                                                   "; it must be 0 or at least min_replicas, ",
-                                                   spec.min_replicas()));
-  }
-  if (spec.priority() < -kMaxPriority || spec.priority() > kMaxPriority) {
-    return absl::InvalidArgumentError(absl::StrCat("priority is ", spec.priority(), "; it must be in [",
-                                                   -kMaxPriority, ", ", kMaxPriority, "]"));
-  }
-  return CheckAllowedReplicas(spec);
+  // Earlier versions took more; the job gets no more than any.
+  v1::JobSpec counts;
+  counts.set_min_replicas(spec.min_replicas());
+  counts.set_max_replicas(std::min(spec.max_replicas(), kMostReplicas));
+  *counts.mutable_allowed_replicas() = spec.allowed_replicas();
+  const absl::Status status = jobspec::CheckReplicaCounts(counts);
+  if (!status.ok()) return status;
+  return jobspec::CheckRange("spec.priority", spec.priority(), -jobspec::kMaxPriority, jobspec::kMaxPriority);
 }
 
 double ToSeconds(const google::protobuf::Duration& duration) {
@@ -291,7 +268,10 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
     if (!status.ok()) {
       result->refusals.push_back({absl::StrCat("job ", info.key), std::string(status.message())});
     }
-    if (info.allocation.empty()) return;
+    if (info.allocation.empty()) {
+      if (!status.ok()) result->unusable_jobs.emplace_back(index, std::string(status.message()));
+      return;
+    }
     Freeze(&info);
   } else {
     info.preemptible = !job.spec().has_preemptible() || job.spec().preemptible();

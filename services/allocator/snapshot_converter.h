@@ -39,6 +39,8 @@ struct ConvertedCluster {
   scheduling::ClusterView view;
   // Where the jobs of the view are in the snapshot, by index in the view.
   std::vector<int> job_index;
+  // Jobs that hold nothing and can't be used: their index in the snapshot, and why.
+  std::vector<std::pair<int, std::string>> unusable_jobs;
   // Jobs that are left as they are, nodes that are left out, and hints that are not used.
   std::vector<Refusal> refusals;
 };

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "libs/base/version.h"
+#include "libs/jobspec/job_spec.h"
 #include "services/worker/names.h"
 
 namespace adaptdl::worker {
@@ -24,8 +25,6 @@ constexpr int kMaxVariables = 1024;
 // Linux refuses single strings of 128 KiB, and by default 2 MiB of them together.
 constexpr size_t kMaxStringBytes = 120 << 10;
 constexpr size_t kMaxTotalBytes = 1 << 20;
-constexpr absl::Duration kDefaultGracePeriod = absl::Seconds(30);
-constexpr absl::Duration kMaxGracePeriod = absl::Hours(24);
 
 constexpr absl::string_view kInherited[] = {"PATH",
                                             "HOME",
@@ -190,12 +189,14 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
 
   Environment& env = spec.env;
   env = inherited;
+  // What users may set otherwise: AdaptDL's programs expect it to be there.
+  Set(&env, "ADAPTDL_TENSORBOARD_LOGDIR", absl::StrCat(place.share_path, "/tensorboard"));
   if (place.account.has_value()) SetAccount(place, &env, &spec);
   spec.cgroup = place.cgroup;
   spec.memory_bytes = replica.resources().memory_bytes();
   bool sets_threads = false;
   for (const v1::EnvironmentVariable& variable : replica.env()) {
-    if (absl::StartsWith(variable.name(), "ADAPTDL_SERVER_")) continue;
+    if (jobspec::IsSystemVariable(variable.name())) continue;
     sets_threads = sets_threads || variable.name() == "OMP_NUM_THREADS";
     Set(&env, variable.name(), variable.value());
   }
@@ -226,10 +227,7 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
 }
 
 absl::Duration TerminationGracePeriod(const v1::ReplicaTemplate& replica_template) {
-  if (!replica_template.has_termination_grace_period()) return kDefaultGracePeriod;
-  const auto& period = replica_template.termination_grace_period();
-  return std::clamp(absl::Seconds(period.seconds()) + absl::Nanoseconds(period.nanos()), absl::ZeroDuration(),
-                    kMaxGracePeriod);
+  return jobspec::GracePeriod(replica_template);
 }
 
 }  // namespace adaptdl::worker

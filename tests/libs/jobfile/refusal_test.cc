@@ -104,11 +104,16 @@ TEST(RefusalTest, NamesWrongTypes) {
 
 TEST(RefusalTest, NamesWrongValues) {
   EXPECT_THAT(Problems({.spec = "minReplicas: -1"}),
-              ElementsAre("job.yaml:6: spec.minReplicas must lie between 0 and 2147483647, not \"-1\""));
+              ElementsAre("job.yaml:6: spec.minReplicas must lie between 0 and 16384, not \"-1\""));
   EXPECT_THAT(Problems({.spec = "maxReplicas: 0"}),
-              ElementsAre(HasSubstr("spec.maxReplicas must lie between 1 and 2147483647")));
+              ElementsAre(HasSubstr("spec.maxReplicas must lie between 1 and 16384")));
   EXPECT_THAT(Problems({.spec = "maxReplicas: 99999999999999999999"}),
               ElementsAre(HasSubstr("spec.maxReplicas must lie between")));
+  EXPECT_THAT(Problems({.spec = "minReplicas: 20000"}),
+              ElementsAre("job.yaml:6: spec.minReplicas must lie between 0 and 16384, not \"20000\""));
+  EXPECT_THAT(Problems({.spec = "maxRestarts: 1001"}), ElementsAre(HasSubstr("between 0 and 1000")));
+  EXPECT_THAT(Problems({.pod = "terminationGracePeriodSeconds: 3601"}),
+              ElementsAre(HasSubstr("terminationGracePeriodSeconds must lie between 0 and 3600")));
   EXPECT_THAT(Problems({.spec = "{minReplicas: 3, maxReplicas: 2}"}).front(), HasSubstr("job.yaml:"));
   EXPECT_THAT(Problems({.spec = "minReplicas: 3\n  maxReplicas: 2"}),
               ElementsAre(HasSubstr("job.yaml:6: spec.minReplicas is 3, more than spec.maxReplicas, 2")));
@@ -177,7 +182,9 @@ TEST(RefusalTest, RefusesWhatAProgramWouldMiss) {
   EXPECT_THAT(Problems({.container = "{command: [a], envFrom: []}"}),
               ElementsAre(HasSubstr("spec.template.spec.containers[0].envFrom is not supported")));
   EXPECT_THAT(Problems({.container = "{command: [a], env: [{name: ADAPTDL_JOB_ID, value: x}]}"}),
-              ElementsAre(HasSubstr("names that begin with ADAPTDL_ are the system's own")));
+              ElementsAre(HasSubstr("env[0].name is \"ADAPTDL_JOB_ID\"; the system sets this one itself")));
+  EXPECT_THAT(Problems({.container = "{command: [a], env: [{name: ADAPTDL_KEEP_MEMORY, value: '0'}]}"}),
+              ElementsAre("accepted"));
   EXPECT_THAT(Problems({.container = "{command: [a], env: [{name: A=B, value: x}]}"}),
               ElementsAre(HasSubstr("env[0].name must not be empty")));
   EXPECT_THAT(Problems({.container = "command: [\"a\\0b\"]"}), ElementsAre(HasSubstr("NUL")));

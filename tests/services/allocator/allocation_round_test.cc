@@ -43,6 +43,21 @@ class AllocationRoundTest : public ::testing::Test {
   v1::ClusterSnapshot snapshot_;
 };
 
+// Such a job was accepted by an earlier version.
+TEST_F(AllocationRoundTest, AJobThatCanNeverBeScheduledIsToldWhy) {
+  *snapshot_.add_jobs() = MakeJob("a");
+  snapshot_.mutable_jobs(0)->mutable_spec()->set_min_replicas(20'000);
+  const RoundResult first = round_.Decide(snapshot_, kNow);
+  ASSERT_EQ(first.request.allocations_size(), 1);
+  EXPECT_EQ(first.request.allocations(0).job_uid(), "uid-a");
+  EXPECT_TRUE(first.request.allocations(0).unschedulable());
+  EXPECT_THAT(first.request.allocations(0).node_ids(), ElementsAre());
+  EXPECT_THAT(first.request.allocations(0).reason(), HasSubstr("spec.min_replicas: 20000"));
+  EXPECT_EQ(first.jobs.at("refused"), 1);
+  Store(first.request);
+  EXPECT_EQ(round_.Decide(snapshot_, kNow).request.allocations_size(), 0);
+}
+
 TEST_F(AllocationRoundTest, SendsWhatChangesAndNothingTwice) {
   *snapshot_.add_jobs() = MakeJob("a");
   const RoundResult first = round_.Decide(snapshot_, kNow);

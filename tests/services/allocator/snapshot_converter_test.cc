@@ -174,11 +174,11 @@ TEST(SnapshotConverter, RefusesSizesAndPrioritiesThatCannotBe) {
     return cluster.refusals.empty() ? "" : cluster.refusals[0].why;
   };
   EXPECT_EQ(why({1, 2}, 0), "");
-  EXPECT_THAT(why({2, 1}, 0), HasSubstr("allowed_replicas is 2, 1"));
-  EXPECT_THAT(why({2, 2}, 0), HasSubstr("allowed_replicas is 2, 2"));
-  EXPECT_THAT(why({0, 2}, 0), HasSubstr("allowed_replicas is 0, 2"));
-  EXPECT_THAT(why({9}, 0), HasSubstr("allowed_replicas is 9"));
-  EXPECT_THAT(why({}, 1001), HasSubstr("priority is 1001"));
+  EXPECT_THAT(why({2, 1}, 0), HasSubstr("allowed_replicas: 1 after 2"));
+  EXPECT_THAT(why({2, 2}, 0), HasSubstr("allowed_replicas: 2 after 2"));
+  EXPECT_THAT(why({0, 2}, 0), HasSubstr("allowed_replicas: 0"));
+  EXPECT_THAT(why({9}, 0), HasSubstr("allowed_replicas: 9"));
+  EXPECT_THAT(why({}, 1001), HasSubstr("priority: 1001"));
 }
 
 TEST(SnapshotConverter, KeepsATableUntilTheHintsChange) {
@@ -215,7 +215,7 @@ TEST(SnapshotConverter, RefusesABadJobAloneAndByName) {
   EXPECT_EQ(cluster.view.jobs[0].key, "default/good");
   ASSERT_EQ(cluster.refusals.size(), 1u);
   EXPECT_EQ(cluster.refusals[0].what, "job default/bad");
-  EXPECT_THAT(cluster.refusals[0].why, HasSubstr("max_replicas is 2"));
+  EXPECT_THAT(cluster.refusals[0].why, HasSubstr("max_replicas, 2"));
 
   // If it holds replicas, these keep their room.
   snapshot.mutable_jobs(1)->mutable_status()->add_desired_allocation("n0");

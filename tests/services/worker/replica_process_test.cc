@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/jobspec/job_spec.h"
 #include "services/worker/machine.h"
 
 namespace adaptdl::worker {
@@ -122,6 +123,28 @@ TEST(ReplicaProcessTest, OursWinOverTheJobsAndTheJobsOverTheInherited) {
                                                                    {"HOME", "/job"},
                                                                    {"PATH", "/opt/bin"}}));
   EXPECT_THAT(env, Not(Contains(Key("ADAPTDL_SERVER_TOKEN"))));
+}
+
+TEST(ReplicaProcessTest, SettingsOfTheLibraryAreTheUsers) {
+  EXPECT_THAT(EnvironmentOf(Launch(), Place()),
+              Contains(Pair("ADAPTDL_TENSORBOARD_LOGDIR", "/s/team-a/mnist-u/share/tensorboard")));
+  v1::LaunchReplica launch = Launch();
+  AddEnv(&launch, "ADAPTDL_TENSORBOARD_LOGDIR", "/elsewhere");
+  AddEnv(&launch, "ADAPTDL_KEEP_MEMORY", "0");
+  EXPECT_THAT(EnvironmentOf(launch, Place()),
+              IsSupersetOf(std::map<std::string, std::string>{{"ADAPTDL_TENSORBOARD_LOGDIR", "/elsewhere"},
+                                                              {"ADAPTDL_KEEP_MEMORY", "0"}}));
+}
+
+// A setting that the system sets and lets users set too would be overwritten without a word.
+TEST(ReplicaProcessTest, WhatTheSystemSetsIsRefusedFromUsers) {
+  v1::LaunchReplica launch = Launch();
+  launch.mutable_adaptdl_http()->set_supervisor_url("http://:7300/x");
+  launch.mutable_adaptdl_http()->set_master_port(20'001);
+  for (const auto& [name, value] : EnvironmentOf(launch, Place())) {
+    if (name.rfind("ADAPTDL_", 0) != 0 || name == "ADAPTDL_TENSORBOARD_LOGDIR") continue;
+    EXPECT_TRUE(jobspec::IsSystemVariable(name)) << name;
+  }
 }
 
 TEST(ReplicaProcessTest, ThreadsFollowTheCoresUnlessTheJobSaysOtherwise) {
