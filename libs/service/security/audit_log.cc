@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -25,13 +26,17 @@ constexpr size_t kMaxField = 256;
 // Keeps the order in which fields are added.
 using Line = nlohmann::ordered_json;
 
+std::string TimeText(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone());
+}
+
 void Add(Line* line, const char* name, const std::string& value) {
   if (!value.empty()) (*line)[name] = ToUtf8(value, kMaxField);
 }
 
-std::string Format(const AuditRecord& record, absl::Time now, int64_t left_out) {
+Line Describe(const AuditRecord& record, absl::Time now) {
   Line line;
-  line["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", now, absl::UTCTimeZone());
+  line["time"] = TimeText(now);
   Add(&line, "caller", record.caller);
   Add(&line, "role", record.role);
   Add(&line, "peer", record.peer);
@@ -41,9 +46,25 @@ std::string Format(const AuditRecord& record, absl::Time now, int64_t left_out) 
   Add(&line, "node", record.node);
   Add(&line, "request_id", record.request_id);
   line["code"] = absl::StatusCodeToString(record.code);
-  if (left_out > 0) line["left_out"] = left_out;
-  return absl::StrCat(line.dump(), "\n");
+  return line;
 }
+
+std::string ToText(const Line& line) { return absl::StrCat(line.dump(), "\n"); }
+
+// Whose failure it is.
+std::string CallerOf(const AuditRecord& record) {
+  if (!record.caller.empty()) return record.caller;
+  return absl::StrCat("?", record.peer.substr(0, record.peer.rfind(':')));
+}
+
+std::string KeyOf(const AuditRecord& record) {
+  // A NUL can't be in names that anybody has; in those that somebody made up it does not matter.
+  const absl::string_view nul("\0", 1);
+  return absl::StrCat(CallerOf(record), nul, record.method, nul, record.name_space, nul, record.name, nul,
+                      record.node, nul, static_cast<int>(record.code));
+}
+
+std::string OldFile(const std::string& path, int number) { return absl::StrCat(path, ".", number); }
 
 }  // namespace
 
@@ -51,35 +72,75 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const AuditOptions& opt
   std::unique_ptr<AuditLog> log(new AuditLog(options, clock));
   MutexLock lock(&log->mutex_);
   if (const absl::Status status = log->Reopen(); !status.ok()) return status;
+  log->Prune();
   return log;
 }
 
 AuditLog::~AuditLog() {
+  MutexLock lock(&mutex_);
+  Unfold(absl::InfiniteFuture());
   if (fd_ >= 0) close(fd_);
 }
 
 void AuditLog::Write(const AuditRecord& record) {
   MutexLock lock(&mutex_);
   const absl::Time now = clock_->Now();
-  if (record.refused && TooMany(now)) return;
-  const std::string line = Format(record, now, record.refused ? left_out_ : 0);
-  if (record.refused) left_out_ = 0;
+  if (now >= next_unfold_) Unfold(now);
+  const bool failed = record.code != absl::StatusCode::kOk;
+  if (failed && !TakeFailure(record, now)) return;
+  Line line = Describe(record, now);
+  const auto left_out = failed ? left_out_.find(CallerOf(record)) : left_out_.end();
+  if (left_out != left_out_.end()) {
+    line["left_out"] = left_out->second;
+    left_out_.erase(left_out);
+  }
+  WriteLine(ToText(line));
+}
+
+bool AuditLog::TakeFailure(const AuditRecord& record, absl::Time now) {
+  const std::string key = KeyOf(record);
+  const auto earlier = folded_.find(key);
+  if (earlier != folded_.end()) {
+    ++earlier->second.repeated;
+    earlier->second.last = now;
+    return false;
+  }
+  if (!failures_.Take(CallerOf(record), now)) {
+    ++left_out_[CallerOf(record)];
+    return false;
+  }
+  folded_[key] = {record, now, now, 0};
+  next_unfold_ = std::min(next_unfold_, now + options_.fold_within);
+  return true;
+}
+
+void AuditLog::Unfold(absl::Time now) {
+  next_unfold_ = absl::InfiniteFuture();
+  for (auto it = folded_.begin(); it != folded_.end();) {
+    Folded& folded = it->second;
+    const absl::Time end = folded.first + options_.fold_within;
+    if (now < end) {
+      next_unfold_ = std::min(next_unfold_, end);
+      ++it;
+      continue;
+    }
+    if (folded.repeated > 0) {
+      // Each of them had its own.
+      folded.record.request_id.clear();
+      Line line = Describe(folded.record, folded.last);
+      line["repeated"] = folded.repeated;
+      line["since"] = TimeText(folded.first);
+      WriteLine(ToText(line));
+    }
+    it = folded_.erase(it);
+  }
+}
+
+void AuditLog::WriteLine(const std::string& line) {
   const absl::Status status = Append(line);
   if (status.ok()) return;
   log::Error("a record of the audit log can't be written",
              {{"file", options_.path}, {"reason", std::string(status.message())}});
-}
-
-bool AuditLog::TooMany(absl::Time now) {
-  const int64_t second = absl::ToUnixSeconds(now);
-  if (second != second_) refusals_ = 0;
-  second_ = second;
-  if (refusals_ < options_.max_refusals_per_second) {
-    ++refusals_;
-    return false;
-  }
-  ++left_out_;
-  return true;
 }
 
 absl::Status AuditLog::Reopen() {
@@ -114,15 +175,37 @@ absl::Status AuditLog::Append(const std::string& line) {
 }
 
 absl::Status AuditLog::Rotate() {
-  for (int i = options_.max_old_files; i > 0; --i) {
-    const std::string from = i == 1 ? options_.path : absl::StrCat(options_.path, ".", i - 1);
-    const std::string to = absl::StrCat(options_.path, ".", i);
+  int last = 0;
+  struct stat there {};
+  while (stat(OldFile(options_.path, last + 1).c_str(), &there) == 0) ++last;
+  for (int i = last + 1; i > 0; --i) {
+    const std::string from = i == 1 ? options_.path : OldFile(options_.path, i - 1);
+    const std::string to = OldFile(options_.path, i);
     if (rename(from.c_str(), to.c_str()) != 0 && errno != ENOENT) {
       return ErrnoStatus(errno, absl::StrCat("rename ", from, " to ", to));
     }
   }
-  if (options_.max_old_files == 0) unlink(options_.path.c_str());
+  Prune();
   return Reopen();
+}
+
+void AuditLog::Prune() {
+  const absl::Time oldest = clock_->Now() - options_.keep;
+  // There is to be room for the file that is begun.
+  int64_t bytes = options_.max_bytes;
+  struct stat file {};
+  for (int i = 1; stat(OldFile(options_.path, i).c_str(), &file) == 0; ++i) {
+    bytes += file.st_size;
+    const bool old = absl::TimeFromTimespec(file.st_mtim) < oldest;
+    if (!old && bytes <= options_.max_total_bytes) continue;
+    if (!old) {
+      log::Warning("records of the audit log go before their time: it takes too much of the disk",
+                   {{"file", OldFile(options_.path, i)},
+                    {"until", TimeText(absl::TimeFromTimespec(file.st_mtim))},
+                    {"limit", absl::StrCat(options_.max_total_bytes, " bytes")}});
+    }
+    unlink(OldFile(options_.path, i).c_str());
+  }
 }
 
 }  // namespace adaptdl::security

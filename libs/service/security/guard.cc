@@ -151,8 +151,8 @@ std::unique_ptr<Guard> Guard::Open() {
 }
 
 absl::Status Guard::OpenFiles() {
-  if (!options_.audit_log.empty()) {
-    absl::StatusOr<std::unique_ptr<AuditLog>> log = AuditLog::Open({.path = options_.audit_log}, clock_);
+  if (!options_.audit.path.empty()) {
+    absl::StatusOr<std::unique_ptr<AuditLog>> log = AuditLog::Open(options_.audit, clock_);
     if (!log.ok()) return log.status();
     audit_log_ = *std::move(log);
   }

@@ -48,8 +48,8 @@ struct GuardOptions {
   // A JWK set. Empty: there is no identity provider.
   std::string jwks_file;
   JwtOptions jwt;
-  // Empty: none.
-  std::string audit_log;
+  // Path empty: none.
+  AuditOptions audit;
 };
 
 // What a call brings along.

@@ -8,6 +8,7 @@
 #include "CLI/Config.hpp"
 #include "CLI/Formatter.hpp"
 #include "CLI/Option.hpp"
+#include "CLI/Validators.hpp"
 #include "absl/strings/str_cat.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
@@ -76,6 +77,13 @@ void AddSecurityFlags(CLI::App& app, SecurityOptions* options) {
       "With --jwks-file: this cluster, as the tokens name it (\"aud\")")
       ->type_name("NAME");
   add("--audit-log", options->audit_log, "Who changed what, and who was refused, as lines of JSON");
+  service::ReadFromEnvironment(
+      app.add_option("--audit-log-days", options->audit_log_days, "How long old files of it are kept")
+          ->check(CLI::Range(1, 36500))
+          ->capture_default_str());
+  service::AddBytesFlag(app, "--audit-log-bytes", &options->audit_log_bytes,
+                        "Most bytes of all of its files together; the oldest go before their time",
+                        int64_t{64} << 20);
 }
 
 absl::Status CheckSecurity(const SecurityOptions& options, const std::string& listen) {
@@ -101,7 +109,9 @@ absl::StatusOr<std::shared_ptr<const Guard>> MakeGuard(const SecurityOptions& op
   guard_options.token_file = options.token_file;
   guard_options.jwks_file = options.jwks_file;
   guard_options.jwt = options.jwt;
-  guard_options.audit_log = options.audit_log;
+  guard_options.audit.path = options.audit_log;
+  guard_options.audit.keep = absl::Hours(24) * options.audit_log_days;
+  guard_options.audit.max_total_bytes = options.audit_log_bytes;
   absl::StatusOr<std::unique_ptr<Guard>> guard = Guard::Create(guard_options, clock);
   if (!guard.ok()) return guard.status();
   return std::shared_ptr<const Guard>(*std::move(guard));

@@ -34,10 +34,14 @@ struct SecurityOptions {
   JwtOptions jwt;
   // File of the audit log. Empty: none.
   std::string audit_log;
+  // How long its old files are kept, and most bytes of all of them together, which comes first.
+  int audit_log_days = 90;
+  int64_t audit_log_bytes = int64_t{4} << 30;
 };
 
 // Adds --tls-cert, --tls-key, --tls-ca, --insecure, --insecure-anywhere, --token-file, --jwks-file,
-// --jwt-issuer, --jwt-audience and --audit-log. `options` must outlive the parsing.
+// --jwt-issuer, --jwt-audience, --audit-log, --audit-log-days and --audit-log-bytes. `options` must outlive
+// the parsing.
 void AddSecurityFlags(CLI::App& app, SecurityOptions* options);
 
 // INVALID_ARGUMENT names the flags that are missing or contradict each other: neither TLS nor plaintext,

@@ -1,5 +1,6 @@
 #include "libs/service/security/audit_log.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -58,11 +59,17 @@ class AuditLogTest : public ::testing::Test {
     return record;
   }
 
-  static AuditRecord Refusal() {
+  static AuditRecord Failure(const std::string& name) {
     AuditRecord record = Record("r");
-    record.code = absl::StatusCode::kPermissionDenied;
-    record.refused = true;
+    record.name = name;
+    record.code = absl::StatusCode::kNotFound;
     return record;
+  }
+
+  // Of the last record in an old file.
+  void SetTime(int file, absl::Time time) const {
+    const timespec times[] = {absl::ToTimespec(time), absl::ToTimespec(time)};
+    ASSERT_EQ(utimensat(AT_FDCWD, absl::StrCat(options_.path, ".", file).c_str(), times, 0), 0);
   }
 
   ManualClock clock_{absl::FromUnixMillis(1'769'860'800'123)};  // 2026-01-31T12:00:00.123Z
@@ -100,21 +107,43 @@ TEST_F(AuditLogTest, BoundsTheFieldsThatCallersChoose) {
   EXPECT_EQ(records[0]["node"], "a\nb\"c\xef\xbf\xbd");
 }
 
-TEST_F(AuditLogTest, KeepsSoManyOldFilesAndNoMore) {
+TEST_F(AuditLogTest, OldFilesGoByTheirAge) {
   options_.max_bytes = 1000;
-  options_.max_old_files = 2;
   auto log = Open();
   for (int i = 0; i < 100; ++i) log->Write(Record(absl::StrCat("r", i)));
   EXPECT_EQ(Records().back()["request_id"], "r99");
-  // Nothing is lost at the seams.
-  const int first = std::stoi(Records()[0]["request_id"].get<std::string>().substr(1));
-  EXPECT_EQ(Records(".1").back()["request_id"], absl::StrCat("r", first - 1));
+  // Nothing is lost at the seams, nor at the end.
+  int next = 99;
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    EXPECT_LE(entry.file_size(), 1000);
-    ++files;
+  for (std::string suffix; std::filesystem::exists(options_.path + suffix);
+       suffix = absl::StrCat(".", ++files)) {
+    EXPECT_LE(std::filesystem::file_size(options_.path + suffix), 1000u);
+    const std::vector<json> records = Records(suffix);
+    for (auto record = records.rbegin(); record != records.rend(); ++record) {
+      EXPECT_EQ((*record)["request_id"], absl::StrCat("r", next--));
+    }
   }
-  EXPECT_EQ(files, 3);
+  EXPECT_EQ(next, -1);
+  ASSERT_GT(files, 20);
+  // Every hour one, up to now.
+  for (int i = 1; i < files; ++i) SetTime(i, clock_.Now() - absl::Hours(i));
+  options_.keep = absl::Hours(10) + absl::Minutes(30);
+  Open();
+  EXPECT_TRUE(std::filesystem::exists(options_.path + ".10"));
+  EXPECT_FALSE(std::filesystem::exists(options_.path + ".11"));
+  EXPECT_FALSE(std::filesystem::exists(absl::StrCat(options_.path, ".", files - 1)));
+}
+
+TEST_F(AuditLogTest, TakesNoMoreOfTheDiskThanItMay) {
+  options_.max_bytes = 1000;
+  options_.max_total_bytes = 5000;
+  auto log = Open();
+  for (int i = 0; i < 200; ++i) log->Write(Record(absl::StrCat("r", i)));
+  EXPECT_EQ(Records().back()["request_id"], "r199");
+  uintmax_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) bytes += entry.file_size();
+  EXPECT_LE(bytes, 5000u);
+  EXPECT_GT(bytes, 3000u);
 }
 
 TEST_F(AuditLogTest, GoesOnInTheNewFileWhenAnotherProcessHasMovedTheOldOne) {
@@ -126,18 +155,62 @@ TEST_F(AuditLogTest, GoesOnInTheNewFileWhenAnotherProcessHasMovedTheOldOne) {
   EXPECT_THAT(Records(), SizeIs(1));
 }
 
-TEST_F(AuditLogTest, LeavesOutRefusalsBeyondALimitAndSaysHowMany) {
-  options_.max_refusals_per_second = 3;
+TEST_F(AuditLogTest, ACallerCanHaveSoManyFailuresNotedAndIsToldHowManyAreMissing) {
+  options_.max_failures = 3;
   auto log = Open();
-  for (int i = 0; i < 10; ++i) log->Write(Refusal());
-  log->Write(Record("r"));  // What was done is noted whatever else goes on.
-  EXPECT_THAT(Records(), SizeIs(4));
-  clock_.Advance(absl::Seconds(1));
-  log->Write(Refusal());
-  ASSERT_THAT(Records(), SizeIs(5));
-  EXPECT_EQ(Records().back()["left_out"], 7);
-  log->Write(Refusal());
+  for (int i = 0; i < 10'000; ++i) log->Write(Failure(absl::StrCat("guess-", i)));
+  EXPECT_THAT(Records(), SizeIs(3));
+  // What was done is noted whatever else goes on, and so is what others fail at.
+  log->Write(Record("r"));
+  AuditRecord other = Failure("guess");
+  other.caller = "token \"other\"";
+  log->Write(other);
+  EXPECT_THAT(Records(), SizeIs(5));
   EXPECT_FALSE(Records().back().contains("left_out"));
+  clock_.Advance(options_.failure_period);
+  log->Write(Failure("later"));
+  ASSERT_THAT(Records(), SizeIs(6));
+  EXPECT_EQ(Records().back()["left_out"], 9'997);
+  clock_.Advance(options_.failure_period);
+  log->Write(Failure("last"));
+  EXPECT_FALSE(Records().back().contains("left_out"));
+}
+
+TEST_F(AuditLogTest, StrangersOfAHostAreOneCaller) {
+  options_.max_failures = 3;
+  auto log = Open();
+  for (int i = 0; i < 100; ++i) {
+    AuditRecord record = Failure(absl::StrCat("guess-", i));
+    record.caller = record.role = "";
+    record.peer = absl::StrCat("ipv4:10.0.0.7:", 50'000 + i);
+    log->Write(record);
+  }
+  EXPECT_THAT(Records(), SizeIs(3));
+}
+
+TEST_F(AuditLogTest, TheSameFailureIsOneRecordAndACount) {
+  auto log = Open();
+  for (int i = 0; i < 1000; ++i) {
+    log->Write(Failure("resnet"));
+    clock_.Advance(absl::Milliseconds(10));
+  }
+  EXPECT_THAT(Records(), SizeIs(1));
+  EXPECT_EQ(Records()[0]["request_id"], "r");
+  EXPECT_FALSE(Records()[0].contains("repeated"));
+  clock_.Advance(absl::Minutes(1));
+  log->Write(Record("something else"));
+  ASSERT_THAT(Records(), SizeIs(3));
+  const json folded = Records()[1];
+  EXPECT_EQ(folded["repeated"], 999);
+  EXPECT_EQ(folded["name"], "resnet");
+  EXPECT_EQ(folded["since"], "2026-01-31T12:00:00.123Z");
+  EXPECT_EQ(folded["time"], "2026-01-31T12:00:10.113Z");
+  // From then on it is news again; at the end nothing is forgotten.
+  log->Write(Failure("resnet"));
+  log->Write(Failure("resnet"));
+  log = nullptr;
+  ASSERT_THAT(Records(), SizeIs(5));
+  EXPECT_EQ(Records()[4]["repeated"], 1);
 }
 
 TEST_F(AuditLogTest, MixesNoLinesOfThreads) {
