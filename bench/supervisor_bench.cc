@@ -79,7 +79,10 @@ void RaiseFileLimit() {
 
 // The server's process: tells its port, and ends when the other end of the pipe does.
 [[noreturn]] void Serve(const std::string& folder, int port_pipe) {
-  log::Initialize({"console", "error", "supervisor"}).IgnoreError();
+  log::Options logs;
+  logs.level = "error";
+  logs.service = "supervisor";
+  log::Initialize(logs).IgnoreError();
   const RealClock clock;
   SqliteJobStoreOptions store_options;
   store_options.folder = folder;

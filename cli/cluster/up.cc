@@ -177,6 +177,8 @@ std::vector<std::string> LocalCluster::CommandLine(absl::string_view service,
       Loopback(record.listen_metrics ? kMetricsPort + ServiceIndex(service) : 0),
       "--address-file",
       AddressFile(service),
+      "--log-file",
+      LogFile(service),
   };
   const auto add = [&](absl::string_view flag, absl::string_view value) {
     line.emplace_back(flag);

@@ -1,5 +1,11 @@
 #include "libs/service/log.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -9,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "libs/base/file.h"
 #include "libs/base/mutex.h"
 #include "libs/service/log_writer.h"
 #include "nlohmann/json.hpp"
@@ -24,6 +31,8 @@ namespace {
 struct Output {
   bool json;
   std::shared_ptr<spdlog::logger> logger;
+  // Of the file, if there is one.
+  Options options;
 };
 
 // A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
@@ -85,13 +94,35 @@ std::shared_ptr<const Output> MakeOutput(const Options& options, spdlog::level::
   logger->set_formatter(Formatter(options, json));
   logger->set_level(level);
   logger->flush_on(spdlog::level::debug);
-  return std::make_shared<const Output>(Output{json, std::move(logger)});
+  return std::make_shared<const Output>(Output{json, std::move(logger), options});
+}
+
+// Makes the file stderr and stdout, also for those who write there without asking us.
+absl::Status OpenFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const bool opened = fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0;
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  return opened ? absl::OkStatus() : ErrnoStatus(error, absl::StrCat("--log-file ", path));
 }
 
 struct State {
   Mutex mutex;
   std::shared_ptr<const Output> output ABSL_GUARDED_BY(mutex);
 };
+
+// Begins a new file if this one is full. What can't be moved goes on.
+void RotateIfFull(const Options& options) {
+  struct stat file {};
+  if (options.file.empty() || fstat(STDERR_FILENO, &file) != 0 || file.st_size < options.max_file_bytes)
+    return;
+  for (int i = options.max_old_files; i > 0; --i) {
+    const std::string from = i == 1 ? options.file : absl::StrCat(options.file, ".", i - 1);
+    (void)rename(from.c_str(), absl::StrCat(options.file, ".", i).c_str());
+  }
+  if (options.max_old_files == 0) unlink(options.file.c_str());
+  OpenFile(options.file).IgnoreError();
+}
 
 State& ProcessState() {
   // Never destroyed: threads may log until the process is gone.
@@ -108,6 +139,7 @@ std::shared_ptr<const Output> CurrentOutput() {
 void WriteNow(const Output& output, spdlog::log_clock::time_point time, spdlog::level::level_enum level,
               const std::string& text) {
   output.logger->log(time, spdlog::source_loc{}, level, spdlog::string_view_t(text.data(), text.size()));
+  RotateIfFull(output.options);
 }
 
 void SayDropped(int64_t records) {
@@ -147,6 +179,9 @@ absl::Status Initialize(const Options& options) {
       options.level != "error") {
     return absl::InvalidArgumentError(absl::StrCat("--log-level \"", options.level,
                                                    "\" does not exist: use debug, info, warning or error"));
+  }
+  if (!options.file.empty()) {
+    if (const absl::Status status = OpenFile(options.file); !status.ok()) return status;
   }
   std::shared_ptr<const Output> output = MakeOutput(options, level);
   State& state = ProcessState();

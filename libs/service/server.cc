@@ -75,10 +75,28 @@ class PluginsOption final : public grpc::ServerBuilderOption {
 // unless told; messages to nodes and replicas are much shorter.
 constexpr int kTlsFrameBytes = 4096;
 
+log::Options LogOptions(const ServerOptions& options) {
+  log::Options log;
+  log.format = options.log_format;
+  log.level = options.log_level;
+  log.service = options.name;
+  log.file = options.log_file;
+  return log;
+}
+
+// Anybody may open connections: those that do not get to their first call, and those that make none for long,
+// are closed. (Clients connect again when they have something to say.)
+constexpr absl::Duration kHandshakeTimeout = absl::Seconds(30);
+constexpr absl::Duration kIdleTimeout = absl::Minutes(10);
+
 void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(options.max_message_bytes);
   builder->SetMaxSendMessageSize(options.max_message_bytes);
   builder->AddChannelArgument(GRPC_ARG_TSI_MAX_FRAME_SIZE, kTlsFrameBytes);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              static_cast<int>(absl::ToInt64Milliseconds(kHandshakeTimeout)));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                              static_cast<int>(absl::ToInt64Milliseconds(kIdleTimeout)));
   // See rpc::MakeChannelArguments().
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // A second server on the same port must be an error, not a lottery.
@@ -245,6 +263,9 @@ void AddServerFlags(CLI::App& app, ServerOptions* options) {
   add("--log-format", options->log_format, "Form of the logs")->check(CLI::IsMember({"console", "json"}));
   add("--log-level", options->log_level, "Least severe level to log")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  add("--log-file", options->log_file,
+      "File for the logs, begun anew when it is full (empty: they go to stderr)")
+      ->type_name("FILE");
   ReadFromEnvironment(app.add_flag("--reflection", options->reflection, "Serve gRPC reflection"));
   add("--max-message-bytes", options->max_message_bytes, "Largest message that is accepted")
       ->check(CLI::Range(1024, 1 << 30))
@@ -254,14 +275,14 @@ void AddServerFlags(CLI::App& app, ServerOptions* options) {
   security::AddSecurityFlags(app, &options->security);
   app.set_version_flag("--version", absl::StrCat("adaptdl-", options->name, " ", Version()));
   app.parse_complete_callback([options] {
-    // The flags' own checks leave nothing that could fail.
-    log::Initialize({options->log_format, options->log_level, options->name}).IgnoreError();
+    // The flags' own checks leave nothing that could fail but the file, and that fails again at the start.
+    log::Initialize(LogOptions(*options)).IgnoreError();
   });
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       const std::vector<grpc::Service*>& services) {
-  const absl::Status logging = log::Initialize({options.log_format, options.log_level, options.name});
+  const absl::Status logging = log::Initialize(LogOptions(options));
   if (!logging.ok()) return logging;
   RouteGrpcLog();
   absl::StatusOr<std::unique_ptr<Termination>> termination = Termination::Create();

@@ -49,6 +49,7 @@ struct ServerOptions {
   // Logs: see log.h.
   std::string log_format = "console";
   std::string log_level = "info";
+  std::string log_file;
   // gRPC server reflection.
   bool reflection = false;
   // Largest message that is accepted, in bytes.
@@ -63,9 +64,9 @@ struct ServerOptions {
 };
 
 // Adds the flags of `options` (--listen, --metrics-listen, --address-file, --log-format, --log-level,
-// --reflection, --max-message-bytes, --drain-timeout, --version, and those of AddSecurityFlags()) to `app`,
-// with what `options` holds as defaults. Logs are set up as soon as the flags are parsed. `options` must
-// outlive the parsing. See also flags.h (flags of the program's own) and main.h (the frame of main()).
+// --log-file, --reflection, --max-message-bytes, --drain-timeout, --version, and those of AddSecurityFlags())
+// to `app`, with what `options` holds as defaults. Logs are set up as soon as the flags are parsed. `options`
+// must outlive the parsing. See also flags.h (flags of the program's own) and main.h (the frame of main()).
 void AddServerFlags(CLI::App& app, ServerOptions* options);
 
 // Thread-safe.

@@ -163,6 +163,8 @@ SpawnOptions ProcessProvider::WorkerProcess(const std::string& node_id) const {
     if (!IsCredential(variable)) process.environment.push_back(variable);
   }
   process.log_file = NodeFile(node_id, "worker.log");
+  // It goes on with the file, and begins it anew when it is full.
+  process.command.push_back("--log-file=" + process.log_file);
   return process;
 }
 

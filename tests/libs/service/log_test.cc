@@ -1,13 +1,21 @@
 #include "libs/service/log.h"
 
+#include <unistd.h>
+
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/file.h"
 #include "libs/base/mutex.h"
 #include "libs/service/log_writer.h"
 #include "nlohmann/json.hpp"
@@ -17,6 +25,14 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+Options As(const std::string& format, const std::string& level, const std::string& service) {
+  Options options;
+  options.format = format;
+  options.level = level;
+  options.service = service;
+  return options;
+}
 
 std::vector<std::string> Lines(const Options& options, const std::function<void()>& write) {
   ::testing::internal::CaptureStderr();
@@ -30,7 +46,7 @@ std::vector<std::string> Lines(const Options& options, const std::function<void(
 }
 
 nlohmann::json Record(const std::function<void()>& write) {
-  const std::vector<std::string> lines = Lines({"json", "debug", "tester"}, write);
+  const std::vector<std::string> lines = Lines(As("json", "debug", "tester"), write);
   EXPECT_EQ(lines.size(), 1u);
   return nlohmann::json::parse(lines.at(0));
 }
@@ -62,12 +78,12 @@ TEST(LogTest, BytesThatAreNotUtf8AreReplaced) {
 }
 
 TEST(LogTest, AServiceNameIsEscapedToo) {
-  const std::vector<std::string> lines = Lines({"json", "info", "a%v\"b"}, [] { Info("x"); });
+  const std::vector<std::string> lines = Lines(As("json", "info", "a%v\"b"), [] { Info("x"); });
   EXPECT_EQ(nlohmann::json::parse(lines.at(0))["service"], "a%v\"b");
 }
 
 TEST(LogTest, ConsoleRecordsCannotBeForged) {
-  const std::vector<std::string> lines = Lines({"console", "info", "tester"}, [] {
+  const std::vector<std::string> lines = Lines(As("console", "info", "tester"), [] {
     Info("a\nb \x1b[31m", {{"job", "x y"}, {"node", "n1"}, {"e", ""}});
   });
   ASSERT_EQ(lines.size(), 1u);
@@ -75,12 +91,12 @@ TEST(LogTest, ConsoleRecordsCannotBeForged) {
 }
 
 TEST(LogTest, NoColoursWithoutATerminal) {
-  const std::vector<std::string> lines = Lines({"console", "info", "tester"}, [] { Error("red?"); });
+  const std::vector<std::string> lines = Lines(As("console", "info", "tester"), [] { Error("red?"); });
   EXPECT_THAT(lines.at(0), Not(HasSubstr("\x1b")));
 }
 
 TEST(LogTest, LessSevereRecordsAreLeftOut) {
-  const std::vector<std::string> lines = Lines({"console", "warning", "tester"}, [] {
+  const std::vector<std::string> lines = Lines(As("console", "warning", "tester"), [] {
     Debug("one");
     Info("two");
     Warning("three");
@@ -92,13 +108,13 @@ TEST(LogTest, LessSevereRecordsAreLeftOut) {
 }
 
 TEST(LogTest, FormatsAndLevelsThatDoNotExistAreRefused) {
-  EXPECT_TRUE(absl::IsInvalidArgument(Initialize({"xml", "info", "tester"})));
-  EXPECT_TRUE(absl::IsInvalidArgument(Initialize({"json", "loud", "tester"})));
-  EXPECT_TRUE(absl::IsInvalidArgument(Initialize({"json", "off", "tester"})));
+  EXPECT_TRUE(absl::IsInvalidArgument(Initialize(As("xml", "info", "tester"))));
+  EXPECT_TRUE(absl::IsInvalidArgument(Initialize(As("json", "loud", "tester"))));
+  EXPECT_TRUE(absl::IsInvalidArgument(Initialize(As("json", "off", "tester"))));
 }
 
 TEST(LogTest, RecordsOfManyThreadsStayWhole) {
-  const std::vector<std::string> lines = Lines({"json", "info", "tester"}, [] {
+  const std::vector<std::string> lines = Lines(As("json", "info", "tester"), [] {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([] {
@@ -144,6 +160,73 @@ TEST(LogWriterTest, NobodyWaitsForADiskThatHangs) {
   ASSERT_EQ(written.size(), Writer::kMostWaiting);
   for (size_t i = 0; i < written.size(); ++i) ASSERT_EQ(written[i], static_cast<int>(i));
   EXPECT_EQ(dropped, kLost);
+}
+
+// What stderr and stdout were is restored at its end.
+class OwnFile {
+ public:
+  OwnFile() : out_(dup(STDOUT_FILENO)), err_(dup(STDERR_FILENO)) {
+    char folder[] = "/tmp/adaptdl-log-XXXXXX";
+    folder_ = mkdtemp(folder);
+  }
+  ~OwnFile() {
+    EXPECT_TRUE(Flush(absl::Seconds(30)));
+    EXPECT_TRUE(Initialize({}).ok());
+    dup2(out_, STDOUT_FILENO);
+    dup2(err_, STDERR_FILENO);
+    close(out_);
+    close(err_);
+    std::filesystem::remove_all(folder_);
+  }
+  std::string path() const { return folder_ + "/service.log"; }
+  std::string Text(const std::string& suffix = "") const {
+    return ReadWholeFile(path() + suffix).value_or("none");
+  }
+
+ private:
+  const int out_;
+  const int err_;
+  std::string folder_;
+};
+
+TEST(LogTest, AFileIsBegunAnewWhenItIsFullAndTheOldestGoes) {
+  const OwnFile file;
+  Options options;
+  options.file = file.path();
+  options.max_file_bytes = 10'000;
+  options.max_old_files = 2;
+  ASSERT_TRUE(Initialize(options).ok());
+  for (int i = 0; i < 2000; ++i) {
+    Info("a record", {{"number", absl::StrCat(i)}});
+    if (i % 100 == 99) {
+      ASSERT_TRUE(Flush(absl::Seconds(30)));
+    }
+  }
+  ASSERT_TRUE(Flush(absl::Seconds(30)));
+  std::fprintf(stderr, "a library's last words\n");
+  for (const char* suffix : {"", ".1", ".2"}) {
+    ASSERT_NE(file.Text(suffix), "none") << suffix;
+    EXPECT_LE(file.Text(suffix).size(), 10'200u) << suffix;
+  }
+  EXPECT_EQ(file.Text(".3"), "none");
+  EXPECT_THAT(file.Text(), HasSubstr("a library's last words"));
+  // No record is lost at the seams.
+  std::vector<std::string> numbers;
+  for (const std::string& line : std::vector<std::string>(
+           absl::StrSplit(file.Text(".2") + file.Text(".1") + file.Text(), '\n', absl::SkipEmpty()))) {
+    const size_t at = line.find("number=");
+    if (at != std::string::npos) numbers.push_back(line.substr(at + 7));
+  }
+  ASSERT_GT(numbers.size(), 200u);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(numbers[i], absl::StrCat(2000 - numbers.size() + i));
+  }
+}
+
+TEST(LogTest, AFileThatCannotBeOpenedIsNamed) {
+  Options options;
+  options.file = "/proc/nowhere/service.log";
+  EXPECT_THAT(std::string(Initialize(options).message()), HasSubstr("--log-file /proc/nowhere/service.log"));
 }
 
 }  // namespace
