@@ -27,6 +27,7 @@
 #include "libs/base/clock.h"
 #include "libs/base/random_id.h"
 #include "libs/rpc/channel.h"
+#include "libs/service/log.h"
 #include "services/supervisor/store/memory_job_store.h"
 #include "services/supervisor/supervisor.h"
 
@@ -144,6 +145,7 @@ int Main(int argc, char** argv) {
   app.add_option("--readers", flags.readers, "Threads of the other client")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", flags.seconds, "Of each measurement")->check(CLI::Range(1, 3600));
   CLI11_PARSE(app, argc, argv);
+  log::Initialize({"console", "error", "supervisor"}).IgnoreError();
   Run(flags);
   return 0;
 }

@@ -38,7 +38,7 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
 
   void OnReadDone(bool ok) override {
     if (!ok) {
-      End(grpc::Status::OK);
+      EndOfMessages();
       return;
     }
     bool begin = false;
@@ -106,6 +106,17 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
  private:
   std::shared_ptr<NodeStream> Self() { return std::static_pointer_cast<NodeStream>(shared_from_this()); }
 
+  // The worker sends no more. What it has sent before is dealt with first.
+  void EndOfMessages() {
+    {
+      MutexLock lock(&mutex_);
+      closed_ = true;
+      reading_ = false;
+      if (handling_) return;  // Proceed() ends the stream.
+    }
+    End(grpc::Status::OK);
+  }
+
   // A replica's newest report stands for those before it.
   void Enqueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (request_.has_replica_report()) {
@@ -127,7 +138,7 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
   // Unless a read is under way, or there is enough to do. Under the lock: no stream is read from after its
   // end.
   void ReadOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    reading_ = !ending_ && waiting_.size() < kMaxWaitingMessages;
+    reading_ = !ending_ && !closed_ && waiting_.size() < kMaxWaitingMessages;
     if (reading_) StartRead(&request_);
   }
 
@@ -156,6 +167,7 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
       }
       if (ending_) waiting_.clear();
       more = handling_ = !waiting_.empty();
+      ending_ = ending_ || (closed_ && !more);
       if (!reading_) ReadOn();
     }
     if (more) HandleNext();
@@ -232,6 +244,8 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
   // Messages that the executor has not begun, and whether it is at one.
   std::deque<v1::ConnectRequest> waiting_ ABSL_GUARDED_BY(mutex_);
   bool handling_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether there are no further messages.
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = true;
   std::deque<v1::ConnectResponse> queue_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

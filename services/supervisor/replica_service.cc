@@ -100,7 +100,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
 
   void OnReadDone(bool ok) override {
     if (!ok) {
-      End(grpc::Status::OK);
+      EndOfMessages();
       return;
     }
     bool begin = false;
@@ -157,6 +157,16 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     return std::static_pointer_cast<HeartbeatStream>(shared_from_this());
   }
 
+  // The replica sends no more. What it has sent before is judged first.
+  void EndOfMessages() {
+    {
+      MutexLock lock(&mutex_);
+      closed_ = true;
+      if (handling_) return;  // Proceed() ends the stream.
+    }
+    End(grpc::Status::OK);
+  }
+
   // Whether the message is more than a sign of life.
   bool NeedsState() const {
     return replica_.replica_id.empty() || request_.has_broken() || request_.has_rescale() ||
@@ -199,6 +209,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
         end_status_ = rpc::ToGrpcStatus(state_->Verdict(status));
       }
       more = handling_ = next_.has_value() && !ending_;
+      ending_ = ending_ || (closed_ && !more);
       if (more) {
         request_ = *std::move(next_);
         arrived_ = next_arrived_;
@@ -333,6 +344,8 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
   bool omit_members_ ABSL_GUARDED_BY(mutex_) = false;
   // Whether somebody works on request_, and the newest message that came meanwhile.
   bool handling_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether there are no further messages.
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<v1::HeartbeatRequest> next_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_arrived_ ABSL_GUARDED_BY(mutex_);
   // Whether the first message was dealt with.
