@@ -1,6 +1,7 @@
 #include "libs/scheduling/goodput/goodput_policy.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <string>
@@ -12,12 +13,17 @@
 #include "libs/scheduling/goodput/cluster_size.h"
 #include "libs/scheduling/goodput/explanation.h"
 #include "libs/scheduling/goodput/packer.h"
+#include "libs/scheduling/goodput/priorities.h"
 #include "libs/scheduling/ranks.h"
 
 namespace adaptdl::scheduling {
 namespace {
 
 using Placements = std::vector<Placement>;  // by job
+
+// Jobs for which room is looked for in vain among what jobs of lower priorities hold; bounds the time of a
+// decision on large clusters.
+constexpr int kMostVainTries = 64;
 
 // Puts sizes on nodes.
 class Placer {
@@ -32,9 +38,12 @@ class Placer {
       if (menu_.sizes[job][wanted[job]].stays && packer_.Stay(job)) continue;
       movers.push_back(job);
     }
-    // Large ones first: small ones find room between them.
+    // By priority, and then large ones first: small ones find room between them.
     const auto units = [&](int job) { return menu_.problem.groups[job][wanted[job]].amount; };
-    std::stable_sort(movers.begin(), movers.end(), [&](int a, int b) { return units(a) > units(b); });
+    std::stable_sort(movers.begin(), movers.end(), [&](int a, int b) {
+      if (menu_.priority[a] != menu_.priority[b]) return menu_.priority[a] > menu_.priority[b];
+      return units(a) > units(b);
+    });
     for (const Effort effort : {Effort::kInOnePiece, Effort::kMoveOthers, Effort::kSpread}) {
       std::vector<int> rest;
       for (const int job : movers) {
@@ -43,28 +52,68 @@ class Placer {
       }
       movers = std::move(rest);
     }
-    for (const int job : movers) PlaceBest(job);
     // Units are a guess on unequal nodes: there may be room that the selection did not know of.
     for (int job = 0; job < model_.job_count() && !model_.exact_units(); ++job) {
-      if (wanted[job] < 0 && !model_.job(job).pinned) PlaceBest(job);
+      if (wanted[job] < 0 && !model_.job(job).pinned) movers.push_back(job);
     }
+    ByPriority(&movers);
+    for (const int job : movers) PlaceOrTakeFromLower(job);
     return Result();
   }
 
-  // All jobs stay where they are; those that have no place, or can't keep it, get the best that is free.
+  // All jobs stay where they are; those that have no place, or can't or may not keep it, get the best that is
+  // free.
   Placements PlaceWithoutMoves() {
     std::vector<int> rest;
     for (int job = 0; job < model_.job_count(); ++job) {
-      if (model_.job(job).pinned || (model_.job(job).can_stay && packer_.Stay(job))) continue;
+      if (model_.job(job).pinned || (MayStay(job) && packer_.Stay(job))) continue;
       rest.push_back(job);
     }
-    for (const int job : rest) PlaceBest(job);
+    ByPriority(&rest);
+    for (const int job : rest) PlaceOrTakeFromLower(job);
     return Result();
   }
 
  private:
-  // The best size that there is room for, nothing if there is none.
-  void PlaceBest(int job) {
+  // Jobs of higher priorities first.
+  void ByPriority(std::vector<int>* jobs) const {
+    std::stable_sort(jobs->begin(), jobs->end(),
+                     [&](int a, int b) { return menu_.priority[a] > menu_.priority[b]; });
+  }
+
+  // Whether its present size is on the menu: its namespace's quota may have struck it out.
+  bool MayStay(int job) const {
+    const std::vector<Size>& sizes = menu_.sizes[job];
+    return std::any_of(sizes.begin(), sizes.end(), [](const Size& size) { return size.stays; });
+  }
+
+  // The best size that there is room for. If there is none, jobs of lower priorities make way, the lowest
+  // first, where that helps; they get what is left. (The selection knows units of pools, not nodes.)
+  void PlaceOrTakeFromLower(int job) {
+    if (PlaceBest(job)) return;
+    std::vector<int> lower;
+    for (int other = 0; other < model_.job_count(); ++other) {
+      if (menu_.priority[other] >= menu_.priority[job] || model_.job(other).pinned) continue;
+      if (!packer_.placement(other).empty()) lower.push_back(other);
+    }
+    if (lower.empty() || menu_.sizes[job].empty() || vain_tries_ >= kMostVainTries) return;
+    Packer trial = packer_;
+    for (const int other : lower) trial.Remove(other);
+    if (!PlaceBest(job, &trial)) {
+      ++vain_tries_;
+      return;
+    }
+    ByPriority(&lower);
+    size_t left = lower.size();
+    do {
+      packer_.Remove(lower[--left]);
+    } while (!PlaceBest(job) && left > 0);
+    for (; left < lower.size(); ++left) PlaceBest(lower[left]);
+  }
+
+  // The best size that there is room for. False: there is none.
+  bool PlaceBest(int job) { return PlaceBest(job, &packer_); }
+  bool PlaceBest(int job, Packer* packer) const {
     const std::vector<Option>& options = menu_.problem.groups[job];
     std::vector<int> order(options.size());
     std::iota(order.begin(), order.end(), 0);
@@ -73,9 +122,12 @@ class Placer {
     for (const Effort effort : {Effort::kInOnePiece, Effort::kSpread}) {
       for (const int i : order) {
         const Size& size = menu_.sizes[job][i];
-        if (size.stays ? packer_.Stay(job) : packer_.Place(job, size.pool, size.replicas, effort)) return;
+        // If it can't stay: the same size elsewhere.
+        if (size.stays && packer->Stay(job)) return true;
+        if (packer->Place(job, size.pool, size.replicas, effort)) return true;
       }
     }
+    return false;
   }
 
   Placements Result() const {
@@ -87,20 +139,32 @@ class Placer {
   const ClusterModel& model_;
   const Menu& menu_;
   Packer packer_;
+  int vain_tries_ = 0;
 };
 
 // What places are worth, changes that the packer made included.
-double Worth(const ClusterModel& model, const Menu& menu, const Valuation& valuation,
-             const Placements& placements) {
+double Worth(const ClusterModel& model, const Valuation& valuation, const Placements& placements) {
   double worth = 0;
   for (int job = 0; job < model.job_count(); ++job) {
     const Placement& placement = placements[job];
     if (model.job(job).pinned || placement.empty()) continue;
     const bool stays = model.job(job).can_stay && placement == model.job(job).present;
     const bool opens = model.Opens(job, model.pool_of(placement.front().node), CountReplicas(placement));
-    worth += menu.bonus[job] + valuation.Value(job, model.SpeedupAt(job, placement), !stays, opens);
+    worth += valuation.Value(job, model.SpeedupAt(job, placement), !stays, opens);
   }
   return worth;
+}
+
+// How many jobs have a place, by level, the highest first. Without the lowest level: it comes before nobody.
+std::vector<int> Honoured(const Menu& menu, const Placements& placements) {
+  std::map<int, int, std::greater<>> by_priority;
+  for (size_t job = 0; job < placements.size(); ++job) {
+    by_priority[menu.priority[job]] += placements[job].empty() ? 0 : 1;
+  }
+  std::vector<int> honoured;
+  for (const auto& [priority, count] : by_priority) honoured.push_back(count);
+  if (!honoured.empty()) honoured.pop_back();
+  return honoured;
 }
 
 // Places the selection. If its pieces do not fit together, and leaving everybody where he is comes to more,
@@ -108,11 +172,14 @@ double Worth(const ClusterModel& model, const Menu& menu, const Valuation& valua
 Placements Place(const ClusterModel& model, const Menu& menu, const Valuation& valuation,
                  const ChoiceResult& choice, double* worth) {
   Placements placements = Placer(model, menu).PlaceSelection(choice.chosen);
-  *worth = Worth(model, menu, valuation, placements);
+  *worth = Worth(model, valuation, placements);
   if (model.exact_units() && *worth >= choice.value * (1 - 1e-9)) return placements;
   Placements kept = Placer(model, menu).PlaceWithoutMoves();
-  const double worth_kept = Worth(model, menu, valuation, kept);
-  if (worth_kept < *worth * (1 - 1e-9)) return placements;
+  const std::vector<int> honoured = Honoured(menu, placements);
+  const std::vector<int> honoured_kept = Honoured(menu, kept);
+  if (honoured_kept < honoured) return placements;
+  const double worth_kept = Worth(model, valuation, kept);
+  if (honoured_kept == honoured && worth_kept < *worth * (1 - 1e-9)) return placements;
   *worth = worth_kept;
   return kept;
 }
@@ -130,7 +197,7 @@ Decision GoodputPolicy::Decide(const ClusterView& view, uint64_t /*seed*/) const
   const ClusterModel model(view);
   const Valuation valuation(model, options_.valuation);
   const Menu menu = MakeMenu(model, valuation, options_.menu);
-  const ChoiceResult choice = SolveMultipleChoice(menu.problem, options_.limits);
+  const ChoiceResult choice = SolveByPriority(menu.problem, menu.priority, options_.limits).choice;
   double worth = 0;
   const Placements placements = Place(model, menu, valuation, choice, &worth);
 

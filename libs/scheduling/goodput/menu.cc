@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "libs/scheduling/goodput/priorities.h"
+
 namespace adaptdl::scheduling {
 namespace {
 
@@ -39,11 +41,11 @@ class MenuMaker {
     menu_.sizes.resize(model_.job_count());
     menu_.problem.groups.resize(model_.job_count());
     for (const Pool& pool : model_.pools()) menu_.problem.capacity.push_back(pool.capacity);
+    for (const JobInfo& job : model_.view().jobs) menu_.priority.push_back(job.priority);
     for (int job = 0; job < model_.job_count(); ++job) {
       if (model_.job(job).pinned) continue;
       for (int pool = 0; pool < static_cast<int>(model_.pools().size()); ++pool) AddSizes(job, pool);
     }
-    HonourPriorities();
     for (const auto& [name, info] : model_.view().namespaces) {
       if (info.gpu_quota > 0) HonourQuota(name, info.gpu_quota);
     }
@@ -81,28 +83,6 @@ class MenuMaker {
          size.pool, model_.UnitsOf(job, size.pool, size.replicas)});
   }
 
-  // Having anything at all is worth more to a job than everything is to all jobs of lower priorities.
-  void HonourPriorities() {
-    std::map<int, std::vector<int>> by_priority;
-    for (int job = 0; job < model_.job_count(); ++job) {
-      if (!menu_.sizes[job].empty()) by_priority[model_.view().jobs[job].priority].push_back(job);
-    }
-    menu_.bonus.assign(model_.job_count(), 0);
-    double below = 0;
-    for (const auto& [priority, jobs] : by_priority) {
-      const double bonus = below;
-      for (const int job : jobs) {
-        menu_.bonus[job] = bonus;
-        double best = 0;
-        for (Option& option : menu_.problem.groups[job]) {
-          option.value += bonus;
-          best = std::max(best, option.value);
-        }
-        below += best;
-      }
-    }
-  }
-
   // Selects among the namespace's jobs alone, as if its quota were the cluster; no job may have more than it
   // got there.
   void HonourQuota(const std::string& name, int quota) {
@@ -114,10 +94,12 @@ class MenuMaker {
     };
     ChoiceProblem inside;
     std::vector<int> members;
+    std::vector<int> priority;
     for (int job = 0; job < model_.job_count(); ++job) {
       if (model_.view().jobs[job].name_space != name) continue;
       if (model_.job(job).pinned) quota -= gpus(job, CountReplicas(model_.job(job).present));
       members.push_back(job);
+      priority.push_back(menu_.priority[job]);
       inside.groups.push_back(menu_.problem.groups[job]);
       for (size_t i = 0; i < inside.groups.back().size(); ++i) {
         inside.groups.back()[i].pool = 0;
@@ -125,7 +107,7 @@ class MenuMaker {
       }
     }
     inside.capacity = {std::max(quota, 0)};
-    const ChoiceResult result = SolveMultipleChoice(inside, {});
+    const ChoiceResult result = SolveByPriority(inside, priority, {}).choice;
     for (size_t m = 0; m < members.size(); ++m) {
       const int job = members[m];
       const int most = result.chosen[m] < 0 ? 0 : menu_.sizes[job][result.chosen[m]].replicas;

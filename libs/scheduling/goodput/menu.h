@@ -31,8 +31,8 @@ struct Size {
 struct Menu {
   // By job; nothing for jobs that are pinned.
   std::vector<std::vector<Size>> sizes;
-  // By job: what having any size at all is worth on top, for its priority.
-  std::vector<double> bonus;
+  // By job.
+  std::vector<int> priority;
   // Its groups have an option for each size, in the same order.
   ChoiceProblem problem;
 };

@@ -55,21 +55,24 @@ Candidates Sift(const ChoiceProblem& problem) {
 
 // --- dynamic programming
 
-// States of the table: what every pool has left, in mixed radix.
-int64_t CountStates(const std::vector<int>& capacity) {
-  int64_t states = 1;
-  for (const int units : capacity) {
-    states *= units + 1;
-    if (states > (int64_t{1} << 40)) return states;
-  }
-  return states;
-}
+// More than any table has.
+constexpr int64_t kTooMany = int64_t{1} << 40;
 
+// Of numbers above 0; kTooMany if that is less.
+int64_t BoundedProduct(int64_t a, int64_t b) { return a > kTooMany / b ? kTooMany : a * b; }
+
+// States of the table (what every pool has left, in mixed radix) times options; kTooMany if that is less.
 int64_t CountUpdates(const Candidates& candidates, const std::vector<int>& capacity) {
+  int64_t updates = 1;
+  for (const int units : capacity) updates = BoundedProduct(updates, int64_t{units} + 1);
   int64_t options = 0;
   for (const auto& group : candidates) options += static_cast<int64_t>(group.size());
-  const int64_t states = CountStates(capacity);
-  return states > (int64_t{1} << 40) ? states : states * std::max<int64_t>(options, 1);
+  return BoundedProduct(updates, std::max<int64_t>(options, 1));
+}
+
+// A table whose states an int can count, whatever the limit.
+bool FitsTable(int64_t updates, int64_t limit) {
+  return updates <= std::min<int64_t>(limit, std::numeric_limits<int>::max());
 }
 
 class Table {
@@ -313,11 +316,11 @@ Selection Repair(const Candidates& candidates, const std::vector<int>& capacity,
 
 class Relaxation {
  public:
-  Relaxation(const Candidates& candidates, const std::vector<int>& capacity)
-      : candidates_(candidates),
-        capacity_(capacity),
-        price_(capacity.size(), 0),
-        best_(candidates, capacity) {}
+  // `known`: a selection that there is room for.
+  Relaxation(const Candidates& candidates, const std::vector<int>& capacity, const Selection& known)
+      : candidates_(candidates), capacity_(capacity), price_(capacity.size(), 0), best_(known) {
+    Fill(candidates_, &best_);
+  }
 
   void Solve(int steps) {
     std::vector<double> price = price_;
@@ -350,10 +353,8 @@ class Relaxation {
 
   void Improve(const std::vector<double>& price) {
     Selection selection = Repair(candidates_, capacity_, price);
-    if (selection.value() > best_.value() + kRounding || first_selection_) {
-      for (size_t g = 0; g < candidates_.size(); ++g) best_.Choose(g, selection.chosen()[g]);
-      first_selection_ = false;
-    }
+    if (selection.value() <= best_.value() + kRounding) return;
+    for (size_t g = 0; g < candidates_.size(); ++g) best_.Choose(g, selection.chosen()[g]);
   }
 
   // Polyak's rule: the step that would reach the known selection's value if the bound were linear.
@@ -387,7 +388,6 @@ class Relaxation {
   std::vector<double> price_;
   double bound_ = 0;
   bool first_ = true;
-  bool first_selection_ = true;
   Selection best_;
 };
 
@@ -402,6 +402,24 @@ void StrikeOut(const Relaxation& relaxation, Candidates* candidates) {
                                }),
                 group.end());
   }
+}
+
+// The known selection, or nothing. Options that were sifted out are replaced by what made them useless.
+Selection KnownSelection(const ChoiceProblem& problem, const Candidates& candidates) {
+  Selection selection(candidates, problem.capacity);
+  for (size_t g = 0; g < problem.known.size(); ++g) {
+    if (problem.known[g] < 0) continue;
+    const Option& known = problem.groups[g][problem.known[g]];
+    for (size_t i = 0; i < candidates[g].size(); ++i) {
+      const Candidate& candidate = candidates[g][i];
+      if (candidate.pool != known.pool || candidate.amount > known.amount || candidate.value < known.value) {
+        continue;
+      }
+      selection.Choose(g, static_cast<int>(i));
+      break;
+    }
+  }
+  return selection;
 }
 
 std::vector<int> ToIndices(const Candidates& candidates, const std::vector<int>& positions) {
@@ -425,9 +443,9 @@ double ValueOf(const ChoiceProblem& problem, const std::vector<int>& chosen) {
 ChoiceResult SolveMultipleChoice(const ChoiceProblem& problem, const ChoiceLimits& limits) {
   ChoiceResult result;
   Candidates candidates = Sift(problem);
-  Relaxation relaxation(candidates, problem.capacity);
-  const bool small = CountUpdates(candidates, problem.capacity) <= limits.table_updates / 8;
+  const bool small = FitsTable(CountUpdates(candidates, problem.capacity), limits.table_updates / 8);
   if (!small) {
+    Relaxation relaxation(candidates, problem.capacity, KnownSelection(problem, candidates));
     relaxation.Solve(limits.price_steps);
     result.price = relaxation.price();
     result.bound = relaxation.bound();
@@ -435,7 +453,7 @@ ChoiceResult SolveMultipleChoice(const ChoiceProblem& problem, const ChoiceLimit
     result.value = ValueOf(problem, result.chosen);
     if (result.bound - result.value <= 1e-9 * result.bound) return result;
     StrikeOut(relaxation, &candidates);
-    if (CountUpdates(candidates, problem.capacity) > limits.table_updates) return result;
+    if (!FitsTable(CountUpdates(candidates, problem.capacity), limits.table_updates)) return result;
   }
   const std::vector<int> exact = ToIndices(candidates, Table(candidates, problem.capacity).Solve());
   const double value = ValueOf(problem, exact);

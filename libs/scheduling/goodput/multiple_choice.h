@@ -33,6 +33,9 @@ struct ChoiceProblem {
   std::vector<std::vector<Option>> groups;
   // Units, by pool.
   std::vector<int> capacity;
+  // A selection that there is room for, by group: the index of its option, or -1. The result is no worse.
+  // Empty: none is known.
+  std::vector<int> known = {};
 };
 
 struct ChoiceLimits {

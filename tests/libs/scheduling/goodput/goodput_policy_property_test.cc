@@ -1,5 +1,7 @@
 // What holds for every cluster under the default policy.
 
+#include <algorithm>
+
 #include "gtest/gtest.h"
 #include "libs/scheduling/goodput/goodput_policy.h"
 #include "tests/libs/scheduling/random_cluster.h"
@@ -34,6 +36,63 @@ TEST_P(GoodputPolicyProperty, DecisionsSettle) {
   RandomCluster random(GetParam() + 3000);
   for (int i = 0; i < kClusters; ++i) {
     ClusterView view = random.Make();
+    for (int round = 0; round < 10; ++round) view = After(view, Decide(view));
+    const Decision last = Decide(view);
+    for (size_t j = 0; j < view.jobs.size(); ++j) {
+      EXPECT_EQ(last.jobs[j].allocation, view.jobs[j].allocation) << "cluster " << i << " job " << j;
+    }
+  }
+}
+
+// Whether one replica set of the smallest size fits on a node beside jobs of this and higher priorities, and
+// jobs that can't be moved.
+bool HasRoomAbove(const ClusterView& view, const Decision& decision, const JobInfo& waiting) {
+  for (const NodeInfo& node : view.nodes) {
+    if (node.draining) continue;
+    Resources left = node.capacity;
+    for (size_t j = 0; j < view.jobs.size(); ++j) {
+      const JobInfo& job = view.jobs[j];
+      if (job.priority < waiting.priority && !Pinned(view, job)) continue;
+      const auto here =
+          std::count(decision.jobs[j].allocation.begin(), decision.jobs[j].allocation.end(), node.id);
+      for (const auto& [name, amount] : job.request) left[name] -= amount * here;
+    }
+    bool fits = true;
+    for (const auto& [name, amount] : waiting.request) {
+      fits = fits && left[name] >= amount * waiting.min_replicas;
+    }
+    if (fits) return true;
+  }
+  return false;
+}
+
+ClusterView WithPriorities(RandomCluster* random) {
+  ClusterView view = random->Make();
+  for (JobInfo& job : view.jobs) job.priority = random->Int(-2, 2);
+  return view;
+}
+
+// Whatever the nodes and needs are like: nobody above the lowest level waits for what jobs below him hold.
+TEST_P(GoodputPolicyProperty, NobodyWaitsForJobsOfLowerPriority) {
+  RandomCluster random(GetParam() + 4000);
+  for (int i = 0; i < kClusters; ++i) {
+    const ClusterView view = WithPriorities(&random);
+    const Decision decision = Decide(view);
+    int lowest = 2;
+    for (const JobInfo& job : view.jobs) lowest = std::min(lowest, job.priority);
+    for (size_t j = 0; j < view.jobs.size(); ++j) {
+      const JobInfo& job = view.jobs[j];
+      if (job.priority == lowest || !decision.jobs[j].allocation.empty()) continue;
+      if (job.speedup->At(1, job.min_replicas) <= 0) continue;
+      EXPECT_FALSE(HasRoomAbove(view, decision, job)) << "cluster " << i << " job " << j;
+    }
+  }
+}
+
+TEST_P(GoodputPolicyProperty, DecisionsWithPrioritiesSettle) {
+  RandomCluster random(GetParam() + 5000);
+  for (int i = 0; i < kClusters; ++i) {
+    ClusterView view = WithPriorities(&random);
     for (int round = 0; round < 10; ++round) view = After(view, Decide(view));
     const Decision last = Decide(view);
     for (size_t j = 0; j < view.jobs.size(); ++j) {

@@ -160,6 +160,18 @@ TEST(GoodputPolicy, NamespacesStayWithinTheirQuotas) {
   EXPECT_THAT(decision.jobs[2].allocation, SizeIs(1));
 }
 
+// The nodes differ, so that leaving everybody in place is considered: not more than the quota allows.
+TEST(GoodputPolicy, ANamespaceAboveItsQuotaGivesTheRestBack) {
+  ClusterView view =
+      View({Node("a", 8000, 4), Node("b", 64000, 2)}, {GpuJob("a/one", 4), GpuJob("b/one", 1)});
+  view.jobs[0].request[kCpu] = 2000;
+  view.jobs[0].allocation = {"a", "a", "a", "a"};
+  view.jobs[0].name_space = "a";
+  view.jobs[0].rescale_seconds = 1e4;
+  view.namespaces["a"].gpu_quota = 2;
+  EXPECT_LE(Decide(view).jobs[0].allocation.size(), 2);
+}
+
 TEST(GoodputPolicy, GivesAllOfTheMinimumOrNothing) {
   ClusterView view = View(GpuNodes(1, 4), {GpuJob("gang", 8)});
   view.jobs[0].min_replicas = 6;
