@@ -3,6 +3,8 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "libs/elastic/job_core.h"
@@ -87,11 +89,11 @@ double Accumulator::Get(const std::string& key) const {
 const std::map<std::string, double>& Accumulator::Synchronize() {
   elastic::JobCore& core = job_.core();
   elastic::AccumulatorRecord& record = core.replay().accumulator(name_);
-  // The replicas do not run this part of the loop's body alike then.
-  if (core.step_is_void()) return visible_;
   if (core.replay().in_loop()) {
+    // Should the step be begun anew, so is what it adds.
+    if (!before_step_) before_step_ = BeforeStep{record.totals, pending_};
     Merge();
-    visible_ = record.totals;
+    if (!core.step_is_void()) visible_ = record.totals;
     return visible_;
   }
   const auto number = static_cast<size_t>(synchronized_++);
@@ -109,17 +111,28 @@ const std::map<std::string, double>& Accumulator::Synchronize() {
 
 void Accumulator::Merge() {
   elastic::JobCore& core = job_.core();
-  KeepStep();
+  std::map<std::string, double> updates = pending_;
+  for (const auto& [key, value] : step_) updates[key] += value;
+  const std::vector<std::string> all = core.Gather(Encode(updates));
+  if (core.step_is_void()) return;
   // In order of rank, so that all replicas get the same to the last bit.
-  for (const std::string& update : core.Gather(Encode(pending_))) {
-    AddEncoded(update, &core.replay().accumulator(name_).totals);
-  }
+  for (const std::string& update : all) AddEncoded(update, &core.replay().accumulator(name_).totals);
+  step_.clear();
   pending_.clear();
 }
 
 void Accumulator::KeepStep() {
   for (const auto& [key, value] : step_) pending_[key] += value;
   step_.clear();
+  before_step_.reset();
+}
+
+void Accumulator::DropStep() {
+  step_.clear();
+  if (!before_step_) return;
+  job_.core().replay().accumulator(name_).totals = std::move(before_step_->totals);
+  pending_ = std::move(before_step_->pending);
+  before_step_.reset();
 }
 
 }  // namespace adaptdl

@@ -16,10 +16,6 @@ using goodput::BatchLimits;
 using goodput::GoodputFunction;
 using goodput::Topology;
 
-int64_t TotalOf(const BatchConfig& batch, Topology topology) {
-  return batch.atomic_batch_size * (batch.accumulation_steps + 1) * topology.replicas;
-}
-
 bool Allowed(const BatchConfig& batch, Topology topology, const BatchLimits& limits) {
   if (limits.max_local > 0 && batch.atomic_batch_size > limits.max_local) return false;
   if (batch.atomic_batch_size < limits.min_local) return false;
@@ -40,15 +36,21 @@ std::optional<BatchConfig> DecideBatchSize(const GoodputFunction& goodput, Topol
   return std::nullopt;
 }
 
-void BatchSizeController::SetTopology(goodput::Topology topology) {
+void BatchSizeController::SetReplicas(const Replicas& replicas) {
   MutexLock lock(&mutex_);
-  topology_ = topology;
+  replicas_ = replicas;
+  if (batch_) batch_->current = std::nullopt;
 }
 
-void BatchSizeController::SetBatch(int64_t init_batch_size, const BatchLimits& limits,
+BatchSizeController::Replicas BatchSizeController::replicas() const {
+  MutexLock lock(&mutex_);
+  return replicas_;
+}
+
+void BatchSizeController::SetBatch(int64_t init_batch_size, const BatchLimits& limits, int64_t total,
                                    std::optional<BatchConfig> current) {
   MutexLock lock(&mutex_);
-  batch_ = Batch{init_batch_size, limits, current};
+  batch_ = Batch{init_batch_size, limits, total, current};
 }
 
 void BatchSizeController::Clear() {
@@ -76,29 +78,31 @@ std::optional<goodput::GradParams> BatchSizeController::grad_params() const {
   return grad_;
 }
 
-std::optional<BatchConfig> BatchSizeController::Decide(double most_growth) const {
+std::optional<BatchSizeController::Decision> BatchSizeController::Decide(double most_growth) const {
   std::optional<GoodputFunction> goodput;
   Batch batch;
-  goodput::Topology topology;
+  Topology topology;
+  int64_t group = 0;
   {
     MutexLock lock(&mutex_);
     if (!batch_ || !grad_ || !perf_) return std::nullopt;
     batch = *batch_;
-    topology = topology_;
+    topology = replicas_.topology;
+    group = replicas_.group;
     goodput.emplace(*perf_, *grad_, batch.init_batch_size);
   }
   // Statistics of a model that diverges may be anything.
   if (!goodput::Validate(goodput->grad()).ok() || !goodput::Validate(goodput->perf()).ok()) {
     return std::nullopt;
   }
-  if (batch.current) {
-    const double total = static_cast<double>(TotalOf(*batch.current, topology));
-    const double most = std::max(total * most_growth, static_cast<double>(batch.init_batch_size));
-    if (most < static_cast<double>(batch.limits.max_batch_size)) {
-      batch.limits.max_batch_size = static_cast<int64_t>(most);
-    }
+  const double most =
+      std::max(static_cast<double>(batch.total) * most_growth, static_cast<double>(batch.init_batch_size));
+  if (most < static_cast<double>(batch.limits.max_batch_size)) {
+    batch.limits.max_batch_size = static_cast<int64_t>(most);
   }
-  return DecideBatchSize(*goodput, topology, batch.limits, batch.current);
+  const std::optional<BatchConfig> chosen = DecideBatchSize(*goodput, topology, batch.limits, batch.current);
+  if (!chosen) return std::nullopt;
+  return Decision{*chosen, group};
 }
 
 }  // namespace adaptdl::elastic

@@ -14,6 +14,8 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "libs/base/mutex.h"
 #include "libs/goodput/model.h"
@@ -35,12 +37,24 @@ std::optional<goodput::BatchConfig> DecideBatchSize(const goodput::GoodputFuncti
 // The inputs of the decision, gathered from several threads. Thread-safe.
 class BatchSizeController {
  public:
-  explicit BatchSizeController(goodput::Topology topology) : topology_(topology) {}
+  // Whom a batch is chosen for.
+  struct Replicas {
+    goodput::Topology topology = {.nodes = 1, .replicas = 1};
+    std::vector<std::string> gpu_types = {};
+    // Number of their group.
+    int64_t group = 0;
+  };
 
-  // On what the job runs now.
-  void SetTopology(goodput::Topology topology);
-  // What the loader is allowed, and what it does now (as DecideBatchSize()'s `current`).
-  void SetBatch(int64_t init_batch_size, const goodput::BatchLimits& limits,
+  explicit BatchSizeController(goodput::Topology topology = {.nodes = 1, .replicas = 1}) {
+    SetReplicas({.topology = topology});
+  }
+
+  // On what the job runs now. Nothing was chosen for these replicas yet.
+  void SetReplicas(const Replicas& replicas);
+  Replicas replicas() const;
+  // What the loader is allowed, how many samples its steps have now, over all replicas, and what was chosen
+  // (as DecideBatchSize()'s `current`).
+  void SetBatch(int64_t init_batch_size, const goodput::BatchLimits& limits, int64_t total,
                 std::optional<goodput::BatchConfig> current);
   // No loader adapts its batch size (any more).
   void Clear();
@@ -51,19 +65,25 @@ class BatchSizeController {
   bool ready() const;
   std::optional<goodput::GradParams> grad_params() const;
 
+  struct Decision {
+    goodput::BatchConfig batch;
+    // Whose replicas it is for.
+    int64_t group = 0;
+  };
   // nullopt: nothing to change, or something is not known yet. The total batch size becomes at most
-  // `most_growth` times that of the batch in use, if there is one. At least 1.
-  std::optional<goodput::BatchConfig> Decide(double most_growth = HUGE_VAL) const;
+  // `most_growth` times that of the steps now, chosen for these replicas or not. At least 1.
+  std::optional<Decision> Decide(double most_growth = HUGE_VAL) const;
 
  private:
   struct Batch {
     int64_t init_batch_size = 1;
     goodput::BatchLimits limits;
+    int64_t total = 1;
     std::optional<goodput::BatchConfig> current;
   };
 
   mutable Mutex mutex_;
-  goodput::Topology topology_ ABSL_GUARDED_BY(mutex_);
+  Replicas replicas_ ABSL_GUARDED_BY(mutex_);
   std::optional<Batch> batch_ ABSL_GUARDED_BY(mutex_);
   std::optional<goodput::GradParams> grad_ ABSL_GUARDED_BY(mutex_);
   std::optional<goodput::PerfParams> perf_ ABSL_GUARDED_BY(mutex_);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -111,7 +112,8 @@ class ScaledLearningRates {
   std::vector<double> rates_;
 };
 
-// The parameters that are trained, by the optimiser's groups, and the buffers that are averaged.
+// The model's parameters that the optimiser trains, by its groups, and the buffers that are averaged: each
+// once, under however many names the model has it. Those that are frozen may be trained later.
 GradientExchange::Tensors TensorsOf(elastic::JobCore& core, torch::nn::Module& model,
                                     torch::optim::Optimizer& optimizer) {
   GradientExchange::Tensors tensors;
@@ -122,22 +124,45 @@ GradientExchange::Tensors TensorsOf(elastic::JobCore& core, torch::nn::Module& m
       group_of[parameter.unsafeGetTensorImpl()] = group;
     }
   }
-  for (const auto& named : model.named_parameters()) {
-    const at::Tensor& parameter = named.value();
-    if (!parameter.requires_grad()) continue;
+  std::unordered_set<const void*> seen;
+  for (const at::Tensor& parameter : model.parameters()) {
+    if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
     const auto group = group_of.find(parameter.unsafeGetTensorImpl());
-    // What the optimiser leaves alone needs no gradient.
-    if (group == group_of.end()) continue;
+    // What the optimiser leaves alone needs no gradient; whole numbers have none.
+    if (group == group_of.end() || !parameter.is_floating_point()) continue;
     tensors.parameters.push_back(parameter);
     tensors.groups.push_back(group->second);
   }
-  if (tensors.parameters.empty()) {
-    core.FailUsage("the optimiser has none of the model's parameters that require gradients");
+  for (int group = 0; group < tensors.num_groups; ++group) {
+    for (const at::Tensor& parameter : optimizer.param_groups()[static_cast<size_t>(group)].params()) {
+      if (seen.contains(parameter.unsafeGetTensorImpl())) continue;
+      core.FailUsage(absl::StrCat(
+          "parameter group ", group, " of the optimiser holds a tensor of shape [",
+          absl::StrJoin(parameter.sizes(), ", "),
+          "] that is no parameter of the model: its gradient would not be averaged over the replicas. Make "
+          "it one (register_parameter(), register_module()), or give it an optimiser and an "
+          "AdaptiveDataParallel of its own"));
+    }
   }
+  if (tensors.parameters.empty()) core.FailUsage("the optimiser has none of the model's parameters");
   for (const at::Tensor& buffer : model.buffers()) {
-    if (buffer.is_floating_point()) tensors.buffers.push_back(buffer);
+    if (!buffer.is_floating_point() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
+    tensors.buffers.push_back(buffer);
   }
   return tensors;
+}
+
+size_t CountParameters(const torch::optim::Optimizer& optimizer) {
+  size_t count = 0;
+  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    count += group.params().size();
+  }
+  return count;
+}
+
+// Whether an exchange failed because of what the program does.
+bool IsMisuse(const absl::Status& failure) {
+  return absl::IsFailedPrecondition(failure) || absl::IsUnimplemented(failure);
 }
 
 std::shared_ptr<ScalingRule> RuleFor(const DataParallelOptions& options,
@@ -161,6 +186,7 @@ class AdaptiveDataParallel::Impl {
         scaler_(options.grad_scaler),
         rule_(RuleFor(options, optimizer)),
         tensors_(TensorsOf(core_, model, optimizer)),
+        optimizer_parameters_(CountParameters(optimizer)),
         noise_({.groups = static_cast<size_t>(tensors_.num_groups),
                 .period = options.statistics_period,
                 .first_estimates = kFirstEstimates}),
@@ -177,7 +203,7 @@ class AdaptiveDataParallel::Impl {
         &core_.communicator(), &norms_, tensors_,
         GradientExchange::Options{.bucket_bytes = options.bucket_bytes, .overlap = options.overlap},
         Callbacks());
-    core_.OnGroupChange(this, [this] { exchange_->OnNewGroup(); });
+    core_.OnGroupChange(this, [this](bool keeps_step) { exchange_->OnNewGroup(keeps_step); });
   }
 
   ~Impl() {
@@ -189,10 +215,19 @@ class AdaptiveDataParallel::Impl {
 
   void Step() {
     if (!core_.micro_batch().last) return;
+    if (CountParameters(optimizer_) != optimizer_parameters_) {
+      core_.FailUsage(
+          "the optimiser was given parameters after AdaptiveDataParallel was made: their gradients would not "
+          "be averaged. Give them to it before, with requires_grad false as long as they are not to be "
+          "trained");
+    }
+    // A replica was lost between the backward pass and here.
+    const bool dropped = exchange_->TakeDropped();
+    if (dropped && !core_.step_is_void()) TakeOver();
     // Without a data loader nobody else begins the next attempt.
     if (core_.step_is_void() && core_.micro_batch().step_total == 0) core_.ClearVoidStep();
-    const std::optional<ExchangeResult> taken = Take();
-    if (taken && !core_.step_is_void()) Finish(*taken);
+    if (dropped || core_.step_is_void()) return;
+    if (const std::optional<ExchangeResult> taken = Take()) Finish(*taken);
   }
 
   void ZeroGrad() {
@@ -244,6 +279,13 @@ class AdaptiveDataParallel::Impl {
     callbacks.begin_pass = [this] { return Pass(); };
     callbacks.attempt = [this] { return core_.micro_batch().attempt; };
     callbacks.on_sent = [this] { core_.BeginExchange(); };
+    callbacks.on_exchanged = [this](const absl::Status& status) {
+      if (status.ok()) {
+        core_.CompleteExchange();
+      } else if (!IsMisuse(status)) {
+        core_.NoteFailedExchange(status);
+      }
+    };
     callbacks.plan = [this](int64_t count, bool have_previous) {
       return noise_.PlanStep(count, have_previous);
     };
@@ -265,8 +307,11 @@ class AdaptiveDataParallel::Impl {
                       : static_cast<double>(batch.local) / static_cast<double>(batch.step_total);
     pass.last = batch.last;
     pass.loss_scale = scaler_ ? scaler_->scale() : 1;
+    pass.check_finite = scaler_ != nullptr;
     pass.batch_scale = SampleScale();
     pass.attempt = batch.attempt;
+    // Without a data loader every pass is one of a new attempt.
+    pass.is_void = core_.step_is_void() && batch.step_total > 0;
     return pass;
   }
 
@@ -281,24 +326,26 @@ class AdaptiveDataParallel::Impl {
   std::optional<ExchangeResult> Take() {
     absl::StatusOr<ExchangeResult> result = exchange_->TakeResult();
     if (result.ok()) {
-      core_.CompleteExchange();
+      core_.ApplyExchange();
       return *std::move(result);
     }
-    if (absl::IsFailedPrecondition(result.status()) || absl::IsUnimplemented(result.status())) {
-      core_.FailUsage(std::string(result.status().message()));
-    }
-    if (core_.RecoverStep(result.status()) == elastic::Group::StepFate::kTaken) {
-      gain_ = core_.last_gain();
-      if (leads_) core_.SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
-    }
+    if (IsMisuse(result.status())) core_.FailUsage(std::string(result.status().message()));
+    if (core_.RecoverStep(result.status()) == elastic::Group::StepFate::kTaken) TakeOver();
     return std::nullopt;
+  }
+
+  // The step was taken elsewhere, and all states are as after it.
+  void TakeOver() {
+    gain_ = core_.last_gain();
+    if (leads_) core_.SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
   }
 
   void Finish(const ExchangeResult& result) {
     core_.AgreeOn(Signals::Of(result.signals));
     const int64_t replicas = core_.communicator().size();
     accum_count_ = (result.micro_batches + replicas - 1) / replicas;
-    const bool overflowed = UpdateStatistics(result) == NoiseScale::Outcome::kNotFinite && scaler_ != nullptr;
+    UpdateStatistics(result);
+    const bool overflowed = !result.finite;
     if (scaler_) scaler_->Update(overflowed);
     if (overflowed) {
       gain_ = 0;
@@ -309,7 +356,7 @@ class AdaptiveDataParallel::Impl {
     if (leads_) core_.SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
   }
 
-  NoiseScale::Outcome UpdateStatistics(const ExchangeResult& result) {
+  void UpdateStatistics(const ExchangeResult& result) {
     elastic::StepNorms norms;
     norms.count = std::max<int64_t>(result.micro_batches, 1);
     norms.scale = SampleScale();
@@ -322,17 +369,18 @@ class AdaptiveDataParallel::Impl {
       norms.previous_dot = result.pair->dot;
       norms.previous_scale = result.pair->previous_scale;
     }
-    return noise_.Update(norms);
+    noise_.Update(norms);
   }
 
   void Apply() {
     const double scale = core_.micro_batch().scale;
     if (!initialized_) rule_->Initialize(core_.micro_batch().initial_batch_size, tensors_.num_groups);
     initialized_ = true;
+    const NoiseScale::Certain certain = noise_.CertainAt(scale);
     const std::vector<double> factors =
         rule_->Factors({.scale = scale,
-                        .sqr = noise_.raw_sqr_avg(),
-                        .var = noise_.raw_var_avg(),
+                        .sqr = certain.sqr,
+                        .var = certain.var,
                         .progress = noise_.progress(),
                         .init_batch_size = core_.micro_batch().initial_batch_size});
     CheckFactors(factors);
@@ -342,9 +390,8 @@ class AdaptiveDataParallel::Impl {
     }
     learning_rate_factor_ =
         std::accumulate(factors.begin(), factors.end(), 0.0) / static_cast<double>(factors.size());
-    const double before = noise_.progress();
-    noise_.Advance(scale);
-    gain_ = noise_.progress() - before;
+    gain_ = noise_.CertainGain(scale);
+    noise_.Advance(gain_);
   }
 
   void CheckFactors(const std::vector<double>& factors) {
@@ -366,6 +413,8 @@ class AdaptiveDataParallel::Impl {
   GradScaler* const scaler_;
   const std::shared_ptr<ScalingRule> rule_;
   const GradientExchange::Tensors tensors_;
+  // How many the optimiser had when tensors_ was made of them.
+  const size_t optimizer_parameters_;
   NoiseScale noise_;
   elastic::GradientNorms norms_;
   // Whether this model's gradients tell the job's progress.

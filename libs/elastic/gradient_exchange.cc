@@ -38,16 +38,16 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
         options_(options),
         callbacks_(std::move(callbacks)),
         pairs_(norms, groups_, tensors.num_groups),
+        trained_(parameters_.size(), false),
         units_(parameters_.size(), 0),
         ready_(parameters_.size(), false),
         local_sqr_(parameters_.size(), 0),
-        total_sqr_(num_groups_, 0) {
-    if (!single()) MakeBuckets();
-  }
+        total_sqr_(num_groups_, 0) {}
 
   void Hook();
   absl::StatusOr<ExchangeResult> TakeResult();
-  void OnNewGroup();
+  void OnNewGroup(bool keeps_result);
+  bool TakeDropped() { return std::exchange(dropped_, false); }
   void ClearGradients();
   bool accumulating() const { return passes_ > 0 && !result_; }
 
@@ -78,6 +78,7 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
 
   bool single() const { return communicator_->size() == 1; }
 
+  void FollowFrozen();
   void MakeBuckets();
   void LayOut(Bucket* bucket, bool is_last);
   int64_t SizeOf(const Bucket& bucket) const;
@@ -94,6 +95,7 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
   void Complete(size_t i);
   void CompleteSingle(size_t i);
   bool MeasuresMean() const;
+  uint32_t ProbedVersion() const;
   void Pack(size_t i);
   std::vector<double> ExtrasOf(const Bucket& bucket) const;
   void PackBuffers();
@@ -116,6 +118,8 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
 
   // Parameters hold them weakly.
   std::vector<GradAccumulator> accumulators_;
+  // Parameters that require gradients. The buckets, if there are any, are made for these.
+  std::vector<bool> trained_;
   std::vector<Bucket> buckets_;
   std::vector<Slot> slots_;
   // Of buffers_, in the last bucket.
@@ -140,19 +144,36 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
   std::vector<double> local_sqr_;
   // By group; single replica.
   std::vector<double> total_sqr_;
+  // Single replica: whether the gradients so far are finite, where that is asked.
+  bool finite_ = true;
   size_t launched_ = 0;
-  // Version of the first parameter's gradient when the last pass ended.
+  // Version of the gradient of parameter probed_, the first that is trained, when the last pass ended.
+  size_t probed_ = 0;
   uint32_t version_ = 0;
   absl::Status error_;
   std::optional<absl::StatusOr<ExchangeResult>> result_;
+  // Whether there was a result of the last step, and nobody has taken it.
+  bool dropped_ = false;
 };
 
 // --- Buckets ---
 
+// A step begins, or its last pass, in which the buckets are filled.
+void GradientExchange::Impl::FollowFrozen() {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].requires_grad() == trained_[i]) continue;
+    trained_[i] = !trained_[i];
+    buckets_.clear();
+  }
+  if (pass_.last && !single() && buckets_.empty()) MakeBuckets();
+}
+
 // Backwards, as gradients come out of a backward pass.
 void GradientExchange::Impl::MakeBuckets() {
-  slots_.resize(parameters_.size());
+  slots_.assign(parameters_.size(), {});
+  buffer_views_.clear();
   for (size_t i = parameters_.size(); i-- > 0;) {
+    if (!trained_[i]) continue;
     const at::ScalarType type = parameters_[i].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     if (buckets_.empty() || buckets_.back().type != type ||
         SizeOf(buckets_.back()) >= options_.bucket_bytes) {
@@ -210,6 +231,9 @@ void GradientExchange::Impl::Hook() {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     // The hooks belong to the parameter, which may outlive this object.
     const std::weak_ptr<Impl> weak = weak_from_this();
+    // Only what requires gradients takes hooks; what is frozen keeps them, for when it does not stay so.
+    const bool frozen = !parameters_[i].requires_grad();
+    if (frozen) parameters_[i].set_requires_grad(true);
     parameters_[i].register_hook([weak, i](const at::Tensor& gradient) {
       const std::shared_ptr<Impl> self = weak.lock();
       return self ? self->OnPassGradient(i, gradient) : at::Tensor();
@@ -220,6 +244,7 @@ void GradientExchange::Impl::Hook() {
           if (const std::shared_ptr<Impl> self = weak.lock()) self->OnGradientReady(i);
           return outputs;
         }));
+    if (frozen) parameters_[i].set_requires_grad(false);
   }
 }
 
@@ -234,11 +259,11 @@ void GradientExchange::Impl::BeginPass() {
   pass_ = callbacks_.begin_pass();
   if (passes_ > 0 && pass_.attempt != attempt) DropAttempt();
   in_pass_ = true;
-  if (passes_ == 0) {
-    BeginStep();
-  } else {
-    CheckUnchanged();
-  }
+  if (pass_.is_void) return;
+  dropped_ = false;
+  if (passes_ > 0) CheckUnchanged();
+  FollowFrozen();
+  if (passes_ == 0) BeginStep();
   if (pass_.weight > 0) ++sampled_passes_;
 }
 
@@ -261,9 +286,7 @@ void GradientExchange::Impl::BeginStep() {
 
 // Between the micro-batches of a step.
 void GradientExchange::Impl::CheckUnchanged() {
-  if (parameters_.empty()) return;
-  const at::Tensor& gradient = parameters_.front().grad();
-  if ((gradient.defined() ? gradient._version() : 0) == version_) return;
+  if (ProbedVersion() == version_) return;
   error_ = absl::FailedPreconditionError(
       "the gradients were changed between the micro-batches of a step; clear them with the ZeroGrad() of "
       "AdaptiveDataParallel, not with the optimiser's zero_grad()");
@@ -282,7 +305,7 @@ at::Tensor GradientExchange::Impl::OnPassGradient(size_t i, const at::Tensor& gr
       if (const std::shared_ptr<Impl> self = weak.lock()) self->OnPassEnd();
     });
   }
-  if (!summing_) return {};
+  if (!summing_ || pass_.is_void) return {};
   if (pass_.weight == 0) return at::zeros_like(gradient);
   if (plan_.norms) {
     local_sqr_[i] += pass_.weight * norms_->Squared(i, gradient) / (pass_.loss_scale * pass_.loss_scale);
@@ -297,7 +320,7 @@ at::Tensor GradientExchange::Impl::OnPassGradient(size_t i, const at::Tensor& gr
 
 // grad() holds the sum over the passes so far.
 void GradientExchange::Impl::OnGradientReady(size_t i) {
-  if (!pass_.last || ready_[i]) return;
+  if (!pass_.last || ready_[i] || pass_.is_void) return;
   if (!summing_) units_[i] = pass_.weight;
   torch::NoGradGuard no_gradients;
   Complete(i);
@@ -306,19 +329,36 @@ void GradientExchange::Impl::OnGradientReady(size_t i) {
 
 void GradientExchange::Impl::OnPassEnd() {
   in_pass_ = false;
+  if (pass_.is_void) {
+    ClearGradients();
+    return;
+  }
   ++passes_;
   if (pass_.last) {
     result_ = Finish();
-  } else if (!parameters_.empty()) {
-    const at::Tensor& gradient = parameters_.front().grad();
-    version_ = gradient.defined() ? static_cast<uint32_t>(gradient._version()) : 0;
+    callbacks_.on_exchanged(result_->status());
+    return;
   }
+  const auto first = std::find(trained_.begin(), trained_.end(), true);
+  probed_ = static_cast<size_t>(first - trained_.begin());
+  version_ = ProbedVersion();
+}
+
+uint32_t GradientExchange::Impl::ProbedVersion() const {
+  if (probed_ >= parameters_.size()) return 0;
+  const at::Tensor& gradient = parameters_[probed_].grad();
+  return gradient.defined() ? static_cast<uint32_t>(gradient._version()) : 0;
 }
 
 // --- The end of a step ---
 
 void GradientExchange::Impl::Complete(size_t i) {
   ready_[i] = true;
+  if (!trained_[i]) {
+    // Frozen between the micro-batches of the step: what the earlier ones gave is nobody else's.
+    if (units_[i] != 0) parameters_[i].mutable_grad() = at::Tensor();
+    return;
+  }
   const at::Tensor& gradient = parameters_[i].grad();
   if (gradient.defined() && gradient.layout() != at::kStrided) {
     error_ = absl::UnimplementedError(
@@ -338,20 +378,18 @@ void GradientExchange::Impl::CompleteSingle(size_t i) {
   at::Tensor& gradient = parameters_[i].mutable_grad();
   if (units_[i] == 0 || !gradient.defined()) return;
   const double factor = units_[i] / pass_.loss_scale;
-  if (MeasuresMean()) {
-    const double sqr = norms_->SquaredThenScale(i, factor, &gradient);
-    total_sqr_[static_cast<size_t>(groups_[i])] += factor * factor * sqr;
+  if (MeasuresMean() || pass_.check_finite) {
+    const double sqr = factor * factor * norms_->SquaredThenScale(i, factor, &gradient);
+    finite_ = finite_ && std::isfinite(sqr);
+    total_sqr_[static_cast<size_t>(groups_[i])] += sqr;
   } else if (factor != 1) {
     gradient.mul_(factor);
   }
   if (!summing_) pairs_.Add(i, gradient);
 }
 
-// Single replica: whether the norm of the step's gradient is taken by itself. Loss scaling needs it to see
-// overflows.
-bool GradientExchange::Impl::MeasuresMean() const {
-  return pass_.loss_scale != 1 || (plan_.norms && !plan_.compare);
-}
+// Single replica: whether the norm of the step's gradient is measured by itself, and not with a comparison.
+bool GradientExchange::Impl::MeasuresMean() const { return plan_.norms && !plan_.compare; }
 
 void GradientExchange::Impl::Pack(size_t i) {
   at::Tensor& to = slots_[i].view;
@@ -432,6 +470,7 @@ absl::Status GradientExchange::Impl::FinishSingle(ExchangeResult* result) {
   result->micro_batches = sampled_passes_;
   result->signals = callbacks_.signals();
   result->measured = MeasuresMean();
+  result->finite = finite_;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     result->local_sqr[static_cast<size_t>(groups_[i])] += local_sqr_[i];
   }
@@ -453,7 +492,7 @@ absl::Status GradientExchange::Impl::FinishBuckets(ExchangeResult* result) {
   }
   callbacks_.end_wait();
   if (!status.ok()) return status;
-  result->measured = plan_.norms || pass_.loss_scale != 1;
+  result->measured = plan_.norms;
   for (const Bucket& bucket : buckets_) Unpack(bucket, result);
   result->sync_time = callbacks_.seconds() - start;
   return absl::OkStatus();
@@ -470,7 +509,11 @@ void GradientExchange::Impl::Unpack(const Bucket& bucket, ExchangeResult* result
       continue;
     }
     const at::Tensor& average = slots_[i].view;
-    if (result->measured) result->total_sqr[static_cast<size_t>(groups_[i])] += norms_->Squared(i, average);
+    if (result->measured || pass_.check_finite) {
+      const double sqr = norms_->Squared(i, average);
+      result->finite = result->finite && std::isfinite(sqr);
+      result->total_sqr[static_cast<size_t>(groups_[i])] += sqr;
+    }
     if (parameters_[i].scalar_type() == bucket.type && parameters_[i].is_contiguous()) {
       gradient = average;
     } else {
@@ -496,6 +539,7 @@ void GradientExchange::Impl::EndStep() {
   ready_.assign(ready_.size(), false);
   local_sqr_.assign(local_sqr_.size(), 0);
   total_sqr_.assign(num_groups_, 0);
+  finite_ = true;
   launched_ = 0;
   for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters.size();
   error_ = absl::OkStatus();
@@ -513,12 +557,13 @@ absl::StatusOr<ExchangeResult> GradientExchange::Impl::TakeResult() {
   return result;
 }
 
-void GradientExchange::Impl::OnNewGroup() {
-  EndStep();
-  ClearGradients();
+void GradientExchange::Impl::OnNewGroup(bool keeps_result) {
   // Those before were of another mean.
   pairs_.Forget();
-  if (!single() && buckets_.empty()) MakeBuckets();
+  if (keeps_result && result_) return;
+  dropped_ = result_.has_value();
+  EndStep();
+  ClearGradients();
 }
 
 void GradientExchange::Impl::ClearGradients() {
@@ -535,7 +580,9 @@ GradientExchange::~GradientExchange() = default;
 
 absl::StatusOr<ExchangeResult> GradientExchange::TakeResult() { return impl_->TakeResult(); }
 
-void GradientExchange::OnNewGroup() { impl_->OnNewGroup(); }
+void GradientExchange::OnNewGroup(bool keeps_result) { impl_->OnNewGroup(keeps_result); }
+
+bool GradientExchange::TakeDropped() { return impl_->TakeDropped(); }
 
 void GradientExchange::ClearGradients() { impl_->ClearGradients(); }
 

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "ATen/core/Tensor.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "libs/comm/communicator.h"
 #include "libs/elastic/gradient_norms.h"
@@ -47,17 +48,24 @@ struct BackwardPass {
   bool last = true;
   // What the loss was multiplied by.
   double loss_scale = 1;
+  // Whether the result is to say if the step's gradients overflowed.
+  bool check_finite = false;
   // Total batch size divided by the initial one.
   double batch_scale = 1;
   // How often the step was begun anew: what an earlier attempt gathered is dropped.
   int attempt = 0;
+  // Whether the step has come to nothing before this pass: its gradients are dropped, and nothing is
+  // exchanged.
+  bool is_void = false;
 };
 
 struct ExchangeResult {
   // Micro-batches that had samples, of all replicas.
   int64_t micro_batches = 0;
-  // Whether the norms below were taken. By parameter group, without the loss scale: the sum over all
-  // micro-batches of w_r |g_r|^2 (not for one micro-batch), and |sum w_r g_r|^2.
+  // Whether all numbers of the average are finite. Always true where BackwardPass::check_finite did not ask.
+  bool finite = true;
+  // Whether the norms below were taken, which is the plan's affair alone. By parameter group, without the
+  // loss scale: the sum over all micro-batches of w_r |g_r|^2 (not for one micro-batch), and |sum w_r g_r|^2.
   bool measured = false;
   std::vector<double> local_sqr;
   std::vector<double> total_sqr;
@@ -86,6 +94,9 @@ class GradientExchange {
     std::function<int()> attempt;
     // The first gradients of a step are sent: it cannot be begun anew.
     std::function<void()> on_sent;
+    // The step's exchange is complete on this replica: called before TakeResult() gives what came out. Or it
+    // has failed.
+    std::function<void(const absl::Status&)> on_exchanged;
     // At the first gradient of each step: what to measure. `count`: 1 if it is that of one micro-batch, else
     // more.
     std::function<NoiseScale::Plan(int64_t count, bool have_previous)> plan;
@@ -98,8 +109,11 @@ class GradientExchange {
     std::function<void()> end_wait;
   };
 
-  // The model's tensors.
+  // The model's tensors, each once.
   struct Tensors {
+    // All that the optimiser has. Those that do not require gradients are left out of a step, and followed
+    // once they do: what counts is how it is when the last backward pass of a step begins. The same on all
+    // replicas.
     std::vector<at::Tensor> parameters;
     // Parameter group of each, in [0, num_groups).
     std::vector<int> groups;
@@ -120,8 +134,12 @@ class GradientExchange {
   // without gradients.
   absl::StatusOr<ExchangeResult> TakeResult();
 
-  // The communicator's group has changed. Drops the step in progress.
-  void OnNewGroup();
+  // The communicator's group has changed. `keeps_result`: a result that was not taken stays. Else the step in
+  // progress is dropped.
+  void OnNewGroup(bool keeps_result);
+
+  // Whether a step was dropped after its last backward pass, so that there is no result to take. Once.
+  bool TakeDropped();
 
   // Makes all gradients undefined. Not to be called between the micro-batches of a step.
   void ClearGradients();

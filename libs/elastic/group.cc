@@ -43,14 +43,13 @@ absl::StatusOr<bool> Group::Form() {
   for (;;) {
     const absl::StatusOr<GroupMembership> joined = control_->JoinGroup(transport_.address);
     if (!joined.ok()) return joined.status();
-    bool taken = false;
-    bool fresh = false;
+    Outcome outcome;
     absl::Status status = Connect(*joined);
-    if (status.ok()) status = Synchronize(&taken, &fresh);
+    if (status.ok()) status = Synchronize(Place::kElsewhere, &outcome);
     if (status.ok()) {
       MutexLock lock(&mutex_);
       number_ = joined->group;
-      return !fresh;
+      return !outcome.fresh;
     }
     // Another group may have been planned meanwhile, such as one without a newcomer that is lost.
     if (!control_->plans_groups() || !IsLoss(status) || absl::Now() > deadline) return status;
@@ -64,11 +63,11 @@ absl::StatusOr<bool> Group::Form() {
 
 absl::Status Group::Follow(int64_t plan) {
   if (membership_.group >= plan) return absl::OkStatus();
-  return Rebuild(absl::OkStatus()).status();
+  return Rebuild(absl::OkStatus(), Place::kElsewhere).status();
 }
 
-absl::StatusOr<bool> Group::Rebuild(absl::Status failure) {
-  bool taken = false;
+absl::StatusOr<Group::Outcome> Group::Rebuild(absl::Status failure, Place place) {
+  Outcome outcome;
   const double start = options_.seconds();
   times_ = RescaleTimes();
   tried_ = std::max(tried_, membership_.group);
@@ -83,8 +82,7 @@ absl::StatusOr<bool> Group::Rebuild(absl::Status failure) {
     if (!failure.ok() && plan->next.newcomers > 0) continue;
     const absl::Status connected = Connect(plan->next);
     const double built = options_.seconds();
-    bool fresh = false;
-    failure = connected.ok() ? Synchronize(&taken, &fresh) : connected;
+    failure = connected.ok() ? Synchronize(place, &outcome) : connected;
     if (failure.ok()) {
       times_->group = plan->next.group;
       times_->rebuild = built - start;
@@ -96,8 +94,9 @@ absl::StatusOr<bool> Group::Rebuild(absl::Status failure) {
         if (plan_time_ > 0 && plan_time_ < start) times_->agree = start - plan_time_;
       }
       control_->EnterGroup(membership_);
-      states_->OnNewGroup();
-      return taken;
+      if (outcome.step_void) unapplied_ = 0;
+      states_->OnNewGroup(/*keeps_step=*/unapplied_ > 0);
+      return outcome;
     }
     if (!IsLoss(failure)) return failure;
   }
@@ -125,42 +124,65 @@ absl::Status Group::Connect(const GroupMembership& next) {
   return aborted_;
 }
 
-absl::Status Group::Synchronize(bool* taken, bool* fresh) {
+absl::Status Group::Synchronize(Place place, Outcome* outcome) {
   // Not Gather(): nobody has a place in the program that this could count from.
-  const absl::StatusOr<std::vector<std::string>> all =
-      communicator_.AllGather(nlohmann::json({position_, static_cast<int>(last_kind_)}).dump());
+  const absl::StatusOr<std::vector<std::string>> all = communicator_.AllGather(
+      nlohmann::json({position_, static_cast<int>(last_kind_), unapplied_, static_cast<int>(place)}).dump());
   if (!all.ok()) return all.status();
-  int64_t furthest = -1;
-  int source = 0;
-  Kind kind = Kind::kNone;
-  std::vector<int64_t> positions;
-  for (size_t rank = 0; rank < all->size(); ++rank) {
-    const nlohmann::json position = nlohmann::json::parse((*all)[rank]);
-    positions.push_back(position.at(0));
-    if (positions.back() <= furthest) continue;
-    furthest = positions.back();
-    source = static_cast<int>(rank);
-    kind = static_cast<Kind>(position.at(1).get<int>());
+  struct Member {
+    int64_t position = -1;
+    Kind kind = Kind::kNone;
+    int unapplied = 0;
+    Place place = Place::kElsewhere;
+  };
+  std::vector<Member> members;
+  for (const std::string& text : *all) {
+    const nlohmann::json member = nlohmann::json::parse(text);
+    members.push_back({member.at(0), static_cast<Kind>(member.at(1).get<int>()), member.at(2),
+                       static_cast<Place>(member.at(3).get<int>())});
   }
-  *fresh = furthest < 0;
-  bool any_behind = false;
-  bool any_new = false;
-  for (const int64_t position : positions) {
-    any_behind = any_behind || (position >= 0 && position < furthest);
-    any_new = any_new || (position < 0 && furthest >= 0);
-  }
+  // Of those that are furthest, one that has applied the last step if there is one.
+  const auto source = std::max_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
+    return std::pair(a.position, -a.unapplied) < std::pair(b.position, -b.unapplied);
+  });
+  const int64_t furthest = source->position;
+  const auto source_rank = static_cast<int>(source - members.begin());
+  outcome->fresh = furthest < 0;
+  const bool any_behind = std::any_of(members.begin(), members.end(), [&](const Member& member) {
+    return member.position >= 0 && member.position < furthest;
+  });
+  const bool any_new = furthest >= 0 && std::any_of(members.begin(), members.end(),
+                                                    [](const Member& member) { return member.position < 0; });
   // It was given up and the others went on: it has no way back. They are told by its end.
   if (position_ >= 0 && position_ < furthest - 1) {
     return absl::OutOfRangeError(
         absl::StrCat("the job is at position ", furthest, ", this replica at ", position_));
   }
   const bool behind = position_ >= 0 && position_ < furthest;
-  if (any_behind) {
-    if (absl::Status status = HandOver(source, kind, behind); !status.ok()) return status;
-    *taken = *taken || behind;
+  // The exchange that those behind have failed in was applied by nobody: it never was.
+  const bool undone = any_behind && source->kind == Kind::kStep && source->unapplied > 0;
+  if (any_behind && !undone) {
+    const Kind kind = source->kind;
+    if (absl::Status status = HandOver(source_rank, kind, behind); !status.ok()) return status;
+    outcome->taken = outcome->taken || behind;
+  }
+  const auto is_past = [&](const Member& member) {
+    return member.place == Place::kElsewhere && member.position == furthest;
+  };
+  switch (place) {
+    case Place::kElsewhere:
+      outcome->step_void = undone && unapplied_ > 0;
+      break;
+    case Place::kGatherBeforeExchange:
+      // Unless somebody has gone on from this gather without an exchange: there is none in this loop.
+      outcome->step_void = !(outcome->taken && std::any_of(members.begin(), members.end(), is_past));
+      break;
+    case Place::kExchange:
+      outcome->step_void = !outcome->taken;
+      break;
   }
   if (any_new) {
-    if (absl::Status status = HandOverAll(source); !status.ok()) return status;
+    if (absl::Status status = HandOverAll(source_rank); !status.ok()) return status;
   }
   // Nobody goes on before all are where they should be.
   if (absl::Status status = communicator_.Barrier(); !status.ok()) return status;
@@ -181,6 +203,7 @@ absl::Status Group::HandOver(int source, Kind kind, bool behind) {
     absl::Status status = BroadcastStates(communicator_, source, behind, &states);
     if (status.ok() && behind) status = states_->LoadStep(states);
     if (!status.ok() || !behind) return status;
+    unapplied_ = 0;
   } else {
     StateMap states;
     if (rank() == source) {
@@ -207,33 +230,40 @@ bool Group::MayRecover(const absl::Status& failure) const {
   return aborted_.ok();
 }
 
-absl::StatusOr<std::vector<std::string>> Group::Gather(const std::string& value) {
+absl::StatusOr<std::optional<std::vector<std::string>>> Group::Gather(const std::string& value,
+                                                                      bool in_step) {
   for (;;) {
     absl::StatusOr<std::vector<std::string>> values = communicator_.AllGather(value);
     if (values.ok()) {
       ++position_;
       last_kind_ = Kind::kGather;
       last_gather_ = *values;
-      return values;
+      return *std::move(values);
     }
     if (!MayRecover(values.status())) return values.status();
-    const absl::StatusOr<bool> taken = Rebuild(values.status());
-    if (!taken.ok()) return taken.status();
-    if (*taken) return last_gather_;
+    const bool before_exchange = in_step && unapplied_ == 0;
+    const absl::StatusOr<Outcome> outcome =
+        Rebuild(values.status(), before_exchange ? Place::kGatherBeforeExchange : Place::kElsewhere);
+    if (!outcome.ok()) return outcome.status();
+    if (outcome->step_void) return std::nullopt;
+    if (outcome->taken) return last_gather_;
   }
 }
 
-void Group::CompleteStep() {
+void Group::CompleteExchange() {
   ++position_;
+  ++unapplied_;
   last_kind_ = Kind::kStep;
   last_gather_.clear();
 }
 
+void Group::ApplyExchange() { unapplied_ = std::max(unapplied_ - 1, 0); }
+
 absl::StatusOr<Group::StepFate> Group::RecoverStep(const absl::Status& failure) {
   if (!MayRecover(failure)) return failure;
-  const absl::StatusOr<bool> taken = Rebuild(failure);
-  if (!taken.ok()) return taken.status();
-  return *taken ? StepFate::kTaken : StepFate::kVoid;
+  const absl::StatusOr<Outcome> outcome = Rebuild(failure, Place::kExchange);
+  if (!outcome.ok()) return outcome.status();
+  return outcome->taken ? StepFate::kTaken : StepFate::kVoid;
 }
 
 // --- Plans ---

@@ -9,6 +9,13 @@
 // Each collective of the job counts as one position, whichever group ran it. Members differ by one position
 // at most, and the result of a collective is the same on all of them; that is what makes this work.
 //
+// An optimiser step is applied some time after its exchange is complete, and the program may gather something
+// in between, or before the exchange. What becomes of such a step when members are lost there:
+// - All have completed its exchange: it is taken, with what the lost members contributed.
+// - Some have not, and nobody has applied it: it is void on all. Nobody completes a gather after an exchange
+//   that somebody else does not have.
+// - Nobody has: it is void as well, since what the lost members were to contribute is missing.
+//
 // Thread-safety: the training thread, except where a method says otherwise.
 
 #ifndef ADAPTDL_LIBS_ELASTIC_GROUP_H_
@@ -63,8 +70,9 @@ class Group {
     // What the last optimiser step changed, for a member that did not complete its exchange.
     virtual void SaveStep(StateMap* states) = 0;
     virtual absl::Status LoadStep(const StateMap& states) = 0;
-    // membership() has changed, and all members hold the same state.
-    virtual void OnNewGroup() = 0;
+    // membership() has changed, and all members hold the same state. `keeps_step`: what the exchange of the
+    // step in progress gave, which is complete on all, is still to be applied. Else it is dropped.
+    virtual void OnNewGroup(bool keeps_step) = 0;
   };
 
   // None is owned. `states` may be called from Form() on.
@@ -81,11 +89,16 @@ class Group {
   comm::Communicator& communicator() { return communicator_; }
 
   // Collective: every member's value, in order of rank. When members are lost meanwhile, what comes back is
-  // either from all of the old group or from the members of the next one, and the same on all.
-  absl::StatusOr<std::vector<std::string>> Gather(const std::string& value);
+  // either from all of the old group or from the members of the next one, and the same on all. `in_step`:
+  // whether the samples of an optimiser step were dealt out whose exchange has not begun. Nothing comes back
+  // (an absent value) when the step in progress has become void.
+  absl::StatusOr<std::optional<std::vector<std::string>>> Gather(const std::string& value,
+                                                                 bool in_step = false);
 
-  // The gradient exchange of an optimiser step is complete here.
-  void CompleteStep();
+  // The gradient exchange of an optimiser step is complete here; and its result is being applied, before
+  // anything else is done with the group.
+  void CompleteExchange();
+  void ApplyExchange();
 
   // ... or has failed.
   enum class StepFate {
@@ -123,17 +136,26 @@ class Group {
  private:
   // What the last collective was, for members that did not complete it.
   enum class Kind { kNone, kGather, kStep };
+  // Where a member is when its group is left.
+  enum class Place { kElsewhere, kGatherBeforeExchange, kExchange };
+
+  // What a new group means to a member.
+  struct Outcome {
+    // The result of the collective that it was in was handed to it.
+    bool taken = false;
+    // The optimiser step that it was in is to be begun anew.
+    bool step_void = false;
+    // Nobody has a position.
+    bool fresh = false;
+  };
 
   bool MayRecover(const absl::Status& failure) const;
-  // Builds the next group. `failure`: why, if this one is broken. Whether the result of the collective that
-  // this member was in was handed to it.
-  absl::StatusOr<bool> Rebuild(absl::Status failure);
+  // Builds the next group. `failure`: why, if this one is broken.
+  absl::StatusOr<Outcome> Rebuild(absl::Status failure, Place place);
   absl::StatusOr<GroupPlan> AwaitPlan(int64_t newer_than);
-  absl::Status Enter(const GroupMembership& next, bool* taken);
   absl::Status Connect(const GroupMembership& next);
-  // Brings all members to the same position. True in `taken` if this one was behind; in `fresh` if nobody has
-  // a position.
-  absl::Status Synchronize(bool* taken, bool* fresh);
+  // Brings all members to the same position. Adds to `outcome`.
+  absl::Status Synchronize(Place place, Outcome* outcome);
   // To newcomers, everything.
   absl::Status HandOverAll(int source);
   // To members behind, the last collective's result. They keep what they have until they have all of it.
@@ -149,6 +171,8 @@ class Group {
   // Collectives that this member has completed. Negative: it is new.
   int64_t position_ = -1;
   Kind last_kind_ = Kind::kNone;
+  // Exchanges that are complete and were not applied.
+  int unapplied_ = 0;
   std::vector<std::string> last_gather_;
   // Newest group that this member has tried to enter.
   int64_t tried_ = 0;

@@ -19,16 +19,6 @@
 namespace adaptdl::elastic {
 namespace {
 
-// Sizes that a float32 sum carries exactly.
-constexpr int64_t kLargestSignal = (int64_t{1} << 24) - 1;
-
-// Seconds of steps before the first decision on the batch size, and least time between decisions.
-constexpr double kFirstDecision = 0.25;
-
-// By how much a decision may multiply the total batch size: models of few measurements may be far off, and
-// the next decision knows more.
-constexpr double kMostGrowth = 4;
-
 HintsReporter::Options HintsOptions(const Environment& environment) {
   HintsReporter::Options options;
   options.period = absl::ToDoubleSeconds(environment.hints_period);
@@ -65,7 +55,6 @@ JobCore::JobCore(JobDependencies dependencies)
       group_(dependencies_.control.get(), dependencies_.transport, this,
              {.plan_timeout = dependencies_.plan_timeout, .seconds = dependencies_.seconds}),
       hints_(&profile_, dependencies_.control.get(), HintsOptions(environment_)),
-      controller_({.nodes = 1, .replicas = 1}),
       step_patience_(absl::ToDoubleSeconds(environment_.hang_timeout)) {
   if (!dependencies_.thread_clock) return;
   thread_clock_ = dependencies_.thread_clock();
@@ -75,7 +64,9 @@ JobCore::JobCore(JobDependencies dependencies)
 // What depends on the place in the group.
 void JobCore::SetUpRank() {
   leads_ = group_.rank() == 0;
-  controller_.SetTopology({.nodes = membership().num_nodes, .replicas = membership().world_size});
+  controller_.SetReplicas({.topology = {.nodes = membership().num_nodes, .replicas = membership().world_size},
+                           .gpu_types = membership().gpu_types,
+                           .group = membership().group});
   if (!leads_ || environment_.checkpoint_path.empty()) return;
   if (writer_) {
     writer_->SetGroup(membership().group);
@@ -87,6 +78,9 @@ void JobCore::SetUpRank() {
                                .keep = environment_.checkpoint_keep,
                                .before_step = dependencies_.before_checkpoint_step},
       [this](int64_t step, const absl::StatusOr<int64_t>& version) { OnWritten(step, version); });
+  MutexLock lock(&mutex_);
+  cancellable_ = writer_.get();
+  if (fenced_) cancellable_->Cancel();
 }
 
 JobCore::~JobCore() {
@@ -97,7 +91,13 @@ JobCore::~JobCore() {
     changed_.SignalAll();
   }
   if (background_.joinable()) background_.join();
-  // Finishes the last checkpoint, while the other replicas wait at the barrier.
+  // Finishes the last checkpoint, while the other replicas wait at the barrier; unless the control plane says
+  // that this one is not wanted any more.
+  if (writer_) (void)writer_->Await(absl::InfiniteDuration());
+  {
+    MutexLock lock(&mutex_);
+    cancellable_ = nullptr;
+  }
   writer_.reset();
   // All replicas are past their last step. One that leaves early may break the others' barrier, which is no
   // loss.
@@ -105,18 +105,18 @@ JobCore::~JobCore() {
   dependencies_.control->Shutdown();
 }
 
-void JobCore::OnNewGroup() {
+void JobCore::OnNewGroup(bool keeps_step) {
   SetUpRank();
   // How many samples streams have is for the new members to say.
   agreed_stream_samples_ = 0;
-  for (const auto& [owner, handler] : group_handlers_) handler();
+  for (const auto& [owner, handler] : group_handlers_) handler(keeps_step);
   if (leads_) {
     std::fprintf(stderr, "adaptdl: goes on as group %lld with %d replicas\n",
                  static_cast<long long>(membership().group), membership().world_size);
   }
 }
 
-void JobCore::OnGroupChange(const void* owner, std::function<void()> handler) {
+void JobCore::OnGroupChange(const void* owner, std::function<void(bool keeps_step)> handler) {
   if (handler) {
     group_handlers_[owner] = std::move(handler);
   } else {
@@ -126,11 +126,27 @@ void JobCore::OnGroupChange(const void* owner, std::function<void()> handler) {
 
 std::vector<std::string> JobCore::Gather(const std::string& value) {
   ExitIfFenced();
+  // Between a backward pass and its step: without its gradients there is nothing that the rest of the body
+  // could be about.
+  if (!exchange_failure_.ok()) {
+    RecoverStep(absl::Status(exchange_failure_));
+    return {};
+  }
+  if (step_void_) return {};
   BeginWait();
-  absl::StatusOr<std::vector<std::string>> values = group_.Gather(value);
+  auto values = group_.Gather(value, /*in_step=*/in_step_ && !stepped_);
   EndWait();
   Check(values.status());
-  return *std::move(values);
+  if (values->has_value()) return **std::move(values);
+  // A part of the step was applied, and cannot be taken back.
+  if (stepped_) Fail(absl::UnavailableError("a member was lost between two parts of a step"));
+  VoidStep();
+  return {};
+}
+
+void JobCore::VoidStep() {
+  exchanging_ = false;
+  step_void_ = true;
 }
 
 int64_t JobCore::SumOf(int64_t value) {
@@ -141,6 +157,7 @@ int64_t JobCore::SumOf(int64_t value) {
 
 Group::StepFate JobCore::RecoverStep(const absl::Status& failure) {
   ExitIfFenced();
+  exchange_failure_ = absl::OkStatus();
   // A part of the step was applied, and cannot be taken back.
   if (stepped_) Fail(failure);
   BeginWait();
@@ -148,7 +165,7 @@ Group::StepFate JobCore::RecoverStep(const absl::Status& failure) {
   EndWait();
   Check(fate.status());
   exchanging_ = false;
-  step_void_ = *fate == Group::StepFate::kVoid;
+  if (*fate == Group::StepFate::kVoid) VoidStep();
   return *fate;
 }
 
@@ -182,8 +199,8 @@ void JobCore::OnFenced(const std::string& reason) {
   {
     MutexLock lock(&mutex_);
     fenced_ = true;
+    if (cancellable_ != nullptr) cancellable_->Cancel();
   }
-  if (writer_) writer_->Cancel();
   group_.Abort(absl::StrCat("fenced off: ", reason));
 }
 
@@ -193,9 +210,11 @@ JobCore::Signals JobCore::LocalSignals(bool in_step) {
   signals.stop = stop_requested_ ? 1 : 0;
   signals.checkpoint = checkpoint_requested_ || PeriodIsOver(in_step) ? 1 : 0;
   signals.news = news_.empty() ? 0 : 1;
+  // What was chosen for other replicas suits these in no way.
+  if (proposed_batch_ && proposed_batch_->group != membership().group) proposed_batch_ = std::nullopt;
   if (proposed_batch_) {
-    signals.atomic_batch_size = static_cast<double>(proposed_batch_->atomic_batch_size);
-    signals.micro_batches = static_cast<double>(proposed_batch_->accumulation_steps + 1);
+    signals.atomic_batch_size = static_cast<double>(proposed_batch_->batch.atomic_batch_size);
+    signals.micro_batches = static_cast<double>(proposed_batch_->batch.accumulation_steps + 1);
   }
   signals.stream_samples = static_cast<double>(stream_samples_);
   signals.plans = group_.HoldsPlan() ? 1 : 0;
@@ -223,54 +242,9 @@ void JobCore::AgreeOn(const Signals& sums) {
   if (sums.micro_batches == 0) return;
   chosen_batch_.atomic_batch_size = static_cast<int64_t>(sums.atomic_batch_size);
   chosen_batch_.micro_batches = static_cast<int64_t>(sums.micro_batches);
-  chosen_batch_.replicas = membership().world_size;
+  chosen_batch_.replicas = static_cast<int>(sums.members);
   MutexLock lock(&mutex_);
   proposed_batch_ = std::nullopt;
-}
-
-void JobCore::ProposeBatch(const goodput::BatchConfig& batch) {
-  if (batch.atomic_batch_size > kLargestSignal || batch.accumulation_steps >= kLargestSignal) return;
-  MutexLock lock(&mutex_);
-  proposed_batch_ = batch;
-}
-
-void JobCore::DecideBatch() {
-  if (!controller_.ready()) return;
-  const std::optional<goodput::PerfParams> perf = FitProfile(profile_, membership().gpu_types);
-  if (!perf) return;
-  controller_.SetPerfParams(*perf);
-  const std::optional<goodput::BatchConfig> batch = controller_.Decide(kMostGrowth);
-  if (batch) ProposeBatch(*batch);
-}
-
-void JobCore::MaybeDecideBatch(double now) {
-  // One step says little; what an earlier run of the job measured is enough.
-  const double trained = profile_.AddedSeconds();
-  if (!controller_.ready() || (!restored_profile_ && trained < kFirstDecision)) return;
-  // A short job has to find its batch size soon, and each change tells it more about itself.
-  const double longest = absl::ToDoubleSeconds(dependencies_.batch_decision_period);
-  if (now - last_decision_ < std::min(std::max(trained / 4, kFirstDecision), longest)) return;
-  last_decision_ = now;
-  DecideBatch();
-}
-
-bool JobCore::StartAdapting(const AdaptiveDataLoader* loader) {
-  if (adaptive_loader_ != nullptr && adaptive_loader_ != loader) return false;
-  adaptive_loader_ = loader;
-  return true;
-}
-
-void JobCore::StopAdapting(const AdaptiveDataLoader* loader) {
-  if (adaptive_loader_ != loader) return;
-  adaptive_loader_ = nullptr;
-  controller_.Clear();
-}
-
-void JobCore::SetGradientStatistics(double sqr, double var) {
-  const goodput::GradParams grad = {.sqr = sqr, .var = var};
-  if (!goodput::Validate(grad).ok()) return;
-  controller_.SetGradParams(grad);
-  hints_.SetGradParams({.sqr = sqr, .var = var * base_share_});
 }
 
 void JobCore::Announce(const std::string& topic, const std::string& text) { news_.emplace_back(topic, text); }
@@ -307,13 +281,16 @@ void JobCore::OnOptimizerStep(double sync_time, double gain) {
 }
 
 void JobCore::StepBoundary(bool may_rescale) {
+  if (stepped_) in_step_ = false;
   stepped_ = false;
   sync_time_ = 0;
   ExitIfFenced();
   if (step_void_) return;
   if (!exchanged_) {
     std::array<double, Signals::kCount> sums = {};
-    for (const std::string& text : Gather(ToText(LocalSignals(/*in_step=*/false).numbers()))) {
+    const std::vector<std::string> all = Gather(ToText(LocalSignals(/*in_step=*/false).numbers()));
+    if (step_void_) return;
+    for (const std::string& text : all) {
       std::array<double, Signals::kCount> numbers;
       std::memcpy(numbers.data(), text.data(), sizeof(numbers));
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += numbers[i];
@@ -341,6 +318,7 @@ void JobCore::StepBoundary(bool may_rescale) {
 // All replicas hold a plan, if not the same one.
 void JobCore::FollowPlan() {
   const std::vector<std::string> plans = Gather(absl::StrCat(group_.NewestPlan()));
+  if (plans.empty()) return;
   if (std::any_of(plans.begin(), plans.end(), [&](const auto& plan) { return plan != plans.front(); }))
     return;
   const int64_t plan = std::strtoll(plans.front().c_str(), nullptr, 10);
@@ -428,6 +406,7 @@ void JobCore::OnTrainingDone() {
 }
 
 void JobCore::BeginMicroBatch() {
+  in_step_ = true;
   stepped_ = false;
   sync_time_ = 0;
   if (std::this_thread::get_id() != created_by_) trains_elsewhere_ = true;
@@ -442,6 +421,7 @@ void JobCore::FinishMicroBatch() {
 
 void JobCore::FinishStep(const StepSummary& summary) {
   for (Accumulator* accumulator : accumulators_) accumulator->KeepStep();
+  in_step_ = false;
   // A loop without optimiser steps, such as an evaluation, is no work that counts.
   if (stepped_) {
     Measure(summary);
@@ -458,6 +438,7 @@ void JobCore::FinishStep(const StepSummary& summary) {
 
 void JobCore::EndSteps() {
   for (Accumulator* accumulator : accumulators_) accumulator->KeepStep();
+  in_step_ = false;
   step_void_ = false;
   step_start_ = 0;
   micro_batch_times_.clear();
@@ -471,7 +452,7 @@ void JobCore::Measure(const StepSummary& summary) {
   }
   if (summary.limits.max_batch_size > 0) {
     const goodput::BatchConfig batch = {summary.atomic_batch_size, summary.micro_batches - 1};
-    controller_.SetBatch(summary.init_batch_size, summary.limits,
+    controller_.SetBatch(summary.init_batch_size, summary.limits, summary.batch_size,
                          summary.chosen ? std::optional<goodput::BatchConfig>(batch) : std::nullopt);
   }
   progress_.total_batch_size = summary.batch_size;

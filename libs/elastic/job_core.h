@@ -93,13 +93,15 @@ class JobCore final : public ControlObserver, private Group::States {
   // For what travels with each step. What fails on it is not redone, other than Gather().
   comm::Communicator& communicator() { return group_.communicator(); }
 
-  // Collective: as Group::Gather(), but ends the process when it fails for good.
+  // Collective: as Group::Gather(), but ends the process when it fails for good. Empty when the step in
+  // progress is void, or has become so: the replicas do not run this part of the loop's body alike then.
   std::vector<std::string> Gather(const std::string& value);
   // The sum over all replicas, by Gather().
   int64_t SumOf(int64_t value);
 
   // `handler` is called when the group has changed, until it is set to null; `owner` is a key.
-  void OnGroupChange(const void* owner, std::function<void()> handler);
+  // `keeps_step`: as in Group::States::OnNewGroup().
+  void OnGroupChange(const void* owner, std::function<void(bool keeps_step)> handler);
   // While a lost replica would take with it what nobody else knows: its loss ends the process, and the job
   // goes on from its checkpoint. Nests.
   void ForbidRecovery(bool forbid) { group_.ForbidRecovery(forbid); }
@@ -131,7 +133,7 @@ class JobCore final : public ControlObserver, private Group::States {
     double checkpoint = 0;
     // Replicas that have announced something.
     double news = 0;
-    // The batch that rank 0 decided on. 0: none.
+    // The batch that rank 0 decided on, for as many replicas as `members` says. 0: none.
     double atomic_batch_size = 0;
     double micro_batches = 0;
     // Samples that streams have ready for the next step.
@@ -148,7 +150,8 @@ class JobCore final : public ControlObserver, private Group::States {
     }
   };
   Signals LocalSignals() { return LocalSignals(/*in_step=*/true); }
-  // The sums. Said once per collective that carried them.
+  // The sums. Said once per collective that carried them, whichever group ran it: they say all by themselves
+  // what was agreed on, so that members that learn of it in another group come to the same.
   void AgreeOn(const Signals& sums);
 
   // The samples of the forward and backward pass in progress.
@@ -211,8 +214,9 @@ class JobCore final : public ControlObserver, private Group::States {
     int replicas = 0;
   };
   const ChosenBatch& chosen_batch() const { return chosen_batch_; }
-  // On rank 0: lets all replicas change to this batch with the next step. From any thread.
-  void ProposeBatch(const goodput::BatchConfig& batch);
+  // On rank 0: lets all replicas change to this batch with the next step. Dropped if that is not one of
+  // `group`, whose replicas it was chosen for. From any thread.
+  void ProposeBatch(const goodput::BatchConfig& batch, int64_t group);
   // On rank 0: fits the throughput model to what was measured, and proposes a batch if that makes enough of a
   // difference. From any thread, one at a time.
   void DecideBatch();
@@ -249,11 +253,15 @@ class JobCore final : public ControlObserver, private Group::States {
   void BeginWait() { waiting_since_ = Seconds(); }
   void EndWait() { waiting_since_ = -1; }
 
-  // The exchange of the step's gradients is complete: AgreeOn(sums) is to follow. Or it has failed, for
-  // `failure`: returns once the group is rebuilt, with what became of the step. If it was taken elsewhere,
-  // all states, and what was agreed on, are as after it.
-  void CompleteExchange() { group_.CompleteStep(); }
+  // The exchange of the step's gradients is complete: ApplyExchange() and AgreeOn(sums) are to follow. Or it
+  // has failed, for `failure`: returns once the group is rebuilt, with what became of the step. If it was
+  // taken elsewhere, all states, and what was agreed on, are as after it.
+  void CompleteExchange() { group_.CompleteExchange(); }
   Group::StepFate RecoverStep(const absl::Status& failure);
+  // The exchange has failed; RecoverStep() follows, here or in the next collective if that comes first.
+  void NoteFailedExchange(const absl::Status& failure) { exchange_failure_ = failure; }
+  // What the exchange gave is being applied now.
+  void ApplyExchange() { group_.ApplyExchange(); }
   // Whether the step in progress came to nothing: the loop's body is to be run again on samples that are
   // dealt out anew, and what it does until then counts for nothing.
   bool step_is_void() const { return step_void_; }
@@ -304,9 +312,10 @@ class JobCore final : public ControlObserver, private Group::States {
   absl::Status ReceiveAll(comm::Communicator& communicator, int source) override;
   void SaveStep(StateMap* states) override;
   absl::Status LoadStep(const StateMap& states) override;
-  void OnNewGroup() override;
+  void OnNewGroup(bool keeps_step) override;
 
   void ReportProgress();
+  void VoidStep();
 
   class Receiver;
 
@@ -340,7 +349,7 @@ class JobCore final : public ControlObserver, private Group::States {
   JobDependencies dependencies_;
   const Environment& environment_;
   Group group_;
-  std::map<const void*, std::function<void()>> group_handlers_;
+  std::map<const void*, std::function<void(bool keeps_step)>> group_handlers_;
   ReplayState replay_;
   StepProfile profile_;
   HintsReporter hints_;
@@ -360,8 +369,12 @@ class JobCore final : public ControlObserver, private Group::States {
   int64_t saved_steps_ = 0;
   double last_checkpoint_ = 0;
   MicroBatch micro_batch_;
+  // Whether samples of a loop's step were dealt out that is not finished.
+  bool in_step_ = false;
   bool stepped_ = false;
   bool step_void_ = false;
+  // Of the step in progress.
+  absl::Status exchange_failure_;
   double last_gain_ = 0;
   // What was agreed on with the last step.
   Signals last_signals_;
@@ -422,13 +435,19 @@ class JobCore final : public ControlObserver, private Group::States {
   bool checkpoint_requested_ ABSL_GUARDED_BY(mutex_) = false;
   bool fenced_ ABSL_GUARDED_BY(mutex_) = false;
   // What rank 0 decided and has not been agreed on.
-  std::optional<goodput::BatchConfig> proposed_batch_ ABSL_GUARDED_BY(mutex_);
+  struct ProposedBatch {
+    goodput::BatchConfig batch;
+    int64_t group = 0;
+  };
+  std::optional<ProposedBatch> proposed_batch_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   // When stop_requested_ was set; negative once the stop is under way.
   double stop_time_ ABSL_GUARDED_BY(mutex_) = -1;
   std::thread background_;
-  // Only on rank 0, and only where checkpoints are written. Its thread uses what stands above.
+  // Only on rank 0, and only where checkpoints are written. Its thread uses what stands above. The training
+  // thread's; what other threads may see of it, to cancel it, comes next.
   std::unique_ptr<CheckpointWriter> writer_;
+  CheckpointWriter* cancellable_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace adaptdl::elastic

@@ -20,6 +20,9 @@ namespace {
 
 constexpr int kVersion = 1;
 constexpr double kSmallestVar = 1e-6;
+// So many estimates weigh as much as what is taken for true before there are any: that larger batches are
+// worth nothing.
+constexpr double kDoubtedEstimates = 16;
 // Sums of such squares stay finite.
 constexpr double kLargestSquare = 1e300;
 
@@ -28,6 +31,15 @@ bool Close(double a, double b) { return std::abs(a - b) <= 1e-8 + 1e-5 * std::ab
 
 bool AllFinite(absl::Span<const double> numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](double number) { return std::isfinite(number); });
+}
+
+// `sqr` by `total`, but for what rounding and luck do to it. 1 without gradients: nothing is known then.
+double PartOf(double sqr, double total) { return total > 0 ? std::clamp(sqr / total, -1.0, 1.0) : 1; }
+
+// Of two gradients in a row. Noise turns the second one, and so does the step between them: what small an
+// angle there is, is half taken for the step's (cos x = 1 - x^2 / 2, and its root 1 - x^2 / 4).
+double PartOfPair(double dot, double current, double previous) {
+  return std::sqrt(std::abs(PartOf(dot, std::sqrt(current) * std::sqrt(previous))));
 }
 
 double FiniteAtLeast0(const nlohmann::json& value) {
@@ -78,8 +90,8 @@ NoiseScale::NoiseScale(const NoiseScaleOptions& options)
     : options_(options),
       sqr_avg_(options.groups, 1),
       var_avg_(options.groups, 0),
-      sqr_sum_(options.groups, 0),
-      var_sum_(options.groups, 0) {
+      means_(options.groups),
+      pairs_(options.groups) {
   assert(options.groups >= 1 && options.period >= 1 && options.smoothing > 0 && options.smoothing < 1);
 }
 
@@ -108,16 +120,23 @@ NoiseScale::Outcome NoiseScale::UpdateFromMean(const StepNorms& norms) {
   const double count = static_cast<double>(norms.count);
   const double weight = norms.local_weight > 0 ? norms.local_weight : count;
   const double unscale = norms.loss_scale * norms.loss_scale;
-  std::vector<double> sqr(groups());
-  std::vector<double> var(groups());
+  Estimate estimate = {.scale = norms.scale};
+  double all_sqr = 0;
+  double all_total = 0;
   for (size_t group = 0; group < groups(); ++group) {
     const double local = norms.local_sqr[group] / weight;
     const double total = norms.total_sqr[group] / unscale;
-    sqr[group] = (count * total - local) / (count - 1);
-    var[group] = (local - total) * norms.scale / (count - 1);
+    estimate.sqr.push_back((count * total - local) / (count - 1));
+    estimate.var.push_back((local - total) * norms.scale / (count - 1));
+    estimate.part.push_back(PartOf(estimate.sqr.back(), total));
+    all_sqr += estimate.sqr.back();
+    all_total += total;
   }
+  estimate.total_part = PartOf(all_sqr, all_total);
+  if (!Average(estimate, norms.scale, &means_)) return Outcome::kNotFinite;
   // Differenced estimates are biased: better ones do not build on them.
-  if (!Average(sqr, var, norms.scale, /*start_anew=*/differenced_)) return Outcome::kNotFinite;
+  pairs_ = Sums(groups());
+  Correct();
   differenced_ = false;
   return Outcome::kUpdated;
 }
@@ -130,8 +149,10 @@ NoiseScale::Outcome NoiseScale::UpdateFromPair(const StepNorms& norms) {
   const double previous_scale = norms.previous_scale > 0 ? norms.previous_scale : norms.scale;
   // The noise of both gradients is Sigma (1 / scale + 1 / previous_scale).
   const double mean_scale = 4 / (1 / norms.scale + 1 / previous_scale);
-  std::vector<double> sqr(groups());
-  std::vector<double> var(groups());
+  Estimate estimate = {.scale = mean_scale / 2};
+  double all_dot = 0;
+  double all_current = 0;
+  double all_previous = 0;
   for (size_t group = 0; group < groups(); ++group) {
     const double current = norms.total_sqr[group] / (norms.loss_scale * norms.loss_scale);
     const double previous =
@@ -139,27 +160,48 @@ NoiseScale::Outcome NoiseScale::UpdateFromPair(const StepNorms& norms) {
     const double dot = norms.previous_dot[group] / (norms.loss_scale * norms.previous_loss_scale);
     // The formulas for count = 2, with the mean norm (current + previous) / 2 and the norm of the mean
     // (current + previous + 2 dot) / 4, come to this.
-    sqr[group] = dot;
-    var[group] = (current + previous - 2 * dot) / 4 * mean_scale;
+    estimate.sqr.push_back(dot);
+    estimate.var.push_back((current + previous - 2 * dot) / 4 * mean_scale);
+    estimate.part.push_back(PartOfPair(dot, current, previous));
+    all_dot += dot;
+    all_current += current;
+    all_previous += previous;
   }
-  // A previous gradient that was not finite gives nothing, and is no fault of this one.
-  const bool averaged = Average(sqr, var, norms.scale + previous_scale, /*start_anew=*/false);
+  estimate.total_part = PartOfPair(all_dot, all_current, all_previous);
+  // A previous gradient that was not finite gives nothing, and is no fault of this one. The estimate says as
+  // much as one from two batches of the mean size.
+  const bool averaged = Average(estimate, mean_scale, &pairs_);
   return averaged ? Outcome::kUpdated : Outcome::kSkipped;
 }
 
-bool NoiseScale::Average(const std::vector<double>& sqr, const std::vector<double>& var, double decay_scale,
-                         bool start_anew) {
-  if (!AllFinite(sqr) || !AllFinite(var)) return false;
-  const double decay = std::pow(options_.smoothing, skipped_scale_ + decay_scale);
-  const double past = start_anew ? 0 : decay;
-  for (size_t group = 0; group < groups(); ++group) {
-    sqr_sum_[group] = past * sqr_sum_[group] + (1 - decay) * sqr[group];
-    var_sum_[group] = past * var_sum_[group] + (1 - decay) * var[group];
+void NoiseScale::Sums::Decay(double factor) {
+  for (std::vector<double>* sums : {&sqr, &var, &part_square}) {
+    for (double& sum : *sums) sum *= factor;
   }
-  weight_ = past * weight_ + (1 - decay);
-  const double total = std::accumulate(sqr.begin(), sqr.end(), 0.0);
-  square_sum_ = past * square_sum_ + (1 - decay) * std::min(total * total, kLargestSquare);
-  weight_square_sum_ = past * past * weight_square_sum_ + (1 - decay) * (1 - decay);
+  for (double* sum : {&total_square, &total_part_square, &scale, &weight}) *sum *= factor;
+  weight_square *= factor * factor;
+}
+
+void NoiseScale::Sums::Add(double weight_of_new, const Estimate& estimate) {
+  for (size_t group = 0; group < sqr.size(); ++group) {
+    sqr[group] += weight_of_new * estimate.sqr[group];
+    var[group] += weight_of_new * estimate.var[group];
+    part_square[group] += weight_of_new * estimate.part[group] * estimate.part[group];
+  }
+  const double total = std::accumulate(estimate.sqr.begin(), estimate.sqr.end(), 0.0);
+  total_square += weight_of_new * std::min(total * total, kLargestSquare);
+  total_part_square += weight_of_new * estimate.total_part * estimate.total_part;
+  scale += weight_of_new * estimate.scale;
+  weight += weight_of_new;
+  weight_square += weight_of_new * weight_of_new;
+}
+
+bool NoiseScale::Average(const Estimate& estimate, double decay_scale, Sums* to) {
+  if (!AllFinite(estimate.sqr) || !AllFinite(estimate.var)) return false;
+  const double decay = std::pow(options_.smoothing, skipped_scale_ + decay_scale);
+  means_.Decay(decay);
+  pairs_.Decay(decay);
+  to->Add(1 - decay, estimate);
   ++estimates_;
   skipped_steps_ = 0;
   skipped_scale_ = 0;
@@ -169,8 +211,8 @@ bool NoiseScale::Average(const std::vector<double>& sqr, const std::vector<doubl
 
 void NoiseScale::Correct() {
   for (size_t group = 0; group < groups(); ++group) {
-    sqr_avg_[group] = weight_ > 0 ? sqr_sum_[group] / weight_ : 1;
-    var_avg_[group] = weight_ > 0 ? var_sum_[group] / weight_ : 0;
+    sqr_avg_[group] = weight() > 0 ? (means_.sqr[group] + pairs_.sqr[group]) / weight() : 1;
+    var_avg_[group] = weight() > 0 ? (means_.var[group] + pairs_.var[group]) / weight() : 0;
   }
 }
 
@@ -180,8 +222,6 @@ bool NoiseScale::ScaleChanged(double scale) {
   return changed;
 }
 
-void NoiseScale::Advance(double scale) { progress_ += Gain(scale); }
-
 double NoiseScale::sqr_avg() const {
   double sum = 0;
   for (const double sqr : sqr_avg_) sum += std::max(sqr, 0.0);
@@ -189,13 +229,34 @@ double NoiseScale::sqr_avg() const {
 }
 
 double NoiseScale::sqr_bound() const {
-  if (!(weight_ > 0) || !(weight_square_sum_ > 0)) return sqr_avg();
   const double mean = std::accumulate(sqr_avg_.begin(), sqr_avg_.end(), 0.0);
-  const double square = square_sum_ / weight_;
+  const double weight_square = means_.weight_square + pairs_.weight_square;
+  if (!(weight() > 0) || !(weight_square > 0)) return std::max(std::abs(mean), sqr_avg());
+  const double square = (means_.total_square + pairs_.total_square) / weight();
   // Estimates of equal weight that would be as certain.
-  const double count = weight_ * weight_ / weight_square_sum_;
+  const double count = weight() * weight() / weight_square;
   const double variance = count > 1.5 ? std::max(square - mean * mean, 0.0) / (count - 1) : square;
-  return std::max(mean + 2 * std::sqrt(variance), sqr_avg());
+  return std::max(std::abs(mean) + 2 * std::sqrt(variance), sqr_avg());
+}
+
+double NoiseScale::CertainPart(double part_square_sum, double scale) const {
+  if (!(weight() > 0)) return 1;
+  const double part = std::min(std::sqrt(std::max(part_square_sum, 0.0) / weight()), 1.0);
+  // In a larger batch there is less noise beside it.
+  const double noise = (1 - part) * (means_.scale + pairs_.scale) / weight() / scale;
+  const double doubt = kDoubtedEstimates / (kDoubtedEstimates + static_cast<double>(estimates_));
+  return doubt + (1 - doubt) * (part > 0 ? part / (part + noise) : 0);
+}
+
+NoiseScale::Certain NoiseScale::CertainAt(double scale) const {
+  Certain certain;
+  for (size_t group = 0; group < groups(); ++group) {
+    const double total = std::max(sqr_avg_[group] + var_avg_[group] / scale, 1.0);
+    const double part = CertainPart(means_.part_square[group] + pairs_.part_square[group], scale);
+    certain.sqr.push_back(part * total);
+    certain.var.push_back((1 - part) * total * scale);
+  }
+  return certain;
 }
 
 double NoiseScale::var_avg() const {
@@ -206,20 +267,58 @@ double NoiseScale::var_avg() const {
 
 double NoiseScale::Gain(double scale) const { return adaptdl::Gain(sqr_avg(), var_avg(), scale); }
 
+double NoiseScale::CertainGain(double scale) const {
+  const double part = CertainPart(means_.total_part_square + pairs_.total_part_square, scale);
+  return part + (1 - part) * scale;
+}
+
 std::string NoiseScale::Save() const {
-  return nlohmann::json{{"version", kVersion},
-                        {"progress", progress_},
-                        {"prev_scale", prev_scale_},
-                        {"differenced", differenced_},
-                        {"sqr_sum", sqr_sum_},
-                        {"var_sum", var_sum_},
-                        {"weight", weight_},
-                        {"square_sum", square_sum_},
-                        {"weight_square_sum", weight_square_sum_},
-                        {"estimates", estimates_},
-                        {"skipped_steps", skipped_steps_},
-                        {"skipped_scale", skipped_scale_}}
-      .dump();
+  const auto of = [](const Sums& sums) {
+    return nlohmann::json{{"sqr_sum", sums.sqr},
+                          {"var_sum", sums.var},
+                          {"part_square_sum", sums.part_square},
+                          {"square_sum", sums.total_square},
+                          {"total_part_square_sum", sums.total_part_square},
+                          {"scale_sum", sums.scale},
+                          {"weight", sums.weight},
+                          {"weight_square_sum", sums.weight_square}};
+  };
+  nlohmann::json saved = of(means_);
+  saved["version"] = kVersion;
+  saved["progress"] = progress_;
+  saved["prev_scale"] = prev_scale_;
+  saved["differenced"] = differenced_;
+  saved["pairs"] = of(pairs_);
+  saved["estimates"] = estimates_;
+  saved["skipped_steps"] = skipped_steps_;
+  saved["skipped_scale"] = skipped_scale_;
+  return saved.dump();
+}
+
+// Older versions did not save how the estimates scatter.
+void NoiseScale::Load(const nlohmann::json& saved, Sums* sums) {
+  sums->sqr = FiniteNumbers(saved.at("sqr_sum"));
+  sums->var = FiniteNumbers(saved.at("var_sum"));
+  sums->weight = FiniteAtLeast0(saved.at("weight"));
+  if (saved.contains("square_sum")) {
+    sums->total_square = FiniteAtLeast0(saved.at("square_sum"));
+    sums->weight_square = FiniteAtLeast0(saved.at("weight_square_sum"));
+  }
+  // As if gradients had no noise.
+  sums->part_square.assign(sums->sqr.size(), sums->weight);
+  sums->total_part_square = sums->scale = sums->weight;
+  if (saved.contains("part_square_sum")) {
+    sums->part_square = FiniteNumbers(saved.at("part_square_sum"));
+    sums->total_part_square = FiniteAtLeast0(saved.at("total_part_square_sum"));
+    sums->scale = FiniteAtLeast0(saved.at("scale_sum"));
+  }
+  if (sums->sqr.size() != sums->var.size() || sums->sqr.size() != sums->part_square.size()) {
+    throw std::invalid_argument("averages are missing");
+  }
+  constexpr double kLeastWeight = 1e-300;
+  if (sums->weight > 0 && sums->weight < kLeastWeight) {
+    throw std::invalid_argument("the weight is too small");
+  }
 }
 
 absl::Status NoiseScale::Load(const std::string& text) {
@@ -230,25 +329,21 @@ absl::Status NoiseScale::Load(const std::string& text) {
     loaded.progress_ = FiniteAtLeast0(saved.at("progress"));
     loaded.prev_scale_ = FiniteAtLeast0(saved.at("prev_scale"));
     loaded.differenced_ = saved.at("differenced").get<bool>();
-    loaded.sqr_sum_ = FiniteNumbers(saved.at("sqr_sum"));
-    loaded.var_sum_ = FiniteNumbers(saved.at("var_sum"));
-    loaded.weight_ = FiniteAtLeast0(saved.at("weight"));
-    // Older versions did not save these.
-    if (saved.contains("estimates")) {
-      loaded.estimates_ = CountAtLeast0(saved.at("estimates"));
-      loaded.square_sum_ = FiniteAtLeast0(saved.at("square_sum"));
-      loaded.weight_square_sum_ = FiniteAtLeast0(saved.at("weight_square_sum"));
-    }
+    // Older versions kept both kinds in one.
+    Load(saved, loaded.differenced_ && !saved.contains("pairs") ? &loaded.pairs_ : &loaded.means_);
+    if (saved.contains("pairs")) Load(saved.at("pairs"), &loaded.pairs_);
+    if (saved.contains("estimates")) loaded.estimates_ = CountAtLeast0(saved.at("estimates"));
     loaded.skipped_steps_ = CountAtLeast0(saved.at("skipped_steps"));
     loaded.skipped_scale_ = FiniteAtLeast0(saved.at("skipped_scale"));
-    if (loaded.weight_ > 1) throw std::invalid_argument("the weight exceeds 1");
-    if (loaded.sqr_sum_.size() != loaded.var_sum_.size()) throw std::invalid_argument("averages are missing");
+    // But for rounding.
+    if (loaded.weight() > 1 + 1e-9) throw std::invalid_argument("the weight exceeds 1");
   } catch (const std::exception& error) {
     return absl::DataLossError(absl::StrCat("the saved gradient statistics cannot be read: ", error.what()));
   }
-  if (loaded.sqr_sum_.size() != groups()) {
+  for (const Sums* sums : {&loaded.means_, &loaded.pairs_}) {
+    if (sums->sqr.size() == groups()) continue;
     return absl::FailedPreconditionError(absl::StrCat("the saved gradient statistics are of ",
-                                                      loaded.sqr_sum_.size(),
+                                                      sums->sqr.size(),
                                                       " parameter groups, but the optimizer has ", groups()));
   }
   loaded.Correct();

@@ -13,6 +13,17 @@
 //   between.
 // Averages are exponential, bias-corrected, with a horizon counted in batches of B0: each step decays the
 // past by smoothing^scale. Single estimates may be negative and are averaged as they are; readers clip.
+// Estimates of both kinds are averaged together, and the differenced ones are dropped with the first of the
+// other kind; what was there of that kind before them stays. So a step that is made of one gradient because
+// few samples were left for it costs nothing.
+//
+// Few estimates promise anything: their scatter is larger than their mean, and sqr near 0 says that a step of
+// any size pays. And while steps are too large, gradients turn with each one: differenced estimates take that
+// for noise, and sqr comes out below 0, which would make the steps larger still. What is made of the
+// estimates for learning rates and progress (CertainAt()) therefore goes by how large the part of sqr in
+// |g|^2 was, whatever its sign: the root of its mean square, each estimate counting alike, however large the
+// gradients were. For two gradients in a row that part is the root of the cosine of the angle between them, as
+// the step between has turned the second one, too.
 //
 // A training step goes
 //
@@ -21,7 +32,7 @@
 //   average the gradient over micro-batches and replicas, sum accumulation.local_sqr() over replicas,
 //   measure what the plan says (gradient_kernels.h);
 //   if (noise.ScaleChanged(scale)) reset Adam's moments;
-//   noise.Update(norms); optimiser step with the factors of a ScalingRule; noise.Advance(scale);
+//   noise.Update(norms); optimiser step with the factors of a ScalingRule; noise.Advance(gain);
 //
 // and is deterministic: replicas that put in the same numbers hold the same state.
 //
@@ -37,6 +48,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace adaptdl::elastic {
 
@@ -137,8 +149,8 @@ class NoiseScale {
   // first step of all.
   bool ScaleChanged(double scale);
 
-  // An optimiser step was taken: progress += Gain(scale).
-  void Advance(double scale);
+  // An optimiser step was taken, and worth `gain` steps at B0.
+  void Advance(double gain) { progress_ += gain; }
 
   // Steps at B0 that would have come as far as all steps so far: the unit of scale-invariant schedules.
   double progress() const { return progress_; }
@@ -147,23 +159,34 @@ class NoiseScale {
 
   // Over all groups, each clipped: sqr at 0, var at 1e-6. What is reported for scheduling.
   double sqr_avg() const;
-  // The same plus two standard errors: what it may be at most, for decisions that rely on little. Single
-  // estimates scatter by more than their mean; taken for 0, the mean would promise that any batch pays.
-  double sqr_bound() const;
   double var_avg() const;
+  // What sqr_avg() may be at most: the size of the mean, as a mean below 0 is off by at least that, and two
+  // standard errors.
+  double sqr_bound() const;
   // Progress of a step at `scale`, in steps at B0: (var + sqr) / (var / scale + sqr). In [1, scale] for
   // scale >= 1.
   double Gain(double scale) const;
+  // The least that the estimates leave possible, see CertainAt(). In [1, scale] for scale >= 1.
+  double CertainGain(double scale) const;
 
   // For each group as averaged; may be negative. 1 and 0 before the first update.
   const std::vector<double>& raw_sqr_avg() const { return sqr_avg_; }
   const std::vector<double>& raw_var_avg() const { return var_avg_; }
+  // For each group, of what a gradient of a batch at `scale` is (|g|^2 = sqr + var / scale, which is known
+  // well): the largest part that may be the true gradient, as sqr; the rest as var, at B0. Both >= 0; in
+  // units in which their sum is at least 1, beside which the least variance that rules reckon with is
+  // nothing.
+  struct Certain {
+    std::vector<double> sqr;
+    std::vector<double> var;
+  };
+  Certain CertainAt(double scale) const;
 
-  // Whether the newest averages come from differenced estimates.
+  // Whether the newest step was one for the differenced estimator.
   bool differenced() const { return differenced_; }
   // Share of the averages' weight that estimates have: 1 - decay of all since the averages began. 0: none
   // yet.
-  double weight() const { return weight_; }
+  double weight() const { return means_.weight + pairs_.weight; }
 
   // All of the state (JSON). A previous gradient is the caller's: without it, as after a restart, the
   // differenced estimate goes on with the second step.
@@ -175,12 +198,47 @@ class NoiseScale {
   size_t groups() const { return options_.groups; }
 
  private:
+  struct Estimate {
+    // By group.
+    std::vector<double> sqr = {};
+    std::vector<double> var = {};
+    // Part of sqr in |g|^2 of a batch of this scale, in [-1, 1]; and over all groups.
+    std::vector<double> part = {};
+    double total_part = 1;
+    double scale = 1;
+  };
+
+  // Averages before bias correction: each number is a sum over estimates, which weigh less the older they
+  // are.
+  struct Sums {
+    explicit Sums(size_t groups) : sqr(groups, 0), var(groups, 0), part_square(groups, 0) {}
+
+    void Decay(double factor);
+    void Add(double weight_of_new, const Estimate& estimate);
+
+    // By group: estimates of sqr and of var, and squares of the part of sqr.
+    std::vector<double> sqr;
+    std::vector<double> var;
+    std::vector<double> part_square;
+    // Squares of estimates of sqr over all groups, and of its part.
+    double total_square = 0;
+    double total_part_square = 0;
+    // Total batches by B0.
+    double scale = 0;
+    // Weights, and their squares.
+    double weight = 0;
+    double weight_square = 0;
+  };
+
   Outcome UpdateFromMean(const StepNorms& norms);
   Outcome UpdateFromPair(const StepNorms& norms);
-  // Adds one estimate for each group. False: not all are finite; nothing is changed.
-  bool Average(const std::vector<double>& sqr, const std::vector<double>& var, double decay_scale,
-               bool start_anew);
+  // False: not all is finite; nothing is changed.
+  bool Average(const Estimate& estimate, double decay_scale, Sums* to);
   void Correct();
+  // The part of |g|^2 of a batch of this scale that the true gradient may have, in [0, 1].
+  double CertainPart(double part_square_sum, double scale) const;
+  // Throws what nlohmann::json does, or std::invalid_argument.
+  static void Load(const nlohmann::json& saved, Sums* sums);
 
   NoiseScaleOptions options_;
   double progress_ = 0;
@@ -188,13 +246,9 @@ class NoiseScale {
   bool differenced_ = false;
   std::vector<double> sqr_avg_;
   std::vector<double> var_avg_;
-  // The averages before bias correction.
-  std::vector<double> sqr_sum_;
-  std::vector<double> var_sum_;
-  double weight_ = 0;
-  // Of squared estimates of sqr over all groups, and of squared weights.
-  double square_sum_ = 0;
-  double weight_square_sum_ = 0;
+  // Of estimates from several gradients, and of differenced ones since the last of those.
+  Sums means_;
+  Sums pairs_;
   int64_t estimates_ = 0;
   // Steps since the last measured one, and the batches of B0 in them.
   int64_t skipped_steps_ = 0;

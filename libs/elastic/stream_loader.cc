@@ -121,7 +121,7 @@ class StreamLoop::Impl {
     if (table_.shards.empty()) table_.shards.resize(num_shards_);
     // Only the replica that reads a shard knows how far it is.
     core_.ForbidRecovery(true);
-    core_.OnGroupChange(this, [this] { DealShards(); });
+    core_.OnGroupChange(this, [this](bool /*keeps_step*/) { DealShards(); });
     DealShards();
     return true;
   }

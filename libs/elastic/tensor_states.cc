@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -493,13 +494,15 @@ std::unique_ptr<StateReader> OptimizerState::Read() {
   nlohmann::json numbers = nlohmann::json::object();
   const std::vector<std::vector<std::string>> names = Names();
   const auto& states = optimizer_->state();
+  // A parameter of a module that the model has twice may be in a group twice.
+  std::set<std::string> saved;
   for (size_t g = 0; g < names.size(); ++g) {
     optim::OptimizerParamGroup& group = optimizer_->param_groups()[g];
     WithKind(group.options(), [&](auto kind, auto& options) {
       groups.push_back({{"options", OptionsToJson(kind.name, options)}, {"parameters", names[g]}});
       for (size_t p = 0; p < names[g].size(); ++p) {
         const auto state = states.find(KeyOf(group.params()[p], states));
-        if (state == states.end()) continue;
+        if (state == states.end() || !saved.insert(names[g][p]).second) continue;
         SaveParameter(names[g][p], static_cast<typename decltype(kind)::State&>(*state->second), &tensors,
                       &numbers);
       }

@@ -99,6 +99,10 @@ class Trace {
   mutable std::map<std::pair<int, int64_t>, std::set<int64_t>> passes_;
 };
 
+void Propose(JobCore& core, const goodput::BatchConfig& batch) {
+  core.ProposeBatch(batch, core.membership().group);
+}
+
 // One run of a job, which ends by itself or is stopped.
 struct Segment {
   int replicas = 1;
@@ -264,7 +268,7 @@ TEST(AdaptiveLoader, AllReplicasFollowTheDecisionsOfRankZeroWithinAPass) {
       const int64_t atomic = 2 + static_cast<int64_t>(random() % 15);
       const int64_t most = 96 / replicas / atomic;
       if (most < 1 || most * atomic * replicas < 8) return;
-      replica.job.core().ProposeBatch({atomic, static_cast<int64_t>(random()) % most});
+      Propose(replica.job.core(), {atomic, static_cast<int64_t>(random()) % most});
     };
     const goodput::GoodputFunction model({}, {.sqr = 1, .var = 2}, 8);
     hooks.gain = [&](const JobCore::MicroBatch& micro) { return model.Gain(8 * micro.scale); };
@@ -286,8 +290,8 @@ TEST(AdaptiveLoader, ADecisionIsCarriedOutWithTheNextStep) {
       ASSERT_TRUE(loader.Next());
       EXPECT_EQ(CurrentDataLoader(replica.job), &loader);
       sizes[replica.job.rank()].push_back(loader.weight());
-      if (replica.job.rank() == 0 && i == 1) replica.job.core().ProposeBatch({10, 1});
-      if (replica.job.rank() == 0 && i == 3) replica.job.core().ProposeBatch({5, 0});
+      if (replica.job.rank() == 0 && i == 1) Propose(replica.job.core(), {10, 1});
+      if (replica.job.rank() == 0 && i == 3) Propose(replica.job.core(), {5, 0});
       if (loader.is_optimizer_step()) replica.job.core().OnOptimizerStep(0);
     }
     EXPECT_EQ(loader.micro_batches(), 1);
@@ -304,7 +308,7 @@ TEST(AdaptiveLoader, EpochsEndWhenTheirProgressIsMade) {
   Hooks hooks;
   hooks.after_construction = [](Job&, AdaptiveDataLoader& loader) { loader.AutoscaleBatchSize(40); };
   hooks.compute = [](Replica& replica, AdaptiveDataLoader&) {
-    if (replica.job.rank() == 0) replica.job.core().ProposeBatch({40 / replica.job.num_replicas(), 0});
+    if (replica.job.rank() == 0) Propose(replica.job.core(), {40 / replica.job.num_replicas(), 0});
   };
   const goodput::GoodputFunction model({}, {.sqr = 1, .var = 1}, 10);
   hooks.gain = [&](const JobCore::MicroBatch& micro) { return model.Gain(10 * micro.scale); };
@@ -391,7 +395,7 @@ TEST(AdaptiveLoader, AnAdaptiveBatchBeginsAboveTheOneThatTheLearningRateIsFor) {
     loader.BeginLoop();
     while (loader.Next()) {
       totals.push_back(loader.batch_size());
-      if (totals.size() == 1) core.ProposeBatch({10, 0});
+      if (totals.size() == 1) Propose(core, {10, 0});
       core.OnOptimizerStep(0, /*gain=*/core.micro_batch().scale);
     }
     // As much progress as that of ten steps of 10.
@@ -412,7 +416,7 @@ TEST(AdaptiveLoader, KeepsTheTotalBatchOverARestartUntilAnotherOneIsChosen) {
   run(2, {}, true, [&](Replica& replica, AdaptiveDataLoader& loader) {
     loader.BeginLoop();
     loader.Next();
-    if (replica.job.rank() == 0) replica.job.core().ProposeBatch({12, 1});
+    if (replica.job.rank() == 0) Propose(replica.job.core(), {12, 1});
     replica.job.core().OnOptimizerStep(0);
     replica.job.RequestStop();
     loader.Next();

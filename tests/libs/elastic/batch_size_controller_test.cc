@@ -1,7 +1,9 @@
 #include "libs/elastic/batch_size_controller.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -44,18 +46,19 @@ TEST(BatchSizeController, ChangesWhenTheReferenceDoes) {
   for (const auto& decision : vectors.at("results").at("reopt").at(0)) {
     SCOPED_TRACE(decision.at("tag"));
     const bool restarted = decision.at("tag").get<std::string>().find("restart") != std::string::npos;
-    controller.SetBatch(128, kLimits, restarted ? std::nullopt : std::optional<BatchConfig>(current));
+    controller.SetBatch(128, kLimits, Total(current),
+                        restarted ? std::nullopt : std::optional<BatchConfig>(current));
     if (!decision.at("perf").is_null()) {
       const auto perf = decision.at("perf").get<std::vector<double>>();
       controller.SetPerfParams({perf[0], perf[1], perf[2], perf[3], perf[4], perf[5], perf[6]});
       controller.SetGradParams({decision.at("grad").at(0), decision.at("grad").at(1)});
     }
-    const std::optional<BatchConfig> chosen = controller.Decide();
+    const auto chosen = controller.Decide();
     const BatchConfig expected = {decision.at("atomic"), decision.at("accum")};
     const bool reference_changed = restarted || Total(expected) != Total(reference);
     EXPECT_EQ(chosen.has_value(), reference_changed);
     if (chosen) {
-      current = *chosen;
+      current = chosen->batch;
       const GoodputFunction goodput(kPerf, *controller.grad_params(), 128);
       EXPECT_GE(goodput.Evaluate({}, current), goodput.Evaluate({}, expected) * (1 - 1e-12));
     }
@@ -102,15 +105,32 @@ TEST(BatchSizeController, GrowsNoMoreThanItIsTold) {
   BatchSizeController controller({.nodes = 1, .replicas = 1});
   controller.SetPerfParams(kPerf);
   controller.SetGradParams(kNoisy);
-  controller.SetBatch(128, kLimits, BatchConfig{128, 0});
-  ASSERT_GT(Total(*controller.Decide()), 243);
-  const auto bounded = controller.Decide(/*most_growth=*/1.9);
-  ASSERT_TRUE(bounded.has_value());
-  EXPECT_GT(Total(*bounded), 128);
-  EXPECT_LE(Total(*bounded), 243);
-  // Replicas that nothing was chosen for yet have nothing to grow from.
-  controller.SetBatch(128, kLimits, std::nullopt);
-  EXPECT_GT(Total(*controller.Decide(/*most_growth=*/1.9)), 243);
+  // Whether something was chosen for these replicas, or for others before a re-scale.
+  for (const auto& chosen : {std::optional<BatchConfig>({128, 0}), std::optional<BatchConfig>()}) {
+    controller.SetBatch(128, kLimits, 128, chosen);
+    ASSERT_GT(Total(controller.Decide()->batch), 243);
+    const auto bounded = controller.Decide(/*most_growth=*/1.9);
+    ASSERT_TRUE(bounded.has_value());
+    EXPECT_GT(Total(bounded->batch), 128);
+    EXPECT_LE(Total(bounded->batch), 243);
+  }
+}
+
+TEST(BatchSizeController, ChoosesForTheReplicasThatThereAreAndSaysSo) {
+  BatchSizeController controller({.nodes = 1, .replicas = 1});
+  controller.SetPerfParams(kPerf);
+  controller.SetGradParams(kNoisy);
+  controller.SetBatch(128, kLimits, 128, BatchConfig{128, 0});
+  const BatchConfig alone = controller.Decide()->batch;
+  // What is best for one replica is no choice for four, even if they do not get to say what they do.
+  controller.SetBatch(128, kLimits, Total(alone), alone);
+  EXPECT_FALSE(controller.Decide().has_value());
+  controller.SetReplicas({.topology = {.nodes = 2, .replicas = 4}, .gpu_types = {"a"}, .group = 7});
+  const auto chosen = controller.Decide(/*most_growth=*/1);
+  ASSERT_TRUE(chosen.has_value());
+  EXPECT_EQ(chosen->group, 7);
+  EXPECT_LE(4 * Total(chosen->batch), std::max<int64_t>(Total(alone), 4 * 64));
+  EXPECT_EQ(controller.replicas().gpu_types, std::vector<std::string>{"a"});
 }
 
 TEST(BatchSizeController, DecidesNothingUnlessAllIsKnown) {
@@ -119,7 +139,7 @@ TEST(BatchSizeController, DecidesNothingUnlessAllIsKnown) {
   controller.SetPerfParams(kPerf);
   controller.SetGradParams(kNoisy);
   EXPECT_EQ(controller.Decide(), std::nullopt);
-  controller.SetBatch(128, kLimits, BatchConfig{128, 0});
+  controller.SetBatch(128, kLimits, 128, BatchConfig{128, 0});
   EXPECT_TRUE(controller.Decide().has_value());
   controller.Clear();
   EXPECT_EQ(controller.Decide(), std::nullopt);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 
 #include "adaptdl/data_loader.h"
 #include "adaptdl/epochs.h"
+#include "adaptdl/grad_scaler.h"
 #include "adaptdl/tensorboard.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -23,6 +25,8 @@
 #include "tests/libs/elastic/replica_threads.h"
 #include "tests/libs/elastic/temp_folder.h"
 #include "torch/nn/functional.h"
+#include "torch/nn/module.h"
+#include "torch/nn/modules/container/sequential.h"
 #include "torch/nn/modules/linear.h"
 #include "torch/nn/pimpl.h"
 #include "torch/optim/adam.h"
@@ -229,6 +233,187 @@ TEST(AdaptiveDataParallel, WhatAnEmptyShareComputesCountsForNothing) {
     }
     EXPECT_TRUE(torch::allclose(model->bias, torch::full({1}, 0.1 - 1.0), 1e-5, 1e-6));
   });
+}
+
+// What the library says when it ends the replicas, all with 1.
+std::string RefusalOf(int replicas, const std::function<void(Replica&)>& body) {
+  testing::internal::CaptureStderr();
+  const std::vector<int> codes = RunReplicas(replicas, {}, body);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(codes, std::vector<int>(static_cast<size_t>(replicas), 1)) << text;
+  return text;
+}
+
+TEST(AdaptiveDataParallel, RefusesAnOptimiserWithParametersThatTheModelLacks) {
+  const std::string text = RefusalOf(2, [](Replica& replica) {
+    torch::nn::Linear model = MakeModel(0.1);
+    const torch::Tensor temperature = torch::ones({4, 7}).set_requires_grad(true);
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(model->parameters());
+    groups.emplace_back(std::vector<torch::Tensor>{temperature});
+    torch::optim::SGD optimizer(groups, torch::optim::SGDOptions(0.1));
+    AdaptiveDataParallel parallel(replica.job, *model, optimizer);
+  });
+  EXPECT_THAT(text, HasSubstr("parameter group 1 of the optimiser holds a tensor of shape [4, 7]"));
+}
+
+TEST(AdaptiveDataParallel, RefusesParametersThatTheOptimiserIsGivenLater) {
+  const std::string text = RefusalOf(2, [](Replica& replica) {
+    torch::nn::Linear model = MakeModel(0.1);
+    torch::optim::SGD optimizer(std::vector<torch::Tensor>{model->weight}, torch::optim::SGDOptions(0.1));
+    AdaptiveDataParallel parallel(replica.job, *model, optimizer);
+    optimizer.add_param_group(torch::optim::OptimizerParamGroup({model->bias}));
+    model->forward(torch::ones({1, 3})).sum().backward();
+    parallel.Step();
+  });
+  EXPECT_THAT(text, HasSubstr("given parameters after AdaptiveDataParallel was made"));
+}
+
+// Layers that are frozen at first, and others later, as in fine-tuning. Small buckets: several of them.
+TEST(AdaptiveDataParallel, FollowsParametersAsTheyAreUnfrozenAndFrozen) {
+  constexpr int64_t kTwelve = 12;
+  const RegressionSamples samples = MakeRegressionSamples(kTwelve);
+  const auto make_model = [] {
+    torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::Linear(4, 1));
+    torch::NoGradGuard no_gradients;
+    double value = 0.1;
+    for (torch::Tensor& parameter : model->parameters()) parameter.fill_(value += 0.1);
+    for (torch::Tensor& parameter : model->ptr(0)->parameters()) parameter.set_requires_grad(false);
+    return model;
+  };
+  const auto freeze = [](torch::nn::Sequential& model, int step) {
+    for (torch::Tensor& parameter : model->ptr(0)->parameters()) parameter.set_requires_grad(step >= 2);
+    for (torch::Tensor& parameter : model->ptr(1)->parameters()) parameter.set_requires_grad(step < 5);
+  };
+  const auto loss_of = [&](torch::nn::Sequential& model, int64_t begin, int64_t count) {
+    return torch::mse_loss(model->forward(samples.inputs.narrow(0, begin, count)),
+                           samples.targets.narrow(0, begin, count));
+  };
+  torch::nn::Sequential plain = make_model();
+  torch::optim::SGD plain_optimizer(plain->parameters(), torch::optim::SGDOptions(0.1));
+  for (int step = 0; step < 8; ++step) {
+    freeze(plain, step);
+    plain_optimizer.zero_grad();
+    loss_of(plain, 0, kTwelve).backward();
+    plain_optimizer.step();
+  }
+  for (const int replicas : {1, 2, 3}) {
+    for (const int64_t micro_batches : {1, 2}) {
+      std::vector<std::vector<torch::Tensor>> found(static_cast<size_t>(replicas));
+      RunReplicas(replicas, {}, [&](Replica& replica) {
+        torch::nn::Sequential model = make_model();
+        torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+        AdaptiveDataParallel parallel(replica.job, *model, optimizer, {.bucket_bytes = 20});
+        const int64_t share = kTwelve / replicas / micro_batches;
+        for (int step = 0; step < 8; ++step) {
+          for (int64_t k = 0; k < micro_batches; ++k) {
+            // Between the micro-batches of a step, too.
+            if (k + 1 == micro_batches) freeze(model, step);
+            replica.job.core().SetMicroBatch({.local = share,
+                                              .step_total = kTwelve,
+                                              .last = k + 1 == micro_batches,
+                                              .initial_batch_size = kTwelve});
+            parallel.ZeroGrad();
+            loss_of(model, (replica.job.rank() * micro_batches + k) * share, share).backward();
+            parallel.Step();
+          }
+        }
+        for (const torch::Tensor& parameter : model->parameters()) {
+          found[static_cast<size_t>(replica.job.rank())].push_back(parameter.detach().clone());
+        }
+      });
+      for (size_t rank = 0; rank < found.size(); ++rank) {
+        ASSERT_EQ(found[rank].size(), 4u);
+        for (size_t i = 0; i < 4; ++i) {
+          EXPECT_TRUE(torch::equal(found[rank][i], found[0][i])) << "replica " << rank;
+          // What is unfrozen between two micro-batches has half a gradient in that step.
+          if (micro_batches == 1) {
+            EXPECT_TRUE(torch::allclose(found[rank][i], plain->parameters()[i], 1e-4, 1e-6))
+                << replicas << " replicas, parameter " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A layer under two names.
+class TiedModel : public torch::nn::Module {
+ public:
+  TiedModel() {
+    layer_ = register_module("first", MakeModel(0.1));
+    register_module("second", layer_);
+  }
+  torch::nn::Linear layer() { return layer_; }
+
+ private:
+  torch::nn::Linear layer_{nullptr};
+};
+
+TEST(AdaptiveDataParallel, AModuleThatIsRegisteredTwiceIsCountedAndUnscaledOnce) {
+  const RegressionSamples samples = MakeRegressionSamples(8);
+  for (const int replicas : {1, 2}) {
+    const int64_t share = 8 / replicas;
+    // By whether the layer has two names: gradients, and what the statistics are.
+    std::vector<torch::Tensor> gradients[2];
+    std::vector<double> statistics[2];
+    for (const bool tied : {false, true}) {
+      RunReplicas(replicas, {}, [&](Replica& replica) {
+        TiedModel model;
+        torch::nn::Linear layer = model.layer();
+        torch::optim::SGD optimizer(layer->parameters(), torch::optim::SGDOptions(0.1));
+        GradScaler scaler({.init_scale = 1024});
+        AdaptiveDataParallel parallel(
+            replica.job,
+            tied ? static_cast<torch::nn::Module&>(model) : static_cast<torch::nn::Module&>(*layer),
+            optimizer, {.grad_scaler = &scaler, .statistics_period = 1});
+        for (int64_t step = 0; step < 3; ++step) {
+          replica.job.core().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
+          parallel.ZeroGrad();
+          const int64_t begin = share * replica.job.rank();
+          scaler
+              .Scale(torch::mse_loss(layer->forward(samples.inputs.narrow(0, begin, share)),
+                                     samples.targets.narrow(0, begin, share)))
+              .backward();
+          parallel.Step();
+        }
+        if (replica.job.rank() > 0) return;
+        for (const torch::Tensor& parameter : layer->parameters()) {
+          gradients[tied].push_back(parameter.grad().clone());
+        }
+        statistics[tied] = {parallel.SqrAvg(), parallel.VarAvg()};
+      });
+    }
+    ASSERT_EQ(gradients[1].size(), gradients[0].size());
+    for (size_t i = 0; i < gradients[0].size(); ++i) {
+      EXPECT_TRUE(torch::equal(gradients[1][i], gradients[0][i])) << replicas << " replicas";
+    }
+    EXPECT_EQ(statistics[1], statistics[0]) << replicas << " replicas";
+  }
+}
+
+// Its optimiser has its parameters twice then, and its checkpoints must not.
+TEST(AdaptiveDataParallel, AModuleThatIsRegisteredTwiceComesBackFromACheckpoint) {
+  TempFolder folder;
+  torch::Tensor expected;
+  for (const bool again : {false, true}) {
+    const std::vector<int> codes = RunReplicas(2, {.checkpoint_path = folder.path()}, [&](Replica& replica) {
+      TiedModel model;
+      torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+      AdaptiveDataParallel parallel(replica.job, model, optimizer);
+      if (again) {
+        EXPECT_TRUE(torch::equal(model.layer()->weight, expected));
+        EXPECT_EQ(optimizer.state().size(), 2u);
+        return;
+      }
+      replica.job.RequestCheckpoint();
+      model.layer()->forward(torch::ones({1, 3})).sum().backward();
+      parallel.Step();
+      replica.job.Synchronize();
+      if (replica.job.rank() == 0) expected = model.layer()->weight.detach().clone();
+    });
+    EXPECT_EQ(codes, (std::vector<int>{0, 0}));
+  }
 }
 
 TEST(AdaptiveDataParallel, AParameterThatNobodyUsedStaysAsItIs) {

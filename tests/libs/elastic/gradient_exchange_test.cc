@@ -438,6 +438,73 @@ TEST_P(LossScaling, LeavesOutAStepThatOverflowsAnywhere) {
   });
 }
 
+TEST_P(LossScaling, SeesOverflowsAtAScaleOfOneToo) {
+  const Samples samples;
+  const int replicas = GetParam();
+  RunReplicas(replicas, {}, [&](Replica& replica) {
+    torch::nn::Sequential model = MakeModel();
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+    GradScaler scaler({.init_scale = 1});
+    AdaptiveDataParallel parallel(replica.job, *model, optimizer, {.grad_scaler = &scaler});
+    const torch::Tensor before = model->parameters()[0].detach().clone();
+    const int64_t share = 8 / replicas;
+    // Beyond the steps in which statistics are measured anyway.
+    for (int step = 0; step < 60; ++step) {
+      replica.job.core().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
+      parallel.ZeroGrad();
+      scaler.Scale(LossOf(model, samples, 0, share) * 0).backward();
+      parallel.Step();
+    }
+    replica.job.core().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
+    parallel.ZeroGrad();
+    scaler.Scale(LossOf(model, samples, 0, share) * INFINITY).backward();
+    parallel.Step();
+    EXPECT_TRUE(torch::equal(model->parameters()[0], before));
+    EXPECT_EQ(scaler.scale(), 0.5);
+    EXPECT_EQ(parallel.Gain(), 0);
+  });
+}
+
+// What is seen to find overflows, and what is measured of the noise, are two things.
+TEST_P(LossScaling, ChangesNothingAboutTheStatistics) {
+  const Samples samples;
+  const int replicas = GetParam();
+  for (const int64_t micro_batches : {1, 2}) {
+    SCOPED_TRACE(micro_batches);
+    // By whether the loss is scaled: squared norm, variance, progress.
+    std::vector<std::vector<double>> found(2);
+    for (const bool scaled : {false, true}) {
+      RunReplicas(replicas, {}, [&](Replica& replica) {
+        torch::nn::Sequential model = MakeModel();
+        torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
+        // A power of two, so that all gradients have the same bits.
+        GradScaler scaler({.init_scale = 1024});
+        AdaptiveDataParallel parallel(replica.job, *model, optimizer,
+                                      {.grad_scaler = scaled ? &scaler : nullptr});
+        const int64_t share = 8 / replicas / micro_batches;
+        for (int64_t step = 0; step < 120; ++step) {
+          int64_t begin = 8 * (step % 4) + replica.job.rank() * share * micro_batches;
+          for (int64_t k = 0; k < micro_batches; ++k, begin += share) {
+            replica.job.core().SetMicroBatch({.local = share,
+                                              .step_total = 8,
+                                              .last = k + 1 == micro_batches,
+                                              .scale = 4,
+                                              .initial_batch_size = 2});
+            parallel.ZeroGrad();
+            const torch::Tensor loss = LossOf(model, samples, begin, share);
+            (scaled ? scaler.Scale(loss) : loss).backward();
+            parallel.Step();
+          }
+        }
+        if (replica.job.rank() == 0)
+          found[scaled] = {parallel.SqrAvg(), parallel.VarAvg(), parallel.Progress()};
+      });
+    }
+    ASSERT_EQ(found[0].size(), 3u);
+    for (size_t i = 0; i < found[0].size(); ++i) EXPECT_DOUBLE_EQ(found[1][i], found[0][i]) << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Replicas, LossScaling, ::testing::Values(1, 2));
 
 // Adam's gradients count as Adam applies them, once its moments say something.

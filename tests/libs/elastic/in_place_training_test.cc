@@ -9,9 +9,11 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "adaptdl/accumulator.h"
 #include "adaptdl/data_loader.h"
 #include "adaptdl/data_parallel.h"
 #include "adaptdl/epochs.h"
@@ -36,13 +38,36 @@ constexpr int64_t kBatch = 8;
 constexpr int kEpochs = 6;
 constexpr int64_t kSteps = kEpochs * ((kSamples + kBatch - 1) / kBatch);
 
-// What happens before a step's backward pass, while it is under way elsewhere, or never.
-enum class Event { kNone, kGrow, kShrink, kDeath, kHalfDone, kUndone };
+// What happens before a step's backward pass, while it is under way elsewhere, or never. The exchange comes
+// to its end nowhere; on rank 0 only; or there, and the last member dies. A member dies after its backward
+// pass.
+enum class Event {
+  kNone,
+  kGrow,
+  kShrink,
+  kDeath,
+  kHalfDone,
+  kUndone,
+  kHalfDoneAndDeath,
+  kDeathAfterBackward
+};
+
+// What the body of the loop does beside its step.
+struct Program {
+  // Sums over all replicas before the backward pass, or between it and the step.
+  bool gathers_before = false;
+  bool gathers_between = false;
+  // Rank 0 changes the batch size all the time.
+  bool adapts = false;
+};
+
+constexpr int64_t kLargestBatch = 24;
 
 // A supervisor in small: it sizes the job, and plans the next group when members are lost. Thread-safe.
 class Planner {
  public:
-  explicit Planner(std::map<int64_t, Event> events) : events_(std::move(events)) {
+  explicit Planner(std::map<int64_t, Event> events, const Program& program = {})
+      : program_(program), events_(std::move(events)) {
     RunOptions options;
     options.plans_groups = true;
     // So that newcomers are handed the model into its place.
@@ -72,6 +97,12 @@ class Planner {
   int finished() const { return finished_; }
   int64_t groups() const { return group_; }
   double learning_rate() const { return learning_rate_; }
+  // Samples that were summed up, of those replicas that came to the end.
+  const std::vector<double>& sums() const { return sums_; }
+  // Whether all replicas came to the same parameters, bit for bit, after each step; and what they took for
+  // the size of its batch.
+  bool always_alike() const { return always_alike_; }
+  const std::map<int64_t, std::set<std::pair<int64_t, double>>>& batches() const { return batches_; }
 
  private:
   std::string NewName() { return absl::StrCat("replica ", next_name_++); }
@@ -92,24 +123,39 @@ class Planner {
     AdaptiveDataParallel parallel(replica.job, *model, optimizer);
     LrScheduler<torch::optim::StepLR> schedule(replica.job, "schedule", optimizer, 10, 0.7);
     AdaptiveDataLoader loader(replica.job, kSamples, {.batch_size = kBatch, .seed = 11});
+    if (program_.adapts) loader.AutoscaleBatchSize(kLargestBatch, {}, /*accumulation=*/true);
+    Accumulator sums(replica.job);
     for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, kEpochs)) {
       if (!loader.BeginLoop()) continue;
       while (loader.Next()) {
         OnStep(name, replica);
+        if (program_.adapts) Propose(replica, loader);
         const int64_t step = replica.job.optimizer_steps();
         const torch::Tensor indices = torch::tensor(loader.indices());
+        if (program_.gathers_before) {
+          sums["before"] += static_cast<double>(loader.weight());
+          sums.Synchronize();
+        }
         parallel.ZeroGrad();
         torch::nn::functional::mse_loss(model->forward(samples.inputs.index_select(0, indices)),
                                         samples.targets.index_select(0, indices))
             .backward();
+        if (loader.is_optimizer_step()) DieAfterBackward(name);
+        if (program_.gathers_between) {
+          sums["between"] += static_cast<double>(loader.weight());
+          sums.Synchronize();
+        }
         parallel.Step();
+        if (!loader.is_optimizer_step()) continue;
         schedule.step();
         // Taken with this share, unless it was taken by others from another member's part.
-        if (replica.job.optimizer_steps() == step + 1) Note(name, step, loader);
+        if (replica.job.optimizer_steps() == step + 1) Note(step, loader, replica, model->parameters());
       }
     }
+    sums.Synchronize();
     MutexLock lock(&mutex_);
     ++finished_;
+    sums_.push_back(program_.gathers_before ? sums["before"] : sums["between"]);
     learning_rate_ = optimizer.param_groups()[0].options().get_lr();
     parameters_.clear();
     for (const torch::Tensor& parameter : model->parameters()) {
@@ -118,10 +164,38 @@ class Planner {
     }
   }
 
-  void Note(const std::string& /*name*/, int64_t step, const AdaptiveDataLoader& loader) {
+  void Note(int64_t step, const AdaptiveDataLoader& loader, Replica& replica,
+            const std::vector<torch::Tensor>& parameters) {
+    std::vector<float> numbers;
+    for (const torch::Tensor& parameter : parameters) {
+      const float* data = parameter.data_ptr<float>();
+      numbers.insert(numbers.end(), data, data + parameter.numel());
+    }
     MutexLock lock(&mutex_);
     auto& samples = steps_[step];
     samples.insert(samples.end(), loader.indices().begin(), loader.indices().begin() + loader.weight());
+    const auto [others, first] = parameters_after_.try_emplace(step, numbers);
+    always_alike_ = always_alike_ && others->second == numbers;
+    batches_[step].insert({loader.batch_size(), replica.job.core().micro_batch().scale});
+  }
+
+  // By the step's number, so that a step that is taken again has the same proposal.
+  void Propose(Replica& replica, const AdaptiveDataLoader& loader) {
+    if (replica.job.rank() != 0 || !loader.is_optimizer_step()) return;
+    const int64_t replicas = replica.job.num_replicas();
+    const int64_t atomic = 1 + replica.job.optimizer_steps() * 7 % 5;
+    const int64_t most = kLargestBatch / replicas / atomic;
+    if (most < 1) return;
+    const int64_t micro_batches = 1 + replica.job.optimizer_steps() % most;
+    if (atomic * micro_batches * replicas < kBatch) return;
+    replica.job.core().ProposeBatch({atomic, micro_batches - 1}, replica.job.core().membership().group);
+  }
+
+  void DieAfterBackward(const std::string& name) {
+    MutexLock lock(&mutex_);
+    if (dies_after_backward_ != name) return;
+    dies_after_backward_.clear();
+    throw ReplicaDeath();
   }
 
   void OnStep(const std::string& name, Replica& replica) {
@@ -141,6 +215,11 @@ class Planner {
       if (event == Event::kShrink && size > 1) Resize(size - 1);
       if (event == Event::kHalfDone && size > 1) half_done_ = group_;
       if (event == Event::kUndone && size > 1) undone_ = group_;
+      if (event == Event::kHalfDoneAndDeath && size > 1) {
+        half_done_ = group_;
+        dies_when_broken_ = members_.back();
+      }
+      if (event == Event::kDeathAfterBackward && size > 1) dies_after_backward_ = members_.back();
       dies = event == Event::kDeath;
     }
     if (dies) throw ReplicaDeath();
@@ -186,6 +265,10 @@ class Planner {
 
   void OnBroken(const std::string& name, int64_t group) {
     MutexLock lock(&mutex_);
+    if (dies_when_broken_ == name) {
+      dies_when_broken_.clear();
+      throw ReplicaDeath();
+    }
     // The newest plan is the answer, unless members of a broken group may not follow it.
     if (group < group_ && newcomers_ == 0) return;
     broken_.insert(name);
@@ -215,6 +298,7 @@ class Planner {
         });
   }
 
+  const Program program_;
   Mutex mutex_;
   std::map<int64_t, Event> events_ ABSL_GUARDED_BY(mutex_);
   int next_name_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -226,12 +310,19 @@ class Planner {
   bool planned_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t half_done_ ABSL_GUARDED_BY(mutex_) = -1;
   int64_t undone_ ABSL_GUARDED_BY(mutex_) = -1;
+  // Members that are to die. Empty: none.
+  std::string dies_when_broken_ ABSL_GUARDED_BY(mutex_);
+  std::string dies_after_backward_ ABSL_GUARDED_BY(mutex_);
   // Of the newest group, in order of rank.
   std::vector<std::string> members_ ABSL_GUARDED_BY(mutex_);
   // Replicas that have a place in the program.
   std::set<std::string> entered_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> broken_ ABSL_GUARDED_BY(mutex_);
   std::map<int64_t, std::vector<int64_t>> steps_;
+  std::map<int64_t, std::vector<float>> parameters_after_;
+  std::map<int64_t, std::set<std::pair<int64_t, double>>> batches_;
+  bool always_alike_ = true;
+  std::vector<double> sums_;
   std::vector<float> parameters_;
   double learning_rate_ = 0;
   int finished_ = 0;
@@ -240,6 +331,7 @@ class Planner {
 
 void ExpectSameTraining(const Planner& planner, const std::vector<float>& expected) {
   ASSERT_GE(planner.finished(), 1);
+  EXPECT_TRUE(planner.always_alike());
   EXPECT_EQ(static_cast<int64_t>(planner.steps().size()), kSteps);
   ASSERT_EQ(planner.parameters().size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -292,17 +384,61 @@ TEST_F(InPlaceTrainingTest, ALostReplicaTakesNoStepWithIt) {
   EXPECT_EQ(planner.finished(), 1);
 }
 
+// The step has all gradients, those of the lost member too.
+TEST_F(InPlaceTrainingTest, AMemberThatDiesBetweenBackwardAndStepTakesNoGradientsWithIt) {
+  Planner planner({{5, Event::kDeathAfterBackward}, {20, Event::kDeathAfterBackward}},
+                  {.gathers_between = true});
+  planner.Run(3);
+  ExpectSameTraining(planner, Undisturbed());
+  EXPECT_EQ(planner.finished(), 1);
+}
+
+TEST_F(InPlaceTrainingTest, WhatASumInAStepThatCameToNothingHasAddedIsTakenBack) {
+  for (const Event event : {Event::kUndone, Event::kHalfDone}) {
+    for (const bool before : {false, true}) {
+      Planner planner({{5, event}, {20, event}}, {.gathers_before = before, .gathers_between = !before});
+      planner.Run(3);
+      ExpectSameTraining(planner, Undisturbed());
+      EXPECT_EQ(planner.groups(), 3);
+      EXPECT_EQ(planner.sums(), std::vector<double>(3, kEpochs * kSamples));
+    }
+  }
+}
+
 TEST_F(InPlaceTrainingTest, AnyScheduleOfChangesAndLossesGivesTheSameModel) {
   std::mt19937 random(7);
-  for (int run = 0; run < 40; ++run) {
+  for (int run = 0; run < 80; ++run) {
     std::map<int64_t, Event> events;
     const int count = 2 + static_cast<int>(random() % 12);
     for (int i = 0; i < count; ++i) {
-      events[random() % (kSteps - 1)] = static_cast<Event>(1 + random() % 5);
+      events[random() % (kSteps - 1)] = static_cast<Event>(1 + random() % 7);
     }
-    Planner planner(events);
+    // Half of them as most programs are.
+    const Program program = {.gathers_before = run % 2 == 1 && run % 8 > 3,
+                             .gathers_between = run % 2 == 1 && run % 4 > 1};
+    Planner planner(events, program);
     planner.Run(1 + static_cast<int>(random() % 4));
     ExpectSameTraining(planner, Undisturbed());
+    if (HasFailure()) FAIL() << "in run " << run;
+  }
+}
+
+// A change of the batch size rides on a step that only rank 0 completes before a member dies: the others
+// learn of it as a smaller group.
+TEST_F(InPlaceTrainingTest, AllComeToTheSameBatchWhenAMemberDiesInTheStepThatDecidedOnIt) {
+  std::mt19937 random(11);
+  for (int run = 0; run < 40; ++run) {
+    std::map<int64_t, Event> events;
+    const int count = 2 + static_cast<int>(random() % 6);
+    for (int i = 0; i < count; ++i) {
+      const Event any = static_cast<Event>(1 + random() % 7);
+      events[random() % 25] = random() % 2 == 0 ? Event::kHalfDoneAndDeath : any;
+    }
+    Planner planner(events, {.gathers_between = run % 4 == 3, .adapts = true});
+    planner.Run(2 + static_cast<int>(random() % 4));
+    ASSERT_GE(planner.finished(), 1);
+    EXPECT_TRUE(planner.always_alike());
+    for (const auto& [step, batches] : planner.batches()) EXPECT_EQ(batches.size(), 1u) << "step " << step;
     if (HasFailure()) FAIL() << "in run " << run;
   }
 }

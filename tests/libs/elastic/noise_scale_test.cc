@@ -1,5 +1,6 @@
 #include "libs/elastic/noise_scale.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -133,6 +134,43 @@ TEST(NoiseScale, MeansOfSeveralGradientsReplaceDifferencedEstimates) {
   EXPECT_NEAR(noise.raw_var_avg()[0], 4, 1e-12);
 }
 
+// A pass that does not come out even ends with a step of one gradient, whether it is compared or not.
+TEST(NoiseScale, AStepOfOneGradientAmongOthersThrowsNothingAway) {
+  NoiseScale with_tails({});
+  NoiseScale without({});
+  for (int step = 0; step < 300; ++step) {
+    UpdateMean(with_tails, step % 2 == 0 ? 3 : 5, 2);
+    UpdateMean(without, step % 2 == 0 ? 3 : 5, 2);
+    if (step % 10 == 9) UpdateFirstOfPair(with_tails, 5);
+  }
+  ExpectSameAverages(with_tails, without);
+  EXPECT_DOUBLE_EQ(with_tails.weight(), without.weight());
+  // Compared ones are dropped, and what was there before them stays.
+  const double weight = without.weight();
+  UpdatePair(with_tails, 5, 5, 100);
+  EXPECT_GT(with_tails.raw_sqr_avg()[0], without.raw_sqr_avg()[0] + .1);
+  UpdateMean(with_tails, 3, 2);
+  UpdateMean(without, 3, 2);
+  EXPECT_NEAR(with_tails.raw_sqr_avg()[0], without.raw_sqr_avg()[0], 1e-3);
+  EXPECT_GT(with_tails.weight(), weight - .01);
+}
+
+// The same as from a step of its own size, however large the one before it was.
+TEST(NoiseScale, AShortStepOfAPairWeighsLittle) {
+  NoiseScale noise({});
+  for (int step = 0; step < 100; ++step) UpdatePair(noise, 3, 3, 1);
+  const double before = noise.raw_sqr_avg()[0];
+  const Numbers current = {300};
+  const Numbers previous = {3};
+  const Numbers dot = {20};
+  noise.Update({.scale = 1.0 / 64,
+                .total_sqr = current,
+                .previous_sqr = previous,
+                .previous_dot = dot,
+                .previous_scale = 1});
+  EXPECT_NEAR(noise.raw_sqr_avg()[0], before, .01);
+}
+
 TEST(NoiseScale, LossScalesOfBothGradientsOfAPairAreTakenOut) {
   NoiseScale plain({});
   UpdatePair(plain, 5, 3, 1);
@@ -171,8 +209,8 @@ TEST(NoiseScale, TellsWhenTheScaleChanges) {
 TEST(NoiseScale, ProgressIsTheSumOfGains) {
   NoiseScale noise({});
   UpdateMean(noise, 3, 2);
-  noise.Advance(2);
-  noise.Advance(4);
+  noise.Advance(noise.Gain(2));
+  noise.Advance(noise.Gain(4));
   EXPECT_DOUBLE_EQ(noise.progress(), noise.Gain(2) + noise.Gain(4));
 }
 
@@ -253,6 +291,69 @@ TEST(NoiseScale, BoundsTheGradientByHowMuchItsEstimatesScatter) {
   EXPECT_NEAR(sure.sqr_bound(), 1, 1e-6);
 }
 
+// A lucky estimate must not scale a learning rate by all of the batch.
+TEST(NoiseScale, GainsAreDoubtedAsLongAsEstimatesAreFew) {
+  NoiseScale noise({.groups = 2});
+  EXPECT_DOUBLE_EQ(noise.CertainGain(64), 1);
+  // Estimates of sqr of 0 and 1, of var of 12 and 11.
+  const Numbers local = {24, 24};
+  const Numbers total = {6, 6.5};
+  noise.Update({.count = 2, .scale = 2, .local_sqr = {local}, .local_weight = 2, .total_sqr = total});
+  for (const double scale : {1.0, 2.0, 64.0}) {
+    const NoiseScale::Certain certain = noise.CertainAt(scale);
+    for (size_t group = 0; group < 2; ++group) {
+      const double sqr = noise.raw_sqr_avg()[group];
+      const double var = noise.raw_var_avg()[group];
+      EXPECT_NEAR(certain.sqr[group] + certain.var[group] / scale, std::max(sqr + var / scale, 1.0), 1e-12);
+      EXPECT_GE(certain.sqr[group], sqr - 1e-12);
+      EXPECT_GE(certain.var[group], 0);
+      EXPECT_LE(Gain(certain.sqr[group], certain.var[group], scale),
+                1.001 + .25 * (Gain(sqr, var, scale) - 1));
+    }
+    EXPECT_LE(noise.CertainGain(scale), 1.001 + .25 * (noise.Gain(scale) - 1));
+  }
+  for (int i = 0; i < 20000; ++i) {
+    noise.Update({.count = 2, .scale = 2, .local_sqr = {local}, .local_weight = 2, .total_sqr = total});
+  }
+  for (const double scale : {1.0, 2.0, 64.0}) {
+    EXPECT_NEAR(noise.CertainGain(scale), noise.Gain(scale), .01 * scale);
+    const NoiseScale::Certain certain = noise.CertainAt(scale);
+    EXPECT_NEAR(Gain(certain.sqr[0], certain.var[0], scale), scale, .01 * scale);
+  }
+}
+
+TEST(NoiseScale, GainsOfTinyGradientsAreDoubtedToo) {
+  NoiseScale noise({});
+  for (int step = 0; step < 1000; ++step) UpdateMean(noise, 1e-12, 1e-12);
+  EXPECT_LT(noise.CertainGain(64), 2);
+  const NoiseScale::Certain certain = noise.CertainAt(64);
+  EXPECT_LT(Gain(certain.sqr[0], certain.var[0], 64), 2);
+  NoiseScale none({});
+  for (int step = 0; step < 1000; ++step) UpdateMean(none, 0, 0);
+  EXPECT_LT(none.CertainGain(64), 2);
+  EXPECT_LT(Gain(none.CertainAt(64).sqr[0], none.CertainAt(64).var[0], 64), 2);
+}
+
+// Steps that are too large turn the gradient each time. That is no noise.
+TEST(NoiseScale, GradientsThatTurnAreWorthNoLargerSteps) {
+  NoiseScale noise({});
+  for (int step = 0; step < 1000; ++step) UpdatePair(noise, 1, 1, -.9);
+  EXPECT_GT(noise.Gain(64), 60);
+  EXPECT_LT(noise.CertainGain(1), 1 + 1e-9);
+  const Numbers current = {1};
+  const Numbers dot = {-.9};
+  NoiseScale large({});
+  for (int step = 0; step < 100; ++step) {
+    large.Update({.scale = 64,
+                  .total_sqr = current,
+                  .previous_sqr = current,
+                  .previous_dot = dot,
+                  .previous_scale = 64});
+  }
+  EXPECT_GT(large.Gain(64), 60);
+  EXPECT_LT(large.CertainGain(64), 8);
+}
+
 TEST(NoiseScale, MeasuringFewerStepsKeepsTheHorizon) {
   NoiseScale every({});
   NoiseScale fifth({.period = 5});
@@ -301,7 +402,7 @@ NoiseScale Experienced() {
     noise.ScaleChanged(.7);
     noise.Update({.count = 3, .scale = .7});
     noise.Update({.count = 3, .scale = .7, .local_sqr = local, .total_sqr = total});
-    noise.Advance(.7);
+    noise.Advance(noise.Gain(.7));
   }
   noise.Update({.count = 1, .scale = .7});
   return noise;
@@ -323,6 +424,21 @@ TEST(NoiseScaleSave, GoesOnExactlyWhereItWas) {
     noise->Update({.scale = 3, .total_sqr = total, .previous_sqr = total, .previous_dot = dot});
   }
   EXPECT_EQ(loaded.Save(), saved.Save());
+}
+
+TEST(NoiseScaleSave, ReadsWhatOlderVersionsSaved) {
+  const std::string older =
+      R"({"differenced":true,"prev_scale":0.0,"progress":7.0,"skipped_scale":0.0,"skipped_steps":0,)"
+      R"("sqr_sum":[0.5],"var_sum":[1.5],"version":1,"weight":0.25})";
+  NoiseScale noise({});
+  ASSERT_TRUE(noise.Load(older).ok());
+  EXPECT_THAT(noise.raw_sqr_avg(), ElementsAre(2));
+  EXPECT_THAT(noise.raw_var_avg(), ElementsAre(6));
+  EXPECT_EQ(noise.weight(), .25);
+  EXPECT_EQ(noise.progress(), 7);
+  // It was differenced: better estimates replace it.
+  UpdateMean(noise, 3, 2);
+  EXPECT_NEAR(noise.raw_sqr_avg()[0], 1, 1e-9);
 }
 
 TEST(NoiseScaleSave, AFreshStateComesBackFresh) {

@@ -271,7 +271,7 @@ TEST(StatisticsVectors, AdaScaleTrainsAsTheReferenceDoes) {
     const std::vector<double> factors = rule.Factors({.scale = trainer.scale(),
                                                       .sqr = trainer.noise().raw_sqr_avg(),
                                                       .var = trainer.noise().raw_var_avg()});
-    trainer.noise().Advance(trainer.scale());
+    trainer.noise().Advance(trainer.noise().Gain(trainer.scale()));
     for (size_t group = 0; group < 2; ++group) {
       for (size_t i = 0; i < 2; ++i) {
         parameters[group][i] -= .1 * factors[group] * trainer.mean()[group][i];

@@ -19,6 +19,7 @@
 #define ADAPTDL_ACCUMULATOR_H_
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "adaptdl/job.h"
@@ -73,13 +74,19 @@ class Accumulator {
   void Merge();
   // The step in progress counts; or it comes to nothing.
   void KeepStep();
-  void DropStep() { step_.clear(); }
+  void DropStep();
 
   Job& job_;
   const std::string name_;
   // Added in the loop's step in progress; and before.
   std::map<std::string, double> step_;
   std::map<std::string, double> pending_;
+  // What was there before a Synchronize() in the step in progress.
+  struct BeforeStep {
+    std::map<std::string, double> totals;
+    std::map<std::string, double> pending;
+  };
+  std::optional<BeforeStep> before_step_;
   // Totals that reads show.
   std::map<std::string, double> visible_;
   // Synchronize() calls outside data loader loops since this object was made.
