@@ -22,8 +22,8 @@
 // for noise, and sqr comes out below 0, which would make the steps larger still. What is made of the
 // estimates for learning rates and progress (CertainAt()) therefore goes by how large the part of sqr in
 // |g|^2 was, whatever its sign: the root of its mean square, each estimate counting alike, however large the
-// gradients were. For two gradients in a row that part is the root of the cosine of the angle between them, as
-// the step between has turned the second one, too.
+// gradients were. For two gradients in a row that part is the root of the cosine of the angle between them,
+// as the step between has turned the second one, too.
 //
 // A training step goes
 //

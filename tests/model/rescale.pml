@@ -3,6 +3,7 @@
  * Sizes: N replicas that may ever exist, of which FIRST are the first group; S steps; at most DEATHS, HANGS, CRASHES
  * (of the supervisor) and CHANGES of the allocation; G is the highest group number.
  * Mutants: -DMUTANT_x breaks one rule; SPIN must find a violation of each (check.sh).
+ * -DBETWEEN: the program gathers something between the exchange of each step and its application.
  * -DLIVENESS: faults may stop at any time, and the formula below says what must follow.
  */
 #ifndef N
@@ -51,6 +52,7 @@
 #define MERGE 2
 #define LEAVE 3 /* barrier before the group is left */
 #define FINISH 4
+#define BETWEEN_STEP 5 /* gather after the exchange; the step is applied when it is complete */
 
 /* Processes: masks. */
 byte ended = 0;              /* has died, exited or was stopped */
@@ -70,6 +72,14 @@ byte todo[N];                /* next collective of the job */
 byte target[N];              /* group agreed on */
 byte merged[N];              /* newest plan before which the states were merged */
 byte applied[N * S];         /* by which group each step was applied */
+byte batch[N];               /* whom the batch size is for that was agreed on with the last step: members */
+#ifdef BETWEEN
+byte opened[N];              /* group of the exchange that is complete and was not applied; 0: none */
+bool agrees[N];              /* all held plans in that exchange */
+bool voids[N];               /* begins that step anew once it enters tried[r] */
+byte nearest[GROUPS];        /* least position of those that meet, newcomers aside */
+bool open_ahead[GROUPS];     /* the furthest have not applied their last step */
+#endif
 bool inside[N];              /* has begun todo[r], has not completed it */
 #ifdef MUTANT_OLD_NOT_TURNED_AWAY
 byte believed[N];            /* group that it takes its communicator for */
@@ -109,6 +119,7 @@ bool calm = false;           /* no fault, and no change, comes any more */
 /* For the properties. */
 byte started[GROUPS];        /* position at which the group began, 0: not yet */
 byte view[GROUPS];           /* membership that its members believe in */
+byte agreed[GROUPS];         /* batch with which the group began */
 byte lineage[S];             /* what the newest started group holds */
 
 byte i, j;                   /* for d_steps; always 0 outside */
@@ -124,7 +135,10 @@ inline EndProcess(r) {
   ended = ended | BIT(r);
   hung = hung & ~BIT(r);
   phase[r] = FRESH; group[r] = 0; tried[r] = 0; held[r] = 0; position[r] = 0; todo[r] = 0; target[r] = 0;
-  merged[r] = 0; inside[r] = false; misplaced[r] = false
+#ifdef BETWEEN
+  opened[r] = 0; agrees[r] = false; voids[r] = false;
+#endif
+  merged[r] = 0; batch[r] = 0; inside[r] = false; misplaced[r] = false
 }
 
 /* Member i of g, if it is one, has begun the collective that r has begun. */
@@ -173,6 +187,9 @@ inline Abandon(g, r) {
      for (i : 0 .. N - 1) { begun[(g) * N + i] = 0 }
      i = 0;
      total[g] = 0; kind[g] = 0; result[(g) * 2] = 0; result[(g) * 2 + 1] = 0; source[g] = 0; furthest[g] = 0;
+#ifdef BETWEEN
+     nearest[g] = 0; open_ahead[g] = false;
+#endif
      gone[g] = members[g]
   :: else
   fi
@@ -198,9 +215,19 @@ inline GoMeet(r, h) {
   /* the furthest, of these the lowest rank; a position is above 0 */
   if
   :: position[r] > furthest[h] || (position[r] == furthest[h] && (r) < source[h]) ->
-     furthest[h] = position[r]; source[h] = r
+     furthest[h] = position[r]; source[h] = r;
+#ifdef BETWEEN
+     open_ahead[h] = (opened[r] != 0)
+#endif
+  :: else
+  fi;
+#ifdef BETWEEN
+  voids[r] = false;
+  if
+  :: position[r] != 0 && (nearest[h] == 0 || position[r] < nearest[h]) -> nearest[h] = position[r]
   :: else
   fi
+#endif
 }
 
 inline After(r) { /* what follows a step or a gather, except for an agreement */
@@ -210,6 +237,15 @@ inline After(r) { /* what follows a step or a gather, except for an agreement */
 inline Enter(r, h) {
   group[r] = h;
   phase[r] = TRAIN;
+#ifdef BETWEEN
+  if
+  :: voids[r] -> opened[r] = 0; todo[r] = STEP; position[r] = furthest[h]; voids[r] = false
+  :: else
+  fi;
+#ifdef MUTANT_DROPS_OPEN
+  opened[r] = 0;
+#endif
+#endif
   misplaced[r] = false;
   if
   :: todo[r] == MERGE || todo[r] == LEAVE -> After(r) /* the switch is done, or overtaken */
@@ -229,9 +265,9 @@ inline Enter(r, h) {
   }
   if
   :: started[h] == 0 ->
-     started[h] = position[r]; view[h] = members[believed[r]]
+     started[h] = position[r]; view[h] = members[believed[r]]; agreed[h] = batch[r]
   :: else ->
-     assert(started[h] == position[r] && view[h] == members[believed[r]])
+     assert(started[h] == position[r] && view[h] == members[believed[r]] && agreed[h] == batch[r])
   fi;
   for (i : 0 .. S - 1) {
     if
@@ -245,17 +281,28 @@ inline Enter(r, h) {
   i = 0; yes = false
 }
 
+inline Apply(r, g, all_hold_plans) {
+  applied[(r) * S + steps[r]] = g;
+  batch[r] = members[g]; /* every step decides on one, for the members of the group that takes it */
+  steps[r]++;
+  if
+  :: all_hold_plans && steps[r] < S -> todo[r] = AGREE
+  :: else -> After(r)
+  fi
+}
+
 inline CompleteStep(g, r) {
   /* Property 2: no newer group with r has started. */
   for (i : 1 .. G) { assert(!(i > g && started[i] != 0 && IN(r, members[i]))) }
   i = 0;
-  applied[(r) * S + steps[r]] = g;
-  steps[r]++;
   position[r]++;
-  if
-  :: result[(g) * 2 + (begun[(g) * N + r] & 1)] != 0 && steps[r] < S -> todo[r] = AGREE
-  :: else -> After(r)
-  fi
+#ifdef BETWEEN
+  opened[r] = g;
+  agrees[r] = (result[(g) * 2 + (begun[(g) * N + r] & 1)] != 0);
+  todo[r] = BETWEEN_STEP
+#else
+  Apply(r, g, result[(g) * 2 + (begun[(g) * N + r] & 1)] != 0)
+#endif
 }
 
 inline CompleteAgree(g, r) {
@@ -300,6 +347,17 @@ inline Switch(g, r) {
 #define IS_BEHIND(r) (position[r] == 0)
 #else
 #define IS_BEHIND(r) (position[r] < furthest[tried[r]])
+#endif
+
+/* Some lack the exchange that the furthest have completed and not applied: it never was. */
+#ifdef BETWEEN
+#ifdef MUTANT_KEEPS_HALF_DONE
+#define UNDONE(h) false
+#else
+#define UNDONE(h) (open_ahead[h] && nearest[h] < furthest[h])
+#endif
+#else
+#define UNDONE(h) false
 #endif
 
 /* Plan h is in a message to r. */
@@ -362,6 +420,13 @@ end:
           Switch(group[r], r)
 #endif
        :: todo[r] == LEAVE -> Switch(group[r], r)
+#ifdef BETWEEN
+       :: todo[r] == BETWEEN_STEP ->
+          assert(opened[r] != 0); /* there are gradients to apply */
+          position[r]++;
+          Apply(r, opened[r], agrees[r]);
+          opened[r] = 0; agrees[r] = false
+#endif
        :: todo[r] == FINISH -> finished = finished | BIT(r); EndProcess(r)
        fi
      }
@@ -399,7 +464,12 @@ end:
        LIVE(r) && phase[r] == MEET && ALL_BEGUN(tried[r], r) ->
        assert(furthest[tried[r]] > 0); /* somebody has a state */
        if
-       :: IS_BEHIND(r) -> phase[r] = COPY
+#ifdef BETWEEN
+#ifndef MUTANT_KEEPS_HALF_DONE
+       :: UNDONE(tried[r]) && position[r] != 0 -> voids[r] = true; phase[r] = BARRIER; begun[tried[r] * N + r] = 2
+#endif
+#endif
+       :: IS_BEHIND(r) && !(UNDONE(tried[r]) && position[r] != 0) -> phase[r] = COPY
        :: else -> phase[r] = BARRIER; begun[tried[r] * N + r] = 2
        fi;
 #ifdef MUTANT_COMMIT_BEFORE_BARRIER
@@ -422,7 +492,18 @@ end:
          assert(i >= steps[r] || applied[r * S + i] == applied[h * S + i]);
          applied[r * S + i] = applied[h * S + i]
        }
+#ifdef BETWEEN
+       assert(opened[h] == 0); /* what is handed over is as after a step */
+       assert(opened[r] == 0 || applied[h * S + steps[r]] == opened[r]);
+       opened[r] = 0; agrees[r] = false;
+#endif
        i = 0;
+#ifdef MUTANT_NEW_WORLD_SIZE
+       /* Those behind take what was agreed on for the members of the group that they go to. */
+       batch[r] = (position[r] > 0 && steps[r] < steps[h] -> members[tried[r]] : batch[h]);
+#else
+       batch[r] = batch[h];
+#endif
        position[r] = position[h]; steps[r] = steps[h]; todo[r] = todo[h]; target[r] = target[h]; merged[r] = merged[h];
        h = 0;
        phase[r] = BARRIER; begun[tried[r] * N + r] = 2;
