@@ -41,4 +41,13 @@ bool IsLive(const Replica& replica) {
   return replica.state == ReplicaState::kLaunching || replica.state == ReplicaState::kRunning;
 }
 
+bool IsForeign(Cause cause) {
+  return cause == Cause::kNode || cause == Cause::kStorage || cause == Cause::kPreemption;
+}
+
+Cause WhoseFault(Cause told, const Job& job) {
+  if (told != Cause::kImage) return told;
+  return job.start_time == absl::InfinitePast() ? Cause::kJob : Cause::kNode;
+}
+
 }  // namespace adaptdl::jobs

@@ -98,6 +98,9 @@ struct Job {
   int restarts = 0;
   // Failures that were the job's own fault, since the last group that ran well for Policy::healthy_after.
   int failures = 0;
+  // Ends of groups by faults of nodes or of the storage, since the last group that ran well. They don't
+  // count, but each next attempt waits longer. Not stored.
+  int faults = 0;
   bool cancel_requested = false;
   // Since when the current group is being started. InfinitePast: it is not, or nobody knows.
   absl::Time starting_since = absl::InfinitePast();
@@ -135,6 +138,12 @@ enum class LossCause {
   kNotStarted,
 };
 
+// Whose fault an end was, as the node says. kUnknown: what exit code and signal say is all that there is.
+enum class Cause { kUnknown, kJob, kNode, kStorage, kPreemption, kImage };
+
+// Whether it is neither the job's fault nor unknown.
+bool IsForeign(Cause cause);
+
 // One training process, as observed.
 struct Replica {
   // For life.
@@ -148,6 +157,8 @@ struct Replica {
   int exit_code = 0;
   int signal = 0;
   LossCause loss = LossCause::kNone;
+  // Never kImage: see WhoseFault().
+  Cause cause = Cause::kUnknown;
   // What went wrong, for people.
   std::string message;
   // Whether the replica had been told to stop before it ended.
@@ -175,6 +186,10 @@ struct Replica {
 
 // Whether a process may still be there.
 bool IsLive(const Replica& replica);
+
+// What `told`, by the node, means for the job: a program that is not on the node is missing in the job if it
+// has never run, and on that node if it has.
+Cause WhoseFault(Cause told, const Job& job);
 
 // What the allocator decided last.
 struct Desired {

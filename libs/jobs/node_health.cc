@@ -11,6 +11,17 @@ namespace adaptdl::jobs {
 Sign SignOf(const Replica& replica) {
   // Of members that end in the wake of another one, and of those that were told to stop, nobody knows.
   if (replica.judged || replica.stop_requested || replica.node_leaving) return Sign::kNone;
+  switch (replica.cause) {
+    case Cause::kNode:
+      return Sign::kBad;
+    case Cause::kStorage:  // All nodes share it.
+    case Cause::kPreemption:
+      return Sign::kNone;
+    case Cause::kUnknown:
+    case Cause::kJob:
+    case Cause::kImage:
+      break;
+  }
   switch (FateOf(replica)) {
     case Fate::kDone:
       return Sign::kGood;

@@ -94,7 +94,7 @@ void Step::LeaveRunning() {
   const absl::Duration ran = std::max(absl::ZeroDuration(), now_ - job().running_since);
   job().running_time += ran;
   job().running_since = absl::InfinitePast();
-  if (ran >= policy_.healthy_after) job().failures = 0;
+  if (ran >= policy_.healthy_after) job().failures = job().faults = 0;
 }
 
 void Step::Pending() {
@@ -246,9 +246,23 @@ void Step::EnterRunning() {
       absl::StrCat("group ", job().group, " runs with ", DescribeNodes(job().allocation)));
 }
 
+bool Step::LooksOwn(const Replica& replica) {
+  const Fate fate = FateOf(replica);
+  if (fate == Fate::kFailed) return true;
+  if (fate != Fate::kPeerLost && fate != Fate::kStoppedUnasked) return false;
+  if (static_cast<int>(members_.size()) < size()) return false;
+  // A group stops as one, also when it is for the sake of a node that goes away.
+  return std::none_of(members_.begin(), members_.end(), [](const Replica& member) {
+    return IsExplanation(member) || (IsLive(member) && member.node_leaving);
+  });
+}
+
 std::string Step::TellEnd(const Replica& replica, bool own) {
+  const Fate fate = FateOf(replica);
+  const bool follows = !own && (fate == Fate::kPeerLost || fate == Fate::kStoppedUnasked);
   std::string text =
-      absl::StrCat("replica ", replica.rank, " on node ", replica.node, " ", DescribeEnd(replica));
+      follows ? absl::StrCat("replica ", replica.rank, " on node ", replica.node, " stopped with its group")
+              : absl::StrCat("replica ", replica.rank, " on node ", replica.node, " ", DescribeEnd(replica));
   Say(true, own ? "ReplicaFailed" : "ReplicaLost", text, replica.node, replica.id);
   return text;
 }
@@ -260,7 +274,7 @@ void Step::StopAfterLoss() {
   for (const Replica& replica : members_) {
     const Fate fate = FateOf(replica);
     if (fate == Fate::kLive || fate == Fate::kDone || HasLeft(replica) || replica.judged) continue;
-    const bool own = fate == Fate::kFailed || fate == Fate::kPeerLost || fate == Fate::kStoppedUnasked;
+    const bool own = LooksOwn(replica);
     const std::string text = TellEnd(replica, own);
     if (message.empty() || (own && !failed)) message = text;
     failed = failed || own;
@@ -307,6 +321,8 @@ void Step::Stopping() {
     Succeeded();
   } else if (verdict.own_failure) {
     Failure(verdict);
+  } else if (verdict.fault) {
+    Fault(verdict);
   } else {
     if (verdict.lost) job().rescaling_since = absl::InfinitePast();
     Say(false, "GroupStopped", absl::StrCat("group ", job().group, " has stopped: ", verdict.message));
@@ -330,6 +346,17 @@ void Step::Failure(const Verdict& verdict) {
       absl::StrCat("failure ", job().failures, " of at most ", job().max_restarts, ", tries again in ",
                    absl::FormatDuration(wait), ": ", verdict.message);
   Say(true, "BackOff", message, verdict.node, verdict.replica_id);
+  BackToPending("BackOff", message);
+  job().retry_time = now_ + wait;
+  outcome_.waits_for = WaitsFor::kRetryTime;
+}
+
+void Step::Fault(const Verdict& verdict) {
+  job().rescaling_since = absl::InfinitePast();
+  const absl::Duration wait = BackOff(++job().faults);
+  const std::string message = absl::StrCat("not the job's fault, which does not count; tries again in ",
+                                           absl::FormatDuration(wait), ": ", verdict.message);
+  Say(true, "InfrastructureFault", message, verdict.node, verdict.replica_id);
   BackToPending("BackOff", message);
   job().retry_time = now_ + wait;
   outcome_.waits_for = WaitsFor::kRetryTime;

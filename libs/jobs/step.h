@@ -87,6 +87,8 @@ class Step {
   void GiveUpStart(const Tally& tally);
   void EnterRunning();
 
+  // Whether the end of this member is the job's own fault, as far as can be seen now.
+  bool LooksOwn(const Replica& replica);
   // Says how a member ended. Returns what it says.
   std::string TellEnd(const Replica& replica, bool own);
 
@@ -96,6 +98,8 @@ class Step {
   void StopMembers();
   void Stopping();
   void Failure(const Verdict& verdict);
+  // Tries again after a while: a node or the storage is to blame.
+  void Fault(const Verdict& verdict);
   absl::Duration BackOff(int failures);
   void BackToPending(absl::string_view reason, std::string message);
   void Succeeded();

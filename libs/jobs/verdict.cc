@@ -27,12 +27,13 @@ void Blame(const Replica& replica, Verdict* verdict) {
 
 Fate FateOf(const Replica& replica) {
   if (IsLive(replica)) return Fate::kLive;
-  const bool excused = replica.stop_requested || replica.node_leaving;
+  const bool excused = replica.stop_requested || replica.node_leaving || IsForeign(replica.cause);
   if (replica.state == ReplicaState::kLost) {
     return replica.loss == LossCause::kNotStarted && !excused ? Fate::kFailed : Fate::kLost;
   }
   if (replica.signal == 0 && replica.exit_code == 0) return Fate::kDone;
   if (excused && LooksStopped(replica)) return Fate::kStopped;
+  if (IsForeign(replica.cause)) return Fate::kLost;
   if (replica.signal == 0 && replica.exit_code == kExitPeerLost) return Fate::kPeerLost;
   if (replica.signal == 0 && replica.exit_code == kExitStopped) return Fate::kStoppedUnasked;
   return Fate::kFailed;
@@ -51,10 +52,17 @@ std::string DescribeEnd(const Replica& replica) {
   if (replica.exit_code == kExitPeerLost) {
     return absl::StrCat("exited with code 75 (lost a peer, or its collective failed)", detail);
   }
-  if (replica.exit_code == kExitStopped && !replica.stop_requested) {
+  if (replica.exit_code == kExitStopped && FateOf(replica) == Fate::kStoppedUnasked) {
     return absl::StrCat("exited with code 143 though nobody had asked it to stop", detail);
   }
   return absl::StrCat("exited with code ", replica.exit_code, detail);
+}
+
+bool IsExplanation(const Replica& replica) {
+  if (replica.judged) return true;
+  const Fate fate = FateOf(replica);
+  return fate == Fate::kLost ||
+         (fate == Fate::kStopped && (replica.node_leaving || IsForeign(replica.cause)));
 }
 
 Verdict JudgeGroup(const std::vector<Replica>& members, int size) {
@@ -65,20 +73,21 @@ Verdict JudgeGroup(const std::vector<Replica>& members, int size) {
       nullptr;  // Ended as members do that follow another, which may be the one at fault.
   const Replica* lost = nullptr;
   bool explained = absent > 0;  // Whether something outside of the job explains why one followed.
+  bool fault = false;
   for (const Replica& replica : members) {
     const Fate fate = FateOf(replica);
-    if (replica.judged) {
-      explained = true;
-      continue;
-    }
+    explained = explained || IsExplanation(replica);
+    if (replica.judged) continue;
     if (fate == Fate::kDone) ++done;
     if (fate == Fate::kFailed && failed == nullptr) failed = &replica;
     const bool follows = fate == Fate::kPeerLost || fate == Fate::kStoppedUnasked;
     if (follows && followed == nullptr) followed = &replica;
     if (fate == Fate::kLost && lost == nullptr) lost = &replica;
-    if (fate == Fate::kLost || (fate == Fate::kStopped && replica.node_leaving)) explained = true;
+    fault =
+        fault || (fate != Fate::kDone && (replica.cause == Cause::kNode || replica.cause == Cause::kStorage));
   }
   Verdict verdict;
+  verdict.fault = fault;
   if (done == size && absent == 0) {
     verdict.completed = true;
     verdict.message = absl::StrCat("all ", size, " replicas finished");

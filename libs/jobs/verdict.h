@@ -6,6 +6,8 @@
 // a 143: the members of a group stop at the same step, also when only one of them was told to (by the shim of
 // a node that has lost its worker, say).
 //
+// Where the node says whose fault an end was (Cause), that decides.
+//
 // Pure functions; thread-safe.
 
 #ifndef ADAPTDL_LIBS_JOBS_VERDICT_H_
@@ -50,12 +52,17 @@ struct Verdict {
   bool own_failure = false;
   // Members were lost, and none failed.
   bool lost = false;
+  // A node or the storage is to blame for some end: the next attempt may well meet the same.
+  bool fault = false;
   // The replica that the failure is attributed to, or the first lost one; empty when there is none.
   std::string replica_id;
   std::string node;
   // For people.
   std::string message;
 };
+
+// Whether something outside of the job explains why members have ended as those do that follow others.
+bool IsExplanation(const Replica& replica);
 
 // Judges a group of `size` of which all given `members` have ended. Members that are not given count as lost.
 // Those whose end was judged before explain how others ended, and count no more.

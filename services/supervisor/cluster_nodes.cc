@@ -51,6 +51,16 @@ void SetPhaseAtRegistration(const NodeEntry* before, absl::Time now, v1::NodeSta
   if (drained) status->set_message(before->record.node.status().message());
 }
 
+// The node goes away. Returns why.
+std::string NoteLeaving(const v1::PreemptionNotice& notice, absl::Time now, v1::NodeStatus* status) {
+  const std::string reason = notice.reason().empty() ? "preempted" : ToUtf8(notice.reason(), kMaxMessage);
+  status->clear_quarantine_end_time();
+  status->set_phase(v1::NODE_PHASE_DRAINING);
+  status->set_message(absl::StrCat("goes away: ", reason));
+  *status->mutable_preemption_time() = notice.has_deadline() ? notice.deadline() : ToProto(now);
+  return reason;
+}
+
 void StopUnknown(Transaction* transaction, const std::string& node_id, const std::string& replica_id) {
   v1::StopReplica stop;
   stop.set_replica_id(replica_id);
@@ -118,6 +128,8 @@ absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::Re
     v1::NodeStatus* node_status = entry.record.node.mutable_status();
     node_status->Clear();
     SetPhaseAtRegistration(before, transaction->now(), node_status);
+    if (request.has_preemption_notice())
+      NoteLeaving(request.preemption_notice(), transaction->now(), node_status);
     *node_status->mutable_register_time() =
         before != nullptr ? before->record.node.status().register_time() : ToProto(transaction->now());
     transaction->AddNode(std::move(entry));
@@ -254,17 +266,22 @@ void ClusterState::Observe(Transaction* transaction, const std::string& node_id,
   }
   // Whoever sees the job end also sees how far it came.
   if (const auto progress = parts_.sessions->LatestProgress(uid)) StoreProgress(transaction, uid, *progress);
+  const NodeEntry* node = transaction->FindNode(node_id);
+  const bool leaving = node != nullptr && node->phase() == v1::NODE_PHASE_DRAINING;
   const std::string message = ToUtf8(seen.message(), kMaxMessage);
   if (seen.state() == v1::REPLICA_STATE_LOST) {
     const bool never_ran = known.replica.state() == v1::REPLICA_STATE_LAUNCHING && !known.stop_requested;
     LoseReplica(transaction, uid, rank, never_ran ? jobs::LossCause::kNotStarted : jobs::LossCause::kVanished,
                 message);
+    ReplicaRecord* record = transaction->EditReplica(uid, rank);
+    record->node_leaving = leaving;
+    record->replica.set_end_cause(seen.end_cause());
     JudgeNode(transaction, uid, *transaction->FindJob(uid)->replicas[rank]);
   } else {
-    const NodeEntry* node = transaction->FindNode(node_id);
     ReplicaRecord* record = transaction->EditReplica(uid, rank);
-    record->node_leaving = node != nullptr && node->phase() == v1::NODE_PHASE_DRAINING;
+    record->node_leaving = leaving;
     record->replica.set_state(v1::REPLICA_STATE_EXITED);
+    record->replica.set_end_cause(seen.end_cause());
     record->replica.set_exit_code(seen.exit_code());
     record->replica.set_signal(seen.signal());
     record->replica.set_message(message);
@@ -297,11 +314,8 @@ absl::Status ClusterState::NoticePreemption(const std::string& node_id, const v1
   if (before->phase() == v1::NODE_PHASE_DRAINING && before->record.node.status().has_preemption_time()) {
     return absl::OkStatus();  // It has said so before.
   }
-  const std::string reason = notice.reason().empty() ? "preempted" : ToUtf8(notice.reason(), kMaxMessage);
-  v1::NodeStatus* status = transaction.EditNode(node_id)->record.node.mutable_status();
-  status->set_phase(v1::NODE_PHASE_DRAINING);
-  status->set_message(absl::StrCat("goes away: ", reason));
-  *status->mutable_preemption_time() = notice.has_deadline() ? notice.deadline() : ToProto(transaction.now());
+  const std::string reason =
+      NoteLeaving(notice, transaction.now(), transaction.EditNode(node_id)->record.node.mutable_status());
   for (const auto& [uid, ranks] : LiveOn(transaction, node_id)) {
     transaction.AddEvent(
         uid, {true, "NodeLeaving", absl::StrCat("node ", node_id, " goes away: ", reason), node_id, ""});

@@ -37,7 +37,7 @@ constexpr absl::Duration kShortestSilence = absl::Seconds(5);
 bool Equal(const JobRecord& a, const JobRecord& b) {
   return a.running_since == b.running_since && a.rescaling_since == b.rescaling_since && a.plans == b.plans &&
          a.rescale_note == b.rescale_note && a.newcomer_failures == b.newcomer_failures &&
-         MessageDifferencer::Equals(a.status, b.status);
+         a.faults == b.faults && MessageDifferencer::Equals(a.status, b.status);
 }
 
 // Whether what a waiting job is told differs, and nothing else.
@@ -242,12 +242,14 @@ void ClusterState::Settle(Transaction* transaction, const std::string& uid) cons
 bool ClusterState::AdvanceOnce(Transaction* transaction, const std::string& uid) const {
   const JobEntry* job = transaction->FindJob(uid);
   if (job == nullptr || IsTerminal(job->record.status.phase())) return false;
+  const jobs::Job before = ToJob(job->record);
   std::vector<jobs::Replica> replicas;
   const auto broken = broken_.find(uid);
   const bool watched = broken != broken_.end() || waiting_.count(uid) > 0;
   for (const auto& replica : job->replicas) {
     const NodeEntry* node = transaction->FindNode(replica->replica.node_id());
     replicas.push_back(ToReplica(*replica, node != nullptr && node->phase() == v1::NODE_PHASE_DRAINING));
+    replicas.back().cause = jobs::WhoseFault(replicas.back().cause, before);
     if (watched) AddPulse(parts_.sessions->LastPulse(replica->replica.replica_id()), &replicas.back());
     if (broken == broken_.end()) continue;
     const auto report = broken->second.find(replica->replica.replica_id());
@@ -255,7 +257,6 @@ bool ClusterState::AdvanceOnce(Transaction* transaction, const std::string& uid)
     replicas.back().broken_group = report->second.group;
     replicas.back().broken_since = report->second.since;
   }
-  const jobs::Job before = ToJob(job->record);
   const jobs::Outcome outcome =
       jobs::Advance(before, replicas, DesiredOf(*transaction, *job), transaction->now(), options_.policy);
   JobRecord record = job->record;

@@ -125,6 +125,7 @@ jobs::Job ToJob(const JobRecord& record) {
   job.newcomer_failures = record.newcomer_failures;
   job.restarts = status.restarts();
   job.failures = status.failures();
+  job.faults = record.faults;
   job.cancel_requested = status.cancel_requested();
   if (status.has_retry_time()) job.retry_time = ToTime(status.retry_time());
   job.starting_since = record.starting_since;
@@ -165,7 +166,29 @@ void StoreJob(const jobs::Job& job, JobRecord* record) {
   record->plans = job.plans;
   record->rescale_note = job.rescale_note;
   record->newcomer_failures = job.newcomer_failures;
+  record->faults = job.faults;
 }
+
+namespace {
+
+jobs::Cause ToCause(v1::EndCause cause) {
+  switch (cause) {
+    case v1::END_CAUSE_JOB:
+      return jobs::Cause::kJob;
+    case v1::END_CAUSE_NODE:
+      return jobs::Cause::kNode;
+    case v1::END_CAUSE_STORAGE:
+      return jobs::Cause::kStorage;
+    case v1::END_CAUSE_PREEMPTION:
+      return jobs::Cause::kPreemption;
+    case v1::END_CAUSE_IMAGE:
+      return jobs::Cause::kImage;
+    default:  // Of a newer worker.
+      return jobs::Cause::kUnknown;
+  }
+}
+
+}  // namespace
 
 jobs::Replica ToReplica(const ReplicaRecord& record, bool node_leaving_now) {
   jobs::Replica replica;
@@ -177,6 +200,7 @@ jobs::Replica ToReplica(const ReplicaRecord& record, bool node_leaving_now) {
   replica.exit_code = record.replica.exit_code();
   replica.signal = record.replica.signal();
   replica.loss = record.loss;
+  replica.cause = ToCause(record.replica.end_cause());
   replica.message = record.replica.message();
   replica.stop_requested = record.stop_requested;
   replica.joined = record.replica.joined();

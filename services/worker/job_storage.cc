@@ -23,6 +23,8 @@ namespace fs = std::filesystem;
 // Another node that removes the same folder takes entries away under our hands.
 constexpr int kRemoveAttempts = 5;
 
+constexpr char kProbe[] = "written to see whether the storage works\n";
+
 std::string FolderNameOf(const v1::LaunchReplica& launch) {
   return JobFolderName(launch.namespace_(), launch.job(), launch.job_uid());
 }
@@ -98,6 +100,29 @@ absl::StatusOr<std::optional<Account>> JobStorage::Prepare(const v1::LaunchRepli
   }
   if (!status.ok()) return status;
   return account;
+}
+
+absl::Status JobStorage::Probe(const v1::ReplicaReport& replica) const {
+  const std::string folder =
+      absl::StrCat(folder_, "/", JobFolderName(replica.namespace_(), replica.job(), replica.job_uid()));
+  const std::string path = absl::StrCat(folder, "/.probe-", replica.replica().replica_id());
+  absl::Status status = WriteFileAtomically(path, kProbe, 0600);
+  if (status.ok()) {
+    const absl::StatusOr<std::string> read = ReadWholeFile(path);
+    if (!read.ok()) {
+      status = read.status();
+    } else if (*read != kProbe) {
+      status = absl::DataLossError(absl::StrCat(path, " holds something else than what was written to it"));
+    }
+  }
+  unlink(path.c_str());
+  std::error_code error;
+  const fs::directory_iterator entries(absl::StrCat(folder, "/", kCheckpointFolder), error);
+  if (error && status.ok()) {
+    status = ErrnoStatus(error.value(), absl::StrCat("look into the checkpoints of ", folder));
+  }
+  // What is not there is not broken: a job that runs as the worker's own user can remove its folders.
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
 absl::Status JobStorage::Remove(const v1::DeleteJobFiles& job) const {

@@ -33,6 +33,10 @@ class JobStorage {
   // Makes the job's folders, if they are not there. The account that the job runs as; none: the worker's own.
   absl::StatusOr<std::optional<Account>> Prepare(const v1::LaunchReplica& launch) const;
 
+  // Whether the storage works for the job now: writes, syncs, reads and removes a file in its folder, and
+  // looks into the checkpoints'. May wait for as long as the storage does.
+  absl::Status Probe(const v1::ReplicaReport& replica) const;
+
   // Removes the job's folder with everything in it, but nothing that a symbolic link in it points to.
   // FAILED_PRECONDITION when the namespace's or job's own folder is a symbolic link.
   absl::Status Remove(const v1::DeleteJobFiles& job) const;

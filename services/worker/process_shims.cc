@@ -356,6 +356,7 @@ ProcessShims::Finding ProcessShims::Search(const std::string& replica_id, const 
   const int killed = KillProcessesOfReplica(replica_id);
   ExitRecord record;
   record.lost = true;
+  record.cause = Cause::kNode;
   record.message = "its shim ended without leaving a record of what happened";
   record.start_time = absl::UnixEpoch();
   record.end_time = absl::Now();

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,13 +49,39 @@ absl::Duration GracePeriodOf(const v1::StopReplica& stop, const v1::ReplicaTempl
 }
 
 // Of a replica that never had a process, for this reason.
-ExitRecord NotStarted(const absl::Status& reason, absl::Time now) {
+ExitRecord NotStarted(const absl::Status& reason, Cause cause, absl::Time now) {
   ExitRecord record;
-  record.lost = !absl::IsInvalidArgument(reason);
+  record.cause = cause;
+  record.lost = cause != Cause::kJob;
   record.exit_code = record.lost ? 0 : kExitCannotExecute;
   record.message = std::string(reason.message());
   record.start_time = record.end_time = now;
   return record;
+}
+
+v1::EndCause ToProto(Cause cause) {
+  switch (cause) {
+    case Cause::kUnknown:
+      break;
+    case Cause::kJob:
+      return v1::END_CAUSE_JOB;
+    case Cause::kNode:
+      return v1::END_CAUSE_NODE;
+    case Cause::kStorage:
+      return v1::END_CAUSE_STORAGE;
+    case Cause::kPreemption:
+      return v1::END_CAUSE_PREEMPTION;
+    case Cause::kImage:
+      return v1::END_CAUSE_IMAGE;
+  }
+  return v1::END_CAUSE_UNSPECIFIED;
+}
+
+// Whether the process has failed, and nothing says why: it may have had errors from the storage.
+bool IsUnexplainedFailure(const ExitRecord& record) {
+  if (record.lost || record.cause != Cause::kUnknown) return false;
+  const std::string kind = KindOfExit(record);
+  return kind == "failed" || (kind == "killed" && record.signal != SIGKILL);
 }
 
 bool IsOfJob(const v1::ReplicaReport& report, const v1::DeleteJobFiles& job) {
@@ -148,6 +173,7 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
       // Nothing is kept of what has no valid name; the answer is the only trace.
       log::Warning("launch refused", {{"replica", replica_id}, {"error", std::string(status.message())}});
       entry.report.mutable_replica()->set_state(v1::REPLICA_STATE_LOST);
+      entry.report.mutable_replica()->set_end_cause(v1::END_CAUSE_JOB);
       entry.report.mutable_replica()->set_message(std::string(status.message()));
       Report(entry.report);
       return;
@@ -161,7 +187,8 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
         retirement_.has_value() ? absl::UnavailableError(retirement_->reason)
                                 : devices_.Take(replica_id, launch.template_().resources().gpus());
     if (!taken.ok()) {
-      EndWithoutProcess(&stored, NotStarted(taken.status(), clock_->Now()));
+      const Cause cause = retirement_.has_value() ? Cause::kPreemption : Cause::kNode;
+      EndWithoutProcess(&stored, NotStarted(taken.status(), cause, clock_->Now()));
       return;
     }
     devices = *std::move(taken);
@@ -175,22 +202,26 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
 void ReplicaManager::StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices) {
   const std::string& replica_id = launch.replica_id();
   std::string cgroup;
-  absl::Status status = Prepare(launch, devices, &cgroup);
+  Cause cause = Cause::kUnknown;
+  absl::Status status = Prepare(launch, devices, &cgroup, &cause);
   if (status.ok()) {
     if (!BeginSpawning(replica_id)) {
       CleanUp(launch, cgroup);
       return;
     }
+    cause = Cause::kNode;
     status = shims_->Launch(replica_id, store_.FolderOf(replica_id));
   }
-  if (!status.ok()) FailStart(replica_id, status);
+  if (!status.ok()) FailStart(replica_id, NotStarted(status, cause, clock_->Now()));
   EndSpawning(replica_id);
 }
 
 absl::Status ReplicaManager::Prepare(const v1::LaunchReplica& launch, const std::vector<std::string>& devices,
-                                     std::string* cgroup) {
+                                     std::string* cgroup, Cause* cause) {
+  *cause = Cause::kStorage;
   const absl::StatusOr<std::optional<Account>> account = storage_.Prepare(launch);
   if (!account.ok()) return account.status();
+  *cause = Cause::kNode;
   ReplicaPlace place{.checkpoint_path = storage_.CheckpointPath(launch),
                      .share_path = storage_.SharePath(launch),
                      .node_id = options_.node_id,
@@ -205,6 +236,7 @@ absl::Status ReplicaManager::Prepare(const v1::LaunchReplica& launch, const std:
   if (!process.ok()) {
     // The folder has to be there for its exit record.
     if (absl::Status status = store_.Add(launch, {}, ProcessSpec{}); !status.ok()) return status;
+    *cause = Cause::kJob;
     return process.status();
   }
   absl::StatusOr<std::string> made = PrepareCgroup(launch);
@@ -241,6 +273,7 @@ void ReplicaManager::CleanUp(const v1::LaunchReplica& launch, const std::string&
     const auto it = replicas_.find(replica_id);
     const v1::Replica& replica = it->second.report.replica();
     record.lost = replica.state() == v1::REPLICA_STATE_LOST;
+    if (record.lost) record.cause = Cause::kStorage;  // It is what hung.
     record.exit_code = replica.exit_code();
     record.message = replica.message();
     record.start_time = record.end_time = clock_->Now();
@@ -270,8 +303,7 @@ absl::StatusOr<std::string> ReplicaManager::PrepareCgroup(const v1::LaunchReplic
                      .max_processes = options_.max_processes});
 }
 
-void ReplicaManager::FailStart(const std::string& replica_id, const absl::Status& reason) {
-  const ExitRecord record = NotStarted(reason, clock_->Now());
+void ReplicaManager::FailStart(const std::string& replica_id, const ExitRecord& record) {
   // If this fails too, a restarted worker finds no shim and says "lost", which is near enough.
   store_.WriteExit(replica_id, record).IgnoreError();
   MutexLock lock(&mutex_);
@@ -306,6 +338,7 @@ void ReplicaManager::SetEnded(Entry* entry, const ExitRecord& record) {
   replica.set_exit_code(record.exit_code);
   replica.set_signal(record.signal);
   replica.set_message(record.message);
+  replica.set_end_cause(ToProto(record.cause));
   if (record.start_time > absl::UnixEpoch()) SetTimestamp(record.start_time, replica.mutable_start_time());
   SetTimestamp(record.end_time, replica.mutable_end_time());
 }
@@ -371,20 +404,27 @@ void ReplicaManager::StopLeftovers() {
   }
 }
 
-void ReplicaManager::GiveUpLateStarts() {
-  MutexLock lock(&mutex_);
-  const absl::Time now = clock_->Now();
-  for (auto& [replica_id, entry] : replicas_) {
-    if (entry.start != Start::kPreparing || Ended(entry.report.replica()) ||
-        now - entry.start_time < options_.start_patience) {
-      continue;
+void ReplicaManager::GiveUpOnStorage() {
+  std::vector<std::pair<std::string, ExitRecord>> ends;
+  {
+    MutexLock lock(&mutex_);
+    const absl::Time now = clock_->Now();
+    for (auto& [replica_id, entry] : replicas_) {
+      if (Ended(entry.report.replica())) continue;
+      if (entry.end.has_value() && now - entry.end_since >= options_.probe_patience) {
+        ends.emplace_back(replica_id, *entry.end);
+      }
+      if (entry.start != Start::kPreparing || now - entry.start_time < options_.start_patience) continue;
+      const absl::Status late = absl::DeadlineExceededError(
+          absl::StrCat("its folders could not be prepared within ",
+                       absl::FormatDuration(options_.start_patience), ": the storage does not answer"));
+      EndWithoutProcess(&entry, NotStarted(late, Cause::kStorage, now));
     }
-    EndWithoutProcess(
-        &entry,
-        NotStarted(absl::DeadlineExceededError(absl::StrCat("its folders could not be prepared within ",
-                                                            absl::FormatDuration(options_.start_patience),
-                                                            ": the storage does not answer")),
-                   now));
+  }
+  for (auto& [replica_id, record] : ends) {
+    record.cause = Cause::kStorage;
+    absl::StrAppend(&record.message, record.message.empty() ? "" : "; ", "the storage does not answer");
+    TakeEndOf(replica_id, record);
   }
 }
 
@@ -440,20 +480,62 @@ void ReplicaManager::OnRunning(const std::string& replica_id, const RunningRecor
   Report(it->second.report);
 }
 
-void ReplicaManager::OnExited(const std::string& replica_id, const ExitRecord& record) {
+void ReplicaManager::OnExited(const std::string& replica_id, const ExitRecord& told) {
+  ExitRecord record = told;
+  v1::ReplicaReport report;
+  {
+    MutexLock lock(&mutex_);
+    const auto it = replicas_.find(replica_id);
+    if (it == replicas_.end() || Ended(it->second.report.replica())) return;
+    Entry& entry = it->second;
+    const bool succeeded = !record.lost && record.signal == 0 && record.exit_code == 0;
+    if (entry.left_over && !succeeded) record.cause = Cause::kPreemption;
+    if (IsUnexplainedFailure(record) && !entry.delete_when_ended) {
+      entry.end = record;
+      entry.end_since = clock_->Now();
+      report = entry.report;
+    }
+  }
+  if (report.job().empty()) {
+    TakeEndOf(replica_id, record);
+  } else {
+    lanes_->Post(replica_id, [this, replica_id, report] { TryStorage(replica_id, report); });
+  }
+}
+
+void ReplicaManager::TryStorage(const std::string& replica_id, const v1::ReplicaReport& report) {
+  const absl::Status status = storage_.Probe(report);
+  ExitRecord record;
+  {
+    MutexLock lock(&mutex_);
+    const auto it = replicas_.find(replica_id);
+    // It may have been given up meanwhile.
+    if (it == replicas_.end() || !it->second.end.has_value()) return;
+    record = *it->second.end;
+  }
+  if (!status.ok()) {
+    record.cause = Cause::kStorage;
+    absl::StrAppend(&record.message, record.message.empty() ? "" : "; ",
+                    "the storage does not work: ", status.message());
+  }
+  TakeEndOf(replica_id, record);
+}
+
+void ReplicaManager::TakeEndOf(const std::string& replica_id, const ExitRecord& record) {
   bool forget = false;
   {
     MutexLock lock(&mutex_);
     const auto it = replicas_.find(replica_id);
     if (it == replicas_.end() || Ended(it->second.report.replica())) return;
+    it->second.end.reset();
     TakeEnd(&it->second, record);
     forget = it->second.delete_when_ended;
     if (forget) replicas_.erase(it);
   }
   if (forget) {
     lanes_->Post(replica_id, [this, replica_id] { store_.Remove(replica_id).IgnoreError(); });
-  } else if (record.lost) {
-    // It left no record: write one, so that a restarted worker need not search again.
+  } else if (record.lost || record.cause != Cause::kUnknown) {
+    // What the shim did not write: a restarted worker is not to find out again, or not any more.
     lanes_->Post(replica_id,
                  [this, replica_id, record] { store_.WriteExit(replica_id, record).IgnoreError(); });
   }
@@ -494,96 +576,10 @@ std::vector<v1::ReplicaReport> ReplicaManager::Unacknowledged() const {
   return reports;
 }
 
-absl::StatusOr<ReplicaManager::LogPlace> ReplicaManager::FindLog(const std::string& replica_id) const {
-  MutexLock lock(&mutex_);
-  const auto it = replicas_.find(replica_id);
-  if (it == replicas_.end()) {
-    return absl::NotFoundError(absl::StrCat("node \"", options_.node_id, "\" has no log of replica \"",
-                                            replica_id, "\": it never ran here, or its log was removed"));
-  }
-  const v1::Replica& replica = it->second.report.replica();
-  return LogPlace{.folder = store_.FolderOf(replica_id), .group = replica.group(), .rank = replica.rank()};
-}
-
 bool ReplicaManager::HasEnded(const std::string& replica_id) const {
   MutexLock lock(&mutex_);
   const auto it = replicas_.find(replica_id);
   return it == replicas_.end() || Ended(it->second.report.replica());
-}
-
-namespace {
-
-// What a replica has left, or still writes.
-struct KeptLog {
-  std::string replica_id;
-  std::string job_uid;
-  int64_t end_seconds = 0;
-  bool may_go = false;
-};
-
-// Logs of one job on this node.
-struct JobLogs {
-  int64_t bytes = 0;
-  // Acknowledged replicas by the time of their end, and the bytes of each.
-  std::set<std::pair<int64_t, std::string>> ended;
-};
-
-// The job whose oldest log is to go: it has something to give, and the most of what is too much. Null: none.
-JobLogs* MostOf(std::map<std::string, JobLogs>* jobs, bool count_bytes) {
-  JobLogs* most = nullptr;
-  for (auto& [uid, logs] : *jobs) {
-    if (logs.ended.empty()) continue;
-    const bool more =
-        most == nullptr || (count_bytes ? logs.bytes > most->bytes : logs.ended.size() > most->ended.size());
-    if (more) most = &logs;
-  }
-  return most;
-}
-
-}  // namespace
-
-int64_t ReplicaManager::PruneLogs(int max_replicas, int64_t max_bytes, int64_t max_job_bytes) {
-  std::vector<KeptLog> logs_kept;
-  {
-    MutexLock lock(&mutex_);
-    for (const auto& [replica_id, entry] : replicas_) {
-      logs_kept.push_back({.replica_id = replica_id,
-                           .job_uid = entry.report.job_uid(),
-                           .end_seconds = entry.report.replica().end_time().seconds(),
-                           .may_go = entry.acknowledged && entry.start == Start::kDone});
-    }
-  }
-  std::map<std::string, int64_t> sizes;
-  std::map<std::string, JobLogs> jobs;
-  int64_t total = 0;
-  int ended = 0;
-  for (const KeptLog& log : logs_kept) {
-    const int64_t bytes = sizes[log.replica_id] = store_.LogBytes(log.replica_id);
-    JobLogs& logs = jobs[log.job_uid];
-    logs.bytes += bytes;
-    total += bytes;
-    if (!log.may_go) continue;
-    logs.ended.emplace(log.end_seconds, log.replica_id);
-    ++ended;
-  }
-  const auto remove_oldest = [&](JobLogs* logs) {
-    const std::string replica_id = logs->ended.begin()->second;
-    {
-      MutexLock lock(&mutex_);
-      replicas_.erase(replica_id);
-    }
-    store_.Remove(replica_id).IgnoreError();
-    logs->ended.erase(logs->ended.begin());
-    logs->bytes -= sizes[replica_id];
-    total -= sizes[replica_id];
-    --ended;
-  };
-  for (auto& [uid, logs] : jobs) {
-    while (logs.bytes > max_job_bytes && !logs.ended.empty()) remove_oldest(&logs);
-  }
-  while (ended > max_replicas) remove_oldest(MostOf(&jobs, /*count_bytes=*/false));
-  while (total > max_bytes && ended > 0) remove_oldest(MostOf(&jobs, /*count_bytes=*/true));
-  return total;
 }
 
 ReplicaStats ReplicaManager::Stats() const {

@@ -7,6 +7,9 @@
 // A launch that fails before there is a process ends in LOST if the node is to blame (no free GPU, disk
 // full), in EXITED with code 126 if the job is (a relative working directory).
 //
+// Each end says whose fault it was, as far as the node can tell (docs/job-life.md). When a process fails, the
+// storage is tried before that is reported: what it had from there may have been errors.
+//
 // What the supervisor is told, heartbeats and all that comes with them, never waits for a disk: commands and
 // questions touch nothing but memory, and what they ask of disks and processes is done on WorkLanes, one lane
 // for each replica, without the lock.
@@ -68,8 +71,10 @@ class ReplicaManager final : public ShimListener {
     int64_t max_processes = 0;
     // Where the replicas' control groups are made (shim/cgroup.h). Empty: there are none.
     std::string cgroup_base = "";
-    // How long it may take to prepare a replica's folders before the node says that it can't.
+    // How long it may take to prepare a replica's folders before the node says that it can't, and to see
+    // after a failure whether the storage works before it says that it does not.
     absl::Duration start_patience = absl::Minutes(1);
+    absl::Duration probe_patience = absl::Seconds(5);
   };
   // Gets every change, and repeated reports when they were asked for. Called with a lock held: it must not
   // call back.
@@ -97,9 +102,9 @@ class ReplicaManager final : public ShimListener {
   // first half of the time nobody is stopped, however long that period is.
   void StopLeftovers();
 
-  // Gives up replicas whose folders could not be prepared for `start_patience`: the storage hangs. To be
-  // called now and then.
-  void GiveUpLateStarts();
+  // Gives up waiting for a storage that hangs: replicas whose folders could not be prepared for
+  // `start_patience`, and tries of the storage that take `probe_patience`. To be called now and then.
+  void GiveUpOnStorage();
 
   // All replicas that run, and those that ended and were not acknowledged.
   std::vector<v1::ReplicaReport> Inventory() const;
@@ -151,6 +156,9 @@ class ReplicaManager final : public ShimListener {
     std::optional<PendingStop> stop;
     // Whether the node has stopped it since it goes away itself.
     bool left_over = false;
+    // How it has ended, while the storage is tried, and since when.
+    std::optional<ExitRecord> end;
+    absl::Time end_since = absl::InfiniteFuture();
   };
 
   ReplicaManager(Options options, ReplicaStore store, JobStorage storage, const Clock* clock, Shims* shims,
@@ -161,16 +169,21 @@ class ReplicaManager final : public ShimListener {
 
   // On the replica's lane: from the order to the shim.
   void StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices);
-  // Makes all that the shim needs. `*cgroup`: the control group that was made.
+  // Makes all that the shim needs. `*cgroup`: the control group that was made; `*cause`: whose fault it is if
+  // that fails.
   absl::Status Prepare(const v1::LaunchReplica& launch, const std::vector<std::string>& devices,
-                       std::string* cgroup);
+                       std::string* cgroup, Cause* cause);
   // Whether the replica is still wanted; from then on it can't be called off.
   bool BeginSpawning(const std::string& replica_id);
   void EndSpawning(const std::string& replica_id);
   // Puts away what was prepared for a replica that was called off meanwhile.
   void CleanUp(const v1::LaunchReplica& launch, const std::string& cgroup);
   // On the replica's lane: it has no process, and gets none.
-  void FailStart(const std::string& replica_id, const absl::Status& reason);
+  void FailStart(const std::string& replica_id, const ExitRecord& record);
+  // On the replica's lane: its process has failed.
+  void TryStorage(const std::string& replica_id, const v1::ReplicaReport& report);
+  // The end of a process, and whose fault it was, is known.
+  void TakeEndOf(const std::string& replica_id, const ExitRecord& record);
 
   // Ends a replica that has no process.
   void EndWithoutProcess(Entry* entry, const ExitRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -142,6 +142,10 @@ absl::Status SupervisorLink::Register(v1::NodeService::Stub* stub, v1::RegisterN
   request.set_request_id(RandomHex(16));
   *request.mutable_node() = options_.node;
   request.set_protocol_version(kProtocolVersion);
+  {
+    MutexLock lock(&mutex_);
+    if (notice_.has_value()) *request.mutable_preemption_notice() = *notice_;
+  }
   grpc::ClientContext context;
   rpc::SetTimeout(&context, register_timeout_);
   if (!SetContext(&context)) return absl::CancelledError("ending");

@@ -265,7 +265,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
 
   std::vector<v1::ReplicaReport> Inventory() override { return replicas_->Inventory(); }
   std::vector<v1::ReplicaReport> Unacknowledged() override {
-    replicas_->GiveUpLateStarts();
+    replicas_->GiveUpOnStorage();
     return replicas_->Unacknowledged();
   }
   std::vector<int> FreePorts() override { return ports_->Ports(); }

@@ -41,6 +41,8 @@ struct JobRecord {
   std::vector<jobs::Plan> plans;
   std::string rescale_note;
   int newcomer_failures = 0;
+  // Ends by faults of nodes or of the storage (libs/jobs/job.h). Not stored: a restart tries again at once.
+  int faults = 0;
 
   const std::string& uid() const { return job->uid(); }
 };

@@ -139,47 +139,73 @@ bool GiveUpRights(const ChildPlan& plan) {
   FailChild(plan.error_fd, StartError::kExecute);
 }
 
-StartedChild Failure(int exit_code, std::string message) {
+StartedChild Failure(Cause cause, int exit_code, std::string message) {
   StartedChild child;
+  child.cause = cause;
   child.exit_code = exit_code;
   child.failure = std::move(message);
   return child;
 }
 
-StartedChild Explain(const StartError& error, const ProcessSpec& spec) {
+// What a file system says that does not work, whatever is asked of it.
+bool IsOfStorage(int error) {
+  switch (error) {
+    case EIO:
+    case ESTALE:
+    case ENXIO:
+    case ENODEV:
+    case ETIMEDOUT:
+    case EREMOTEIO:
+    case ENOTCONN:
+      return true;
+    default:
+      return false;
+  }
+}
+
+StartedChild ExplainExecution(int error, const ProcessSpec& spec) {
   const std::string& command = spec.argv[0];
-  if (error.stage == StartError::kWorkingDirectory) {
-    return Failure(kExitCannotExecute, absl::StrCat("working directory '", spec.working_directory,
-                                                    "' can't be entered: ", strerror(error.error)));
-  }
-  if (error.stage == StartError::kSetUp) {
-    return Failure(kExitCannotExecute, absl::StrCat("the process can't be set up: ", strerror(error.error)));
-  }
-  if (error.stage == StartError::kControlGroup) {
-    return Failure(kExitCannotExecute, absl::StrCat("the process can't enter its control group ", spec.cgroup,
-                                                    ": ", strerror(error.error)));
-  }
-  if (error.stage == StartError::kAccount) {
-    return Failure(kExitCannotExecute, absl::StrCat("the process can't be given to user ", spec.uid, ": ",
-                                                    strerror(error.error)));
-  }
-  switch (error.error) {
+  switch (error) {
     case ENOENT:
-      return Failure(kExitNotFound,
+      return Failure(Cause::kImage, kExitNotFound,
                      absl::StrCat("command '", command, "' not found (or the interpreter that it names)"));
     case EACCES:
       return Failure(
-          kExitCannotExecute,
+          Cause::kImage, kExitCannotExecute,
           absl::StrCat("command '", command, "' is not executable",
                        spec.uid >= 0 ? absl::StrCat(" for user ", spec.uid, ", which the job runs as") : ""));
     case ENOEXEC:
-      return Failure(kExitCannotExecute,
+      return Failure(Cause::kImage, kExitCannotExecute,
                      absl::StrCat("command '", command,
                                   "' is no program for this machine, and no script that begins with '#!'"));
-    default:
-      return Failure(kExitCannotExecute,
-                     absl::StrCat("command '", command, "' can't be executed: ", strerror(error.error)));
+    default: {
+      Cause cause = error == ENOMEM || error == EAGAIN ? Cause::kNode : Cause::kJob;
+      if (IsOfStorage(error)) cause = Cause::kStorage;
+      return Failure(cause, kExitCannotExecute,
+                     absl::StrCat("command '", command, "' can't be executed: ", strerror(error)));
+    }
   }
+}
+
+StartedChild Explain(const StartError& error, const ProcessSpec& spec) {
+  const std::string why = strerror(error.error);
+  switch (error.stage) {
+    case StartError::kWorkingDirectory:
+      return Failure(
+          IsOfStorage(error.error) ? Cause::kStorage : Cause::kJob, kExitCannotExecute,
+          absl::StrCat("working directory '", spec.working_directory, "' can't be entered: ", why));
+    case StartError::kSetUp:
+      return Failure(Cause::kNode, kExitCannotExecute, absl::StrCat("the process can't be set up: ", why));
+    case StartError::kControlGroup:
+      return Failure(Cause::kNode, kExitCannotExecute,
+                     absl::StrCat("the process can't enter its control group ", spec.cgroup, ": ", why));
+    case StartError::kAccount:
+      return Failure(Cause::kNode, kExitCannotExecute,
+                     absl::StrCat("the process can't be given to user ", spec.uid, ": ", why));
+    case StartError::kExecute:
+      break;
+  }
+  return ExplainExecution(error.error, spec);
 }
 
 struct Pipe {
@@ -219,7 +245,7 @@ std::string FindProgram(const std::string& program,
 StartedChild StartChild(const ProcessSpec& spec) {
   const std::string program = FindProgram(spec.argv[0], spec.env);
   if (program.empty()) {
-    return Failure(kExitNotFound,
+    return Failure(Cause::kImage, kExitNotFound,
                    absl::StrCat("command '", spec.argv[0], "' not found in PATH (", PathOf(spec.env), ")"));
   }
   std::vector<std::string> arguments = spec.argv;
@@ -245,7 +271,8 @@ StartedChild StartChild(const ProcessSpec& spec) {
   if (pid < 0) {
     const int error = errno;
     for (Pipe* pipe : {&output, &errors, &start}) pipe->Close();
-    return Failure(kExitCannotExecute, absl::StrCat("no process can be made: ", strerror(error)));
+    return Failure(Cause::kNode, kExitCannotExecute,
+                   absl::StrCat("no process can be made: ", strerror(error)));
   }
   close(output.write_end);
   close(errors.write_end);
@@ -263,8 +290,11 @@ StartedChild StartChild(const ProcessSpec& spec) {
   }
   fcntl(output.read_end, F_SETFL, O_NONBLOCK);
   fcntl(errors.read_end, F_SETFL, O_NONBLOCK);
-  return {
-      .pid = pid, .stdout_fd = output.read_end, .stderr_fd = errors.read_end, .exit_code = 0, .failure = ""};
+  StartedChild child;
+  child.pid = pid;
+  child.stdout_fd = output.read_end;
+  child.stderr_fd = errors.read_end;
+  return child;
 }
 
 void KillAll(pid_t group) {

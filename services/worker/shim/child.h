@@ -21,8 +21,10 @@ struct StartedChild {
   // Read ends, non-blocking, owned by the caller. -1 when it could not be started.
   int stdout_fd = -1;
   int stderr_fd = -1;
-  // Why it could not be started, as a shell would report it. Meaningful while pid is -1.
+  // Why it could not be started, as a shell would report it, and whose fault that is. Meaningful while pid is
+  // -1.
   int exit_code = 0;
+  Cause cause = Cause::kUnknown;
   std::string failure;
 };
 

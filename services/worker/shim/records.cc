@@ -43,6 +43,27 @@ absl::Time GetTime(const Json& json, const char* key) {
   return time;
 }
 
+constexpr std::pair<Cause, const char*> kCauses[] = {{Cause::kJob, "job"},
+                                                     {Cause::kNode, "node"},
+                                                     {Cause::kStorage, "storage"},
+                                                     {Cause::kPreemption, "preemption"},
+                                                     {Cause::kImage, "image"}};
+
+// Empty: not known.
+std::string NameOf(Cause cause) {
+  for (const auto& [known, name] : kCauses) {
+    if (known == cause) return name;
+  }
+  return "";
+}
+
+Cause CauseNamed(const std::string& text) {
+  for (const auto& [cause, name] : kCauses) {
+    if (text == name) return cause;
+  }
+  return Cause::kUnknown;
+}
+
 Json ToJson(const RunningRecord& record) {
   return {{"pid", record.pid}, {"start_time", FormatTimestamp(record.start_time)}};
 }
@@ -52,6 +73,7 @@ Json ToJson(const ExitRecord& record) {
           {"signal", record.signal},
           {"message", record.message},
           {"lost", record.lost},
+          {"cause", NameOf(record.cause)},
           {"dropped_log_bytes", record.dropped_log_bytes},
           {"start_time", FormatTimestamp(record.start_time)},
           {"end_time", FormatTimestamp(record.end_time)}};
@@ -66,6 +88,7 @@ ExitRecord ExitFrom(const Json& json) {
           .signal = static_cast<int>(GetInteger(json, "signal")),
           .message = GetString(json, "message"),
           .lost = GetBool(json, "lost"),
+          .cause = CauseNamed(GetString(json, "cause")),
           .dropped_log_bytes = GetInteger(json, "dropped_log_bytes"),
           .start_time = GetTime(json, "start_time"),
           .end_time = GetTime(json, "end_time")};

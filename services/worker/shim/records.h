@@ -60,6 +60,9 @@ struct RunningRecord {
   absl::Time start_time;
 };
 
+// Whose fault an end was, as far as the node can tell (EndCause of the protocol).
+enum class Cause { kUnknown, kJob, kNode, kStorage, kPreemption, kImage };
+
 struct ExitRecord {
   // 0 to 255. Meaningful while signal is 0.
   int exit_code = 0;
@@ -69,6 +72,7 @@ struct ExitRecord {
   std::string message = {};
   // Whether nobody knows how the process ended, or it was never started through no fault of its own.
   bool lost = false;
+  Cause cause = Cause::kUnknown;
   // Bytes of output that could not be written.
   int64_t dropped_log_bytes = 0;
   absl::Time start_time = absl::UnixEpoch();

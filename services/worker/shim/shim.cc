@@ -83,6 +83,7 @@ class Shim {
         launch.ok() ? ProcessSpecFromLaunchFile(*launch) : absl::StatusOr<ProcessSpec>(launch.status());
     if (!spec.ok()) {
       record_.lost = true;
+      record_.cause = Cause::kNode;
       record_.message = absl::StrCat(kLaunchFile, " can't be read: ", spec.status().message());
       return false;
     }
@@ -92,6 +93,7 @@ class Shim {
     const StartedChild child = StartChild(*spec);
     if (child.pid < 0) {
       record_.exit_code = child.exit_code;
+      record_.cause = child.cause;
       record_.message = child.failure;
       log_.AppendNote(child.failure, absl::Now());
       return false;
@@ -178,6 +180,7 @@ class Shim {
     if (control_.connected()) {
       last_connected_ = Uptime();
     } else if (!stopping_ && Uptime() - last_connected_ >= options_.orphan_timeout) {
+      record_.cause = Cause::kNode;
       record_.message =
           absl::StrCat("stopped: no worker came back within ", absl::FormatDuration(options_.orphan_timeout));
       log_.AppendNote(record_.message, absl::Now());

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -70,6 +71,7 @@ class FakeWorker {
     request.set_request_id(RandomHex(8));
     *request.mutable_node() = node_;
     request.set_protocol_version(protocol_version);
+    if (leaving) *request.mutable_preemption_notice() = *leaving;
     v1::RegisterNodeResponse response;
     const grpc::Status status = stub_->RegisterNode(&context, request, &response);
     session_ = response.session_id();
@@ -122,6 +124,9 @@ class FakeWorker {
     ADD_FAILURE() << "no stop came";
     return {};
   }
+  // Said at registrations.
+  std::optional<v1::PreemptionNotice> leaving;
+
   // How the supervisor ended the stream.
   grpc::Status End() {
     v1::ConnectResponse ignored;

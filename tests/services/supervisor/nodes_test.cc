@@ -223,6 +223,81 @@ TEST_F(NodesTest, Defect26PreemptionIsNotTheJobsFault) {
   EXPECT_EQ(GetNode("n1").node_id(), "");
 }
 
+TEST_F(NodesTest, ALaunchThatCrossesANoticeIsNotTheJobsFault) {
+  const auto n1 = AddWorker("n1");
+  v1::Job spec = NewJob("a");
+  spec.mutable_spec()->set_max_restarts(0);
+  const v1::Job job = Submit(spec);
+  Allocate(job, {"n1"});
+  const v1::LaunchReplica launch = n1->NextLaunch();
+  // The notice may be lost with its stream, or come later: what the node says of the replica is enough.
+  v1::ReplicaReport report = FakeWorker::ReportOf(launch, v1::REPLICA_STATE_LOST);
+  report.mutable_replica()->set_message("the node goes away");
+  report.mutable_replica()->set_end_cause(v1::END_CAUSE_PREEMPTION);
+  n1->Report(report);
+  const v1::Job after = WaitFor("a", [](const v1::Job& seen) { return seen.status().group() > 1; });
+  EXPECT_EQ(after.status().failures(), 0);
+}
+
+TEST_F(NodesTest, AStorageThatFailsForAWhileEndsNoJob) {
+  const auto n1 = AddWorker("n1");
+  v1::Job spec = NewJob("a");
+  spec.mutable_spec()->set_max_restarts(0);
+  const v1::Job job = Submit(spec);
+  Allocate(job, {"n1"});
+  for (const int seconds : {1, 2, 4, 8}) {
+    v1::ReplicaReport report = FakeWorker::ReportOf(n1->NextLaunch(), v1::REPLICA_STATE_LOST);
+    report.mutable_replica()->set_message("make the folder: I/O error");
+    report.mutable_replica()->set_end_cause(v1::END_CAUSE_STORAGE);
+    n1->Report(report);
+    const v1::Job waits = WaitFor("a", [](const v1::Job& seen) { return seen.status().has_retry_time(); });
+    EXPECT_EQ(waits.status().phase(), v1::JOB_PHASE_PENDING);
+    EXPECT_EQ(waits.status().failures(), 0);
+    for (int i = 0; i < seconds; ++i) {
+      Beat(n1.get());
+      Advance(absl::Seconds(1));
+    }
+  }
+  EXPECT_TRUE(HasEvent("a", "InfrastructureFault"));
+  n1->Running(n1->NextLaunch());
+  WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+}
+
+TEST_F(NodesTest, AProgramThatIsMissingIsTheJobsFaultUnlessItHasRun) {
+  const auto n1 = AddWorker("n1");
+  const auto missing = [&](const v1::LaunchReplica& launch) {
+    v1::ReplicaReport report = FakeWorker::ReportOf(launch, v1::REPLICA_STATE_EXITED, 127);
+    report.mutable_replica()->set_end_cause(v1::END_CAUSE_IMAGE);
+    n1->Report(report);
+  };
+  v1::Job spec = NewJob("never");
+  spec.mutable_spec()->set_max_restarts(0);
+  Allocate(Submit(spec), {"n1"});
+  missing(n1->NextLaunch());
+  WaitForPhase("never", v1::JOB_PHASE_FAILED);
+  spec.set_name("before");
+  Allocate(Submit(spec), {"n1"});
+  const v1::LaunchReplica first = n1->NextLaunch();
+  n1->Running(first);
+  WaitForPhase("before", v1::JOB_PHASE_RUNNING);
+  v1::ReplicaReport lost = FakeWorker::ReportOf(first, v1::REPLICA_STATE_LOST);
+  lost.mutable_replica()->set_end_cause(v1::END_CAUSE_PREEMPTION);
+  n1->Report(lost);
+  missing(n1->NextLaunch());
+  const v1::Job job = WaitFor("before", [](const v1::Job& seen) { return seen.status().has_retry_time(); });
+  EXPECT_EQ(job.status().phase(), v1::JOB_PHASE_PENDING);
+  EXPECT_EQ(job.status().failures(), 0);
+}
+
+TEST_F(NodesTest, ANodeThatGoesIsNotReadyInBetween) {
+  const auto n1 = AddWorker("n1");
+  n1->leaving = v1::PreemptionNotice();
+  n1->leaving->set_reason("spot reclaim");
+  ASSERT_TRUE(n1->Register().ok());
+  EXPECT_EQ(GetNode("n1").status().phase(), v1::NODE_PHASE_DRAINING);
+  EXPECT_EQ(GetNode("n1").status().message(), "goes away: spot reclaim");
+}
+
 TEST_F(NodesTest, PreemptedNodeThatRegistersAgainIsReady) {
   const auto n1 = AddWorker("n1");
   v1::ConnectRequest notice;

@@ -138,6 +138,12 @@ class FakeSupervisor final : public v1::NodeService::Service {
     return WaitLocked([&] { return std::find(order_.begin(), order_.end(), "notice") != order_.end(); });
   }
 
+  // Until a node has registered and said that it goes away.
+  bool WaitForLeavingRegistration() {
+    MutexLock lock(&mutex_);
+    return WaitLocked([&] { return leaving_ > 0; });
+  }
+
   // How many have come.
   int heartbeats() {
     MutexLock lock(&mutex_);
@@ -154,6 +160,7 @@ class FakeSupervisor final : public v1::NodeService::Service {
                             v1::RegisterNodeResponse* response) override {
     MutexLock lock(&mutex_);
     registrations_.push_back(request->node());
+    leaving_ += request->has_preemption_notice();
     response->set_session_id(++session_);
     response->set_term(term_);
     response->set_protocol_version(std::min(protocol_version_, request->protocol_version()));
@@ -230,6 +237,7 @@ class FakeSupervisor final : public v1::NodeService::Service {
   int protocol_version_ = 1;
   bool answers_ = false;
   int heartbeats_ = 0;
+  int leaving_ = 0;
   bool acknowledge_all_ = false;
   Stream* stream_ = nullptr;
   grpc::Status end_status_;

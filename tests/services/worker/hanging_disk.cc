@@ -4,7 +4,8 @@
 //
 // While there is a FIFO of that name in the gate's folder, "mkdir", "open" or "fsync" below
 // HANGING_DISK_FOLDER hang, and "posix_spawn" does for any program. Who hangs makes the file "<call>.hangs"
-// there, and goes on when somebody opens the FIFO for writing.
+// there, and goes on when somebody opens the FIFO for writing. While there is a file "<call>.fails", "mkdir"
+// and "open" fail with EIO.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -54,8 +55,17 @@ void MayHang(const std::string& call) {
   errno = saved;
 }
 
+bool Fails(const std::string& call) {
+  if (access((Setting("gate") + "/" + call + ".fails").c_str(), F_OK) != 0) return false;
+  errno = EIO;
+  return true;
+}
+
 int OpenSlowly(const char* name, const char* path, int flags, mode_t mode) {
-  if (IsBelowFolder(path)) MayHang("open");
+  if (IsBelowFolder(path)) {
+    MayHang("open");
+    if (Fails("open")) return -1;
+  }
   return Next<Open>(name)(path, flags, mode);
 }
 
@@ -67,7 +77,10 @@ mode_t ModeOf(int flags, va_list rest) { return (flags & O_CREAT) != 0 ? va_arg(
 extern "C" {
 
 int mkdir(const char* path, mode_t mode) {
-  if (IsBelowFolder(path)) MayHang("mkdir");
+  if (IsBelowFolder(path)) {
+    MayHang("mkdir");
+    if (Fails("mkdir")) return -1;
+  }
   static const auto next = Next<int (*)(const char*, mode_t)>("mkdir");
   return next(path, mode);
 }

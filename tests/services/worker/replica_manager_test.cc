@@ -467,11 +467,12 @@ TEST_F(ReplicaManagerTest, AStartThatHangsTooLongIsGivenUp) {
   lanes_.Hang();
   manager_->Launch(MakeLaunch("r-0", 2));
   clock_.Advance(absl::Seconds(59));
-  manager_->GiveUpLateStarts();
+  manager_->GiveUpOnStorage();
   EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_LAUNCHING);
   clock_.Advance(absl::Seconds(1));
-  manager_->GiveUpLateStarts();
+  manager_->GiveUpOnStorage();
   EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_LOST);
+  EXPECT_EQ(LastReplica().end_cause(), v1::END_CAUSE_STORAGE);
   EXPECT_THAT(LastReplica().message(), HasSubstr("the storage does not answer"));
   lanes_.GoOn();
   EXPECT_THAT(shims_->launched, IsEmpty());
@@ -503,6 +504,71 @@ TEST_F(ReplicaManagerTest, AJobThatIsDeletedWhileItStartsLeavesNothing) {
   EXPECT_THAT(manager_->Inventory(), IsEmpty());
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "replicas"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "storage"));
+}
+
+TEST_F(ReplicaManagerTest, SaysWhoseFaultALaunchThatFailsIs) {
+  manager_->Launch(MakeLaunch("gpus", 3));
+  EXPECT_EQ(LastReplica().end_cause(), v1::END_CAUSE_NODE);
+  v1::LaunchReplica relative = MakeLaunch("relative");
+  relative.mutable_template_()->set_working_directory("data");
+  manager_->Launch(relative);
+  EXPECT_EQ(LastReplica().end_cause(), v1::END_CAUSE_JOB);
+  shims_->launch_status = absl::ResourceExhaustedError("no more processes");
+  manager_->Launch(MakeLaunch("spawn"));
+  EXPECT_EQ(LastReplica().end_cause(), v1::END_CAUSE_NODE);
+  shims_->launch_status = absl::OkStatus();
+  manager_->Launch(MakeLaunch("r-0"));
+  manager_->Retire(clock_.Now() + absl::Seconds(10), "the node goes away");
+  manager_->Launch(MakeLaunch("late"));
+  EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_LOST);
+  EXPECT_EQ(LastReplica().end_cause(), v1::END_CAUSE_PREEMPTION);
+  // What the node has stopped itself, however it takes that.
+  clock_.Advance(absl::Seconds(9));
+  manager_->StopLeftovers();
+  shims_->SayExited("r-0", Exit(1));
+  EXPECT_EQ(LastReplica().end_cause(), v1::END_CAUSE_PREEMPTION);
+  Restart();
+  for (const v1::ReplicaReport& report : manager_->Unacknowledged()) {
+    if (report.replica().replica_id() == "r-0") {
+      EXPECT_EQ(report.replica().end_cause(), v1::END_CAUSE_PREEMPTION);
+    }
+  }
+}
+
+TEST_F(ReplicaManagerTest, TriesTheStorageWhenAProcessHasFailed) {
+  const std::string job_folder = folder_ / absl::StrCat("storage/default/mnist-", kUid);
+  const auto cause_of = [&](const std::string& id, const ExitRecord& record) {
+    shims_->SayExited(id, record);
+    EXPECT_EQ(LastReplica().replica_id(), id);
+    EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_EXITED);
+    return LastReplica().end_cause();
+  };
+  for (const std::string id : {"works", "fails", "stops", "bus"}) manager_->Launch(MakeLaunch(id));
+  EXPECT_EQ(cause_of("works", Exit(1)), v1::END_CAUSE_UNSPECIFIED);
+  EXPECT_TRUE(std::filesystem::exists(job_folder));
+  // Nothing can be written any more where its folder was.
+  std::filesystem::remove_all(job_folder);
+  WriteFile(job_folder, "");
+  EXPECT_EQ(cause_of("fails", Exit(1)), v1::END_CAUSE_STORAGE);
+  EXPECT_THAT(LastReplica().message(), HasSubstr("the storage does not work"));
+  EXPECT_EQ(cause_of("stops", Exit(143)), v1::END_CAUSE_UNSPECIFIED);
+  EXPECT_EQ(cause_of("bus", {.signal = SIGBUS, .end_time = clock_.Now()}), v1::END_CAUSE_STORAGE);
+}
+
+TEST_F(ReplicaManagerTest, AStorageThatDoesNotAnswerAfterAFailureIsToBlame) {
+  manager_->Launch(MakeLaunch("r-0"));
+  shims_->SayRunning("r-0");
+  lanes_.Hang();
+  shims_->SayExited("r-0", Exit(1));
+  manager_->GiveUpOnStorage();
+  EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_RUNNING);
+  clock_.Advance(absl::Seconds(5));
+  manager_->GiveUpOnStorage();
+  EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_EXITED);
+  EXPECT_EQ(LastReplica().end_cause(), v1::END_CAUSE_STORAGE);
+  const size_t reports = reports_.size();
+  lanes_.GoOn();
+  EXPECT_EQ(reports_.size(), reports);
 }
 
 TEST_F(ReplicaManagerTest, CountsExitsByKind) {

@@ -97,6 +97,15 @@ TEST_F(SupervisorLinkTest, LeavesOneThatDoesNotAnswerHeartbeats) {
   EXPECT_TRUE(b_.TakeHello().has_value());
 }
 
+TEST_F(SupervisorLinkTest, SaysThatItGoesAwayWheneverItRegisters) {
+  Connect();
+  ASSERT_TRUE(a_.TakeHello().has_value());
+  link_->AnnouncePreemption(v1::PreemptionNotice());
+  ASSERT_TRUE(a_.WaitForNotice());
+  a_.Stop();
+  EXPECT_TRUE(b_.WaitForLeavingRegistration());
+}
+
 TEST_F(SupervisorLinkTest, ExpectsNoAnswersFromAnOlderVersion) {
   a_.SetTerm(0);
   Connect();

@@ -1,4 +1,5 @@
-// A worker whose disk, shared storage or process spawner hangs: the supervisor hears of it all the same.
+// A worker whose disk, shared storage or process spawner hangs: the supervisor hears of it all the same. And
+// one whose storage fails: the job is not to blame.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -31,6 +32,8 @@ class HangingWorkerTest : public WorkerTest {
   // From now on such calls hang.
   void Hang(const std::string& call) { ASSERT_EQ(mkfifo((gate_ / call).c_str(), 0600), 0); }
   bool AwaitHanging(const std::string& call) { return WaitForFile(gate_ / (call + ".hangs")); }
+  // From now on such calls fail with EIO.
+  void Fail(const std::string& call) { WriteFile(gate_ / (call + ".fails"), ""); }
   void LetGo(const std::string& call) {
     const std::string fifo = gate_ / call;
     // Whoever comes between these finds somebody who writes; who comes later, nothing.
@@ -118,6 +121,30 @@ TEST_F(HangingWorkerTest, IsHeardWhileItLooksForAShim) {
   LetGo("open");
   EXPECT_TRUE(supervisor_.WaitForState(Id("r"), v1::REPLICA_STATE_LOST).has_value());
   EXPECT_TRUE(WaitForFile(ReplicaFolder(Id("r")) + "/exit.json"));
+}
+
+TEST_F(HangingWorkerTest, ALaunchThatFailsByTheStorageIsNotTheJobsFault) {
+  Fail("mkdir");
+  supervisor_.Launch(Shell("r", "exit 4"));
+  const auto lost = supervisor_.WaitForState(Id("r"), v1::REPLICA_STATE_LOST);
+  ASSERT_TRUE(lost.has_value());
+  EXPECT_EQ(lost->replica().end_cause(), v1::END_CAUSE_STORAGE) << lost->ShortDebugString();
+}
+
+TEST_F(HangingWorkerTest, AFailureWhileTheStorageFailsIsNotTheJobsFault) {
+  supervisor_.Launch(Shell("healthy", "exit 1"));
+  const auto own = WaitForExit("healthy");
+  ASSERT_TRUE(own.has_value());
+  EXPECT_EQ(own->replica().end_cause(), v1::END_CAUSE_UNSPECIFIED);
+  supervisor_.Launch(Shell("r", Until("go") + "exit 1"));
+  ASSERT_TRUE(WaitForRunning("r").has_value());
+  Fail("open");
+  Touch("go");
+  const auto exit = WaitForExit("r");
+  ASSERT_TRUE(exit.has_value());
+  EXPECT_EQ(exit->replica().exit_code(), 1);
+  EXPECT_EQ(exit->replica().end_cause(), v1::END_CAUSE_STORAGE);
+  EXPECT_THAT(exit->replica().message(), HasSubstr("the storage does not work"));
 }
 
 }  // namespace

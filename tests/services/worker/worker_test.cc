@@ -81,6 +81,7 @@ TEST_F(WorkerTest, SaysWhenThereIsNoSuchCommand) {
   ASSERT_TRUE(exit.has_value());
   EXPECT_EQ(exit->replica().exit_code(), 127);
   EXPECT_THAT(exit->replica().message(), HasSubstr("'no-such-program' not found in PATH"));
+  EXPECT_EQ(exit->replica().end_cause(), v1::END_CAUSE_IMAGE);
 }
 
 TEST_F(WorkerTest, StopsAReplica) {
@@ -142,6 +143,7 @@ TEST_F(WorkerTest, AShimThatIsKilledTakesItsReplicaWithItAndItIsLost) {
   const auto lost = supervisor_.WaitForState(Id("r"), v1::REPLICA_STATE_LOST);
   ASSERT_TRUE(lost.has_value());
   EXPECT_THAT(lost->replica().message(), HasSubstr("without leaving a record"));
+  EXPECT_EQ(lost->replica().end_cause(), v1::END_CAUSE_NODE);
   EXPECT_TRUE(WaitForProcessEnd(replica));
   EXPECT_TRUE(WaitForProcessEnd(grandchild));
   EXPECT_TRUE(WaitForFile(ReplicaFolder(Id("r")) + "/exit.json"));
@@ -334,6 +336,7 @@ TEST_F(KeepingWorkerTest, LeavesReplicasToTheNextWorkerOrTheyAreStopped) {
   const auto exit = WaitForExit("r");
   EXPECT_EQ(exit->replica().exit_code(), 143);
   EXPECT_THAT(exit->replica().message(), HasSubstr("no worker came back"));
+  EXPECT_EQ(exit->replica().end_cause(), v1::END_CAUSE_NODE);
 }
 
 class DrainingWorkerTest : public WorkerTest {
@@ -368,7 +371,10 @@ class HastyWorkerTest : public DrainingWorkerTest {
 TEST_F(HastyWorkerTest, StopsWhatNobodyHasMoved) {
   RunOne();
   EXPECT_EQ(EndWorker(SIGTERM), 0);
-  EXPECT_EQ(WaitForExit("r")->replica().exit_code(), 143);
+  const auto exit = WaitForExit("r");
+  ASSERT_TRUE(exit.has_value());
+  EXPECT_EQ(exit->replica().exit_code(), 143);
+  EXPECT_EQ(exit->replica().end_cause(), v1::END_CAUSE_PREEMPTION);
   const std::string order = absl::StrJoin(supervisor_.Order(), " ");
   EXPECT_THAT(order, HasSubstr("notice EXITED"));
   EXPECT_TRUE(std::filesystem::exists(ReplicaFolder(Id("r")) + "/acknowledged"));
