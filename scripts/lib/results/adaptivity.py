@@ -34,9 +34,13 @@ EPOCHS = {"one": 3, "two": 3, "link": 30}
 # Training samples between tests.
 TEST_EVERY = {"one": "400", "two": "400", "link": "800"}
 LEARNING_RATE = {"one": "0.005", "two": "0.005", "link": "0.01"}
-# Batch 64 for 5 epochs; steps after which the re-scaled runs stop, with the replicas that they go on with.
+# Batch 64 for 5 epochs; steps after which the restarted runs stop, with the replicas that they go on with.
 ACCURACY = ["--model", "convolutions", "--batch-size", "64", "--base-batch-size", "64", "--lr", "0.01", "--epochs", "5"]
 SEGMENTS = ((1, 200), (2, 420), (1, 0))
+# What accuracies are compared of, in words.
+RUNS = {"plain": "LibTorch alone", "steady": "with the training library, one replica",
+        "rescaled": "the same, re-scaled in place from 1 to 2 and to 1 replica",
+        "restarted": "the same, by restart"}
 PYTHON = {"plain PyTorch": 97.35, "AdaptDL in Python": 97.6}
 
 
@@ -83,6 +87,16 @@ class Runner:
             return None
         return json.loads(result.read_text())
 
+    def rescaled_in_place(self, name, arguments):
+        """As a job on a cluster of its own, re-scaled while it trains."""
+        result = self.folder / f"{name}.json"
+        command = [str(self.program.with_name("rescaled_run"))] + self.command(arguments, result)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+        changes = [int(line.split()[3]) for line in done.stdout.splitlines()]
+        return json.loads(result.read_text()) | {"changes": changes}
+
 
 def race(runner, race_name, size, seed, epochs=None):
     _, arguments, replicas, slow = RACES[race_name]
@@ -95,18 +109,20 @@ def race(runner, race_name, size, seed, epochs=None):
 
 
 def accuracies(runner, seed):
-    """Trains with LibTorch alone, and with the training library without and with re-scales."""
+    """Trains with LibTorch alone, and with the training library: without re-scales, with some in place, as a job on a
+    cluster, and from checkpoint to checkpoint."""
     arguments = ACCURACY + ["--seed", str(seed)]
     runner.run(f"plain-{seed}", arguments + ["--mode", "plain"])
     runner.run(f"steady-{seed}", arguments + ["--mode", "fixed"])
+    runner.rescaled_in_place(f"rescaled-{seed}", arguments + ["--mode", "fixed"])
     checkpoint = runner.folder / f"checkpoints-{seed}"
     shutil.rmtree(checkpoint, ignore_errors=True)
     for number, (replicas, stop_after) in enumerate(SEGMENTS):
-        rescaled = runner.run(f"rescaled-{seed}",
-                              arguments + ["--mode", "fixed", "--stop-after", str(stop_after)], replicas,
-                              checkpoint=checkpoint)
-        if (rescaled is None) != (number + 1 < len(SEGMENTS)):
-            raise RuntimeError(f"segment {number + 1} of the re-scaled run did not end as it should")
+        restarted = runner.run(f"restarted-{seed}",
+                               arguments + ["--mode", "fixed", "--stop-after", str(stop_after)], replicas,
+                               checkpoint=checkpoint)
+        if (restarted is None) != (number + 1 < len(SEGMENTS)):
+            raise RuntimeError(f"segment {number + 1} of the restarted run did not end as it should")
 
 
 def measure(runner, seeds):
@@ -125,6 +141,10 @@ def measure(runner, seeds):
                     break
                 reached = result["reached"]
                 say(f"seed {seed}, {name}, {size}: " + (f"{reached['seconds']:.2f} s" if reached else "not reached"))
+    measure_accuracies(runner, seeds, say)
+
+
+def measure_accuracies(runner, seeds, say):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for seed, _ in enumerate(pool.map(lambda seed: accuracies(runner, seed), range(1, seeds + 1)), 1):
             say(f"seed {seed}, accuracy")
@@ -141,7 +161,7 @@ def collect(folder, seeds):
             data["races"][name][str(size)] = [{key: run[key] for key in ("reached", "seconds", "samples", "steps")}
                                               for run in runs]
     for seed in range(1, seeds + 1):
-        runs = {name: folder / f"{name}-{seed}.json" for name in ("plain", "steady", "rescaled")}
+        runs = {name: folder / f"{name}-{seed}.json" for name in RUNS}
         if all(path.exists() for path in runs.values()):
             data["accuracy"].append({name: round(100 * json.loads(path.read_text())["final_accuracy"], 3)
                                      for name, path in runs.items()})
@@ -203,23 +223,23 @@ def goal_table(data):
         met = len(goodput) == len(by_size["goodput"]) and (ratio <= limit if name != "link" else ratio < limit)
         rows.append([f"{RACES[name][0]}: goodput by the best fixed size, {size}", f"{ratio:.2f}",
                      f"at most {limit:.2f}" if name != "link" else "below 1", page.verdict(met)])
-    means = {name: mean([run[name] for run in data["accuracy"]]) for name in ("plain", "steady", "rescaled")}
+    means = {name: mean([run[name] for run in data["accuracy"]]) for name in RUNS}
     for name, python in PYTHON.items():
         gap = means["steady"] - python
         rows.append([f"accuracy minus that of {name} ({python:.2f} %, one seed)", f"{gap:+.2f}", "within 0.3",
                      page.verdict(abs(gap) <= 0.3)])
     gap = means["steady"] - means["plain"]
     rows.append(["accuracy minus that of LibTorch alone (5 seeds)", f"{gap:+.2f}", "", ""])
-    gap = means["rescaled"] - means["steady"]
-    rows.append(["accuracy with re-scales minus without", f"{gap:+.2f}", "within 0.3", page.verdict(abs(gap) <= 0.3)])
+    for name, words in (("rescaled", "in place"), ("restarted", "by restart")):
+        gap = means[name] - means["steady"]
+        rows.append([f"accuracy with re-scales {words} minus without", f"{gap:+.2f}", "within 0.3",
+                     page.verdict(abs(gap) <= 0.3)])
     return page.table(["", "measured", "goal", ""], rows)
 
 
 def accuracy_table(data):
-    words = {"plain": "LibTorch alone", "steady": "with the training library, one replica",
-             "rescaled": "the same, re-scaled from 1 to 2 and to 1 replica"}
     rows = []
-    for name, label in words.items():
+    for name, label in RUNS.items():
         values = [run[name] for run in data["accuracy"]]
         rows.append([label, f"{mean(values):.2f} ± {deviation(values):.2f}",
                      ", ".join(f"{value:.2f}" for value in values)])
@@ -254,6 +274,9 @@ def quick(runner):
         else:
             print(f"reproduce-adaptivity: {name}, {size}: {result['samples']} samples in {result['seconds']:.1f} s, "
                   f"accuracy {result['final_accuracy']:.3f}", flush=True)
+    result = runner.rescaled_in_place("rescaled-1", ACCURACY + ["--mode", "fixed"])
+    print(f"reproduce-adaptivity: re-scaled in place after {result['changes'][1]} and {result['changes'][2]} steps, "
+          f"accuracy {result['final_accuracy']:.3f}", flush=True)
 
 
 def main():
@@ -264,24 +287,30 @@ def main():
     parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs" / "results.md")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="only see whether it runs")
+    parser.add_argument("--only-accuracy", action="store_true", help="measure the accuracies alone, keep the times")
     parser.add_argument("--only-page", action="store_true", help="from what was measured before")
     arguments = parser.parse_args()
     if not list(arguments.data.glob("*-images-idx3-ubyte*")):
         print(f"reproduce-adaptivity: SKIPPED: no MNIST images in {arguments.data}")
         return SKIPPED
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    runner = Runner(arguments.program, arguments.data, arguments.folder)
+    runner = Runner(arguments.program.resolve(), arguments.data.resolve(), arguments.folder.resolve())
     if arguments.quick:
         quick(runner)
         return 0
-    if not arguments.only_page:
+    plots = ROOT / "docs" / "results"
+    plots.mkdir(exist_ok=True)
+    recorded = plots / "adaptivity.json"
+    if arguments.only_accuracy:
+        measure_accuracies(runner, arguments.seeds, lambda text: print(f"reproduce-adaptivity: {text}", flush=True))
+    elif not arguments.only_page:
         for path in arguments.folder.glob("*.json"):
             path.unlink()
         measure(runner, arguments.seeds)
     data = collect(arguments.folder, arguments.seeds)
-    plots = ROOT / "docs" / "results"
-    plots.mkdir(exist_ok=True)
-    (plots / "adaptivity.json").write_text(json.dumps(data, indent=1) + "\n")
+    if arguments.only_accuracy:
+        data["races"] = json.loads(recorded.read_text())["races"]
+    recorded.write_text(json.dumps(data, indent=1) + "\n")
     (plots / "adaptivity.svg").write_text(plot(data))
     page.replace_block(arguments.page, "adaptivity goals", goal_table(data))
     page.replace_block(arguments.page, "adaptivity times", race_table(data))
