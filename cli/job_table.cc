@@ -122,7 +122,12 @@ Table EventTable(const v1::ListEventsResponse& events, bool with_job) {
                              Printable(event.reason())};
     if (with_job) row.push_back(Printable(event.job()));
     row.push_back(event.group() == 0 ? "-" : absl::StrCat(event.group()));
-    row.push_back(Printable(event.message()));
+    std::string message = Printable(event.message());
+    if (event.count() > 1) {
+      const absl::Time first = ToTime(event.has_first_time() ? event.first_time() : event.time());
+      absl::StrAppend(&message, " (", event.count(), " times since ", FormatSecond(first), ")");
+    }
+    row.push_back(std::move(message));
     table.rows.push_back(std::move(row));
   }
   return table;

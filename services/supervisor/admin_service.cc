@@ -11,7 +11,7 @@ namespace adaptdl::supervisor {
 
 grpc::ServerWriteReactor<v1::BackupResponse>* AdminServiceImpl::Backup(
     grpc::CallbackServerContext* /*context*/, const v1::BackupRequest* /*request*/) {
-  auto stream = std::make_shared<BackupStream>(store_, executor_);
+  auto stream = std::make_shared<BackupStream>(store_, executor_, durability_);
   stream->Begin(stream);
   streams_->Add(stream);
   return stream.get();

@@ -6,6 +6,7 @@
 #include "adaptdl/v1/admin_service.grpc.pb.h"
 #include "libs/service/security/guard.h"
 #include "services/supervisor/executor.h"
+#include "services/supervisor/group_commit.h"
 #include "services/supervisor/store/job_store.h"
 #include "services/supervisor/streams.h"
 
@@ -14,8 +15,9 @@ namespace adaptdl::supervisor {
 class AdminServiceImpl final : public v1::AdminService::CallbackService {
  public:
   // All outlive the service.
-  AdminServiceImpl(JobStore* store, Streams* streams, const security::Guard* guard, Executor* executor)
-      : store_(store), streams_(streams), guard_(guard), executor_(executor) {}
+  AdminServiceImpl(JobStore* store, Streams* streams, const security::Guard* guard, Executor* executor,
+                   GroupCommit* durability)
+      : store_(store), streams_(streams), guard_(guard), executor_(executor), durability_(durability) {}
 
   grpc::ServerWriteReactor<v1::BackupResponse>* Backup(grpc::CallbackServerContext* context,
                                                        const v1::BackupRequest* request) override;
@@ -27,6 +29,7 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   Streams* const streams_;
   const security::Guard* const guard_;
   Executor* const executor_;
+  GroupCommit* const durability_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/rpc/retry_info.h"
+#include "services/supervisor/strangers.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -32,11 +32,7 @@ std::string Admission::CallerOf(const grpc::ServerContextBase& context, const se
     const absl::StatusOr<security::Caller> caller = guard.CallerOf(context);
     if (caller.ok()) return absl::StrCat("caller:", caller->name);
   }
-  // "ipv4:10.0.0.1:41234", "ipv6:%5B::1%5D:41234", "unix:": one host is one caller, whatever port it comes
-  // from.
-  const std::string peer = context.peer();
-  if (absl::StartsWith(peer, "unix")) return "unix";
-  return peer.substr(0, peer.rfind(':'));
+  return HostOf(context.peer());
 }
 
 std::string Admission::IdentityOf(const grpc::ServerContextBase& context, const security::Guard& guard) {

@@ -14,8 +14,9 @@ namespace adaptdl::supervisor {
 
 class BackupStream final : public PullReactor<v1::BackupResponse> {
  public:
-  // `store` is not owned.
-  BackupStream(JobStore* store, Executor* executor) : PullReactor(executor), store_(store) {}
+  // None is owned.
+  BackupStream(JobStore* store, Executor* executor, GroupCommit* durability)
+      : PullReactor(executor, durability), store_(store) {}
 
  protected:
   Pull Next(v1::BackupResponse* message, grpc::Status* end) override;

@@ -1,6 +1,7 @@
 #include "services/supervisor/change_hub.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -41,11 +42,33 @@ ChangeHub::~ChangeHub() {
 void ChangeHub::Subscribe(std::weak_ptr<ChangeListener> listener) {
   MutexLock lock(&mutex_);
   all_.push_back(std::move(listener));
+  Grown();
 }
 
 void ChangeHub::SubscribeToJob(const std::string& job_uid, std::weak_ptr<ChangeListener> listener) {
   MutexLock lock(&mutex_);
   by_job_[job_uid].push_back(std::move(listener));
+  Grown();
+}
+
+void ChangeHub::Grown() {
+  if (++count_ < sweep_at_) return;
+  const auto dead = [](const std::weak_ptr<ChangeListener>& listener) { return listener.expired(); };
+  all_.remove_if(dead);
+  count_ = all_.size();
+  for (auto it = by_job_.begin(); it != by_job_.end();) {
+    it->second.remove_if(dead);
+    count_ += it->second.size();
+    it = it->second.empty() ? by_job_.erase(it) : std::next(it);
+  }
+  sweep_at_ = std::max(kFewestSwept, 2 * count_);
+}
+
+size_t ChangeHub::size() const {
+  MutexLock lock(&mutex_);
+  size_t size = all_.size();
+  for (const auto& [uid, listeners] : by_job_) size += listeners.size();
+  return size;
 }
 
 void ChangeHub::Notify(const Changes& changes) {

@@ -2,11 +2,14 @@
 // so that whoever causes a change neither waits for the readers nor calls them with a lock held; what comes
 // while a delivery goes on is delivered together.
 //
-// Listeners are held weakly: one that is gone is dropped. Thread-safe.
+// Listeners are held weakly. Those that are gone are dropped with the next change that they would have heard
+// of, or when there are as many of them as others: of a job that has finished, nothing changes any more.
+// Thread-safe.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_CHANGE_HUB_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_CHANGE_HUB_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -72,20 +75,29 @@ class ChangeHub {
 
   void Notify(const Changes& changes);
 
+  // Listeners that are held, dead or alive.
+  size_t size() const;
+
  private:
   using Listeners = std::list<std::weak_ptr<ChangeListener>>;
+  static constexpr size_t kFewestSwept = 64;
 
   void Run();
   void Deliver(const Changes& changes);
+  // Counts a new listener, and forgets the dead when there are many.
+  void Grown() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The living listeners; forgets the dead.
   static void Collect(Listeners* listeners, std::list<std::shared_ptr<ChangeListener>>* living);
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar wake_;
   Changes pending_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Listeners all_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Listeners> by_job_ ABSL_GUARDED_BY(mutex_);
+  // At least as many as there are listeners, and at how many they are swept.
+  size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = kFewestSwept;
   std::thread thread_;
 };
 

@@ -219,21 +219,6 @@ absl::StatusOr<v1::DeleteJobResponse> ClusterState::DeleteJob(const v1::DeleteJo
   return Once<v1::DeleteJobResponse>(KeyOf(caller, name_space, request), change);
 }
 
-// Every node may hold logs of the job; those that are away are told when they come back.
-void ClusterState::DeleteFiles(Transaction* transaction, const v1::Job& job) const {
-  v1::DeleteJobFiles files;
-  files.set_namespace_(job.namespace_());
-  files.set_job(job.name());
-  files.set_job_uid(job.uid());
-  for (const auto& [id, node] : tables_.nodes) {
-    if (parts_.launcher->Connected(id)) {
-      transaction->effects()->deletions.emplace_back(id, files);
-    } else {
-      transaction->AddDeletion({id, job.namespace_(), job.name(), job.uid()});
-    }
-  }
-}
-
 absl::StatusOr<v1::ListEventsResponse> ClusterState::ListEvents(const v1::ListEventsRequest& request) const {
   const absl::StatusOr<int> page_size = ParsePageSize(request.page_size());
   if (!page_size.ok()) return page_size.status();

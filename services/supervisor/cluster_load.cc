@@ -58,7 +58,7 @@ void ClusterState::Fill(const StoreContents& contents) {
     last_session_ = std::max(last_session_, node.session_id);
   }
   for (const FileDeletion& deletion : contents.deletions)
-    tables_.deletions[deletion.node_id].push_back(deletion);
+    tables_.deletions[deletion.node_id][deletion.job_uid] = deletion;
   for (const v1::NamespaceQuota& quota : contents.quotas) tables_.quotas[quota.namespace_()] = quota;
   tables_.last_sequence = contents.last_sequence;
   tables_.last_event_id = contents.last_event_id;

@@ -13,6 +13,7 @@
 #include "libs/base/utf8.h"
 #include "libs/jobs/node_health.h"
 #include "libs/jobs/verdict.h"
+#include "libs/rpc/retry_info.h"
 #include "libs/service/log.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/convert.h"
@@ -113,8 +114,15 @@ absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::Re
   {
     // A sign of life, also if it can't be stored now: the disk may be full.
     MutexLock lock(&mutex_);
+    const absl::Time now = Now();
     const auto known = tables_.nodes.find(id);
-    if (known != tables_.nodes.end()) known->second->lease->Renew(Now());
+    if (known != tables_.nodes.end()) known->second->lease->Renew(now);
+    if (!registrations_.Take(id, now)) {
+      return rpc::WithRetryDelay(
+          absl::ResourceExhaustedError(
+              absl::StrCat("node.node_id: \"", id, "\" registers too often; wait before the next time")),
+          registrations_.Wait(id, now));
+    }
   }
   const int protocol = std::clamp(request.protocol_version(), kOldestProtocol, kNewestProtocol);
   const auto change = [&](Transaction* transaction)
@@ -173,9 +181,11 @@ absl::Status ClusterState::ReconcileNode(const v1::NodeHello& hello) {
   const absl::StatusOr<std::shared_ptr<Lease>> lease = FindSession(id, hello.session_id());
   if (!lease.ok()) return lease.status();
   (*lease)->Renew(Now());
+  (*lease)->set_confirms_deletions(hello.confirms_deletions());
   MutexLock lock(&mutex_);
   Transaction transaction(tables_, Now());
-  SetFreePorts(id, hello.free_ports(), &transaction);
+  SetFreePorts(id, hello.free_ports());
+  if (!http_url_.empty()) transaction.FreeRoom();
   std::set<std::string> reported;
   for (const v1::ReplicaReport& report : hello.replicas()) {
     reported.insert(report.replica().replica_id());
@@ -198,37 +208,32 @@ absl::Status ClusterState::ReconcileNode(const v1::NodeHello& hello) {
     }
     Settle(&transaction, uid);
   }
-  const auto deletions = tables_.deletions.find(id);
-  if (deletions != tables_.deletions.end()) {
-    for (const FileDeletion& deletion : deletions->second) {
-      v1::DeleteJobFiles files;
-      files.set_namespace_(deletion.name_space);
-      files.set_job(deletion.job);
-      files.set_job_uid(deletion.job_uid);
-      transaction.effects()->deletions.emplace_back(id, std::move(files));
-    }
-    transaction.FinishDeletions(id);
-  }
+  TellDeletions(&transaction, id);
   return Commit(&transaction);
 }
 
 absl::Status ClusterState::OfferPorts(const std::string& node_id, const v1::FreePorts& free) {
   MutexLock lock(&mutex_);
   Transaction transaction(tables_, Now());
-  SetFreePorts(node_id, free.ports(), &transaction);
+  SetFreePorts(node_id, free.ports());
+  // Jobs may wait for one; those of a node that offers ports all the time wait for the next step.
+  if (http_url_.empty()) return absl::OkStatus();
+  if (reports_.Take(node_id, transaction.now())) {
+    transaction.FreeRoom();
+  } else {
+    ports_offered_ = true;
+  }
   return Commit(&transaction);
 }
 
 void ClusterState::SetFreePorts(const std::string& node_id,
-                                const google::protobuf::RepeatedField<int32_t>& ports,
-                                Transaction* transaction) {
+                                const google::protobuf::RepeatedField<int32_t>& ports) {
+  if (tables_.nodes.count(node_id) == 0) return;
   std::vector<int>& known = free_ports_[node_id];
   known.clear();
   for (const int port : ports) {
     if (port > 0 && port < 65536 && known.size() < kMaxFreePorts) known.push_back(port);
   }
-  // Jobs may wait for one.
-  if (!http_url_.empty()) transaction->FreeRoom();
 }
 
 absl::Status ClusterState::ObserveReplica(const std::string& node_id, const v1::ReplicaReport& report) {
@@ -317,8 +322,8 @@ absl::Status ClusterState::NoticePreemption(const std::string& node_id, const v1
   const std::string reason =
       NoteLeaving(notice, transaction.now(), transaction.EditNode(node_id)->record.node.mutable_status());
   for (const auto& [uid, ranks] : LiveOn(transaction, node_id)) {
-    transaction.AddEvent(
-        uid, {true, "NodeLeaving", absl::StrCat("node ", node_id, " goes away: ", reason), node_id, ""});
+    Report(&transaction, uid,
+           {true, "NodeLeaving", absl::StrCat("node ", node_id, " goes away: ", reason), node_id, ""});
     // What the allocator decides may come too late: have a checkpoint at once.
     for (const auto& replica : transaction.FindJob(uid)->replicas) {
       if (replica->stop_requested || !IsLive(replica->replica)) continue;
@@ -427,7 +432,7 @@ void ClusterState::ExpireLeases() {
 void ClusterState::LoseNode(Transaction* transaction, const std::string& id) {
   const std::map<std::string, std::vector<int>> jobs = LiveOn(*transaction, id);
   if (jobs.empty() && transaction->FindNode(id)->phase() == v1::NODE_PHASE_DRAINING) {
-    transaction->DeleteNode(id);  // It was meant to go, and is gone.
+    ForgetNode(transaction, id);  // It was meant to go, and is gone.
     return;
   }
   v1::NodeStatus* status = transaction->EditNode(id)->record.node.mutable_status();
@@ -513,9 +518,7 @@ absl::StatusOr<v1::RemoveNodeResponse> ClusterState::RemoveNode(const v1::Remove
           absl::StrCat("node \"", id, "\" is ", v1::NodePhase_Name(node->phase()),
                        empty ? "" : " and runs replicas", "; drain it, and remove it when it is empty"));
     }
-    transaction->DeleteNode(id);
-    transaction->FinishDeletions(id);
-    health_.erase(id);  // When it comes back, it is as new.
+    ForgetNode(transaction, id);
     return v1::RemoveNodeResponse();
   };
   absl::StatusOr<v1::RemoveNodeResponse> response =

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "libs/rpc/retry_info.h"
 #include "libs/service/log.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/convert.h"
@@ -159,8 +160,17 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
       newcomer ? GroupMembers{job->replicas[index]} : MembersOf(job->replicas, job->record.status.group());
   const absl::Status status = CheckJoin(members, newcomer ? 0 : index, address, rescales_in_place);
   if (!status.ok()) return status;
-  if (before.replica.joined() && before.address == address && before.rescales_in_place == rescales_in_place) {
+  const bool again = before.replica.joined();
+  if (again && before.address == address && before.rescales_in_place == rescales_in_place) {
     return absl::OkStatus();
+  }
+  // Once per group is usual, and each time is stored.
+  if (again && !reports_.Take(replica.replica_id, transaction.now())) {
+    return rpc::WithRetryDelay(
+        absl::ResourceExhaustedError(absl::StrCat("address: replica \"", replica.replica_id,
+                                                  "\" has given too many, this one \"", address,
+                                                  "\"; give one per group, and wait before the next")),
+        reports_.Wait(replica.replica_id, transaction.now()));
   }
   ReplicaRecord* record = transaction.EditReplica(replica.job_uid, index);
   record->address = address;
@@ -171,10 +181,10 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
   const GroupMembers now = MembersOf(job->replicas, group);
   const bool complete = !newcomer && GroupComplete(now);
   if (complete) {
-    transaction.AddEvent(
-        replica.job_uid,
-        {false, "RendezvousComplete",
-         absl::StrCat("all ", now.size(), " members of group ", group, " have met"), "", ""});
+    const jobs::Event event = {false, "RendezvousComplete",
+                               absl::StrCat("all ", now.size(), " members of group ", group, " have met"), "",
+                               ""};
+    again ? Report(&transaction, replica.job_uid, event) : transaction.AddEvent(replica.job_uid, event);
     if (!job->record.status.has_progress()) {
       jobs::Job measured = ToJob(job->record);
       jobs::EndRescale(Now(), &measured);
@@ -337,6 +347,8 @@ absl::Status ClusterState::ObserveBroken(const ReplicaContext& replica, int64_t 
   BrokenReport& report = broken_[replica.job_uid][replica.replica_id];
   if (report.group == group) return absl::OkStatus();
   report = {group, Now()};
+  // The next step looks at the job in any case.
+  if (!reports_.Take(replica.replica_id, report.since)) return absl::OkStatus();
   log::Warning("group broken",
                {{"job", absl::StrCat(job->record.job->namespace_(), "/", job->record.job->name())},
                 {"group", absl::StrCat(group)},
@@ -363,30 +375,6 @@ absl::Status ClusterState::ObserveRescale(const ReplicaContext& replica, const v
                                            {"rebuild", measured.rebuild},
                                            {"synchronize", measured.synchronize},
                                            {"first_step", measured.first_step}};
-  return Commit(&transaction);
-}
-
-absl::Status ClusterState::ObserveCheckpoint(const ReplicaContext& replica,
-                                             const v1::CheckpointResult& result) {
-  if (const absl::Status status = ValidateCheckpointResult(result); !status.ok()) return status;
-  MutexLock lock(&mutex_);
-  Transaction transaction(tables_, Now());
-  const JobEntry* entry = transaction.FindJob(replica.job_uid);
-  if (entry == nullptr) return GroupOver(replica.group);
-  const bool failed_before = !entry->record.status.checkpoint_error().empty();
-  const bool fails = !result.error().empty();
-  // Only the first failure and its end are news: what is wrong may be told in other words each time.
-  if (failed_before == fails) {
-    transaction.EditJobInMemory(replica.job_uid)->record.status.set_checkpoint_error(result.error());
-    return Commit(&transaction);
-  }
-  transaction.EditJob(replica.job_uid)->record.status.set_checkpoint_error(result.error());
-  const std::string text =
-      fails ? absl::StrCat("no checkpoint was written after step ", result.step(),
-                           ", the one before stays and training goes on: ", result.error())
-            : absl::StrCat("checkpoints can be written again, the first after step ", result.step());
-  transaction.AddEvent(replica.job_uid, {fails, fails ? "CheckpointFailed" : "CheckpointWritten", text, "",
-                                         replica.replica_id});
   return Commit(&transaction);
 }
 

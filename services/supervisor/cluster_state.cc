@@ -545,8 +545,10 @@ void ClusterState::Step() {
   for (int i = 0; i < kMostAttempts && !guarded(&ClusterState::RetryDue); ++i) {
   }
   guarded(&ClusterState::Flush);
+  guarded(&ClusterState::TellHeldReports);
   guarded(&ClusterState::PruneRequests);
   guarded(&ClusterState::Expire);
+  guarded(&ClusterState::TellDeletionsAgain);
   guarded(&ClusterState::UpdateGauges);
 }
 
@@ -560,6 +562,10 @@ void ClusterState::RetryDue() {
     it = over ? broken_.erase(it) : std::next(it);
   }
   waiting_ = parts_.sessions->TakeWaiting();
+  if (std::exchange(ports_offered_, false)) transaction.FreeRoom();
+  if (transaction.TakeRoomFreed()) {
+    for (const std::string& uid : transaction.JobsWaitingForRoom()) Settle(&transaction, uid);
+  }
   for (const auto& [sequence, uid] : tables_.active) {
     const v1::JobStatus& status = tables_.jobs.at(uid)->record.status;
     const bool due = status.has_retry_time() && ToTime(status.retry_time()) <= now;
@@ -577,44 +583,6 @@ void ClusterState::RetryDue() {
   }
   if (!transaction.empty()) Commit(&transaction).IgnoreError();
   std::erase_if(set_aside_, [now](const auto& job) { return job.second <= now; });
-}
-
-void ClusterState::PruneRequests() {
-  MutexLock lock(&mutex_);
-  const absl::Time now = Now();
-  if (now < next_prune_) return;
-  next_prune_ = now + absl::Minutes(10);
-  submissions_.Sweep(now);
-  std::erase_if(health_, [&](const auto& entry) { return tables_.nodes.count(entry.first) == 0; });
-  std::erase_if(paces_, [&](const auto& entry) {
-    const auto job = tables_.jobs.find(entry.first);
-    return job == tables_.jobs.end() || IsTerminal(job->second->record.status.phase());
-  });
-  std::erase_if(told_of_reports_, [&](const std::string& uid) { return tables_.jobs.count(uid) == 0; });
-  const absl::Status status = parts_.store->PruneRequests(now - options_.request_lifetime);
-  if (!status.ok()) log::Warning("old request ids could not be removed", {{"error", status.ToString()}});
-}
-
-void ClusterState::Expire() {
-  constexpr size_t kJobsAtOnce = 100;  // so that a long list does not hold up the rest
-  MutexLock lock(&mutex_);
-  const absl::Time now = Now();
-  if (options_.retention == absl::InfiniteDuration() || now < next_expiry_) return;
-  const absl::Time oldest = now - options_.retention;
-  Transaction transaction(tables_, now);
-  size_t expired = 0;
-  for (const auto& [uid, entry] : tables_.jobs) {
-    const v1::JobStatus& status = entry->record.status;
-    if (!IsTerminal(status.phase()) || ToTime(status.completion_time()) >= oldest) continue;
-    if (++expired > kJobsAtOnce) break;
-    if (options_.expire_files) DeleteFiles(&transaction, *entry->record.job);
-    transaction.DeleteJob(uid);
-  }
-  if (!transaction.empty() && !Commit(&transaction).ok()) return;  // Again with the next step.
-  if (expired > kJobsAtOnce) return;
-  next_expiry_ = now + absl::Minutes(1);
-  const absl::Status status = parts_.store->PruneEvents(oldest);
-  if (!status.ok()) log::Warning("old events could not be removed", {{"error", status.ToString()}});
 }
 
 void ClusterState::UpdateGauges() {

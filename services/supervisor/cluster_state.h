@@ -4,7 +4,7 @@
 // Every change goes the same way: a Transaction is prepared, the state machine of libs/jobs says what follows
 // from it, the store takes all of it at once, and only then it is visible; watchers are told and commands go
 // out when it is durable (group_commit.h). If the store refuses, nothing has happened. Observations that are
-// repeated change nothing.
+// repeated change nothing, and what replicas and nodes report is bounded (cluster_reports.cc).
 //
 // Step() does what depends on the time: leases, retries, the flush of progress and hints. A thread calls it
 // in production (supervisor.h), tests call it themselves.
@@ -42,6 +42,7 @@
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
+#include "libs/base/token_buckets.h"
 #include "libs/jobs/node_health.h"
 #include "libs/jobs/state_machine.h"
 #include "libs/messages/text.h"
@@ -82,6 +83,9 @@ struct ClusterOptions {
   absl::Duration retention = absl::Hours(24) * 30;
   // Whether their logs and folders are deleted with them then.
   bool expire_files = false;
+  // Replicas of a job that have ended are remembered, so that their logs are found: at least the newest so
+  // many. A worker keeps the logs of as many.
+  int kept_replicas = 1000;
   // Bounds of namespaces without quotas of their own: most jobs that have not finished, and most submissions
   // in any minute. 0: none.
   int max_jobs_per_namespace = 10'000;
@@ -208,6 +212,8 @@ class ClusterState {
                                                   const std::string& caller);
   absl::StatusOr<v1::RemoveNodeResponse> RemoveNode(const v1::RemoveNodeRequest& request,
                                                     const std::string& caller);
+  // Nothing of the deleted job is left on the node.
+  absl::Status FinishDeletion(const std::string& node_id, const std::string& job_uid);
   absl::Status OfferPorts(const std::string& node_id, const v1::FreePorts& free);
 
   // --- ReplicaService
@@ -334,8 +340,8 @@ class ClusterState {
   // A port of the node that no living replica was given; 0: there is none.
   int ChoosePort(const Transaction& transaction, const std::string& node_id) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetFreePorts(const std::string& node_id, const google::protobuf::RepeatedField<int32_t>& ports,
-                    Transaction* transaction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetFreePorts(const std::string& node_id, const google::protobuf::RepeatedField<int32_t>& ports)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void SendStop(Transaction* transaction, const JobEntry& job, const std::string& node_id,
                        const std::string& replica_id, const std::string& reason, bool at_once = false);
 
@@ -352,7 +358,17 @@ class ClusterState {
   void Flush() ABSL_LOCKS_EXCLUDED(mutex_);
   void StoreProgress(Transaction* transaction, const std::string& uid, const v1::TrainingProgress& progress)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // An event that replicas or nodes can bring about again and again: told with the change, or later if there
+  // are too many.
+  void Report(Transaction* transaction, const std::string& uid, const jobs::Event& event)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HoldBack(const std::string& uid, const jobs::Event& event, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells what was held back, as far as it is time for it.
+  void TellHeldReports() ABSL_LOCKS_EXCLUDED(mutex_);
   void PruneRequests() ABSL_LOCKS_EXCLUDED(mutex_);
+  // False: there is more to do.
+  bool PruneReplicas() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Expire() ABSL_LOCKS_EXCLUDED(mutex_);
   void UpdateGauges() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -364,6 +380,12 @@ class ClusterState {
   absl::Status CheckJobQuota(const std::string& name_space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckSubmissionQuota(const std::string& name_space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DeleteFiles(Transaction* transaction, const v1::Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells the node which files are to go.
+  void TellDeletions(Transaction* transaction, const std::string& node_id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellDeletionsAgain() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The node, and all that is kept of it.
+  void ForgetNode(Transaction* transaction, const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Takes over what a node says of one of its replicas; stops it there if it should not be.
   void Observe(Transaction* transaction, const std::string& node_id, const v1::ReplicaReport& report)
@@ -436,10 +458,31 @@ class ClusterState {
   std::set<std::string> told_of_reports_ ABSL_GUARDED_BY(mutex_);
   // Of the store, until they are counted.
   std::vector<DamagedRow> damaged_rows_ ABSL_GUARDED_BY(mutex_);
+  // How many reports are stored and told, by job (uid), replica or node (id): so many at once, and one per
+  // period.
+  static constexpr int kReportBurst = 20;
+  static constexpr absl::Duration kReportPeriod = absl::Seconds(5);
+  TokenBuckets reports_ ABSL_GUARDED_BY(mutex_) = {kReportBurst, kReportPeriod};
+  // Registrations, by node.
+  static constexpr int kRegistrationBurst = 60;
+  TokenBuckets registrations_ ABSL_GUARDED_BY(mutex_) = {kRegistrationBurst, kReportPeriod};
+  // What came beyond that, by job: soft, as it is little worth.
+  struct HeldReports {
+    // The latest of each kind, and how many there were.
+    std::map<EventKey, std::pair<jobs::Event, Repetition>> events;
+    // Of the job's status.
+    std::optional<std::string> checkpoint_error;
+  };
+  std::map<std::string, HeldReports> held_reports_ ABSL_GUARDED_BY(mutex_);
+  // Whether ports were offered that jobs may wait for.
+  bool ports_offered_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time next_flush_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time last_step_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time next_gauges_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time next_prune_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time next_deletions_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  // The group that each job had when its replicas were pruned.
+  std::map<std::string, int64_t> pruned_groups_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_expiry_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };
 

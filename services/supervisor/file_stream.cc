@@ -12,7 +12,7 @@ namespace adaptdl::supervisor {
 
 FileStream::FileStream(ClusterState* state, const std::string& caller, WorkerChannels* workers,
                        const v1::Job& job, const v1::ReadFilesRequest& request)
-    : PullReactor(state->readers(), caller),
+    : PullReactor(state->readers(), state->durability(), caller),
       workers_(workers),
       servers_(state->FindFileServers(job.uid())),
       last_error_(grpc::StatusCode::UNAVAILABLE,

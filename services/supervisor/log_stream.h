@@ -26,7 +26,7 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
  public:
   LogStream(ClusterState* state, const std::string& caller, WorkerChannels* workers,
             const std::string& job_uid, const v1::StreamLogsRequest& request)
-      : PullReactor(state->readers(), caller),
+      : PullReactor(state->readers(), state->durability(), caller),
         state_(state),
         workers_(workers),
         job_uid_(job_uid),

@@ -43,7 +43,7 @@ struct Flags {
   bool http_insecure = false;
 };
 
-// Each replica that waits over HTTP needs a descriptor, and the default leaves room for a thousand.
+// Each connection needs a descriptor, and the default leaves room for a thousand.
 void RaiseFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -66,7 +66,6 @@ absl::Status CheckHttp(const Flags& flags) {
 }
 
 absl::Status ServeHttp(const Flags& flags, Supervisor* supervisor) {
-  RaiseFileLimit();
   if (const absl::Status status = supervisor->ServeHttp(flags.http, flags.http_url); !status.ok())
     return status;
   log::Info("serving AdaptDL's Python package", {{"address", supervisor->http_address()}});
@@ -119,7 +118,9 @@ absl::StatusOr<std::unique_ptr<JobStore>> OpenStore(const Flags& flags, FileLeas
 }
 
 absl::Status Serve(Flags flags) {
+  RaiseFileLimit();
   const RealClock clock;
+  flags.http.strangers.patience = flags.supervisor.strangers.patience;
   flags.supervisor.admission.burst = 4 * flags.supervisor.admission.calls_per_second;
   security::SecurityOptions& security = flags.server.security;
   absl::Status status = security::CheckSecurity(security, flags.server.listen);
@@ -215,6 +216,16 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   service::AddDurationFlag(app, "--reader-patience", &flags.supervisor.reader_patience,
                            "Streams end whose reader takes nothing for so long", absl::Milliseconds(10));
+  StrangerOptions& strangers = flags.supervisor.strangers;
+  service::AddDurationFlag(app, "--first-message-timeout", &strangers.patience,
+                           "How long a connection of a worker, a replica or over HTTP may say nothing at its "
+                           "beginning",
+                           absl::Milliseconds(10));
+  app.add_option("--max-silent-streams", strangers.most,
+                 "Streams that may not have said yet whose they are; of the host with most, the oldest goes "
+                 "when another one comes")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   service::AddDurationFlag(app, "--start-deadline", &cluster.policy.start_deadline,
                            "A job whose replicas do not run so long after their launch has failed to start");
   app.add_option("--max-jobs-per-namespace", cluster.max_jobs_per_namespace,

@@ -28,15 +28,19 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
                          public EndableStream {
  public:
   // `caller`: whoever opened the stream, or why that is not known.
-  NodeStream(ClusterState* state, WorkerLauncher* launcher, absl::StatusOr<security::Caller> caller)
-      : state_(state), launcher_(launcher), caller_(std::move(caller)) {}
+  NodeStream(ClusterState* state, WorkerLauncher* launcher, Strangers* strangers,
+             absl::StatusOr<security::Caller> caller)
+      : state_(state), launcher_(launcher), strangers_(strangers), caller_(std::move(caller)) {}
 
-  void Begin() {
+  void Begin(const std::string& host) {
     self_ = Self();
+    EnterAsStranger(strangers_, host, this);
     StartRead(&request_);
   }
 
   void OnReadDone(bool ok) override {
+    // From now on it is known who speaks, or the stream ends.
+    if (!std::exchange(heard_, true)) strangers_->Leave(static_cast<EndableStream*>(this));
     if (!ok) {
       EndOfMessages();
       return;
@@ -99,6 +103,7 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
 
   void OnCancel() override { End(grpc::Status::CANCELLED); }
   void OnDone() override {
+    strangers_->Leave(static_cast<EndableStream*>(this));
     if (!node_id_.empty()) launcher_->Detach(node_id_, this);
     const std::shared_ptr<NodeStream> self = std::move(self_);
   }
@@ -151,7 +156,10 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
         waiting_.pop_front();
       }
       const auto handle = [&] { return Handle(request); };
-      Proceed(state_->executor()->invariants()->Guard("Connect", handle));
+      const absl::Status status = state_->executor()->invariants()->Guard("Connect", handle);
+      // Whoever is sent away is so for good.
+      if (status.ok()) return Proceed(status);
+      state_->durability()->WhenDurable([this, self, status] { Proceed(status); });
     });
   }
 
@@ -191,6 +199,8 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
         return state_->OfferPorts(node_id_, request.free_ports());
       case v1::ConnectRequest::kPreemptionNotice:
         return state_->NoticePreemption(node_id_, request.preemption_notice());
+      case v1::ConnectRequest::kJobFilesDeleted:
+        return state_->FinishDeletion(node_id_, request.job_files_deleted().job_uid());
       default:
         return absl::OkStatus();  // Of a newer worker.
     }
@@ -231,10 +241,12 @@ class NodeStream final : public grpc::ServerBidiReactor<v1::ConnectRequest, v1::
 
   ClusterState* const state_;
   WorkerLauncher* const launcher_;
+  Strangers* const strangers_;
   const absl::StatusOr<security::Caller> caller_;
   std::shared_ptr<NodeStream> self_;
-  // What is being read.
+  // What is being read, and whether anything has been.
   v1::ConnectRequest request_;
+  bool heard_ = false;
   // Set by the hello; used by whoever handles a message, one at a time.
   std::string node_id_;
 
@@ -272,8 +284,8 @@ grpc::ServerUnaryReactor* NodeServiceImpl::RegisterNode(grpc::CallbackServerCont
 
 grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>* NodeServiceImpl::Connect(
     grpc::CallbackServerContext* context) {
-  auto stream = std::make_shared<NodeStream>(state_, launcher_, guard_->CallerOf(*context));
-  stream->Begin();
+  auto stream = std::make_shared<NodeStream>(state_, launcher_, strangers_, guard_->CallerOf(*context));
+  stream->Begin(HostOf(context->peer()));
   streams_->Add(stream);
   return stream.get();
 }

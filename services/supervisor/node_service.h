@@ -7,6 +7,7 @@
 #include "libs/service/security/guard.h"
 #include "services/supervisor/admission.h"
 #include "services/supervisor/cluster_state.h"
+#include "services/supervisor/strangers.h"
 #include "services/supervisor/streams.h"
 #include "services/supervisor/worker_launcher.h"
 
@@ -15,9 +16,14 @@ namespace adaptdl::supervisor {
 class NodeServiceImpl final : public v1::NodeService::CallbackService {
  public:
   // All outlive the service.
-  NodeServiceImpl(ClusterState* state, WorkerLauncher* launcher, Streams* streams,
+  NodeServiceImpl(ClusterState* state, WorkerLauncher* launcher, Streams* streams, Strangers* strangers,
                   const security::Guard* guard, Admission* admission)
-      : state_(state), launcher_(launcher), streams_(streams), guard_(guard), admission_(admission) {}
+      : state_(state),
+        launcher_(launcher),
+        streams_(streams),
+        strangers_(strangers),
+        guard_(guard),
+        admission_(admission) {}
 
   grpc::ServerUnaryReactor* RegisterNode(grpc::CallbackServerContext* context,
                                          const v1::RegisterNodeRequest* request,
@@ -38,6 +44,7 @@ class NodeServiceImpl final : public v1::NodeService::CallbackService {
   ClusterState* const state_;
   WorkerLauncher* const launcher_;
   Streams* const streams_;
+  Strangers* const strangers_;
   const security::Guard* const guard_;
   Admission* const admission_;
 };

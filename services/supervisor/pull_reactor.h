@@ -1,5 +1,6 @@
 // A server stream that produces its next message only when the transport can take it. So a slow reader costs
-// one message of memory, whatever happens meanwhile, and sees the newest state when it is ready.
+// one message of memory, whatever happens meanwhile, and sees the newest state when it is ready. What it is
+// shown is durable: a message, or an end, waits for all that was committed when it was made.
 //
 // Thread-safety: Poke() and End() may be called by any thread.
 
@@ -19,6 +20,7 @@
 #include "libs/base/mutex.h"
 #include "libs/rpc/status.h"
 #include "services/supervisor/executor.h"
+#include "services/supervisor/group_commit.h"
 #include "services/supervisor/streams.h"
 
 namespace adaptdl::supervisor {
@@ -35,10 +37,10 @@ enum class Pull {
 template <typename Response>
 class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStream {
  public:
-  // `executor` produces the messages, in the name of `caller` (empty: the cluster's own); it outlives the
+  // `executor` produces the messages, in the name of `caller` (empty: the cluster's own). Both outlive the
   // stream.
-  explicit PullReactor(Executor* executor, std::string caller = "")
-      : executor_(executor), caller_(std::move(caller)) {}
+  PullReactor(Executor* executor, GroupCommit* durability, std::string caller = "")
+      : executor_(executor), durability_(durability), caller_(std::move(caller)) {}
 
   // Starts the stream, which keeps itself alive through `self` until gRPC is done with it.
   void Begin(std::shared_ptr<PullReactor> self) {
@@ -143,24 +145,35 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
         pull = GuardedNext(&status);
       }
       if (pull == Pull::kMessage) {
-        {
-          MutexLock lock(&mutex_);
-          writing_ = true;
-          waits_since_.reset();
-        }
-        this->StartWrite(&message_);
+        // Until OnWriteDone() nobody else runs this.
+        durability_->WhenDurable([this] { Write(); });
         return;
       }
+      bool sent_away = false;
       {
         MutexLock lock(&mutex_);
         if (pull == Pull::kWait && (poked_ || ending_)) continue;
         busy_ = false;
         if (pull == Pull::kWait) return;
         finished_ = true;
+        sent_away = ending_;
       }
-      this->Finish(status);
+      if (sent_away) {
+        this->Finish(status);
+      } else {
+        durability_->WhenDurable([this, status] { this->Finish(status); });
+      }
       return;
     }
+  }
+
+  void Write() {
+    {
+      MutexLock lock(&mutex_);
+      writing_ = true;
+      waits_since_.reset();
+    }
+    this->StartWrite(&message_);
   }
 
   Pull GuardedNext(grpc::Status* end) {
@@ -174,6 +187,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
   }
 
   Executor* const executor_;
+  GroupCommit* const durability_;
   const std::string caller_;
   Mutex mutex_;
   bool poked_ ABSL_GUARDED_BY(mutex_) = false;

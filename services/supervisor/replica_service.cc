@@ -34,7 +34,7 @@ std::string BearerToken(const grpc::CallbackServerContext& context) {
 class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public ChangeListener {
  public:
   JoinStream(ClusterState* state, bool omit_members)
-      : PullReactor(state->executor()), state_(state), omit_members_(omit_members) {}
+      : PullReactor(state->executor(), state->durability()), state_(state), omit_members_(omit_members) {}
 
   // The replica has shown who it is, and has joined.
   void Joined(ReplicaContext replica) {
@@ -90,15 +90,18 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
                               public ReplicaStream,
                               public EndableStream {
  public:
-  HeartbeatStream(ClusterState* state, ReplicaSessions* sessions, std::string token)
-      : state_(state), sessions_(sessions), token_(std::move(token)) {}
+  HeartbeatStream(ClusterState* state, ReplicaSessions* sessions, Strangers* strangers, std::string token)
+      : state_(state), sessions_(sessions), strangers_(strangers), token_(std::move(token)) {}
 
-  void Begin() {
+  void Begin(const std::string& host) {
     self_ = Self();
+    EnterAsStranger(strangers_, host, this);
     StartRead(&incoming_);
   }
 
   void OnReadDone(bool ok) override {
+    // From now on it is known who speaks, or the stream ends.
+    if (!std::exchange(heard_, true)) strangers_->Leave(static_cast<EndableStream*>(this));
     if (!ok) {
       EndOfMessages();
       return;
@@ -148,6 +151,7 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
   }
   void OnCancel() override { End(grpc::Status::CANCELLED); }
   void OnDone() override {
+    strangers_->Leave(static_cast<EndableStream*>(this));
     if (!replica_.replica_id.empty()) sessions_->Detach(replica_.replica_id, this);
     const std::shared_ptr<HeartbeatStream> self = std::move(self_);
   }
@@ -190,7 +194,12 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     do {
       if (NeedsState()) {
         state_->executor()->Post([this, self = Self()] {
-          if (Proceed(GuardedHandle())) HandleRequests();
+          const absl::Status status = GuardedHandle();
+          const auto proceed = [this, self, status] {
+            if (Proceed(status)) HandleRequests();
+          };
+          // Whoever is sent away is so for good.
+          status.ok() ? proceed() : state_->durability()->WhenDurable(proceed);
         });
         return;
       }
@@ -294,11 +303,14 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
       return orders.status();
     }
     leads_ = orders->leads;
-    if (orders->stop) {
-      sessions_->Command(replica_.replica_id, v1::REPLICA_COMMAND_STOP, "the group is being stopped");
-    } else if (orders->plan.has_value()) {
-      sessions_->Command(replica_.replica_id, v1::REPLICA_COMMAND_RESCALE, orders->reason, *orders->plan);
-    }
+    state_->durability()->WhenDurable(
+        [sessions = sessions_, id = replica_.replica_id, orders = *std::move(orders)] {
+          if (orders.stop) {
+            sessions->Command(id, v1::REPLICA_COMMAND_STOP, "the group is being stopped");
+          } else if (orders.plan.has_value()) {
+            sessions->Command(id, v1::REPLICA_COMMAND_RESCALE, orders.reason, *orders.plan);
+          }
+        });
     return absl::OkStatus();
   }
 
@@ -322,9 +334,11 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
 
   ClusterState* const state_;
   ReplicaSessions* const sessions_;
+  Strangers* const strangers_;
   const std::string token_;
   std::shared_ptr<HeartbeatStream> self_;
-  // What is being read, and what is being handled.
+  // Whether anything has been read; what is being read, and what is being handled.
+  bool heard_ = false;
   v1::HeartbeatRequest incoming_;
   v1::HeartbeatRequest request_;
   absl::Time arrived_;
@@ -386,8 +400,8 @@ grpc::ServerWriteReactor<v1::JoinGroupResponse>* ReplicaServiceImpl::JoinGroup(
 
 grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>* ReplicaServiceImpl::Heartbeat(
     grpc::CallbackServerContext* context) {
-  auto stream = std::make_shared<HeartbeatStream>(state_, sessions_, BearerToken(*context));
-  stream->Begin();
+  auto stream = std::make_shared<HeartbeatStream>(state_, sessions_, strangers_, BearerToken(*context));
+  stream->Begin(HostOf(context->peer()));
   streams_->Add(stream);
   return stream.get();
 }

@@ -8,6 +8,7 @@
 #include "services/supervisor/change_hub.h"
 #include "services/supervisor/cluster_state.h"
 #include "services/supervisor/replica_sessions.h"
+#include "services/supervisor/strangers.h"
 #include "services/supervisor/streams.h"
 
 namespace adaptdl::supervisor {
@@ -15,8 +16,9 @@ namespace adaptdl::supervisor {
 class ReplicaServiceImpl final : public v1::ReplicaService::CallbackService {
  public:
   // All outlive the service.
-  ReplicaServiceImpl(ClusterState* state, ReplicaSessions* sessions, ChangeHub* hub, Streams* streams)
-      : state_(state), sessions_(sessions), hub_(hub), streams_(streams) {}
+  ReplicaServiceImpl(ClusterState* state, ReplicaSessions* sessions, ChangeHub* hub, Streams* streams,
+                     Strangers* strangers)
+      : state_(state), sessions_(sessions), hub_(hub), streams_(streams), strangers_(strangers) {}
 
   grpc::ServerWriteReactor<v1::JoinGroupResponse>* JoinGroup(grpc::CallbackServerContext* context,
                                                              const v1::JoinGroupRequest* request) override;
@@ -31,6 +33,7 @@ class ReplicaServiceImpl final : public v1::ReplicaService::CallbackService {
   ReplicaSessions* const sessions_;
   ChangeHub* const hub_;
   Streams* const streams_;
+  Strangers* const strangers_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -29,7 +29,7 @@ constexpr size_t kPageBytes = 1 << 20;
 class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public ChangeListener {
  public:
   ClusterStream(ClusterState* state, const v1::WatchClusterRequest& request)
-      : PullReactor(state->readers()),
+      : PullReactor(state->readers(), state->durability()),
         state_(state),
         takes_changes_(request.changes()),
         message_bytes_(request.pages() ? kPageBytes : std::numeric_limits<size_t>::max()) {}

@@ -4,12 +4,19 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "libs/rpc/status.h"
 
 namespace adaptdl::supervisor {
+
+void EnterAsStranger(Strangers* strangers, const std::string& host, EndableStream* stream) {
+  strangers->Enter(stream, host, [weak = stream->weak_from_this()](const absl::Status& why) {
+    if (const auto alive = weak.lock()) alive->End(rpc::ToGrpcStatus(why));
+  });
+}
 
 void Streams::Add(const std::shared_ptr<EndableStream>& stream, std::function<absl::Status()> allowed) {
   grpc::Status status;

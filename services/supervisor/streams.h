@@ -6,12 +6,14 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "grpcpp/support/status.h"
 #include "libs/base/mutex.h"
+#include "services/supervisor/strangers.h"
 
 namespace adaptdl::supervisor {
 
@@ -23,6 +25,9 @@ class EndableStream : public std::enable_shared_from_this<EndableStream> {
   // then.
   virtual void CheckReader(absl::Time /*now*/, absl::Duration /*patience*/) {}
 };
+
+// Until the stream leaves, it is one of `strangers`, who end it.
+void EnterAsStranger(Strangers* strangers, const std::string& host, EndableStream* stream);
 
 class Streams {
  public:

@@ -63,14 +63,15 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   s->admission_ = std::make_unique<Admission>(options.admission, clock);
   s->jobs_ = std::make_unique<JobServiceImpl>(s->state_.get(), &s->hub_, &s->streams_, &s->workers_,
                                               s->guard_.get(), s->admission_.get());
-  s->nodes_ = std::make_unique<NodeServiceImpl>(s->state_.get(), &s->launcher_, &s->streams_, s->guard_.get(),
-                                                s->admission_.get());
-  s->replicas_ = std::make_unique<ReplicaServiceImpl>(s->state_.get(), &s->sessions_, &s->hub_, &s->streams_);
+  s->nodes_ = std::make_unique<NodeServiceImpl>(s->state_.get(), &s->launcher_, &s->streams_, &s->strangers_,
+                                                s->guard_.get(), s->admission_.get());
+  s->replicas_ = std::make_unique<ReplicaServiceImpl>(s->state_.get(), &s->sessions_, &s->hub_, &s->streams_,
+                                                      &s->strangers_);
   s->scheduling_ =
       std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_, s->guard_.get());
   s->quotas_ = std::make_unique<QuotaServiceImpl>(s->state_.get(), s->guard_.get(), s->admission_.get());
-  s->admin_ =
-      std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_, s->guard_.get(), s->readers_.get());
+  s->admin_ = std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_, s->guard_.get(),
+                                                 s->readers_.get(), s->durability_.get());
   s->adaptdl_api_ = std::make_unique<AdaptdlApi>(s->state_.get(), &s->hub_);
   return supervisor;
 }
@@ -105,7 +106,9 @@ void Supervisor::Step() {
     streams_.EndDisallowed();
   }
   streams_.CheckReaders(clock_->Now(), options_.reader_patience);
+  strangers_.Step(clock_->Now());
   adaptdl_api_->Step();
+  if (http_ != nullptr) http_->Step(clock_->Now());
 }
 
 void Supervisor::ExportMetrics(std::shared_ptr<prometheus::Registry> registry) {

@@ -36,6 +36,7 @@
 #include "services/supervisor/replica_sessions.h"
 #include "services/supervisor/scheduling_service.h"
 #include "services/supervisor/store/job_store.h"
+#include "services/supervisor/strangers.h"
 #include "services/supervisor/streams.h"
 #include "services/supervisor/worker_channels.h"
 #include "services/supervisor/worker_launcher.h"
@@ -50,6 +51,8 @@ struct SupervisorOptions {
   AdmissionOptions admission;
   // Streams whose reader takes nothing for so long end.
   absl::Duration reader_patience = absl::Minutes(2);
+  // How long streams of workers and replicas may be open before they say whose they are, and how many.
+  StrangerOptions strangers;
   // How workers are talked to.
   rpc::ClientSecurity worker_security = rpc::Plaintext();
   // Who may do what. Null: everybody everything.
@@ -93,6 +96,7 @@ class Supervisor {
   explicit Supervisor(const SupervisorOptions& options)
       : options_(options),
         guard_(options.guard != nullptr ? options.guard : security::Guard::Open()),
+        strangers_(options.strangers),
         workers_(options.worker_security) {}
   void Run();
 
@@ -103,6 +107,7 @@ class Supervisor {
   WorkerLauncher launcher_;
   ReplicaSessions sessions_;
   Streams streams_;
+  Strangers strangers_;
   WorkerChannels workers_;
   std::unique_ptr<Metrics> metrics_;
   Invariants invariants_;

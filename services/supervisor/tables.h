@@ -33,8 +33,13 @@ class Lease {
   // What both sides of the session speak.
   const int protocol_version;
 
+  // Whether the worker says when the files of a deleted job are gone; set by its hello.
+  void set_confirms_deletions(bool confirms) { confirms_deletions_ = confirms; }
+  bool confirms_deletions() const { return confirms_deletions_; }
+
  private:
   std::atomic<int64_t> heard_nanos_;
+  std::atomic<bool> confirms_deletions_ = false;
 };
 
 struct NodeEntry {
@@ -55,9 +60,10 @@ struct Tables {
   std::map<std::pair<std::string, std::string>, std::string> by_name;  // (namespace, name) -> uid.
   std::map<std::string, std::shared_ptr<const NodeEntry>> nodes;
   NodeUse use;
-  std::map<std::string, std::vector<FileDeletion>> deletions;  // By node.
-  std::map<std::string, v1::NamespaceQuota> quotas;            // By namespace.
-  std::map<std::string, int> unfinished;                       // Jobs in `active`, by namespace.
+  // Files of deleted jobs that nodes have not said to be gone, by node and job (uid).
+  std::map<std::string, std::map<std::string, FileDeletion>> deletions;
+  std::map<std::string, v1::NamespaceQuota> quotas;  // By namespace.
+  std::map<std::string, int> unfinished;             // Jobs in `active`, by namespace.
   int64_t last_sequence = 0;
   int64_t last_event_id = 0;
   // Version of the snapshot that the allocator sees.

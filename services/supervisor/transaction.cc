@@ -1,5 +1,6 @@
 #include "services/supervisor/transaction.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -183,7 +184,7 @@ std::vector<std::string> Transaction::NodesInPlay() const {
 
 void Transaction::AddEvent(const std::string& uid, const jobs::Event& event) {
   const JobEntry* job = FindJob(uid);
-  v1::Event& stored = events_[uid].emplace_back();
+  v1::Event& stored = events_[uid].emplace_back().event;
   *stored.mutable_time() = ToProto(now_);
   stored.set_namespace_(job->record.job->namespace_());
   stored.set_job(job->record.job->name());
@@ -196,6 +197,39 @@ void Transaction::AddEvent(const std::string& uid, const jobs::Event& event) {
   stored.set_replica_id(event.replica_id);
   // The job is written with its event.
   EditJob(uid);
+}
+
+void Transaction::AddRepeatedEvent(const std::string& uid, const jobs::Event& event,
+                                   const Repetition& before) {
+  AddEvent(uid, event);
+  NewEvent& added = events_[uid].back();
+  added.repeats = true;
+  if (before.count == 0) return;
+  added.event.set_count(before.count + 1);
+  *added.event.mutable_first_time() = ToProto(before.first);
+}
+
+void Transaction::Fold(JobEntry* job, v1::Event* event) {
+  // So long ago, it is another story.
+  constexpr absl::Duration kLongestPause = absl::Minutes(10);
+  constexpr size_t kMostKinds = 16;
+  auto& repetitions = job->repetitions;
+  const int64_t count = std::max<int64_t>(1, event->count());
+  Repetition now = {count, event->has_first_time() ? ToTime(event->first_time()) : now_, now_, event->id()};
+  const EventKey key = {event->reason(), event->node_id(), event->group()};
+  const auto earlier = repetitions.find(key);
+  if (earlier != repetitions.end() && now.first - earlier->second.last <= kLongestPause) {
+    now.count += earlier->second.count;
+    now.first = std::min(now.first, earlier->second.first);
+    batch_.remove_events.push_back(earlier->second.event_id);
+    event->set_count(now.count);
+    *event->mutable_first_time() = ToProto(now.first);
+  }
+  repetitions[key] = now;
+  if (repetitions.size() <= kMostKinds) return;
+  repetitions.erase(
+      std::min_element(repetitions.begin(), repetitions.end(),
+                       [](const auto& a, const auto& b) { return a.second.event_id < b.second.event_id; }));
 }
 
 // Every event carries the number of replicas after it, and every change of that number has an event: a reader
@@ -212,7 +246,11 @@ void Transaction::CompleteEvents(const std::string& uid) {
                            " replicas of group ", after.record.status.group(), " run"),
               "", ""});
   }
-  for (v1::Event& event : events_[uid]) event.set_replicas(running);
+  for (NewEvent& added : events_[uid]) {
+    added.event.set_replicas(running);
+    // One that tells of another number stays in its place.
+    added.repeats = added.repeats && running == before;
+  }
 }
 
 // A string that is no UTF-8 could be stored, and sent, and never be read again. What a user asked for is not
@@ -232,7 +270,7 @@ void Transaction::BoundTexts() {
     }
   }
   for (auto& [uid, events] : events_) {
-    for (v1::Event& event : events) texts_mended_ += messages::BoundText(kMaxText, &event);
+    for (NewEvent& added : events) texts_mended_ += messages::BoundText(kMaxText, &added.event);
   }
   for (const auto& [id, entry] : nodes_) texts_mended_ += messages::BoundText(kMaxText, &entry->record.node);
   for (v1::NamespaceQuota& quota : batch_.put_quotas) {
@@ -253,8 +291,9 @@ const WriteBatch& Transaction::Finish() {
                          base->second->replicas[rank] == entry->replicas[rank];
       if (!known) batch_.put_replicas.push_back(*entry->replicas[rank]);
     }
-    for (v1::Event& event : events_[uid]) {
+    for (auto& [event, repeats] : events_[uid]) {
       event.set_id(++event_id);
+      if (repeats) Fold(entry.get(), &event);
       batch_.add_events.push_back(event);
     }
   }
@@ -296,8 +335,14 @@ Changes Transaction::Apply(Tables* tables) {
     tables->nodes[id] = entry;
   }
   for (const FileDeletion& deletion : batch_.add_deletions)
-    tables->deletions[deletion.node_id].push_back(deletion);
+    tables->deletions[deletion.node_id][deletion.job_uid] = deletion;
   for (const std::string& id : batch_.finish_deletions) tables->deletions.erase(id);
+  for (const auto& [id, uid] : batch_.remove_deletions) {
+    const auto node = tables->deletions.find(id);
+    if (node == tables->deletions.end()) continue;
+    node->second.erase(uid);
+    if (node->second.empty()) tables->deletions.erase(node);
+  }
   changes.quotas = !batch_.put_quotas.empty() || !batch_.delete_quotas.empty();
   for (const v1::NamespaceQuota& quota : batch_.put_quotas) tables->quotas[quota.namespace_()] = quota;
   for (const std::string& name : batch_.delete_quotas) tables->quotas.erase(name);

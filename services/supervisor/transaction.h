@@ -82,10 +82,18 @@ class Transaction {
 
   // `event.replicas` is filled in at the end.
   void AddEvent(const std::string& uid, const jobs::Event& event);
+  // The same for what replicas and nodes can make happen again and again: takes the place of the last one of
+  // its kind, if that was not long ago, and counts for both. `before`: some that were not told.
+  void AddRepeatedEvent(const std::string& uid, const jobs::Event& event, const Repetition& before);
+  // The kind of the event.
+  static EventKey KeyOf(const jobs::Event& event, int64_t group) { return {event.reason, event.node, group}; }
 
   void SetRequest(RequestRecord request) { batch_.put_request = std::move(request); }
   void AddDeletion(FileDeletion deletion) { batch_.add_deletions.push_back(std::move(deletion)); }
   void FinishDeletions(const std::string& node_id) { batch_.finish_deletions.push_back(node_id); }
+  void FinishDeletion(const std::string& node_id, const std::string& job_uid) {
+    batch_.remove_deletions.emplace_back(node_id, job_uid);
+  }
 
   // Hints or wordings changed: the allocator wants to see them, though the version stays.
   void ShowToAllocator() { shown_ = true; }
@@ -120,8 +128,16 @@ class Transaction {
   Changes Apply(Tables* tables);
 
  private:
+  struct NewEvent {
+    v1::Event event;
+    // Whether it may be folded with others.
+    bool repeats = false;
+  };
+
   void CompleteEvents(const std::string& uid);
   void BoundTexts();
+  // Counts the event together with the last one of its kind, and has that one removed.
+  void Fold(JobEntry* job, v1::Event* event);
   // Brings `use_` up to date.
   void CountEdited() const;
 
@@ -136,7 +152,7 @@ class Transaction {
   std::set<std::string> deleted_nodes_;
   // Replicas of the edited jobs that this transaction has its own copy of.
   std::map<std::pair<std::string, int>, std::shared_ptr<ReplicaRecord>> replicas_;
-  std::map<std::string, std::vector<v1::Event>> events_;  // By job.
+  std::map<std::string, std::vector<NewEvent>> events_;  // By job.
   // By how much the use of nodes differs from the base's, without what was edited since it was counted; and
   // the shares of edited jobs that were counted.
   mutable NodeUse use_;

@@ -20,7 +20,7 @@ namespace adaptdl::supervisor {
 class WatchStream final : public PullReactor<v1::WatchJobsResponse>, public ChangeListener {
  public:
   WatchStream(ClusterState* state, const std::string& caller, const v1::WatchJobsRequest& request)
-      : PullReactor(state->readers(), caller), state_(state), request_(request) {}
+      : PullReactor(state->readers(), state->durability(), caller), state_(state), request_(request) {}
 
   // Subscribe it before Begin(): it lists the jobs that there are then.
   void OnChanges(const Changes& changes) override;

@@ -1,6 +1,8 @@
 #include "services/worker/housekeeper.h"
 
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -8,11 +10,13 @@
 namespace adaptdl::worker {
 
 Housekeeper::Housekeeper(Options options, ReplicaManager* replicas, WorkerMetrics* metrics,
-                         std::function<bool()> connected)
+                         std::function<bool()> connected,
+                         std::function<void(const std::string& job_uid)> deleted)
     : options_(options),
       replicas_(replicas),
       metrics_(metrics),
       connected_(std::move(connected)),
+      deleted_(std::move(deleted)),
       thread_([this] { Run(); }) {}
 
 Housekeeper::~Housekeeper() {
@@ -26,6 +30,11 @@ Housekeeper::~Housekeeper() {
 
 void Housekeeper::DeleteJob(const v1::DeleteJobFiles& job) {
   MutexLock lock(&mutex_);
+  // Asked again before its turn came.
+  if (std::any_of(deletions_.begin(), deletions_.end(),
+                  [&](const auto& other) { return other.job_uid() == job.job_uid(); })) {
+    return;
+  }
   deletions_.push_back(job);
   changed_.SignalAll();
 }
@@ -43,7 +52,7 @@ void Housekeeper::Run() {
         deletions_.pop_front();
       }
     }
-    if (deletion) replicas_->DeleteJob(*deletion);
+    if (deletion && replicas_->DeleteJob(*deletion).ok()) deleted_(deletion->job_uid());
     metrics_->Update(replicas_->Stats(), connected_());
     if (absl::Now() < next_prune) continue;
     metrics_->SetLogBytes(replicas_->PruneLogs(options_.max_ended_replicas, options_.max_log_bytes,

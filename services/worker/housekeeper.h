@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -31,12 +32,13 @@ class Housekeeper {
     absl::Duration prune_period = absl::Minutes(1);
   };
 
-  // All must outlive it.
+  // All must outlive it. `deleted` hears of each job (uid) of which nothing is left here.
   Housekeeper(Options options, ReplicaManager* replicas, WorkerMetrics* metrics,
-              std::function<bool()> connected);
+              std::function<bool()> connected, std::function<void(const std::string& job_uid)> deleted);
   // Finishes the deletion in progress, and no more.
   ~Housekeeper();
 
+  // Soon. The supervisor asks again for what could not be done, or was not when the worker ended.
   void DeleteJob(const v1::DeleteJobFiles& job);
 
  private:
@@ -46,6 +48,7 @@ class Housekeeper {
   ReplicaManager* const replicas_;
   WorkerMetrics* const metrics_;
   const std::function<bool()> connected_;
+  const std::function<void(const std::string& job_uid)> deleted_;
 
   Mutex mutex_;
   CondVar changed_;

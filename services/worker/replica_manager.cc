@@ -443,11 +443,12 @@ void ReplicaManager::Acknowledge(const std::string& replica_id) {
   });
 }
 
-void ReplicaManager::DeleteJob(const v1::DeleteJobFiles& job) {
+absl::Status ReplicaManager::DeleteJob(const v1::DeleteJobFiles& job) {
   if (const absl::Status status = CheckJobNames(job.namespace_(), job.job(), job.job_uid()); !status.ok()) {
     log::Warning("deletion refused", {{"error", std::string(status.message())}});
-    return;
+    return status;
   }
+  absl::Status status;
   std::vector<std::string> ended;
   {
     MutexLock lock(&mutex_);
@@ -460,14 +461,23 @@ void ReplicaManager::DeleteJob(const v1::DeleteJobFiles& job) {
       }
       entry.delete_when_ended = true;
       if (!has_ended) StopEntry(replica_id, &entry, absl::ZeroDuration(), "the job was deleted");
+      status.Update(absl::UnavailableError(absl::StrCat("replica ", replica_id, " is still to end")));
     }
+  }
+  std::erase_if(ended, [&](const std::string& replica_id) {
+    const absl::Status gone = store_.Remove(replica_id);
+    status.Update(gone);
+    return !gone.ok();
+  });
+  {
+    MutexLock lock(&mutex_);
     for (const std::string& replica_id : ended) replicas_.erase(replica_id);
   }
-  for (const std::string& replica_id : ended) store_.Remove(replica_id).IgnoreError();
-  const absl::Status status = storage_.Remove(job);
+  status.Update(storage_.Remove(job));
   log::Info("job's files removed", {{"job", absl::StrCat(job.namespace_(), "/", job.job())},
                                     {"replicas", absl::StrCat(ended.size())},
                                     {"result", status.ToString()}});
+  return status;
 }
 
 void ReplicaManager::OnRunning(const std::string& replica_id, const RunningRecord& record) {

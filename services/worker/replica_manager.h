@@ -93,8 +93,9 @@ class ReplicaManager final : public ShimListener {
   void Stop(const v1::StopReplica& stop);
   void Acknowledge(const std::string& replica_id);
   // Forgets the job's replicas and removes their logs; running ones are killed first. Then removes the job's
-  // folder. Waits for disks.
-  void DeleteJob(const v1::DeleteJobFiles& job);
+  // folder. Waits for disks. OK: nothing of the job is left; after an error, call it again later.
+  // UNAVAILABLE: replicas are still to end.
+  absl::Status DeleteJob(const v1::DeleteJobFiles& job);
   // The node goes away at `deadline`: launches nothing any more. What runs goes on: it is the supervisor that
   // moves jobs elsewhere. Call StopLeftovers() now and then from here on.
   void Retire(absl::Time deadline, const std::string& reason);

@@ -92,6 +92,12 @@ void SupervisorLink::AnnounceFreePorts() {
   changed_.SignalAll();
 }
 
+void SupervisorLink::ConfirmDeletion(const std::string& job_uid) {
+  MutexLock lock(&mutex_);
+  deleted_.push_back(job_uid);
+  changed_.SignalAll();
+}
+
 bool SupervisorLink::connected() const {
   MutexLock lock(&mutex_);
   return connected_;
@@ -229,6 +235,7 @@ bool SupervisorLink::WriteHello(Stream* stream, int64_t session_id) {
     MutexLock lock(&mutex_);
     reports_.clear();
     report_order_.clear();
+    deleted_.clear();
     ports_due_ = false;
   }
   v1::ConnectRequest message;
@@ -237,6 +244,7 @@ bool SupervisorLink::WriteHello(Stream* stream, int64_t session_id) {
   hello.set_session_id(session_id);
   for (v1::ReplicaReport& report : handler_->Inventory()) *hello.add_replicas() = std::move(report);
   for (const int port : handler_->FreePorts()) hello.add_free_ports(port);
+  hello.set_confirms_deletions(true);
   return Send(stream, std::move(message));
 }
 
@@ -263,8 +271,8 @@ std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration peri
   bool ports = false;
   {
     MutexLock lock(&mutex_);
-    while (!stopping_ && !stream_done_ && report_order_.empty() && !notice_due_ && !ports_due_ &&
-           absl::Now() < *next_heartbeat && !IsSilent(absl::Now())) {
+    while (!stopping_ && !stream_done_ && report_order_.empty() && deleted_.empty() && !notice_due_ &&
+           !ports_due_ && absl::Now() < *next_heartbeat && !IsSilent(absl::Now())) {
       changed_.WaitFor(&mutex_, *next_heartbeat - absl::Now());
     }
     if (IsSilent(absl::Now()) && context_ != nullptr) {
@@ -281,6 +289,10 @@ std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration peri
     }
     report_order_.clear();
     reports_.clear();
+    for (std::string& job_uid : deleted_) {
+      messages.emplace_back().mutable_job_files_deleted()->set_job_uid(std::move(job_uid));
+    }
+    deleted_.clear();
     heartbeat = absl::Now() >= *next_heartbeat;
     // From the first one that has no answer.
     if (heartbeat && answers_) unanswered_since_ = std::min(unanswered_since_, absl::Now());

@@ -80,6 +80,9 @@ class SupervisorLink {
   // Tells the supervisor which ports are free now.
   void AnnounceFreePorts();
 
+  // Tells the supervisor that nothing of a deleted job is left. Not after a reconnection: it asks again then.
+  void ConfirmDeletion(const std::string& job_uid);
+
   bool connected() const;
 
   // Ends the stream and the threads. Idempotent.
@@ -125,6 +128,7 @@ class SupervisorLink {
   std::optional<v1::PreemptionNotice> notice_ ABSL_GUARDED_BY(mutex_);
   bool notice_due_ ABSL_GUARDED_BY(mutex_) = false;
   bool ports_due_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<std::string> deleted_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

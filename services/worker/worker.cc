@@ -175,7 +175,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
         Housekeeper::Options{.max_ended_replicas = options_.keep_ended_replicas,
                              .max_log_bytes = options_.max_log_bytes,
                              .max_job_log_bytes = options_.max_job_log_bytes},
-        replicas_.get(), metrics_.get(), [link = link_.get()] { return link->connected(); });
+        replicas_.get(), metrics_.get(), [link = link_.get()] { return link->connected(); },
+        [link = link_.get()](const std::string& job_uid) { link->ConfirmDeletion(job_uid); });
     link_->Start();
     return absl::OkStatus();
   }

@@ -38,6 +38,19 @@ TEST(FormatTest, TimesShowHoursAndMinutes) {
   EXPECT_EQ(FormatSecond(kNow), "Nov-21 01:02:03");
 }
 
+TEST(EventTableTest, SaysHowOftenAndSinceWhen) {
+  v1::ListEventsResponse events;
+  v1::Event* event = events.add_events();
+  Set(kNow, event->mutable_time());
+  event->set_message("disk full");
+  *events.add_events() = *event;
+  events.mutable_events(1)->set_count(37);
+  Set(kNow - absl::Seconds(60), events.mutable_events(1)->mutable_first_time());
+  const Table table = EventTable(events, false);
+  EXPECT_EQ(table.rows.at(0).back().text, "disk full");
+  EXPECT_EQ(table.rows.at(1).back().text, "disk full (37 times since Nov-21 01:01:03)");
+}
+
 TEST(FormatTest, Amounts) {
   EXPECT_EQ(FormatBytes(0), "0");
   EXPECT_EQ(FormatBytes(1536), "1.5Ki");

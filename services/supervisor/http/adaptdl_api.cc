@@ -79,7 +79,9 @@ class AdaptdlApi::Rendezvous final : public ChangeListener {
     }
     const HttpResponse response =
         hosts.ok() ? HttpResponse{200, "application/json", nlohmann::json(*hosts).dump()} : NotFound();
-    for (const Waiting& one : waiting) one.exchange->Answer(response);
+    state_->durability()->WhenDurable([response, waiting = std::move(waiting)] {
+      for (const Waiting& one : waiting) one.exchange->Answer(response);
+    });
   }
 
   // Answers those whose time is over. Whether anybody is left.
@@ -180,10 +182,10 @@ void AdaptdlApi::TakeHints(const HttpRequest& request, const UrlIdentity& identi
   const absl::Status status = hints.ok() ? state_->ReportHints(*replica, *hints) : hints.status();
   if (!hints.ok()) state_->NoteRefusedReport(*replica, "hints", hints.status());
   if (!status.ok()) {
-    // The client tells its user no more than the number.
-    log::Warning("hints refused", {{"job", absl::StrCat(identity.name_space, "/", identity.job)},
-                                   {"replica", replica->replica_id},
-                                   {"reason", std::string(status.message())}});
+    // The client tells its user no more than the number; the job has an event of the first.
+    log::Debug("hints refused", {{"job", absl::StrCat(identity.name_space, "/", identity.job)},
+                                 {"replica", replica->replica_id},
+                                 {"reason", std::string(status.message())}});
   }
   exchange->Answer(ToResponse(status));
 }

@@ -55,6 +55,13 @@ int OpenListener(const service::ListenAddress& address) {
   return -1;
 }
 
+// As text, without its port.
+std::string HostOf(const sockaddr& address) {
+  char host[NI_MAXHOST] = {};
+  const socklen_t size = address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  return getnameinfo(&address, size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) == 0 ? host : "unknown";
+}
+
 int PortOf(int fd) {
   sockaddr_storage bound{};
   socklen_t size = sizeof(bound);
@@ -120,22 +127,32 @@ struct Pending {
 class MicroHttpServer final : public HttpServer {
  public:
   MicroHttpServer(const HttpServerOptions& options, HttpHandler handler)
-      : options_(options), handler_(std::move(handler)) {}
+      : options_(options), handler_(std::move(handler)), strangers_(options.strangers) {}
   ~MicroHttpServer() override;
 
   absl::Status Start();
   std::string address() const override { return absl::StrCat(host_, ":", port_); }
   int port() const override { return port_; }
+  void Step(absl::Time now) override { strangers_.Step(now); }
 
  private:
   static MHD_Result OnAccess(void* self, MHD_Connection* connection, const char* url, const char* method,
                              const char* /*version*/, const char* data, size_t* data_size, void** state) {
     return static_cast<MicroHttpServer*>(self)->Access(connection, url, method, data, data_size, state);
   }
-  static void OnCompleted(void* self, MHD_Connection* /*connection*/, void** state,
+  static void OnConnection(void* self, MHD_Connection* connection, void** /*context*/,
+                           MHD_ConnectionNotificationCode what) {
+    auto* server = static_cast<MicroHttpServer*>(self);
+    // The library closes the socket after it has told us.
+    server->strangers_.Leave(connection);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) server->Expect(connection);
+  }
+  static void OnCompleted(void* self, MHD_Connection* connection, void** state,
                           MHD_RequestTerminationCode /*how*/) {
     std::unique_ptr<Pending> pending(static_cast<Pending*>(*state));
     *state = nullptr;
+    // The connection may be used for another one.
+    static_cast<MicroHttpServer*>(self)->Expect(connection);
     if (pending != nullptr) static_cast<MicroHttpServer*>(self)->Forget(pending->exchange);
   }
   static MHD_Result OnArgument(void* query, MHD_ValueKind /*kind*/, const char* key, const char* value) {
@@ -147,6 +164,8 @@ class MicroHttpServer final : public HttpServer {
                     size_t* data_size, void** state);
   MHD_Result Begin(MHD_Connection* connection, const char* url, const char* method, void** state);
   MHD_Result Dispatch(MHD_Connection* connection, Pending* pending);
+  // A request is to come over the connection.
+  void Expect(MHD_Connection* connection);
   static MHD_Result Send(MHD_Connection* connection, const HttpResponse& response);
   HttpResponse TooLarge() const;
   // False: the server ends.
@@ -155,6 +174,8 @@ class MicroHttpServer final : public HttpServer {
 
   const HttpServerOptions options_;
   const HttpHandler handler_;
+  // Connections without a whole request.
+  Strangers strangers_;
   std::string host_;
   int port_ = 0;
   MHD_Daemon* daemon_ = nullptr;
@@ -181,7 +202,10 @@ absl::Status MicroHttpServer::Start() {
                        MHD_OPTION_NOTIFY_COMPLETED, OnCompleted, this,                                    //
                        MHD_OPTION_UNESCAPE_CALLBACK, LeaveEscaped, nullptr,                               //
                        MHD_OPTION_CONNECTION_LIMIT, static_cast<unsigned int>(options_.max_connections),  //
-                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory,                             //
+                       MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                       static_cast<unsigned int>(options_.max_connections_per_address),  //
+                       MHD_OPTION_NOTIFY_CONNECTION, OnConnection, this,                 //
+                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory,            //
                        MHD_OPTION_CONNECTION_TIMEOUT,
                        static_cast<unsigned int>(absl::ToInt64Seconds(options_.idle_timeout)),  //
                        MHD_OPTION_END);
@@ -206,6 +230,16 @@ MicroHttpServer::~MicroHttpServer() {
     exchange->Answer({503, "text/plain", "the supervisor is shutting down\n"});
   MHD_stop_daemon(daemon_);
   if (listener >= 0) close(listener);
+}
+
+void MicroHttpServer::Expect(MHD_Connection* connection) {
+  const MHD_ConnectionInfo* socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  const MHD_ConnectionInfo* peer = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  if (socket == nullptr || peer == nullptr) return;
+  strangers_.Leave(connection);
+  // The library notices and closes it. It is open until then: whoever is told that it closes leaves first.
+  strangers_.Enter(connection, HostOf(*peer->client_addr),
+                   [fd = socket->connect_fd](const absl::Status& /*why*/) { shutdown(fd, SHUT_RDWR); });
 }
 
 bool MicroHttpServer::Remember(const std::shared_ptr<Exchange>& exchange) {
@@ -236,6 +270,7 @@ MHD_Result MicroHttpServer::Access(MHD_Connection* connection, const char* url, 
     *data_size = 0;
     return pending->ignored_bytes > kMostIgnoredBytes ? MHD_NO : MHD_YES;
   }
+  strangers_.Leave(connection);
   if (pending->ignored_bytes > 0) return Send(connection, TooLarge());
   if (pending->exchange == nullptr) return Dispatch(connection, pending);
   return Send(connection, pending->exchange->TakeResponse());

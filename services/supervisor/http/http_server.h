@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "services/supervisor/strangers.h"
 
 namespace adaptdl::supervisor {
 
@@ -54,8 +55,11 @@ struct HttpServerOptions {
   std::string listen;
   // For errors: where `listen` comes from.
   std::string flag = "--listen";
-  // More are not accepted until others end.
+  // More are not accepted until others end; of one address, this many.
   int max_connections = 8192;
+  int max_connections_per_address = 4096;
+  // Of these, the ones that have not sent a whole request, and how long they may take for it.
+  StrangerOptions strangers = {.patience = absl::Seconds(10), .most = 1024};
   // Larger requests are answered 413.
   size_t max_body_bytes = size_t{64} << 10;
   // Connections that send nothing, or take nothing, for so long are closed; waiting for an answer does not
@@ -74,6 +78,9 @@ class HttpServer {
   // "host:port", with the real port.
   virtual std::string address() const = 0;
   virtual int port() const = 0;
+
+  // Closes connections that take too long for a request. Called now and then.
+  virtual void Step(absl::Time now) = 0;
 };
 
 }  // namespace adaptdl::supervisor

@@ -49,6 +49,9 @@ class FencedJobStore final : public JobStore {
   }
   absl::Status PruneRequests(absl::Time time) override { return store_->PruneRequests(time); }
   absl::Status PruneEvents(absl::Time time) override { return store_->PruneEvents(time); }
+  absl::Status PruneReplicas(const std::string& job_uid, int keep) override {
+    return store_->PruneReplicas(job_uid, keep);
+  }
   absl::StatusOr<std::string> Backup() override { return store_->Backup(); }
 
  private:

@@ -13,6 +13,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -67,21 +68,25 @@ struct WriteBatch {
   std::vector<ReplicaRecord> put_replicas;
   std::vector<NodeRecord> put_nodes;
   std::vector<v1::Event> add_events;
+  // By id; also of those that are added.
+  std::vector<int64_t> remove_events;
   std::optional<RequestRecord> put_request;
   std::vector<FileDeletion> add_deletions;
   // With their replicas and events.
   std::vector<std::string> delete_jobs;
   std::vector<std::string> delete_nodes;
-  // Drops the deletions of these nodes.
+  // Drops the deletions of these nodes, and those of one job (uid) on one node.
   std::vector<std::string> finish_deletions;
+  std::vector<std::pair<std::string, std::string>> remove_deletions;
   std::vector<v1::NamespaceQuota> put_quotas;
   // By namespace.
   std::vector<std::string> delete_quotas;
 
   bool empty() const {
     return put_jobs.empty() && put_replicas.empty() && put_nodes.empty() && add_events.empty() &&
-           !put_request.has_value() && add_deletions.empty() && delete_jobs.empty() && delete_nodes.empty() &&
-           finish_deletions.empty() && put_quotas.empty() && delete_quotas.empty();
+           remove_events.empty() && !put_request.has_value() && add_deletions.empty() &&
+           delete_jobs.empty() && delete_nodes.empty() && finish_deletions.empty() &&
+           remove_deletions.empty() && put_quotas.empty() && delete_quotas.empty();
   }
 };
 
@@ -125,6 +130,8 @@ class JobStore {
   virtual absl::Status PruneRequests(absl::Time time) = 0;
   // Forgets events of before `time`, the oldest ones first, and some ten thousand of them at most.
   virtual absl::Status PruneEvents(absl::Time time) = 0;
+  // Forgets the job's replicas that have ended, but for the newest `keep` and those of the current group.
+  virtual absl::Status PruneReplicas(const std::string& job_uid, int keep) = 0;
 
   // Copies everything, as of one moment, to a new file beside the original while others go on to commit. The
   // caller removes it. FAILED_PRECONDITION: this store keeps nothing on disk.

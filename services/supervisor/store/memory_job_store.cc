@@ -54,6 +54,7 @@ absl::Status MemoryJobStore::Commit(const WriteBatch& batch) {
     events_[event.id()] = event;
     last_event_id_ = std::max(last_event_id_, event.id());
   }
+  for (const int64_t id : batch.remove_events) events_.erase(id);
   if (batch.put_request.has_value()) {
     const RequestKey& key = batch.put_request->key;
     requests_[{key.caller, key.name_space, key.request_id}] = *batch.put_request;
@@ -73,6 +74,11 @@ absl::Status MemoryJobStore::Commit(const WriteBatch& batch) {
     deletions_.erase(std::remove_if(deletions_.begin(), deletions_.end(),
                                     [&](const FileDeletion& deletion) { return deletion.node_id == id; }),
                      deletions_.end());
+  }
+  for (const auto& [node, uid] : batch.remove_deletions) {
+    std::erase_if(deletions_, [&](const FileDeletion& deletion) {
+      return deletion.node_id == node && deletion.job_uid == uid;
+    });
   }
   for (const v1::NamespaceQuota& quota : batch.put_quotas) quotas_[quota.namespace_()] = quota;
   for (const std::string& name : batch.delete_quotas) quotas_.erase(name);
@@ -122,6 +128,25 @@ absl::Status MemoryJobStore::PruneRequests(absl::Time time) {
 absl::Status MemoryJobStore::PruneEvents(absl::Time time) {
   MutexLock lock(&mutex_);
   std::erase_if(events_, [&](const auto& entry) { return TimeOf(entry.second) < time; });
+  return absl::OkStatus();
+}
+
+absl::Status MemoryJobStore::PruneReplicas(const std::string& job_uid, int keep) {
+  MutexLock lock(&mutex_);
+  const auto job = jobs_.find(job_uid);
+  std::vector<int64_t> groups;
+  for (const auto& [key, replica] : replicas_) {
+    if (replica.job_uid == job_uid) groups.push_back(replica.launch_group);
+  }
+  if (job == jobs_.end() || groups.size() <= static_cast<size_t>(keep)) return absl::OkStatus();
+  const int64_t oldest = groups[groups.size() - 1 - keep];
+  std::erase_if(replicas_, [&](const auto& entry) {
+    const v1::Replica& replica = entry.second.replica;
+    const bool live =
+        replica.state() == v1::REPLICA_STATE_LAUNCHING || replica.state() == v1::REPLICA_STATE_RUNNING;
+    return entry.second.job_uid == job_uid && !live && entry.second.launch_group < oldest &&
+           replica.group() < job->second.status.group();
+  });
   return absl::OkStatus();
 }
 

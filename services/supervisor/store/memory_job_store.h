@@ -28,6 +28,7 @@ class MemoryJobStore : public JobStore {
                                                            const std::string& request_id) override;
   absl::Status PruneRequests(absl::Time time) override;
   absl::Status PruneEvents(absl::Time time) override;
+  absl::Status PruneReplicas(const std::string& job_uid, int keep) override;
   absl::StatusOr<std::string> Backup() override;
 
   // What Commit() returns from now on; OK: it works again.

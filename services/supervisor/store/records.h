@@ -94,7 +94,7 @@ struct RequestRecord {
   absl::Time time;
 };
 
-// Files of a deleted job that a node has not been told to delete yet.
+// Files of a deleted job that may still be on a node.
 struct FileDeletion {
   std::string node_id;
   std::string name_space;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/random_id.h"
@@ -33,6 +34,9 @@ absl::Time FromMicros(int64_t micros) {
 bool MayLive(const v1::Replica& replica) {
   return replica.state() == v1::REPLICA_STATE_LAUNCHING || replica.state() == v1::REPLICA_STATE_RUNNING;
 }
+
+// Of the files' names.
+constexpr char kBackupPrefix[] = "backup-";
 
 absl::Status Configure(const SqliteJobStoreOptions& options, Database* database) {
   sqlite3_busy_timeout(database->handle(), static_cast<int>(absl::ToInt64Milliseconds(options.busy_timeout)));
@@ -64,6 +68,19 @@ absl::Status Check(Database* database) {
       absl::StrCat("state database: is damaged: ", *check, "; restore it from a backup"));
 }
 
+// Copies that a process has made and did not live to remove. The lock is ours: whoever made them is gone, or
+// does not lead any more.
+void RemoveBackups(const std::string& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (absl::StartsWith(entry->path().filename().string(), kBackupPrefix)) {
+      std::filesystem::remove(entry->path(), ignored);
+    }
+  }
+}
+
 // The write-ahead log's file, which SQLite opens with the first access and keeps open.
 absl::StatusOr<sqlite3_file*> FindLog(Database* database) {
   sqlite3_file* log = nullptr;
@@ -90,6 +107,7 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const Sqlit
   if (const absl::Status status = Migrate(&*database); !status.ok()) return status;
   // After the migration: what it mends is not to be found.
   if (const absl::Status status = Check(&*database); !status.ok()) return status;
+  RemoveBackups(options.folder);
   const absl::StatusOr<sqlite3_file*> log = FindLog(&*database);
   if (!log.ok()) return log.status();
   // That the files are there: SQLite tries it too, and ignores errors.
@@ -177,6 +195,7 @@ absl::Status SqliteJobStore::Write(const WriteBatch& batch) {
   for (const ReplicaRecord& replica : batch.put_replicas) status.Update(WriteReplica(replica));
   for (const NodeRecord& node : batch.put_nodes) status.Update(WriteNode(node));
   for (const v1::Event& event : batch.add_events) status.Update(WriteEvent(event));
+  for (const int64_t id : batch.remove_events) status.Update(RemoveEvent(id));
   for (const FileDeletion& deletion : batch.add_deletions) status.Update(WriteDeletion(deletion));
   if (batch.put_request.has_value()) status.Update(WriteRequest(*batch.put_request));
   for (const std::string& uid : batch.delete_jobs)
@@ -187,6 +206,7 @@ absl::Status SqliteJobStore::Write(const WriteBatch& batch) {
   for (const std::string& id : batch.finish_deletions) {
     status.Update(DeleteBy("DELETE FROM file_deletions WHERE node_id = ?", id));
   }
+  for (const auto& [node, uid] : batch.remove_deletions) status.Update(RemoveDeletion(node, uid));
   for (const v1::NamespaceQuota& quota : batch.put_quotas) status.Update(WriteQuota(quota));
   for (const std::string& name : batch.delete_quotas) {
     status.Update(DeleteBy("DELETE FROM quotas WHERE namespace = ?", name));
@@ -340,6 +360,14 @@ absl::Status SqliteJobStore::WriteEvent(const v1::Event& event) {
   return statement->Run();
 }
 
+absl::Status SqliteJobStore::RemoveEvent(int64_t id) {
+  absl::Status status;
+  Statement* statement = Prepared("DELETE FROM events WHERE id = ?", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, id);
+  return statement->Run();
+}
+
 absl::Status SqliteJobStore::WriteRequest(const RequestRecord& request) {
   absl::Status status;
   Statement* statement = Prepared(
@@ -367,6 +395,15 @@ absl::Status SqliteJobStore::WriteDeletion(const FileDeletion& deletion) {
   statement->Bind(2, deletion.name_space);
   statement->Bind(3, deletion.job);
   statement->Bind(4, deletion.job_uid);
+  return statement->Run();
+}
+
+absl::Status SqliteJobStore::RemoveDeletion(const std::string& node_id, const std::string& job_uid) {
+  absl::Status status;
+  Statement* statement = Prepared("DELETE FROM file_deletions WHERE node_id = ? AND job_uid = ?", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, node_id);
+  statement->Bind(2, job_uid);
   return statement->Run();
 }
 
@@ -512,9 +549,24 @@ absl::Status SqliteJobStore::PruneEvents(absl::Time time) {
   return Judge(statement->Run());
 }
 
+absl::Status SqliteJobStore::PruneReplicas(const std::string& job_uid, int keep) {
+  MutexLock lock(&mutex_);
+  absl::Status status;
+  // The key is in the order of the launches.
+  Statement* statement = Prepared(
+      "DELETE FROM replicas WHERE job_uid = ?1 AND live = 0 "
+      "AND grp < (SELECT grp FROM replicas WHERE job_uid = ?1 ORDER BY grp DESC LIMIT 1 OFFSET ?2) "
+      "AND current_grp < (SELECT grp FROM jobs WHERE uid = ?1)",
+      &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, job_uid);
+  statement->Bind(2, int64_t{keep});
+  return Judge(statement->Run());
+}
+
 absl::StatusOr<std::string> SqliteJobStore::Backup() {
   constexpr int kPages = 1024;  // at a time; commits come in between
-  const std::string path = absl::StrCat(options_.folder, "/backup-", RandomHex(8), ".db");
+  const std::string path = absl::StrCat(options_.folder, "/", kBackupPrefix, RandomHex(8), ".db");
   absl::StatusOr<Database> copy = Database::Open(path);
   if (!copy.ok()) return copy.status();
   std::error_code ignored;

@@ -59,6 +59,7 @@ class SqliteJobStore final : public JobStore {
                                                            const std::string& request_id) override;
   absl::Status PruneRequests(absl::Time time) override;
   absl::Status PruneEvents(absl::Time time) override;
+  absl::Status PruneReplicas(const std::string& job_uid, int keep) override;
   absl::StatusOr<std::string> Backup() override;
 
  private:
@@ -83,8 +84,11 @@ class SqliteJobStore final : public JobStore {
   absl::Status WriteReplica(const ReplicaRecord& replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteNode(const NodeRecord& node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteEvent(const v1::Event& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RemoveEvent(int64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteRequest(const RequestRecord& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteDeletion(const FileDeletion& deletion) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RemoveDeletion(const std::string& node_id, const std::string& job_uid)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteQuota(const v1::NamespaceQuota& quota) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status DeleteBy(const std::string& sql, const std::string& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<int64_t> LastId(const std::string& table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

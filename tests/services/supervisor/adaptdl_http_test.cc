@@ -41,9 +41,8 @@ class AdaptdlHttpTest : public ClusterTest {
   void SetUp() override {
     options_.cluster.heartbeat_period = absl::Hours(1);  // The clock goes on, and the workers say nothing.
     ClusterTest::SetUp();
-    HttpServerOptions options;
-    options.listen = "127.0.0.1:0";
-    const absl::Status status = supervisor_->ServeHttp(options);
+    http_options_.listen = "127.0.0.1:0";
+    const absl::Status status = supervisor_->ServeHttp(http_options_);
     ASSERT_TRUE(status.ok()) << status;
     const std::string address = supervisor_->http_address();
     ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port_));
@@ -108,6 +107,7 @@ class AdaptdlHttpTest : public ClusterTest {
     return recorded;
   }
 
+  HttpServerOptions http_options_;
   int port_ = 0;
   std::unique_ptr<FakeWorker> a_;
   std::unique_ptr<FakeWorker> b_;
@@ -127,6 +127,22 @@ TEST_F(AdaptdlHttpTest, LaunchesTellUrlAndPort) {
   EXPECT_EQ(second_.adaptdl_http().master_port(), 20001);
   // Programs print their URL when something fails.
   EXPECT_THAT(url, testing::Not(HasSubstr(first_.token())));
+}
+
+TEST_F(AdaptdlHttpTest, PortsOfANodeThatIsGoneAreForgotten) {
+  auto worker = AddNode("c", {5000});
+  worker->Disconnect();
+  Advance(absl::Hours(4), absl::Minutes(30));  // It is lost.
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::RemoveNodeRequest request;
+  request.set_request_id("remove");
+  request.set_node_id("c");
+  v1::RemoveNodeResponse response;
+  ASSERT_TRUE(nodes_->RemoveNode(&context, request, &response).ok());
+  ASSERT_TRUE(worker->Register().ok());
+  Allocate(Submit(NewJob("job")), {"c"});
+  EXPECT_THAT(Get("job").status().message(), HasSubstr("node c has offered no free port"));
 }
 
 TEST_F(AdaptdlHttpTest, GroupsOnOneNodeGetDifferentPorts) {
@@ -456,6 +472,49 @@ TEST_F(AdaptdlHttpTest, AThousandWaitingClientsCostNoThreads) {
     ASSERT_EQ(answer.status, 200);
     ASSERT_EQ(answer.body, R"(["a.test","b.test"])");
   }
+}
+
+class CrowdedHttpTest : public AdaptdlHttpTest {
+ protected:
+  CrowdedHttpTest() {
+    http_options_.max_connections = 32;
+    http_options_.max_connections_per_address = 32;
+    http_options_.strangers.most = 8;
+  }
+};
+
+TEST_F(CrowdedHttpTest, ConnectionsThatSaySoLittleDoNotKeepOthersOut) {
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  for (int i = 0; i < 200; ++i) {
+    clients.push_back(std::make_unique<HttpClient>(port_));
+    ASSERT_TRUE(clients.back()->connected()) << i;
+    clients.back()->Send("GET /health");
+  }
+  EXPECT_EQ(Ask("GET", "/healthz").status, 200);
+}
+
+TEST_F(CrowdedHttpTest, ARequestThatComesByteByByteIsCutOff) {
+  HttpClient slow(port_);
+  ASSERT_TRUE(slow.Send("PUT /x HTTP/1.1\r\nHost: test\r\nContent-Length: 60000\r\n\r\n"));
+  int sent = 0;
+  for (; sent < 60'000 && slow.Send("x"); ++sent) Advance(absl::Seconds(1));
+  EXPECT_LT(sent, 60'000);
+  EXPECT_EQ(Ask("GET", "/healthz").status, 200);
+}
+
+TEST_F(CrowdedHttpTest, WhoeverWaitsForOthersIsNoStranger) {
+  StartPair("job");
+  HttpClient first(port_);
+  first.Request("GET", Discover(first_) + "?timeout=100");
+  WaitFor("job", [](const v1::Job& job) { return job.status().replicas(0).joined(); });
+  Advance(absl::Seconds(50));
+  std::vector<std::unique_ptr<HttpClient>> others;
+  for (int i = 0; i < 20; ++i) {
+    others.push_back(std::make_unique<HttpClient>(port_));
+    others.back()->Send("G");
+  }
+  EXPECT_EQ(Ask("GET", Discover(second_)).status, 200);
+  EXPECT_EQ(first.Answer().status, 200);
 }
 
 TEST_F(AdaptdlHttpTest, EndsWhileClientsWait) {

@@ -79,8 +79,8 @@ class FakeWorker {
     return status;
   }
 
-  void Connect(const std::vector<v1::ReplicaReport>& inventory = {},
-               const std::vector<int>& free_ports = {}) {
+  void Connect(const std::vector<v1::ReplicaReport>& inventory = {}, const std::vector<int>& free_ports = {},
+               bool confirms_deletions = false) {
     context_ = std::make_unique<grpc::ClientContext>();
     SetDeadline(context_.get());
     stream_ = stub_->Connect(context_.get());
@@ -89,6 +89,7 @@ class FakeWorker {
     request.mutable_hello()->set_session_id(session_);
     for (const auto& report : inventory) *request.mutable_hello()->add_replicas() = report;
     for (const int port : free_ports) request.mutable_hello()->add_free_ports(port);
+    request.mutable_hello()->set_confirms_deletions(confirms_deletions);
     stream_->Write(request);
   }
 

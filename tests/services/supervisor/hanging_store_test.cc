@@ -66,6 +66,9 @@ class StoreOnDisk final : public JobStore {
   }
   absl::Status PruneRequests(absl::Time time) override { return store_.PruneRequests(time); }
   absl::Status PruneEvents(absl::Time time) override { return store_.PruneEvents(time); }
+  absl::Status PruneReplicas(const std::string& uid, int keep) override {
+    return store_.PruneReplicas(uid, keep);
+  }
   absl::StatusOr<std::string> Backup() override { return store_.Backup(); }
 
  private:

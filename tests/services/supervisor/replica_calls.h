@@ -110,6 +110,11 @@ class Heart {
     ADD_FAILURE() << "no command came";
     return {};
   }
+  // Says no more. How the stream ended, once all that was said was heard.
+  grpc::Status Close() {
+    stream_->WritesDone();
+    return End();
+  }
   grpc::Status End() {
     if (stream_ == nullptr) return grpc::Status::OK;
     v1::HeartbeatResponse ignored;

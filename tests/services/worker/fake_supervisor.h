@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -127,6 +128,12 @@ class FakeSupervisor final : public v1::NodeService::Service {
     });
   }
 
+  // Waits until the worker has said that nothing of the job is left.
+  bool WaitForDeletion(const std::string& job_uid) {
+    MutexLock lock(&mutex_);
+    return WaitLocked([&] { return deleted_.count(job_uid) > 0; });
+  }
+
   bool WaitForHeartbeats(int count) {
     MutexLock lock(&mutex_);
     return WaitLocked([&] { return heartbeats_ >= count; });
@@ -211,6 +218,7 @@ class FakeSupervisor final : public v1::NodeService::Service {
       answer.mutable_heartbeat_ack();
       if (answers_) stream->Write(answer);
     }
+    if (request.has_job_files_deleted()) deleted_.insert(request.job_files_deleted().job_uid());
     if (request.has_preemption_notice()) order_.push_back("notice");
     if (request.has_replica_report()) {
       order_.push_back(v1::ReplicaState_Name(request.replica_report().replica().state()).substr(14));
@@ -245,6 +253,7 @@ class FakeSupervisor final : public v1::NodeService::Service {
   std::deque<v1::NodeHello> hellos_;
   std::deque<v1::ReplicaReport> reports_;
   std::vector<std::string> order_;
+  std::set<std::string> deleted_;
   std::unique_ptr<grpc::Server> server_;
 };
 

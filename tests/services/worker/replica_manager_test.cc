@@ -372,7 +372,7 @@ TEST_F(ReplicaManagerTest, DeletingAJobRemovesItsLogsAndFiles) {
   TempFolder outside;
   WriteFile(outside / "precious", "data");
   std::filesystem::create_directory_symlink(outside.path(), job_folder + "/share/link");
-  manager_->DeleteJob(MakeDelete());
+  EXPECT_EQ(manager_->DeleteJob(MakeDelete()).code(), absl::StatusCode::kUnavailable);
   EXPECT_FALSE(std::filesystem::exists(job_folder));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "storage/default"));
   EXPECT_EQ(ReadFile(outside / "precious"), "data");
@@ -384,17 +384,19 @@ TEST_F(ReplicaManagerTest, DeletingAJobRemovesItsLogsAndFiles) {
   shims_->SayExited("r-1", {.signal = SIGKILL, .end_time = clock_.Now()});
   EXPECT_FALSE(std::filesystem::exists(ReplicaFolder("r-1")));
   EXPECT_THAT(manager_->Inventory(), IsEmpty());
+  // Asked again, there is nothing left.
+  EXPECT_TRUE(manager_->DeleteJob(MakeDelete()).ok());
 }
 
 TEST_F(ReplicaManagerTest, DeletingNeverFollowsALinkOutOfTheStorage) {
   TempFolder outside;
   std::filesystem::create_directories(outside / ("mnist-" + std::string(kUid)));
   std::filesystem::create_directory_symlink(outside.path(), folder_ / "storage/default");
-  manager_->DeleteJob(MakeDelete());
+  EXPECT_FALSE(manager_->DeleteJob(MakeDelete()).ok());
   EXPECT_TRUE(std::filesystem::exists(outside / ("mnist-" + std::string(kUid))));
   v1::DeleteJobFiles job = MakeDelete();
   job.set_job("../../x");
-  manager_->DeleteJob(job);  // refused; nothing to see but that nothing breaks
+  EXPECT_FALSE(manager_->DeleteJob(job).ok());
 }
 
 TEST_F(ReplicaManagerTest, PrunesTheOldestAcknowledgedLogs) {
@@ -497,7 +499,7 @@ TEST_F(ReplicaManagerTest, AStopThatComesWhileTheShimStartsIsCarriedOutAfterward
 TEST_F(ReplicaManagerTest, AJobThatIsDeletedWhileItStartsLeavesNothing) {
   lanes_.Hang();
   manager_->Launch(MakeLaunch("r-0"));
-  manager_->DeleteJob(MakeDelete());
+  EXPECT_FALSE(manager_->DeleteJob(MakeDelete()).ok());
   EXPECT_EQ(LastReplica().state(), v1::REPLICA_STATE_EXITED);
   lanes_.GoOn();
   EXPECT_THAT(shims_->launched, IsEmpty());

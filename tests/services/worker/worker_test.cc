@@ -313,6 +313,13 @@ TEST_F(WorkerTest, DeletesAJobsFiles) {
   const std::string storage = folder_ / "storage";
   EXPECT_TRUE(WaitForChange(storage, [&] { return std::filesystem::is_empty(storage); }));
   EXPECT_FALSE(std::filesystem::exists(ReplicaFolder(Id("r"))));
+  EXPECT_TRUE(supervisor_.TakeHello()->confirms_deletions());
+  EXPECT_TRUE(supervisor_.WaitForDeletion(unique_));
+  // Asked again, as after a reconnection, it says so again.
+  const std::string other = RandomHex(6);
+  command.mutable_delete_job_files()->set_job_uid(other);
+  supervisor_.Send(command);
+  EXPECT_TRUE(supervisor_.WaitForDeletion(other));
 }
 
 TEST_F(WorkerTest, TwoWorkersDoNotShareAStateFolder) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -219,6 +220,22 @@ TEST_P(JobStoreTest, EventsComeInPagesAndByJob) {
   EXPECT_TRUE(store_->ListEvents({"default", "job-2", 0, 100})->empty());
 }
 
+TEST_P(JobStoreTest, EventsAreRemovedByTheirIds) {
+  WriteBatch batch;
+  batch.put_jobs = {MakeJob(1)};
+  batch.add_events = {MakeEvent(1, "A"), MakeEvent(2, "B")};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  WriteBatch fold;
+  fold.add_events = {MakeEvent(3, "A"), MakeEvent(4, "A")};
+  fold.remove_events = {1, 3};
+  ASSERT_TRUE(store_->Commit(fold).ok());
+  const absl::StatusOr<std::vector<v1::Event>> events = store_->ListEvents({"default", "job-1", 0, 100});
+  ASSERT_EQ(events->size(), 2u);
+  EXPECT_EQ(events->at(0).id(), 2);
+  EXPECT_EQ(events->at(1).id(), 4);
+  EXPECT_EQ(store_->Load()->last_event_id, 4);
+}
+
 TEST_P(JobStoreTest, OldEventsArePruned) {
   WriteBatch batch;
   batch.put_jobs = {MakeJob(1)};
@@ -247,6 +264,50 @@ TEST_P(JobStoreTest, EventsEndWhereTheirBytesDo) {
   EXPECT_EQ(store_->ListEvents({"default", "job-1", 3, 100, 2500})->front().id(), 4);
   EXPECT_EQ(store_->ListEvents({"default", "job-1", 0, 100, 0})->size(), 1u);
   EXPECT_EQ(store_->ListEvents({"default", "job-1", 0, 100})->size(), 10u);
+}
+
+TEST_P(JobStoreTest, DeletionsAreFinishedOneByOneOrByNode) {
+  WriteBatch batch;
+  batch.add_deletions = {{"n1", "default", "a", "uid-a"},
+                         {"n1", "default", "b", "uid-b"},
+                         {"n2", "default", "a", "uid-a"},
+                         {"n3", "default", "a", "uid-a"}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  WriteBatch done;
+  done.remove_deletions = {{"n1", "uid-a"}};
+  done.finish_deletions = {"n3"};
+  ASSERT_TRUE(store_->Commit(done).ok());
+  std::set<std::string> left;
+  const absl::StatusOr<StoreContents> contents = store_->Load();
+  for (const FileDeletion& deletion : contents->deletions) {
+    left.insert(absl::StrCat(deletion.node_id, " ", deletion.job_uid));
+  }
+  EXPECT_EQ(left, (std::set<std::string>{"n1 uid-b", "n2 uid-a"}));
+}
+
+TEST_P(JobStoreTest, OnlyTheNewestReplicasThatHaveEndedAreRemembered) {
+  JobRecord job = MakeJob(1);
+  job.status.set_group(50);
+  WriteBatch batch;
+  batch.put_jobs = {job};
+  for (int64_t group = 1; group <= 50; ++group) {
+    for (int rank = 0; rank < 2; ++rank) {
+      batch.put_replicas.push_back(MakeReplica(group, rank));
+      batch.put_replicas.back().replica.set_state(v1::REPLICA_STATE_EXITED);
+    }
+  }
+  // Old ones that are still there, or were until now.
+  batch.put_replicas[0].replica.set_state(v1::REPLICA_STATE_RUNNING);
+  batch.put_replicas[3].replica.set_group(50);
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  ASSERT_TRUE(store_->PruneReplicas("uid-1", 100).ok());
+  EXPECT_EQ(store_->ListReplicas("uid-1")->size(), 100u);
+  ASSERT_TRUE(store_->PruneReplicas("uid-1", 9).ok());
+  std::vector<int64_t> groups;
+  const absl::StatusOr<std::vector<ReplicaRecord>> left = store_->ListReplicas("uid-1");
+  for (const ReplicaRecord& replica : *left) groups.push_back(replica.launch_group);
+  EXPECT_EQ(groups, (std::vector<int64_t>{1, 2, 46, 46, 47, 47, 48, 48, 49, 49, 50, 50}));
+  ASSERT_TRUE(store_->PruneReplicas("uid-of-nobody", 0).ok());
 }
 
 TEST_P(JobStoreTest, RequestsAreKeptUntilPruned) {
@@ -322,6 +383,20 @@ TEST(SqliteJobStoreTest, ABackupIsTakenWhileOthersCommit) {
   const absl::StatusOr<StoreContents> contents = OpenSqlite(copy.path(), 0, "supervisor-1.db")->Load();
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_EQ(static_cast<int64_t>(contents->jobs.size()), restored->state.jobs);
+}
+
+TEST(SqliteJobStoreTest, BackupsThatAProcessLeftBehindGoWithTheNextStart) {
+  const Folder folder;
+  std::filesystem::create_directories(folder.path());
+  for (const char* name : {"/backup-0123456789abcdef.db", "/backup-0123456789abcdef.db-journal"}) {
+    std::ofstream(folder.path() + name) << "half a copy";
+  }
+  std::ofstream(folder.path() + "/my-backup.db") << "not ours";
+  const auto store = OpenSqlite(folder.path());
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with("backup-")) << entry.path();
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/my-backup.db"));
 }
 
 TEST(SqliteJobStoreTest, OneStoreAtATime) {
