@@ -1,4 +1,4 @@
-// A clock that stands still until a test moves it.
+// A clock that stands still until a test moves it, or sets its wall time.
 //
 // Thread-safety: thread-safe.
 
@@ -18,12 +18,19 @@ class ManualClock final : public Clock {
   explicit ManualClock(absl::Time start = absl::FromUnixSeconds(1'000'000'000))
       : nanoseconds_(absl::ToUnixNanos(start)) {}
 
-  absl::Time Now() const override { return absl::FromUnixNanos(nanoseconds_.load()); }
+  absl::Time Now() const override {
+    return absl::FromUnixNanos(nanoseconds_.load() + wall_step_nanoseconds_.load());
+  }
+  absl::Time Steady() const override { return absl::FromUnixNanos(nanoseconds_.load()); }
 
   void Advance(absl::Duration duration) { nanoseconds_ += absl::ToInt64Nanoseconds(duration); }
 
+  // Somebody sets the wall clock forward, or back.
+  void StepWall(absl::Duration step) { wall_step_nanoseconds_ += absl::ToInt64Nanoseconds(step); }
+
  private:
   std::atomic<int64_t> nanoseconds_;
+  std::atomic<int64_t> wall_step_nanoseconds_ = 0;
 };
 
 }  // namespace adaptdl

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,18 @@ struct Collective {
   std::vector<std::string>* values = nullptr;  // of an all-gather: the result
 };
 
+// How far a member is in the collectives of its group, and whom it waits for.
+struct Standing {
+  // Number of the collective that is under way, or of the next one.
+  uint64_t collective = 0;
+  // How much of it is done, in steps that are the same on all members.
+  int step = 0;
+  // Rank of the member that it exchanges data with. Negative: none at this moment.
+  int peer = -1;
+  // How long none of this has moved; zero also where that can't be seen, in an exchange of one large value.
+  absl::Duration stalled;
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -110,6 +123,9 @@ class Communicator {
   // The longest that any single collective started from now on may take; those under way keep theirs. The
   // members need not agree: the first whose time is up ends the group.
   virtual void SetTimeout(absl::Duration timeout) = 0;
+
+  // May be called from any thread. Nothing: this implementation can't tell, or the group has failed.
+  virtual std::optional<Standing> standing() { return std::nullopt; }
 
   // Starts to replace `buffer` by its element-wise reduction over all members. The buffer must not be touched
   // before the Work has been waited for or destroyed. Several may be under way at once.

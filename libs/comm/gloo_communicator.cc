@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -109,6 +110,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   void SetTimeout(absl::Duration timeout) override { timeout_ = timeout; }
+  std::optional<Standing> standing() override { return membership_->standing(); }
 
  private:
   // What nobody will run any more.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "libs/comm/signature.h"
 
@@ -55,7 +56,7 @@ class Group {
 
   absl::Status Await(uint64_t number, int rank, absl::Duration timeout, const Collective& mine) {
     MutexLock lock(&mutex_);
-    const absl::Time deadline = absl::Now() + timeout;
+    const absl::Time deadline = SteadyNow() + timeout;
     for (;;) {
       if (!aborted_[rank].ok()) return aborted_[rank];
       const auto found = shared_.find(number);
@@ -65,7 +66,7 @@ class Group {
         return absl::OkStatus();
       }
       if (!failure_.ok()) return failure_;
-      const absl::Duration left = deadline - absl::Now();
+      const absl::Duration left = deadline - SteadyNow();
       if (left <= absl::ZeroDuration()) {
         failure_ = LateStatus(number, timeout, mine);
         changed_.SignalAll();

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "libs/base/clock.h"
 #include "libs/base/utf8.h"
 #include "libs/comm/threads.h"
 
@@ -102,9 +103,10 @@ absl::Status Membership::Begin(uint64_t number, const Signature& signature, absl
     MutexLock lock(&mutex_);
     if (!failure_.ok()) return failure_;
     gone = deferred_;
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     const absl::Duration period = std::clamp(timeout / 8, kShortestPeriod, kLongestPeriod);
     current_ = Current{number, signature, now, timeout, period};
+    moved_ = now;
     if (period < period_) (void)!write(wake_[1], "", 1);
     period_ = period;
     next_report_ = now + period;
@@ -120,6 +122,7 @@ absl::Status Membership::Begin(uint64_t number, const Signature& signature, absl
 absl::Status Membership::End() {
   MutexLock lock(&mutex_);
   current_.reset();
+  moved_ = SteadyNow();
   next_report_ = absl::InfiniteFuture();
   grace_end_ = absl::InfiniteFuture();
   if (failure_.ok()) ++done_;
@@ -132,6 +135,30 @@ void Membership::SetStep(int peer, int step, int steps) {
   current_->peer = peer;
   current_->step = step;
   current_->steps = steps;
+  current_->bulk = false;
+  moved_ = SteadyNow();
+}
+
+void Membership::SetPeer(int peer, bool bulk) {
+  MutexLock lock(&mutex_);
+  if (!current_) return;
+  current_->peer = peer;
+  current_->bulk = bulk;
+  moved_ = SteadyNow();
+}
+
+std::optional<Standing> Membership::standing() {
+  MutexLock lock(&mutex_);
+  if (!failure_.ok()) return std::nullopt;
+  Standing standing;
+  standing.stalled = SteadyNow() - moved_;
+  standing.collective = done_;
+  if (!current_) return standing;
+  standing.collective = current_->number;
+  standing.step = current_->step;
+  standing.peer = current_->peer;
+  if (current_->bulk) standing.stalled = absl::ZeroDuration();
+  return standing;
 }
 
 absl::Status Membership::Fail(const absl::Status& status) { return Fail(status, status); }
@@ -165,11 +192,11 @@ absl::Status Membership::Broken(int peer, absl::string_view error) {
   absl::Status status;
   {
     MutexLock lock(&mutex_);
-    const absl::Time end = absl::Now() + kGrace;
+    const absl::Time end = SteadyNow() + kGrace;
     const auto explained = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return !failure_.ok() || !deferred_.ok() || members_[peer].gone;
     };
-    while (!explained() && absl::Now() < end) changed_.WaitFor(&mutex_, end - absl::Now());
+    while (!explained() && SteadyNow() < end) changed_.WaitFor(&mutex_, end - SteadyNow());
     if (!failure_.ok()) return failure_;
     if (!deferred_.ok()) {
       status = deferred_;
@@ -252,7 +279,7 @@ void Membership::Watch() {
     for (const auto& link : links_) {
       entries.push_back({link->socket.fd(), POLLIN, 0});  // ignored by poll once closed (-1)
     }
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     const absl::Duration wait =
         absl::Ceil(std::max(NextWake(now) - now, absl::ZeroDuration()), absl::Milliseconds(1));
     (void)poll(entries.data(), entries.size(), static_cast<int>(absl::ToInt64Milliseconds(wait)));
@@ -261,7 +288,7 @@ void Membership::Watch() {
     for (size_t i = 0; i < links_.size(); ++i) {
       if (entries[i + 1].revents != 0) Read(links_[i].get());
     }
-    Pass(absl::Now());
+    Pass(SteadyNow());
   }
 }
 
@@ -356,7 +383,7 @@ void Membership::HandleFailed(uint64_t number, const absl::Status& status) {
     MutexLock lock(&mutex_);
     if (current_ && current_->number < number) {
       if (deferred_.ok()) deferred_ = status;
-      grace_end_ = std::min(grace_end_, absl::Now() + kGrace);
+      grace_end_ = std::min(grace_end_, SteadyNow() + kGrace);
       changed_.SignalAll();
       return;
     }
@@ -367,7 +394,7 @@ void Membership::HandleFailed(uint64_t number, const absl::Status& status) {
 void Membership::NotePosition(int rank, uint64_t begun) {
   MutexLock lock(&mutex_);
   members_[rank].begun = std::max(members_[rank].begun, begun);
-  members_[rank].heard = absl::Now();
+  members_[rank].heard = SteadyNow();
 }
 
 // A member that waits in the same collective for less long needs to hear more often from all that wait.
@@ -416,7 +443,7 @@ void Membership::HandleGone(int rank, uint64_t done, const std::string& why) {
   member.gone = true;
   member.done = done;
   member.why = why;
-  if (current_ && done <= current_->number) grace_end_ = std::min(grace_end_, absl::Now() + kGrace);
+  if (current_ && done <= current_->number) grace_end_ = std::min(grace_end_, SteadyNow() + kGrace);
   changed_.SignalAll();
 }
 

@@ -26,7 +26,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/base/clock.h"
 #include "libs/base/mutex.h"
+#include "libs/comm/communicator.h"
 #include "libs/comm/signature.h"
 #include "libs/comm/socket.h"
 #include "libs/comm/tcp_rendezvous.h"
@@ -56,6 +58,13 @@ class Membership {
   // of `steps`.
   void SetStep(int peer, int step, int steps);
 
+  // The same step goes on, with `peer`. `bulk`: a message of any size, of which nobody sees how much has
+  // come.
+  void SetPeer(int peer, bool bulk);
+
+  // Nothing once the group has failed.
+  std::optional<Standing> standing();
+
   // Ends the group here and everywhere else, unless something else did before; returns what ended it.
   absl::Status Fail(const absl::Status& status);
 
@@ -79,6 +88,7 @@ class Membership {
     int peer = -1;
     int step = 0;
     int steps = 0;
+    bool bulk = false;
   };
 
   // What is known about a member.
@@ -130,6 +140,7 @@ class Membership {
   absl::Status deferred_ ABSL_GUARDED_BY(mutex_);  // becomes the failure when what is under way is done
   std::optional<Current> current_ ABSL_GUARDED_BY(mutex_);
   uint64_t done_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time moved_ ABSL_GUARDED_BY(mutex_) = SteadyNow();  // when current_ or done_ changed last
   std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
   std::vector<Signature> recent_
       ABSL_GUARDED_BY(mutex_);  // what this member began, by number modulo the size

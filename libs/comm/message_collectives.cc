@@ -188,12 +188,14 @@ absl::Status MessageCollectives::GatherAll(Collective* collective) {
   }
   for (int peer = 0; peer < size_; ++peer) {
     if (coming[peer] == nullptr) continue;
-    if (absl::Status status = Await(coming[peer].get(), peer, Direction::kReceive); !status.ok())
+    if (absl::Status status = Await(coming[peer].get(), peer, Direction::kReceive, values[peer].size());
+        !status.ok())
       return status;
   }
   for (int peer = 0; !small && peer < size_; ++peer) {
     if (peer == rank_) continue;
-    if (absl::Status status = Await(own.get(), peer, Direction::kSend); !status.ok()) return status;
+    if (absl::Status status = Await(own.get(), peer, Direction::kSend, mine.size()); !status.ok())
+      return status;
   }
   coming.clear();
   values[rank_] = mine;
@@ -364,7 +366,9 @@ absl::Status MessageCollectives::Receive(Transport::Region* region, int peer, ui
   return membership_->Broken(peer, region->error());
 }
 
-absl::Status MessageCollectives::Await(Transport::Region* region, int peer, Direction direction) {
+absl::Status MessageCollectives::Await(Transport::Region* region, int peer, Direction direction,
+                                       uint64_t bytes) {
+  membership_->SetPeer(peer, bytes > static_cast<uint64_t>(kPiece));
   {
     MutexLock lock(&mutex_);
     waiting_ = region;

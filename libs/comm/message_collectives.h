@@ -56,7 +56,8 @@ class MessageCollectives {
 
   absl::Status Send(Transport::Region* region, int peer, uint64_t slot, size_t offset, size_t bytes);
   absl::Status Receive(Transport::Region* region, int peer, uint64_t slot, size_t offset, size_t bytes);
-  absl::Status Await(Transport::Region* region, int peer, Direction direction);
+  // `bytes`: what is waited for.
+  absl::Status Await(Transport::Region* region, int peer, Direction direction, uint64_t bytes = 0);
   void Step(int peer, int step, int steps);
   uint64_t DataSlot(int64_t piece) const;
 

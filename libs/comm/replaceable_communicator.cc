@@ -1,6 +1,7 @@
 #include "libs/comm/replaceable_communicator.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace adaptdl::comm {
@@ -29,6 +30,11 @@ void ReplaceableCommunicator::Abort(absl::string_view reason) {
 }
 
 void ReplaceableCommunicator::SetTimeout(absl::Duration timeout) { present().SetTimeout(timeout); }
+
+std::optional<Standing> ReplaceableCommunicator::standing() {
+  MutexLock lock(&mutex_);
+  return present_->standing();
+}
 
 std::unique_ptr<Work> ReplaceableCommunicator::Start(Collective collective) {
   return present().Start(std::move(collective));

@@ -4,13 +4,14 @@
 //   ...                                                        // users hold on to &communicator
 //   communicator.Replace(std::move(of_group_2));               // between two collectives
 //
-// Thread-safety: as Communicator. Replace() comes from the thread that starts collectives; rank(), size() and
-// Abort() from any.
+// Thread-safety: as Communicator. Replace() comes from the thread that starts collectives; rank(), size(),
+// standing() and Abort() from any.
 
 #ifndef ADAPTDL_LIBS_COMM_REPLACEABLE_COMMUNICATOR_H_
 #define ADAPTDL_LIBS_COMM_REPLACEABLE_COMMUNICATOR_H_
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -34,6 +35,7 @@ class ReplaceableCommunicator final : public Communicator {
   // Of the present communicator only.
   void Abort(absl::string_view reason) override;
   void SetTimeout(absl::Duration timeout) override;
+  std::optional<Standing> standing() override;
 
  private:
   std::unique_ptr<Work> Start(Collective collective) override;

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libs/base/clock.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -27,7 +28,7 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(50);
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
 int PollTimeout(absl::Time deadline) {
-  const absl::Duration left = std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
+  const absl::Duration left = std::clamp(deadline - SteadyNow(), absl::ZeroDuration(), absl::Hours(1));
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
 }
 
@@ -38,7 +39,7 @@ bool Await(int fd, short events, absl::Time deadline, int wake_fd = -1) {
     const int ready = poll(entries, 2, PollTimeout(deadline));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
-    if (absl::Now() >= deadline) return false;
+    if (SteadyNow() >= deadline) return false;
   }
 }
 
@@ -133,11 +134,11 @@ absl::StatusOr<Socket> ConnectTo(const std::string& host, int port, absl::Time d
       Socket socket = TryConnect(*address, deadline, wake_fd, &error);
       if (socket.open()) return socket;
     }
-    if (absl::Now() + pause >= deadline) {
+    if (SteadyNow() + pause >= deadline) {
       return absl::UnavailableError(absl::StrCat("cannot connect to ", host, ":", port, ": ", error));
     }
     // Rank 0 may start later than the others.
-    (void)Await(-1, 0, absl::Now() + pause, wake_fd);
+    (void)Await(-1, 0, SteadyNow() + pause, wake_fd);
     if (Woken(wake_fd)) {
       return absl::CancelledError(absl::StrCat("connecting to ", host, ":", port, " was given up"));
     }

@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "libs/base/clock.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -168,7 +169,7 @@ absl::StatusOr<std::unique_ptr<TcpRendezvous>> TcpRendezvous::Join(const std::st
                                                                    absl::Duration timeout) {
   const absl::StatusOr<HostAndPort> where = Parse(address);
   if (!where.ok()) return where.status();
-  absl::StatusOr<Socket> first = ConnectTo(where->host, where->port, absl::Now() + timeout);
+  absl::StatusOr<Socket> first = ConnectTo(where->host, where->port, SteadyNow() + timeout);
   if (!first.ok()) return first.status();
   return std::unique_ptr<TcpRendezvous>(new TcpRendezvous(Socket(), *std::move(first), address));
 }
@@ -209,7 +210,7 @@ void TcpRendezvous::TakeWake() {
 
 absl::StatusOr<TcpRendezvous::Meeting> TcpRendezvous::Receive(const ConnectOptions& options,
                                                               const std::string& part) {
-  const absl::Time deadline = absl::Now() + options.ConnectTimeout();
+  const absl::Time deadline = SteadyNow() + options.ConnectTimeout();
   Meeting meeting;
   meeting.parts.resize(options.size);
   meeting.parts[0] = part;
@@ -234,7 +235,7 @@ absl::StatusOr<TcpRendezvous::Meeting> TcpRendezvous::Receive(const ConnectOptio
     guests_ = std::move(others);
     if (Complete(meeting)) break;
     if (somebody_came) Tell(meeting, Encode(RecordKind::kWaiting, {MissingText(meeting)}), deadline);
-    if (absl::Now() >= deadline) {
+    if (SteadyNow() >= deadline) {
       const absl::Status late = absl::DeadlineExceededError(
           absl::StrCat("forming group ", options.group, " of ", options.size, ": ", MissingText(meeting),
                        " within ", absl::FormatDuration(options.ConnectTimeout())));
@@ -260,7 +261,7 @@ void TcpRendezvous::AwaitGuests(const Meeting& meeting, absl::Time deadline) {
   for (const Socket& link : meeting.links) {
     if (link.open()) entries.push_back({link.fd(), POLLIN, 0});
   }
-  const absl::Duration left = std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
+  const absl::Duration left = std::clamp(deadline - SteadyNow(), absl::ZeroDuration(), absl::Hours(1));
   (void)poll(entries.data(), entries.size(),
              static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)))));
   TakeWake();
@@ -323,7 +324,7 @@ absl::StatusOr<Socket> TcpRendezvous::ConnectToHost(const ConnectOptions& option
 
 absl::StatusOr<TcpRendezvous::Meeting> TcpRendezvous::Visit(const ConnectOptions& options,
                                                             const std::string& part) {
-  const absl::Time deadline = absl::Now() + options.ConnectTimeout();
+  const absl::Time deadline = SteadyNow() + options.ConnectTimeout();
   absl::StatusOr<Socket> connected = ConnectToHost(options, deadline);
   if (!connected.ok()) return connected.status();
   Socket socket = *std::move(connected);

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
+#include "libs/base/clock.h"
 
 namespace adaptdl::elastic {
 namespace {
@@ -68,10 +69,10 @@ bool CheckpointWriter::busy() const {
 }
 
 absl::Status CheckpointWriter::Await(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   MutexLock lock(&mutex_);
   while (!cancelled_ && (writing_ || next_)) {
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - SteadyNow();
     if (left <= absl::ZeroDuration())
       return absl::DeadlineExceededError("a checkpoint is still being written");
     changed_.WaitFor(&mutex_, left);

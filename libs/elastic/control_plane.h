@@ -67,6 +67,18 @@ struct RescaleTimes {
   double first_step = 0;
 };
 
+// How far this replica is in the collectives of its group, and for whom it waits there
+// (libs/comm/communicator.h).
+struct Standing {
+  int64_t group = 0;
+  int64_t collective = 0;
+  int step = 0;
+  // Rank. Negative: nobody's.
+  int peer = -1;
+  // In seconds.
+  double stalled = 0;
+};
+
 // What the training thread does, in seconds.
 struct Activity {
   // How long it has been waiting for other replicas. 0: it does not.
@@ -75,6 +87,8 @@ struct Activity {
   double idle = 0;
   // After so much of either something is wrong. 0: not known yet.
   double patience = 0;
+  // While it waits, if that is known.
+  std::optional<Standing> standing;
 };
 
 // How far the job is.

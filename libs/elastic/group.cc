@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "libs/base/clock.h"
 #include "libs/comm/in_process_communicator.h"
 #include "libs/elastic/state_transfer.h"
 #include "nlohmann/json.hpp"
@@ -39,7 +40,7 @@ Group::Group(ControlPlane* control, Transport transport, States* states, Options
 // --- Forming and following ---
 
 absl::StatusOr<bool> Group::Form() {
-  const absl::Time deadline = absl::Now() + options_.plan_timeout;
+  const absl::Time deadline = SteadyNow() + options_.plan_timeout;
   for (;;) {
     const absl::StatusOr<GroupMembership> joined = control_->JoinGroup(transport_.address);
     if (!joined.ok()) return joined.status();
@@ -52,7 +53,7 @@ absl::StatusOr<bool> Group::Form() {
       return !outcome.fresh;
     }
     // Another group may have been planned meanwhile, such as one without a newcomer that is lost.
-    if (!control_->plans_groups() || !IsLoss(status) || absl::Now() > deadline) return status;
+    if (!control_->plans_groups() || !IsLoss(status) || SteadyNow() > deadline) return status;
     std::fprintf(stderr, "adaptdl: group %lld could not be connected: %s\n",
                  static_cast<long long>(joined->group), std::string(status.message()).c_str());
     // It may be offered again before the one that replaces it.
@@ -103,12 +104,12 @@ absl::StatusOr<Group::Outcome> Group::Rebuild(absl::Status failure, Place place)
 }
 
 absl::StatusOr<GroupPlan> Group::AwaitPlan(int64_t newer_than) {
-  const absl::Time deadline = absl::Now() + options_.plan_timeout + patience_;
+  const absl::Time deadline = SteadyNow() + options_.plan_timeout + patience_;
   MutexLock lock(&mutex_);
   for (;;) {
     if (!aborted_.ok()) return aborted_;
     if (plan_ && plan_->next.group > newer_than) return *plan_;
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - SteadyNow();
     if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("no plan for another group came");
     changed_.WaitFor(&mutex_, left);
   }
@@ -303,6 +304,21 @@ void Group::OnPlan(const GroupPlan& plan) {
     changed_.SignalAll();
   }
   transport_.refuse_below(plan.next.group);
+}
+
+std::optional<Standing> Group::standing() {
+  const std::optional<comm::Standing> in_group = communicator_.standing();
+  if (!in_group.has_value()) return std::nullopt;
+  Standing standing;
+  {
+    MutexLock lock(&mutex_);
+    standing.group = number_;
+  }
+  standing.collective = static_cast<int64_t>(in_group->collective);
+  standing.step = in_group->step;
+  standing.peer = in_group->peer;
+  standing.stalled = absl::ToDoubleSeconds(in_group->stalled);
+  return standing;
 }
 
 void Group::Abort(absl::string_view reason) {

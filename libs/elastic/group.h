@@ -130,6 +130,8 @@ class Group {
   // --- From any thread
 
   void OnPlan(const GroupPlan& plan);
+  // Where this member stands in the group's collectives. Nothing: that can't be told.
+  std::optional<Standing> standing();
   // Ends what waits, now and from now on, with ABORTED.
   void Abort(absl::string_view reason);
 

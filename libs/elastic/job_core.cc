@@ -575,6 +575,7 @@ Activity JobCore::CurrentActivity() {
   activity.patience = patience_;
   if (waiting_since >= 0) {
     activity.waiting = std::max(now - waiting_since, 0.0);
+    activity.standing = group_.standing();
   } else if (thread_clock_ && !trains_elsewhere_ && !writes_) {
     activity.idle = std::max(now - ran_at_, 0.0);
   }

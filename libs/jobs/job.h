@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -144,6 +145,18 @@ enum class Cause { kUnknown, kJob, kNode, kStorage, kPreemption, kImage };
 // Whether it is neither the job's fault nor unknown.
 bool IsForeign(Cause cause);
 
+// How far a replica is in the collectives of its group, and for whom it waits there.
+struct Standing {
+  int64_t group = 0;
+  // Number of the collective that it takes part in, or takes part in next, and how much of it is done.
+  int64_t collective = 0;
+  int step = 0;
+  // Rank of the member that it exchanges data with. Negative: none at this moment.
+  int peer = -1;
+  // How long none of this has moved.
+  absl::Duration stalled = absl::ZeroDuration();
+};
+
 // One training process, as observed.
 struct Replica {
   // For life.
@@ -182,6 +195,8 @@ struct Replica {
   absl::Duration idle = absl::ZeroDuration();
   // After so much of either something is wrong with somebody. Zero: not known.
   absl::Duration patience = absl::ZeroDuration();
+  // While it waits. Nothing: not known.
+  std::optional<Standing> standing = std::nullopt;
 };
 
 // Whether a process may still be there.

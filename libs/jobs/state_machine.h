@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -107,6 +108,8 @@ struct Outcome {
   std::vector<std::string> judged;
   std::vector<StopOrder> stops;
   std::vector<Event> events;
+  // Two nodes whose replicas do not reach each other: no job is to have replicas on both for a while.
+  std::optional<std::pair<std::string, std::string>> apart;
   WaitsFor waits_for = WaitsFor::kNothing;
 };
 

@@ -149,7 +149,7 @@ void Step::Active() {
   } else if (StartsTooLate(tally)) {
     GiveUpStart(tally);
   } else if (job().phase != Phase::kStarting && CanChangeInPlace()) {
-    if (tally.done == 0 && !EndSuspicion() && !GiveUpAbsent()) Reconcile();
+    if (tally.done == 0 && !EndSuspicion() && !GiveUpAbsent() && !GiveUpStalled()) Reconcile();
   } else if (MustMove()) {
     Move();
   } else if (job().phase == Phase::kStarting && tally.launching == 0) {

@@ -167,6 +167,13 @@ class Step {
   // Gives up members that others wait for and that are silent, or do nothing. False: there are none.
   bool GiveUpAbsent();
 
+  // Gives up whoever keeps all the others waiting, though all of them, this one too, say that they wait.
+  // False: nobody does, or nobody can tell who.
+  bool GiveUpStalled();
+  // Of those that are least far (`last`) and of the group.
+  const Replica* WhoGetsNothing(const std::vector<const Replica*>& last);
+  const Replica* PeerOf(const Replica& replica);
+
   // What the last heartbeat of a replica means.
   enum class Pulse { kUnknown, kSilent, kWaits, kWorks, kStuck };
   Pulse PulseOf(const Replica& replica);

@@ -139,6 +139,74 @@ bool Step::GiveUpAbsent() {
   return true;
 }
 
+// All wait, and nothing moves. A message that all of the others need is missing, and who waits for it is less
+// far than they are: it was not sent, since the one who is to send it has stopped in the middle of an
+// exchange, or it does not come through. Which of the two ends of a connection is to blame nobody knows; the
+// group can do without either.
+bool Step::GiveUpStalled() {
+  const absl::Duration patience = Patience();
+  const std::vector<PlanMember> staying = Staying();
+  if (patience <= absl::ZeroDuration() || staying.size() < 2 || IsAnswered(job().group)) return false;
+  std::vector<const Replica*> last;
+  const auto place = [](const Replica& replica) {
+    return std::pair(replica.standing->collective, replica.standing->step);
+  };
+  for (const PlanMember& member : staying) {
+    const Replica* replica = Find(member.replica_id);
+    const bool stalled = PulseOf(*replica) == Pulse::kWaits && replica->standing.has_value() &&
+                         replica->standing->group == job().group && replica->standing->stalled >= patience;
+    if (!stalled) return false;
+    if (!last.empty() && place(*replica) > place(*last[0])) continue;
+    if (!last.empty() && place(*replica) < place(*last[0])) last.clear();
+    last.push_back(replica);
+  }
+  std::vector<const Replica*> absent;
+  for (const Replica* replica : last) {
+    if (replica->standing->peer < 0) absent.push_back(replica);
+  }
+  std::string what = "has stopped within an exchange";
+  if (absent.empty()) {
+    const Replica* deaf = WhoGetsNothing(last);
+    const Replica* peer = PeerOf(*deaf);
+    absent.push_back(deaf);
+    if (peer != nullptr) {
+      what = absl::StrCat("gets nothing from replica ", peer->rank, " on node ", peer->node);
+      if (peer->node != deaf->node) outcome_.apart = std::pair(deaf->node, peer->node);
+    }
+  }
+  // All of them between two exchanges: then they wait for something else.
+  if (absent.size() == staying.size()) return false;
+  std::vector<PlanMember> present;
+  for (const PlanMember& member : staying) {
+    if (std::none_of(absent.begin(), absent.end(),
+                     [&](const Replica* replica) { return replica->id == member.replica_id; })) {
+      present.push_back(member);
+    }
+  }
+  GoOnWithout(absent, present, what);
+  return true;
+}
+
+// Of two that wait for each other the one of the higher rank goes.
+const Replica* Step::WhoGetsNothing(const std::vector<const Replica*>& last) {
+  const Replica* found = last.back();
+  for (const Replica* replica : last) {
+    const Replica* peer = PeerOf(*replica);
+    const bool waits_for_the_same = peer != nullptr &&
+                                    std::find(last.begin(), last.end(), peer) != last.end() &&
+                                    peer->standing->peer != replica->rank;
+    if (!waits_for_the_same) found = replica;
+  }
+  return found;
+}
+
+const Replica* Step::PeerOf(const Replica& replica) {
+  for (const Replica& member : members_) {
+    if (member.rank == replica.standing->peer) return Find(member.id);
+  }
+  return nullptr;
+}
+
 Step::Pulse Step::PulseOf(const Replica& replica) {
   if (replica.heard == absl::InfinitePast()) return Pulse::kUnknown;
   if (now_ - replica.heard > policy_.silence) return Pulse::kSilent;

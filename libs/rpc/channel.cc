@@ -1,22 +1,30 @@
 #include "libs/rpc/channel.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "libs/rpc/security.h"
+#include "libs/rpc/steady_waits.h"
 
 namespace adaptdl::rpc {
+namespace {
+
+// What fits into a count of nanoseconds, with room.
+constexpr absl::Duration kLongestTimeout = absl::Hours(24 * 365);
+
+}  // namespace
 
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address, const ClientSecurity& security) {
   return CreateChannel(address, MakeClientCredentials(security));
 }
 
 grpc::ChannelArguments MakeChannelArguments() {
+  LinkSteadyWaits();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -46,7 +54,7 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
 }
 
 void AwaitConnection(grpc::Channel* channel) {
-  const auto deadline = absl::ToChronoTime(absl::Now() + absl::Seconds(1));
+  const gpr_timespec deadline = DeadlineAfter(absl::Seconds(1));
   bool tried = false;
   for (;;) {
     const grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
@@ -57,8 +65,16 @@ void AwaitConnection(grpc::Channel* channel) {
   }
 }
 
+gpr_timespec DeadlineAfter(absl::Duration timeout) {
+  LinkSteadyWaits();
+  if (timeout == absl::InfiniteDuration()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const absl::Duration most = std::clamp(timeout, absl::ZeroDuration(), kLongestTimeout);
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(most), GPR_TIMESPAN));
+}
+
 void SetTimeout(grpc::ClientContext* context, absl::Duration timeout) {
-  context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  context->set_deadline(DeadlineAfter(timeout));
 }
 
 }  // namespace adaptdl::rpc

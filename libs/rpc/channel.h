@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "grpc/support/time.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -36,6 +37,10 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
 // on while somebody waits for it, and calls on a channel that has failed before do not wait. A TLS handshake
 // may then never come to its end.
 void AwaitConnection(grpc::Channel* channel);
+
+// What gRPC is to be given for "so much from now". A deadline by the wall clock, as from
+// std::chrono::system_clock, is another one once the clock was set; this one is not.
+gpr_timespec DeadlineAfter(absl::Duration timeout);
 
 // Sets the call's deadline to `timeout` from now. Every call has one, streams excepted.
 void SetTimeout(grpc::ClientContext* context, absl::Duration timeout);

@@ -83,6 +83,8 @@ struct NodeInfo {
   bool draining = false;
   // May be taken away at short notice.
   bool preemptible = false;
+  // Ids of nodes that its replicas do not reach: no job is to have replicas on both (separation.h).
+  std::vector<std::string> unreachable;
 };
 
 struct NamespaceInfo {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "libs/base/clock.h"
 
 namespace adaptdl::log {
 
@@ -52,11 +52,11 @@ void Writer::Run() {
 }
 
 bool Writer::Flush(absl::Duration patience) {
-  const absl::Time deadline = absl::Now() + patience;
+  const absl::Time deadline = SteadyNow() + patience;
   MutexLock lock(&mutex_);
   const uint64_t target = posted_;
   while (done_ < target) {
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - SteadyNow();
     if (left <= absl::ZeroDuration()) return false;
     written_.WaitFor(&mutex_, left);
   }

@@ -120,7 +120,7 @@ class GrpcServer final : public Server {
 
   ~GrpcServer() override {
     if (server_ == nullptr) return;
-    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Shutdown(rpc::DeadlineAfter(absl::ZeroDuration()));
     server_->Wait();
   }
 
@@ -229,7 +229,6 @@ void GrpcServer::RemoveAddressFiles() const {
 
 void GrpcServer::WaitForTermination() {
   const std::string cause = termination_->Wait();
-  const auto deadline = absl::ToChronoTime(absl::Now() + options_.drain_timeout);
   log::Info("draining", {{"cause", cause}, {"limit", absl::FormatDuration(options_.drain_timeout)}});
   server_->GetHealthCheckService()->SetServingStatus(false);
   std::function<void()> on_drain;
@@ -238,7 +237,7 @@ void GrpcServer::WaitForTermination() {
     on_drain = std::exchange(on_drain_, nullptr);
   }
   if (on_drain) on_drain();
-  server_->Shutdown(deadline);
+  server_->Shutdown(rpc::DeadlineAfter(options_.drain_timeout));
   server_->Wait();
   // Unless a successor that came early has written its own.
   if (!options_.address_file.empty() && ReadWholeFile(options_.address_file).value_or("") == address_) {

@@ -80,6 +80,15 @@ v1::Activity ToProto(const Activity& activity) {
   if (activity.waiting > 0) *proto.mutable_waiting() = ToProto(activity.waiting);
   if (activity.idle > 0) *proto.mutable_idle() = ToProto(activity.idle);
   if (activity.patience > 0) *proto.mutable_patience() = ToProto(activity.patience);
+  if (activity.standing.has_value()) {
+    const Standing& standing = *activity.standing;
+    v1::Standing* told = proto.mutable_standing();
+    told->set_group(standing.group);
+    told->set_collective(standing.collective);
+    told->set_step(standing.step);
+    if (standing.peer >= 0) told->set_peer(standing.peer);
+    *told->mutable_stalled() = ToProto(standing.stalled);
+  }
   return proto;
 }
 

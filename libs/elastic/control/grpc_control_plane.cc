@@ -20,6 +20,7 @@
 #include "adaptdl/v1/replica_service.grpc.pb.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
+#include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "libs/base/utf8.h"
 #include "libs/elastic/control/conversions.h"
@@ -200,8 +201,8 @@ class GrpcControlPlane final : public ControlPlane {
       MutexLock lock(&mutex_);
       stopping_ = true;
       changed_.SignalAll();
-      const absl::Time deadline = absl::Now() + kGoodbyeTimeout;
-      while (streaming_ && absl::Now() < deadline) changed_.WaitFor(&mutex_, deadline - absl::Now());
+      const absl::Time deadline = SteadyNow() + kGoodbyeTimeout;
+      while (streaming_ && SteadyNow() < deadline) changed_.WaitFor(&mutex_, deadline - SteadyNow());
       if (context_) context_->TryCancel();
     }
     if (heartbeats_.joinable()) heartbeats_.join();
@@ -371,7 +372,7 @@ class GrpcControlPlane final : public ControlPlane {
   // in which the replica has a place that it is about to take? False: no.
   bool AwaitNextGroup(int64_t group) {
     MutexLock lock(&mutex_);
-    const absl::Time deadline = absl::Now() + kChangeGrace;
+    const absl::Time deadline = SteadyNow() + kChangeGrace;
     while (!stopping_ && member_.group == group && !plans_.empty()) {
       // It has tried that one and asks for another: only a member of the present group is heard.
       const auto tried = broken_ ? plans_.find(broken_->group()) : plans_.end();
@@ -379,7 +380,7 @@ class GrpcControlPlane final : public ControlPlane {
         BecomeMember(GroupMembership(tried->second));
         break;
       }
-      const absl::Duration left = deadline - absl::Now();
+      const absl::Duration left = deadline - SteadyNow();
       if (left <= absl::ZeroDuration()) return false;
       changed_.WaitFor(&mutex_, left);
     }
@@ -435,17 +436,17 @@ class GrpcControlPlane final : public ControlPlane {
     if (rescale_) *request.mutable_rescale() = *rescale_;
     if (checkpoint_ && member_.rank == 0) *request.mutable_checkpoint() = *checkpoint_;
     request.set_acknowledged_command_id(acknowledged_);
-    if (supervisors_.several()) unanswered_since_ = std::min(unanswered_since_, absl::Now());
+    if (supervisors_.several()) unanswered_since_ = std::min(unanswered_since_, SteadyNow());
     return request;
   }
 
   // So many periods after the last one. False: the stream is broken, or it is time to end.
   bool AwaitNextHeartbeat(double periods) {
     MutexLock lock(&mutex_);
-    const absl::Time start = absl::Now();
+    const absl::Time start = SteadyNow();
     // The period may change meanwhile: the first answer tells it.
     while (!stream_ended_ && !stopping_ && !hastened_) {
-      const absl::Time now = absl::Now();
+      const absl::Time now = SteadyNow();
       if (now >= unanswered_since_ + kAnswerTimeout) {
         Forsake();
         return false;

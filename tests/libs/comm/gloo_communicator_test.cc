@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -109,6 +110,35 @@ TEST(GlooCommunicator, EverySurvivorNamesAKilledPeerAtOnce) {
     }
   }
   EXPECT_LT(absl::Now() - start, kNever);
+}
+
+// Until the second member takes part, the first one stands in the barrier and says for whom it waits.
+TEST(GlooCommunicator, TellsForWhomItWaits) {
+  int waits[2];
+  ASSERT_EQ(pipe(waits), 0);
+  MemberProcesses members(2, kNever, [&](std::unique_ptr<Communicator> member) {
+    CheckOk(member->Barrier());
+    if (member->rank() == 1) {
+      const std::optional<Standing> idle = member->standing();
+      Check(idle.has_value() && idle->collective == 2 && idle->peer < 0, "between two collectives");
+      char byte = 0;
+      Check(read(waits[0], &byte, 1) == 1, "the other one waits");
+      CheckOk(member->Barrier());
+      return;
+    }
+    ReplaceableCommunicator replaceable(std::move(member));
+    std::thread in_barrier([&] { CheckOk(replaceable.Barrier()); });
+    std::optional<Standing> standing;
+    do {
+      standing = replaceable.standing();
+      Check(standing.has_value(), "it can tell");
+    } while (standing->peer != 1 || standing->stalled == absl::ZeroDuration());
+    Check(standing->collective == 2, "its number");
+    Check(write(waits[1], "", 1) == 1, "tell");
+    in_barrier.join();
+  });
+  EXPECT_EQ(members.Wait(0), 0);
+  EXPECT_EQ(members.Wait(1), 0);
 }
 
 TEST(GlooCommunicator, NoticesAPeerThatIsKilledInTheMiddleOfAnAllReduce) {

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/clock.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -191,7 +192,7 @@ TEST(TcpRendezvous, TurnsAwayARankOutsideOfTheGroupAndStrangers) {
               absl::StatusCode::kInvalidArgument);
     const size_t colon = host->address().rfind(':');
     auto stranger =
-        ConnectTo("127.0.0.1", std::stoi(host->address().substr(colon + 1)), absl::Now() + absl::Minutes(1));
+        ConnectTo("127.0.0.1", std::stoi(host->address().substr(colon + 1)), SteadyNow() + absl::Minutes(1));
     ASSERT_TRUE(stranger.ok());
     ASSERT_TRUE(SendAll(*stranger, "GET / HTTP/1.1\r\n\r\n", absl::InfiniteFuture()).ok());
     EXPECT_TRUE(JoinAt(*host)->Meet({.rank = 1, .size = 2}, "").ok());

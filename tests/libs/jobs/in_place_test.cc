@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -199,6 +200,8 @@ class World {
   const std::set<std::string>& stopped() const { return stopped_; }
   // Those of them that were given no time.
   const std::set<std::string>& killed() const { return killed_; }
+  // The last that was found.
+  const std::optional<std::pair<std::string, std::string>>& apart() const { return apart_; }
   int places = 2;
   Policy policy_;
 
@@ -251,6 +254,7 @@ class World {
 
   void Apply(const Outcome& outcome) {
     job_ = outcome.job;
+    if (outcome.apart.has_value()) apart_ = outcome.apart;
     if (outcome.launch.has_value()) {
       replicas_.clear();
       for (size_t rank = 0; rank < outcome.launch->nodes.size(); ++rank) {
@@ -280,6 +284,7 @@ class World {
   std::vector<Replica> replicas_;
   std::set<std::string> stopped_;
   std::set<std::string> killed_;
+  std::optional<std::pair<std::string, std::string>> apart_;
   Desired desired_;
   absl::Time now_ = kStart;
 };
@@ -598,6 +603,84 @@ TEST_F(AbsentMemberTest, SilenceDoesNotMatterWhileNobodyWaits) {
 TEST_F(AbsentMemberTest, NothingIsKnownAfterOurRestart) {
   Wait(absl::Minutes(1), [](Replica*) {});
   EXPECT_TRUE(Steady()) << "it may be on its way to us";
+}
+
+// Three members that all wait, and say where.
+class StalledGroupTest : public testing::Test {
+ protected:
+  StalledGroupTest() { world_.Start({"n1", "n2", "n3"}); }
+
+  struct Place {
+    int64_t collective = 0;
+    int step = 0;
+    int peer = -1;
+  };
+  // Heartbeats of members that have stood there for so long.
+  void Stand(const std::vector<Place>& places, absl::Duration stalled) {
+    for (size_t i = 0; i < places.size(); ++i) {
+      Replica& replica = world_.replicas()[i];
+      replica.standing =
+          Standing{world_.job().group, places[i].collective, places[i].step, places[i].peer, stalled};
+    }
+    for (size_t i = 0; i < places.size(); ++i) {
+      world_.Hear(&world_.replicas()[i], stalled + absl::Seconds(1), {}, absl::Seconds(10));
+    }
+  }
+  void ExpectGivenUp(int rank) {
+    ASSERT_EQ(world_.job().phase, Phase::kRescaling);
+    EXPECT_EQ(world_.killed(), std::set<std::string>{world_.replicas()[rank].id});
+    EXPECT_EQ(world_.plan().members.size(), 2u);
+    EXPECT_TRUE(world_.plan().broken);
+    EXPECT_EQ(world_.job().failures, 0);
+    // The others still wait until they hear of it: nobody else is to blame for that.
+    world_.Pass(absl::Seconds(1));
+    EXPECT_EQ(world_.killed().size(), 1u);
+  }
+
+  World world_;
+};
+
+TEST_F(StalledGroupTest, OfTwoThatDoNotReachEachOtherOneGoes) {
+  // What each of the two has sent has reached the third one, which is in the next exchange.
+  const std::vector<Place> places = {{7, 0, 1}, {7, 0, 0}, {8, 0, 0}};
+  Stand(places, absl::Seconds(9));
+  EXPECT_EQ(world_.job().phase, Phase::kRunning) << "they may be slow";
+  Stand(places, absl::Seconds(10));
+  ExpectGivenUp(1);
+  EXPECT_EQ(world_.apart(), (std::pair<std::string, std::string>("n2", "n1")));
+}
+
+TEST_F(StalledGroupTest, WhoGetsNothingFromOneThatIsFurtherGoes) {
+  Stand({{7, 1, 2}, {7, 3, 0}, {7, 2, 1}}, absl::Seconds(10));
+  ExpectGivenUp(0);
+  EXPECT_EQ(world_.apart(), (std::pair<std::string, std::string>("n1", "n3")));
+}
+
+TEST_F(StalledGroupTest, WhoHasStoppedBeforeItSentAnythingGoes) {
+  Stand({{7, 0, 2}, {7, 0, 2}, {7, 0, -1}}, absl::Seconds(10));
+  ExpectGivenUp(2);
+  EXPECT_FALSE(world_.apart().has_value());
+}
+
+TEST_F(StalledGroupTest, WhoDoesNotComeToTheNextExchangeGoes) {
+  Stand({{8, 0, 1}, {8, 0, -1}, {8, 0, 1}}, absl::Seconds(10));
+  ExpectGivenUp(1);
+}
+
+TEST_F(StalledGroupTest, NobodyGoesWhereSomethingMoves) {
+  Stand({{7, 0, 1}, {7, 0, 0}, {8, 0, 0}}, absl::Seconds(10) - absl::Nanoseconds(1));
+  EXPECT_EQ(world_.job().phase, Phase::kRunning);
+}
+
+TEST_F(StalledGroupTest, NobodyGoesWhereAllWaitForSomethingElse) {
+  Stand({{7, 0, -1}, {7, 0, -1}, {7, 0, -1}}, absl::Minutes(1));
+  EXPECT_EQ(world_.job().phase, Phase::kRunning);
+}
+
+TEST_F(StalledGroupTest, NobodyGoesWhereOneDoesNotSay) {
+  Stand({{7, 0, 1}, {7, 0, 0}}, absl::Minutes(1));
+  world_.Hear(&world_.replicas()[2], absl::Minutes(1), {}, absl::Seconds(10));
+  EXPECT_EQ(world_.job().phase, Phase::kRunning);
 }
 
 TEST(InPlaceTest, RoomThatOthersWaitForIsGivenUpFirst) {
