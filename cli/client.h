@@ -24,6 +24,7 @@
 #include "adaptdl/v1/quota_service.grpc.pb.h"
 #include "cli/context.h"
 #include "grpcpp/client_context.h"
+#include "libs/base/clock.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
 #include "libs/rpc/security.h"
@@ -61,15 +62,15 @@ class Client {
     Response response;
     grpc::Status status;
     absl::Duration waited;
-    absl::Time deadline = absl::Now() + call_timeout_;
+    absl::Time deadline = SteadyNow() + call_timeout_;
     for (size_t attempt = 0;; ++attempt) {
       const rpc::Endpoint supervisor = supervisors_.current();
       grpc::ClientContext context;
       // Of all attempts together if there are several supervisors, each of which must be tried soon enough.
-      rpc::SetTimeout(&context, supervisors_.several() ? deadline - absl::Now() : call_timeout_);
+      rpc::SetTimeout(&context, supervisors_.several() ? deadline - SteadyNow() : call_timeout_);
       status = (stub<Stub>(supervisor).get()->*method)(&context, request, &response);
       if (WaitAsTold(status, &waited)) {
-        deadline = absl::Now() + call_timeout_;
+        deadline = SteadyNow() + call_timeout_;
         attempt = 0;
         continue;
       }
@@ -77,7 +78,7 @@ class Client {
       supervisors_.GoOn(supervisor);
       const absl::Duration delay = kRetryDelays[std::min(attempt, std::size(kRetryDelays) - 1)];
       const bool last =
-          supervisors_.several() ? absl::Now() + delay >= deadline : attempt == std::size(kRetryDelays);
+          supervisors_.several() ? SteadyNow() + delay >= deadline : attempt == std::size(kRetryDelays);
       if (last) break;
       absl::SleepFor(delay);
     }

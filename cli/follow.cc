@@ -14,6 +14,8 @@
 #include "cli/format.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/sync_stream.h"
+#include "libs/base/clock.h"
+#include "libs/rpc/channel.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -30,7 +32,7 @@ class Reconnector {
 
   // Whether to try again after the stream has broken.
   bool WaitToRetry() {
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     outage_start_ = std::min(outage_start_, now);
     if (now - outage_start_ > kLongestOutage) return false;
     absl::SleepFor(delay_);
@@ -97,7 +99,7 @@ absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& jo
   v1::Job last = *now;
   while (true) {
     grpc::ClientContext context;
-    if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+    if (deadline != absl::InfiniteFuture()) rpc::SetTimeout(&context, deadline - SteadyNow());
     const auto stream = client.jobs()->WatchJobs(&context, request);
     v1::WatchJobsResponse response;
     while (stream->Read(&response)) {
@@ -113,7 +115,7 @@ absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& jo
       }
     }
     const grpc::Status status = stream->Finish();
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED || absl::Now() >= deadline) {
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED || SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("job ", job.name_space, "/", job.name, " is still ", StatusText(last.status())));
     }

@@ -18,8 +18,8 @@ namespace adaptdl::cli {
 // How long a supervisor that was there may stay away before a stream is given up.
 inline constexpr absl::Duration kLongestOutage = absl::Seconds(60);
 
-// Waits until the job has finished and returns it. DEADLINE_EXCEEDED when that is not before `deadline`;
-// NOT_FOUND when it does not exist or is deleted meanwhile.
+// Waits until the job has finished and returns it. DEADLINE_EXCEEDED when that is not before `deadline`
+// (steady); NOT_FOUND when it does not exist or is deleted meanwhile.
 absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& job, absl::Time deadline);
 
 // Calls `on_line` for each line, each once, and `on_warning` for what could not be read, until the stream

@@ -16,6 +16,7 @@
 #include "cli/client.h"
 #include "cli/cluster/folder_lock.h"
 #include "cli/cluster/local_cluster.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
 
@@ -67,8 +68,8 @@ void LocalCluster::DrainNodes(absl::Duration timeout) const {
     // A node that is lost meanwhile needs no draining; others are waited for below.
     client.Call(&Nodes::DrainNode, request).status().IgnoreError();
   }
-  const absl::Time deadline = absl::Now() + timeout;
-  while (nodes.ok() && CountReplicas(*nodes) > 0 && absl::Now() < deadline) {
+  const absl::Time deadline = SteadyNow() + timeout;
+  while (nodes.ok() && CountReplicas(*nodes) > 0 && SteadyNow() < deadline) {
     absl::SleepFor(kPollPeriod);
     nodes = ListAllNodes(client);
   }

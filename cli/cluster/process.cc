@@ -24,6 +24,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
 
 namespace adaptdl::cli {
@@ -72,9 +73,9 @@ void Signal(const std::vector<ProcessId>& processes, int signal) {
 }
 
 bool WaitForEnd(const std::vector<ProcessId>& processes, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   while (AnyAlive(processes)) {
-    if (absl::Now() >= deadline) return false;
+    if (SteadyNow() >= deadline) return false;
     absl::SleepFor(kPollPeriod);
   }
   return true;

@@ -226,7 +226,7 @@ absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const Pro
     if (!IsAlive(process)) {
       return absl::InternalError(WithLog(absl::StrCat("the ", service, " ended while it started"), service));
     }
-    if (absl::Now() >= deadline) {
+    if (SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(
           WithLog(absl::StrCat("the ", service, " is not healthy in time"), service));
     }
@@ -235,7 +235,7 @@ absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const Pro
 }
 
 absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline, ClusterRecord* record) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   std::optional<ProcessId> process = Running(service);
   const bool was_running = process.has_value();
   if (!was_running) {
@@ -259,7 +259,7 @@ absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline
       service, was_running ? " runs at " : " started at ", address, ", process ", process->pid,
       was_running
           ? ""
-          : absl::StrCat(" (", absl::FormatDuration(absl::Trunc(absl::Now() - begin, absl::Milliseconds(10))),
+          : absl::StrCat(" (", absl::FormatDuration(absl::Trunc(SteadyNow() - begin, absl::Milliseconds(10))),
                          ")")));
   return WriteClusterRecord(folder_, *record);
 }
@@ -282,7 +282,7 @@ absl::Status LocalCluster::WaitForNodes(const ClusterRecord& record, absl::Time 
     if (!Running("autoscaler").has_value()) {
       return absl::InternalError(WithLog("the autoscaler ended while its workers started", "autoscaler"));
     }
-    if (absl::Now() >= deadline) {
+    if (SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(WithLog(
           absl::StrCat("only ", ready, " of ", record.workers, " nodes are ready in time"), "autoscaler"));
     }
@@ -291,8 +291,8 @@ absl::Status LocalCluster::WaitForNodes(const ClusterRecord& record, absl::Time 
 }
 
 absl::Status LocalCluster::StartAll(const UpOptions& options, ClusterRecord* record) {
-  const absl::Time deadline = absl::Now() + options.timeout;
-  absl::Time supervisor_ready;
+  const absl::Time deadline = SteadyNow() + options.timeout;
+  absl::Time supervisor_ready;  // wall time, as nodes' heartbeats are told
   for (const char* service : kServices) {
     const absl::Status status = Ensure(service, deadline, record);
     if (!status.ok()) return status;

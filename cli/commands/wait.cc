@@ -15,6 +15,7 @@
 #include "cli/follow.h"
 #include "cli/format.h"
 #include "cli/output.h"
+#include "libs/base/clock.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -32,7 +33,7 @@ absl::StatusOr<int> Wait(const Context& context, const WaitOptions& options) {
     references.push_back(*reference);
   }
   const absl::Time deadline =
-      options.timeout > absl::ZeroDuration() ? absl::Now() + options.timeout : absl::InfiniteFuture();
+      options.timeout > absl::ZeroDuration() ? SteadyNow() + options.timeout : absl::InfiniteFuture();
   Client client(context);
   return WaitForJobs(context, client, references, deadline);
 }

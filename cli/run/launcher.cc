@@ -27,6 +27,7 @@
 #include "cli/run/line_prefixer.h"
 #include "cli/run/outcome.h"
 #include "cli/run/replica.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
 
@@ -169,8 +170,8 @@ class Group {
     }
     // What a replica has left running ends with it.
     for (const auto& replica : replicas_) replica->Signal(SIGKILL);
-    const absl::Time drained = absl::Now() + kDrainTimeout;
-    while (AnyOutput() && absl::Now() < drained) Poll(drained);
+    const absl::Time drained = SteadyNow() + kDrainTimeout;
+    while (AnyOutput() && SteadyNow() < drained) Poll(drained);
     for (size_t i = 0; i < prefixers_.size(); ++i) Write(i % 2, prefixers_[i].Finish());
     return Judge(ends_, stop_signal_);
   }
@@ -196,7 +197,7 @@ class Group {
     int timeout = -1;
     if (until != absl::InfiniteFuture()) {
       timeout = static_cast<int>(
-          std::clamp<int64_t>(absl::ToInt64Milliseconds(until - absl::Now()) + 1, 0, 60'000));
+          std::clamp<int64_t>(absl::ToInt64Milliseconds(until - SteadyNow()) + 1, 0, 60'000));
     }
     if (poll(fds.data(), fds.size(), timeout) <= 0) return;
     for (size_t i = 0; i < replicas_.size(); ++i) {
@@ -235,7 +236,7 @@ class Group {
     if (tells && stop_signal_ == 0) note_(absl::StrCat("rank ", end.rank, " ", EndText(end)));
     if (stop_signal_ != 0) return;
     const absl::Duration grace = end.code == kStoppedCode ? kStopGrace : kFailureGrace;
-    if (!terminated_) deadline_ = std::min(deadline_, absl::Now() + grace);
+    if (!terminated_) deadline_ = std::min(deadline_, SteadyNow() + grace);
   }
 
   void Stop(int signal) {
@@ -259,7 +260,7 @@ class Group {
   }
 
   void Escalate() {
-    if (absl::Now() < deadline_) return;
+    if (SteadyNow() < deadline_) return;
     if (terminated_) {
       note_("killing the replicas that have not ended");
       SignalAll(SIGKILL);
@@ -267,7 +268,7 @@ class Group {
       return;
     }
     terminated_ = true;
-    deadline_ = absl::Now() + kTerminateGrace;
+    deadline_ = SteadyNow() + kTerminateGrace;
     SignalAll(SIGTERM);
   }
 

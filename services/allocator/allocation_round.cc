@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "libs/scheduling/separation.h"
 #include "services/allocator/snapshot_converter.h"
 
 namespace adaptdl::allocator {
@@ -52,6 +53,7 @@ bool IsNews(const v1::Job& job, const v1::JobAllocation& allocation) {
 RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::Time now) {
   ConvertedCluster cluster = converter_.Convert(snapshot, now);
   scheduling::Decision decision = policy_.Decide(cluster.view, seed_);
+  scheduling::Separate(cluster.view, &decision);
   RoundResult result;
   result.request.set_snapshot_version(snapshot.version());
   result.jobs = {{"running", 0}, {"waiting", 0}, {"unschedulable", 0}, {"refused", 0}};

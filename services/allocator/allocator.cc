@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/clock.h"
 #include "libs/base/random_id.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
@@ -88,9 +89,9 @@ bool Allocator::RoundIsDueForTest() const {
 void Allocator::LeaseLoop() {
   while (true) {
     const absl::Duration pause = AskForLease();
-    const absl::Time end = absl::Now() + pause;
+    const absl::Time end = SteadyNow() + pause;
     MutexLock lock(&mutex_);
-    while (!stopping_ && !lease_due_ && absl::Now() < end) changed_.WaitFor(&mutex_, end - absl::Now());
+    while (!stopping_ && !lease_due_ && SteadyNow() < end) changed_.WaitFor(&mutex_, end - SteadyNow());
     if (stopping_) return;
     lease_due_ = false;
   }
@@ -104,7 +105,7 @@ absl::Duration Allocator::AskForLease() {
   grpc::ClientContext context;
   rpc::SetTimeout(&context, options_.lease_timeout);
   if (!Register(&lease_call_, &context)) return options_.first_pause;
-  const absl::Time asked = parts_.clock->Now();
+  const absl::Time asked = parts_.clock->Steady();
   v1::AcquireLeaseResponse response;
   const absl::Status status =
       rpc::FromGrpcStatus(StubOf(supervisor)->AcquireLease(&context, request, &response));
@@ -133,7 +134,7 @@ absl::Duration Allocator::LeaseFailed(const rpc::Endpoint& supervisor, const abs
     Lead(0, absl::InfiniteFuture());
     return options_.lease_poll;
   }
-  if (parts_.clock->Now() >= lease_until_) StandBy(std::string(status.message()));
+  if (parts_.clock->Steady() >= lease_until_) StandBy(std::string(status.message()));
   if (rpc::IsEndpointFailure(status) && parts_.supervisors->several()) {
     parts_.supervisors->GoOn(supervisor);
     // All that may be heard of a supervisor that is stopped is that it does not answer.
@@ -152,7 +153,7 @@ void Allocator::Lead(int64_t lease_term, absl::Time until) {
   parts_.metrics->Leading(true);
   log::Info("deciding: this allocator holds the lease", {{"lease_term", absl::StrCat(lease_term)}});
   not_before_ = absl::InfinitePast();
-  wanted_since_ = std::min(wanted_since_, parts_.clock->Now());
+  wanted_since_ = std::min(wanted_since_, parts_.clock->Steady());
   changed_.SignalAll();
 }
 
@@ -221,10 +222,10 @@ bool Allocator::WatchOnce() {
 void Allocator::Take(v1::WatchClusterResponse message) {
   MutexLock lock(&mutex_);
   ++messages_;
-  if (!cluster_.Take(std::move(message), parts_.clock->Now())) return;
+  if (!cluster_.Take(std::move(message), parts_.clock->Steady())) return;
   // News may be what a failed round lacked.
   not_before_ = absl::InfinitePast();
-  wanted_since_ = std::min(wanted_since_, parts_.clock->Now());
+  wanted_since_ = std::min(wanted_since_, parts_.clock->Steady());
   changed_.SignalAll();
 }
 
@@ -243,7 +244,7 @@ bool Allocator::WaitForRound() {
     }
     const absl::Time due =
         std::max(std::min(wanted_since_ + options_.debounce, last_round_ + options_.interval), not_before_);
-    const absl::Duration left = due - parts_.clock->Now();
+    const absl::Duration left = due - parts_.clock->Steady();
     if (left <= absl::ZeroDuration()) return true;
     changed_.WaitFor(&mutex_, left);
   }
@@ -251,7 +252,7 @@ bool Allocator::WaitForRound() {
 }
 
 RoundOutcome Allocator::RunRound() {
-  const absl::Time start = parts_.clock->Now();
+  const absl::Time start = parts_.clock->Steady();
   v1::ClusterSnapshot snapshot;
   int64_t messages = 0;
   {
@@ -262,8 +263,8 @@ RoundOutcome Allocator::RunRound() {
     wanted_since_ = absl::InfiniteFuture();
     last_round_ = start;
   }
-  const RoundResult result = round_.Decide(snapshot, start);
-  parts_.metrics->Decided(result, parts_.clock->Now() - start);
+  const RoundResult result = round_.Decide(snapshot, parts_.clock->Now());
+  parts_.metrics->Decided(result, parts_.clock->Steady() - start);
   for (const Refusal& refusal : result.refusals) {
     log::Warning("not used", {{"what", refusal.what}, {"why", refusal.why}});
   }
@@ -277,8 +278,8 @@ RoundOutcome Allocator::RunRound() {
   }
   if (outcome == RoundOutcome::kConflict || outcome == RoundOutcome::kFailed) {
     // The next change starts a round at once; should none come, try again after a pause.
-    wanted_since_ = std::min(wanted_since_, parts_.clock->Now());
-    if (messages_ == messages) not_before_ = parts_.clock->Now() + pause_;
+    wanted_since_ = std::min(wanted_since_, parts_.clock->Steady());
+    if (messages_ == messages) not_before_ = parts_.clock->Steady() + pause_;
     pause_ = std::min(2 * pause_, options_.longest_pause);
   } else {
     pause_ = options_.first_pause;
@@ -385,10 +386,10 @@ absl::Status Allocator::CallApplyPage(v1::SchedulingService::Stub* stub,
 // --- both
 
 void Allocator::Pause(absl::Duration time) {
-  const absl::Time end = absl::Now() + time;
+  const absl::Time end = SteadyNow() + time;
   MutexLock lock(&mutex_);
   while (!stopping_) {
-    const absl::Duration left = end - absl::Now();
+    const absl::Duration left = end - SteadyNow();
     if (left <= absl::ZeroDuration()) return;
     changed_.WaitFor(&mutex_, left);
   }

@@ -213,6 +213,8 @@ void SnapshotConverter::ConvertNodes(const v1::ClusterSnapshot& snapshot, Conver
     info.draining = node.status().phase() != v1::NODE_PHASE_READY;
     if (node.status().phase() == v1::NODE_PHASE_QUARANTINED) quarantined_.insert(info.id);
     info.preemptible = node.preemptible();
+    info.unreachable.assign(node.status().unreachable_nodes().begin(),
+                            node.status().unreachable_nodes().end());
     result->view.nodes.push_back(std::move(info));
   }
   std::sort(result->view.nodes.begin(), result->view.nodes.end(),

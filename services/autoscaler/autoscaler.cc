@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/clock.h"
 #include "libs/service/log.h"
 
 namespace adaptdl::autoscaler {
@@ -47,7 +48,7 @@ Autoscaler::Autoscaler(const AutoscalerOptions& options, const Dependencies& dep
       with_(dependencies),
       metrics_(dependencies.metrics, options.limits.pool, options.limits.target.node_price_per_hour),
       backoff_(options.restart),
-      last_change_(dependencies.clock->Now()) {
+      last_change_(dependencies.clock->Steady()) {
   v1::NodePool pool = Basics(options_.limits, with_.provider->name());
   pool.set_reason("not looked at yet");
   with_.board->Set(pool);
@@ -71,9 +72,9 @@ void Autoscaler::Stop() {
 void Autoscaler::Loop() {
   while (true) {
     Round();
-    const absl::Time next = absl::Now() + options_.poll_period;
+    const absl::Time next = SteadyNow() + options_.poll_period;
     MutexLock lock(&mutex_);
-    while (!stop_ && absl::Now() < next) stop_changed_.WaitFor(&mutex_, next - absl::Now());
+    while (!stop_ && SteadyNow() < next) stop_changed_.WaitFor(&mutex_, next - SteadyNow());
     if (stop_) return;
   }
 }
@@ -100,7 +101,8 @@ void Autoscaler::Round() {
 std::optional<Observation> Autoscaler::Observe() {
   Observation observation;
   observation.pool = options_.limits.pool;
-  observation.last_change = last_change_;
+  // Pools may have a deadline by the wall clock: all that is decided is by that.
+  observation.last_change = with_.clock->Both().ToWall(last_change_);
   absl::StatusOr<std::vector<ProvidedNode>> provided = with_.provider->ListNodes();
   if (!provided.ok()) {
     NoteError("provider", "the provider can't list its nodes", provided.status());
@@ -140,13 +142,13 @@ void Autoscaler::Execute(const PoolDecision& decision) {
         "node pool changed",
         {{"pool", options_.limits.pool}, {"action", kind}, {"node", action.node_id}, {"why", action.reason}});
   }
-  if (changed && decision.changes_size) last_change_ = with_.clock->Now();
+  if (changed && decision.changes_size) last_change_ = with_.clock->Steady();
 }
 
 absl::Status Autoscaler::ExecuteOne(const PoolAction& action) {
   switch (action.kind) {
     case PoolActionKind::kStart:
-      backoff_.Started(action.node_id, with_.clock->Now());
+      backoff_.Started(action.node_id, with_.clock->Steady());
       return with_.provider->StartNode(action.node_id);
     case PoolActionKind::kDrain:
       return with_.cluster->DrainNode(action.node_id,
@@ -158,7 +160,7 @@ absl::Status Autoscaler::ExecuteOne(const PoolAction& action) {
 }
 
 void Autoscaler::RestartDead(const Observation& observation, const PoolDecision& decision) {
-  const absl::Time now = with_.clock->Now();
+  const absl::Time now = with_.clock->Steady();
   std::set<std::string> removed, present;
   for (const PoolAction& action : decision.actions) {
     if (action.kind == PoolActionKind::kRemove) removed.insert(action.node_id);

@@ -77,7 +77,7 @@ class Autoscaler {
   const Dependencies with_;
   Metrics metrics_;
   RestartBackoff backoff_;
-  absl::Time last_change_;
+  absl::Time last_change_;  // steady
   // What the supervisor said last; used while it is away.
   std::vector<v1::Node> registered_;
   // Of this round, and of the one before.

@@ -121,8 +121,8 @@ bool ProcessProvider::Inspect(const std::string& node_id, ProvidedNode* node) {
   }
   node->state = ProvidedState::kStopping;
   // After a restart of ours the time begins anew.
-  const absl::Time stop_time = stop_times_.try_emplace(node_id, clock_->Now()).first->second;
-  if (clock_->Now() >= stop_time + options_.stop_timeout) {
+  const absl::Time stop_time = stop_times_.try_emplace(node_id, clock_->Steady()).first->second;
+  if (clock_->Steady() >= stop_time + options_.stop_timeout) {
     log::Warning("worker does not stop, killing it", {{"node", node_id}});
     SignalProcess(*worker, SIGKILL).IgnoreError();  // fails only if it has ended
   }
@@ -197,7 +197,7 @@ absl::Status ProcessProvider::StopNode(const std::string& node_id) {
   }
   if (const absl::Status status = WriteFileAtomically(NodeFile(node_id, "stopping"), ""); !status.ok())
     return status;
-  stop_times_.try_emplace(node_id, clock_->Now());
+  stop_times_.try_emplace(node_id, clock_->Steady());
   log::Info("worker told to stop", {{"node", node_id}, {"pid", absl::StrCat(worker->pid)}});
   const absl::Status status = SignalProcess(*worker, SIGTERM);
   return absl::IsNotFound(status) ? absl::OkStatus() : status;

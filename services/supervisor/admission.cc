@@ -43,7 +43,7 @@ std::string Admission::IdentityOf(const grpc::ServerContextBase& context, const 
 }
 
 Admission::Caller& Admission::Find(const std::string& caller) {
-  const absl::Time now = clock_->Now();
+  const absl::Time now = clock_->Steady();
   const auto [it, is_new] = callers_.try_emplace(caller);
   Caller& found = it->second;
   if (is_new) {
@@ -62,7 +62,7 @@ Admission::Caller& Admission::Find(const std::string& caller) {
 
 // One whose bucket is full again is as one that never called.
 void Admission::Sweep() {
-  const absl::Time now = clock_->Now();
+  const absl::Time now = clock_->Steady();
   const absl::Duration full = options_.calls_per_second > 0
                                   ? absl::Seconds(options_.burst / options_.calls_per_second)
                                   : absl::ZeroDuration();

@@ -72,7 +72,7 @@ void ClusterState::ForgetNode(Transaction* transaction, const std::string& id) {
 
 void ClusterState::TellDeletionsAgain() {
   MutexLock lock(&mutex_);
-  const absl::Time now = Now();
+  const Moment now = Now();
   if (now < next_deletions_) return;
   next_deletions_ = now + kTellAgain;
   Transaction transaction(tables_, now);
@@ -105,7 +105,7 @@ bool ClusterState::PruneReplicas() {
 
 void ClusterState::PruneRequests() {
   MutexLock lock(&mutex_);
-  const absl::Time now = Now();
+  const Moment now = Now();
   if (now < next_prune_) return;
   next_prune_ = now + absl::Minutes(10);
   submissions_.Sweep(now);
@@ -118,7 +118,7 @@ void ClusterState::PruneRequests() {
   // A worker of a node that is gone says what it has when it comes back.
   std::erase_if(free_ports_, [&](const auto& entry) { return tables_.nodes.count(entry.first) == 0; });
   std::erase_if(pruned_groups_, [&](const auto& entry) { return tables_.jobs.count(entry.first) == 0; });
-  const absl::Status status = parts_.store->PruneRequests(now - options_.request_lifetime);
+  const absl::Status status = parts_.store->PruneRequests(now.wall - options_.request_lifetime);
   if (!status.ok()) log::Warning("old request ids could not be removed", {{"error", status.ToString()}});
   if (!PruneReplicas()) next_prune_ = now;
 }
@@ -126,9 +126,9 @@ void ClusterState::PruneRequests() {
 void ClusterState::Expire() {
   constexpr size_t kJobsAtOnce = 100;  // so that a long list does not hold up the rest
   MutexLock lock(&mutex_);
-  const absl::Time now = Now();
+  const Moment now = Now();
   if (options_.retention == absl::InfiniteDuration() || now < next_expiry_) return;
-  const absl::Time oldest = now - options_.retention;
+  const absl::Time oldest = now.wall - options_.retention;
   Transaction transaction(tables_, now);
   size_t expired = 0;
   for (const auto& [uid, entry] : tables_.jobs) {

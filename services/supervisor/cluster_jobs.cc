@@ -114,7 +114,7 @@ absl::StatusOr<v1::SubmitJobResponse> ClusterState::AddJob(Transaction* transact
   record.status.set_phase(v1::JOB_PHASE_PENDING);
   record.status.set_reason("Queued");
   record.status.set_message("waits for an allocation");
-  *record.status.mutable_submit_time() = ToProto(transaction->now());
+  *record.status.mutable_submit_time() = ToProto(transaction->wall());
   const JobEntry* entry = transaction->AddJob(std::move(record));
   transaction->AddEvent(job->uid(), {false, "Submitted", "submitted; waits for an allocation", "", ""});
   v1::SubmitJobResponse response;

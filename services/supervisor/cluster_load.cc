@@ -27,17 +27,38 @@ std::string DescribeDamage(const DamagedRow& row) {
                       row.table == "replicas" ? ": the replica counts as lost" : "");
 }
 
+// What was stored, on the time of this process. A wall clock that was set meanwhile may say anything of how
+// long that is ago: no wait is longer than it can have been at first, and nothing has happened in the future.
+JobRecord FromStore(JobRecord record, const Moment& now, const jobs::Policy& policy) {
+  const auto past = [&](absl::Time* time) {
+    if (*time != absl::InfinitePast()) *time = std::min(now.ToSteady(*time), now.steady);
+  };
+  past(&record.running_since);
+  past(&record.rescaling_since);
+  for (jobs::Plan& plan : record.plans) past(&plan.since);
+  if (record.status.has_retry_time()) {
+    record.retry_time =
+        std::min(now.ToSteady(ToTime(record.status.retry_time())), now.steady + policy.max_retry_backoff);
+  }
+  return record;
+}
+
+absl::Time QuarantineEnd(const v1::Node& node, const Moment& now, const jobs::QuarantinePolicy& policy) {
+  if (node.status().phase() != v1::NODE_PHASE_QUARANTINED) return absl::InfinitePast();
+  return std::min(now.ToSteady(ToTime(node.status().quarantine_end_time())), now.steady + policy.longest);
+}
+
 }  // namespace
 
 void ClusterState::Fill(const StoreContents& contents) {
-  const absl::Time now = Now();
+  const Moment now = Now();
   std::map<std::string, std::shared_ptr<JobEntry>> entries;
   for (const JobRecord& record : contents.jobs) {
     auto entry = std::make_shared<JobEntry>();
-    entry->record = record;
+    entry->record = FromStore(record, now, options_.policy);
     if (record.status.phase() == v1::JOB_PHASE_STARTING) entry->record.starting_since = now;
     entries[record.uid()] = std::move(entry);
-    submissions_.Restore(record.job->namespace_(), ToTime(record.status.submit_time()), now);
+    submissions_.Restore(record.job->namespace_(), now.ToSteady(ToTime(record.status.submit_time())), now);
   }
   // Members in order of rank, then others.
   for (const ReplicaRecord& replica : contents.replicas) {
@@ -53,8 +74,13 @@ void ClusterState::Fill(const StoreContents& contents) {
     unreadable_jobs_.insert({job.name_space, job.name});
   }
   for (const NodeRecord& node : contents.nodes) {
-    tables_.nodes[node.node.node_id()] =
-        std::make_shared<NodeEntry>(NodeEntry{node, std::make_shared<Lease>(now)});
+    auto entry = std::make_shared<NodeEntry>();
+    entry->record = node;
+    // Which nodes are kept apart is not known any more: apart_ is soft.
+    entry->record.node.mutable_status()->clear_unreachable_nodes();
+    entry->lease = std::make_shared<Lease>(now);
+    entry->quarantine_end = QuarantineEnd(node.node, now, options_.quarantine);
+    tables_.nodes[node.node.node_id()] = std::move(entry);
     last_session_ = std::max(last_session_, node.session_id);
   }
   for (const FileDeletion& deletion : contents.deletions)
@@ -63,7 +89,7 @@ void ClusterState::Fill(const StoreContents& contents) {
   tables_.last_sequence = contents.last_sequence;
   tables_.last_event_id = contents.last_event_id;
   // Larger than any version that an allocator may still hold from before.
-  tables_.version = absl::ToUnixMicros(now);
+  tables_.version = absl::ToUnixMicros(now.wall);
   PublishAll();
 }
 
@@ -83,7 +109,7 @@ absl::Status ClusterState::TellOfDamage(const StoreContents& contents) {
     if (row.job.empty() || !row.is_new) continue;
     v1::Event& event = batch.add_events.emplace_back();
     event.set_id(++tables_.last_event_id);
-    *event.mutable_time() = ToProto(Now());
+    *event.mutable_time() = ToProto(Now().wall);
     event.set_namespace_(row.name_space);
     event.set_job(row.job);
     event.set_job_uid(row.job_uid);

@@ -29,6 +29,7 @@ constexpr size_t kMaxMessage = 1000;
 constexpr int kNewestProtocol = 2;
 constexpr int kOldestProtocol = 1;
 constexpr size_t kMaxFreePorts = 1024;
+constexpr size_t kMostPairsApart = 8;
 
 absl::Status NoSuchNode(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("node \"", id, "\" does not exist; list the nodes there are"));
@@ -39,8 +40,7 @@ absl::Status NoSuchNode(const std::string& id) {
 //
 // Nor does a node leave its quarantine by registering again, which its worker does whenever it has lost us.
 void SetPhaseAtRegistration(const NodeEntry* before, absl::Time now, v1::NodeStatus* status) {
-  if (before != nullptr && before->phase() != v1::NODE_PHASE_DRAINING &&
-      ToTime(before->record.node.status().quarantine_end_time()) > now) {
+  if (before != nullptr && before->phase() != v1::NODE_PHASE_DRAINING && before->quarantine_end > now) {
     status->set_phase(v1::NODE_PHASE_QUARANTINED);
     *status->mutable_quarantine_end_time() = before->record.node.status().quarantine_end_time();
     status->set_message(before->record.node.status().message());
@@ -93,9 +93,9 @@ std::map<std::string, std::vector<int>> LiveOn(const Transaction& transaction, c
 }
 
 // The node as people see it.
-v1::Node Describe(const NodeEntry& entry, const NodeUse::Use& use) {
+v1::Node Describe(const NodeEntry& entry, const NodeUse::Use& use, const Moment& now) {
   v1::Node node = entry.record.node;
-  *node.mutable_status()->mutable_last_heartbeat() = ToProto(entry.lease->heard());
+  *node.mutable_status()->mutable_last_heartbeat() = ToProto(now.ToWall(entry.lease->heard()));
   if (use.replicas > 0) {
     node.mutable_status()->set_replicas(static_cast<int32_t>(use.replicas));
     *node.mutable_status()->mutable_allocated() = use.held.ToProto();
@@ -128,7 +128,7 @@ absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::Re
   const auto change = [&](Transaction* transaction)
                           ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::RegisterNodeResponse> {
     const NodeEntry* before = transaction->FindNode(id);
-    last_session_ = std::max(last_session_ + 1, absl::ToUnixMicros(transaction->now()));
+    last_session_ = std::max(last_session_ + 1, absl::ToUnixMicros(transaction->wall()));
     NodeEntry entry;
     entry.record.node = request.node();
     entry.record.session_id = last_session_;
@@ -137,9 +137,13 @@ absl::StatusOr<v1::RegisterNodeResponse> ClusterState::RegisterNode(const v1::Re
     node_status->Clear();
     SetPhaseAtRegistration(before, transaction->now(), node_status);
     if (request.has_preemption_notice())
-      NoteLeaving(request.preemption_notice(), transaction->now(), node_status);
+      NoteLeaving(request.preemption_notice(), transaction->wall(), node_status);
+    if (before != nullptr) {
+      entry.quarantine_end = before->quarantine_end;
+      *node_status->mutable_unreachable_nodes() = before->record.node.status().unreachable_nodes();
+    }
     *node_status->mutable_register_time() =
-        before != nullptr ? before->record.node.status().register_time() : ToProto(transaction->now());
+        before != nullptr ? before->record.node.status().register_time() : ToProto(transaction->wall());
     transaction->AddNode(std::move(entry));
     transaction->FreeRoom();
     v1::RegisterNodeResponse response;
@@ -265,7 +269,7 @@ void ClusterState::Observe(Transaction* transaction, const std::string& node_id,
     if (seen.state() == known.replica.state() || seen.state() == v1::REPLICA_STATE_LAUNCHING) return;
     v1::Replica* replica = &transaction->EditReplica(uid, rank)->replica;
     replica->set_state(v1::REPLICA_STATE_RUNNING);
-    *replica->mutable_start_time() = seen.has_start_time() ? seen.start_time() : ToProto(transaction->now());
+    *replica->mutable_start_time() = seen.has_start_time() ? seen.start_time() : ToProto(transaction->wall());
     if (!AwaitsMembers(*transaction->FindJob(uid))) Settle(transaction, uid);
     return;
   }
@@ -291,7 +295,8 @@ void ClusterState::Observe(Transaction* transaction, const std::string& node_id,
     record->replica.set_signal(seen.signal());
     record->replica.set_message(message);
     if (seen.has_start_time()) *record->replica.mutable_start_time() = seen.start_time();
-    *record->replica.mutable_end_time() = seen.has_end_time() ? seen.end_time() : ToProto(transaction->now());
+    *record->replica.mutable_end_time() =
+        seen.has_end_time() ? seen.end_time() : ToProto(transaction->wall());
     transaction->effects()->fenced.push_back(seen.replica_id());
     transaction->FreeRoom();
     JudgeNode(transaction, uid, *record);
@@ -306,7 +311,7 @@ void ClusterState::LoseReplica(Transaction* transaction, const std::string& uid,
   record->loss = cause;
   record->replica.set_state(v1::REPLICA_STATE_LOST);
   record->replica.set_message(message);
-  *record->replica.mutable_end_time() = ToProto(transaction->now());
+  *record->replica.mutable_end_time() = ToProto(transaction->wall());
   transaction->effects()->fenced.push_back(record->replica.replica_id());
   transaction->FreeRoom();
 }
@@ -320,7 +325,7 @@ absl::Status ClusterState::NoticePreemption(const std::string& node_id, const v1
     return absl::OkStatus();  // It has said so before.
   }
   const std::string reason =
-      NoteLeaving(notice, transaction.now(), transaction.EditNode(node_id)->record.node.mutable_status());
+      NoteLeaving(notice, transaction.wall(), transaction.EditNode(node_id)->record.node.mutable_status());
   for (const auto& [uid, ranks] : LiveOn(transaction, node_id)) {
     Report(&transaction, uid,
            {true, "NodeLeaving", absl::StrCat("node ", node_id, " goes away: ", reason), node_id, ""});
@@ -369,14 +374,17 @@ void ClusterState::JudgeNode(Transaction* transaction, const std::string& uid, c
     return;
   }
   const absl::Time end = now + health.Quarantine(policy);
+  const absl::Time wall_end = transaction->moment().ToWall(end);
   const std::string message = absl::StrCat(
       "replicas of ", failed.size(), " jobs failed here within ", absl::FormatDuration(policy.window),
       " and none succeeded, the last one: ", jobs::DescribeEnd(ToReplica(replica, false)),
-      "; it is tried again at ", absl::FormatTime("%H:%M:%S", end, absl::UTCTimeZone()), " UTC");
-  v1::NodeStatus* status = transaction->EditNode(id)->record.node.mutable_status();
+      "; it is tried again at ", absl::FormatTime("%H:%M:%S", wall_end, absl::UTCTimeZone()), " UTC");
+  NodeEntry* edited = transaction->EditNode(id);
+  edited->quarantine_end = end;
+  v1::NodeStatus* status = edited->record.node.mutable_status();
   status->set_phase(v1::NODE_PHASE_QUARANTINED);
   status->set_message(ToUtf8(message, kMaxMessage));
-  *status->mutable_quarantine_end_time() = ToProto(end);
+  *status->mutable_quarantine_end_time() = ToProto(wall_end);
   for (const std::string& job : failed) {
     if (transaction->FindJob(job) == nullptr) continue;
     transaction->AddEvent(job, {true, "NodeQuarantined", absl::StrCat("node ", id, ": ", message), id, ""});
@@ -389,8 +397,7 @@ void ClusterState::EndQuarantines() {
   MutexLock lock(&mutex_);
   Transaction transaction(tables_, Now());
   for (const auto& [id, entry] : tables_.nodes) {
-    if (entry->phase() != v1::NODE_PHASE_QUARANTINED ||
-        ToTime(entry->record.node.status().quarantine_end_time()) > transaction.now()) {
+    if (entry->phase() != v1::NODE_PHASE_QUARANTINED || entry->quarantine_end > transaction.now()) {
       continue;
     }
     v1::NodeStatus* status = transaction.EditNode(id)->record.node.mutable_status();
@@ -406,7 +413,7 @@ void ClusterState::EndQuarantines() {
 
 void ClusterState::ExpireLeases() {
   MutexLock lock(&mutex_);
-  const absl::Time now = Now();
+  const Moment now = Now();
   // If it was us who stood still, nobody could be heard: all get another chance.
   const bool slept = last_step_ != absl::InfinitePast() && now - last_step_ > options_.heartbeat_period;
   last_step_ = now;
@@ -450,9 +457,49 @@ void ClusterState::LoseNode(Transaction* transaction, const std::string& id) {
   }
 }
 
+void ClusterState::KeepApart(Transaction* transaction, std::pair<std::string, std::string> nodes) const {
+  if (nodes.second < nodes.first) std::swap(nodes.first, nodes.second);
+  // It is replicas who say so: whatever they say, most nodes stay together.
+  if (apart_.size() >= kMostPairsApart && apart_.count(nodes) == 0) return;
+  Apart& apart = apart_[nodes];
+  apart.length = std::max(options_.quarantine.first, std::min(2 * apart.length, options_.quarantine.longest));
+  apart.until = transaction->now() + apart.length;
+  apart.over = false;
+  log::Warning("two nodes do not reach each other: no job gets replicas on both for a while",
+               {{"node", nodes.first}, {"other", nodes.second}, {"for", absl::FormatDuration(apart.length)}});
+  TellOfPair(nodes, true, transaction);
+}
+
+void ClusterState::TellOfPair(const std::pair<std::string, std::string>& nodes, bool apart,
+                              Transaction* transaction) {
+  for (const auto& [id, other] : {nodes, std::pair(nodes.second, nodes.first)}) {
+    if (transaction->FindNode(id) == nullptr) continue;
+    auto* unreachable = transaction->EditNode(id)->record.node.mutable_status()->mutable_unreachable_nodes();
+    unreachable->erase(std::remove(unreachable->begin(), unreachable->end(), other), unreachable->end());
+    if (apart) *unreachable->Add() = other;
+  }
+  transaction->FreeRoom();
+}
+
+void ClusterState::ForgetApart() {
+  MutexLock lock(&mutex_);
+  Transaction transaction(tables_, Now());
+  for (auto it = apart_.begin(); it != apart_.end();) {
+    auto& [pair, apart] = *it;
+    if (!apart.over && apart.until <= transaction.now()) {
+      apart.over = true;
+      TellOfPair(pair, false, &transaction);
+    }
+    const bool gone = tables_.nodes.count(pair.first) == 0 || tables_.nodes.count(pair.second) == 0;
+    it = gone || apart.until + apart.length <= transaction.now() ? apart_.erase(it) : std::next(it);
+  }
+  // If it can't be stored, the allocator hears of it with the nodes' next change.
+  if (!transaction.empty()) Commit(&transaction).IgnoreError();
+}
+
 v1::Node ClusterState::DescribeNode(const NodeEntry& entry) const {
   const NodeUse::Use* use = tables_.use.Find(entry.id());
-  return Describe(entry, use == nullptr ? NodeUse::Use() : *use);
+  return Describe(entry, use == nullptr ? NodeUse::Use() : *use, Now());
 }
 
 absl::StatusOr<v1::ListNodesResponse> ClusterState::ListNodes(const v1::ListNodesRequest& request) const {
@@ -469,7 +516,7 @@ absl::StatusOr<v1::ListNodesResponse> ClusterState::ListNodes(const v1::ListNode
         response.set_next_page_token(after);
         return response;
       }
-      *response.add_nodes() = Describe(*node.entry, node.use);
+      *response.add_nodes() = Describe(*node.entry, node.use, Now());
       bytes += response.nodes(response.nodes_size() - 1).ByteSizeLong();
       after = node.entry->id();
     }

@@ -187,8 +187,8 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
     again ? Report(&transaction, replica.job_uid, event) : transaction.AddEvent(replica.job_uid, event);
     if (!job->record.status.has_progress()) {
       jobs::Job measured = ToJob(job->record);
-      jobs::EndRescale(Now(), &measured);
-      StoreJob(measured, &transaction.EditJob(replica.job_uid)->record);
+      jobs::EndRescale(transaction.now(), &measured);
+      StoreJob(measured, transaction.moment(), &transaction.EditJob(replica.job_uid)->record);
     }
   }
   // One of many who come to a group that starts changes nothing else.
@@ -200,11 +200,13 @@ absl::Status ClusterState::JoinGroup(const ReplicaContext& replica, const std::s
   if (const absl::Status stored = Commit(&transaction); !stored.ok()) return stored;
   Metrics* metrics = metrics_;
   if (complete && metrics != nullptr) {
-    absl::Time first = Now();
+    // By the wall, since it is the nodes that say when their replicas started.
+    const absl::Time wall = transaction.wall();
+    absl::Time first = wall;
     for (const auto& member : now) {
       if (member->replica.has_start_time()) first = std::min(first, ToTime(member->replica.start_time()));
     }
-    metrics->ObserveRendezvous(Now() - first);
+    metrics->ObserveRendezvous(wall - first);
   }
   return absl::OkStatus();
 }
@@ -346,7 +348,7 @@ absl::Status ClusterState::ObserveBroken(const ReplicaContext& replica, int64_t 
   if (group < job->record.status.group()) return absl::OkStatus();
   BrokenReport& report = broken_[replica.job_uid][replica.replica_id];
   if (report.group == group) return absl::OkStatus();
-  report = {group, Now()};
+  report = {group, transaction.now()};
   // The next step looks at the job in any case.
   if (!reports_.Take(replica.replica_id, report.since)) return absl::OkStatus();
   log::Warning("group broken",
@@ -369,7 +371,7 @@ absl::Status ClusterState::ObserveRescale(const ReplicaContext& replica, const v
   const jobs::RescaleTimes measured = {times.group(), ToDuration(times.agree()), ToDuration(times.rebuild()),
                                        ToDuration(times.synchronize()), ToDuration(times.first_step())};
   if (!jobs::ObserveRescale(measured, &job, &event)) return absl::OkStatus();
-  StoreJob(job, &transaction.EditJob(replica.job_uid)->record);
+  StoreJob(job, transaction.moment(), &transaction.EditJob(replica.job_uid)->record);
   transaction.AddEvent(replica.job_uid, event);
   transaction.effects()->rescale_phases = {{"agree", measured.agree},
                                            {"rebuild", measured.rebuild},
@@ -380,8 +382,8 @@ absl::Status ClusterState::ObserveRescale(const ReplicaContext& replica, const v
 
 absl::Status ClusterState::ObserveTraining(const ReplicaContext& replica) {
   MutexLock lock(&mutex_);
-  const absl::Time now = Now();
-  Transaction transaction(tables_, now);
+  Transaction transaction(tables_, Now());
+  const absl::Time now = transaction.now();
   const JobEntry* entry = transaction.FindJob(replica.job_uid);
   if (entry == nullptr || IsTerminal(entry->record.status.phase())) return GroupOver(replica.group);
   // The last words of a group that is being stopped, or that others have left, say nothing about the next
@@ -391,7 +393,7 @@ absl::Status ClusterState::ObserveTraining(const ReplicaContext& replica) {
   if (old || entry->record.rescaling_since == absl::InfinitePast()) return absl::OkStatus();
   jobs::Job job = ToJob(entry->record);
   jobs::EndRescale(now, &job);
-  StoreJob(job, &transaction.EditJob(replica.job_uid)->record);
+  StoreJob(job, transaction.moment(), &transaction.EditJob(replica.job_uid)->record);
   return Commit(&transaction);
 }
 
@@ -429,7 +431,7 @@ void ClusterState::NoteRefusedReport(const ReplicaContext& replica, const std::s
 
 void ClusterState::Flush() {
   MutexLock lock(&mutex_);
-  const absl::Time now = Now();
+  const Moment now = Now();
   if (now < next_flush_) return;
   next_flush_ = now + options_.flush_period;
   const std::map<std::string, v1::TrainingProgress> progress = parts_.sessions->TakeProgress();
@@ -460,7 +462,7 @@ void ClusterState::StoreProgress(Transaction* transaction, const std::string& ui
   const std::optional<absl::Duration> left =
       paces_[uid].Observe(status->group(), progress.fraction(), transaction->now());
   if (!left.has_value()) return;
-  *status->mutable_estimated_completion_time() = ToProto(transaction->now() + *left);
+  *status->mutable_estimated_completion_time() = ToProto(transaction->wall() + *left);
 }
 
 }  // namespace adaptdl::supervisor

@@ -71,7 +71,7 @@ absl::Status ClusterState::ObserveCheckpoint(const ReplicaContext& replica,
 
 void ClusterState::TellHeldReports() {
   MutexLock lock(&mutex_);
-  const absl::Time now = Now();
+  const Moment now = Now();
   Transaction transaction(tables_, now);
   std::vector<std::string> told;
   for (auto it = held_reports_.begin(); it != held_reports_.end();) {

@@ -35,9 +35,10 @@ constexpr int kMostAttempts = 8;
 constexpr absl::Duration kShortestSilence = absl::Seconds(5);
 
 bool Equal(const JobRecord& a, const JobRecord& b) {
-  return a.running_since == b.running_since && a.rescaling_since == b.rescaling_since && a.plans == b.plans &&
-         a.rescale_note == b.rescale_note && a.newcomer_failures == b.newcomer_failures &&
-         a.faults == b.faults && MessageDifferencer::Equals(a.status, b.status);
+  return a.retry_time == b.retry_time && a.running_since == b.running_since &&
+         a.rescaling_since == b.rescaling_since && a.plans == b.plans && a.rescale_note == b.rescale_note &&
+         a.newcomer_failures == b.newcomer_failures && a.faults == b.faults &&
+         MessageDifferencer::Equals(a.status, b.status);
 }
 
 // Whether what a waiting job is told differs, and nothing else.
@@ -56,6 +57,11 @@ void AddPulse(const ReplicaSessions::Pulse& pulse, jobs::Replica* replica) {
   replica->waiting = AtLeastZero(pulse.activity.waiting());
   replica->idle = AtLeastZero(pulse.activity.idle());
   replica->patience = AtLeastZero(pulse.activity.patience());
+  if (!pulse.activity.has_standing()) return;
+  const v1::Standing& standing = pulse.activity.standing();
+  replica->standing =
+      jobs::Standing{standing.group(), standing.collective(), standing.step(),
+                     standing.has_peer() ? standing.peer() : -1, AtLeastZero(standing.stalled())};
 }
 
 std::shared_ptr<const ReplicaRecord> LostNewcomer(const std::string& uid, const jobs::Entered& entered,
@@ -160,9 +166,9 @@ absl::Status ClusterState::Commit(Transaction* transaction) {
   if (transaction->texts_mended() > 0) {
     invariants()->Broken("text", "a text that was to be stored is no UTF-8, or far too long; it was mended");
   }
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   const absl::Status status = parts_.store->Commit(batch);
-  if (Metrics* metrics = metrics_) metrics->ObserveCommit(absl::Now() - begin, status.ok());
+  if (Metrics* metrics = metrics_) metrics->ObserveCommit(SteadyNow() - begin, status.ok());
   if (!status.ok()) {
     log::Error("a change could not be stored", {{"error", status.ToString()}});
     return status;
@@ -260,7 +266,7 @@ bool ClusterState::AdvanceOnce(Transaction* transaction, const std::string& uid)
   const jobs::Outcome outcome =
       jobs::Advance(before, replicas, DesiredOf(*transaction, *job), transaction->now(), options_.policy);
   JobRecord record = job->record;
-  StoreJob(outcome.job, &record);
+  StoreJob(outcome.job, transaction->moment(), &record);
   if (jobs::IsTerminal(outcome.job.phase)) record.status.clear_desired_allocation();
   // Nobody knows how long it waits, nor how fast it goes on.
   if (outcome.job.phase == jobs::Phase::kPending) record.status.clear_estimated_completion_time();
@@ -276,6 +282,7 @@ bool ClusterState::AdvanceOnce(Transaction* transaction, const std::string& uid)
     const int index = FindMember(transaction->FindJob(uid)->replicas, id);
     if (index >= 0) transaction->EditReplica(uid, index)->judged = true;
   }
+  if (outcome.apart.has_value()) KeepApart(transaction, *outcome.apart);
   if (outcome.offer) Offer(transaction, uid);
   for (const jobs::StopOrder& stop : outcome.stops) Stop(transaction, uid, stop);
   for (const jobs::Event& event : outcome.events) transaction->AddEvent(uid, event);
@@ -296,6 +303,15 @@ jobs::Desired ClusterState::DesiredOf(const Transaction& transaction, const JobE
     if (node != nullptr && node->phase() == v1::NODE_PHASE_READY) continue;
     desired.nodes_ready = false;
     desired.obstacle = absl::StrCat("node ", id, " of its allocation is not ready");
+    return desired;
+  }
+  for (const auto& [pair, apart] : apart_) {
+    const bool both = !apart.over && std::count(desired.nodes.begin(), desired.nodes.end(), pair.first) > 0 &&
+                      std::count(desired.nodes.begin(), desired.nodes.end(), pair.second) > 0;
+    if (!both) continue;
+    desired.nodes_ready = false;
+    desired.obstacle = absl::StrCat("nodes ", pair.first, " and ", pair.second,
+                                    " of its allocation did not reach each other lately");
     return desired;
   }
   // Only who is about to be launched needs to know.
@@ -442,7 +458,7 @@ v1::GroupPlan ClusterState::DescribePlan(const JobEntry& job, const std::string&
 void ClusterState::Enter(Transaction* transaction, const std::string& uid,
                          const jobs::Entered& entered) const {
   JobEntry* job = transaction->EditJob(uid);
-  StoreJob(entered.job, &job->record);
+  StoreJob(entered.job, transaction->moment(), &job->record);
   GroupMembers replicas;
   for (size_t rank = 0; rank < entered.members.size(); ++rank) {
     int index = FindMember(job->replicas, entered.members[rank]);
@@ -541,6 +557,7 @@ void ClusterState::Step() {
   };
   guarded(&ClusterState::ExpireLeases);
   guarded(&ClusterState::EndQuarantines);
+  guarded(&ClusterState::ForgetApart);
   // A job that broke it is set aside, and left out of the next attempt.
   for (int i = 0; i < kMostAttempts && !guarded(&ClusterState::RetryDue); ++i) {
   }
@@ -554,7 +571,7 @@ void ClusterState::Step() {
 
 void ClusterState::RetryDue() {
   MutexLock lock(&mutex_);
-  const absl::Time now = Now();
+  const Moment now = Now();
   Transaction transaction(tables_, now);
   for (auto it = broken_.begin(); it != broken_.end();) {
     const auto job = tables_.jobs.find(it->first);
@@ -568,7 +585,8 @@ void ClusterState::RetryDue() {
   }
   for (const auto& [sequence, uid] : tables_.active) {
     const v1::JobStatus& status = tables_.jobs.at(uid)->record.status;
-    const bool due = status.has_retry_time() && ToTime(status.retry_time()) <= now;
+    const absl::Time retry_time = tables_.jobs.at(uid)->record.retry_time;
+    const bool due = retry_time != absl::InfinitePast() && retry_time <= now;
     // A job in STOPPING whose replicas have all ended moves with the last observation; after a restart of the
     // supervisor that one lies in the past.
     const bool stopping = status.phase() == v1::JOB_PHASE_STOPPING;
@@ -582,7 +600,7 @@ void ClusterState::RetryDue() {
     }
   }
   if (!transaction.empty()) Commit(&transaction).IgnoreError();
-  std::erase_if(set_aside_, [now](const auto& job) { return job.second <= now; });
+  std::erase_if(set_aside_, [&](const auto& job) { return job.second <= now; });
 }
 
 void ClusterState::UpdateGauges() {

@@ -169,7 +169,7 @@ class ClusterState {
   void SetMetrics(Metrics* metrics);
   Metrics* metrics() const { return metrics_; }
 
-  absl::Time Now() const { return parts_.clock->Now(); }
+  Moment Now() const { return parts_.clock->Both(); }
   // Of the leadership of now (v1::RegisterNodeResponse). 0: there is none.
   int64_t term() const { return parts_.lease == nullptr ? 0 : parts_.lease->term(); }
   // What a call that ended with `status` is told. While another supervisor may lead this one knows nothing
@@ -394,6 +394,15 @@ class ClusterState {
                           const std::string& message);
   v1::Node DescribeNode(const NodeEntry& node) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // No job is to have replicas on both nodes for a while. Soft: a later supervisor finds out again.
+  void KeepApart(Transaction* transaction, std::pair<std::string, std::string> nodes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The allocator is to hear of it, and jobs that wait for other nodes.
+  static void TellOfPair(const std::pair<std::string, std::string>& nodes, bool apart,
+                         Transaction* transaction);
+  // Has pairs of nodes tried again.
+  void ForgetApart();
+
   // Whether whoever got this number may decide.
   absl::Status CheckAllocatorLease(int64_t lease_term, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -452,6 +461,15 @@ class ClusterState {
   std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
   // Soft: after a restart it is filled from the jobs that are still there.
   SubmissionWindow submissions_ ABSL_GUARDED_BY(mutex_);
+  // Pairs of nodes (the lesser id first) whose replicas did not reach each other: until when they are kept
+  // apart, and for how long that was. Known for a while after that: should it happen again, the next time is
+  // longer.
+  struct Apart {
+    absl::Time until;
+    absl::Duration length;
+    bool over = false;
+  };
+  mutable std::map<std::pair<std::string, std::string>, Apart> apart_ ABSL_GUARDED_BY(mutex_);
   // What replicas' ends tell of nodes. Soft as well; that a node is quarantined is stored.
   std::map<std::string, jobs::NodeHealth> health_ ABSL_GUARDED_BY(mutex_);
   // Jobs whose users were told of reports that made no sense.
@@ -505,8 +523,8 @@ template <typename Response>
 absl::StatusOr<Response> ClusterState::Once(
     const RequestKey& key, const std::function<absl::StatusOr<Response>(Transaction*)>& change) {
   MutexLock lock(&mutex_);
-  const absl::Time now = Now();
-  const absl::StatusOr<std::optional<RequestRecord>> earlier = FindAnswer(key, now);
+  const Moment now = Now();
+  const absl::StatusOr<std::optional<RequestRecord>> earlier = FindAnswer(key, now.wall);
   if (!earlier.ok()) return earlier.status();
   if (earlier->has_value()) {
     Response response;
@@ -522,7 +540,7 @@ absl::StatusOr<Response> ClusterState::Once(
   messages::BoundText(std::string::npos, &*response);
   // What leaves no trace on disk may as well be done again.
   if (!transaction.in_memory_only()) {
-    transaction.SetRequest({key, response->SerializeAsString(), now});
+    transaction.SetRequest({key, response->SerializeAsString(), now.wall});
   }
   if (const absl::Status status = Commit(&transaction); !status.ok()) return status;
   return response;

@@ -127,7 +127,7 @@ jobs::Job ToJob(const JobRecord& record) {
   job.failures = status.failures();
   job.faults = record.faults;
   job.cancel_requested = status.cancel_requested();
-  if (status.has_retry_time()) job.retry_time = ToTime(status.retry_time());
+  job.retry_time = record.retry_time;
   job.starting_since = record.starting_since;
   job.running_since = record.running_since;
   if (status.has_start_time()) job.start_time = ToTime(status.start_time());
@@ -141,7 +141,7 @@ jobs::Job ToJob(const JobRecord& record) {
   return job;
 }
 
-void StoreJob(const jobs::Job& job, JobRecord* record) {
+void StoreJob(const jobs::Job& job, const Moment& now, JobRecord* record) {
   v1::JobStatus* status = &record->status;
   status->set_phase(ToProto(job.phase));
   status->set_reason(job.reason);
@@ -151,16 +151,24 @@ void StoreJob(const jobs::Job& job, JobRecord* record) {
   status->set_rescales(job.rescales);
   status->set_restarts(job.restarts);
   status->set_failures(job.failures);
-  status->clear_retry_time();
-  if (job.retry_time != absl::InfinitePast()) *status->mutable_retry_time() = ToProto(job.retry_time);
-  if (job.start_time != absl::InfinitePast()) *status->mutable_start_time() = ToProto(job.start_time);
-  if (job.completion_time != absl::InfinitePast())
-    *status->mutable_completion_time() = ToProto(job.completion_time);
+  if (job.retry_time == absl::InfinitePast()) {
+    status->clear_retry_time();
+  } else if (job.retry_time != record->retry_time) {
+    *status->mutable_retry_time() = ToProto(now.ToWall(job.retry_time));
+  }
+  // Both happen once, and what people read stays what the wall showed then.
+  if (job.start_time != absl::InfinitePast() && !status->has_start_time()) {
+    *status->mutable_start_time() = ToProto(now.ToWall(job.start_time));
+  }
+  if (job.completion_time != absl::InfinitePast() && !status->has_completion_time()) {
+    *status->mutable_completion_time() = ToProto(now.ToWall(job.completion_time));
+  }
   if (job.running_time != absl::ZeroDuration()) *status->mutable_running_time() = ToProto(job.running_time);
   if (job.rescale_duration != absl::ZeroDuration()) {
     *status->mutable_rescale_duration() = ToProto(job.rescale_duration);
   }
   record->starting_since = job.starting_since;
+  record->retry_time = job.retry_time;
   record->running_since = job.running_since;
   record->rescaling_since = job.rescaling_since;
   record->plans = job.plans;

@@ -7,6 +7,7 @@
 #include "adaptdl/v1/job.pb.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
+#include "libs/base/clock.h"
 #include "libs/jobs/job.h"
 #include "services/supervisor/store/records.h"
 
@@ -21,8 +22,8 @@ v1::JobPhase ToProto(jobs::Phase phase);
 bool IsTerminal(v1::JobPhase phase);
 
 jobs::Job ToJob(const JobRecord& record);
-// Stores what the state machine may change.
-void StoreJob(const jobs::Job& job, JobRecord* record);
+// Stores what the state machine may change; it was run at `now`.
+void StoreJob(const jobs::Job& job, const Moment& now, JobRecord* record);
 
 // `node_leaving_now`: whether the node is being drained or taken away at this moment.
 jobs::Replica ToReplica(const ReplicaRecord& record, bool node_leaving_now);

@@ -17,7 +17,9 @@
 #include "absl/time/time.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/support/server_callback.h"
+#include "libs/base/clock.h"
 #include "libs/base/mutex.h"
+#include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
 #include "services/supervisor/executor.h"
 #include "services/supervisor/group_commit.h"
@@ -112,13 +114,13 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
 
   // The next message, if there is one. Called by one thread at a time, with no lock held.
   virtual Pull Next(Response* message, grpc::Status* end) = 0;
-  // For Next(): has it called again at `time`, unless that is arranged already.
+  // For Next(): has it called again at `time` (steady), unless that is arranged already.
   void PokeAt(absl::Time time) {
     if (armed_.exchange(true)) return;
     // A new one each time: the last one's function may still be on its way out. An alarm keeps its function
     // also after it has rung: one that held the stream would keep it for ever.
     alarm_ = std::make_unique<grpc::Alarm>();
-    alarm_->Set(absl::ToChronoTime(time), [stream = weak_from_this(), this](bool /*due*/) {
+    alarm_->Set(rpc::DeadlineAfter(time - SteadyNow()), [stream = weak_from_this(), this](bool /*due*/) {
       const auto alive = stream.lock();
       if (alive == nullptr) return;
       armed_ = false;

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "services/supervisor/admission.h"
 #include "services/supervisor/cluster_view.h"
@@ -46,7 +46,7 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
 
  protected:
   Pull Next(v1::WatchClusterResponse* message, grpc::Status* /*end*/) override {
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = SteadyNow();
     if (!pages_.has_value()) {
       if (!changed_) return Pull::kWait;
       if (begin < next_) {
@@ -58,7 +58,7 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
       work_ = absl::ZeroDuration();
     }
     pages_->Next(message);
-    const absl::Time end = absl::Now();
+    const absl::Time end = SteadyNow();
     work_ += end - begin;
     if (pages_->done()) {
       pages_.reset();

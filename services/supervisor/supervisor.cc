@@ -99,14 +99,13 @@ absl::Status Supervisor::ServeHttp(const HttpServerOptions& options, const std::
 
 void Supervisor::Step() {
   state_->Step();
-  // Clocks may be set back.
   const absl::Time now = state_->Now();
-  if (now >= looked_at_streams_ + kStreamPeriod || now < looked_at_streams_) {
+  if (now >= looked_at_streams_ + kStreamPeriod) {
     looked_at_streams_ = now;
     streams_.EndDisallowed();
   }
-  streams_.CheckReaders(clock_->Now(), options_.reader_patience);
-  strangers_.Step(clock_->Now());
+  streams_.CheckReaders(now, options_.reader_patience);
+  strangers_.Step(now);
   adaptdl_api_->Step();
   if (http_ != nullptr) http_->Step(clock_->Now());
 }

@@ -126,7 +126,7 @@ class Supervisor {
   std::unique_ptr<AdaptdlApi> adaptdl_api_;
   std::unique_ptr<HttpServer> http_;  // Its thread uses what stands above.
 
-  absl::Time looked_at_streams_;  // Used in Step() only.
+  absl::Time looked_at_streams_ = absl::InfinitePast();  // Used in Step() only.
 
   Mutex mutex_;
   CondVar wake_;

@@ -21,7 +21,8 @@
 
 namespace adaptdl::supervisor {
 
-// Of a node's session: when the node was heard last, renewed by heartbeats without a lock. Thread-safe.
+// Of a node's session: when the node was heard last (steady), renewed by heartbeats without a lock.
+// Thread-safe.
 class Lease {
  public:
   explicit Lease(absl::Time now, int protocol_version = 1) : protocol_version(protocol_version) {
@@ -45,6 +46,8 @@ class Lease {
 struct NodeEntry {
   NodeRecord record;
   std::shared_ptr<Lease> lease;
+  // Of a quarantined one. Steady; people read the wall time in the record.
+  absl::Time quarantine_end = absl::InfinitePast();
 
   const std::string& id() const { return record.node.node_id(); }
   v1::NodePhase phase() const { return record.node.status().phase(); }

@@ -26,6 +26,14 @@ int BoundText(std::string* text) {
   return 1;
 }
 
+// With what the wall showed then in place of steady times, which mean nothing to another process.
+JobRecord ForStore(JobRecord record, const Moment& now) {
+  record.running_since = now.ToWall(record.running_since);
+  record.rescaling_since = now.ToWall(record.rescaling_since);
+  for (jobs::Plan& plan : record.plans) plan.since = now.ToWall(plan.since);
+  return record;
+}
+
 // Whether the allocator would look at the job with other eyes.
 bool LooksDifferent(const JobEntry& before, const JobEntry& after) {
   const auto same = [](const auto& a, const auto& b) {
@@ -185,7 +193,7 @@ std::vector<std::string> Transaction::NodesInPlay() const {
 void Transaction::AddEvent(const std::string& uid, const jobs::Event& event) {
   const JobEntry* job = FindJob(uid);
   v1::Event& stored = events_[uid].emplace_back().event;
-  *stored.mutable_time() = ToProto(now_);
+  *stored.mutable_time() = ToProto(now_.wall);
   stored.set_namespace_(job->record.job->namespace_());
   stored.set_job(job->record.job->name());
   stored.set_job_uid(uid);
@@ -284,7 +292,7 @@ const WriteBatch& Transaction::Finish() {
   BoundTexts();
   for (const std::string& uid : stored_) {
     const std::shared_ptr<JobEntry>& entry = jobs_.at(uid);
-    batch_.put_jobs.push_back(entry->record);
+    batch_.put_jobs.push_back(ForStore(entry->record, now_));
     const auto base = base_.jobs.find(uid);
     for (size_t rank = 0; rank < entry->replicas.size(); ++rank) {
       const bool known = base != base_.jobs.end() && rank < base->second->replicas.size() &&

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/node_service.pb.h"
 #include "adaptdl/v1/replica_service.pb.h"
+#include "libs/base/clock.h"
 #include "libs/jobs/state_machine.h"
 #include "services/supervisor/change_hub.h"
 #include "services/supervisor/store/job_store.h"
@@ -45,9 +46,13 @@ struct Effects {
 class Transaction {
  public:
   // `base` outlives the transaction and does not change meanwhile, except by Apply().
-  Transaction(const Tables& base, absl::Time now) : base_(base), now_(now), sequence_(base.last_sequence) {}
+  Transaction(const Tables& base, const Moment& now)
+      : base_(base), now_(now), sequence_(base.last_sequence) {}
 
-  absl::Time now() const { return now_; }
+  // When it was begun: for whatever lasts, and what people read and what is stored.
+  absl::Time now() const { return now_.steady; }
+  absl::Time wall() const { return now_.wall; }
+  const Moment& moment() const { return now_; }
 
   // The job as this transaction leaves it; null if there is none.
   const JobEntry* FindJob(const std::string& uid) const;
@@ -142,7 +147,7 @@ class Transaction {
   void CountEdited() const;
 
   const Tables& base_;
-  const absl::Time now_;
+  const Moment now_;
   int64_t sequence_;
   std::map<std::string, std::shared_ptr<JobEntry>> jobs_;
   // Those of them that are to be stored.

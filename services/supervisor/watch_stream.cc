@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "libs/base/clock.h"
 #include "libs/rpc/status.h"
 
 namespace adaptdl::supervisor {
@@ -130,7 +130,7 @@ Pull WatchStream::Next(v1::WatchJobsResponse* message, grpc::Status* end) {
 // False: there is nothing yet, or not enough time has passed.
 bool WatchStream::BeginBatch() {
   if (changed_.empty()) return false;
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (only_uid_.empty() && now < next_batch_) {
     PokeAt(next_batch_);
     return false;

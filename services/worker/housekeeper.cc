@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "libs/base/clock.h"
 
 namespace adaptdl::worker {
 
@@ -54,10 +55,10 @@ void Housekeeper::Run() {
     }
     if (deletion && replicas_->DeleteJob(*deletion).ok()) deleted_(deletion->job_uid());
     metrics_->Update(replicas_->Stats(), connected_());
-    if (absl::Now() < next_prune) continue;
+    if (SteadyNow() < next_prune) continue;
     metrics_->SetLogBytes(replicas_->PruneLogs(options_.max_ended_replicas, options_.max_log_bytes,
                                                options_.max_job_log_bytes));
-    next_prune = absl::Now() + options_.prune_period;
+    next_prune = SteadyNow() + options_.prune_period;
   }
 }
 

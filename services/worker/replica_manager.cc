@@ -193,7 +193,7 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
     }
     devices = *std::move(taken);
     stored.start = Start::kPreparing;
-    stored.start_time = clock_->Now();
+    stored.start_time = clock_->Steady();
     Report(stored.report);
   }
   lanes_->Post(replica_id, [this, launch, devices] { StartReplica(launch, devices); });
@@ -381,13 +381,13 @@ void ReplicaManager::StopEntry(const std::string& replica_id, Entry* entry, absl
 
 void ReplicaManager::Retire(absl::Time deadline, const std::string& reason) {
   MutexLock lock(&mutex_);
-  retirement_ = {clock_->Now(), deadline, reason};
+  retirement_ = {clock_->Steady(), deadline, reason};
 }
 
 void ReplicaManager::StopLeftovers() {
   MutexLock lock(&mutex_);
   if (!retirement_.has_value()) return;
-  const absl::Time now = clock_->Now();
+  const absl::Time now = clock_->Steady();
   const absl::Duration whole = retirement_->deadline - retirement_->begin;
   const absl::Time first = retirement_->begin + whole / 2;
   // The last ends have to be told as well.
@@ -408,7 +408,7 @@ void ReplicaManager::GiveUpOnStorage() {
   std::vector<std::pair<std::string, ExitRecord>> ends;
   {
     MutexLock lock(&mutex_);
-    const absl::Time now = clock_->Now();
+    const Moment now = clock_->Both();
     for (auto& [replica_id, entry] : replicas_) {
       if (Ended(entry.report.replica())) continue;
       if (entry.end.has_value() && now - entry.end_since >= options_.probe_patience) {
@@ -418,7 +418,7 @@ void ReplicaManager::GiveUpOnStorage() {
       const absl::Status late = absl::DeadlineExceededError(
           absl::StrCat("its folders could not be prepared within ",
                        absl::FormatDuration(options_.start_patience), ": the storage does not answer"));
-      EndWithoutProcess(&entry, NotStarted(late, Cause::kStorage, now));
+      EndWithoutProcess(&entry, NotStarted(late, Cause::kStorage, now.wall));
     }
   }
   for (auto& [replica_id, record] : ends) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libs/base/clock.h"
 #include "libs/base/random_id.h"
 #include "libs/messages/text.h"
 #include "libs/rpc/channel.h"
@@ -129,9 +130,9 @@ void SupervisorLink::Run() {
 }
 
 bool SupervisorLink::WaitBeforeRetry(absl::Duration backoff) {
-  const absl::Time end = absl::Now() + backoff;
+  const absl::Time end = SteadyNow() + backoff;
   MutexLock lock(&mutex_);
-  while (!stopping_ && absl::Now() < end) changed_.WaitFor(&mutex_, end - absl::Now());
+  while (!stopping_ && SteadyNow() < end) changed_.WaitFor(&mutex_, end - SteadyNow());
   return !stopping_;
 }
 
@@ -183,7 +184,7 @@ absl::Status SupervisorLink::RunSession(const rpc::Endpoint& supervisor, bool* h
   const absl::Duration period = answers
                                     ? std::min(HeartbeatPeriod(registration), options_.max_heartbeat_period)
                                     : HeartbeatPeriod(registration);
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
 
   grpc::ClientContext context;
   if (!SetContext(&context)) return absl::CancelledError("ending");
@@ -213,7 +214,7 @@ absl::Status SupervisorLink::RunSession(const rpc::Endpoint& supervisor, bool* h
   bool silent = false;
   {
     MutexLock lock(&mutex_);
-    silent = IsSilent(absl::Now());
+    silent = IsSilent(SteadyNow());
     stream_done_ = true;
     connected_ = false;
     changed_.SignalAll();
@@ -223,7 +224,7 @@ absl::Status SupervisorLink::RunSession(const rpc::Endpoint& supervisor, bool* h
   const grpc::Status status = stream->Finish();
   SetContext(nullptr);
   // A supervisor that kept the stream for a while took it, even if it had nothing to say.
-  *heard = *heard || absl::Now() - start > 2 * period;
+  *heard = *heard || SteadyNow() - start > 2 * period;
   if (silent) return absl::UnavailableError("the supervisor does not answer heartbeats");
   if (status.ok()) return absl::UnavailableError("the supervisor ended the stream");
   return rpc::FromGrpcStatus(status);
@@ -250,7 +251,7 @@ bool SupervisorLink::WriteHello(Stream* stream, int64_t session_id) {
 
 void SupervisorLink::WriteUntilDone(Stream* stream, int64_t session_id, absl::Duration period) {
   if (!WriteHello(stream, session_id)) return;  // the reader sees the broken stream
-  absl::Time next_heartbeat = absl::Now() + period;
+  absl::Time next_heartbeat = SteadyNow() + period;
   while (true) {
     std::vector<v1::ConnectRequest> messages = NextMessages(period, &next_heartbeat);
     if (messages.empty()) return;
@@ -272,10 +273,10 @@ std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration peri
   {
     MutexLock lock(&mutex_);
     while (!stopping_ && !stream_done_ && report_order_.empty() && deleted_.empty() && !notice_due_ &&
-           !ports_due_ && absl::Now() < *next_heartbeat && !IsSilent(absl::Now())) {
-      changed_.WaitFor(&mutex_, *next_heartbeat - absl::Now());
+           !ports_due_ && SteadyNow() < *next_heartbeat && !IsSilent(SteadyNow())) {
+      changed_.WaitFor(&mutex_, *next_heartbeat - SteadyNow());
     }
-    if (IsSilent(absl::Now()) && context_ != nullptr) {
+    if (IsSilent(SteadyNow()) && context_ != nullptr) {
       context_->TryCancel();
       return {};
     }
@@ -293,9 +294,9 @@ std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration peri
       messages.emplace_back().mutable_job_files_deleted()->set_job_uid(std::move(job_uid));
     }
     deleted_.clear();
-    heartbeat = absl::Now() >= *next_heartbeat;
+    heartbeat = SteadyNow() >= *next_heartbeat;
     // From the first one that has no answer.
-    if (heartbeat && answers_) unanswered_since_ = std::min(unanswered_since_, absl::Now());
+    if (heartbeat && answers_) unanswered_since_ = std::min(unanswered_since_, SteadyNow());
   }
   if (ports) {
     v1::FreePorts free;
@@ -304,7 +305,7 @@ std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration peri
     *messages.emplace(messages.begin())->mutable_free_ports() = std::move(free);
   }
   if (heartbeat) {
-    *next_heartbeat = absl::Now() + period;
+    *next_heartbeat = SteadyNow() + period;
     messages.emplace_back().mutable_heartbeat();
     for (v1::ReplicaReport& report : handler_->Unacknowledged()) {
       *messages.emplace_back().mutable_replica_report() = std::move(report);

@@ -249,16 +249,16 @@ class WorkerImpl final : public Worker, public LinkHandler {
   // Says good-bye: announces it, and leaves it to the supervisor to move what runs here, in place where that
   // is possible. Only what is still there near the end is stopped.
   void Drain() {
-    const absl::Time deadline = absl::Now() + options_.terminate_timeout;
+    const absl::Time deadline = SteadyNow() + options_.terminate_timeout;
     v1::PreemptionNotice notice;
     notice.set_reason("the worker was told to end");
-    notice.mutable_deadline()->set_seconds(absl::ToUnixSeconds(deadline));
+    notice.mutable_deadline()->set_seconds(absl::ToUnixSeconds(absl::Now() + options_.terminate_timeout));
     replicas_->Retire(deadline, "the node goes away");
     link_->AnnouncePreemption(notice);
     log::Info("draining: waiting for the supervisor to move the replicas, and to know of their ends");
     // The end of each replica and its acknowledgement come through other threads; looking now and then will
     // do here.
-    while (!replicas_->Inventory().empty() && absl::Now() < deadline) {
+    while (!replicas_->Inventory().empty() && SteadyNow() < deadline) {
       replicas_->StopLeftovers();
       absl::SleepFor(absl::Milliseconds(50));
     }

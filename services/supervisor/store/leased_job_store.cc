@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
 
 namespace adaptdl::supervisor {
@@ -141,12 +142,12 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> OpenLeasedStore(const SqliteJobS
   const std::string former = own.file;
   const std::string path = absl::StrCat(options.folder, "/", former);
   const int64_t sequence = lease->sequence();
-  const absl::Time deadline = absl::Now() + kPatience;
+  const absl::Time deadline = SteadyNow() + kPatience;
   absl::StatusOr<std::unique_ptr<SqliteJobStore>> store = SqliteJobStore::Open(own);
   while (IsLocked(store.status()) && own.file == former && lease->predecessor_may_live()) {
     const std::string copy = absl::StrCat("supervisor-", sequence, ".db");
     const absl::Status copied = CopyOpenDatabase(path, absl::StrCat(options.folder, "/", copy));
-    if (!copied.ok() && (!absl::IsAborted(copied) || absl::Now() > deadline)) return copied;
+    if (!copied.ok() && (!absl::IsAborted(copied) || SteadyNow() > deadline)) return copied;
     if (copied.ok()) own.file = copy;
     store = SqliteJobStore::Open(own);
   }

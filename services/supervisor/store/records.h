@@ -18,6 +18,8 @@
 
 namespace adaptdl::supervisor {
 
+// Times outside of `status` are steady ones (libs/base/clock.h); in the store they are what the wall showed
+// when the record was written.
 struct JobRecord {
   // Place in the order of submission; never used twice.
   int64_t sequence = 0;
@@ -29,6 +31,8 @@ struct JobRecord {
   // Since when the current group is being started, to this process's knowledge: not stored, so that a restart
   // gives it the whole time again.
   absl::Time starting_since = absl::InfinitePast();
+  // Nothing is launched before. status.retry_time is the same for people. InfinitePast: no such limit.
+  absl::Time retry_time = absl::InfinitePast();
   // Since when the current group runs. InfinitePast: it does not.
   absl::Time running_since = absl::InfinitePast();
   // Since when the job is being re-scaled (libs/jobs/job.h). InfinitePast: it is not.

@@ -30,10 +30,10 @@
 namespace adaptdl::worker {
 namespace {
 
-// Time since some fixed point; unlike the wall clock it never jumps.
+// Time since some fixed point; unlike the wall clock it never jumps, and it goes on while the machine sleeps.
 absl::Duration Uptime() {
   timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(CLOCK_BOOTTIME, &now);
   return absl::DurationFromTimespec(now);
 }
 

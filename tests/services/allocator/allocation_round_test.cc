@@ -86,6 +86,35 @@ TEST_F(AllocationRoundTest, SendsANewReasonOnce) {
   EXPECT_EQ(round_.Decide(snapshot_, kNow).request.allocations_size(), 0);
 }
 
+// Gives every job all nodes.
+class AllNodesPolicy final : public scheduling::AllocationPolicy {
+ public:
+  absl::string_view name() const override { return "all nodes"; }
+  scheduling::Decision Decide(const scheduling::ClusterView& view, uint64_t /*seed*/) const override {
+    scheduling::Decision decision;
+    for (const scheduling::JobInfo& job : view.jobs) {
+      decision.jobs.emplace_back();
+      decision.jobs.back().key = job.key;
+      for (const scheduling::NodeInfo& node : view.nodes) decision.jobs.back().allocation.push_back(node.id);
+    }
+    return decision;
+  }
+};
+
+TEST_F(AllocationRoundTest, NoJobGetsTwoNodesThatDoNotReachEachOther) {
+  const AllNodesPolicy policy;
+  AllocationRound round(&policy);
+  *snapshot_.add_jobs() = MakeJob("a");
+  snapshot_.mutable_nodes(0)->mutable_status()->add_unreachable_nodes("n1");
+  snapshot_.mutable_nodes(1)->mutable_status()->add_unreachable_nodes("n0");
+  const RoundResult first = round.Decide(snapshot_, kNow);
+  ASSERT_EQ(first.request.allocations_size(), 1);
+  EXPECT_THAT(first.request.allocations(0).node_ids(), ElementsAre("n0"));
+  EXPECT_THAT(first.request.allocations(0).reason(), HasSubstr("not on node n1"));
+  Store(first.request);
+  EXPECT_EQ(round.Decide(snapshot_, kNow).request.allocations_size(), 0);
+}
+
 // Gives every job the first node, and says what it is told to.
 class TalkingPolicy final : public scheduling::AllocationPolicy {
  public:

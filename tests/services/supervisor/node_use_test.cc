@@ -24,7 +24,7 @@ class Actor {
 
   // A transaction of a few random changes, each of which is checked.
   void Act() {
-    Transaction transaction(*tables_, absl::UnixEpoch());
+    Transaction transaction(*tables_, {absl::UnixEpoch(), absl::UnixEpoch()});
     for (int i = Random(1, 6); i > 0; --i) {
       Change(&transaction);
       if (Random(0, 1) == 0) Check(transaction);
@@ -33,7 +33,7 @@ class Actor {
     if (Random(0, 3) == 0) return;  // It is given up.
     transaction.Finish();
     transaction.Apply(tables_);
-    Check(Transaction(*tables_, absl::UnixEpoch()));
+    Check(Transaction(*tables_, {absl::UnixEpoch(), absl::UnixEpoch()}));
   }
 
  private:

@@ -52,6 +52,7 @@ class RescaleTest : public ClusterTest {
   void SetUp() override {
     // Nodes are not what these tests lose.
     options_.cluster.heartbeat_period = absl::Minutes(1);
+    options_.cluster.quarantine.first = absl::Seconds(30);
     ClusterTest::SetUp();
     n1_ = AddWorker("n1");
     n2_ = AddWorker("n2");
@@ -300,6 +301,47 @@ TEST_F(RescaleTest, AMemberThatHangsIsKilled) {
   Advance(absl::Seconds(1));
   EXPECT_EQ(second_.heart->NextCommand().plan().formed().world_size(), 1);
   EXPECT_EQ(n1_->NextStop().replica_id(), first_.launch.replica_id());
+}
+
+// Both send heartbeats, and wait for each other.
+TEST_F(RescaleTest, OfTwoThatDoNotReachEachOtherOneGoesAndTheNodesAreKeptApart) {
+  StartTwo();
+  v1::HeartbeatRequest request;
+  v1::Activity* activity = request.mutable_activity();
+  activity->mutable_waiting()->set_seconds(12);
+  activity->mutable_patience()->set_seconds(10);
+  activity->mutable_standing()->set_group(1);
+  activity->mutable_standing()->set_collective(7);
+  activity->mutable_standing()->mutable_stalled()->set_seconds(11);
+  activity->mutable_standing()->set_peer(1);
+  first_.heart->Send(request);
+  first_.heart->Next();
+  activity->mutable_standing()->set_peer(0);
+  second_.heart->Send(request);
+  second_.heart->Next();
+  Advance(absl::Seconds(1));
+  const v1::GroupFormed next = first_.heart->NextCommand().plan().formed();
+  EXPECT_EQ(next.world_size(), 1);
+  EXPECT_EQ(n2_->NextStop().replica_id(), second_.launch.replica_id());
+  n2_->Exited(second_.launch, 75);
+  const auto unreachable = [&] {
+    std::vector<std::string> pairs;
+    for (const v1::Node& node : Snapshot().nodes()) {
+      for (const std::string& other : node.status().unreachable_nodes()) {
+        pairs.push_back(absl::StrCat(node.node_id(), "-", other));
+      }
+    }
+    return pairs;
+  };
+  EXPECT_THAT(unreachable(), ElementsAre("n1-n2", "n2-n1"));
+  // Nothing is launched there, though the allocator wants it still.
+  Enter(&first_, next);
+  Advance(absl::Seconds(10));
+  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RUNNING);
+  EXPECT_EQ(Get("a").status().allocation_size(), 1);
+  Advance(absl::Seconds(20));
+  EXPECT_THAT(unreachable(), ElementsAre());
+  EXPECT_EQ(n2_->NextLaunch().num_replicas(), 2);
 }
 
 TEST_F(RescaleTest, BrokenGroupsGoOnAtOnceWhenAllSaySo) {

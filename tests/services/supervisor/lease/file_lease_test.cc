@@ -36,6 +36,7 @@ class ManualSteadyClock final : public SteadyClock {
 class ManualClock final : public Clock {
  public:
   absl::Time Now() const override { return now; }
+  absl::Time Steady() const override { return absl::UnixEpoch(); }  // that of the lease is another one
   absl::Time now = absl::FromUnixSeconds(1'000'000'000);
 };
 
