@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,7 @@ FailoverCluster::FailoverCluster() {
 }
 
 FailoverCluster::~FailoverCluster() {
+  autoscaler_.Kill();
   for (Process& process : workers_) process.Kill();
   for (Process& process : allocators_) process.Kill();
   for (Process& process : supervisors_) process.Kill();
@@ -83,53 +85,97 @@ std::string FailoverCluster::Supervisors() const {
 }
 
 void FailoverCluster::StartSupervisor(int index, const std::vector<std::string>& environment) {
+  supervisors_[index] = Launch(
+      absl::StrCat("supervisor-", index), environment,
+      {Binary("adaptdl-supervisor"), "--insecure", "--listen", absl::StrCat("127.0.0.1:", ports_[index]),
+       "--metrics-listen", "127.0.0.1:0", "--state-dir", folder_ + "/state"});
+}
+
+void FailoverCluster::StartAllocator(int index, const std::vector<std::string>& environment) {
+  const std::string name = absl::StrCat("allocator-", index);
+  allocators_[index] = Launch(name, environment,
+                              {Binary("adaptdl-allocator"), "--insecure", "--listen", "127.0.0.1:0",
+                               "--metrics-listen", "127.0.0.1:0", "--supervisor", Supervisors(),
+                               "--address-file", absl::StrCat(folder_, "/", name, ".address")});
+}
+
+void FailoverCluster::StartWorker(int index, const std::vector<std::string>& environment) {
+  const std::string name = absl::StrCat("node-", index);
+  workers_[index] = Launch(name, environment,
+                           {Binary("adaptdl-worker"),
+                            "--insecure",
+                            "--listen",
+                            "127.0.0.1:0",
+                            "--metrics-listen",
+                            "127.0.0.1:0",
+                            "--supervisor",
+                            Supervisors(),
+                            "--node-id",
+                            name,
+                            "--state-dir",
+                            absl::StrCat(folder_, "/", name),
+                            "--storage-dir",
+                            folder_ + "/storage",
+                            "--cpus",
+                            "16",
+                            "--replica-user",
+                            "self",
+                            "--gpus",
+                            "0"});
+}
+
+void FailoverCluster::StartAutoscaler(const std::vector<std::string>& environment) {
+  std::string allocator;
+  EXPECT_TRUE(Await([&] {
+    allocator =
+        std::string(absl::StripAsciiWhitespace(ReadWholeFile(folder_ + "/allocator-0.address").value_or("")));
+    return !allocator.empty();
+  }));
+  autoscaler_ = Launch("autoscaler", environment,
+                       {Binary("adaptdl-autoscaler"),
+                        "--insecure",
+                        "--listen",
+                        "127.0.0.1:0",
+                        "--metrics-listen",
+                        "127.0.0.1:0",
+                        "--supervisor",
+                        Supervisors(),
+                        "--allocator",
+                        allocator,
+                        "--min-nodes",
+                        "1",
+                        "--max-nodes",
+                        "1",
+                        "--poll-period",
+                        "300ms",
+                        "--state-dir",
+                        folder_ + "/autoscaler",
+                        "--storage-dir",
+                        folder_ + "/storage"});
+}
+
+Process FailoverCluster::Launch(const std::string& name, const std::vector<std::string>& environment,
+                                const std::vector<std::string>& program) const {
   std::vector<std::string> command = {"/usr/bin/env"};
   command.insert(command.end(), environment.begin(), environment.end());
-  command.insert(command.end(), {Binary("adaptdl-supervisor"), "--insecure", "--listen",
-                                 absl::StrCat("127.0.0.1:", ports_[index]), "--metrics-listen", "127.0.0.1:0",
-                                 "--state-dir", folder_ + "/state"});
-  supervisors_[index] = Process::Start(command, absl::StrCat(folder_, "/supervisor-", index, ".log"));
-}
-
-void FailoverCluster::StartAllocator(int index) {
-  allocators_[index] = Process::Start({Binary("adaptdl-allocator"), "--insecure", "--listen", "127.0.0.1:0",
-                                       "--metrics-listen", "127.0.0.1:0", "--supervisor", Supervisors()},
-                                      absl::StrCat(folder_, "/allocator-", index, ".log"));
-}
-
-void FailoverCluster::StartWorker(int index) {
-  workers_[index] = Process::Start({Binary("adaptdl-worker"),
-                                    "--insecure",
-                                    "--listen",
-                                    "127.0.0.1:0",
-                                    "--metrics-listen",
-                                    "127.0.0.1:0",
-                                    "--supervisor",
-                                    Supervisors(),
-                                    "--node-id",
-                                    absl::StrCat("node-", index),
-                                    "--state-dir",
-                                    absl::StrCat(folder_, "/node-", index),
-                                    "--storage-dir",
-                                    folder_ + "/storage",
-                                    "--cpus",
-                                    "16",
-                                    "--replica-user",
-                                    "self",
-                                    "--gpus",
-                                    "0"},
-                                   absl::StrCat(folder_, "/node-", index, ".log"));
+  command.insert(command.end(), program.begin(), program.end());
+  return Process::Start(command, absl::StrCat(folder_, "/", name, ".log"));
 }
 
 absl::Status FailoverCluster::Start() {
-  StartSupervisor(0);
+  return Start([](const std::string& /*program*/) { return std::vector<std::string>(); });
+}
+
+absl::Status FailoverCluster::Start(
+    const std::function<std::vector<std::string>(const std::string& program)>& environment) {
+  StartSupervisor(0, environment("supervisor-0"));
   if (!AwaitLog("supervisor-0", "serving")) return absl::UnavailableError("the supervisor does not serve");
-  StartSupervisor(1);
+  StartSupervisor(1, environment("supervisor-1"));
   if (!AwaitLog("supervisor-1", "standing by"))
     return absl::UnavailableError("the second one does not stand by");
   for (int i = 0; i < 2; ++i) {
-    StartAllocator(i);
-    StartWorker(i);
+    StartAllocator(i, environment(absl::StrCat("allocator-", i)));
+    StartWorker(i, environment(absl::StrCat("node-", i)));
   }
   if (!Await([this] { return ReadyNodes(0) == 2; }))
     return absl::UnavailableError("the workers are not there");
@@ -210,14 +256,19 @@ std::vector<v1::Event> FailoverCluster::Events(int supervisor, const std::string
   return {response.events().begin(), response.events().end()};
 }
 
-int FailoverCluster::ReadyNodes(int supervisor) {
+std::vector<v1::Node> FailoverCluster::Nodes(int supervisor) {
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
   v1::ListNodesResponse response;
-  if (!nodes_[supervisor]->ListNodes(&context, v1::ListNodesRequest(), &response).ok()) return 0;
-  return static_cast<int>(
-      std::count_if(response.nodes().begin(), response.nodes().end(),
-                    [](const v1::Node& node) { return node.status().phase() == v1::NODE_PHASE_READY; }));
+  if (!nodes_[supervisor]->ListNodes(&context, v1::ListNodesRequest(), &response).ok()) return {};
+  return {response.nodes().begin(), response.nodes().end()};
+}
+
+int FailoverCluster::ReadyNodes(int supervisor) {
+  const std::vector<v1::Node> nodes = Nodes(supervisor);
+  return static_cast<int>(std::count_if(nodes.begin(), nodes.end(), [](const v1::Node& node) {
+    return node.status().phase() == v1::NODE_PHASE_READY;
+  }));
 }
 
 std::map<int64_t, std::string> FailoverCluster::Records(const std::string& job) const {

@@ -1,5 +1,5 @@
-// Two supervisors of one state, two allocators and two workers: all the real programs, with their default
-// periods.
+// Two supervisors of one state, two allocators and two workers, and an autoscaler for those who want one: all
+// the real programs, with their default periods.
 //
 // Thread-safety: one thread at a time.
 
@@ -29,12 +29,17 @@ class FailoverCluster {
 
   // Starts all, and waits until the first supervisor leads, the second stands by and the workers are there.
   absl::Status Start();
+  // The same; `environment` ("supervisor-0", "allocator-1", "node-0", ...) gives each process's settings.
+  absl::Status Start(const std::function<std::vector<std::string>(const std::string& program)>& environment);
   // `environment`: NAME=VALUE settings of the process.
   void StartSupervisor(int index, const std::vector<std::string>& environment = {});
-  void StartAllocator(int index);
-  void StartWorker(int index);
+  void StartAllocator(int index, const std::vector<std::string>& environment = {});
+  void StartWorker(int index, const std::vector<std::string>& environment = {});
+  // One that keeps one node, "local-0", which it starts itself. Takes the address of the first allocator.
+  void StartAutoscaler(const std::vector<std::string>& environment = {});
   Process& supervisor(int index) { return supervisors_[index]; }
   Process& allocator(int index) { return allocators_[index]; }
+  Process& worker(int index) { return workers_[index]; }
 
   const std::string& folder() const { return folder_; }
   // Where jobs leave their records.
@@ -56,6 +61,7 @@ class FailoverCluster {
               absl::Duration timeout = absl::Minutes(1));
   absl::StatusOr<v1::Job> GetJob(int supervisor, const std::string& name);
   std::vector<v1::Event> Events(int supervisor, const std::string& name);
+  std::vector<v1::Node> Nodes(int supervisor);
   int ReadyNodes(int supervisor);
 
   // Contents of the records of a job's processes, by process id.
@@ -66,6 +72,9 @@ class FailoverCluster {
   std::vector<int64_t> Terms(int supervisor) const;
 
  private:
+  // The program with these settings, and its log in "<name>.log".
+  Process Launch(const std::string& name, const std::vector<std::string>& environment,
+                 const std::vector<std::string>& program) const;
   std::string Binary(const std::string& name) const;
   std::string Supervisors() const;
 
@@ -74,6 +83,7 @@ class FailoverCluster {
   Process supervisors_[2];
   Process allocators_[2];
   Process workers_[2];
+  Process autoscaler_;
   std::unique_ptr<v1::JobService::Stub> jobs_[2];
   std::unique_ptr<v1::NodeService::Stub> nodes_[2];
 };

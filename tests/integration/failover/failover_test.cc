@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -16,17 +17,21 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "libs/base/clock.h"
 #include "tests/integration/failover/failover_cluster.h"
 
 namespace adaptdl::integration {
 namespace {
 
 constexpr int kJobs = 20;
+// Jobs that are submitted one after the other before anything fails.
+constexpr int kBefore = 3;
 constexpr int kLostLeadership = 3;
-// docs/availability.md promises 5 s; a machine may do much else at the same time.
-constexpr absl::Duration kTestedGap = absl::Seconds(15);
+// What docs/availability.md promises: what is waited for by the clock, and some times what this machine, with
+// all that it does beside, takes to take a change and to start a replica of it.
+constexpr absl::Duration kPromisedGap = absl::Seconds(5);
+constexpr int kWorks = 4;
 
 class FailoverTest : public testing::Test {
  protected:
@@ -59,19 +64,35 @@ class FailoverTest : public testing::Test {
     }));
   }
 
+  // How long it takes, while nothing fails, until a change is taken and a replica started: the longest of
+  // some.
+  absl::Duration MeasureWork() {
+    absl::Duration longest;
+    for (int i = 0; i < kBefore; ++i) {
+      const std::string name = absl::StrCat("before-", i);
+      const absl::Time start = SteadyNow();
+      EXPECT_TRUE(cluster_.Submit({0}, cluster_.MakeStepJob(name)));
+      EXPECT_TRUE(FailoverCluster::Await([&] { return !cluster_.Records(name).empty(); })) << name;
+      longest = std::max(longest, SteadyNow() - start);
+    }
+    return longest;
+  }
+
   // From `start` until supervisor 1 has taken a change, and has had a replica started.
-  void MeasureGap(const std::string& what, absl::Time start) {
+  void MeasureGap(const std::string& what, absl::Time start, absl::Duration work) {
     ASSERT_TRUE(cluster_.Submit({1}, cluster_.MakeStepJob("after")));
-    const absl::Duration change = absl::Now() - start;
+    const absl::Duration change = SteadyNow() - start;
     ASSERT_TRUE(FailoverCluster::Await([&] { return !cluster_.Records("after").empty(); }));
-    const absl::Duration launch = absl::Now() - start;
+    const absl::Duration launch = SteadyNow() - start;
     std::cout << "control gap (" << what << "): " << absl::FormatDuration(change)
               << " until a change was taken, " << absl::FormatDuration(launch)
-              << " until a replica was started\n";
+              << " until a replica was started, which takes " << absl::FormatDuration(work)
+              << " at other times\n";
     RecordProperty("change_ms", static_cast<int>(absl::ToInt64Milliseconds(change)));
     RecordProperty("launch_ms", static_cast<int>(absl::ToInt64Milliseconds(launch)));
-    EXPECT_LT(change, kTestedGap);
-    EXPECT_LT(launch, kTestedGap);
+    RecordProperty("work_ms", static_cast<int>(absl::ToInt64Milliseconds(work)));
+    EXPECT_LE(change, kPromisedGap + kWorks * work);
+    EXPECT_LE(launch, kPromisedGap + kWorks * work);
   }
 
   // An end that nobody was there to hear of is reported afterwards.
@@ -127,10 +148,11 @@ class FailoverTest : public testing::Test {
     ASSERT_NO_FATAL_FAILURE(StartJobs());
     std::vector<int64_t> pids;
     for (int i = 0; i < kJobs; ++i) pids.push_back(cluster_.Records(StepJob(i)).begin()->first);
-    const absl::Time start = absl::Now();
+    const absl::Duration work = MeasureWork();
+    const absl::Time start = SteadyNow();
     cluster_.supervisor(0).Signal(signal);
     std::ofstream(cluster_.records() + "/end") << "";
-    ASSERT_NO_FATAL_FAILURE(MeasureGap(what, start));
+    ASSERT_NO_FATAL_FAILURE(MeasureGap(what, start, work));
     if (signal == SIGSTOP) {
       cluster_.supervisor(0).Signal(SIGCONT);
       EXPECT_EQ(cluster_.supervisor(0).Wait(absl::Seconds(30)), kLostLeadership);
@@ -158,7 +180,7 @@ class FailoverTest : public testing::Test {
     }
     CheckSteps("after", 0);
     CheckHistory("after");
-    EXPECT_EQ(cluster_.Launches(), kJobs + 2);
+    EXPECT_EQ(cluster_.Launches(), kJobs + kBefore + 2);
     CheckTerms();
   }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "libs/base/clock.h"
 #include "tests/integration/faults/faulty_network.h"
 #include "tests/integration/faults/training_cluster.h"
 
@@ -64,17 +64,16 @@ class NetworkFaultTest : public testing::Test {
     ASSERT_NO_FATAL_FAILURE(training_->Start(Nodes(kNodes)));
     const std::vector<pid_t> before = ReplicasOn(node);
     ASSERT_EQ(before.size(), 1u);
-    const absl::Time since = absl::Now();
+    const absl::Duration usual = training_->usual();
+    const absl::Time since = SteadyNow();
     cut(HostOf(node));
     const auto without = training_->cluster().WaitForJob("job", RunningAfterGroup(training_->group()),
                                                          TrainingCluster::kPatience);
     ASSERT_TRUE(without.ok()) << without.status() << "\n" << training_->cluster().Logs("job");
-    std::cout << "the others went on after " << absl::FormatDuration(absl::Now() - since) << std::endl;
+    training_->ExpectWithin(training_->kSilence, usual, SteadyNow() - since, "a node that is cut off");
     ASSERT_NO_FATAL_FAILURE(training_->AwaitTrainingOn(kNodes - 1));
     network_->Mend();
-    const absl::Time mended = absl::Now();
     ASSERT_NO_FATAL_FAILURE(training_->AwaitTrainingOn(kNodes));
-    std::cout << "all were back after " << absl::FormatDuration(absl::Now() - mended) << std::endl;
     const std::vector<pid_t> after = ReplicasOn(node);
     EXPECT_EQ(std::count(after.begin(), after.end(), before[0]), 0) << "the one that was cut off runs on";
     // It may have heard the others' parts of the step under way, and they not its.
@@ -103,6 +102,27 @@ TEST_F(NetworkFaultTest, ANodeThatIsNotHeardComesBack) {
 // Its rank 0 writes the checkpoints.
 TEST_F(NetworkFaultTest, AFirstNodeThatHearsNobodyComesBack) {
   ExpectTheOthersGoOn(0, [](int host) { network_->SetLinksTo(host, {.cut = true}); });
+}
+
+// All heartbeats arrive; two replicas do not reach each other.
+TEST_F(NetworkFaultTest, TwoNodesThatDoNotReachEachOtherAreKeptApart) {
+  ASSERT_NO_FATAL_FAILURE(training_->Start(Nodes(3)));
+  const absl::Duration usual = training_->usual();
+  const absl::Time since = SteadyNow();
+  network_->SetLink(HostOf(1), HostOf(2), {.cut = true});
+  network_->SetLink(HostOf(2), HostOf(1), {.cut = true});
+  const auto without = training_->cluster().WaitForJob("job", RunningAfterGroup(training_->group()),
+                                                       TrainingCluster::kPatience);
+  ASSERT_TRUE(without.ok()) << without.status() << "\n" << training_->cluster().Logs("job");
+  // The patience of docs/rescale.md, and a few heartbeats.
+  training_->ExpectWithin(absl::Seconds(10) + absl::Seconds(5), usual, SteadyNow() - since,
+                          "two that do not reach each other");
+  ASSERT_NO_FATAL_FAILURE(training_->AwaitTrainingOn(2));
+  // Nobody comes in its place where the other one is.
+  const absl::Status allocated = training_->cluster().Allocate("job", {"node-0", "node-1", "node-3"});
+  ASSERT_TRUE(allocated.ok()) << allocated;
+  ASSERT_NO_FATAL_FAILURE(training_->AwaitTrainingOn(3));
+  training_->ExpectOneTraining(/*most_taken_alone=*/1);
 }
 
 TEST_F(NetworkFaultTest, ASlowAndLossyNetworkBreaksNothing) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <numeric>
 #include <string>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "libs/base/clock.h"
 #include "tests/integration/chaos/training_record.h"
 #include "tests/integration/test_cluster.h"
 
@@ -25,6 +27,12 @@ class TrainingCluster {
  public:
   // Shorter than any of the library's own timeouts of collectives.
   static constexpr absl::Duration kPatience = absl::Minutes(2);
+
+  // What docs/rescale.md promises, on an idle machine and with the periods of this cluster: its workers'
+  // heartbeats come each half second and its replicas' each third, but nobody is silent before 5 s; the
+  // patience is 10 s.
+  static constexpr absl::Duration kSilence = absl::Seconds(8);
+  static constexpr absl::Duration kHang = absl::Seconds(15);
 
   explicit TrainingCluster(TestClusterOptions options) : cluster_(std::move(options)) {
     std::filesystem::create_directories(folder());
@@ -44,10 +52,27 @@ class TrainingCluster {
     Rescale(nodes);
   }
 
+  // How long this machine, with all that it does beside, took for the last change of the replica set.
+  absl::Duration usual() const { return usual_; }
+
+  // `took` is no more than what is promised, and some changes as this machine makes them: however loaded it
+  // is, what is waited for by the clock is not longer, and what is worked on takes as long as such work
+  // takes.
+  static void ExpectWithin(absl::Duration promised, absl::Duration usual, absl::Duration took,
+                           const std::string& what) {
+    const absl::Duration most = promised + kChanges * usual;
+    std::cout << what << ": the others went on after " << absl::FormatDuration(took) << ", at most "
+              << absl::FormatDuration(promised) << " and " << kChanges << " times the "
+              << absl::FormatDuration(usual) << " of a planned change" << std::endl;
+    EXPECT_LE(took, most) << what;
+  }
+
   void Rescale(const std::vector<std::string>& nodes) {
+    const absl::Time start = SteadyNow();
     const absl::Status allocated = cluster_.Allocate("job", nodes);
     ASSERT_TRUE(allocated.ok()) << allocated;
     AwaitTrainingOn(static_cast<int>(nodes.size()));
+    usual_ = SteadyNow() - start;
   }
 
   // Until the job takes steps with so many replicas.
@@ -110,6 +135,9 @@ class TrainingCluster {
   }
 
   TestCluster cluster_;
+  // With the start of the processes, and some steps.
+  static constexpr int kChanges = 2;
+  absl::Duration usual_;
   int64_t group_ = 0;
 };
 
