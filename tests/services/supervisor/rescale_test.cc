@@ -326,7 +326,8 @@ TEST_F(RescaleTest, OfTwoThatDoNotReachEachOtherOneGoesAndTheNodesAreKeptApart) 
   n2_->Exited(second_.launch, 75);
   const auto unreachable = [&] {
     std::vector<std::string> pairs;
-    for (const v1::Node& node : Snapshot().nodes()) {
+    const v1::ClusterSnapshot snapshot = Snapshot();
+    for (const v1::Node& node : snapshot.nodes()) {
       for (const std::string& other : node.status().unreachable_nodes()) {
         pairs.push_back(absl::StrCat(node.node_id(), "-", other));
       }
