@@ -2,7 +2,7 @@
 // time, and gets one back per `period`.
 //
 //   TokenBuckets reports(20, absl::Seconds(5));
-//   if (!reports.Take(job, clock.Now())) ... it is one too many ...
+//   if (!reports.Take(job, clock.Steady())) ... it is one too many ...
 //
 // A caller with a full bucket takes no memory for long. Not thread-safe.
 

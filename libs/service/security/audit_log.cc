@@ -105,7 +105,7 @@ bool AuditLog::TakeFailure(const AuditRecord& record, absl::Time now) {
     earlier->second.last = now;
     return false;
   }
-  if (!failures_.Take(CallerOf(record), now)) {
+  if (!failures_.Take(CallerOf(record), clock_->Steady())) {
     ++left_out_[CallerOf(record)];
     return false;
   }
