@@ -502,7 +502,7 @@ void ReplicaManager::OnExited(const std::string& replica_id, const ExitRecord& t
     if (entry.left_over && !succeeded) record.cause = Cause::kPreemption;
     if (IsUnexplainedFailure(record) && !entry.delete_when_ended) {
       entry.end = record;
-      entry.end_since = clock_->Now();
+      entry.end_since = clock_->Steady();
       report = entry.report;
     }
   }
