@@ -446,15 +446,15 @@ absl::Status Simulation::CheckPlacements(const std::vector<Placement>& placement
 void Simulation::Apply(size_t job, const Placement& placement, double now) {
   Job& it = jobs_[job];
   const int type = placement.empty() ? it.gpu_type() : cluster_.nodes()[placement.front().node].type;
-  const bool free_move = options_.free_moves && !placement.empty() && type == it.gpu_type() &&
-                         HaveSameShape(placement, it.placement());
+  const bool free_move = options_.free_moves && !it.spec().plain && !placement.empty() &&
+                         type == it.gpu_type() && HaveSameShape(placement, it.placement());
   CloseSegment(job, now);
   // Brings the clock of a job that has waited to now.
   (void)it.Advance(now, speed_[job]);
   const int starts = it.first_started() ? it.restarts() + 1 : 0;
   const RestartCost cost = options_.restart();
-  const bool in_place = cost.in_place != nullptr && type == it.gpu_type() && !it.restarting() &&
-                        ShareANode(placement, it.placement());
+  const bool in_place = cost.in_place != nullptr && !it.spec().plain && type == it.gpu_type() &&
+                        !it.restarting() && ShareANode(placement, it.placement());
   it.Reallocate(placement, type,
                 in_place ? cost.OfChange(it.spec(), starts) : cost.OfStart(it.spec(), starts), free_move);
   open_[job] = {now, CountGpus(placement), type};
@@ -516,7 +516,7 @@ void Simulation::CollectOutcomes() {
   for (const Job& job : jobs_) {
     result_.jobs.push_back({job.spec().name, job.application().name, job.spec().submitted,
                             *job.first_started(), *job.completed(), job.attained_service(), job.restarts(),
-                            job.crashes(), job.lost_seconds()});
+                            job.crashes(), job.lost_seconds(), job.spec().plain});
     end = std::max(end, *job.completed());
   }
   if (!options_.nodes.dynamic()) {

@@ -66,9 +66,11 @@ struct JobOutcome {
   double completed = 0;
   double gpu_seconds = 0;
   int restarts = 0;
-  // Failures of its nodes, and the time spent on work that these cost it.
+  // Failures of its nodes, and the time spent on work that these cost it; a plain job loses work whenever it
+  // is stopped.
   int failures = 0;
   double lost_seconds = 0;
+  bool plain = false;
 
   double jct() const { return completed - submitted; }
 };

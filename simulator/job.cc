@@ -15,7 +15,13 @@ constexpr double kSlack = 1e-6;
 }  // namespace
 
 Job::Job(const WorkloadJob& spec, int gpu_types, const JobOptions& options)
-    : spec_(spec), options_(options), knowledge_(gpu_types) {}
+    : spec_(spec), options_(options), knowledge_(gpu_types) {
+  options_.adaptive = options.adaptive && !spec.plain;
+}
+
+double Job::unsaved_seconds() const {
+  return spec_.plain && !placement_.empty() ? std::max(clock_ - checkpoint_.time, 0.0) : 0;
+}
 
 BatchBounds Job::Bounds(int gpu_type) const {
   const Application& app = application();
@@ -92,6 +98,7 @@ void Job::ChooseBatch() {
 }
 
 void Job::Reallocate(const Placement& placement, int gpu_type, double restart_seconds, bool free_move) {
+  if (spec_.plain && !placement_.empty()) LoseWork();
   placement_ = placement;
   gpus_ = CountGpus(placement);
   gpu_type_ = gpu_type;
@@ -119,13 +126,19 @@ void Job::Reallocate(const Placement& placement, int gpu_type, double restart_se
 
 void Job::Crash() {
   ++crashes_;
-  lost_seconds_ += std::max(clock_ - checkpoint_.time, 0.0);
-  epoch_ = checkpoint_.epoch;
-  progress_ = checkpoint_.progress;
+  LoseWork();
   Reallocate({}, gpu_type_, 0, /*free_move=*/false);
 }
 
+void Job::LoseWork() {
+  lost_seconds_ += std::max(clock_ - checkpoint_.time, 0.0);
+  checkpoint_.time = clock_;
+  epoch_ = checkpoint_.epoch;
+  progress_ = checkpoint_.progress;
+}
+
 void Job::WriteCheckpoints(double seconds, double rate) {
+  if (spec_.plain) return;
   // One that is due at the very end is left to what follows, which may be the next epoch.
   const double periods =
       std::floor((clock_ + seconds - kSlack - checkpoint_.time) / options_.checkpoint_seconds);
@@ -144,6 +157,7 @@ absl::Status Job::Advance(double until, double speed) {
     clock_ += delay;
     seconds -= delay;
     attained_service_ += gpus_ * delay;
+    run_seconds_ += delay;
   }
   while (seconds > 0 && !placement_.empty() && !done()) {
     const absl::StatusOr<StepTime> time = TrueStepTime();
@@ -173,6 +187,7 @@ absl::Status Job::Advance(double until, double speed) {
     clock_ += elapsed;
     seconds -= elapsed;
     attained_service_ += gpus_ * elapsed;
+    run_seconds_ += elapsed;
     if (epoch_ == application().curve.epochs()) {
       completed_ = clock_;
     } else if (options_.adaptive) {

@@ -11,6 +11,8 @@
 //   2 the restart's time is over     3 the last epoch is over     4 Reallocate() to none
 //   5 Crash()
 //
+// A plain job does not adapt, and begins anew whenever it is stopped or moved.
+//
 // Not thread-safe.
 
 #ifndef ADAPTDL_SIMULATOR_JOB_H_
@@ -94,6 +96,9 @@ class Job {
   // GPU seconds, restarts included.
   double attained_service() const { return attained_service_; }
   bool adaptive() const { return options_.adaptive; }
+  // Time with GPUs, restarts included, and what of it would be lost if it were stopped now, in seconds.
+  double run_seconds() const { return run_seconds_; }
+  double unsaved_seconds() const;
 
   // Most replicas that it ever measured itself with; 0 if never.
   int profiled_replicas() const { return profiled_replicas_; }
@@ -110,6 +115,8 @@ class Job {
     double progress = 0;
   };
 
+  // Goes back to the last checkpoint.
+  void LoseWork();
   // Writes the checkpoints that are due in the next seconds, which pass at a constant speed.
   void WriteCheckpoints(double seconds, double rate);
   // REQUIRES: it has GPUs.
@@ -121,7 +128,7 @@ class Job {
   goodput::Topology CurrentTopology() const;
 
   const WorkloadJob& spec_;
-  const JobOptions options_;
+  JobOptions options_;
 
   double clock_ = 0;
   double progress_ = 0;
@@ -129,6 +136,7 @@ class Job {
   std::optional<double> completed_;
   std::optional<double> first_started_;
   double attained_service_ = 0;
+  double run_seconds_ = 0;
   int restarts_ = 0;
   Checkpoint checkpoint_;
   int crashes_ = 0;

@@ -131,6 +131,12 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
       "--in-place-times", options->in_place_times,
       "Jobs that keep a replica are re-scaled in place, and take one of these times: JSON as above");
   AddNodeOptions(app, options);
+  app->add_option(
+         "--plain-part", options->plain_part,
+         "Part of the jobs that are plain programs, from 0 to 1: they keep the workload's GPUs and batch "
+         "size, measure nothing, and begin anew when they were stopped")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   app->add_option("--interference", simulation->interference,
                   "Slow-down of distributed jobs that share a node, from 0 to below 1")
       ->capture_default_str();

@@ -109,6 +109,7 @@ absl::StatusOr<Input> LoadTraces(const ReplayOptions& options) {
     return workload.status();
   }
   input.workload = *std::move(workload);
+  MakePlain(options.plain_part, options.scheduler.seed, &input.workload);
   input.simulation.free_moves = rules == TraceRules::kSia;
   return input;
 }
@@ -190,7 +191,8 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
   const std::vector<double> fairness =
       FinishTimeFairness(input->cluster, input->workload, (*scheduler)->adaptive(), simulation, *result);
   Summary summary = Summarise(options.policy, input->cluster, *result, fairness, CpuSeconds());
-  const bool failures = simulation.nodes.mtbf > 0 || !simulation.nodes.spot_nodes.empty();
+  const bool failures =
+      simulation.nodes.mtbf > 0 || !simulation.nodes.spot_nodes.empty() || options.plain_part > 0;
   const Prices* prices = input->prices ? &*input->prices : nullptr;
   AddNodes(input->cluster, *result, failures, prices, &summary);
   switch (options.format) {

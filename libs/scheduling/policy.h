@@ -58,6 +58,14 @@ struct JobInfo {
   double rescale_seconds = 30;
   // Whether it is being started, re-scaled or moved, and makes no progress yet.
   bool restarting = false;
+  // Whether its program is known to use the training library: it measures itself, and writes a checkpoint when
+  // it is stopped. Others are plain programs, or have not come so far yet.
+  bool elastic = true;
+  // Time that it has run so far, in all, in seconds.
+  double run_seconds = 0;
+  // What it would lose if it were stopped now: the time that it has run since its newest checkpoint, or since
+  // it was started if there is none, in seconds. 0: it writes a checkpoint when it is stopped.
+  double unsaved_seconds = 0;
   // Work done and work left, in seconds at speed-up 1, as far as the job knows.
   std::optional<double> done_seconds;
   std::optional<double> remaining_seconds;

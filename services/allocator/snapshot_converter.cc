@@ -38,10 +38,6 @@ constexpr int kMostReplicas = jobspec::kMaxReplicas;
 constexpr int64_t kLargestAmount = jobspec::kMaxAmount;
 // Tables go no further than this beyond what the job may have; they take two searches per replica.
 constexpr int kLargestTable = 1024;
-// What a re-scale is taken to cost before the job has been through one: writing and reading a checkpoint and
-// starting the processes, as small jobs need.
-constexpr double kUnmeasuredRescaleSeconds = 10;
-
 absl::Status ToResources(const v1::Resources& from, scheduling::Resources* to) {
   const auto set = [&](const std::string& name, int64_t amount) {
     if (amount < 0 || amount > kLargestAmount) {
@@ -80,13 +76,31 @@ double ToSeconds(const google::protobuf::Duration& duration) {
   return static_cast<double>(duration.seconds()) + 1e-9 * static_cast<double>(duration.nanos());
 }
 
-// What the job has cost and will cost, apart from its speed.
+// What a change of this job took. Nullopt: it had none.
+std::optional<double> RescaleSeconds(const v1::Job& job) {
+  if (!job.status().has_rescale_duration()) return std::nullopt;
+  return std::max(0.0, ToSeconds(job.status().rescale_duration()));
+}
+
+// Whether its next change will be made while training goes on. Programs that report hints and no progress are
+// those of AdaptDL's Python package, which start again.
+bool RescalesInPlace(const v1::Job& job) {
+  return job.spec().rescale() == v1::RESCALE_MODE_IN_PLACE &&
+         (job.status().rescales() > 0 || job.status().has_progress());
+}
+
+// What the job has cost, and would lose.
 void SetHistory(const v1::Job& job, JobInfo* info) {
   const v1::JobStatus& status = job.status();
   info->restarts = std::max(0, status.restarts());
+  info->elastic = status.has_hints() || status.has_progress();
+  info->run_seconds = std::max(0.0, ToSeconds(status.running_time()));
+  // A plain program loses all; what it did in earlier runs is lost already, but how long those were is not
+  // told. An elastic one writes a checkpoint when it is stopped, unless its checkpoints fail: since when is
+  // not told.
+  const bool saves = info->elastic && status.checkpoint_error().empty();
+  info->unsaved_seconds = saves || info->allocation.empty() ? 0 : info->run_seconds;
   info->restarting = status.phase() == v1::JOB_PHASE_STARTING || status.phase() == v1::JOB_PHASE_STOPPING;
-  info->rescale_seconds = status.has_rescale_duration() ? std::max(0.0, ToSeconds(status.rescale_duration()))
-                                                        : kUnmeasuredRescaleSeconds;
   // An approximation: as if the job had had its present size all the time. Only the running time is recorded.
   const auto gpus = info->request.find(scheduling::kGpu);
   const double per_replica = gpus == info->request.end() ? 1 : static_cast<double>(gpus->second);
@@ -191,6 +205,7 @@ ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot,
   }
   ConvertQuotas(snapshot, &result);
   LearnSpeeds(snapshot);
+  LearnRescales(snapshot);
   for (int i = 0; i < snapshot.jobs_size(); ++i) ConvertJob(snapshot.jobs(i), i, &result);
   absl::erase_if(tables_, [](const auto& entry) { return !entry.second.used; });
   return result;
@@ -249,6 +264,17 @@ void SnapshotConverter::LearnSpeeds(const v1::ClusterSnapshot& snapshot) {
   }
 }
 
+void SnapshotConverter::LearnRescales(const v1::ClusterSnapshot& snapshot) {
+  for (const v1::Job& job : snapshot.jobs()) {
+    const std::optional<double> seconds = RescaleSeconds(job);
+    // The figure of a job that knows both ways is of neither.
+    const bool both = job.status().rescales() > 0 && job.status().restarts() > 0;
+    if (seconds.has_value() && !both) {
+      rescale_costs_.Learn(job.uid(), {.in_place = job.status().rescales() > 0, .seconds = *seconds});
+    }
+  }
+}
+
 void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedCluster* result) {
   JobInfo info;
   info.key = absl::StrCat(job.namespace_(), "/", job.name());
@@ -262,6 +288,7 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
     info.request[scheduling::kCpu] = 1000;  // what the job's specification says is the default
   }
   SetHistory(job, &info);
+  info.rescale_seconds = RescaleSeconds(job).value_or(rescale_costs_.Expect(RescalesInPlace(job)));
   const bool on_quarantined =
       job.status().phase() != v1::JOB_PHASE_PENDING &&
       std::any_of(info.allocation.begin(), info.allocation.end(),

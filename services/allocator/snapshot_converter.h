@@ -5,7 +5,9 @@
 // cluster. A type that it has not been on is taken to be as fast, relative to the one it knows best, as the
 // jobs found that were on both; if there are none, as fast as that one.
 //
-// Keeps the speed-up tables of each job until its hints change. Not thread-safe.
+// A job that was never re-scaled is taken to lose as much by it as others did, in place or by a restart.
+//
+// Keeps the speed-up tables of each job until its hints change, and what re-scales took. Not thread-safe.
 
 #ifndef ADAPTDL_SERVICES_ALLOCATOR_SNAPSHOT_CONVERTER_H_
 #define ADAPTDL_SERVICES_ALLOCATOR_SNAPSHOT_CONVERTER_H_
@@ -24,6 +26,7 @@
 #include "libs/goodput/speedup_table.h"
 #include "libs/scheduling/policy.h"
 #include "services/allocator/relative_speeds.h"
+#include "services/allocator/rescale_costs.h"
 
 namespace adaptdl::allocator {
 
@@ -64,6 +67,7 @@ class SnapshotConverter {
   void ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result);
   static void ConvertQuotas(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result);
   void LearnSpeeds(const v1::ClusterSnapshot& snapshot);
+  void LearnRescales(const v1::ClusterSnapshot& snapshot);
   void ConvertJob(const v1::Job& job, int index, ConvertedCluster* result);
   // Sets size limits, speed-up and what is left to do.
   void UseHints(const v1::Job& job, scheduling::JobInfo* info);
@@ -81,6 +85,7 @@ class SnapshotConverter {
   std::set<std::string> gpu_types_;
   std::set<std::string> quarantined_;
   RelativeSpeeds speeds_;
+  RescaleCosts rescale_costs_;
   absl::flat_hash_map<std::string, CachedTable> tables_;  // by uid
 };
 

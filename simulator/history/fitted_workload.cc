@@ -18,7 +18,7 @@
 namespace adaptdl::simulator {
 namespace {
 
-// What a restart is taken to cost if no job has measured one; the live allocator assumes the same.
+// What a restart is taken to cost if no job has measured one, as the live allocator does.
 constexpr double kUnmeasuredRestartSeconds = 10;
 // The limits of the live allocator: what is beyond is no request that means something.
 constexpr int kMostReplicas = 1 << 14;

@@ -34,16 +34,18 @@ class LoneJobs {
   }
 
  private:
+  bool Adapts(const WorkloadJob& spec) const { return adaptive_ && !spec.plain; }
+
   int MostGpus(const WorkloadJob& spec, int type) const {
     const Application& app = *spec.application;
-    const int64_t batch = adaptive_ ? app.max_batch_size() : spec.batch_size;
+    const int64_t batch = Adapts(spec) ? app.max_batch_size() : spec.batch_size;
     const int64_t by_batch = std::max<int64_t>(batch / app.min_local[type], 1);
     return static_cast<int>(std::min<int64_t>({by_batch, app.max_replicas, cluster_.total_gpus(type)}));
   }
 
   // On at most so many GPUs.
   double BestSpeed(const WorkloadJob& spec, int type, int gpus) {
-    std::vector<double>& best = best_[{spec.application.get(), adaptive_ ? 0 : spec.batch_size, type}];
+    std::vector<double>& best = best_[{spec.application.get(), Adapts(spec) ? 0 : spec.batch_size, type}];
     while (static_cast<int>(best.size()) < gpus) {
       const double speed = Run(spec, type, static_cast<int>(best.size()) + 1);
       best.push_back(best.empty() ? speed : std::max(speed, best.back()));

@@ -166,13 +166,18 @@ std::string ToJson(const Summary& summary) {
 std::string ToCsv(const Summary& summary) {
   std::string csv =
       "name,application,submitted_s,started_s,completed_s,jct_s,gpu_hours,restarts,finish_time_fairness";
-  csv += summary.losses ? ",failures,lost_work_s\n" : "\n";
+  const bool plain =
+      std::any_of(summary.jobs.begin(), summary.jobs.end(), [](const JobOutcome& job) { return job.plain; });
+  if (summary.losses) csv += ",failures,lost_work_s";
+  if (plain) csv += ",plain";
+  csv += "\n";
   for (size_t i = 0; i < summary.jobs.size(); ++i) {
     const JobOutcome& job = summary.jobs[i];
     absl::StrAppendFormat(&csv, "%s,%s,%.3f,%.3f,%.3f,%.3f,%.4f,%d,%.4f", job.name, job.application,
                           job.submitted, job.started, job.completed, job.jct(),
                           job.gpu_seconds / kSecondsPerHour, job.restarts, summary.finish_time_fairness[i]);
     if (summary.losses) absl::StrAppendFormat(&csv, ",%d,%.3f", job.failures, job.lost_seconds);
+    if (plain) absl::StrAppendFormat(&csv, ",%d", job.plain ? 1 : 0);
     csv += "\n";
   }
   return csv;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/scheduling/policies.h"
+#include "simulator/schedulers/fifo.h"
 #include "simulator/schedulers/optimus.h"
 #include "simulator/schedulers/policy_scheduler.h"
 #include "simulator/schedulers/tiresias.h"
@@ -24,6 +25,7 @@ using Maker = std::function<std::unique_ptr<Scheduler>()>;
 // Those that are no allocation policies: they keep state, or choose sizes as jobs come and go.
 std::map<std::string, Maker> Baselines() {
   return {
+      {"fifo", [] { return std::make_unique<Fifo>(); }},
       {"optimus", [] { return std::make_unique<Optimus>(); }},
       {"tiresias", [] { return std::make_unique<Tiresias>(); }},
   };

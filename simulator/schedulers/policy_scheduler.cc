@@ -219,6 +219,10 @@ scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& s
   info.created = ToTime(job.spec().submitted);
   info.attained_service = job.attained_service() * GpusPerReplica(demand);
   info.restarts = job.restarts();
+  // A live job is known to be elastic once it reports its progress.
+  info.elastic = !job.spec().plain && job.first_started().has_value();
+  info.run_seconds = job.run_seconds();
+  info.unsaved_seconds = job.unsaved_seconds();
   info.restarting = job.restarting();
   info.rescale_seconds = situation.restart.ExpectedChange(job.application());
   for (const NodeShare& share : job.placement()) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "simulator/random.h"
 #include "simulator/traces/csv.h"
 
 namespace adaptdl::simulator {
@@ -77,6 +78,13 @@ absl::StatusOr<std::vector<WorkloadJob>> LoadWorkload(const WorkloadOptions& opt
   std::stable_sort(jobs.begin(), jobs.end(),
                    [](const WorkloadJob& a, const WorkloadJob& b) { return a.submitted < b.submitted; });
   return jobs;
+}
+
+void MakePlain(double part, uint64_t seed, std::vector<WorkloadJob>* workload) {
+  for (WorkloadJob& job : *workload) {
+    job.plain = KeyedUniform(seed, absl::StrCat("plain:", job.name), 0) < part;
+    if (job.plain) job.demand.min_replicas = job.demand.max_replicas = job.replicas;
+  }
 }
 
 }  // namespace adaptdl::simulator

@@ -39,7 +39,13 @@ struct WorkloadJob {
   int replicas = 1;
   int64_t batch_size = 1;
   Demand demand = {};
+  // Whether its program does not use the training library. It keeps these GPUs and this batch size under
+  // every policy, measures nothing, writes no checkpoints, and begins anew when it was stopped.
+  bool plain = false;
 };
+
+// Makes some of the jobs plain: each with the chance `part`, by its name and the seed.
+void MakePlain(double part, uint64_t seed, std::vector<WorkloadJob>* workload);
 
 struct WorkloadOptions {
   // CSV: name, time, application, num_replicas, batch_size.

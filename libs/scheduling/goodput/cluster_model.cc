@@ -1,6 +1,7 @@
 #include "libs/scheduling/goodput/cluster_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <numeric>
@@ -45,7 +46,27 @@ int TimesIn(const std::vector<int64_t>& need, const int64_t* offer) {
   return static_cast<int>(times);
 }
 
+Standing StandingOf(const JobInfo& job) {
+  if (job.done_seconds.has_value() || job.remaining_seconds.has_value()) return Standing::kCompetes;
+  // A plain program never measures itself, and loses all that it did when it is stopped.
+  if (job.elastic && job.run_seconds >= MeasuringSeconds(job)) return Standing::kCompetes;
+  return job.allocation.empty() ? Standing::kNewcomer : Standing::kKeepsPlace;
+}
+
 }  // namespace
+
+double MeasuringSeconds(const JobInfo& job) {
+  constexpr double kFirst = 300;
+  constexpr int kMostDoublings = 10;
+  // Of all its runs together.
+  return kFirst * (std::exp2(std::clamp(job.restarts, 0, kMostDoublings) + 1) - 1);
+}
+
+int GpusOf(const JobInfo& job, int replicas) {
+  const auto found = job.request.find(kGpu);
+  const int64_t each = found == job.request.end() ? 1 : std::max<int64_t>(found->second, 1);
+  return static_cast<int>(each) * replicas;
+}
 
 ClusterModel::ClusterModel(const ClusterView& view) : view_(view), names_(ResourceNames(view)) {
   gpu_ = std::find(names_.begin(), names_.end(), kGpu) - names_.begin();
@@ -103,6 +124,7 @@ void ClusterModel::ReadJob(int index) {
   const JobInfo& info = view_.jobs[index];
   JobModel& job = jobs_[index];
   job.need = ToVector(info.request, names_);
+  job.standing = StandingOf(info);
   std::sort(job.present.begin(), job.present.end(),
             [](const Share& a, const Share& b) { return a.node < b.node; });
   const int held = static_cast<int>(info.allocation.size());

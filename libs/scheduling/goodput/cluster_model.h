@@ -34,6 +34,16 @@ struct Pool {
   int capacity = 0;
 };
 
+// Where a job stands in the queue; see goodput/queue.h.
+enum class Standing {
+  // Has measured itself, or had the time to: competes by what is gained.
+  kCompetes,
+  // Runs, and has not measured itself: keeps its place.
+  kKeepsPlace,
+  // Waits, and has not measured itself.
+  kNewcomer,
+};
+
 struct JobModel {
   // What one replica needs, by resource.
   std::vector<int64_t> need;
@@ -47,7 +57,16 @@ struct JobModel {
   bool can_stay = false;
   // Replicas that an empty node holds, the largest for this job, by pool.
   std::vector<int> per_node;
+  Standing standing = Standing::kCompetes;
 };
+
+// Time in which a job that uses the training library is to measure itself, in seconds of running, all its
+// runs together: five minutes, and ten, twenty, ... more each time that it is started again. Until then it
+// keeps its place.
+double MeasuringSeconds(const JobInfo& job);
+
+// What so many replicas take of their namespace's quota: their GPUs, or one each if they have none.
+int GpusOf(const JobInfo& job, int replicas);
 
 class ClusterModel {
  public:

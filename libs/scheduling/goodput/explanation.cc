@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -89,6 +90,12 @@ std::string Explainer::WhyWaiting(int job) const {
     return absl::StrCat("waits: needs ", Count(needed, "replica"),
                         " at once on one kind of node, and the cluster holds ", possible);
   }
+  if (menu_.turn[job] == Turn::kMustWait) {
+    return absl::StrCat(
+        "waits for room for ", Count(needed, "replica"), " of ", Describe(model_.view().jobs[job].request),
+        ": jobs that have not measured themselves start in their turn, and take no place from one "
+        "that has not done so either");
+  }
   if (menu_.sizes[job].empty()) {
     return "waits: no size that it may have fits into the cluster and its namespace's quota";
   }
@@ -106,10 +113,101 @@ std::string Explainer::WhyNoMore(int job) const {
   return "there is no room for more; other jobs need it or gain more from it";
 }
 
+std::string Explainer::Keepers(int job) const {
+  const std::vector<JobInfo>& jobs = model_.view().jobs;
+  int plain = 0;
+  int measuring = 0;
+  double longest = 0;
+  for (int other = 0; other < model_.job_count(); ++other) {
+    if (menu_.turn[other] != Turn::kKeepsPlace || jobs[other].priority < jobs[job].priority) continue;
+    if (placements_[other].empty()) continue;  // a job of a higher priority has it
+    if (model_.job(job).per_node[PoolOf(other)] == 0) continue;
+    if (!jobs[other].elastic) {
+      ++plain;
+    } else {
+      ++measuring;
+      longest = std::max(longest, MeasuringSeconds(jobs[other]) - jobs[other].run_seconds);
+    }
+  }
+  std::string text;
+  if (plain > 0) {
+    absl::StrAppend(&text, Count(plain, "job"),
+                    plain == 1 ? " keeps its place until the end, as a plain program"
+                               : " keep their places until the end, as plain programs",
+                    ", whose work would be lost");
+  }
+  if (measuring > 0) {
+    absl::StrAppend(&text, text.empty() ? "" : "; ", Count(measuring, "job"),
+                    measuring == 1 ? " keeps its place" : " keep their places",
+                    " until measured, which may take ", Minutes(longest), " more");
+  }
+  return text.empty() ? text : absl::StrCat(text, ".");
+}
+
+std::vector<std::string> Explainer::WhileWaiting(int job) const {
+  std::vector<std::string> sentences;
+  // It can't be here at all.
+  if (menu_.sizes[job].empty() && menu_.turn[job] == Turn::kCompetes) return sentences;
+  if (model_.job(job).standing == Standing::kCompetes) {
+    std::string keepers = Keepers(job);
+    if (keepers.empty()) return sentences;
+    sentences.push_back(std::move(keepers));
+    sentences.emplace_back(
+        "Jobs that came later and have not measured themselves leave half of the room, or what is needed at "
+        "least, to "
+        "jobs that have.");
+    return sentences;
+  }
+  int before = 0;
+  for (const int other : menu_.line) {
+    if (other == job) break;
+    before += placements_[other].empty();
+  }
+  sentences.push_back(before == 0
+                          ? std::string("It is the next to start of those that have not measured themselves.")
+                          : absl::StrCat(Count(before, "job"), before == 1 ? " is" : " are",
+                                         " to start before it, in the order of submission."));
+  std::string keepers = Keepers(job);
+  if (!keepers.empty()) sentences.push_back(std::move(keepers));
+  if (before == 0 && menu_.turn[job] == Turn::kMustWait) {
+    sentences.emplace_back(
+        "It leaves half of the room, or what they need at least, to jobs that came earlier and have measured "
+        "themselves: it starts when one of them ends, or one of those that keep their places.");
+  }
+  return sentences;
+}
+
+std::string Explainer::HowItIsJudged(int job) const {
+  const JobInfo& info = model_.view().jobs[job];
+  if (info.remaining_seconds.has_value()) {
+    return absl::StrCat("About ", Minutes(*info.remaining_seconds / model_.SpeedupAt(job, placements_[job])),
+                        " of work are left at this speed.");
+  }
+  if (model_.job(job).standing == Standing::kCompetes) {
+    return info.done_seconds.has_value()
+               ? "How much work is left is not known; it is judged by the work that it has done."
+               : "It has not measured itself in the time that it had for that; it is judged by the time that "
+                 "it ran.";
+  }
+  if (menu_.turn[job] != Turn::kKeepsPlace) {
+    return "It has not measured itself yet: such jobs are started before others.";
+  }
+  if (info.elastic) {
+    return absl::StrCat("It has not measured itself yet, and keeps its place for at most ",
+                        Minutes(MeasuringSeconds(info) - info.run_seconds), " until it has.");
+  }
+  return absl::StrCat(
+      "It has not measured itself yet, and is taken for a plain program: it keeps its place until it ends, "
+      "except for "
+      "a job of a higher priority, a quota or a node that drains; ",
+      Minutes(info.unsaved_seconds), " of work would be lost.");
+}
+
 std::vector<std::string> Explainer::Explanation(int job) const {
   std::vector<std::string> sentences;
   const JobInfo& info = model_.view().jobs[job];
-  if (placements_[job].empty() || model_.job(job).pinned) return sentences;
+  if (model_.job(job).pinned) return sentences;
+  if (placements_[job].empty()) return WhileWaiting(job);
   const double speedup = model_.SpeedupAt(job, placements_[job]);
   const int held = Replicas(job);
   if (speedup <= 0) return sentences;
@@ -142,14 +240,11 @@ std::vector<std::string> Explainer::Explanation(int job) const {
     sentences.push_back(absl::StrFormat("It stays as it is; a change would cost about %s without progress.",
                                         Minutes(info.rescale_seconds)));
   }
-  if (info.remaining_seconds.has_value()) {
-    sentences.push_back(absl::StrCat("About ", Minutes(*info.remaining_seconds / speedup),
-                                     " of work are left at this speed."));
-  } else if (info.done_seconds.has_value()) {
-    sentences.push_back("How much work is left is not known; it is judged by the work that it has done.");
-  } else {
-    sentences.push_back("It has not measured itself yet: such jobs are started before others.");
+  if (info.unsaved_seconds > 0 && model_.job(job).standing == Standing::kCompetes) {
+    sentences.push_back(absl::StrCat("Its checkpoints fail: if it were stopped now, ",
+                                     Minutes(info.unsaved_seconds), " of work would be lost."));
   }
+  sentences.push_back(HowItIsJudged(job));
   return sentences;
 }
 

@@ -36,6 +36,11 @@ class Explainer {
   // The next larger and smaller sizes in the pool where the job is.
   Steps StepsOf(int job) const;
   std::string WhyWaiting(int job) const;
+  // Who comes before a job that waits, and for how long.
+  std::vector<std::string> WhileWaiting(int job) const;
+  // Who keeps the places that the job could have. Empty: nobody.
+  std::string Keepers(int job) const;
+  std::string HowItIsJudged(int job) const;
   std::string WhyNoMore(int job) const;
 
   const ClusterModel& model_;

@@ -32,6 +32,7 @@ class Placer {
 
   // The selected sizes (by job: index in the menu, or -1), as far as there is room for them in one piece.
   Placements PlaceSelection(const std::vector<int>& wanted) {
+    KeepPlaces();
     std::vector<int> movers;
     for (int job = 0; job < model_.job_count(); ++job) {
       if (wanted[job] < 0) continue;
@@ -54,27 +55,59 @@ class Placer {
     }
     // Units are a guess on unequal nodes: there may be room that the selection did not know of.
     for (int job = 0; job < model_.job_count() && !model_.exact_units(); ++job) {
-      if (wanted[job] < 0 && !model_.job(job).pinned) movers.push_back(job);
+      if (wanted[job] < 0 && packer_.placement(job).empty()) movers.push_back(job);
     }
     ByPriority(&movers);
-    for (const int job : movers) PlaceOrTakeFromLower(job);
+    for (const int job : movers) {
+      if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job);
+    }
+    ServeHigherPriorities();
     return Result();
   }
 
   // All jobs stay where they are; those that have no place, or can't or may not keep it, get the best that is
   // free.
   Placements PlaceWithoutMoves() {
+    KeepPlaces();
     std::vector<int> rest;
     for (int job = 0; job < model_.job_count(); ++job) {
-      if (model_.job(job).pinned || (MayStay(job) && packer_.Stay(job))) continue;
+      if (model_.job(job).pinned || menu_.turn[job] == Turn::kKeepsPlace ||
+          (MayStay(job) && packer_.Stay(job)))
+        continue;
       rest.push_back(job);
     }
     ByPriority(&rest);
-    for (const int job : rest) PlaceOrTakeFromLower(job);
+    for (const int job : rest) {
+      if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job);
+    }
+    ServeHigherPriorities();
     return Result();
   }
 
  private:
+  // Places that jobs of lower priorities keep are no part of the selection, and who lost his place to a
+  // higher one may find another: nobody above the lowest level is left waiting for room below him.
+  void ServeHigherPriorities() {
+    if (model_.job_count() == 0) return;
+    const int lowest = *std::min_element(menu_.priority.begin(), menu_.priority.end());
+    std::vector<int> jobs;
+    for (int job = 0; job < model_.job_count(); ++job) {
+      const bool must_wait = model_.job(job).pinned || menu_.turn[job] == Turn::kMustWait;
+      if (menu_.priority[job] > lowest && !must_wait) jobs.push_back(job);
+    }
+    ByPriority(&jobs);
+    for (const int job : jobs) {
+      if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job);
+    }
+  }
+
+  // The queue has seen to it that there is room.
+  void KeepPlaces() {
+    for (int job = 0; job < model_.job_count(); ++job) {
+      if (menu_.turn[job] == Turn::kKeepsPlace) packer_.Stay(job, /*keeps=*/true);
+    }
+  }
+
   // Jobs of higher priorities first.
   void ByPriority(std::vector<int>* jobs) const {
     std::stable_sort(jobs->begin(), jobs->end(),
@@ -108,20 +141,26 @@ class Placer {
     do {
       packer_.Remove(lower[--left]);
     } while (!PlaceBest(job) && left > 0);
-    for (; left < lower.size(); ++left) PlaceBest(lower[left]);
+    for (; left < lower.size(); ++left) {
+      const bool keeps = menu_.turn[lower[left]] == Turn::kKeepsPlace;
+      if (!keeps || !packer_.Stay(lower[left], /*keeps=*/true)) PlaceBest(lower[left]);
+    }
   }
 
   // The best size that there is room for. False: there is none.
   bool PlaceBest(int job) { return PlaceBest(job, &packer_); }
   bool PlaceBest(int job, Packer* packer) const {
-    const std::vector<Option>& options = menu_.problem.groups[job];
+    const auto displaced = menu_.displaced.find(job);
+    const bool kept = displaced != menu_.displaced.end();
+    const std::vector<Option>& options = kept ? displaced->second.options : menu_.problem.groups[job];
+    const std::vector<Size>& sizes = kept ? displaced->second.sizes : menu_.sizes[job];
     std::vector<int> order(options.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return options[a].value > options[b].value; });
     for (const Effort effort : {Effort::kInOnePiece, Effort::kSpread}) {
       for (const int i : order) {
-        const Size& size = menu_.sizes[job][i];
+        const Size& size = sizes[i];
         // If it can't stay: the same size elsewhere.
         if (size.stays && packer->Stay(job)) return true;
         if (packer->Place(job, size.pool, size.replicas, effort)) return true;
@@ -143,11 +182,12 @@ class Placer {
 };
 
 // What places are worth, changes that the packer made included.
-double Worth(const ClusterModel& model, const Valuation& valuation, const Placements& placements) {
+double Worth(const ClusterModel& model, const Menu& menu, const Valuation& valuation,
+             const Placements& placements) {
   double worth = 0;
   for (int job = 0; job < model.job_count(); ++job) {
     const Placement& placement = placements[job];
-    if (model.job(job).pinned || placement.empty()) continue;
+    if (model.job(job).pinned || menu.turn[job] == Turn::kKeepsPlace || placement.empty()) continue;
     const bool stays = model.job(job).can_stay && placement == model.job(job).present;
     const bool opens = model.Opens(job, model.pool_of(placement.front().node), CountReplicas(placement));
     worth += valuation.Value(job, model.SpeedupAt(job, placement), !stays, opens);
@@ -172,13 +212,13 @@ std::vector<int> Honoured(const Menu& menu, const Placements& placements) {
 Placements Place(const ClusterModel& model, const Menu& menu, const Valuation& valuation,
                  const ChoiceResult& choice, double* worth) {
   Placements placements = Placer(model, menu).PlaceSelection(choice.chosen);
-  *worth = Worth(model, valuation, placements);
+  *worth = Worth(model, menu, valuation, placements);
   if (model.exact_units() && *worth >= choice.value * (1 - 1e-9)) return placements;
   Placements kept = Placer(model, menu).PlaceWithoutMoves();
   const std::vector<int> honoured = Honoured(menu, placements);
   const std::vector<int> honoured_kept = Honoured(menu, kept);
   if (honoured_kept < honoured) return placements;
-  const double worth_kept = Worth(model, valuation, kept);
+  const double worth_kept = Worth(model, menu, valuation, kept);
   if (honoured_kept == honoured && worth_kept < *worth * (1 - 1e-9)) return placements;
   *worth = worth_kept;
   return kept;

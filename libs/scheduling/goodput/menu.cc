@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libs/scheduling/goodput/priorities.h"
+#include "libs/scheduling/goodput/queue.h"
 
 namespace adaptdl::scheduling {
 namespace {
@@ -39,6 +40,7 @@ class MenuMaker {
 
   Menu Make() {
     menu_.sizes.resize(model_.job_count());
+    menu_.turn.assign(model_.job_count(), Turn::kCompetes);
     menu_.problem.groups.resize(model_.job_count());
     for (const Pool& pool : model_.pools()) menu_.problem.capacity.push_back(pool.capacity);
     for (const JobInfo& job : model_.view().jobs) menu_.priority.push_back(job.priority);
@@ -46,9 +48,12 @@ class MenuMaker {
       if (model_.job(job).pinned) continue;
       for (int pool = 0; pool < static_cast<int>(model_.pools().size()); ++pool) AddSizes(job, pool);
     }
+    Queue queue(model_, valuation_, &menu_);
+    queue.HoldPlaces();
     for (const auto& [name, info] : model_.view().namespaces) {
       if (info.gpu_quota > 0) HonourQuota(name, info.gpu_quota);
     }
+    queue.AdmitNewcomers();
     return std::move(menu_);
   }
 
@@ -86,18 +91,15 @@ class MenuMaker {
   // Selects among the namespace's jobs alone, as if its quota were the cluster; no job may have more than it
   // got there.
   void HonourQuota(const std::string& name, int quota) {
-    const auto gpus = [&](int job, int replicas) {
-      const auto found = model_.view().jobs[job].request.find(kGpu);
-      return static_cast<int>(
-                 std::max<int64_t>(found == model_.view().jobs[job].request.end() ? 1 : found->second, 1)) *
-             replicas;
-    };
+    const auto gpus = [&](int job, int replicas) { return GpusOf(model_.view().jobs[job], replicas); };
     ChoiceProblem inside;
     std::vector<int> members;
     std::vector<int> priority;
     for (int job = 0; job < model_.job_count(); ++job) {
       if (model_.view().jobs[job].name_space != name) continue;
-      if (model_.job(job).pinned) quota -= gpus(job, CountReplicas(model_.job(job).present));
+      const bool stays = model_.job(job).pinned || menu_.turn[job] == Turn::kKeepsPlace;
+      if (stays) quota -= gpus(job, CountReplicas(model_.job(job).present));
+      if (menu_.turn[job] == Turn::kKeepsPlace) continue;
       members.push_back(job);
       priority.push_back(menu_.priority[job]);
       inside.groups.push_back(menu_.problem.groups[job]);

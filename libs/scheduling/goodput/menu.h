@@ -12,6 +12,7 @@
 #ifndef ADAPTDL_LIBS_SCHEDULING_GOODPUT_MENU_H_
 #define ADAPTDL_LIBS_SCHEDULING_GOODPUT_MENU_H_
 
+#include <map>
 #include <vector>
 
 #include "libs/scheduling/goodput/cluster_model.h"
@@ -28,13 +29,34 @@ struct Size {
   double speedup = 0;
 };
 
+// What the queue (goodput/queue.h) says about a job.
+enum class Turn {
+  kCompetes,    // gets what is worth most to all
+  kKeepsPlace,  // has the place that it has; no part of the problem
+  kMayStart,    // has not measured itself, and its turn has come
+  kMustWait,    // the same, but others come first
+};
+
+// Sizes, and their options in the same order.
+struct Choices {
+  std::vector<Size> sizes;
+  std::vector<Option> options;
+};
+
 struct Menu {
   // By job; nothing for jobs that are pinned.
   std::vector<std::vector<Size>> sizes;
   // By job.
   std::vector<int> priority;
-  // Its groups have an option for each size, in the same order.
+  // By job.
+  std::vector<Turn> turn;
+  // Those that may start or must wait, in the order in which they start.
+  std::vector<int> line;
+  // Its groups have an option for each size, in the same order; none for jobs that keep their places.
   ChoiceProblem problem;
+  // By job that keeps its place: what it may have elsewhere, if a job of a higher priority takes the place
+  // after all. No more replicas than it has.
+  std::map<int, Choices> displaced;
 };
 
 // Sizes of the job on up to `most_nodes` nodes of the pool at which it runs, ascending.

@@ -32,6 +32,7 @@ Packer::Packer(const ClusterModel& model)
       guests_(model.node_count()),
       distributed_(model.node_count(), 0),
       occupied_(model.node_count(), 0),
+      keeps_(model.job_count(), 0),
       placed_(model.job_count()) {
   const size_t size = static_cast<size_t>(model.node_count()) * model.resources();
   if (size > 0) free_.assign(model.free(0), model.free(0) + size);
@@ -68,7 +69,7 @@ void Packer::Take(int job, int node, int replicas) {
   nodes_[pool].emplace(model_.UnitsIn(pool, left), node);
 }
 
-bool Packer::Stay(int job) {
+bool Packer::Stay(int job, bool keeps) {
   const Placement& present = model_.job(job).present;
   for (const Share& share : present) {
     if (RoomFor(job, share.node) < share.replicas) return false;
@@ -79,6 +80,7 @@ bool Packer::Stay(int job) {
     if (present.size() > 1) ++distributed_[share.node];
   }
   placed_[job] = present;
+  keeps_[job] = keeps ? 1 : 0;
   return true;
 }
 
@@ -222,6 +224,7 @@ bool Packer::PlaceAnywhere(int job, int pool, int replicas, bool avoid_distribut
 }
 
 bool Packer::Evacuate(int node, int job, int replicas) {
+  const auto priority = [this](int of) { return model_.view().jobs[of].priority; };
   // Small jobs first: they find another place most easily.
   std::vector<int> guests = guests_[node];
   std::stable_sort(guests.begin(), guests.end(),
@@ -229,7 +232,7 @@ bool Packer::Evacuate(int node, int job, int replicas) {
   std::vector<std::pair<int, Placement>> before;
   for (const int guest : guests) {
     if (RoomFor(job, node) >= replicas) break;
-    if (placed_[guest].size() > 1) continue;
+    if (placed_[guest].size() > 1 || (keeps_[guest] != 0 && priority(guest) >= priority(job))) continue;
     const Placement old = placed_[guest];
     if (MoveAway(guest, node)) before.emplace_back(guest, old);
   }

@@ -31,8 +31,9 @@ class Packer {
   // Pinned jobs are where they are; nothing else is placed.
   explicit Packer(const ClusterModel& model);
 
-  // Places the job where it is at present. False: there is no room.
-  bool Stay(int job);
+  // Places the job where it is at present. False: there is no room. `keeps`: only jobs of a higher priority
+  // may have it moved out of the way.
+  bool Stay(int job, bool keeps = false);
 
   // Places a job that has nothing. False: not possible; nothing has changed.
   bool Place(int job, int pool, int replicas, Effort effort);
@@ -72,6 +73,7 @@ class Packer {
   std::vector<std::vector<int>> guests_;              // by node: jobs that can be moved
   std::vector<int> distributed_;                      // by node: jobs that are on other nodes too
   std::vector<char> occupied_;                        // by node: by anything
+  std::vector<char> keeps_;                           // by job
   std::vector<Placement> placed_;
 };
 

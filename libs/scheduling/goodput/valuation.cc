@@ -15,10 +15,10 @@ namespace {
 constexpr double kLeastPart = 1e-3;
 
 double GuessLength(const JobInfo& job, const ValuationOptions& options) {
-  if (!job.done_seconds.has_value()) return options.unmeasured_length;
-  if (*job.done_seconds <= options.first_step) return options.first_step;
-  const double steps =
-      std::ceil(std::log(*job.done_seconds / options.first_step) / std::log(options.step_ratio));
+  // One that had the time to measure itself, and has not, is judged by that time.
+  const double done = job.done_seconds.value_or(job.run_seconds);
+  if (done <= options.first_step) return options.first_step;
+  const double steps = std::ceil(std::log(done / options.first_step) / std::log(options.step_ratio));
   return options.first_step * std::pow(options.step_ratio, steps);
 }
 
@@ -67,20 +67,27 @@ Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
   terms_.resize(model.job_count());
   for (int job = 0; job < model.job_count(); ++job) {
     const JobInfo& info = view.jobs[job];
-    terms_[job].length = info.remaining_seconds.value_or(GuessLength(info, options));
-    terms_[job].change_seconds = info.rescale_seconds;
-    terms_[job].horizon = std::max(options.horizon, options.horizon_in_costs * info.rescale_seconds);
+    const bool unmeasured = model.job(job).standing != Standing::kCompetes;
+    terms_[job].length =
+        unmeasured ? options.unmeasured_length : info.remaining_seconds.value_or(GuessLength(info, options));
+    terms_[job].change_seconds = info.rescale_seconds + info.unsaved_seconds;
+    terms_[job].staying = 1 + info.unsaved_seconds / options.horizon;
+    terms_[job].horizon = std::max(options.horizon, options.horizon_in_costs * terms_[job].change_seconds);
     const double next_change = 10 * info.rescale_seconds / options.horizon;
     terms_[job].opening = 1 + options.exploration * std::max(0.0, 1 - next_change);
   }
+  // From the longest to the shortest.
   std::vector<int> order(terms_.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto unmeasured = [&](int job) {
-    return !view.jobs[job].remaining_seconds.has_value() && !view.jobs[job].done_seconds.has_value();
+  const auto unmeasured = [&](int job) { return model.job(job).standing != Standing::kCompetes; };
+  const auto burst = [&](int job) {
+    return std::floor(absl::ToDoubleSeconds(view.jobs[job].created - absl::UnixEpoch()) / options.burst);
   };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
     if (unmeasured(a) != unmeasured(b)) return unmeasured(b);
-    return terms_[a].length > terms_[b].length;
+    if (unmeasured(a)) return a > b;
+    if (terms_[a].length != terms_[b].length) return terms_[a].length > terms_[b].length;
+    return burst(a) != burst(b) ? burst(a) < burst(b) : a > b;
   });
   for (size_t i = 0; i < order.size(); ++i) {
     const int job = order[i];
@@ -97,7 +104,8 @@ Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
 double Valuation::Value(int job, double speedup, bool changes, bool opens) const {
   const Terms& terms = terms_[job];
   const double value = terms.price * speedup * (opens ? terms.opening : 1);
-  if (!changes || speedup <= 0) return value;
+  if (speedup <= 0) return value;
+  if (!changes) return value * terms.staying;
   const double horizon = std::min(terms.length / speedup + terms.change_seconds, terms.horizon);
   return value * std::max(kLeastPart, 1 - terms.change_seconds / horizon);
 }

@@ -14,11 +14,14 @@
 // Length is remaining work, where the job knows it. Where it doesn't, it is guessed from the work that it has
 // done: those that did much have much left (the remaining time of a heavy-tailed job grows with its age).
 // Guesses are steps of a coarse ladder, so that jobs do not overtake each other all the time; of jobs on one
-// step, the one submitted last counts as the shortest. A job that has measured nothing yet counts as the
-// shortest of all: one replica for a minute tells what it is.
+// step, the one submitted last counts as the shortest, and of those submitted about together, the first. A
+// job that has measured nothing yet counts as shorter than all that have, of several the one that was
+// submitted first: one replica for a minute tells what it is. goodput/queue.h says what such jobs may take
+// from others.
 //
-// A change of allocation costs time, in which the job makes no progress: its speed counts only for what is
-// left of the horizon after it.
+// A change of allocation costs time, in which the job makes no progress, and the work that is in no
+// checkpoint: its speed counts only for what is left of the horizon after it. Likewise, to be left where it
+// is is worth more to a job the more of such work it has.
 //
 // A job may at most double the largest size that it has measured. The largest size that it may have now is
 // therefore worth a little more than its speed: it opens the way to larger ones, if the next change is cheap.
@@ -47,6 +50,8 @@ struct ValuationOptions {
   // The ladder of guesses: its first step, in seconds at speed-up 1, and the ratio of the steps.
   double first_step = 40000;
   double step_ratio = 4;
+  // Jobs that were submitted in one stretch of so many seconds were submitted about together.
+  double burst = 300;
   // Time over which a change must pay, in seconds, and as a multiple of its cost: the larger of both; less,
   // if the job ends sooner.
   double horizon = 300;
@@ -67,12 +72,17 @@ class Valuation {
   // left where it is. `opens`: whether larger sizes are possible once this one is measured.
   double Value(int job, double speedup, bool changes, bool opens) const;
 
+  // Value of a speed-up of 1 that nothing has to be given up for.
+  double Price(int job) const { return terms_[job].price; }
+
  private:
   struct Terms {
     double price = 1;
     // Work left, in seconds at speed-up 1.
     double length = 0;
+    // What a change costs, and how much more it is worth to be left alone for the work that would be lost.
     double change_seconds = 0;
+    double staying = 1;
     // Over which a change must pay.
     double horizon = 0;
     // Factor of sizes that open the way to larger ones.

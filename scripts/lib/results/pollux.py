@@ -32,6 +32,10 @@ IN_PLACE = {
     "60 s rounds, work known": SETTINGS["known"][1],
     "decisions by events, work known": {"round": "events", "restart": "30s", "remaining-work": "known"},
 }
+# A quarter of the jobs use no training library: policy and remaining work.
+PLAIN_PART = 0.25
+BESIDE_PLAIN = {"first come, first served": ("fifo", "known"), "goodput, remaining work unknown": ("goodput", "unknown"),
+                "goodput, remaining work known": ("goodput", "known")}
 # A job whose gradient noise rises.
 WATCHED = ("1.0", 3, "yolov3-23")
 
@@ -88,6 +92,28 @@ def measure_in_place(sim, artifact):
                 "restart": simulator.summarise(sim.all(runs)),
                 "in place": simulator.summarise(sim.all([run | {"in-place-times": IN_PLACE_TIMES} for run in runs]))}
     return data
+
+
+def measure_plain(sim, artifact):
+    """By load and words: mean completion times of all jobs, of plain ones and of the others, and the work lost."""
+    data = {}
+    for load in LOADS:
+        data[load] = {}
+        for words, (policy, known) in BESIDE_PLAIN.items():
+            jobs = [job for n in WORKLOADS for job in sim.jobs(
+                run_of(artifact, load, n, policy, PEERS | {"remaining-work": known, "plain-part": PLAIN_PART}))]
+            times = {plain: [float(job["jct_s"]) for job in jobs if job["plain"] == plain] for plain in ("0", "1")}
+            data[load][words] = {
+                "all": simulator.mean(times["0"] + times["1"]), "plain": simulator.mean(times["1"]),
+                "others": simulator.mean(times["0"]),
+                "lost_s": sum(float(job["lost_work_s"]) for job in jobs)}
+    return data
+
+
+def plain_table(data):
+    return page.table(["load", "policy", "mean JCT, s", "plain jobs, s", "others, s", "work lost, s"], [
+        [load, words] + [page.seconds(means[key]) for key in ("all", "plain", "others", "lost_s")]
+        for load in LOADS for words, means in data[load].items()])
 
 
 def in_place_table(data):
@@ -219,10 +245,16 @@ def main():
     parser.add_argument("--pollux-workloads", type=int, default=2,
                         help="run the slow policy `pollux` on so many workloads of each load, for its fairness")
     parser.add_argument("--only-in-place", action="store_true", help="make only the table of re-scaling in place")
+    parser.add_argument("--only-plain", action="store_true", help="make only the table with plain jobs")
     arguments = parser.parse_args()
     sim = simulator.Simulator(arguments.simulator)
     artifact = arguments.artifact.resolve()
     PLOTS.mkdir(exist_ok=True)
+    plain = measure_plain(sim, artifact)
+    (PLOTS / "pollux-plain.json").write_text(json.dumps(plain, indent=1) + "\n")
+    page.replace_block(arguments.page, "pollux plain", plain_table(plain))
+    if arguments.only_plain:
+        return
     in_place = measure_in_place(sim, artifact)
     (PLOTS / "pollux-in-place.json").write_text(json.dumps(in_place, indent=1) + "\n")
     page.replace_block(arguments.page, "pollux in place", in_place_table(in_place))

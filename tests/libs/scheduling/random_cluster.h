@@ -58,6 +58,13 @@ class RandomCluster {
     for (int size = job.min_replicas; size <= job.max_replicas && sizes_; ++size) {
       if (Chance(0.4) || size == job.max_replicas) job.allowed_replicas.push_back(size);
     }
+    if (Chance(0.6)) {
+      job.done_seconds = Real(0, 1e5);
+    } else {
+      job.elastic = Chance(0.5);
+      job.run_seconds = Chance(0.3) ? Real(0, 1000) : 0;
+    }
+    if (Chance(0.2)) job.unsaved_seconds = Real(0, 1e4);
     job.speedup = Chance(0.2) ? Linear() : Scaling(Real(0, 0.6), 20, Real(0, 0.3));
     return job;
   }

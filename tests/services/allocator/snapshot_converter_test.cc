@@ -69,6 +69,25 @@ TEST(SnapshotConverter, SpeedupsAreThoseOfTheJobsOwnBatch) {
   EXPECT_GT(ConvertOne(job).speedup->At(2, 3), fixed.speedup->At(2, 3));
 }
 
+TEST(SnapshotConverter, KnowsWhatAJobWouldLose) {
+  v1::Job job = MakeJob("a");
+  job.mutable_status()->mutable_running_time()->set_seconds(70);
+  EXPECT_EQ(ConvertOne(job).run_seconds, 70);
+  EXPECT_EQ(ConvertOne(job).unsaved_seconds, 0);  // it does not run now
+  job.mutable_status()->add_desired_allocation("n0");
+  // A plain program, as far as is known.
+  EXPECT_FALSE(ConvertOne(job).elastic);
+  EXPECT_EQ(ConvertOne(job).unsaved_seconds, 70);
+  v1::Job trains = job;
+  trains.mutable_status()->mutable_progress()->set_optimizer_steps(1);
+  EXPECT_TRUE(ConvertOne(trains).elastic);
+  EXPECT_EQ(ConvertOne(trains).unsaved_seconds, 0);
+  trains.mutable_status()->set_checkpoint_error("disk full");
+  EXPECT_EQ(ConvertOne(trains).unsaved_seconds, 70);
+  *job.mutable_status()->mutable_hints() = MakeHints(1);
+  EXPECT_TRUE(ConvertOne(job).elastic);
+}
+
 TEST(SnapshotConverter, JobsMoveOnToTheNextSizeThatTheyMayHave) {
   v1::Job job = MakeJob("a");
   for (const int count : {2, 4, 10}) job.mutable_spec()->add_allowed_replicas(count);
@@ -119,6 +138,39 @@ TEST(SnapshotConverter, SaysWhatTheJobIsToOthersAndWhatItHasHad) {
   status->mutable_rescale_duration()->set_seconds(-5);
   EXPECT_EQ(ConvertOne(job).attained_service, 0);
   EXPECT_EQ(ConvertOne(job).rescale_seconds, 0);
+}
+
+TEST(SnapshotConverter, AJobThatWasNeverRescaledExpectsWhatOthersLost) {
+  v1::Job fresh = MakeJob("fresh");
+  EXPECT_EQ(ConvertOne(fresh).rescale_seconds, 10);
+  fresh.mutable_spec()->set_rescale(v1::RESCALE_MODE_IN_PLACE);
+  // Programs of AdaptDL's Python package start again.
+  *fresh.mutable_status()->mutable_hints() = MakeHints(1);
+  EXPECT_EQ(ConvertOne(fresh).rescale_seconds, 10);
+  fresh.mutable_status()->mutable_progress()->set_optimizer_steps(1);
+  EXPECT_EQ(ConvertOne(fresh).rescale_seconds, 1);
+  v1::Job moved = MakeJob("moved");
+  moved.mutable_status()->set_rescales(2);
+  moved.mutable_status()->mutable_rescale_duration()->set_nanos(250'000'000);
+  v1::Job restarted = MakeJob("restarted");
+  restarted.mutable_status()->set_restarts(1);
+  restarted.mutable_status()->mutable_rescale_duration()->set_seconds(25);
+  v1::Job both = MakeJob("both");
+  both.mutable_status()->set_restarts(1);
+  both.mutable_status()->set_rescales(1);
+  both.mutable_status()->mutable_rescale_duration()->set_seconds(400);
+  v1::ClusterSnapshot snapshot;
+  for (const v1::Job& job : {moved, restarted, both, fresh}) *snapshot.add_jobs() = job;
+  *snapshot.add_jobs() = MakeJob("plain");
+  SnapshotConverter converter;
+  ConvertedCluster cluster = converter.Convert(snapshot, kNow);
+  EXPECT_EQ(cluster.view.jobs[3].rescale_seconds, 0.25);
+  EXPECT_EQ(cluster.view.jobs[4].rescale_seconds, 25);
+  // Also of jobs that have ended.
+  snapshot.mutable_jobs()->DeleteSubrange(0, 3);
+  cluster = converter.Convert(snapshot, kNow);
+  EXPECT_EQ(cluster.view.jobs[0].rescale_seconds, 0.25);
+  EXPECT_EQ(cluster.view.jobs[1].rescale_seconds, 25);
 }
 
 TEST(SnapshotConverter, KnowsTheTimeThatIsLeft) {

@@ -47,6 +47,7 @@ TEST(GoodputPolicy, TellsTheStoryOfTwoJobsOnTwoSlots) {
   // It has measured itself.
   view = After(view, decision);
   view.jobs[0].max_replicas = 2;
+  view.jobs[0].done_seconds = 60;
   decision = Decide(view);
   EXPECT_THAT(decision.jobs[0].allocation, SizeIs(2));
   // Another arrives.
@@ -65,6 +66,7 @@ TEST(GoodputPolicy, DoesNotRescaleForALittle) {
   // A second replica gains 3 %; the change would cost 30 s of the next ten minutes.
   ClusterView view = View({Node("a"), Node("b")}, {Job("job", 2, Scaling(0.47))});
   view.jobs[0].allocation = {"a"};
+  view.jobs[0].done_seconds = 60;
   EXPECT_THAT(Decide(view).jobs[0].allocation, ElementsAre("a"));
   // A change that costs nothing pays.
   view.jobs[0].rescale_seconds = 0;
@@ -204,6 +206,7 @@ TEST(GoodputPolicy, MovesJobsTogetherToMakeRoomForALargeOne) {
   ClusterView view = View(GpuNodes(2, 4), {GpuJob("a", 1), GpuJob("b", 1), GpuJob("large", 4, 0.5)});
   view.jobs[0].allocation = {"node-100"};
   view.jobs[1].allocation = {"node-101"};
+  view.jobs[0].done_seconds = view.jobs[1].done_seconds = 60;
   view.jobs[2].min_replicas = 4;
   const Decision decision = Decide(view);
   EXPECT_THAT(decision.jobs[2].allocation, SizeIs(4));
