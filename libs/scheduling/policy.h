@@ -58,8 +58,8 @@ struct JobInfo {
   double rescale_seconds = 30;
   // Whether it is being started, re-scaled or moved, and makes no progress yet.
   bool restarting = false;
-  // Whether its program is known to use the training library: it measures itself, and writes a checkpoint when
-  // it is stopped. Others are plain programs, or have not come so far yet.
+  // Whether its program is known to use the training library: it measures itself, and writes a checkpoint
+  // when it is stopped. Others are plain programs, or have not come so far yet.
   bool elastic = true;
   // Time that it has run so far, in all, in seconds.
   double run_seconds = 0;

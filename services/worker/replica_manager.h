@@ -96,8 +96,8 @@ class ReplicaManager final : public ShimListener {
   // folder. Waits for disks. OK: nothing of the job is left; after an error, call it again later.
   // UNAVAILABLE: replicas are still to end.
   absl::Status DeleteJob(const v1::DeleteJobFiles& job);
-  // The node goes away at `deadline` (steady): launches nothing any more. What runs goes on: it is the supervisor that
-  // moves jobs elsewhere. Call StopLeftovers() now and then from here on.
+  // The node goes away at `deadline` (steady): launches nothing any more. What runs goes on: it is the
+  // supervisor that moves jobs elsewhere. Call StopLeftovers() now and then from here on.
   void Retire(absl::Time deadline, const std::string& reason);
   // Stops those that nobody has moved and whose grace period is all that is left until the deadline. In the
   // first half of the time nobody is stopped, however long that period is.

@@ -1,5 +1,5 @@
-#include "libs/service/log_writer.h"
 #include "libs/service/main.h"
+#include "libs/service/log_writer.h"
 
 #include <signal.h>
 

@@ -1,5 +1,5 @@
-#include "libs/service/log_writer.h"
 #include "libs/service/server.h"
+#include "libs/service/log_writer.h"
 
 #include <fstream>
 #include <string>
