@@ -33,11 +33,6 @@ int64_t Need(const JobInfo& job, const std::string& resource) {
   return found == job.request.end() ? 0 : found->second;
 }
 
-// What a quota counts.
-int GpusOf(const JobInfo& job, int replicas) {
-  return static_cast<int>(std::max<int64_t>(Need(job, kGpu), 1)) * replicas;
-}
-
 struct Kind {
   // Nodes differ, and jobs need different amounts of cores, memory and GPUs.
   bool several_resources = false;
