@@ -181,7 +181,7 @@ TEST(TransactionTest, AnEventThatTellsOfAnotherNumberOfReplicasStaysInItsPlace) 
   const absl::Time now = absl::FromUnixSeconds(1'000'000'000);
   const jobs::Event event = {true, "NodeLeaving", "node n goes away", "n", ""};
   const auto commit = [&](bool change) {
-    Transaction transaction(tables, now);
+    Transaction transaction(tables, {now, now});
     if (tables.jobs.empty()) transaction.AddJob(MakeJob(1));
     JobEntry* job = transaction.EditJob("uid-1");
     if (change) {
