@@ -28,11 +28,6 @@
 namespace adaptdl::scheduling {
 namespace {
 
-int64_t Need(const JobInfo& job, const std::string& resource) {
-  const auto found = job.request.find(resource);
-  return found == job.request.end() ? 0 : found->second;
-}
-
 struct Kind {
   // Nodes differ, and jobs need different amounts of cores, memory and GPUs.
   bool several_resources = false;
