@@ -1,17 +1,23 @@
 // The job of chaos_test: trains a small network until the file "<folder>/finish" is there, or for so many
 // epochs, and notes what it does, one file "<folder>/<pid>.steps" per process:
 //
-//   begin STEP GROUP SAMPLE...   this replica's share of a step that it starts to compute
-//   end STEP GROUP               the step was taken; GROUP is that of its begin
+//   begin STEP GROUP SAMPLE...   this replica's share of a micro-batch that it starts to compute
+//   end STEP GROUP STATE         the step was taken; GROUP is that of its begin, STATE a checksum of all bits
+//   of
+//                                the parameters after it, and of the size of its batch
 //
 // and, when the job is done, "<folder>/<pid>.weights": epochs, then all parameters. A replica for which there
 // is a file "<folder>/<pid>.hang" hangs in its next step, before it exchanges anything with others.
 //
-//   chaos_job FOLDER [EPOCHS]
+// MODE says what the batch size is: "fixed", within a "band" in which replicas have equal shares, or chosen
+// by "goodput", between whose decisions rank 0 makes up others.
+//
+//   chaos_job FOLDER MODE [EPOCHS]
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -36,6 +42,10 @@ namespace {
 
 constexpr int64_t kSamples = 120;
 constexpr int64_t kBatch = 12;
+// With a band: none of the numbers of replicas divides it.
+constexpr int64_t kOddBatch = 13;
+constexpr double kBand = 0.2;
+constexpr int64_t kLargestBatch = 48;
 // What a step takes when the job runs until it is told to finish: long enough for faults to fall into it.
 constexpr auto kStepTime = std::chrono::milliseconds(15);
 // Should no replica be left, this much is done again.
@@ -92,7 +102,9 @@ class Record {
     for (int64_t i = 0; i < loader.weight(); ++i) absl::StrAppend(&line, " ", loader.indices()[i]);
     Write(line + "\n");
   }
-  void End(int64_t step, int64_t group) const { Write(absl::StrCat("end ", step, " ", group, "\n")); }
+  void End(int64_t step, int64_t group, uint64_t state) const {
+    Write(absl::StrCat("end ", step, " ", group, " ", state >> 1, "\n"));
+  }
 
  private:
   void Write(const std::string& line) const {
@@ -101,6 +113,35 @@ class Record {
 
   const int file_;
 };
+
+// FNV-1a.
+uint64_t ChecksumOf(const Model& model, int64_t batch_size) {
+  uint64_t sum = 14695981039346656037u;
+  const auto add = [&sum](const void* data, size_t size) {
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    for (size_t i = 0; i < size; ++i) sum = (sum ^ bytes[i]) * 1099511628211u;
+  };
+  for (const torch::Tensor& parameter : model.parameters()) add(parameter.data_ptr(), parameter.nbytes());
+  add(&batch_size, sizeof(batch_size));
+  return sum;
+}
+
+adaptdl::DataLoaderOptions LoaderOptions(const std::string& mode) {
+  if (mode == "band") return {.batch_size = kOddBatch, .seed = 3, .band = kBand};
+  return {.batch_size = kBatch, .seed = 3};
+}
+
+// Now and then another batch than the one that is best.
+void Propose(adaptdl::elastic::JobCore& core) {
+  const int64_t step = core.optimizer_steps();
+  if (core.membership().rank != 0 || step % 3 != 0) return;
+  const int64_t atomic = 1 + step * 7 % 8;
+  const int64_t most = kLargestBatch / core.membership().world_size / atomic;
+  const int64_t micro_batches = 1 + step % std::max<int64_t>(most, 1);
+  const int64_t total = atomic * micro_batches * core.membership().world_size;
+  if (total < kBatch || total > kLargestBatch) return;
+  core.ProposeBatch({atomic, micro_batches - 1}, core.membership().group);
+}
 
 void WriteWeights(const std::string& folder, int epochs, const Model& model) {
   std::ofstream file(absl::StrCat(folder, "/", getpid(), ".weights"));
@@ -114,10 +155,11 @@ void WriteWeights(const std::string& folder, int epochs, const Model& model) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) return 2;
+  if (argc != 3 && argc != 4) return 2;
   const std::string folder = argv[1];
-  const bool until_told = argc == 2;
-  const int epochs = until_told ? std::numeric_limits<int>::max() : std::atoi(argv[2]);
+  const std::string mode = argv[2];
+  const bool until_told = argc == 3;
+  const int epochs = until_told ? std::numeric_limits<int>::max() : std::atoi(argv[3]);
   const auto job = adaptdl::Init();
   torch::set_num_threads(1);
   const auto samples = adaptdl::elastic::MakeRegressionSamples(kSamples);
@@ -126,7 +168,8 @@ int main(int argc, char** argv) {
   const Record record(folder);
   const std::string hang = absl::StrCat(folder, "/", getpid(), ".hang");
   adaptdl::AdaptiveDataParallel parallel(*job, model, optimizer);
-  adaptdl::AdaptiveDataLoader loader(*job, kSamples, {.batch_size = kBatch, .seed = 3});
+  adaptdl::AdaptiveDataLoader loader(*job, kSamples, LoaderOptions(mode));
+  if (mode == "goodput") loader.AutoscaleBatchSize(kLargestBatch, {.max = 8}, /*accumulation=*/true);
   int done = 0;
   for (const int epoch : adaptdl::RemainingEpochsUntil(*job, epochs)) {
     if (loader.BeginLoop()) {
@@ -134,13 +177,14 @@ int main(int argc, char** argv) {
         const int64_t step = job->optimizer_steps();
         const int64_t group = job->core().membership().group;
         record.Begin(step, group, loader);
+        if (mode == "goodput") Propose(job->core());
         if (until_told) std::this_thread::sleep_for(kStepTime);
         while (std::filesystem::exists(hang)) pause();
         parallel.ZeroGrad();
         model.Loss(samples, torch::tensor(loader.indices())).backward();
         parallel.Step();
         if (job->optimizer_steps() != step + 1) continue;
-        record.End(step, group);
+        record.End(step, group, ChecksumOf(model, loader.batch_size()));
         if ((step + 1) % kCheckpointSteps == 0) job->RequestCheckpoint();
       }
     }

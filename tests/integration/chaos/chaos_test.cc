@@ -1,6 +1,8 @@
 // A job that is re-scaled in place all the time while its replicas, workers and supervisor are killed at
 // random moments trains as one that nothing happens to: each step once, with the same samples, to the same
-// weights.
+// weights. With batch sizes that depend on the replicas, or are chosen while it trains, there is nothing to
+// compare it with; but all replicas have the same parameters after each step, bit for bit, and each sample is
+// used once in a pass.
 //
 // ADAPTDL_CHAOS_RESCALES, ADAPTDL_CHAOS_KILLS and ADAPTDL_CHAOS_SEED set the number of re-scales and kills
 // and what is drawn; scripts/test-chaos.sh runs it at full length.
@@ -14,7 +16,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +37,8 @@ constexpr absl::Duration kPatience = absl::Minutes(2);
 constexpr char kJob[] = "chaos";
 // Sums of doubles in another order, over thousands of steps.
 constexpr double kTolerance = 1e-9;
+// Of the job.
+constexpr size_t kSamples = 120;
 
 int FromEnvironment(const char* name, int otherwise) {
   const char* text = std::getenv(name);
@@ -43,7 +49,7 @@ int FromEnvironment(const char* name, int otherwise) {
 // A moment for something to get into the midst of what it does. Nothing depends on its length.
 void Elapse(int milliseconds) { poll(nullptr, 0, milliseconds); }
 
-class ChaosTest : public testing::Test {
+class ChaosTest : public testing::TestWithParam<std::string> {
  protected:
   ChaosTest() {
     std::filesystem::create_directories(record_folder_);
@@ -53,7 +59,7 @@ class ChaosTest : public testing::Test {
   int Draw(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
 
   void Submit() {
-    v1::Job job = cluster_.CommandJob(kJob, {Program(), record_folder_});
+    v1::Job job = cluster_.CommandJob(kJob, {Program(), record_folder_, GetParam()});
     job.mutable_spec()->set_rescale(v1::RESCALE_MODE_IN_PLACE);
     job.mutable_spec()->set_max_restarts(1000);
     const auto submitted = cluster_.Submit(job);
@@ -147,19 +153,49 @@ class ChaosTest : public testing::Test {
         << job_.ShortDebugString() << cluster_.Logs(kJob);
   }
 
-  // What a run of one process alone notes.
   void ReadRecords() {
     const auto record = ReadTrainingRecord(record_folder_);
     ASSERT_TRUE(record.ok()) << record.status();
     record_ = *record;
     ASSERT_FALSE(record_.weights.empty());
+    for (const std::vector<double>& weights : record_.weights) ASSERT_EQ(weights, record_.weights[0]);
+    const absl::Status alike = AllAlike(record_);
+    ASSERT_TRUE(alike.ok()) << alike;
+    // Steps are repeated only when no replica that had taken them was left.
+    EXPECT_LE(Rollbacks(record_), kills_of_the_last_);
+  }
+
+  // What a run of one process alone notes.
+  void TrainUndisturbed() {
     const int epochs = static_cast<int>(record_.weights[0][0]);
-    Process alone = Process::Start({Program(), undisturbed_folder_, absl::StrCat(epochs)},
+    Process alone = Process::Start({Program(), undisturbed_folder_, GetParam(), absl::StrCat(epochs)},
                                    cluster_.folder() + "/undisturbed.log");
     ASSERT_EQ(alone.Wait(absl::Minutes(10)), 0);
     const auto undisturbed = ReadTrainingRecord(undisturbed_folder_);
     ASSERT_TRUE(undisturbed.ok()) << undisturbed.status();
     undisturbed_ = *undisturbed;
+  }
+
+  // A pass ends with its last sample, or, by goodput, where the epoch's progress is made.
+  static void ExpectEachSampleOncePerPass(const std::map<int64_t, Samples>& steps) {
+    std::set<int64_t> pass;
+    size_t sizes = 0;
+    std::set<size_t> batches;
+    for (const auto& [step, samples] : steps) {
+      const std::set<int64_t> distinct(samples.begin(), samples.end());
+      ASSERT_EQ(distinct.size(), samples.size()) << "step " << step;
+      batches.insert(samples.size());
+      sizes += samples.size();
+      const bool repeats =
+          std::any_of(samples.begin(), samples.end(), [&](int64_t sample) { return pass.contains(sample); });
+      if (repeats || pass.size() == kSamples) {
+        ASSERT_TRUE(GetParam() == "goodput" || pass.size() == kSamples) << "step " << step;
+        pass.clear();
+      }
+      pass.insert(samples.begin(), samples.end());
+    }
+    EXPECT_GT(batches.size(), 1u);
+    EXPECT_GT(sizes, kSamples);
   }
 
   static std::string Program() { return absl::StrCat(ADAPTDL_BINARY_DIR, "/tests/chaos_job"); }
@@ -177,7 +213,10 @@ class ChaosTest : public testing::Test {
   TrainingRecord undisturbed_;
 };
 
-TEST_F(ChaosTest, TrainsAsIfNothingHappened) {
+INSTANTIATE_TEST_SUITE_P(BatchSizes, ChaosTest, testing::Values("fixed", "band", "goodput"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(ChaosTest, TrainsAsIfNothingHappened) {
   const int rescales = FromEnvironment("ADAPTDL_CHAOS_RESCALES", 10);
   const int kills = FromEnvironment("ADAPTDL_CHAOS_KILLS", 6);
   RecordProperty("seed", seed_);
@@ -204,6 +243,11 @@ TEST_F(ChaosTest, TrainsAsIfNothingHappened) {
 
   const auto steps = StepsThatCount(record_);
   ASSERT_TRUE(steps.ok()) << steps.status();
+  std::cout << steps->size() << " steps, " << Rollbacks(record_) << " rollbacks, " << job_.status().restarts()
+            << " restarts, " << kills_of_the_last_ << " kills of the only replica" << std::endl;
+  if (GetParam() != "fixed") return ExpectEachSampleOncePerPass(*steps);
+
+  ASSERT_NO_FATAL_FAILURE(TrainUndisturbed());
   const auto expected = StepsThatCount(undisturbed_);
   ASSERT_TRUE(expected.ok()) << expected.status();
   ASSERT_EQ(steps->size(), expected->size());
@@ -216,12 +260,6 @@ TEST_F(ChaosTest, TrainsAsIfNothingHappened) {
       EXPECT_NEAR(others[i], weights[i], kTolerance * std::max(1.0, std::abs(weights[i]))) << "number " << i;
     }
   }
-
-  // Steps are repeated only when no replica that had taken them was left.
-  EXPECT_LE(Rollbacks(record_), kills_of_the_last_);
-  std::cout << expected->size() << " steps, " << Rollbacks(record_) << " rollbacks, "
-            << job_.status().restarts() << " restarts, " << kills_of_the_last_ << " kills of the only replica"
-            << std::endl;
 }
 
 }  // namespace

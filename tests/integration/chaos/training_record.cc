@@ -23,7 +23,9 @@ absl::Status ReadSteps(const std::filesystem::path& path, TrainingRecord* record
     for (size_t i = 1; i < words.size(); ++i) good = absl::SimpleAtoi(words[i], &numbers[i - 1]) && good;
     if (!good) return absl::DataLossError(absl::StrCat(path.string(), ": \"", line, "\""));
     if (words[0] == "end") {
+      if (numbers.size() != 3) return absl::DataLossError(absl::StrCat(path.string(), ": \"", line, "\""));
       record->taken[numbers[0]].insert(numbers[1]);
+      record->states[{numbers[0], numbers[1]}].insert(numbers[2]);
       continue;
     }
     Samples& share = record->shares[{numbers[0], numbers[1]}];
@@ -70,6 +72,16 @@ absl::StatusOr<std::map<int64_t, Samples>> StepsThatCount(const TrainingRecord& 
     steps[step] = record.shares.at({step, *groups.rbegin()});
   }
   return steps;
+}
+
+absl::Status AllAlike(const TrainingRecord& record) {
+  for (const auto& [step_and_group, states] : record.states) {
+    if (states.size() == 1) continue;
+    return absl::FailedPreconditionError(absl::StrCat("after step ", step_and_group.first, " of group ",
+                                                      step_and_group.second, " the replicas had ",
+                                                      states.size(), " different sets of parameters"));
+  }
+  return absl::OkStatus();
 }
 
 int Rollbacks(const TrainingRecord& record) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace adaptdl::integration {
@@ -22,6 +23,8 @@ struct TrainingRecord {
   std::map<std::pair<int64_t, int64_t>, Samples> shares;
   // By step: the groups that took it. More than one only if a restart undid the earlier ones.
   std::map<int64_t, std::set<int64_t>> taken;
+  // By step and group: checksums of the parameters after it, of all that took it.
+  std::map<std::pair<int64_t, int64_t>, std::set<int64_t>> states;
   // Of each process that ended as the job did: epochs, then its parameters.
   std::vector<std::vector<double>> weights;
 };
@@ -31,6 +34,9 @@ absl::StatusOr<TrainingRecord> ReadTrainingRecord(const std::string& folder);
 
 // The samples of each step that counts. FAILED_PRECONDITION: steps are missing.
 absl::StatusOr<std::map<int64_t, Samples>> StepsThatCount(const TrainingRecord& record);
+
+// FAILED_PRECONDITION: replicas came out of a step with different parameters.
+absl::Status AllAlike(const TrainingRecord& record);
 
 // How often a group began with steps that the group before it had taken.
 int Rollbacks(const TrainingRecord& record);
