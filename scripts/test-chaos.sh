@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The tests' random faults at full length: a job is re-scaled in place 200 times while replicas, workers and the
-# supervisor are killed 100 times, and must have trained as if nothing had happened (15 to 20 minutes for each of three modes of
-# the batch size); a supervisor is killed 300 times at random instants, some of them on a disk that fails, and must have kept what it acknowledged (2
-# minutes). The tests have a short version of each.
+# supervisor are killed 100 times, and must have trained as if nothing had happened (15 to 20 minutes for each of three
+# modes of the batch size); a supervisor is killed 300 times at random instants, some of them on a disk that fails, and
+# must have kept what it acknowledged (2 minutes). The tests have a short version of each.
 #
 #   scripts/test-chaos.sh
 #   scripts/test-chaos.sh --seed 2       other events; what they meet depends on the machine as well
