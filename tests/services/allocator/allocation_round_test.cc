@@ -179,8 +179,13 @@ TEST_F(AllocationRoundTest, ABadJobHurtsNoOther) {
   snapshot_.mutable_jobs(0)->mutable_spec()->set_min_replicas(-3);
   *snapshot_.add_jobs() = MakeJob("good");
   const RoundResult result = round_.Decide(snapshot_, kNow);
-  ASSERT_EQ(result.request.allocations_size(), 1);
-  EXPECT_EQ(result.request.allocations(0).name(), "good");
+  // The bad one is told why it gets nothing.
+  for (const v1::JobAllocation& allocation : result.request.allocations()) {
+    const bool bad = allocation.name() == "bad";
+    EXPECT_EQ(allocation.unschedulable(), bad);
+    EXPECT_EQ(allocation.node_ids().empty(), bad);
+  }
+  EXPECT_EQ(result.request.allocations_size(), 2);
   EXPECT_EQ(result.refusals.size(), 1u);
   EXPECT_EQ(result.jobs.at("refused"), 1);
 }

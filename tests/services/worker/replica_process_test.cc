@@ -222,7 +222,7 @@ TEST(ReplicaProcessTest, GracePeriodsAreBounded) {
   replica.mutable_termination_grace_period()->set_seconds(-5);
   EXPECT_EQ(TerminationGracePeriod(replica), absl::ZeroDuration());
   replica.mutable_termination_grace_period()->set_seconds(int64_t{1} << 40);
-  EXPECT_EQ(TerminationGracePeriod(replica), absl::Hours(24));
+  EXPECT_EQ(TerminationGracePeriod(replica), absl::Hours(1));
 }
 
 TEST(MachineTest, ReadsTheLimitsOfControlGroups) {
