@@ -28,10 +28,9 @@ v1::Job ForScheduling(const JobEntry& entry, absl::Time now) {
   *slim->mutable_template_()->mutable_resources() = spec.spec().template_().resources();
   v1::JobStatus* status = job.mutable_status();
   *status = entry.record.status;
-  // For users.
+  // For users. An error of the checkpoints stays: what was done since the last one would be lost.
   status->clear_reason();
   status->clear_message();
-  status->clear_checkpoint_error();
   status->clear_retry_time();
   status->clear_estimated_completion_time();
   *status->mutable_running_time() = ToProto(RunningTime(entry.record, now));

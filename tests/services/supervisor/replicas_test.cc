@@ -73,6 +73,8 @@ TEST_F(ReplicasTest, CheckpointsThatFailAreAnEventOfTheJob) {
   report(&leader, 2, "disk full");
   report(&leader, 3, "disk very full");
   EXPECT_EQ(Get("a").status().checkpoint_error(), "disk very full");
+  // The allocator is to know that the job would lose what it did since.
+  EXPECT_EQ(Snapshot().jobs(0).status().checkpoint_error(), "disk very full");
   report(&leader, 4, "");
   EXPECT_EQ(Get("a").status().checkpoint_error(), "");
   std::vector<std::string> told;
