@@ -102,35 +102,40 @@ absl::Status Workload::Submit() {
   return absl::OkStatus();
 }
 
-absl::Status Workload::Allocate() {
-  v1::ClusterSnapshot snapshot;
-  {
-    grpc::ClientContext context;
-    rpc::SetTimeout(&context, absl::Seconds(20));
-    const auto stream = scheduling_->WatchCluster(&context, v1::WatchClusterRequest());
-    v1::WatchClusterResponse response;
-    if (!stream->Read(&response)) return rpc::FromGrpcStatus(stream->Finish());
-    snapshot = response.snapshot();
-    context.TryCancel();
-    while (stream->Read(&response)) {
-    }
-    stream->Finish();
+absl::StatusOr<v1::ClusterSnapshot> Workload::Snapshot() {
+  grpc::ClientContext context;
+  rpc::SetTimeout(&context, absl::Seconds(20));
+  const auto stream = scheduling_->WatchCluster(&context, v1::WatchClusterRequest());
+  v1::WatchClusterResponse response;
+  if (!stream->Read(&response)) return rpc::FromGrpcStatus(stream->Finish());
+  v1::ClusterSnapshot snapshot = response.snapshot();
+  context.TryCancel();
+  while (stream->Read(&response)) {
   }
-  if (request_id_.empty()) request_id_ = RandomHex(16);
-  v1::ApplyAllocationsRequest request;
-  request.set_request_id(request_id_);
-  request.set_snapshot_version(snapshot.version());
-  v1::JobAllocation* allocation = request.add_allocations();
-  allocation->set_namespace_(namespace_);
-  allocation->set_name(job_.name());
-  allocation->set_job_uid(job_.uid());
-  allocation->add_node_ids(kNode);
+  stream->Finish();
+  return snapshot;
+}
+
+absl::Status Workload::Allocate() {
+  // An id stands for one content: what is asked again is the same to the last bit.
+  if (!allocation_.has_value()) {
+    const absl::StatusOr<v1::ClusterSnapshot> snapshot = Snapshot();
+    if (!snapshot.ok()) return snapshot.status();
+    v1::ApplyAllocationsRequest& request = allocation_.emplace();
+    request.set_request_id(RandomHex(16));
+    request.set_snapshot_version(snapshot->version());
+    v1::JobAllocation* allocation = request.add_allocations();
+    allocation->set_namespace_(namespace_);
+    allocation->set_name(job_.name());
+    allocation->set_job_uid(job_.uid());
+    allocation->add_node_ids(kNode);
+  }
   v1::ApplyAllocationsResponse response;
   const absl::Status status =
-      Call(scheduling_.get(), &v1::SchedulingService::Stub::ApplyAllocations, request, &response);
-  if (absl::IsAborted(status)) return absl::OkStatus();  // Others changed the cluster: again.
+      Call(scheduling_.get(), &v1::SchedulingService::Stub::ApplyAllocations, *allocation_, &response);
+  if (status.ok() || absl::IsAborted(status)) allocation_.reset();
+  if (absl::IsAborted(status)) return absl::OkStatus();  // Others changed the cluster: anew.
   if (!status.ok()) return status;
-  request_id_.clear();
   stage_ = Stage::kAllocated;
   return absl::OkStatus();
 }

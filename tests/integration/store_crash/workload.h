@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -36,6 +37,7 @@ class Workload final : public Participant {
   using Stream = grpc::ClientReaderWriter<v1::ConnectRequest, v1::ConnectResponse>;
 
   absl::Status Submit();
+  absl::StatusOr<v1::ClusterSnapshot> Snapshot();
   absl::Status Allocate();
   // Follows the supervisor's commands until a replica's end is acknowledged.
   absl::Status Work();
@@ -54,6 +56,7 @@ class Workload final : public Participant {
   // The job in progress.
   Stage stage_ = Stage::kNew;
   std::string request_id_;
+  std::optional<v1::ApplyAllocationsRequest> allocation_;
   v1::Job job_;
   int64_t number_ = 0;
   // Replicas whose end was not acknowledged, as last reported, by id.
