@@ -137,8 +137,10 @@ absl::Duration Allocator::LeaseFailed(const rpc::Endpoint& supervisor, const abs
   if (parts_.clock->Steady() >= lease_until_) StandBy(std::string(status.message()));
   if (rpc::IsEndpointFailure(status) && parts_.supervisors->several()) {
     parts_.supervisors->GoOn(supervisor);
-    // All that may be heard of a supervisor that is stopped is that it does not answer.
+    // All that may be heard of a supervisor that is stopped is that it does not answer: not what it was asked
+    // before, either.
     if (watch_call_ != nullptr) watch_call_->TryCancel();
+    if (apply_call_ != nullptr) apply_call_->TryCancel();
     return options_.first_pause;
   }
   return std::min(options_.lease_poll, 5 * options_.first_pause);
