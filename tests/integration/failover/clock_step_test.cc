@@ -52,6 +52,11 @@ class ClockStepTest : public testing::Test {
     close(file);
   }
 
+  // Where a node keeps its state, which its processes have among their arguments.
+  std::string FolderOf(const std::string& node) const {
+    return absl::StrCat(cluster_.folder(), node == "local-0" ? "/autoscaler/nodes/" : "/", node);
+  }
+
   int64_t Steps(const std::string& job) const {
     int64_t last = 0;
     for (const auto& [pid, record] : cluster_.Records(job)) {
@@ -122,7 +127,7 @@ TEST_F(ClockStepTest, WhatIsDeadIsNotKept) {
   // The autoscaler's worker: it starts another one.
   const std::string before = ReadyWorkers()["local-0"];
   ASSERT_NE(before, "");
-  ASSERT_GT(KillProcessesMatching(cluster_.folder() + "/autoscaler/local-0/worker"), 0);
+  ASSERT_GT(KillProcessesMatching(FolderOf("local-0")), 0);
   ASSERT_TRUE(FailoverCluster::Await([&] {
     const std::string now = ReadyWorkers()["local-0"];
     return !now.empty() && now != before;
@@ -132,7 +137,7 @@ TEST_F(ClockStepTest, WhatIsDeadIsNotKept) {
   const absl::StatusOr<v1::Job> job = cluster_.GetJob(0, "a");
   ASSERT_TRUE(job.ok()) << job.status();
   const std::string node = job->status().replicas(0).node_id();
-  ASSERT_GT(KillProcessesMatching(absl::StrCat(cluster_.folder(), "/", node)), 0);
+  ASSERT_GT(KillProcessesMatching(FolderOf(node)), 0);
   ASSERT_TRUE(FailoverCluster::Await([&] {
     const auto now = cluster_.GetJob(0, "a");
     return now.ok() && now->status().group() > 1 && now->status().phase() == v1::JOB_PHASE_RUNNING;

@@ -131,7 +131,9 @@ void FailoverCluster::StartAutoscaler(const std::vector<std::string>& environmen
         std::string(absl::StripAsciiWhitespace(ReadWholeFile(folder_ + "/allocator-0.address").value_or("")));
     return !allocator.empty();
   }));
-  autoscaler_ = Launch("autoscaler", environment,
+  std::vector<std::string> settings = environment;
+  settings.push_back("ADAPTDL_SERVER_REPLICA_USER=self");  // of the worker that it starts, as of the others
+  autoscaler_ = Launch("autoscaler", settings,
                        {Binary("adaptdl-autoscaler"),
                         "--insecure",
                         "--listen",
