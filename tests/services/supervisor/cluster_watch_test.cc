@@ -124,7 +124,7 @@ TEST_F(ClusterWatchTest, FollowsAJobThroughItsLife) {
   const v1::LaunchReplica second = worker->NextLaunch();
   worker->Running(first);
   worker->Running(second);
-  WaitForPhase("a", v1::JOB_PHASE_STARTING);
+  WaitForPhase("a", v1::JOB_PHASE_RUNNING);
   CatchUp();
   worker->Exited(first, 1);
   worker->Exited(second, 1);
