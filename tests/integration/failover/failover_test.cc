@@ -31,7 +31,7 @@ constexpr int kLostLeadership = 3;
 // What docs/availability.md promises: what is waited for by the clock, and some times what this machine, with
 // all that it does beside, takes to take a change and to start a replica of it.
 constexpr absl::Duration kPromisedGap = absl::Seconds(5);
-constexpr int kWorks = 4;
+constexpr int kWorks = 10;
 
 class FailoverTest : public testing::Test {
  protected:
