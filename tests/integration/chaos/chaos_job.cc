@@ -155,7 +155,10 @@ void WriteWeights(const std::string& folder, int epochs, const Model& model) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3 && argc != 4) return 2;
+  if (argc != 3 && argc != 4) {
+    std::fprintf(stderr, "usage: chaos_job FOLDER fixed|band|goodput [EPOCHS]\n");
+    return 2;
+  }
   const std::string folder = argv[1];
   const std::string mode = argv[2];
   const bool until_told = argc == 3;

@@ -46,7 +46,7 @@ class TrainingCluster {
     const absl::Status started = cluster_.Start();
     ASSERT_TRUE(started.ok()) << started;
     v1::Job job =
-        cluster_.CommandJob("job", {absl::StrCat(ADAPTDL_BINARY_DIR, "/tests/chaos_job"), folder()});
+        cluster_.CommandJob("job", {absl::StrCat(ADAPTDL_BINARY_DIR, "/tests/chaos_job"), folder(), "fixed"});
     job.mutable_spec()->set_rescale(v1::RESCALE_MODE_IN_PLACE);
     ASSERT_TRUE(cluster_.Submit(job).ok());
     Rescale(nodes);
