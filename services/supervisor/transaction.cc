@@ -94,8 +94,8 @@ void Transaction::DeleteJob(const std::string& uid) {
 
 ReplicaRecord* Transaction::EditReplica(const std::string& uid, int index) {
   JobEntry* job = EditJob(uid);
-  std::shared_ptr<ReplicaRecord>& own = replicas_[{uid, index}];
-  if (own == nullptr || own != job->replicas[index]) {
+  std::shared_ptr<ReplicaRecord>& own = replicas_[uid][KeyOf(*job->replicas[index])];
+  if (own == nullptr) {
     own = std::make_shared<ReplicaRecord>(*job->replicas[index]);
     job->replicas[index] = own;
   }
@@ -240,6 +240,12 @@ void Transaction::Fold(JobEntry* job, v1::Event* event) {
                        [](const auto& a, const auto& b) { return a.second.event_id < b.second.event_id; }));
 }
 
+bool Transaction::IsUnchanged(const JobEntry& job, size_t index) const {
+  const auto base = base_.jobs.find(job.record.uid());
+  return base != base_.jobs.end() && index < base->second->replicas.size() &&
+         base->second->replicas[index] == job.replicas[index];
+}
+
 // Every event carries the number of replicas after it, and every change of that number has an event: a reader
 // can draw the job's history from its events alone.
 void Transaction::CompleteEvents(const std::string& uid) {
@@ -267,13 +273,16 @@ void Transaction::BoundTexts() {
   for (const auto& [uid, entry] : jobs_) {
     texts_mended_ += messages::BoundText(kMaxText, &entry->record.status);
     texts_mended_ += BoundText(&entry->record.rescale_note);
-    const auto base = base_.jobs.find(uid);
     for (size_t i = 0; i < entry->replicas.size(); ++i) {
       const ReplicaRecord& replica = *entry->replicas[i];
-      const bool known = base != base_.jobs.end() && i < base->second->replicas.size() &&
-                         base->second->replicas[i] == entry->replicas[i];
-      if (known || (IsUtf8(replica.address) && !messages::NeedsBound(kMaxText, replica.replica))) continue;
-      ReplicaRecord* own = EditReplica(uid, static_cast<int>(i));
+      if (IsUnchanged(*entry, i)) continue;
+      if (!IsUtf8(replica.address) || messages::NeedsBound(kMaxText, replica.replica)) {
+        EditReplica(uid, static_cast<int>(i));
+      }
+    }
+  }
+  for (auto& [uid, replicas] : replicas_) {
+    for (auto& [key, own] : replicas) {
       texts_mended_ += BoundText(&own->address) + messages::BoundText(kMaxText, &own->replica);
     }
   }
@@ -293,11 +302,12 @@ const WriteBatch& Transaction::Finish() {
   for (const std::string& uid : stored_) {
     const std::shared_ptr<JobEntry>& entry = jobs_.at(uid);
     batch_.put_jobs.push_back(ForStore(entry->record, now_));
-    const auto base = base_.jobs.find(uid);
-    for (size_t rank = 0; rank < entry->replicas.size(); ++rank) {
-      const bool known = base != base_.jobs.end() && rank < base->second->replicas.size() &&
-                         base->second->replicas[rank] == entry->replicas[rank];
-      if (!known) batch_.put_replicas.push_back(*entry->replicas[rank]);
+    const auto& edited = replicas_[uid];
+    for (const auto& [key, replica] : edited) batch_.put_replicas.push_back(*replica);
+    for (size_t i = 0; i < entry->replicas.size(); ++i) {
+      const ReplicaRecord& replica = *entry->replicas[i];
+      const bool is_new = !IsUnchanged(*entry, i) && !edited.contains(KeyOf(replica));
+      if (is_new) batch_.put_replicas.push_back(replica);
     }
     for (auto& [event, repeats] : events_[uid]) {
       event.set_id(++event_id);

@@ -139,6 +139,14 @@ class Transaction {
     bool repeats = false;
   };
 
+  // The group and the rank that a replica was launched with.
+  using ReplicaKey = std::pair<int64_t, int>;
+  static ReplicaKey KeyOf(const ReplicaRecord& replica) {
+    return {replica.launch_group, replica.launch_rank};
+  }
+
+  // Whether the job's replica at this place is the one that was there before this transaction.
+  bool IsUnchanged(const JobEntry& job, size_t index) const;
   void CompleteEvents(const std::string& uid);
   void BoundTexts();
   // Counts the event together with the last one of its kind, and has that one removed.
@@ -155,8 +163,9 @@ class Transaction {
   std::set<std::string> deleted_jobs_;
   std::map<std::string, std::shared_ptr<NodeEntry>> nodes_;
   std::set<std::string> deleted_nodes_;
-  // Replicas of the edited jobs that this transaction has its own copy of.
-  std::map<std::pair<std::string, int>, std::shared_ptr<ReplicaRecord>> replicas_;
+  // Replicas that this transaction has its own copy of, by job and what stays the same about a replica. Some
+  // may have left their job since: they are stored all the same.
+  std::map<std::string, std::map<ReplicaKey, std::shared_ptr<ReplicaRecord>>> replicas_;
   std::map<std::string, std::vector<NewEvent>> events_;  // By job.
   // By how much the use of nodes differs from the base's, without what was edited since it was counted; and
   // the shares of edited jobs that were counted.

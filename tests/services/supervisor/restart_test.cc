@@ -73,6 +73,36 @@ TEST_F(RestartTest, RunningReplicasAreReattached) {
   EXPECT_EQ(Get("a").status().restarts(), 0);
 }
 
+// Its end and the next group's launch are one change.
+TEST_F(RestartTest, TheEndOfAGroupsLastReplicaIsStored) {
+  auto worker = AddWorker("n1");
+  const v1::Job job = Submit(NewJob("a"));
+  Allocate(job, {"n1"});
+  const v1::LaunchReplica first = worker->NextLaunch();
+  worker->Running(first);
+  WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  Allocate(job, {"n1", "n1"});
+  EXPECT_EQ(worker->NextStop().replica_id(), first.replica_id());
+  worker->Exited(first, 143);
+  EXPECT_EQ(worker->NextLaunch().group(), 2);
+  EXPECT_EQ(worker->NextLaunch().group(), 2);
+  worker = nullptr;
+  Stop();
+
+  const auto store = MakeStore();
+  ASSERT_NE(store, nullptr);
+  const auto replicas = store->ListReplicas(job.uid());
+  ASSERT_TRUE(replicas.ok()) << replicas.status();
+  ASSERT_EQ(replicas->size(), 3u);
+  const v1::Replica& ended = replicas->front().replica;
+  EXPECT_EQ(ended.replica_id(), first.replica_id());
+  EXPECT_EQ(ended.state(), v1::REPLICA_STATE_EXITED);
+  EXPECT_EQ(ended.exit_code(), 143);
+  const auto contents = store->Load();
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_EQ(contents->replicas.size(), 2u) << "only the new group's are living";
+}
+
 TEST_F(RestartTest, LaunchThatWasNotDeliveredIsRepeated) {
   auto worker = AddWorker("n1");
   const v1::Job job = Submit(NewJob("a"));
