@@ -299,6 +299,11 @@ void TestCluster::StartWorker(int index) {
            &command);
   }
   AddAll(ServiceFlags("worker"), &command);
+  if (!worker_environment_.empty()) {
+    std::vector<std::string> environment = {"/usr/bin/env"};
+    AddAll(worker_environment_, &environment);
+    command.insert(command.begin(), environment.begin(), environment.end());
+  }
   workers_[index] = Process::Start(command, absl::StrCat(folder_, "/", node, ".log"), place.network);
 }
 

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -86,6 +87,10 @@ class TestCluster {
   absl::Status StartAllocator();
   absl::Status StartAutoscaler();
   void StartWorker(int index);
+  // Variables, as "NAME=value", for workers that are started from now on.
+  void SetWorkerEnvironment(std::vector<std::string> variables) {
+    worker_environment_ = std::move(variables);
+  }
 
   Process& supervisor() { return supervisor_; }
   Process& allocator() { return allocator_; }
@@ -146,6 +151,7 @@ class TestCluster {
 
   const TestClusterOptions options_;
   std::string folder_;
+  std::vector<std::string> worker_environment_;
   std::string token_;
   std::string supervisor_address_;
   std::string allocator_address_;
