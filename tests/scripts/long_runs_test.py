@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What scripts/test-long.sh records: parts that have passed, for the commit that they ran on; documents may change, code
-may not."""
+"""What scripts/test-long.sh records: parts that have passed, for the commit that they ran on, until what they are made of
+changes."""
 
 import pathlib
 import subprocess
@@ -12,8 +12,10 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/lib/results"))
 import long_runs  # noqa: E402
 
-GOOD = long_runs.Part("good", "counts", ("sh", "-c", "echo counted 3; echo noise"), r"^counted (\d+)$")
-BAD = long_runs.Part("bad", "fails", ("sh", "-c", "exit 3"), "x")
+GOOD = long_runs.Part("good", "counts", ("sh", "-c", "echo counted 3; echo noise"), r"^counted (\d+)$",
+                      ("code.cc", "folder"))
+BAD = long_runs.Part("bad", "fails", ("sh", "-c", "exit 3"), "x", ("code.cc",))
+PARTS = long_runs.PARTS
 PAGE = "# Results\n\n<!-- begin long runs -->\n<!-- end long runs -->\n"
 
 
@@ -39,7 +41,7 @@ class LongRunsTest(unittest.TestCase):
                        cwd=self.root, check=True, capture_output=True)
 
     def commit(self):
-        self.git("add", "--all", "--", "docs", "code.cc")
+        self.git("add", "--all", "--", ".", ":(exclude)build")
         self.git("commit", "--quiet", "--allow-empty", "--message", "change")
 
     def run_parts(self, *arguments):
@@ -57,13 +59,22 @@ class LongRunsTest(unittest.TestCase):
         self.assertIn("| good | counts |", long_runs.RESULTS.read_text())
         self.assertEqual(self.to_do(), ["bad"])
 
-    def test_a_record_holds_until_code_changes(self):
+    def test_a_record_holds_until_what_it_is_made_of_changes(self):
         self.assertEqual(self.run_parts("good"), 0)
-        self.commit()  # the record and the page
+        (self.root / "other.cc").write_text("int main() {}\n")
+        (self.root / "folder").mkdir()
+        (self.root / "folder/README.md").write_text("It counts.\n")
+        self.commit()  # the record and the page, too
         self.assertEqual(self.to_do(), ["bad"])
         (self.root / "code.cc").write_text("int main() { return 1; }\n")
         self.commit()
         self.assertEqual(self.to_do(), ["good", "bad"])
+
+    def test_every_part_names_what_is_there(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        for part in PARTS:
+            for path in (part.command[0], *part.depends):
+                self.assertTrue((root / path).exists(), f"{part.name}: {path}")
 
     def test_refuses_what_is_not_committed_and_unknown_parts(self):
         (self.root / "code.cc").write_text("int main() { return 1; }\n")

@@ -20,6 +20,11 @@ LOGS = ROOT / "build/long"
 SKIPPED = 77
 
 
+# What every program is made of.
+PROGRAMS = ("CMakeLists.txt", "CMakePresets.json", "cmake", "libs", "proto", "services", "scripts/build.sh",
+            "scripts/packages.txt", "scripts/setup.sh")
+
+
 @dataclasses.dataclass(frozen=True)
 class Part:
     name: str
@@ -27,26 +32,32 @@ class Part:
     command: tuple
     # Lines of its output that say what came out: these expressions' first group of each match.
     figures: str
+    # Files and folders that it is made of, besides its command: what it has shown holds until one of them changes.
+    depends: tuple
 
 
 PARTS = (
     Part("chaos", "200 re-scales and 100 kills of replicas, workers and the supervisor under a job that trains",
-         ("scripts/test-chaos.sh", "--store-kills", "0"), r"^(\d+ steps, .*rollbacks.*)$"),
+         ("scripts/test-chaos.sh", "--store-kills", "0"), r"^(\d+ steps, .*rollbacks.*)$",
+         (*PROGRAMS, "tests/integration", "tests/libs/elastic")),
     Part("store", "300 kills of a supervisor, some of them on a disk that fails",
-         ("scripts/test-chaos.sh", "--rescales", "0", "--kills", "0"), r"^(\d+ kills, .*)$"),
+         ("scripts/test-chaos.sh", "--rescales", "0", "--kills", "0"), r"^(\d+ kills, .*)$",
+         (*PROGRAMS, "tests/integration")),
     Part("fuzz", "made-up inputs for every parser, ten minutes each", ("scripts/fuzz.sh",),
-         r"^fuzz: (\w+, \d+ s: \d+ inputs)"),
+         r"^fuzz: (\w+, \d+ s: \d+ inputs)", (*PROGRAMS, "tests/fuzz")),
     Part("tsan", "ThreadSanitizer: the tests that can run under it", ("scripts/test-sanitizers.sh", "tsan"),
-         r"(\d+% tests passed.*)"),
+         r"(\d+% tests passed.*)", (*PROGRAMS, "cli", "examples", "simulator", "tests")),
     Part("asan", "AddressSanitizer and UndefinedBehaviorSanitizer: all tests", ("scripts/test-sanitizers.sh", "asan"),
-         r"(\d+% tests passed.*)"),
+         r"(\d+% tests passed.*)", (*PROGRAMS, "cli", "examples", "simulator", "tests")),
     Part("model", "the model of in-place re-scaling: its mutants, and the large sizes", ("scripts/check-model.sh",),
-         r"^model: (.*states.*)$"),
+         r"^model: (.*states.*)$", ("tests/model",)),
     Part("upgrade", "from the version that scripts/lib/released names, under a running job",
-         ("scripts/test-upgrade.sh",), r"^upgrade: done: (.*)$"),
-    Part("demo", "the demo, from start to end", ("scripts/demo.sh",), r"^([ab]: .*accuracy.*)$"),
+         ("scripts/test-upgrade.sh",), r"^upgrade: done: (.*)$", (*PROGRAMS, "cli", "scripts/lib/released")),
+    Part("demo", "the demo, from start to end", ("scripts/demo.sh",), r"^([ab]: .*accuracy.*)$",
+         (*PROGRAMS, "cli", "examples")),
     Part("image", "the image from the source, and the compose cluster from it",
-         ("scripts/test-compose.sh", "--from-source"), r"^compose: (passed)$"),
+         ("scripts/test-compose.sh", "--from-source"), r"^compose: (passed)$",
+         (*PROGRAMS, ".dockerignore", "cli", "deploy", "docker-compose.yml", "examples", "scripts/lib")),
 )
 
 
@@ -58,9 +69,9 @@ def read_records():
     return json.loads(RECORDS.read_text()) if RECORDS.exists() else {}
 
 
-def holds_still(record):
-    """Whether nothing but documents has changed since the commit that the record names."""
-    return git("diff", "--quiet", record["commit"], "HEAD", "--", ".", ":(exclude)docs",
+def holds_still(part, record):
+    """Whether nothing but documents has changed since then in what the part is made of."""
+    return git("diff", "--quiet", record["commit"], "HEAD", "--", part.command[0], *part.depends,
                ":(exclude)*.md").returncode == 0
 
 
@@ -102,14 +113,14 @@ def show(records):
         state = "not passed yet"
         if record:
             state = f"passed on {record['date']} at {record['commit'][:7]}"
-            state += "" if holds_still(record) else ", other code than the present one"
+            state += "" if holds_still(part, record) else ", other code than the present one"
         print(f"{part.name:8} {part.what}\n         {state}")
 
 
 def choose(names, records):
     if names:
         return [part for part in PARTS if part.name in names]
-    return [part for part in PARTS if part.name not in records or not holds_still(records[part.name])]
+    return [part for part in PARTS if part.name not in records or not holds_still(part, records[part.name])]
 
 
 def main():
