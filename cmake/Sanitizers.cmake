@@ -12,23 +12,28 @@ endif()
 # races in correct code. AddressSanitizer runs them all.
 set(ADAPTDL_NOT_UNDER_TSAN
   allocator_loop_test
+  allocator_program_test
   autoscaler_program_test
   autoscaler_service_test
   chaos_test
   cli_command_test
   cli_run_test
+  clock_step_test
   elastic_control_loader_test
   elastic_control_test
   example_programs_test
   failover_test
   integration_backup_test
   integration_bad_job_test
+  integration_drain_test
   integration_fault_test
   integration_hang_test
   integration_http_job_test
   integration_network_fault_test
   integration_python_job_test
+  integration_queue_test
   integration_rescale_test
+  integration_storage_fault_test
   mnist_programs_test
   rpc_test
   service_server_test
@@ -39,5 +44,6 @@ set(ADAPTDL_NOT_UNDER_TSAN
   supervisor_rescale_test
   supervisor_security_test
   supervisor_service_test
+  supervisor_text_test
   supervisor_watch_test
   worker_process_test)
