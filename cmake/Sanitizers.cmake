@@ -34,6 +34,7 @@ set(ADAPTDL_NOT_UNDER_TSAN
   integration_queue_test
   integration_rescale_test
   integration_storage_fault_test
+  messages_test  # Protobuf's maps are laid out otherwise in sanitized code than in the packaged library.
   mnist_programs_test
   rpc_test
   service_server_test
@@ -46,4 +47,5 @@ set(ADAPTDL_NOT_UNDER_TSAN
   supervisor_service_test
   supervisor_text_test
   supervisor_watch_test
+  worker_link_test
   worker_process_test)

@@ -38,13 +38,11 @@ class FakeControlPlane final : public ControlPlane {
 
   // Hands the plan to the replica, now or as soon as it can be told.
   void Plan(const GroupPlan& plan) {
-    ControlObserver* observer = nullptr;
     {
       MutexLock lock(&mutex_);
       plan_ = plan;
-      observer = observer_;
     }
-    if (observer != nullptr) observer->OnPlan(plan);
+    Tell(plan);
   }
   // Groups that were entered, and reported as broken, in this order.
   std::vector<int64_t> entered() {
@@ -96,7 +94,7 @@ class FakeControlPlane final : public ControlPlane {
       observer_ = observer;
       plan = plan_;
     }
-    if (plan) observer->OnPlan(*plan);
+    if (plan) Tell(*plan);
   }
   bool plans_groups() const override { return plans_groups_; }
   void EnterGroup(const GroupMembership& group) override {
@@ -133,14 +131,31 @@ class FakeControlPlane final : public ControlPlane {
   void Shutdown() override {
     MutexLock lock(&mutex_);
     observer_ = nullptr;
+    while (telling_ > 0) changed_.Wait(&mutex_);
   }
 
  private:
+  void Tell(const GroupPlan& plan) {
+    ControlObserver* observer = nullptr;
+    {
+      MutexLock lock(&mutex_);
+      if (observer_ == nullptr) return;
+      observer = observer_;
+      ++telling_;
+    }
+    observer->OnPlan(plan);
+    MutexLock lock(&mutex_);
+    --telling_;
+    changed_.SignalAll();
+  }
+
   const GroupMembership membership_;
   const bool plans_groups_;
   Mutex mutex_;
   CondVar changed_;
   ControlObserver* observer_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // Calls of the observer that have not returned: none outlives Shutdown().
+  int telling_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string address_ ABSL_GUARDED_BY(mutex_);
   std::optional<GroupPlan> plan_ ABSL_GUARDED_BY(mutex_);
   std::optional<Progress> progress_ ABSL_GUARDED_BY(mutex_);
