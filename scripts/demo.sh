@@ -63,23 +63,26 @@ begin=$SECONDS
 shown=
 jobs=()
 watch_until() {
-  local condition=$1 job=$2 deadline=$((SECONDS + $3)) line name phase replicas reached
+  local condition=$1 job=$2 deadline=$((SECONDS + $3)) line name phase replicas reached ended
   while true; do
     line=
     reached=
+    ended=
     for name in "${jobs[@]}"; do
       read -r phase replicas < <(state_of "$name") || fail "job $name can't be read"
       line+=$(printf '  %s: %-10s %-10s' "$name" "$phase" "$(bar "$replicas")")
       [[ $phase != failed && $phase != cancelled ]] || fail "job $name $phase"
-      if [[ $name == "$job" ]] && "$condition" "$phase" "$replicas"; then reached=1; fi
+      [[ $name == "$job" ]] || continue
+      if "$condition" "$phase" "$replicas"; then reached=1; fi
+      if finished "$phase"; then ended=1; fi
     done
     if [[ $line != "$shown" ]]; then
       printf '%5d s %s\n' $((SECONDS - begin)) "$line"
       shown=$line
     fi
     [[ -z $reached ]] || return 0
-    read -r phase replicas < <(state_of "$job") || fail "job $job can't be read"
-    if [[ $phase == succeeded && $condition != never ]]; then
+    # As it was seen above: by now it may have ended, and that may be what is waited for.
+    if [[ -n $ended && $condition != never ]]; then
       adaptdl explain "$job" >&2 || true
       fail "job $job has ended before; it did not pay to give it all nodes"
     fi
