@@ -45,7 +45,7 @@ struct Flags {
   std::exit(1);
 }
 
-void Fill(ClusterState* state, int jobs) {
+void Fill(JobManager* manager, int jobs) {
   for (int i = 0; i < jobs; ++i) {
     v1::SubmitJobRequest request;
     request.set_request_id(absl::StrCat("submit-", i));
@@ -55,7 +55,7 @@ void Fill(ClusterState* state, int jobs) {
     for (int k = 0; k < 16; ++k)
       (*job->mutable_labels())[absl::StrCat("label-", k)] = absl::StrCat("value-", i % 7);
     if (i == jobs - 1) (*job->mutable_labels())["wanted"] = "yes";
-    const auto response = state->SubmitJob(std::move(request), "");
+    const auto response = manager->SubmitJob(std::move(request), "");
     if (!response.ok()) Die(std::string(response.status().message()));
   }
 }
@@ -89,7 +89,7 @@ void Run(const Flags& flags) {
   options.cluster.max_jobs_per_namespace = 0;
   auto supervisor = Supervisor::Create(options, std::make_unique<MemoryJobStore>(), &clock);
   if (!supervisor.ok()) Die(std::string(supervisor.status().message()));
-  Fill((*supervisor)->state(), flags.jobs);
+  Fill((*supervisor)->cluster()->jobs(), flags.jobs);
   const std::string socket =
       absl::StrCat(std::filesystem::temp_directory_path().string(), "/reads-bench-", RandomHex(6));
   grpc::ServerBuilder builder;

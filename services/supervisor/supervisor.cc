@@ -51,29 +51,34 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   s->durability_ = MakeGroupCommit(s->store_.get());
   s->executor_ = std::make_unique<Executor>(kExecutorThreads, kExecutorThreads / 2, &s->invariants_);
   s->readers_ = std::make_unique<Executor>(kReaderThreads, kReaderThreads / 2, &s->invariants_);
-  const ClusterParts parts{s->store_.get(),       &s->launcher_,
-                           &s->sessions_,         &s->hub_,
-                           s->durability_.get(),  s->executor_.get(),
-                           s->readers_.get(),     clock,
-                           std::move(random_hex), lease};
-  absl::StatusOr<std::unique_ptr<ClusterState>> state = ClusterState::Create(options.cluster, parts);
-  if (!state.ok()) return state.status();
-  s->state_ = *std::move(state);
+  s->lanes_ = {s->executor_.get(), s->readers_.get(), s->durability_.get()};
+  const CoreParts core{s->store_.get(), &s->hub_, s->durability_.get(), &s->invariants_, clock, lease};
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster =
+      Cluster::Create(options.cluster, {core, &s->launcher_, &s->sessions_, std::move(random_hex)});
+  if (!cluster.ok()) return cluster.status();
+  s->cluster_ = *std::move(cluster);
   s->clock_ = clock;
   s->admission_ = std::make_unique<Admission>(options.admission, clock);
-  s->jobs_ = std::make_unique<JobServiceImpl>(s->state_.get(), &s->hub_, &s->streams_, &s->workers_,
-                                              s->guard_.get(), s->admission_.get());
-  s->nodes_ = std::make_unique<NodeServiceImpl>(s->state_.get(), &s->launcher_, &s->streams_, &s->strangers_,
-                                                s->guard_.get(), s->admission_.get());
-  s->replicas_ = std::make_unique<ReplicaServiceImpl>(s->state_.get(), &s->sessions_, &s->hub_, &s->streams_,
-                                                      &s->strangers_);
-  s->scheduling_ =
-      std::make_unique<SchedulingServiceImpl>(s->state_.get(), &s->hub_, &s->streams_, s->guard_.get());
-  s->quotas_ = std::make_unique<QuotaServiceImpl>(s->state_.get(), s->guard_.get(), s->admission_.get());
-  s->admin_ = std::make_unique<AdminServiceImpl>(s->store_.get(), &s->streams_, s->guard_.get(),
-                                                 s->readers_.get(), s->durability_.get());
-  s->adaptdl_api_ = std::make_unique<AdaptdlApi>(s->state_.get(), &s->hub_);
+  s->MakeServices();
   return supervisor;
+}
+
+void Supervisor::MakeServices() {
+  Cluster* c = cluster_.get();
+  Core* core = c->core();
+  jobs_ = std::make_unique<JobServiceImpl>(c->jobs(), c->logs(), &lanes_, &hub_, &streams_, &workers_,
+                                           guard_.get(), admission_.get());
+  nodes_ = std::make_unique<NodeServiceImpl>(c->nodes(), core, &lanes_, &launcher_, &streams_, &strangers_,
+                                             guard_.get(), admission_.get());
+  replicas_ = std::make_unique<ReplicaServiceImpl>(
+      ReplicaServiceParts{c->membership(), c->reports(), &sessions_, core, &lanes_, &hub_, &streams_,
+                          &strangers_, c->options().replica_heartbeat_period});
+  scheduling_ =
+      std::make_unique<SchedulingServiceImpl>(c->scheduling(), &lanes_, &hub_, &streams_, guard_.get());
+  quotas_ = std::make_unique<QuotaServiceImpl>(c->quotas(), &lanes_, guard_.get(), admission_.get());
+  admin_ = std::make_unique<AdminServiceImpl>(store_.get(), &streams_, guard_.get(), readers_.get(),
+                                              durability_.get());
+  adaptdl_api_ = std::make_unique<AdaptdlApi>(c->membership(), c->reports(), core, durability_.get(), &hub_);
 }
 
 Supervisor::~Supervisor() {
@@ -93,13 +98,13 @@ absl::Status Supervisor::ServeHttp(const HttpServerOptions& options, const std::
       });
   if (!server.ok()) return server.status();
   http_ = *std::move(server);
-  state_->ServeAdaptdl(url.empty() ? absl::StrCat("http://:", http_->port()) : url);
+  cluster_->ServeAdaptdl(url.empty() ? absl::StrCat("http://:", http_->port()) : url);
   return absl::OkStatus();
 }
 
 void Supervisor::Step() {
-  state_->Step();
-  const absl::Time now = state_->Now();
+  cluster_->Step();
+  const absl::Time now = cluster_->core()->Now();
   if (now >= looked_at_streams_ + kStreamPeriod) {
     looked_at_streams_ = now;
     streams_.EndDisallowed();
@@ -112,7 +117,7 @@ void Supervisor::Step() {
 
 void Supervisor::ExportMetrics(std::shared_ptr<prometheus::Registry> registry) {
   metrics_ = std::make_unique<Metrics>(std::move(registry));
-  state_->SetMetrics(metrics_.get());
+  cluster_->SetMetrics(metrics_.get());
   invariants_.SetOnBroken(
       [metrics = metrics_.get()](const std::string& where) { metrics->CountBrokenInvariant(where); });
   admission_->SetOnRefused([metrics = metrics_.get()](const char* cause) { metrics->CountRefused(cause); });

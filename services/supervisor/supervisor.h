@@ -21,25 +21,26 @@
 #include "libs/rpc/security.h"
 #include "libs/service/security/guard.h"
 #include "prometheus/registry.h"
-#include "services/supervisor/admin_service.h"
-#include "services/supervisor/admission.h"
-#include "services/supervisor/change_hub.h"
-#include "services/supervisor/cluster_state.h"
+#include "services/supervisor/admin/admin_service.h"
+#include "services/supervisor/calls/admission.h"
+#include "services/supervisor/calls/lanes.h"
+#include "services/supervisor/calls/strangers.h"
+#include "services/supervisor/calls/streams.h"
+#include "services/supervisor/cluster.h"
 #include "services/supervisor/http/adaptdl_api.h"
 #include "services/supervisor/http/http_server.h"
-#include "services/supervisor/job_service.h"
+#include "services/supervisor/jobs/job_service.h"
 #include "services/supervisor/lease/leader_lease.h"
-#include "services/supervisor/metrics.h"
-#include "services/supervisor/node_service.h"
-#include "services/supervisor/quota_service.h"
-#include "services/supervisor/replica_service.h"
-#include "services/supervisor/replica_sessions.h"
-#include "services/supervisor/scheduling_service.h"
+#include "services/supervisor/logs/worker_channels.h"
+#include "services/supervisor/nodes/node_service.h"
+#include "services/supervisor/nodes/worker_launcher.h"
+#include "services/supervisor/quotas/quota_service.h"
+#include "services/supervisor/replicas/replica_service.h"
+#include "services/supervisor/replicas/replica_sessions.h"
+#include "services/supervisor/scheduling/scheduling_service.h"
+#include "services/supervisor/state/change_hub.h"
+#include "services/supervisor/state/metrics.h"
 #include "services/supervisor/store/job_store.h"
-#include "services/supervisor/strangers.h"
-#include "services/supervisor/streams.h"
-#include "services/supervisor/worker_channels.h"
-#include "services/supervisor/worker_launcher.h"
 
 namespace adaptdl::supervisor {
 
@@ -75,7 +76,7 @@ class Supervisor {
   std::vector<grpc::Service*> services() {
     return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_, &*quotas_, &*admin_};
   }
-  ClusterState* state() { return state_.get(); }
+  Cluster* cluster() { return cluster_.get(); }
 
   // Serves AdaptDL's Python package from now on. `url`: where replicas reach it; empty: on the host at which
   // their worker reaches the supervisor. Call it before replicas are launched.
@@ -98,6 +99,7 @@ class Supervisor {
         guard_(options.guard != nullptr ? options.guard : security::Guard::Open()),
         strangers_(options.strangers),
         workers_(options.worker_security) {}
+  void MakeServices();
   void Run();
 
   const SupervisorOptions options_;
@@ -111,12 +113,13 @@ class Supervisor {
   WorkerChannels workers_;
   std::unique_ptr<Metrics> metrics_;
   Invariants invariants_;
-  std::unique_ptr<ClusterState> state_;
+  std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Admission> admission_;
   ChangeHub hub_;                            // Its thread uses what stands above.
   std::unique_ptr<GroupCommit> durability_;  // Likewise.
   std::unique_ptr<Executor> executor_;       // Likewise.
   std::unique_ptr<Executor> readers_;        // Likewise.
+  Lanes lanes_;
   std::unique_ptr<JobServiceImpl> jobs_;
   std::unique_ptr<NodeServiceImpl> nodes_;
   std::unique_ptr<ReplicaServiceImpl> replicas_;

@@ -10,7 +10,7 @@
 #include "adaptdl/v1/quota_service.pb.h"
 #include "adaptdl/v1/replica_service.pb.h"
 #include "libs/jobspec/job_spec.h"
-#include "services/supervisor/validation.h"
+#include "services/supervisor/calls/validation.h"
 
 namespace {
 

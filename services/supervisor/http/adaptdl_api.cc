@@ -60,7 +60,8 @@ std::optional<absl::Duration> WaitOf(const HttpRequest& request) {
 // Replicas of one group that wait for the others. Looks once per change of the job, however many wait.
 class AdaptdlApi::Rendezvous final : public ChangeListener {
  public:
-  Rendezvous(ClusterState* state, ReplicaContext replica) : state_(state), replica_(std::move(replica)) {}
+  Rendezvous(const Membership* membership, GroupCommit* durability, ReplicaContext replica)
+      : membership_(membership), durability_(durability), replica_(std::move(replica)) {}
 
   void Add(std::shared_ptr<HttpExchange> exchange, absl::Time deadline) {
     MutexLock lock(&mutex_);
@@ -70,7 +71,7 @@ class AdaptdlApi::Rendezvous final : public ChangeListener {
   // Answers all once the group is complete, or over.
   void Look() {
     const absl::StatusOr<std::vector<std::string>> hosts =
-        state_->FindHosts(replica_.job_uid, replica_.group);
+        membership_->FindHosts(replica_.job_uid, replica_.group);
     if (hosts.ok() && hosts->empty()) return;
     std::list<Waiting> waiting;
     {
@@ -79,7 +80,7 @@ class AdaptdlApi::Rendezvous final : public ChangeListener {
     }
     const HttpResponse response =
         hosts.ok() ? HttpResponse{200, "application/json", nlohmann::json(*hosts).dump()} : NotFound();
-    state_->durability()->WhenDurable([response, waiting = std::move(waiting)] {
+    durability_->WhenDurable([response, waiting = std::move(waiting)] {
       for (const Waiting& one : waiting) one.exchange->Answer(response);
     });
   }
@@ -106,7 +107,8 @@ class AdaptdlApi::Rendezvous final : public ChangeListener {
     absl::Time deadline;
   };
 
-  ClusterState* const state_;
+  const Membership* const membership_;
+  GroupCommit* const durability_;
   const ReplicaContext replica_;  // One of them; the group is what counts.
   Mutex mutex_;
   std::list<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
@@ -139,7 +141,7 @@ void AdaptdlApi::Handle(const HttpRequest& request, std::shared_ptr<HttpExchange
 
 void AdaptdlApi::Discover(const HttpRequest& request, const UrlIdentity& identity, absl::string_view restarts,
                           const std::shared_ptr<HttpExchange>& exchange) {
-  const absl::StatusOr<ReplicaContext> replica = state_->AuthorizeUrl(identity);
+  const absl::StatusOr<ReplicaContext> replica = membership_->AuthorizeUrl(identity);
   int64_t group = 0;
   if (!replica.ok() || !absl::SimpleAtoi(restarts, &group)) {
     exchange->Answer(NotFound());
@@ -150,12 +152,12 @@ void AdaptdlApi::Discover(const HttpRequest& request, const UrlIdentity& identit
     exchange->Answer(Text(400, "timeout is not valid; give a number of seconds"));
     return;
   }
-  if (const absl::Status joined = state_->JoinByUrl(*replica, group); !joined.ok()) {
+  if (const absl::Status joined = membership_->JoinByUrl(*replica, group); !joined.ok()) {
     exchange->Answer(ToResponse(joined));
     return;
   }
   // First among those who wait, then a look: no change is missed.
-  Enter(*replica, exchange, state_->Now() + *wait)->Look();
+  Enter(*replica, exchange, core_->Now() + *wait)->Look();
 }
 
 std::shared_ptr<AdaptdlApi::Rendezvous> AdaptdlApi::Enter(const ReplicaContext& replica,
@@ -164,7 +166,7 @@ std::shared_ptr<AdaptdlApi::Rendezvous> AdaptdlApi::Enter(const ReplicaContext& 
   MutexLock lock(&mutex_);
   std::shared_ptr<Rendezvous>& rendezvous = waiting_[{replica.job_uid, replica.group}];
   if (rendezvous == nullptr) {
-    rendezvous = std::make_shared<Rendezvous>(state_, replica);
+    rendezvous = std::make_shared<Rendezvous>(membership_, durability_, replica);
     hub_->SubscribeToJob(replica.job_uid, rendezvous);
   }
   rendezvous->Add(exchange, deadline);
@@ -173,14 +175,14 @@ std::shared_ptr<AdaptdlApi::Rendezvous> AdaptdlApi::Enter(const ReplicaContext& 
 
 void AdaptdlApi::TakeHints(const HttpRequest& request, const UrlIdentity& identity,
                            const std::shared_ptr<HttpExchange>& exchange) {
-  const absl::StatusOr<ReplicaContext> replica = state_->AuthorizeUrl(identity);
+  const absl::StatusOr<ReplicaContext> replica = membership_->AuthorizeUrl(identity);
   if (!replica.ok()) {
     exchange->Answer(NotFound());
     return;
   }
   const absl::StatusOr<v1::Hints> hints = HintsFromJson(request.body);
-  const absl::Status status = hints.ok() ? state_->ReportHints(*replica, *hints) : hints.status();
-  if (!hints.ok()) state_->NoteRefusedReport(*replica, "hints", hints.status());
+  const absl::Status status = hints.ok() ? reports_->ReportHints(*replica, *hints) : hints.status();
+  if (!hints.ok()) reports_->NoteRefused(*replica, "hints", hints.status());
   if (!status.ok()) {
     // The client tells its user no more than the number; the job has an event of the first.
     log::Debug("hints refused", {{"job", absl::StrCat(identity.name_space, "/", identity.job)},
@@ -191,7 +193,7 @@ void AdaptdlApi::TakeHints(const HttpRequest& request, const UrlIdentity& identi
 }
 
 void AdaptdlApi::Step() {
-  const absl::Time now = state_->Now();
+  const absl::Time now = core_->Now();
   MutexLock lock(&mutex_);
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     it = it->second->Expire(now) ? std::next(it) : waiting_.erase(it);

@@ -26,16 +26,20 @@
 
 #include "absl/strings/string_view.h"
 #include "libs/base/mutex.h"
-#include "services/supervisor/change_hub.h"
-#include "services/supervisor/cluster_state.h"
 #include "services/supervisor/http/http_server.h"
+#include "services/supervisor/replicas/membership.h"
+#include "services/supervisor/replicas/training_reports.h"
+#include "services/supervisor/state/change_hub.h"
+#include "services/supervisor/state/core.h"
 
 namespace adaptdl::supervisor {
 
 class AdaptdlApi {
  public:
-  // Both outlive it.
-  AdaptdlApi(ClusterState* state, ChangeHub* hub) : state_(state), hub_(hub) {}
+  // All outlive it.
+  AdaptdlApi(Membership* membership, TrainingReports* reports, const Core* core, GroupCommit* durability,
+             ChangeHub* hub)
+      : membership_(membership), reports_(reports), core_(core), durability_(durability), hub_(hub) {}
 
   // Answers now or later.
   void Handle(const HttpRequest& request, std::shared_ptr<HttpExchange> exchange);
@@ -54,7 +58,10 @@ class AdaptdlApi {
   std::shared_ptr<Rendezvous> Enter(const ReplicaContext& replica,
                                     const std::shared_ptr<HttpExchange>& exchange, absl::Time deadline);
 
-  ClusterState* const state_;
+  Membership* const membership_;
+  TrainingReports* const reports_;
+  const Core* const core_;
+  GroupCommit* const durability_;
   ChangeHub* const hub_;
   Mutex mutex_;
   // Where replicas wait, by job and group.

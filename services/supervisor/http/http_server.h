@@ -20,7 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "services/supervisor/strangers.h"
+#include "services/supervisor/calls/strangers.h"
 
 namespace adaptdl::supervisor {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "services/supervisor/convert.h"
+#include "services/supervisor/store/convert.h"
 #include "services/supervisor/store/sqlite_job_store.h"
 #include "tests/services/supervisor/cluster_fixture.h"
 

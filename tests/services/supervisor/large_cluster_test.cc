@@ -28,7 +28,8 @@ class LargeClusterTest : public ClusterTest {
     v1::SubmitJobRequest request;
     request.set_request_id(RandomHex(8));
     *request.mutable_job() = job;
-    absl::StatusOr<v1::SubmitJobResponse> response = supervisor_->state()->SubmitJob(std::move(request), "");
+    absl::StatusOr<v1::SubmitJobResponse> response =
+        supervisor_->cluster()->jobs()->SubmitJob(std::move(request), "");
     EXPECT_TRUE(response.ok()) << response.status();
     return response.ok() ? response->job() : v1::Job();
   }
@@ -190,7 +191,7 @@ TEST_F(LargeClusterTest, NodesComeInPagesOfBoundedSize) {
   for (int i = 0; i < kNodes; ++i) {
     node->set_node_id(absl::StrCat("n", i));
     registration.set_request_id(RandomHex(8));
-    const auto response = supervisor_->state()->RegisterNode(registration, "");
+    const auto response = supervisor_->cluster()->nodes()->RegisterNode(registration, "");
     ASSERT_TRUE(response.ok()) << response.status();
   }
   v1::ListNodesRequest request;
@@ -215,15 +216,15 @@ TEST_F(LargeClusterTest, QuotasComeInPagesToThoseWhoAskForThem) {
     request.set_request_id(RandomHex(8));
     request.set_namespace_(absl::StrCat("team-", i));
     request.set_gpus(i);
-    ASSERT_TRUE(supervisor_->state()->SetQuota(request, "").ok());
+    ASSERT_TRUE(supervisor_->cluster()->quotas()->SetQuota(request, "").ok());
   }
   v1::ListQuotasRequest request;
-  EXPECT_EQ(supervisor_->state()->ListQuotas(request)->quotas_size(), 25);
+  EXPECT_EQ(supervisor_->cluster()->quotas()->ListQuotas(request)->quotas_size(), 25);
   request.set_page_size(10);
   std::set<std::string> seen;
   int pages = 0;
   do {
-    const auto page = supervisor_->state()->ListQuotas(request);
+    const auto page = supervisor_->cluster()->quotas()->ListQuotas(request);
     ASSERT_TRUE(page.ok()) << page.status();
     EXPECT_LE(page->quotas_size(), 10);
     for (const v1::NamespaceQuota& quota : page->quotas())

@@ -62,14 +62,14 @@ TEST_F(ReadsTest, WaitForNoChange) {
   v1::SetQuotaRequest quota;
   quota.set_request_id("quota");
   quota.set_namespace_("team");
-  ASSERT_TRUE(supervisor_->state()->SetQuota(quota, "").ok());
+  ASSERT_TRUE(supervisor_->cluster()->quotas()->SetQuota(quota, "").ok());
   for (int i = 0; i < kJobs; ++i) {
     v1::SubmitJobRequest request;
     request.set_request_id(absl::StrCat(i));
     *request.mutable_job() = NewJob(absl::StrCat("job-", i));
     for (int k = 0; k < 8; ++k) (*request.mutable_job()->mutable_labels())[absl::StrCat("key-", k)] = "value";
     if (i == kJobs - 1) (*request.mutable_job()->mutable_labels())["wanted"] = "yes";
-    ASSERT_TRUE(supervisor_->state()->SubmitJob(std::move(request), "").ok());
+    ASSERT_TRUE(supervisor_->cluster()->jobs()->SubmitJob(std::move(request), "").ok());
   }
   held_->Hold();
   grpc::Status submitted;
@@ -132,7 +132,7 @@ TEST_F(ReadsTest, NodesSayWhatIsHeldOfThem) {
   worker->Running(second);
   WaitForPhase("a", v1::JOB_PHASE_RUNNING);
   const auto replicas = [&] {
-    const absl::StatusOr<v1::ListNodesResponse> nodes = supervisor_->state()->ListNodes({});
+    const absl::StatusOr<v1::ListNodesResponse> nodes = supervisor_->cluster()->nodes()->ListNodes({});
     EXPECT_EQ(nodes->nodes_size(), 2);
     return std::make_pair(nodes->nodes(0).status().replicas(), nodes->nodes(1).status().replicas());
   };

@@ -1,0 +1,230 @@
+#include "services/supervisor/jobs/job_manager.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/jobspec/job_spec.h"
+#include "services/supervisor/calls/pages.h"
+#include "services/supervisor/calls/validation.h"
+#include "services/supervisor/store/convert.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+bool Matches(const v1::ListJobsRequest& request, const v1::Job& job, const v1::JobStatus& status) {
+  if (!request.phases().empty() &&
+      std::find(request.phases().begin(), request.phases().end(), status.phase()) == request.phases().end()) {
+    return false;
+  }
+  return std::all_of(request.labels().begin(), request.labels().end(), [&](const auto& label) {
+    const auto it = job.labels().find(label.first);
+    return it != job.labels().end() && it->second == label.second;
+  });
+}
+
+absl::Status NoSuchJob(const std::string& name_space, const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("job \"", name, "\" does not exist in namespace \"", name_space,
+                                          "\"; list the jobs there are"));
+}
+
+}  // namespace
+
+absl::Status JobManager::WhyNone(const std::string& name_space, const std::string& name) const {
+  if (core_->unreadable_jobs().count({name_space, name}) == 0) return NoSuchJob(name_space, name);
+  return absl::DataLossError(absl::StrCat("job \"", name, "\" of namespace \"", name_space,
+                                          "\": its record can't be read; ask an administrator to look at it "
+                                          "(adaptdl admin check)"));
+}
+
+absl::StatusOr<v1::SubmitJobResponse> JobManager::SubmitJob(v1::SubmitJobRequest request,
+                                                            const std::string& caller) {
+  v1::Job* job = request.mutable_job();
+  job->set_namespace_(NamespaceOr(job->namespace_()));
+  const RequestKey key = KeyOf(caller, job->namespace_(), request);
+  absl::Status status = ValidateRequestId(request.request_id());
+  status.Update(jobspec::CheckNewJob(*job, request.generate_name()));
+  if (!status.ok()) return status;
+  jobspec::FillDefaults(job->mutable_spec());
+  return core_->UpdateOnce<v1::SubmitJobResponse>(
+      key, [&](Transaction* transaction) { return AddJob(transaction, request); });
+}
+
+absl::StatusOr<std::string> JobManager::ChooseName(const Transaction& transaction,
+                                                   const v1::SubmitJobRequest& request) const {
+  const std::string& name_space = request.job().namespace_();
+  const auto taken = [&](const std::string& name) {
+    return core_->unreadable_jobs().count({name_space, name}) > 0 ||
+           transaction.FindJobByName(name_space, name) != nullptr;
+  };
+  const std::string& wanted = request.job().name();
+  if (!wanted.empty() && !taken(wanted)) return wanted;
+  if (!wanted.empty()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("job.name: \"", wanted, "\" is taken in namespace \"", name_space,
+                     "\"; choose another name, or delete that job when it has finished"));
+  }
+  while (true) {
+    std::string name = absl::StrCat(request.generate_name(), random_hex_(3));
+    if (!taken(name)) return name;
+  }
+}
+
+absl::StatusOr<v1::SubmitJobResponse> JobManager::AddJob(Transaction* transaction,
+                                                         const v1::SubmitJobRequest& request) {
+  const absl::StatusOr<std::string> name = ChooseName(*transaction, request);
+  if (!name.ok()) return name.status();
+  const absl::Status allowed = quotas_->CheckSubmission(*transaction, request.job().namespace_());
+  if (!allowed.ok()) return allowed;
+  transaction->NoteSubmission(request.job().namespace_());
+  auto job = std::make_shared<v1::Job>(request.job());
+  job->clear_status();
+  job->set_name(*name);
+  job->set_uid(random_hex_(16));
+  JobRecord record;
+  record.job = job;
+  record.status.set_phase(v1::JOB_PHASE_PENDING);
+  record.status.set_reason("Queued");
+  record.status.set_message("waits for an allocation");
+  *record.status.mutable_submit_time() = ToProto(transaction->wall());
+  const JobEntry* entry = transaction->AddJob(std::move(record));
+  transaction->AddEvent(job->uid(), {false, "Submitted", "submitted; waits for an allocation", "", ""});
+  v1::SubmitJobResponse response;
+  *response.mutable_job() = DescribeJob(*entry, transaction->now());
+  return response;
+}
+
+absl::StatusOr<v1::Job> JobManager::GetJob(const std::string& name_space, const std::string& name) const {
+  const std::shared_ptr<const JobEntry> entry = core_->index().FindJob(NamespaceOr(name_space), name);
+  if (entry == nullptr) return WhyNone(NamespaceOr(name_space), name);
+  return DescribeJob(*entry, core_->Now());
+}
+
+absl::StatusOr<v1::Job> JobManager::GetJobByUid(const std::string& uid) const {
+  const std::shared_ptr<const JobEntry> entry = core_->index().FindJob(uid);
+  if (entry == nullptr) return absl::NotFoundError("the job was deleted");
+  return DescribeJob(*entry, core_->Now());
+}
+
+absl::StatusOr<v1::ListJobsResponse> JobManager::ListJobs(const v1::ListJobsRequest& request) const {
+  const absl::StatusOr<int> page_size = ParsePageSize(request.page_size());
+  if (!page_size.ok()) return page_size.status();
+  const absl::StatusOr<int64_t> token = ParsePageToken(request.page_token());
+  if (!token.ok()) return token.status();
+  const std::string name_space = NamespaceOr(request.namespace_());
+  v1::ListJobsResponse response;
+  size_t bytes = 0;
+  int64_t last = 0;
+  for (int64_t after = *token;;) {
+    const std::vector<std::shared_ptr<const JobEntry>> batch =
+        core_->index().JobsAfter(name_space, after, kReadBatch);
+    for (const std::shared_ptr<const JobEntry>& entry : batch) {
+      after = entry->record.sequence;
+      if (!Matches(request, *entry->record.job, entry->record.status)) continue;
+      if (response.jobs_size() == *page_size || bytes > kMaxPageBytes) {
+        response.set_next_page_token(absl::StrCat(last));
+        return response;
+      }
+      *response.add_jobs() = DescribeJob(*entry, core_->Now());
+      bytes += response.jobs(response.jobs_size() - 1).ByteSizeLong();
+      last = after;
+    }
+    if (batch.size() < kReadBatch) return response;
+  }
+}
+
+std::vector<std::string> JobManager::JobUids(const std::string& name_space) const {
+  std::vector<std::string> uids;
+  for (int64_t after = 0;;) {
+    const std::vector<std::shared_ptr<const JobEntry>> batch =
+        core_->index().JobsAfter(NamespaceOr(name_space), after, kReadBatch);
+    for (const std::shared_ptr<const JobEntry>& entry : batch) uids.push_back(entry->record.uid());
+    if (batch.size() < kReadBatch) return uids;
+    after = batch.back()->record.sequence;
+  }
+}
+
+absl::StatusOr<v1::CancelJobResponse> JobManager::CancelJob(const v1::CancelJobRequest& request,
+                                                            const std::string& caller) {
+  if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
+  const std::string name_space = NamespaceOr(request.namespace_());
+  const auto change = [&](Transaction* transaction) -> absl::StatusOr<v1::CancelJobResponse> {
+    const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
+    if (entry == nullptr) return WhyNone(name_space, request.name());
+    const std::string uid = entry->record.uid();
+    if (IsTerminal(entry->record.status.phase())) {
+      return absl::FailedPreconditionError(absl::StrCat("job \"", request.name(), "\" has finished already (",
+                                                        v1::JobPhase_Name(entry->record.status.phase()),
+                                                        ")"));
+    }
+    if (!entry->record.status.cancel_requested()) {
+      transaction->EditJob(uid)->record.status.set_cancel_requested(true);
+      transaction->AddEvent(uid,
+                            {false, "CancelRequested", "its user asks the job to stop for good", "", ""});
+      reconciler_->Reconcile(transaction, uid);
+    }
+    v1::CancelJobResponse response;
+    *response.mutable_job() = DescribeJob(*transaction->FindJob(uid), transaction->now());
+    return response;
+  };
+  return core_->UpdateOnce<v1::CancelJobResponse>(KeyOf(caller, name_space, request), change);
+}
+
+absl::StatusOr<v1::DeleteJobResponse> JobManager::DeleteJob(const v1::DeleteJobRequest& request,
+                                                            const std::string& caller) {
+  if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
+  const std::string name_space = NamespaceOr(request.namespace_());
+  const auto change = [&](Transaction* transaction) -> absl::StatusOr<v1::DeleteJobResponse> {
+    const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
+    if (entry == nullptr) return WhyNone(name_space, request.name());
+    if (!IsTerminal(entry->record.status.phase())) {
+      return absl::FailedPreconditionError(absl::StrCat("job \"", request.name(), "\" has not finished (",
+                                                        v1::JobPhase_Name(entry->record.status.phase()),
+                                                        "); cancel it first"));
+    }
+    deletions_->Delete(transaction, *entry->record.job);
+    transaction->DeleteJob(entry->record.uid());
+    return v1::DeleteJobResponse();
+  };
+  return core_->UpdateOnce<v1::DeleteJobResponse>(KeyOf(caller, name_space, request), change);
+}
+
+absl::StatusOr<v1::ListEventsResponse> JobManager::ListEvents(const v1::ListEventsRequest& request) const {
+  const absl::StatusOr<int> page_size = ParsePageSize(request.page_size());
+  if (!page_size.ok()) return page_size.status();
+  const absl::StatusOr<int64_t> token = ParsePageToken(request.page_token());
+  if (!token.ok()) return token.status();
+  const std::string name_space = NamespaceOr(request.namespace_());
+  if (!request.name().empty() && core_->index().FindJob(name_space, request.name()) == nullptr) {
+    return WhyNone(name_space, request.name());
+  }
+  v1::ListEventsResponse response;
+  size_t bytes = 0;
+  int64_t after = std::max(*token, request.after_id());
+  while (true) {
+    // One more than the page holds tells whether there is another page.
+    const int most = std::min(*page_size - response.events_size() + 1, kReadBatch);
+    absl::StatusOr<std::vector<v1::Event>> events =
+        core_->store()->ListEvents({name_space, request.name(), after, most, kMaxPageBytes - bytes});
+    if (!events.ok()) return events.status();
+    for (v1::Event& event : *events) {
+      if (response.events_size() == *page_size) {
+        response.set_next_page_token(absl::StrCat(after));
+        return response;
+      }
+      after = event.id();
+      bytes += event.ByteSizeLong();
+      *response.add_events() = std::move(event);
+    }
+    if (bytes >= kMaxPageBytes) {
+      response.set_next_page_token(absl::StrCat(after));
+      return response;
+    }
+    if (static_cast<int>(events->size()) < most) return response;
+  }
+}
+
+}  // namespace adaptdl::supervisor

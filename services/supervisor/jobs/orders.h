@@ -1,0 +1,64 @@
+// What the state machine wants of a job, turned into changes of its replicas and into commands to nodes and
+// replicas, which are effects of the transaction.
+//
+// Thread-safe; transactions are used by one thread.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_JOBS_ORDERS_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_JOBS_ORDERS_H_
+
+#include <functional>
+#include <string>
+
+#include "adaptdl/v1/node_service.pb.h"
+#include "libs/base/mutex.h"
+#include "libs/jobs/state_machine.h"
+#include "services/supervisor/jobs/group.h"
+#include "services/supervisor/state/transaction.h"
+
+namespace adaptdl::supervisor {
+
+class Orders {
+ public:
+  // `random_hex`: lower-case hexadecimal digits of so many random bytes.
+  explicit Orders(std::function<std::string(int)> random_hex) : random_hex_(std::move(random_hex)) {}
+
+  // From now on launches tell replicas this URL of AdaptDL's HTTP interface ("http://host:port"; the host may
+  // be empty, see v1::AdaptdlHttp), with the replica's own path behind it.
+  void ServeAdaptdl(const std::string& url);
+  // Whether AdaptDL's Python package is served.
+  bool serves_adaptdl() const { return !http_url().empty(); }
+
+  // A new group of new replicas.
+  void Launch(Transaction* transaction, const std::string& uid, const jobs::LaunchGroup& launch) const;
+  // A replica more, for a plan of the job.
+  void LaunchNewcomer(Transaction* transaction, const std::string& uid,
+                      const jobs::LaunchNewcomer& launch) const;
+  // Sends the command for a replica that is to be there; `index`: in JobEntry::replicas.
+  void LaunchAgain(Transaction* transaction, const JobEntry& job, int index) const;
+  // Gives the job's group and its plans their secrets, and forgets old ones that nobody can hold any more.
+  void MintTokens(JobEntry* job) const;
+  // Tells all members of the current group, and newcomers of what they wait for, the newest plan.
+  static void Offer(Transaction* transaction, const std::string& uid);
+  // Gives the members their new groups and ranks, and forgets those that have ended.
+  static void Enter(Transaction* transaction, const std::string& uid, const jobs::Entered& entered);
+  static void Stop(Transaction* transaction, const std::string& uid, const jobs::StopOrder& stop);
+  // Sends the command alone.
+  static void SendStop(Transaction* transaction, const JobEntry& job, const std::string& node_id,
+                       const std::string& replica_id, const std::string& reason, bool at_once = false);
+
+  // A port of the node that no living replica was given; 0: there is none.
+  static int ChoosePort(const Transaction& transaction, const std::string& node_id);
+
+ private:
+  std::string http_url() const;
+  v1::LaunchReplica LaunchCommand(const JobEntry& job, int index, const GroupSize& size) const;
+
+  const std::function<std::string(int)> random_hex_;
+  mutable Mutex mutex_;
+  // Empty: AdaptDL's Python package is not served.
+  std::string http_url_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_JOBS_ORDERS_H_

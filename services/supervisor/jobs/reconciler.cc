@@ -1,0 +1,194 @@
+#include "services/supervisor/jobs/reconciler.h"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "services/supervisor/jobs/group.h"
+#include "services/supervisor/jobs/room.h"
+#include "services/supervisor/store/convert.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+// How long a job is left alone of which the state machine has thrown, and how many such in one step.
+constexpr absl::Duration kSetAside = absl::Minutes(1);
+constexpr int kMostAttempts = 8;
+// A job's longest way without an observation in between is STOPPING, PENDING, STARTING.
+constexpr int kMostSteps = 8;
+
+bool Equal(const JobRecord& a, const JobRecord& b) {
+  return a.retry_time == b.retry_time && a.running_since == b.running_since &&
+         a.rescaling_since == b.rescaling_since && a.plans == b.plans && a.rescale_note == b.rescale_note &&
+         a.newcomer_failures == b.newcomer_failures && a.faults == b.faults &&
+         MessageDifferencer::Equals(a.status, b.status);
+}
+
+// Whether what a waiting job is told differs, and nothing else.
+bool OnlyWordsDiffer(JobRecord a, const JobRecord& b) {
+  if (b.status.phase() != v1::JOB_PHASE_PENDING) return false;
+  a.status.set_message(b.status.message());
+  return Equal(a, b);
+}
+
+absl::Duration AtLeastZero(const google::protobuf::Duration& duration) {
+  return std::max(ToDuration(duration), absl::ZeroDuration());
+}
+
+void AddPulse(const Pulse& pulse, jobs::Replica* replica) {
+  replica->heard = pulse.heard;
+  replica->waiting = AtLeastZero(pulse.activity.waiting());
+  replica->idle = AtLeastZero(pulse.activity.idle());
+  replica->patience = AtLeastZero(pulse.activity.patience());
+  if (!pulse.activity.has_standing()) return;
+  const v1::Standing& standing = pulse.activity.standing();
+  replica->standing =
+      jobs::Standing{standing.group(), standing.collective(), standing.step(),
+                     standing.has_peer() ? standing.peer() : -1, AtLeastZero(standing.stalled())};
+}
+
+}  // namespace
+
+void Reconciler::Reconcile(Transaction* transaction, const std::string& uid) {
+  if (IsSetAside(uid, transaction->now())) return;
+  try {
+    for (int i = 0; i < kMostSteps && AdvanceOnce(transaction, uid); ++i) {
+    }
+  } catch (const std::exception& error) {
+    core_->invariants()->Broken(
+        "state machine",
+        absl::StrCat("job ", uid, ", left alone for ", absl::FormatDuration(kSetAside), ": ", error.what()));
+    SetAside(uid, transaction->now() + kSetAside);
+    throw;  // Half a change is not to be stored.
+  }
+}
+
+void Reconciler::ReconcileWaiting(Transaction* transaction) {
+  for (const std::string& uid : transaction->JobsWaitingForRoom()) Reconcile(transaction, uid);
+}
+
+void Reconciler::SetAside(const std::string& uid, absl::Time until) {
+  MutexLock lock(&mutex_);
+  set_aside_[uid] = until;
+}
+
+bool Reconciler::IsSetAside(const std::string& uid, absl::Time now) const {
+  MutexLock lock(&mutex_);
+  const auto aside = set_aside_.find(uid);
+  return aside != set_aside_.end() && now < aside->second;
+}
+
+std::vector<jobs::Replica> Reconciler::Observed(const Transaction& transaction, const JobEntry& job,
+                                                const jobs::Job& state) const {
+  const bool watched = !job.broken.empty() || IsWaiting(job.record.uid());
+  std::vector<jobs::Replica> replicas;
+  for (const auto& record : job.replicas) {
+    const NodeEntry* node = transaction.FindNode(record->replica.node_id());
+    jobs::Replica& replica = replicas.emplace_back(
+        ToReplica(*record, node != nullptr && node->phase() == v1::NODE_PHASE_DRAINING));
+    replica.cause = jobs::WhoseFault(replica.cause, state);
+    if (watched) AddPulse(pulses_->LastPulse(record->replica.replica_id()), &replica);
+    const auto report = job.broken.find(record->replica.replica_id());
+    if (report == job.broken.end()) continue;
+    replica.broken_group = report->second.group;
+    replica.broken_since = report->second.since;
+  }
+  return replicas;
+}
+
+bool Reconciler::AdvanceOnce(Transaction* transaction, const std::string& uid) {
+  const JobEntry* job = transaction->FindJob(uid);
+  if (job == nullptr || IsTerminal(job->record.status.phase())) return false;
+  const jobs::Job before = ToJob(job->record);
+  const std::vector<jobs::Replica> replicas = Observed(*transaction, *job, before);
+  const jobs::Outcome outcome =
+      jobs::Advance(before, replicas, DesiredOf(*transaction, *job, orders_->serves_adaptdl()),
+                    transaction->now(), policy_);
+  JobRecord record = job->record;
+  StoreJob(outcome.job, transaction->moment(), &record);
+  if (jobs::IsTerminal(outcome.job.phase)) record.status.clear_desired_allocation();
+  // Nobody knows how long it waits, nor how fast it goes on.
+  if (outcome.job.phase == jobs::Phase::kPending) record.status.clear_estimated_completion_time();
+  if (!Equal(record, job->record)) {
+    JobEntry* edited =
+        OnlyWordsDiffer(record, job->record) ? transaction->EditJobInMemory(uid) : transaction->EditJob(uid);
+    edited->record = std::move(record);
+  }
+  GiveOrders(transaction, uid, before, outcome);
+  return !jobs::Settled(before, outcome);
+}
+
+void Reconciler::GiveOrders(Transaction* transaction, const std::string& uid, const jobs::Job& before,
+                            const jobs::Outcome& outcome) {
+  if (outcome.launch.has_value()) orders_->Launch(transaction, uid, *outcome.launch);
+  if (!(outcome.job.plans == before.plans)) orders_->MintTokens(transaction->EditJob(uid));
+  for (const jobs::LaunchNewcomer& launch : outcome.newcomers) {
+    orders_->LaunchNewcomer(transaction, uid, launch);
+  }
+  for (const std::string& id : outcome.judged) {
+    const int index = FindMember(transaction->FindJob(uid)->replicas, id);
+    if (index >= 0) transaction->EditReplica(uid, index)->judged = true;
+  }
+  if (outcome.apart.has_value()) separator_->KeepApart(transaction, *outcome.apart);
+  if (outcome.offer) Orders::Offer(transaction, uid);
+  for (const jobs::StopOrder& stop : outcome.stops) Orders::Stop(transaction, uid, stop);
+  for (const jobs::Event& event : outcome.events) transaction->AddEvent(uid, event);
+  if (outcome.job.phase == jobs::Phase::kStopping && before.phase != jobs::Phase::kStopping) {
+    transaction->effects()->restarts.push_back(outcome.job.reason);
+  }
+}
+
+bool Reconciler::IsWaiting(const std::string& uid) const {
+  MutexLock lock(&mutex_);
+  return waiting_.count(uid) > 0;
+}
+
+bool Reconciler::IsDue(const JobEntry& job, absl::Time now) const {
+  const std::string& uid = job.record.uid();
+  {
+    MutexLock lock(&mutex_);
+    if (waiting_.count(uid) > 0 || set_aside_.count(uid) > 0) return true;
+  }
+  const v1::JobPhase phase = job.record.status.phase();
+  const absl::Time retry_time = job.record.retry_time;
+  if (retry_time != absl::InfinitePast() && retry_time <= now) return true;
+  // A job in STOPPING whose replicas have all ended moves with the last observation; after a restart of the
+  // supervisor that one lies in the past.
+  if (phase == v1::JOB_PHASE_STOPPING) return true;
+  // It may have waited long enough for room, or for members to say that their group is broken.
+  if (phase == v1::JOB_PHASE_RESCALING || !job.broken.empty()) return true;
+  return phase == v1::JOB_PHASE_STARTING && job.record.starting_since + policy_.start_deadline <= now;
+}
+
+void Reconciler::Step() {
+  {
+    std::set<std::string> waiting = pulses_->TakeWaiting();
+    MutexLock lock(&mutex_);
+    waiting_ = std::move(waiting);
+  }
+  const auto reconcile_due = [this](Transaction* transaction) {
+    const Tables& tables = transaction->base();
+    for (const auto& [sequence, uid] : tables.active) {
+      if (IsDue(*tables.jobs.at(uid), transaction->now())) Reconcile(transaction, uid);
+    }
+    return absl::OkStatus();
+  };
+  // A job that broke it is set aside, and left out of the next attempt. What can't be stored is due again.
+  const auto attempt = [&] {
+    core_->Update(reconcile_due).IgnoreError();
+    return absl::OkStatus();
+  };
+  for (int i = 0; i < kMostAttempts && !core_->invariants()->Guard("step", attempt).ok(); ++i) {
+  }
+  MutexLock lock(&mutex_);
+  std::erase_if(set_aside_, [now = core_->Now().steady](const auto& job) { return job.second <= now; });
+}
+
+}  // namespace adaptdl::supervisor

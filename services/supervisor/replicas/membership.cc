@@ -1,0 +1,325 @@
+#include "services/supervisor/replicas/membership.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libs/jobs/planning.h"
+#include "libs/rpc/retry_info.h"
+#include "services/supervisor/calls/pages.h"
+#include "services/supervisor/jobs/group.h"
+#include "services/supervisor/jobs/secrets.h"
+#include "services/supervisor/store/convert.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+// Null: there is none.
+const JobEntry* FindEntry(const Tables& tables, const std::string& name_space, const std::string& name) {
+  const auto it = tables.by_name.find({NamespaceOr(name_space), name});
+  return it == tables.by_name.end() ? nullptr : tables.jobs.at(it->second).get();
+}
+
+// What a replica that waits to be a member is to know.
+v1::JoinGroupResponse DescribeForNewcomer(const Tables& tables, const JobEntry& job,
+                                          const std::string& replica_id, bool omit_members) {
+  v1::JoinGroupResponse response;
+  // The newest plan that it is in.
+  for (const jobs::Plan& plan : job.record.plans) {
+    if (jobs::RankIn(plan, replica_id) < 0) continue;
+    response.Clear();
+    if (plan.offered) {
+      FillFormed(tables, job, MembersOf(job.replicas, plan), plan.group, replica_id,
+                 response.mutable_formed());
+      if (omit_members) response.mutable_formed()->clear_members();
+    } else {
+      *response.mutable_forming() = DescribeForming(job.replicas, plan);
+    }
+  }
+  // In none, it may be wanted again.
+  if (!response.has_formed()) response.mutable_forming();
+  return response;
+}
+
+// Of a group that has met just now: how long that took, since its first replica was started. By the wall,
+// since it is the nodes that say when their replicas started.
+absl::Duration RendezvousTime(const GroupMembers& members, absl::Time wall) {
+  absl::Time first = wall;
+  for (const auto& member : members) {
+    if (member->replica.has_start_time()) first = std::min(first, ToTime(member->replica.start_time()));
+  }
+  return wall - first;
+}
+
+}  // namespace
+
+absl::StatusOr<ReplicaContext> Membership::Authorize(const v1::ReplicaIdentity& identity,
+                                                     const std::string& token) const {
+  absl::StatusOr<ReplicaContext> context;
+  core_->Read([&](const Tables& tables) {
+    context = AuthorizeFor(FindEntry(tables, identity.namespace_(), identity.job()), identity, token);
+  });
+  return context;
+}
+
+absl::StatusOr<ReplicaContext> Membership::AuthorizeFor(const JobEntry* job,
+                                                        const v1::ReplicaIdentity& identity,
+                                                        const std::string& token) const {
+  // One text for all: a stranger does not learn which jobs there are.
+  const absl::Status refused = absl::UnauthenticatedError(
+      "the group's token is missing or wrong; a replica sends what ADAPTDL_GROUP_TOKEN holds as "
+      "\"authorization: Bearer <token>\"");
+  if (job == nullptr) return refused;
+  const auto secret = job->record.tokens.find(identity.group());
+  if (secret == job->record.tokens.end() || !SameSecret(secret->second, token)) return refused;
+  const v1::JobStatus& status = job->record.status;
+  const int index = FindMember(job->replicas, identity.replica_id());
+  if (index < 0 && IsCurrent(*job, identity.group())) {
+    return absl::PermissionDeniedError(absl::StrCat("replica \"", identity.replica_id(),
+                                                    "\" is no member of group ", identity.group(),
+                                                    " of job \"", identity.job(), "\""));
+  }
+  if (index < 0 || !IsCurrent(*job, status.group())) return GroupOver(identity.group());
+  const ReplicaRecord& replica = *job->replicas[index];
+  // The job goes on without those that were given up.
+  if (!IsLive(replica.replica) || !MaySpeak(*job, replica, identity.group()))
+    return GroupOver(identity.group());
+  return ReplicaContext{job->record.uid(), identity.replica_id(), identity.group()};
+}
+
+bool Membership::MaySpeak(const JobEntry& job, const ReplicaRecord& replica, int64_t group) const {
+  const int64_t current = job.record.status.group();
+  const std::string& id = replica.replica.replica_id();
+  for (const jobs::Plan& plan : job.record.plans) {
+    if (plan.offered && plan.group == group) return jobs::RankIn(plan, id) >= 0;
+  }
+  const bool member = replica.replica.group() == current;
+  // A newcomer knows the group that it was launched for until it is a member.
+  if (!member) return !replica.stop_requested && group == replica.launch_group;
+  if (group >= current) return group == current;
+  // A member that is on its way from an older group.
+  return sessions_->NewestGroup(id) < current;
+}
+
+absl::StatusOr<ReplicaContext> Membership::AuthorizeUrl(const UrlIdentity& identity) const {
+  // One text for all: a stranger does not learn which jobs there are.
+  absl::StatusOr<ReplicaContext> context = absl::NotFoundError("there is nothing here");
+  core_->Read([&](const Tables& tables) {
+    const JobEntry* job = FindEntry(tables, identity.name_space, identity.job);
+    if (job == nullptr) return;
+    const int64_t group = job->record.status.group();
+    const auto token = job->record.tokens.find(group);
+    if (token == job->record.tokens.end() || !SameSecret(UrlSecret(token->second), identity.secret)) return;
+    const GroupMembers members = MembersOf(job->replicas, group);
+    const bool member = identity.rank >= 0 && identity.rank < static_cast<int>(members.size());
+    if (!member || !IsCurrent(*job, group)) return;
+    const v1::Replica& replica = members[identity.rank]->replica;
+    if (IsLive(replica)) context = ReplicaContext{job->record.uid(), replica.replica_id(), group};
+  });
+  return context;
+}
+
+absl::Status Membership::JoinByUrl(const ReplicaContext& replica, int64_t restarts) {
+  std::optional<std::string> address;
+  core_->Read([&](const Tables& tables) {
+    const auto it = tables.jobs.find(replica.job_uid);
+    if (it == tables.jobs.end() || it->second->record.status.group() != replica.group ||
+        it->second->record.status.restarts() != restarts) {
+      return;
+    }
+    address = "";
+    const ReplicaRecord& master = *it->second->replicas[0];
+    const auto node = tables.nodes.find(master.replica.node_id());
+    if (master.replica.replica_id() == replica.replica_id && node != tables.nodes.end()) {
+      address = absl::StrCat(node->second->record.node.replica_host(), ":", master.master_port);
+    }
+  });
+  if (!address.has_value()) return absl::NotFoundError("there is no such group");
+  return Join(replica, *address, false);
+}
+
+absl::StatusOr<std::vector<std::string>> Membership::FindHosts(const std::string& job_uid,
+                                                               int64_t group) const {
+  absl::StatusOr<std::vector<std::string>> hosts = absl::NotFoundError("there is no such group any more");
+  core_->Read([&](const Tables& tables) {
+    const auto it = tables.jobs.find(job_uid);
+    if (it == tables.jobs.end() || !IsCurrent(*it->second, group)) return;
+    const GroupMembers members = MembersOf(it->second->replicas, group);
+    hosts = std::vector<std::string>();
+    if (!GroupComplete(members)) return;
+    for (const auto& member : members) {
+      const auto node = tables.nodes.find(member->replica.node_id());
+      if (node == tables.nodes.end()) {
+        hosts = absl::NotFoundError("a node of the group is gone");
+        return;
+      }
+      hosts->push_back(node->second->record.node.replica_host());
+    }
+  });
+  return hosts;
+}
+
+absl::Status Membership::Join(const ReplicaContext& replica, const std::string& address,
+                              bool rescales_in_place) {
+  return core_->Update(
+      [&](Transaction* transaction) { return JoinIn(transaction, replica, address, rescales_in_place); });
+}
+
+absl::Status Membership::JoinIn(Transaction* transaction, const ReplicaContext& replica,
+                                const std::string& address, bool rescales_in_place) {
+  const JobEntry* job = transaction->FindJob(replica.job_uid);
+  const int index = job == nullptr ? -1 : FindMember(job->replicas, replica.replica_id);
+  if (index < 0 || !IsCurrent(*job, job->record.status.group())) return GroupOver(replica.group);
+  const ReplicaRecord& before = *job->replicas[index];
+  const bool newcomer = before.replica.group() != job->record.status.group();
+  if (newcomer && !rescales_in_place) {
+    return absl::FailedPreconditionError(
+        "rescales_in_place: this replica joins a group that trains; the program must be able to do that");
+  }
+  // Whoever re-scales in place may become rank 0.
+  const GroupMembers members =
+      newcomer ? GroupMembers{job->replicas[index]} : MembersOf(job->replicas, job->record.status.group());
+  const absl::Status status = CheckJoin(members, newcomer ? 0 : index, address, rescales_in_place);
+  if (!status.ok()) return status;
+  const bool again = before.replica.joined();
+  if (again && before.address == address && before.rescales_in_place == rescales_in_place) {
+    return absl::OkStatus();
+  }
+  // Once per group is usual, and each time is stored.
+  if (again && !limiter_->Take(replica.replica_id, transaction->now())) {
+    return rpc::WithRetryDelay(
+        absl::ResourceExhaustedError(absl::StrCat("address: replica \"", replica.replica_id,
+                                                  "\" has given too many, this one \"", address,
+                                                  "\"; give one per group, and wait before the next")),
+        limiter_->Wait(replica.replica_id, transaction->now()));
+  }
+  ReplicaRecord* record = transaction->EditReplica(replica.job_uid, index);
+  record->address = address;
+  record->rescales_in_place = rescales_in_place;
+  record->replica.set_joined(true);
+  NoteJoined(transaction, replica.job_uid, newcomer, again);
+  return absl::OkStatus();
+}
+
+void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer, bool again) {
+  const JobEntry* job = transaction->FindJob(uid);
+  const int64_t group = job->record.status.group();
+  const GroupMembers members = MembersOf(job->replicas, group);
+  const bool complete = !newcomer && GroupComplete(members);
+  if (complete) {
+    const jobs::Event event = {false, "RendezvousComplete",
+                               absl::StrCat("all ", members.size(), " members of group ", group, " have met"),
+                               "", ""};
+    again ? limiter_->Report(transaction, uid, event) : transaction->AddEvent(uid, event);
+    if (!job->record.status.has_progress()) {
+      jobs::Job measured = ToJob(job->record);
+      jobs::EndRescale(transaction->now(), &measured);
+      StoreJob(measured, transaction->moment(), &transaction->EditJob(uid)->record);
+    }
+    const absl::Duration time = RendezvousTime(members, transaction->wall());
+    transaction->effects()->reports.emplace_back([time](Metrics* metrics) {
+      if (metrics != nullptr) metrics->ObserveRendezvous(time);
+    });
+  }
+  // One of many who come to a group that starts changes nothing else.
+  if (newcomer || complete) {
+    reconciler_->Reconcile(transaction, uid);
+  } else if (!WorthTelling(members)) {
+    transaction->KeepQuiet();
+  }
+}
+
+absl::StatusOr<v1::JoinGroupResponse> Membership::DescribeRendezvous(const ReplicaContext& replica,
+                                                                     bool omit_members) {
+  absl::StatusOr<v1::JoinGroupResponse> response;
+  core_->Read([&](const Tables& tables) { response = DescribeFor(tables, replica, omit_members); });
+  return response;
+}
+
+absl::StatusOr<v1::JoinGroupResponse> Membership::DescribeFor(const Tables& tables,
+                                                              const ReplicaContext& replica,
+                                                              bool omit_members) {
+  const auto it = tables.jobs.find(replica.job_uid);
+  if (it == tables.jobs.end()) return GroupOver(replica.group);
+  const JobEntry& job = *it->second;
+  const std::shared_ptr<const GroupView> view = views_.ViewOf(tables, it->second);
+  const auto place = view->places.find(replica.replica_id);
+  if (place == view->places.end()) return GroupOver(replica.group);
+  const v1::JobStatus& status = job.record.status;
+  const ReplicaRecord& record = *job.replicas[place->second];
+  if (!IsCurrent(job, status.group()) || !IsLive(record.replica)) return GroupOver(replica.group);
+  const bool member = record.replica.group() == status.group();
+  if (!member) {
+    if (record.stop_requested) return GroupOver(replica.group);
+    return DescribeForNewcomer(tables, job, replica.replica_id, omit_members);
+  }
+  // A group that is being stopped will never be complete.
+  if (status.phase() == v1::JOB_PHASE_STOPPING && !view->members.has_formed()) {
+    return absl::AbortedError(
+        absl::StrCat("group ", status.group(), " is being stopped: ", status.message()));
+  }
+  v1::JoinGroupResponse response = omit_members ? view->brief : view->members;
+  if (response.has_formed()) {
+    response.mutable_formed()->set_rank(place->second);
+    response.mutable_formed()->set_token(job.record.tokens.at(status.group()));
+  }
+  return response;
+}
+
+absl::Status Membership::Enter(Transaction* transaction, const ReplicaContext& replica) {
+  const JobEntry* job = transaction->FindJob(replica.job_uid);
+  if (job == nullptr || !IsCurrent(*job, job->record.status.group())) return GroupOver(replica.group);
+  if (replica.group <= job->record.status.group()) return absl::OkStatus();
+  const std::optional<jobs::Entered> entered = jobs::EnterGroup(ToJob(job->record), replica.group);
+  const bool known = entered.has_value() && FindMember(job->replicas, replica.replica_id) >= 0;
+  if (!known) return GroupOver(replica.group);
+  Orders::Enter(transaction, replica.job_uid, *entered);
+  reconciler_->Reconcile(transaction, replica.job_uid);
+  std::erase_if(transaction->EditJob(replica.job_uid)->broken,
+                [&](const auto& report) { return report.second.group < replica.group; });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Instructions> Membership::InstructionsFor(const Tables& tables,
+                                                         const ReplicaContext& replica) const {
+  const auto it = tables.jobs.find(replica.job_uid);
+  if (it == tables.jobs.end()) return GroupOver(replica.group);
+  const JobEntry& job = *it->second;
+  const int64_t current = job.record.status.group();
+  const int index = FindMember(job.replicas, replica.replica_id);
+  if (index < 0 || !IsCurrent(job, current) || !IsLive(job.replicas[index]->replica)) {
+    return GroupOver(replica.group);
+  }
+  const ReplicaRecord& record = *job.replicas[index];
+  if (!MaySpeak(job, record, replica.group)) return GroupOver(replica.group);
+  Instructions instructions;
+  instructions.stop = record.stop_requested;
+  const bool member = record.replica.group() == current;
+  instructions.leads = member && record.replica.rank() == 0;
+  const bool offered = std::any_of(job.record.plans.begin(), job.record.plans.end(),
+                                   [](const jobs::Plan& plan) { return plan.offered; });
+  if (member && (offered || replica.group < current)) {
+    instructions.plan = DescribePlan(tables, job, replica.replica_id);
+    instructions.reason = job.record.status.message();
+  }
+  if (replica.group == current) sessions_->NoteGroup(replica.replica_id, current);
+  return instructions;
+}
+
+absl::StatusOr<Instructions> Membership::Attach(const ReplicaContext& replica, bool trains) {
+  if (trains) {
+    const absl::Status entered =
+        core_->Update([&](Transaction* transaction) { return Enter(transaction, replica); });
+    if (!entered.ok()) return entered;
+  }
+  absl::StatusOr<Instructions> instructions;
+  core_->Read([&](const Tables& tables) { instructions = InstructionsFor(tables, replica); });
+  return instructions;
+}
+
+}  // namespace adaptdl::supervisor

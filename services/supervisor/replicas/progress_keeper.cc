@@ -1,0 +1,71 @@
+#include "services/supervisor/replicas/progress_keeper.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "google/protobuf/util/message_differencer.h"
+#include "services/supervisor/store/convert.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+void StoreProgress(Transaction* transaction, const std::string& uid, const v1::TrainingProgress& progress) {
+  const JobEntry* before = transaction->FindJob(uid);
+  if (before == nullptr || MessageDifferencer::Equals(before->record.status.progress(), progress)) return;
+  JobEntry* job = transaction->EditJob(uid);
+  v1::JobStatus* status = &job->record.status;
+  *status->mutable_progress() = progress;
+  status->clear_estimated_completion_time();
+  if (progress.fraction() < 0 || IsTerminal(status->phase())) return;
+  const std::optional<absl::Duration> left =
+      job->pace.Observe(status->group(), progress.fraction(), transaction->now());
+  if (!left.has_value()) return;
+  *status->mutable_estimated_completion_time() = ToProto(transaction->wall() + *left);
+}
+
+void StoreHints(Transaction* transaction, const std::string& uid, const v1::Hints& hints) {
+  const JobEntry* job = transaction->FindJob(uid);
+  if (job == nullptr || MessageDifferencer::Equals(job->record.status.hints(), hints)) return;
+  *transaction->EditJob(uid)->record.status.mutable_hints() = hints;
+  transaction->ShowToAllocator();
+}
+
+}  // namespace
+
+void ProgressKeeper::Keep(const std::string& job_uid, const v1::Hints& hints) {
+  MutexLock lock(&mutex_);
+  new_hints_[job_uid] = hints;
+}
+
+void ProgressKeeper::StoreLatest(Transaction* transaction, const std::string& uid) {
+  if (const auto progress = sessions_->LatestProgress(uid)) StoreProgress(transaction, uid, *progress);
+}
+
+void ProgressKeeper::Step() {
+  const absl::Time now = core_->Now();
+  if (now < next_) return;
+  next_ = now + period_;
+  const std::map<std::string, v1::TrainingProgress> progress = sessions_->TakeProgress();
+  std::map<std::string, v1::Hints> hints;
+  {
+    MutexLock lock(&mutex_);
+    hints = std::exchange(new_hints_, {});
+  }
+  if (progress.empty() && hints.empty()) return;
+  const absl::Status status = core_->Update([&](Transaction* transaction) {
+    for (const auto& [uid, value] : progress) StoreProgress(transaction, uid, value);
+    for (const auto& [uid, value] : hints) StoreHints(transaction, uid, value);
+    return absl::OkStatus();
+  });
+  if (status.ok()) return;
+  // With the next flush, unless newer ones have come.
+  sessions_->ReturnProgress(progress);
+  MutexLock lock(&mutex_);
+  new_hints_.merge(hints);
+}
+
+}  // namespace adaptdl::supervisor

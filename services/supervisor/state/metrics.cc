@@ -1,0 +1,117 @@
+#include "services/supervisor/state/metrics.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace adaptdl::supervisor {
+namespace {
+
+using prometheus::BuildCounter;
+using prometheus::BuildGauge;
+using prometheus::BuildHistogram;
+using prometheus::Histogram;
+
+const Histogram::BucketBoundaries& CommitBuckets() {
+  static const auto* buckets =
+      new Histogram::BucketBoundaries{0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1};
+  return *buckets;
+}
+
+const Histogram::BucketBoundaries& RendezvousBuckets() {
+  static const auto* buckets = new Histogram::BucketBoundaries{0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300};
+  return *buckets;
+}
+
+// From a shrink on one machine to the start of a program that loads much.
+const Histogram::BucketBoundaries& RescaleBuckets() {
+  static const auto* buckets =
+      new Histogram::BucketBoundaries{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60};
+  return *buckets;
+}
+
+}  // namespace
+
+Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
+    : registry_(std::move(registry)),
+      jobs_(BuildGauge().Name("adaptdl_supervisor_jobs").Help("Jobs by phase").Register(*registry_)),
+      nodes_(BuildGauge().Name("adaptdl_supervisor_nodes").Help("Nodes by phase").Register(*registry_)),
+      term_(BuildGauge()
+                .Name("adaptdl_supervisor_leader_term")
+                .Help("Term of this supervisor's leadership; grows with each take-over")
+                .Register(*registry_)
+                .Add({})),
+      allocations_(BuildCounter()
+                       .Name("adaptdl_supervisor_allocations_total")
+                       .Help("Calls of ApplyAllocations by result")
+                       .Register(*registry_)),
+      restarts_(BuildCounter()
+                    .Name("adaptdl_supervisor_restarts_total")
+                    .Help("Replica sets that were stopped, by cause")
+                    .Register(*registry_)),
+      refused_(BuildCounter()
+                   .Name("adaptdl_supervisor_refused_calls_total")
+                   .Help("Calls that were refused because a quota or another bound was reached, by cause")
+                   .Register(*registry_)),
+      refused_reports_(BuildCounter()
+                           .Name("adaptdl_supervisor_refused_reports_total")
+                           .Help("Reports of replicas that made no sense, by kind")
+                           .Register(*registry_)),
+      broken_invariants_(
+          BuildCounter()
+              .Name("adaptdl_supervisor_broken_invariants_total")
+              .Help("Events that cannot happen, by the place in the program: mistakes to report")
+              .Register(*registry_)),
+      damaged_rows_(BuildCounter()
+                        .Name("adaptdl_supervisor_damaged_rows_total")
+                        .Help("Rows of the store that could not be read as they were, by table and whether "
+                              "they were mended or set aside")
+                        .Register(*registry_)),
+      quarantines_(BuildCounter()
+                       .Name("adaptdl_supervisor_quarantines_total")
+                       .Help("Times that a node was quarantined")
+                       .Register(*registry_)
+                       .Add({})),
+      heartbeats_(BuildCounter()
+                      .Name("adaptdl_supervisor_heartbeats_total")
+                      .Help("Heartbeats received, by kind of the sender")
+                      .Register(*registry_)),
+      node_heartbeats_(heartbeats_.Add({{"kind", "node"}})),
+      replica_heartbeats_(heartbeats_.Add({{"kind", "replica"}})),
+      failed_commits_(BuildCounter()
+                          .Name("adaptdl_supervisor_failed_commits_total")
+                          .Help("Changes that could not be stored")
+                          .Register(*registry_)
+                          .Add({})),
+      commits_(BuildHistogram()
+                   .Name("adaptdl_supervisor_commit_seconds")
+                   .Help("Time to store a change")
+                   .Register(*registry_)
+                   .Add({}, CommitBuckets())),
+      rendezvous_(
+          BuildHistogram()
+              .Name("adaptdl_supervisor_rendezvous_seconds")
+              .Help("Time from the start of a group's first process until all its members have joined")
+              .Register(*registry_)
+              .Add({}, RendezvousBuckets())),
+      rescales_(BuildHistogram()
+                    .Name("adaptdl_supervisor_rescale_phase_seconds")
+                    .Help("Time that the parts of changes of a replica set in place took")
+                    .Register(*registry_)) {}
+
+void Metrics::ObserveRescale(const std::string& phase, absl::Duration duration) {
+  rescales_.Add({{"phase", phase}}, RescaleBuckets()).Observe(absl::ToDoubleSeconds(duration));
+}
+
+void Metrics::ObserveCommit(absl::Duration duration, bool ok) {
+  commits_.Observe(absl::ToDoubleSeconds(duration));
+  if (!ok) failed_commits_.Increment();
+}
+
+void Metrics::SetAll(prometheus::Family<prometheus::Gauge>* family,
+                     const std::map<std::string, int>& by_phase) {
+  for (const auto& [phase, count] : by_phase) family->Add({{"phase", phase}}).Set(count);
+}
+
+}  // namespace adaptdl::supervisor

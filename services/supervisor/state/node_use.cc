@@ -1,0 +1,38 @@
+#include "services/supervisor/state/node_use.h"
+
+#include <string>
+
+#include "services/supervisor/store/convert.h"
+
+namespace adaptdl::supervisor {
+
+JobShare ShareOf(const JobEntry& job) {
+  JobShare share;
+  if (IsTerminal(job.record.status.phase())) return share;
+  share.need = Amounts(job.record.job->spec().template_().resources());
+  for (const auto& replica : job.replicas) {
+    if (IsLive(replica->replica)) ++share.live[replica->replica.node_id()];
+  }
+  for (const std::string& id : job.record.status.desired_allocation()) ++share.wanted[id];
+  return share;
+}
+
+void NodeUse::Add(const JobShare& share, int64_t times) {
+  for (const auto& [id, count] : share.live) {
+    Use& use = nodes_[id];
+    use.replicas += times * count;
+    use.held.Add(share.need, times * count);
+    changed_.insert(id);
+  }
+  for (const auto& [id, count] : share.wanted) {
+    nodes_[id].wanted.Add(share.need, times * count);
+    changed_.insert(id);
+  }
+}
+
+const NodeUse::Use* NodeUse::Find(const std::string& node_id) const {
+  const auto it = nodes_.find(node_id);
+  return it == nodes_.end() ? nullptr : &it->second;
+}
+
+}  // namespace adaptdl::supervisor
