@@ -56,6 +56,12 @@ absl::Status SqliteStatus(sqlite3* database, absl::string_view what) {
   }
 }
 
+int64_t ToMicros(absl::Time time) { return time == absl::InfinitePast() ? 0 : absl::ToUnixMicros(time); }
+
+absl::Time FromMicros(int64_t micros) {
+  return micros == 0 ? absl::InfinitePast() : absl::FromUnixMicros(micros);
+}
+
 absl::StatusOr<Statement> Statement::Prepare(sqlite3* database, const std::string& sql) {
   Statement result;
   sqlite3_stmt* statement = nullptr;

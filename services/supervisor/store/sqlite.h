@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace adaptdl::supervisor {
 
@@ -26,6 +27,10 @@ bool IsSyncFailure(const absl::Status& status);
 absl::Status SyncFailure(absl::string_view text);
 // Whether it is the status of a database that somebody else holds.
 bool IsLocked(const absl::Status& status);
+
+// Times are stored as microseconds since 1970. 0: InfinitePast.
+int64_t ToMicros(absl::Time time);
+absl::Time FromMicros(int64_t micros);
 
 class Statement {
  public:

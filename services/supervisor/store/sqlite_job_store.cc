@@ -16,6 +16,7 @@
 #include "services/supervisor/store/migrations.h"
 #include "services/supervisor/store/offline.h"
 #include "services/supervisor/store/store_reader.h"
+#include "services/supervisor/store/store_writer.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -23,16 +24,6 @@ namespace {
 absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(
       absl::StrCat("state database: ", what, " can't be read; restore it from a backup"));
-}
-
-int64_t ToMicros(absl::Time time) { return time == absl::InfinitePast() ? 0 : absl::ToUnixMicros(time); }
-
-absl::Time FromMicros(int64_t micros) {
-  return micros == 0 ? absl::InfinitePast() : absl::FromUnixMicros(micros);
-}
-
-bool MayLive(const v1::Replica& replica) {
-  return replica.state() == v1::REPLICA_STATE_LAUNCHING || replica.state() == v1::REPLICA_STATE_RUNNING;
 }
 
 // Of the files' names.
@@ -134,27 +125,13 @@ absl::Status SqliteJobStore::Judge(absl::Status status) {
   return status;
 }
 
-Statement* SqliteJobStore::Prepared(const std::string& sql, absl::Status* status) {
-  auto it = statements_.find(sql);
-  if (it == statements_.end()) {
-    absl::StatusOr<Statement> statement = Statement::Prepare(database_.handle(), sql);
-    if (!statement.ok()) {
-      *status = statement.status();
-      return nullptr;
-    }
-    it = statements_.emplace(sql, *std::move(statement)).first;
-  }
-  it->second.Reset();
-  return &it->second;
-}
-
 absl::Status SqliteJobStore::Commit(const WriteBatch& batch) {
   if (batch.empty()) return absl::OkStatus();
   MutexLock lock(&mutex_);
   if (absl::Status status = Judge(absl::OkStatus()); !status.ok()) return status;
   absl::Status status = Judge(database_.Execute("BEGIN IMMEDIATE"));
   if (!status.ok()) return status;
-  status = Write(batch);
+  status = StoreWriter(&statements_).Write(batch);
   if (status.ok()) status = database_.Execute("COMMIT");
   // Some errors have rolled back by themselves; then this one does nothing.
   if (!status.ok() && sqlite3_get_autocommit(database_.handle()) == 0) {
@@ -189,241 +166,6 @@ absl::Status SqliteJobStore::Checkpoint() {
   return Judge(SyncFailure(SqliteStatus(database, "checkpoint").message()));
 }
 
-absl::Status SqliteJobStore::Write(const WriteBatch& batch) {
-  absl::Status status;
-  for (const JobRecord& job : batch.put_jobs) status.Update(WriteJob(job));
-  for (const ReplicaRecord& replica : batch.put_replicas) status.Update(WriteReplica(replica));
-  for (const NodeRecord& node : batch.put_nodes) status.Update(WriteNode(node));
-  for (const v1::Event& event : batch.add_events) status.Update(WriteEvent(event));
-  for (const int64_t id : batch.remove_events) status.Update(RemoveEvent(id));
-  for (const FileDeletion& deletion : batch.add_deletions) status.Update(WriteDeletion(deletion));
-  if (batch.put_request.has_value()) status.Update(WriteRequest(*batch.put_request));
-  for (const std::string& uid : batch.delete_jobs)
-    status.Update(DeleteBy("DELETE FROM jobs WHERE uid = ?", uid));
-  for (const std::string& id : batch.delete_nodes) {
-    status.Update(DeleteBy("DELETE FROM nodes WHERE node_id = ?", id));
-  }
-  for (const std::string& id : batch.finish_deletions) {
-    status.Update(DeleteBy("DELETE FROM file_deletions WHERE node_id = ?", id));
-  }
-  for (const auto& [node, uid] : batch.remove_deletions) status.Update(RemoveDeletion(node, uid));
-  for (const v1::NamespaceQuota& quota : batch.put_quotas) status.Update(WriteQuota(quota));
-  for (const std::string& name : batch.delete_quotas) {
-    status.Update(DeleteBy("DELETE FROM quotas WHERE namespace = ?", name));
-  }
-  return status;
-}
-
-absl::Status SqliteJobStore::WriteJob(const JobRecord& record) {
-  absl::Status status = UpdateJob(record);
-  if (status.ok() && sqlite3_changes(database_.handle()) == 0) status = InsertJob(record);
-  if (status.ok()) status = WriteTokens(record);
-  if (status.ok()) status = WritePlans(record);
-  return status;
-}
-
-absl::Status SqliteJobStore::WriteTokens(const JobRecord& record) {
-  absl::Status status;
-  if (record.tokens.empty()) return status;
-  // Those up to the current group are there.
-  for (auto it = record.tokens.lower_bound(record.status.group()); it != record.tokens.end(); ++it) {
-    Statement* statement =
-        Prepared("INSERT OR IGNORE INTO tokens (job_uid, grp, token) VALUES (?, ?, ?)", &status);
-    if (statement == nullptr) return status;
-    statement->Bind(1, record.uid());
-    statement->Bind(2, it->first);
-    statement->Bind(3, it->second);
-    status = statement->Run();
-    if (!status.ok()) return status;
-  }
-  Statement* statement = Prepared("DELETE FROM tokens WHERE job_uid = ? AND grp < ?", &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, record.uid());
-  statement->Bind(2, record.tokens.begin()->first);
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::WritePlans(const JobRecord& record) {
-  absl::Status status = DeleteBy("DELETE FROM plans WHERE job_uid = ?", record.uid());
-  for (const jobs::Plan& plan : record.plans) {
-    for (size_t rank = 0; rank < plan.members.size() && status.ok(); ++rank) {
-      Statement* statement = Prepared(
-          "INSERT INTO plans (job_uid, grp, rank, replica_id, node_id, firm, offered, since, ready_after, "
-          "broken) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-          &status);
-      if (statement == nullptr) return status;
-      statement->Bind(1, record.uid());
-      statement->Bind(2, plan.group);
-      statement->Bind(3, static_cast<int64_t>(rank));
-      statement->Bind(4, plan.members[rank].replica_id);
-      statement->Bind(5, plan.members[rank].node);
-      statement->Bind(6, int64_t{plan.firm});
-      statement->Bind(7, int64_t{plan.offered});
-      statement->Bind(8, ToMicros(plan.since));
-      statement->Bind(9, absl::ToInt64Microseconds(plan.ready_after));
-      statement->Bind(10, int64_t{plan.broken});
-      status = statement->Run();
-    }
-  }
-  return status;
-}
-
-absl::Status SqliteJobStore::UpdateJob(const JobRecord& record) {
-  absl::Status status;
-  Statement* statement = Prepared(
-      "UPDATE jobs SET phase = ?, grp = ?, status = ?, running_since = ?, unschedulable = ?, "
-      "rescaling_since = ?, rescale_note = ?, newcomer_failures = ? WHERE uid = ?",
-      &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, static_cast<int64_t>(record.status.phase()));
-  statement->Bind(2, record.status.group());
-  statement->BindBlob(3, record.status.SerializeAsString());
-  statement->Bind(4, ToMicros(record.running_since));
-  statement->Bind(5, int64_t{record.unschedulable});
-  statement->Bind(6, ToMicros(record.rescaling_since));
-  statement->Bind(7, record.rescale_note);
-  statement->Bind(8, int64_t{record.newcomer_failures});
-  statement->Bind(9, record.uid());
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::InsertJob(const JobRecord& record) {
-  absl::Status status;
-  Statement* statement = Prepared(
-      "INSERT INTO jobs (sequence, uid, namespace, name, phase, grp, spec, status, running_since, "
-      "unschedulable, rescaling_since, rescale_note, newcomer_failures) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, record.sequence);
-  statement->Bind(2, record.uid());
-  statement->Bind(3, record.job->namespace_());
-  statement->Bind(4, record.job->name());
-  statement->Bind(5, static_cast<int64_t>(record.status.phase()));
-  statement->Bind(6, record.status.group());
-  statement->BindBlob(7, record.job->SerializeAsString());
-  statement->BindBlob(8, record.status.SerializeAsString());
-  statement->Bind(9, ToMicros(record.running_since));
-  statement->Bind(10, int64_t{record.unschedulable});
-  statement->Bind(11, ToMicros(record.rescaling_since));
-  statement->Bind(12, record.rescale_note);
-  statement->Bind(13, int64_t{record.newcomer_failures});
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::WriteReplica(const ReplicaRecord& record) {
-  absl::Status status;
-  Statement* statement = Prepared(
-      "INSERT OR REPLACE INTO replicas (job_uid, grp, rank, replica, stop_requested, node_leaving, loss, "
-      "address, current_grp, current_rank, live, in_place, judged, master_port) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, record.job_uid);
-  statement->Bind(2, record.launch_group);
-  statement->Bind(3, int64_t{record.launch_rank});
-  statement->BindBlob(4, record.replica.SerializeAsString());
-  statement->Bind(5, int64_t{record.stop_requested});
-  statement->Bind(6, int64_t{record.node_leaving});
-  statement->Bind(7, static_cast<int64_t>(record.loss));
-  statement->Bind(8, record.address);
-  statement->Bind(9, record.replica.group());
-  statement->Bind(10, int64_t{record.replica.rank()});
-  statement->Bind(11, int64_t{MayLive(record.replica)});
-  statement->Bind(12, int64_t{record.rescales_in_place});
-  statement->Bind(13, int64_t{record.judged});
-  statement->Bind(14, int64_t{record.master_port});
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::WriteNode(const NodeRecord& record) {
-  absl::Status status;
-  Statement* statement =
-      Prepared("INSERT OR REPLACE INTO nodes (node_id, session_id, node) VALUES (?, ?, ?)", &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, record.node.node_id());
-  statement->Bind(2, record.session_id);
-  statement->BindBlob(3, record.node.SerializeAsString());
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::WriteEvent(const v1::Event& event) {
-  absl::Status status;
-  Statement* statement =
-      Prepared("INSERT INTO events (id, job_uid, namespace, job, event) VALUES (?, ?, ?, ?, ?)", &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, event.id());
-  statement->Bind(2, event.job_uid());
-  statement->Bind(3, event.namespace_());
-  statement->Bind(4, event.job());
-  statement->BindBlob(5, event.SerializeAsString());
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::RemoveEvent(int64_t id) {
-  absl::Status status;
-  Statement* statement = Prepared("DELETE FROM events WHERE id = ?", &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, id);
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::WriteRequest(const RequestRecord& request) {
-  absl::Status status;
-  Statement* statement = Prepared(
-      "INSERT OR REPLACE INTO answers (caller, namespace, request_id, method, content, time, response) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?)",
-      &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, request.key.caller);
-  statement->Bind(2, request.key.name_space);
-  statement->Bind(3, request.key.request_id);
-  statement->Bind(4, request.key.method);
-  statement->BindBlob(5, request.key.content);
-  statement->Bind(6, ToMicros(request.time));
-  statement->BindBlob(7, request.response);
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::WriteDeletion(const FileDeletion& deletion) {
-  absl::Status status;
-  Statement* statement =
-      Prepared("INSERT OR REPLACE INTO file_deletions (node_id, namespace, job, job_uid) VALUES (?, ?, ?, ?)",
-               &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, deletion.node_id);
-  statement->Bind(2, deletion.name_space);
-  statement->Bind(3, deletion.job);
-  statement->Bind(4, deletion.job_uid);
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::RemoveDeletion(const std::string& node_id, const std::string& job_uid) {
-  absl::Status status;
-  Statement* statement = Prepared("DELETE FROM file_deletions WHERE node_id = ? AND job_uid = ?", &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, node_id);
-  statement->Bind(2, job_uid);
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::WriteQuota(const v1::NamespaceQuota& quota) {
-  absl::Status status;
-  Statement* statement = Prepared("INSERT OR REPLACE INTO quotas (namespace, quota) VALUES (?, ?)", &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, quota.namespace_());
-  statement->BindBlob(2, quota.SerializeAsString());
-  return statement->Run();
-}
-
-absl::Status SqliteJobStore::DeleteBy(const std::string& sql, const std::string& key) {
-  absl::Status status;
-  Statement* statement = Prepared(sql, &status);
-  if (statement == nullptr) return status;
-  statement->Bind(1, key);
-  return statement->Run();
-}
-
 absl::StatusOr<StoreContents> SqliteJobStore::Load() {
   MutexLock lock(&mutex_);
   return ReadStore(&database_);
@@ -442,11 +184,11 @@ absl::StatusOr<std::vector<v1::Event>> SqliteJobStore::ListEvents(const EventQue
   MutexLock lock(&mutex_);
   absl::Status status;
   Statement* statement = query.job.empty()
-                             ? Prepared(
+                             ? statements_.Find(
                                    "SELECT id, job_uid, namespace, job, event FROM events "
                                    "WHERE id > ?1 AND namespace = ?2 ORDER BY id LIMIT ?3",
                                    &status)
-                             : Prepared(
+                             : statements_.Find(
                                    "SELECT id, job_uid, namespace, job, event FROM events "
                                    "WHERE id > ?1 AND namespace = ?2 AND job = ?4 ORDER BY id LIMIT ?3",
                                    &status);
@@ -480,7 +222,7 @@ absl::StatusOr<std::optional<RequestRecord>> SqliteJobStore::FindRequest(const s
                                                                          const std::string& request_id) {
   MutexLock lock(&mutex_);
   absl::Status status;
-  Statement* statement = Prepared(
+  Statement* statement = statements_.Find(
       "SELECT method, content, time, response FROM answers "
       "WHERE caller = ? AND namespace = ? AND request_id = ?",
       &status);
@@ -501,7 +243,7 @@ absl::StatusOr<std::optional<RequestRecord>> SqliteJobStore::FindRequest(const s
 absl::Status SqliteJobStore::PruneRequests(absl::Time time) {
   MutexLock lock(&mutex_);
   absl::Status status;
-  Statement* statement = Prepared("DELETE FROM answers WHERE time < ?", &status);
+  Statement* statement = statements_.Find("DELETE FROM answers WHERE time < ?", &status);
   if (statement == nullptr) return status;
   statement->Bind(1, ToMicros(time));
   return Judge(statement->Run());
@@ -509,7 +251,7 @@ absl::Status SqliteJobStore::PruneRequests(absl::Time time) {
 
 absl::StatusOr<std::optional<absl::Time>> SqliteJobStore::TimeOfEventFrom(int64_t id) {
   absl::Status status;
-  Statement* statement = Prepared("SELECT event FROM events WHERE id >= ? ORDER BY id", &status);
+  Statement* statement = statements_.Find("SELECT event FROM events WHERE id >= ? ORDER BY id", &status);
   if (statement == nullptr) return status;
   statement->Bind(1, id);
   while (true) {
@@ -542,8 +284,8 @@ absl::Status SqliteJobStore::PruneEvents(absl::Time time) {
   }
   absl::Status status;
   // Not all at once: others wait for the store meanwhile, and the rest goes the next time.
-  Statement* statement =
-      Prepared("DELETE FROM events WHERE id < ? AND id < (SELECT MIN(id) FROM events) + 10000", &status);
+  Statement* statement = statements_.Find(
+      "DELETE FROM events WHERE id < ? AND id < (SELECT MIN(id) FROM events) + 10000", &status);
   if (statement == nullptr) return status;
   statement->Bind(1, first);
   return Judge(statement->Run());
@@ -553,7 +295,7 @@ absl::Status SqliteJobStore::PruneReplicas(const std::string& job_uid, int keep)
   MutexLock lock(&mutex_);
   absl::Status status;
   // The key is in the order of the launches.
-  Statement* statement = Prepared(
+  Statement* statement = statements_.Find(
       "DELETE FROM replicas WHERE job_uid = ?1 AND live = 0 "
       "AND grp < (SELECT grp FROM replicas WHERE job_uid = ?1 ORDER BY grp DESC LIMIT 1 OFFSET ?2) "
       "AND current_grp < (SELECT grp FROM jobs WHERE uid = ?1)",

@@ -14,7 +14,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +23,7 @@
 #include "libs/base/mutex.h"
 #include "services/supervisor/store/job_store.h"
 #include "services/supervisor/store/sqlite.h"
+#include "services/supervisor/store/statements.h"
 
 namespace adaptdl::supervisor {
 
@@ -64,7 +64,7 @@ class SqliteJobStore final : public JobStore {
 
  private:
   SqliteJobStore(const SqliteJobStoreOptions& options, Database database, sqlite3_file* log)
-      : options_(options), log_(log), database_(std::move(database)) {}
+      : options_(options), log_(log), database_(std::move(database)), statements_(database_.handle()) {}
 
   // Moves the log into the database if it is long.
   absl::Status Checkpoint() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -73,24 +73,6 @@ class SqliteJobStore final : public JobStore {
   // Of SQLite: the log has so many pages after a commit.
   static int NoteLogPages(void* store, sqlite3* database, const char* name, int pages);
 
-  // The prepared statement of `sql`, reset; null and an error in `status` if it can't be prepared.
-  Statement* Prepared(const std::string& sql, absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Write(const WriteBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WriteJob(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status UpdateJob(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WriteTokens(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WritePlans(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status InsertJob(const JobRecord& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WriteReplica(const ReplicaRecord& replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WriteNode(const NodeRecord& node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WriteEvent(const v1::Event& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status RemoveEvent(int64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WriteRequest(const RequestRecord& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WriteDeletion(const FileDeletion& deletion) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status RemoveDeletion(const std::string& node_id, const std::string& job_uid)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WriteQuota(const v1::NamespaceQuota& quota) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status DeleteBy(const std::string& sql, const std::string& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<int64_t> LastId(const std::string& table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Time of the first event whose id is `id` or larger. Nothing: there is none.
@@ -103,7 +85,7 @@ class SqliteJobStore final : public JobStore {
   std::atomic<bool> sync_failed_ = false;
   Mutex mutex_;
   Database database_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, Statement> statements_ ABSL_GUARDED_BY(mutex_);
+  Statements statements_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adaptdl::supervisor

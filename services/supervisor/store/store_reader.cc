@@ -18,10 +18,6 @@ constexpr char kReplicaColumns[] =
     "r.job_uid, r.replica, r.stop_requested, r.node_leaving, r.loss, r.address, r.grp, r.rank, r.in_place, "
     "r.judged, r.master_port, r.current_grp, r.current_rank, j.namespace, j.name";
 
-absl::Time FromMicros(int64_t micros) {
-  return micros == 0 ? absl::InfinitePast() : absl::FromUnixMicros(micros);
-}
-
 // One that nobody can say anything about: the job goes on as if it had been lost.
 void CountAsLost(const std::string& job_name, int64_t group, int rank, ReplicaRecord* record) {
   record->loss = jobs::LossCause::kVanished;

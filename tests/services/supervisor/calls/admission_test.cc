@@ -8,7 +8,6 @@
 #include "gtest/gtest.h"
 #include "libs/base/manual_clock.h"
 #include "libs/rpc/retry_info.h"
-#include "services/supervisor/state/submission_window.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -84,38 +83,6 @@ TEST_F(AdmissionTest, ChangesAreShedWhileTheQueueIsLong) {
   EXPECT_TRUE(admission->Change("a", 99).ok()) << "what was shed has cost the caller nothing";
   EXPECT_FALSE(admission->Change("a", 0).ok());
   EXPECT_EQ(refused_, (std::vector<std::string>{"queue", "call_rate"}));
-}
-
-TEST(SubmissionWindowTest, NeverMoreThanSoManyInAnyMinute) {
-  SubmissionWindow window;
-  std::vector<absl::Time> taken;
-  absl::Time now = absl::FromUnixSeconds(1000);
-  for (int i = 0; i < 5000; ++i) {
-    now += absl::Milliseconds((i * 7919) % 9000);
-    const absl::Duration wait = window.Wait("a", 10, now);
-    int recent = 0;
-    for (const absl::Time time : taken) recent += time + absl::Minutes(1) > now;
-    ASSERT_EQ(wait == absl::ZeroDuration(), recent < 10);
-    if (wait > absl::ZeroDuration()) {
-      SubmissionWindow later = window;
-      EXPECT_EQ(later.Wait("a", 10, now + wait), absl::ZeroDuration());
-      continue;
-    }
-    window.Note("a", now);
-    taken.push_back(now);
-    EXPECT_EQ(window.Wait("b", 1, now), absl::ZeroDuration());
-  }
-}
-
-TEST(SubmissionWindowTest, ALowerBoundCountsWhatWasThereBefore) {
-  SubmissionWindow window;
-  const absl::Time start = absl::FromUnixSeconds(1000);
-  for (int i = 0; i < 10; ++i) window.Note("a", start + absl::Seconds(i));
-  // Nine of the ten have to leave the window before another one is the second.
-  EXPECT_EQ(window.Wait("a", 2, start + absl::Seconds(9)), absl::Seconds(59));
-  EXPECT_EQ(window.Wait("a", 0, start + absl::Seconds(9)), absl::ZeroDuration());
-  window.Sweep(start + absl::Seconds(69));
-  EXPECT_EQ(window.Wait("a", 1, start + absl::Seconds(69)), absl::ZeroDuration());
 }
 
 }  // namespace
