@@ -10,8 +10,8 @@
 #include "benchmark/benchmark.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/speedup_table.h"
-#include "libs/scheduling/pollux/pollux_policy.h"
-#include "libs/scheduling/sia/sia_policy.h"
+#include "simulator/policies/pollux/pollux_policy.h"
+#include "simulator/policies/sia/sia_policy.h"
 
 namespace adaptdl::scheduling {
 namespace {

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/base/clock.h"
-#include "libs/scheduling/policies.h"
 #include "simulator/engine.h"
 #include "simulator/history/node_changes.h"
+#include "simulator/policies/policies.h"
 #include "simulator/report/summary.h"
 #include "simulator/schedulers/factory.h"
 
@@ -177,10 +177,14 @@ std::vector<std::string> AllTypes(const std::vector<RecordedNode>& a, const std:
 }
 
 absl::Status CheckPolicy(const std::string& name) {
-  const std::vector<std::string> names = scheduling::PolicyNames();
-  if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
+  const Policies policies = PoliciesWithoutSolver();
+  if (policies.count(name) > 0) return absl::OkStatus();
+  const std::string names =
+      absl::StrJoin(policies, ", ", [](std::string* out, const auto& policy) { out->append(policy.first); });
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no policy \"", name, "\"; choose one of ", absl::StrJoin(names, ", ")));
+      absl::StrCat("there is no policy \"", name, "\" here; choose one of ", names,
+                   ", or save the history (--save-history FILE) for one of \"adaptdl-sim replay --history "
+                   "FILE\", which knows more"));
 }
 
 class Question {

@@ -231,7 +231,7 @@ TEST_F(DynamicNodesTest, WithoutCheckpointsInTimeAllIsLost) {
 }
 
 TEST_F(DynamicNodesTest, AnEvictionCostsNoWork) {
-  for (const char* policy : {"tiresias", "greedy"}) {
+  for (const char* policy : {"tiresias", "goodput"}) {
     const auto result =
         Run({"a,0", "b,30"}, "2x1", policy,
             {.round_seconds = 0,
@@ -251,7 +251,7 @@ TEST_F(DynamicNodesTest, AnEvictionCostsNoWork) {
 
 TEST_F(DynamicNodesTest, ThePolicyClearsANodeBeforeItIsTaken) {
   // One job on the spot node's sister: room enough to leave in time.
-  const auto result = Run({"a,0"}, "2x1", "greedy",
+  const auto result = Run({"a,0"}, "2x1", "goodput",
                           {.round_seconds = 0,
                            .restart_seconds = 1,
                            .nodes = {.spot_nodes = {2}, .spot_lifetime = 100, .spot_notice = 30}});
@@ -264,7 +264,7 @@ TEST_F(DynamicNodesTest, ThePolicyClearsANodeBeforeItIsTaken) {
 }
 
 TEST_F(DynamicNodesTest, NodesThatAreAlwaysThereChangeNothing) {
-  for (const char* policy : {"tiresias", "optimus", "greedy", "goodput"}) {
+  for (const char* policy : {"tiresias", "optimus", "goodput"}) {
     const std::vector<std::string> jobs = {"a,0", "b,30", "c,100", "d,400"};
     const auto plain = Run(jobs, "2x1", policy, {});
     const auto lasting = Run(jobs, "2x1", policy, {.nodes = {.mtbf = 1e15}});
@@ -324,13 +324,13 @@ TEST_F(DynamicNodesTest, ABaselineCannotBeFollowed) {
 }
 
 TEST_F(DynamicNodesTest, WhatIsWrongWithNodesIsNamed) {
-  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.nodes = {.mtbf = -1}}).status().message()),
+  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "goodput", {.nodes = {.mtbf = -1}}).status().message()),
               HasSubstr("--node-mtbf is -1"));
-  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.checkpoint_seconds = 0}).status().message()),
+  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "goodput", {.checkpoint_seconds = 0}).status().message()),
               HasSubstr("--checkpoint-period is 0"));
-  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.nodes = {.spot_nodes = {2}}}).status().message()),
+  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "goodput", {.nodes = {.spot_nodes = {2}}}).status().message()),
               HasSubstr("--spot-nodes: 2 spot nodes of a type; there are 0 to 1"));
-  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.nodes = {.spot_lifetime = 9}}).status().message()),
+  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "goodput", {.nodes = {.spot_lifetime = 9}}).status().message()),
               HasSubstr("--spot-lifetime: there are no spot nodes"));
 }
 

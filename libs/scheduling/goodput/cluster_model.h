@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "libs/scheduling/cluster_state.h"
+#include "libs/scheduling/placement.h"
 #include "libs/scheduling/policy.h"
 
 namespace adaptdl::scheduling {

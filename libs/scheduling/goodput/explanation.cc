@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "libs/scheduling/explain.h"
+#include "libs/scheduling/unschedulable.h"
 
 namespace adaptdl::scheduling {
 namespace {

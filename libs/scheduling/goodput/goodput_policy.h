@@ -17,7 +17,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "libs/scheduling/capacity.h"
+#include "libs/scheduling/goodput/cluster_size.h"
 #include "libs/scheduling/goodput/menu.h"
 #include "libs/scheduling/goodput/multiple_choice.h"
 #include "libs/scheduling/goodput/valuation.h"

@@ -22,7 +22,7 @@
 #include "libs/scheduling/goodput/cluster_model.h"
 #include "libs/scheduling/goodput/goodput_policy.h"
 #include "libs/scheduling/goodput/valuation.h"
-#include "libs/scheduling/ilp/multiple_choice.h"
+#include "simulator/policies/ilp/multiple_choice.h"
 #include "tests/libs/scheduling/views.h"
 
 namespace adaptdl::scheduling {

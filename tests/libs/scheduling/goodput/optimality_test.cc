@@ -14,7 +14,7 @@
 #include "libs/scheduling/goodput/menu.h"
 #include "libs/scheduling/goodput/multiple_choice.h"
 #include "libs/scheduling/goodput/valuation.h"
-#include "libs/scheduling/ilp/multiple_choice.h"
+#include "simulator/policies/ilp/multiple_choice.h"
 #include "tests/libs/scheduling/views.h"
 
 namespace adaptdl::scheduling {
