@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "simulator/autoscaler.h"
+#include "simulator/placement_check.h"
+#include "simulator/simulation_options.h"
 
 namespace adaptdl::simulator {
 namespace {
@@ -33,54 +35,6 @@ bool ShareANode(const Placement& a, const Placement& b) {
   return std::any_of(a.begin(), a.end(), [&](const NodeShare& x) {
     return std::any_of(b.begin(), b.end(), [&](const NodeShare& y) { return x.node == y.node; });
   });
-}
-
-// Takes what so many replicas need from `left`. False: there is less.
-bool Take(const scheduling::Resources& request, int replicas, scheduling::Resources* left) {
-  for (const auto& [name, amount] : request) {
-    if (((*left)[name] -= amount * replicas) < 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const WorkloadJob> workload,
-                          const Scheduler& scheduler) {
-  const auto check = [](const char* name, double value, double least, bool exclusive) {
-    const bool fine = std::isfinite(value) && (exclusive ? value > least : value >= least);
-    return fine ? absl::OkStatus()
-                : absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; it must be ",
-                                                          exclusive ? "greater than " : "at least ", least));
-  };
-  for (const absl::Status& status : {
-           check("round", options.round_seconds, 0, false),
-           check("debounce", options.debounce_seconds, 0, true),
-           check("interval", options.interval_seconds, 0, true),
-           check("report period", options.report_seconds, 0, true),
-           check("restart", options.restart_seconds.value_or(0), 0, false),
-           check("interference", options.interference, 0, false),
-           check("--checkpoint-period", options.checkpoint_seconds, 0, true),
-       }) {
-    if (!status.ok()) {
-      return status;
-    }
-  }
-  if (!options.nodes.pools.empty() && !scheduler.WantedNodes()) {
-    return absl::InvalidArgumentError(
-        "--autoscale: this policy does not say how many nodes it could use; choose another one, as goodput");
-  }
-  for (const RestartTimes* times : {options.restart_times.get(), options.in_place_times.get()}) {
-    if (times == nullptr) continue;
-    if (absl::Status status = times->Cover(workload); !status.ok()) {
-      return status;
-    }
-  }
-  if (options.interference >= 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("interference is ", options.interference, "; it must be less than 1"));
-  }
-  return absl::OkStatus();
 }
 
 class Simulation {
@@ -143,7 +97,6 @@ class Simulation {
 
   absl::Status Decide(double now);
   void RecordWatched(double now);
-  absl::Status CheckPlacements(const std::vector<Placement>& placements) const;
   void Apply(size_t job, const Placement& placement, double now);
   void UpdateInterference();
   void CloseSegment(size_t job, double end);
@@ -379,14 +332,14 @@ absl::Status Simulation::Decide(double now) {
   const bool dynamic = options_.nodes.dynamic();
   const absl::Span<const NodeStatus> status =
       dynamic ? absl::MakeConstSpan(nodes_.status()) : absl::Span<const NodeStatus>();
+  const Situation situation{now, cluster_, jobs, options_.restart(), status};
   const absl::Time begin = clock_.Now();
-  absl::StatusOr<std::vector<Placement>> placements =
-      scheduler_.Schedule({now, cluster_, jobs, options_.restart(), status});
+  absl::StatusOr<std::vector<Placement>> placements = scheduler_.Schedule(situation);
   result_.decision_seconds.push_back(absl::ToDoubleSeconds(clock_.Now() - begin));
   if (!placements.ok()) {
     return placements.status();
   }
-  if (absl::Status status = CheckPlacements(*placements); !status.ok()) {
+  if (absl::Status status = CheckPlacements(situation, *placements); !status.ok()) {
     return status;
   }
   bool running = false;
@@ -414,33 +367,6 @@ void Simulation::RecordWatched(double now) {
         static_cast<double>(job.application().init_batch_size()) * gradient.var / gradient.sqr;
     result_.watched.push_back({now, job.gpus(), job.batch_size(), noise_scale});
   }
-}
-
-absl::Status Simulation::CheckPlacements(const std::vector<Placement>& placements) const {
-  if (placements.size() != active_.size()) {
-    return absl::InternalError(
-        absl::StrCat("the scheduler placed ", placements.size(), " jobs; there are ", active_.size()));
-  }
-  std::vector<scheduling::Resources> left;
-  for (const Cluster::Node& node : cluster_.nodes()) {
-    const bool up = !options_.nodes.dynamic() || nodes_.status()[left.size()].up;
-    left.push_back(up ? node.capacity : scheduling::Resources());
-  }
-  for (size_t i = 0; i < placements.size(); ++i) {
-    for (const NodeShare& share : placements[i]) {
-      if (share.node < 0 || share.node >= static_cast<int>(left.size()) || share.gpus < 1 ||
-          !Take(jobs_[active_[i]].spec().demand.request, share.gpus, &left[share.node])) {
-        return absl::InternalError(absl::StrCat("the scheduler placed ", share.gpus, " replicas of ",
-                                                jobs_[active_[i]].spec().name, " on node ", share.node,
-                                                ", which has no room for so many"));
-      }
-      if (cluster_.nodes()[share.node].type != cluster_.nodes()[placements[i].front().node].type) {
-        return absl::InternalError(
-            absl::StrCat("the scheduler mixed GPU types for ", jobs_[active_[i]].spec().name));
-      }
-    }
-  }
-  return absl::OkStatus();
 }
 
 void Simulation::Apply(size_t job, const Placement& placement, double now) {
