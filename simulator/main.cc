@@ -165,7 +165,8 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
       ->default_str("table");
   app->add_option("--watch", simulation->watched_job,
                   "With json: record the GPUs, batch size and gradient noise of this job over time");
-  app->add_option("--svg", options->svg, "Write a picture to this file");
+  app->add_flag("--timeline", options->timeline,
+                "With json: record the GPUs of each job over time, for scripts/plot-run.sh");
 }
 
 int Main(int argc, char** argv) {
