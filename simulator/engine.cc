@@ -111,10 +111,10 @@ class Simulation {
   Nodes nodes_;
   Autoscaler autoscaler_;
 
-  std::vector<Job> jobs_;       // in order of submission
-  std::vector<size_t> active_;  // submitted and not done, in order
-  size_t arrived_ = 0;          // so many of jobs_ were submitted
-  std::vector<double> speed_;   // by job: 1, or less under interference
+  std::vector<SimulatedJob> jobs_;  // in order of submission
+  std::vector<size_t> active_;      // submitted and not done, in order
+  size_t arrived_ = 0;              // so many of jobs_ were submitted
+  std::vector<double> speed_;       // by job: 1, or less under interference
   std::vector<OpenSegment> open_;
   double last_running_ = 0;
   double last_completed_ = 0;
@@ -179,7 +179,7 @@ bool Simulation::ChangeNodes(double now) {
 
 void Simulation::StopJobsOn(int node, bool crash, double now) {
   for (const size_t active : active_) {
-    Job& job = jobs_[active];
+    SimulatedJob& job = jobs_[active];
     const Placement& placement = job.placement();
     const bool here = std::any_of(placement.begin(), placement.end(),
                                   [node](const NodeShare& share) { return share.node == node; });
@@ -325,7 +325,7 @@ absl::Status Simulation::Decide(double now) {
     FollowDemand(now);
     return absl::OkStatus();
   }
-  std::vector<const Job*> jobs;
+  std::vector<const SimulatedJob*> jobs;
   for (const size_t job : active_) {
     jobs.push_back(&jobs_[job]);
   }
@@ -358,7 +358,7 @@ absl::Status Simulation::Decide(double now) {
 
 void Simulation::RecordWatched(double now) {
   for (const size_t active : active_) {
-    const Job& job = jobs_[active];
+    const SimulatedJob& job = jobs_[active];
     if (job.spec().name != options_.watched_job || job.placement().empty() || job.profiled_replicas() == 0) {
       continue;
     }
@@ -370,7 +370,7 @@ void Simulation::RecordWatched(double now) {
 }
 
 void Simulation::Apply(size_t job, const Placement& placement, double now) {
-  Job& it = jobs_[job];
+  SimulatedJob& it = jobs_[job];
   const int type = placement.empty() ? it.gpu_type() : cluster_.nodes()[placement.front().node].type;
   const bool free_move = options_.free_moves && !it.spec().plain && !placement.empty() &&
                          type == it.gpu_type() && HaveSameShape(placement, it.placement());
@@ -439,7 +439,7 @@ absl::Status Simulation::CheckStandstill(double now) const {
 
 void Simulation::CollectOutcomes() {
   double end = 0;
-  for (const Job& job : jobs_) {
+  for (const SimulatedJob& job : jobs_) {
     result_.jobs.push_back({job.spec().name, job.application().name, job.spec().submitted,
                             *job.first_started(), *job.completed(), job.attained_service(), job.restarts(),
                             job.crashes(), job.lost_seconds(), job.spec().plain});

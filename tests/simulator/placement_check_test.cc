@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "simulator/job.h"
+#include "simulator/simulated_job.h"
 #include "tests/simulator/toy.h"
 
 namespace adaptdl::simulator {
@@ -21,9 +21,9 @@ class PlacementCheckTest : public ToyTest {
     EXPECT_TRUE(cluster.ok()) << cluster.status();
     WriteTraces("toy", "placements-slow.csv", 2);
     const std::vector<WorkloadJob> workload = Load({"a,0", "b,0"}, cluster->gpu_types());
-    const Job a(workload[0], 2, {});
-    const Job b(workload[1], 2, {});
-    const Job* const jobs[] = {&a, &b};
+    const SimulatedJob a(workload[0], 2, {});
+    const SimulatedJob b(workload[1], 2, {});
+    const SimulatedJob* const jobs[] = {&a, &b};
     return CheckPlacements({0, *cluster, jobs, {}, status}, placements);
   }
   std::string Problem(const std::vector<Placement>& placements, const std::vector<NodeStatus>& status = {}) {

@@ -169,10 +169,10 @@ TEST_F(PolicySchedulerTest, SpeedupsFollowTheBoundsOfTheBatchSize) {
   workload_[0].application = std::make_shared<const Application>(application);
   const auto cluster = Cluster::Parse("1x2");
   ASSERT_TRUE(cluster.ok());
-  Job job(workload_[0], 1, {});
+  SimulatedJob job(workload_[0], 1, {});
   job.Reallocate({{0, 1}}, 0, 0, /*free_move=*/false);
   ASSERT_TRUE(job.Advance(10, 1).ok());
-  const Job* const jobs[] = {&job};
+  const SimulatedJob* const jobs[] = {&job};
   const auto see = [&](PolicyScheduler& scheduler) {
     EXPECT_TRUE(scheduler.Schedule({0, *cluster, jobs}).ok());
     return calls_.back().view.jobs[0];

@@ -1,4 +1,4 @@
-#include "simulator/job.h"
+#include "simulator/simulated_job.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,16 +14,16 @@ constexpr double kSlack = 1e-6;
 
 }  // namespace
 
-Job::Job(const WorkloadJob& spec, int gpu_types, const JobOptions& options)
+SimulatedJob::SimulatedJob(const WorkloadJob& spec, int gpu_types, const JobOptions& options)
     : spec_(spec), options_(options), knowledge_(gpu_types) {
   options_.adaptive = options.adaptive && !spec.plain;
 }
 
-double Job::unsaved_seconds() const {
+double SimulatedJob::unsaved_seconds() const {
   return spec_.plain && !placement_.empty() ? std::max(clock_ - checkpoint_.time, 0.0) : 0;
 }
 
-BatchBounds Job::Bounds(int gpu_type) const {
+BatchBounds SimulatedJob::Bounds(int gpu_type) const {
   const Application& app = application();
   BatchBounds bounds{app.init_batch_size(), app.max_batch_size(), app.min_local[gpu_type],
                      app.max_local[gpu_type], app.accumulation};
@@ -33,11 +33,15 @@ BatchBounds Job::Bounds(int gpu_type) const {
   return bounds;
 }
 
-goodput::Topology Job::CurrentTopology() const { return {static_cast<int>(placement_.size()), gpus_}; }
+goodput::Topology SimulatedJob::CurrentTopology() const {
+  return {static_cast<int>(placement_.size()), gpus_};
+}
 
-int64_t Job::batch_size() const { return gpus_ * batch_.atomic_batch_size * (batch_.accumulation_steps + 1); }
+int64_t SimulatedJob::batch_size() const {
+  return gpus_ * batch_.atomic_batch_size * (batch_.accumulation_steps + 1);
+}
 
-absl::StatusOr<StepTime> Job::TrueStepTime() const {
+absl::StatusOr<StepTime> SimulatedJob::TrueStepTime() const {
   const std::optional<StepTime> time = shape_->At(batch_.atomic_batch_size);
   const Application& app = application();
   if (!time || !app.curve.Covers(batch_size())) {
@@ -49,7 +53,7 @@ absl::StatusOr<StepTime> Job::TrueStepTime() const {
   return *time;
 }
 
-double Job::TrueSpeed(const StepTime& time) const {
+double SimulatedJob::TrueSpeed(const StepTime& time) const {
   const goodput::GradParams gradient = application().curve.Gradient(batch_size(), epoch_);
   const double scale =
       static_cast<double>(batch_size()) / static_cast<double>(application().init_batch_size());
@@ -58,7 +62,7 @@ double Job::TrueSpeed(const StepTime& time) const {
   return gain / (time.step + steps * (time.step - time.sync)) / application().calibration;
 }
 
-absl::Status Job::Learn(const StepTime& time) {
+absl::Status SimulatedJob::Learn(const StepTime& time) {
   gradient_ = application().curve.Gradient(batch_size(), epoch_);
   Knowledge& knowledge = knowledge_[gpu_type_];
   const goodput::Topology topology = CurrentTopology();
@@ -84,7 +88,7 @@ absl::Status Job::Learn(const StepTime& time) {
   return absl::OkStatus();
 }
 
-void Job::ChooseBatch() {
+void SimulatedJob::ChooseBatch() {
   const BatchBounds bounds = Bounds(gpu_type_);
   const Application& app = application();
   if (!options_.adaptive || app.kept_batch_size > 0) {
@@ -97,7 +101,8 @@ void Job::ChooseBatch() {
   }
 }
 
-void Job::Reallocate(const Placement& placement, int gpu_type, double restart_seconds, bool free_move) {
+void SimulatedJob::Reallocate(const Placement& placement, int gpu_type, double restart_seconds,
+                              bool free_move) {
   if (spec_.plain && !placement_.empty()) LoseWork();
   placement_ = placement;
   gpus_ = CountGpus(placement);
@@ -124,20 +129,20 @@ void Job::Reallocate(const Placement& placement, int gpu_type, double restart_se
   }
 }
 
-void Job::Crash() {
+void SimulatedJob::Crash() {
   ++crashes_;
   LoseWork();
   Reallocate({}, gpu_type_, 0, /*free_move=*/false);
 }
 
-void Job::LoseWork() {
+void SimulatedJob::LoseWork() {
   lost_seconds_ += std::max(clock_ - checkpoint_.time, 0.0);
   checkpoint_.time = clock_;
   epoch_ = checkpoint_.epoch;
   progress_ = checkpoint_.progress;
 }
 
-void Job::WriteCheckpoints(double seconds, double rate) {
+void SimulatedJob::WriteCheckpoints(double seconds, double rate) {
   if (spec_.plain) return;
   // One that is due at the very end is left to what follows, which may be the next epoch.
   const double periods =
@@ -149,7 +154,7 @@ void Job::WriteCheckpoints(double seconds, double rate) {
   checkpoint_ = {time, epoch_, progress_ + rate * std::max(time - clock_, 0.0)};
 }
 
-absl::Status Job::Advance(double until, double speed) {
+absl::Status SimulatedJob::Advance(double until, double speed) {
   double seconds = until - clock_;
   if (!placement_.empty() && !done()) {
     const double delay = std::min(restart_left_, seconds);
@@ -198,7 +203,7 @@ absl::Status Job::Advance(double until, double speed) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<double>> Job::NextEvent(double speed, double report_period) const {
+absl::StatusOr<std::optional<double>> SimulatedJob::NextEvent(double speed, double report_period) const {
   if (placement_.empty() || done()) {
     return std::nullopt;
   }

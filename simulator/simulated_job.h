@@ -15,8 +15,8 @@
 //
 // Not thread-safe.
 
-#ifndef ADAPTDL_SIMULATOR_JOB_H_
-#define ADAPTDL_SIMULATOR_JOB_H_
+#ifndef ADAPTDL_SIMULATOR_SIMULATED_JOB_H_
+#define ADAPTDL_SIMULATOR_SIMULATED_JOB_H_
 
 #include <cstdint>
 #include <optional>
@@ -41,7 +41,7 @@ struct JobOptions {
   double checkpoint_seconds = 600;
 };
 
-class Job {
+class SimulatedJob {
  public:
   // What a job has learned on one GPU type.
   struct Knowledge {
@@ -51,7 +51,7 @@ class Job {
   };
 
   // `spec` outlives the job. `gpu_types`: how many the cluster has.
-  Job(const WorkloadJob& spec, int gpu_types, const JobOptions& options);
+  SimulatedJob(const WorkloadJob& spec, int gpu_types, const JobOptions& options);
 
   const WorkloadJob& spec() const { return spec_; }
   const Application& application() const { return *spec_.application; }
@@ -157,4 +157,4 @@ class Job {
 
 }  // namespace adaptdl::simulator
 
-#endif  // ADAPTDL_SIMULATOR_JOB_H_
+#endif  // ADAPTDL_SIMULATOR_SIMULATED_JOB_H_
