@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "simulator/autoscaler.h"
 #include "simulator/placement_check.h"
+#include "simulator/simulated_autoscaler.h"
 #include "simulator/simulation_options.h"
 
 namespace adaptdl::simulator {
@@ -109,7 +109,7 @@ class Simulation {
   const Clock& clock_;
   const SimulationOptions options_;
   Nodes nodes_;
-  Autoscaler autoscaler_;
+  SimulatedAutoscaler autoscaler_;
 
   std::vector<SimulatedJob> jobs_;  // in order of submission
   std::vector<size_t> active_;      // submitted and not done, in order

@@ -10,12 +10,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/clock.h"
-#include "simulator/autoscaler.h"
 #include "simulator/engine.h"
 #include "simulator/node_flags.h"
 #include "simulator/report/cost.h"
 #include "simulator/report/summary.h"
 #include "simulator/schedulers/factory.h"
+#include "simulator/simulated_autoscaler.h"
 #include "tests/simulator/script.h"
 #include "tests/simulator/toy.h"
 
@@ -111,7 +111,7 @@ class AutoscalerTest : public testing::Test {
   const Cluster cluster_ = Parse("6x4");
   const NodeOptions options_ = {.pools = {{.start = 2, .min = 1, .max = 6}}, .start = 180, .cooldown = 60};
   Nodes nodes_;
-  Autoscaler autoscaler_;
+  SimulatedAutoscaler autoscaler_;
   const std::vector<bool> nobody_ = std::vector<bool>(6, false);
 };
 

@@ -7,8 +7,8 @@
 // A pool is the nodes of one GPU type. What is wanted is counted over all pools; pools grow and shrink in the
 // cluster's order, and lasting nodes are started before spot nodes. Not thread-safe.
 
-#ifndef ADAPTDL_SIMULATOR_AUTOSCALER_H_
-#define ADAPTDL_SIMULATOR_AUTOSCALER_H_
+#ifndef ADAPTDL_SIMULATOR_SIMULATED_AUTOSCALER_H_
+#define ADAPTDL_SIMULATOR_SIMULATED_AUTOSCALER_H_
 
 #include <vector>
 
@@ -17,10 +17,10 @@
 
 namespace adaptdl::simulator {
 
-class Autoscaler {
+class SimulatedAutoscaler {
  public:
   // All outlive it. `options` without pools: it does nothing.
-  Autoscaler(const Cluster& cluster, const NodeOptions& options, Nodes* nodes);
+  SimulatedAutoscaler(const Cluster& cluster, const NodeOptions& options, Nodes* nodes);
 
   bool enabled() const { return !options_.pools.empty(); }
 
@@ -48,4 +48,4 @@ class Autoscaler {
 
 }  // namespace adaptdl::simulator
 
-#endif  // ADAPTDL_SIMULATOR_AUTOSCALER_H_
+#endif  // ADAPTDL_SIMULATOR_SIMULATED_AUTOSCALER_H_

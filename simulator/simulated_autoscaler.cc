@@ -1,4 +1,4 @@
-#include "simulator/autoscaler.h"
+#include "simulator/simulated_autoscaler.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,19 +10,19 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-Autoscaler::Autoscaler(const Cluster& cluster, const NodeOptions& options, Nodes* nodes)
+SimulatedAutoscaler::SimulatedAutoscaler(const Cluster& cluster, const NodeOptions& options, Nodes* nodes)
     : cluster_(cluster),
       options_(options),
       nodes_(*nodes),
       last_change_(cluster.gpu_types().size(), 0.0),
       next_(kNever) {}
 
-void Autoscaler::Follow(const NodeDemand& demand, double now, const std::vector<bool>& busy) {
+void SimulatedAutoscaler::Follow(const NodeDemand& demand, double now, const std::vector<bool>& busy) {
   demand_ = demand;
   Act(now, busy);
 }
 
-int Autoscaler::Size(int type) const {
+int SimulatedAutoscaler::Size(int type) const {
   int size = 0;
   for (size_t node = 0; node < cluster_.nodes().size(); ++node) {
     size += cluster_.nodes()[node].type == type && nodes_.phase(static_cast<int>(node)) != NodePhase::kAbsent;
@@ -30,7 +30,7 @@ int Autoscaler::Size(int type) const {
   return size;
 }
 
-void Autoscaler::Act(double now, const std::vector<bool>& busy) {
+void SimulatedAutoscaler::Act(double now, const std::vector<bool>& busy) {
   next_ = kNever;
   const int types = static_cast<int>(options_.pools.size());
   for (int type = 0; type < types; ++type) {
@@ -52,7 +52,7 @@ void Autoscaler::Act(double now, const std::vector<bool>& busy) {
   }
 }
 
-void Autoscaler::Grow(int type, int count, double now) {
+void SimulatedAutoscaler::Grow(int type, int count, double now) {
   for (int node = 0; node < static_cast<int>(cluster_.nodes().size()) && count > 0; ++node) {
     if (cluster_.nodes()[node].type == type && nodes_.phase(node) == NodePhase::kAbsent) {
       nodes_.Start(node, now);
@@ -62,7 +62,7 @@ void Autoscaler::Grow(int type, int count, double now) {
   last_change_[type] = now;
 }
 
-bool Autoscaler::Shrink(int type, int count, double now, const std::vector<bool>& busy) {
+bool SimulatedAutoscaler::Shrink(int type, int count, double now, const std::vector<bool>& busy) {
   const int before = count;
   const auto take = [&](const auto& may_go) {
     for (int node = static_cast<int>(cluster_.nodes().size()) - 1; node >= 0 && count > 0; --node) {
