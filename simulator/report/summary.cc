@@ -122,15 +122,15 @@ Summary Summarise(const std::string& policy, const Cluster& cluster, const Simul
 
 void AddNodes(const Cluster& cluster, const SimulationResult& result, bool failures, const Prices* prices,
               Summary* summary) {
-  const NodeUse use = MeasureNodes(cluster, result, summary->makespan_s, prices);
+  const ClusterCost total = MeasureCost(cluster, result, summary->makespan_s, prices);
   if (prices != nullptr) {
-    summary->cost = use.cost;
+    summary->cost = total.cost;
   }
   if (prices != nullptr || !result.nodes.empty()) {
-    summary->node_hours = use.node_hours;
+    summary->node_hours = total.node_hours;
   }
   if (!result.nodes.empty()) {
-    summary->utilisation = summary->gpu_hours / use.gpu_hours;
+    summary->utilisation = summary->gpu_hours / total.gpu_hours;
   }
   if (failures) {
     summary->losses = {result.node_failures, result.node_evictions, 0};

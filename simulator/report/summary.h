@@ -40,7 +40,7 @@ struct Summary {
   double decision_ms_p95 = 0;
   double decision_ms_max = 0;
   int decisions = 0;
-  // Of all nodes (see NodeUse), where nodes come and go or have a price; the cost only with prices.
+  // Of all nodes (see ClusterCost), where nodes come and go or have a price; the cost only with prices.
   std::optional<double> node_hours;
   std::optional<double> cost;
   // Where nodes may fail or be taken away: how often they did, and what failures cost the jobs.

@@ -303,16 +303,16 @@ TEST_F(DynamicNodesTest, TheClusterFollowsTheDemandAndIsPaidByTheHour) {
   ASSERT_TRUE(result.ok()) << result.status();
   const double makespan = result->jobs[3].completed;
   const Prices prices{{10}, {10}};
-  const NodeUse use = MeasureNodes(*cluster_, *result, makespan, &prices);
-  EXPECT_NEAR(use.cost, use.node_hours * 10, 1e-9);
-  EXPECT_EQ(use.gpu_hours, use.node_hours);
+  const ClusterCost total = MeasureCost(*cluster_, *result, makespan, &prices);
+  EXPECT_NEAR(total.cost, total.node_hours * 10, 1e-9);
+  EXPECT_EQ(total.gpu_hours, total.node_hours);
   double used = 0;
   int most = 0;
   for (const JobOutcome& job : result->jobs) used += job.gpu_seconds / 3600;
   for (const NodeSpan& span : result->nodes) most = std::max(most, span.node + 1);
-  EXPECT_GE(use.gpu_hours, used);
+  EXPECT_GE(total.gpu_hours, used);
   // Between the jobs there is nothing to pay: less than half of what two nodes would cost.
-  EXPECT_LT(use.node_hours, makespan / 3600);
+  EXPECT_LT(total.node_hours, makespan / 3600);
   EXPECT_EQ(most, 2);
 }
 
@@ -334,13 +334,13 @@ TEST_F(DynamicNodesTest, WhatIsWrongWithNodesIsNamed) {
               HasSubstr("--spot-lifetime: there are no spot nodes"));
 }
 
-TEST(NodeUse, AFixedClusterCostsItsMakespan) {
+TEST(ClusterCost, AFixedClusterCostsItsMakespan) {
   const Cluster cluster = Parse("aws:2x4,rtx:1x8");
   const Prices prices{{10, 20}, {10, 20}};
-  const NodeUse use = MeasureNodes(cluster, {}, 7200, &prices);
-  EXPECT_EQ(use.node_hours, 6);
-  EXPECT_EQ(use.gpu_hours, 32);
-  EXPECT_EQ(use.cost, 2 * 2 * 10 + 2 * 20);
+  const ClusterCost total = MeasureCost(cluster, {}, 7200, &prices);
+  EXPECT_EQ(total.node_hours, 6);
+  EXPECT_EQ(total.gpu_hours, 32);
+  EXPECT_EQ(total.cost, 2 * 2 * 10 + 2 * 20);
 }
 
 }  // namespace
