@@ -36,7 +36,7 @@ int MostReplicas(const SimulatedJob& job, const Cluster& cluster) {
 // What the job may have now: twice what it has measured, or the next size that it may have, within the limits
 // of its own; the rules of the live allocator. `most`: the size of its tables.
 int LargestSizeNow(const SimulatedJob& job, int min_replicas, int most) {
-  const Demand& demand = job.spec().demand;
+  const ReplicaDemand& demand = job.spec().demand;
   const std::vector<int>& allowed = demand.allowed_replicas;
   int64_t limit = std::max(2 * job.profiled_replicas(), 1);
   if (job.profiled_replicas() == 0) limit = min_replicas;
@@ -51,14 +51,14 @@ int LargestSizeNow(const SimulatedJob& job, int min_replicas, int most) {
 }
 
 // The fewest replicas that the job may have.
-int LeastReplicas(const Demand& demand) {
+int LeastReplicas(const ReplicaDemand& demand) {
   const std::vector<int>& allowed = demand.allowed_replicas;
   const auto first = std::lower_bound(allowed.begin(), allowed.end(), demand.min_replicas);
   return first == allowed.end() ? demand.min_replicas : *first;
 }
 
 // GPUs of one replica; 1 for one that has none, as the live allocator counts.
-double GpusPerReplica(const Demand& demand) {
+double GpusPerReplica(const ReplicaDemand& demand) {
   const auto gpus = demand.request.find(scheduling::kGpu);
   return gpus == demand.request.end() ? 1 : static_cast<double>(gpus->second);
 }
@@ -196,7 +196,7 @@ scheduling::JobInfo PolicyScheduler::Describe(const SimulatedJob& job, const Sit
   const Cluster& cluster = situation.cluster;
   scheduling::JobInfo info;
   info.key = job.spec().name;
-  const Demand& demand = job.spec().demand;
+  const ReplicaDemand& demand = job.spec().demand;
   info.request = demand.request;
   info.name_space = demand.name_space;
   info.priority = demand.priority;
