@@ -177,7 +177,7 @@ std::vector<std::string> Explainer::WhileWaiting(int job) const {
   return sentences;
 }
 
-std::string Explainer::HowItIsJudged(int job) const {
+std::string Explainer::HowItIsValued(int job) const {
   const JobInfo& info = model_.view().jobs[job];
   if (info.remaining_seconds.has_value()) {
     return absl::StrCat("About ", Minutes(*info.remaining_seconds / model_.SpeedupAt(job, placements_[job])),
@@ -244,7 +244,7 @@ std::vector<std::string> Explainer::Explanation(int job) const {
     sentences.push_back(absl::StrCat("Its checkpoints fail: if it were stopped now, ",
                                      Minutes(info.unsaved_seconds), " of work would be lost."));
   }
-  sentences.push_back(HowItIsJudged(job));
+  sentences.push_back(HowItIsValued(job));
   return sentences;
 }
 

@@ -29,7 +29,7 @@ class Placer {
       return a_moves != b_moves ? b_moves : seats_[a].gpus > seats_[b].gpus;
     });
     bool all = true;
-    for (const int seat : order) all &= Stay(seat) || Settle(seat);
+    for (const int seat : order) all &= Stay(seat) || BestFit(seat);
     return all;
   }
 
@@ -48,7 +48,7 @@ class Placer {
   }
 
   // On the nodes with least to spare; of equals, on those that fewest want to stay on.
-  bool Settle(int seat) {
+  bool BestFit(int seat) {
     const int each = seats_[seat].gpus / seats_[seat].nodes;
     std::vector<int> nodes;
     for (int node = 0; node < static_cast<int>(free_.size()); ++node) {
