@@ -1,4 +1,4 @@
-#include "cli/run/replica.h"
+#include "cli/run/local_replica.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -106,7 +106,7 @@ struct ChildPlan {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(
+absl::StatusOr<std::unique_ptr<LocalReplica>> LocalReplica::Start(
     int rank, const std::vector<std::string>& arguments,
     const std::map<std::string, std::string>& environment) {
   Pipe output;
@@ -141,10 +141,11 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(
   const int end_fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   fcntl(output.read_end(), F_SETFL, O_NONBLOCK);
   fcntl(error.read_end(), F_SETFL, O_NONBLOCK);
-  return std::unique_ptr<Replica>(new Replica(rank, pid, end_fd, output.TakeReadEnd(), error.TakeReadEnd()));
+  return std::unique_ptr<LocalReplica>(
+      new LocalReplica(rank, pid, end_fd, output.TakeReadEnd(), error.TakeReadEnd()));
 }
 
-Replica::~Replica() {
+LocalReplica::~LocalReplica() {
   Signal(SIGKILL);
   if (!ended()) Reap();
   close(end_fd_);
@@ -152,12 +153,12 @@ Replica::~Replica() {
   CloseOutput(1);
 }
 
-void Replica::CloseOutput(int stream) {
+void LocalReplica::CloseOutput(int stream) {
   if (output_fds_[stream] >= 0) close(output_fds_[stream]);
   output_fds_[stream] = -1;
 }
 
-const ReplicaEnd& Replica::Reap() {
+const ReplicaEnd& LocalReplica::Reap() {
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -168,6 +169,6 @@ const ReplicaEnd& Replica::Reap() {
   return end_.emplace(end);
 }
 
-void Replica::Signal(int signal) const { kill(-pid_, signal); }
+void LocalReplica::Signal(int signal) const { kill(-pid_, signal); }
 
 }  // namespace adaptdl::cli

@@ -1,7 +1,7 @@
 // A replica's process on this machine. Not thread-safe.
 
-#ifndef ADAPTDL_CLI_RUN_REPLICA_H_
-#define ADAPTDL_CLI_RUN_REPLICA_H_
+#ifndef ADAPTDL_CLI_RUN_LOCAL_REPLICA_H_
+#define ADAPTDL_CLI_RUN_LOCAL_REPLICA_H_
 
 #include <sys/types.h>
 
@@ -16,19 +16,19 @@
 
 namespace adaptdl::cli {
 
-class Replica {
+class LocalReplica {
  public:
   // Starts `arguments` (the first is the program, looked up in PATH) with this process's environment and
   // `environment` (an empty value takes the variable away), in a process group of its own and with nothing to
   // read. The process dies with the calling thread.
-  static absl::StatusOr<std::unique_ptr<Replica>> Start(
+  static absl::StatusOr<std::unique_ptr<LocalReplica>> Start(
       int rank, const std::vector<std::string>& arguments,
       const std::map<std::string, std::string>& environment);
 
   // Kills (SIGKILL) what still lives of its process group, and reaps it.
-  ~Replica();
-  Replica(const Replica&) = delete;
-  Replica& operator=(const Replica&) = delete;
+  ~LocalReplica();
+  LocalReplica(const LocalReplica&) = delete;
+  LocalReplica& operator=(const LocalReplica&) = delete;
 
   int rank() const { return rank_; }
   // To be polled: becomes readable when the process has ended.
@@ -44,7 +44,7 @@ class Replica {
   void Signal(int signal) const;
 
  private:
-  Replica(int rank, pid_t pid, int end_fd, int output_fd, int error_fd)
+  LocalReplica(int rank, pid_t pid, int end_fd, int output_fd, int error_fd)
       : rank_(rank), pid_(pid), end_fd_(end_fd), output_fds_{output_fd, error_fd} {}
 
   const int rank_;
@@ -56,4 +56,4 @@ class Replica {
 
 }  // namespace adaptdl::cli
 
-#endif  // ADAPTDL_CLI_RUN_REPLICA_H_
+#endif  // ADAPTDL_CLI_RUN_LOCAL_REPLICA_H_
