@@ -1,6 +1,7 @@
 #include "simulator/policies/pollux/pollux_policy.h"
 
 #include <map>
+#include <ostream>
 #include <set>
 #include <string>
 #include <thread>
@@ -14,6 +15,9 @@
 #include "tests/libs/scheduling/views.h"
 
 namespace adaptdl::scheduling::pollux {
+
+void PrintTo(Variant variant, std::ostream* out) { *out << (variant == Variant::kOsdi ? "osdi" : "master"); }
+
 namespace {
 
 using testing::AnyOf;
