@@ -7,7 +7,6 @@
 namespace adaptdl::simulator {
 
 Policies AllPolicies() {
-  namespace sia = scheduling::sia;
   Policies policies = PoliciesWithoutSolver();
   policies.emplace("sia", [] { return std::make_unique<sia::SiaPolicy>(sia::SiaOptions()); });
   return policies;

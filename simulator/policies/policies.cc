@@ -8,8 +8,6 @@
 namespace adaptdl::simulator {
 namespace {
 
-namespace pollux = scheduling::pollux;
-
 std::unique_ptr<scheduling::AllocationPolicy> MakePollux(pollux::Variant variant) {
   return std::make_unique<pollux::PolluxPolicy>(pollux::PolluxOptions{.search = {.variant = variant}});
 }

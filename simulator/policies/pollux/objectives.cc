@@ -5,7 +5,7 @@
 
 #include "simulator/policies/pollux/operators.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 namespace {
 
 constexpr double kOffset = 1e-3;  // keeps the mean away from 0 while jobs wait
@@ -104,4 +104,4 @@ int DesiredNodes(absl::Span<const Candidate> candidates, int nodes) {
   return desired;
 }
 
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "simulator/policies/pollux/problem.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 
 // Both are to be small.
 struct Objectives {
@@ -50,6 +50,6 @@ int DesiredNodes(absl::Span<const Candidate> candidates, int nodes);
 // The candidate with the largest benefit that costs at most `nodes`; nullopt: all cost more.
 std::optional<int> BestWithin(absl::Span<const Candidate> candidates, int nodes);
 
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux
 
 #endif  // ADAPTDL_SIMULATOR_POLICIES_POLLUX_OBJECTIVES_H_

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 namespace {
 
 constexpr double kResetProbability = 0.1;
@@ -278,4 +278,4 @@ void MutateOsdi(const Problem& problem, Random& random, State& state) {
   }
 }
 
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux

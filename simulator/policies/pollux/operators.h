@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "simulator/policies/pollux/problem.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 
 // A generator, and draws from it that are the same on every platform.
 class Random {
@@ -70,6 +70,6 @@ void MutateMaster(const Problem& problem, absl::Span<const double> uniform,
 // with 1 / (jobs there that fit) for jobs that are there.
 void MutateOsdi(const Problem& problem, Random& random, State& state);
 
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux
 
 #endif  // ADAPTDL_SIMULATOR_POLICIES_POLLUX_OPERATORS_H_

@@ -18,7 +18,7 @@
 #include "libs/scheduling/unschedulable.h"
 #include "simulator/policies/pollux/objectives.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 namespace {
 
 constexpr double kRounding = 1e-9;
@@ -32,33 +32,33 @@ struct Model {
   std::vector<std::string> node_ids;
 };
 
-bool IsThere(const ClusterView& view, const std::string& id) {
+bool IsThere(const scheduling::ClusterView& view, const std::string& id) {
   return std::any_of(view.nodes.begin(), view.nodes.end(),
-                     [&](const NodeInfo& node) { return node.id == id; });
+                     [&](const scheduling::NodeInfo& node) { return node.id == id; });
 }
 
 // Whether the job keeps what it has in any case. A job that has lost a node can't.
-bool IsPinned(const JobInfo& job, const ClusterView& view) {
+bool IsPinned(const scheduling::JobInfo& job, const scheduling::ClusterView& view) {
   return !job.preemptible && !job.allocation.empty() &&
          std::all_of(job.allocation.begin(), job.allocation.end(),
                      [&](const std::string& node) { return IsThere(view, node); });
 }
 
 // Why the search can't decide on the job; empty: it can.
-std::string WhyLeftOut(const JobInfo& job, const ClusterView& view) {
+std::string WhyLeftOut(const scheduling::JobInfo& job, const scheduling::ClusterView& view) {
   const bool asks = std::any_of(job.request.begin(), job.request.end(),
                                 [](const auto& amount) { return amount.second > 0; });
   if (!asks) return "asks for no resources, so that its part of the cluster can't be told";
-  return IsPinned(job, view) ? "" : WhyUnschedulable(job, view);
+  return IsPinned(job, view) ? "" : scheduling::WhyUnschedulable(job, view);
 }
 
-std::vector<int> OrderJobs(const ClusterView& view, Variant variant) {
+std::vector<int> OrderJobs(const scheduling::ClusterView& view, Variant variant) {
   std::vector<int> order;
   for (int j = 0; j < static_cast<int>(view.jobs.size()); ++j) {
     if (WhyLeftOut(view.jobs[j], view).empty()) order.push_back(j);
   }
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    const auto rank = [&](const JobInfo& job) {
+    const auto rank = [&](const scheduling::JobInfo& job) {
       const double second = variant == Variant::kOsdi ? job.attained_service : job.min_replicas;
       return std::tuple(!IsPinned(job, view), second, job.created);
     };
@@ -67,7 +67,7 @@ std::vector<int> OrderJobs(const ClusterView& view, Variant variant) {
   return order;
 }
 
-void AddColumns(const ClusterView& view, const std::vector<std::string>& names, Variant variant,
+void AddColumns(const scheduling::ClusterView& view, const std::vector<std::string>& names, Variant variant,
                 Model& model) {
   model.nodes.resize(view.nodes.size());
   std::iota(model.nodes.begin(), model.nodes.end(), 0);
@@ -101,10 +101,10 @@ double FairSpeedup(const goodput::SpeedupTable& table, int nodes, int replicas) 
   return 1;
 }
 
-void AddSpeedups(const ClusterView& view, Variant variant, Model& model) {
+void AddSpeedups(const scheduling::ClusterView& view, Variant variant, Model& model) {
   Problem& problem = model.problem;
   for (int row = 0; row < problem.jobs; ++row) {
-    const JobInfo& job = view.jobs[model.jobs[row]];
+    const scheduling::JobInfo& job = view.jobs[model.jobs[row]];
     double unit = 1;
     if (variant == Variant::kOsdi) {
       const double share = problem.dominant_share[row];
@@ -120,14 +120,14 @@ void AddSpeedups(const ClusterView& view, Variant variant, Model& model) {
   }
 }
 
-double RestartFactor(const JobInfo& job, absl::Time now) {
+double RestartFactor(const scheduling::JobInfo& job, absl::Time now) {
   const double age = std::max(absl::ToDoubleSeconds(now - job.created), 0.0);
   const double lost = job.rescale_seconds * job.restarts;
   const double total = age + job.rescale_seconds;
   return total > 0 ? std::max(age - lost, 0.0) / total : 1;
 }
 
-Model MakeModel(const ClusterView& view, Variant variant) {
+Model MakeModel(const scheduling::ClusterView& view, Variant variant) {
   Model model;
   model.jobs = OrderJobs(view, variant);
   Problem& problem = model.problem;
@@ -148,7 +148,7 @@ Model MakeModel(const ClusterView& view, Variant variant) {
   problem.one_node.resize(problem.jobs);
   problem.several_nodes.resize(problem.jobs);
   for (int row = 0; row < problem.jobs; ++row) {
-    const JobInfo& job = view.jobs[model.jobs[row]];
+    const scheduling::JobInfo& job = view.jobs[model.jobs[row]];
     for (const std::string& name : names) {
       const auto found = job.request.find(name);
       problem.request.push_back(found == job.request.end() ? 0 : found->second);
@@ -236,27 +236,28 @@ Choice Choose(const Model& model, Variant variant, const SearchResult& result) {
   return {best ? result.population[*best].state : model.problem.base, desired};
 }
 
-std::vector<std::string> GpuTypes(const ClusterView& view) {
+std::vector<std::string> GpuTypes(const scheduling::ClusterView& view) {
   std::set<std::string> types;
-  for (const NodeInfo& node : view.nodes) {
+  for (const scheduling::NodeInfo& node : view.nodes) {
     if (!node.gpu_type.empty()) types.insert(node.gpu_type);
   }
   return {types.begin(), types.end()};
 }
 
-double SpeedupOf(const JobInfo& job, const std::vector<std::string>& allocation) {
+double SpeedupOf(const scheduling::JobInfo& job, const std::vector<std::string>& allocation) {
   const std::set<std::string> nodes(allocation.begin(), allocation.end());
   return job.speedup->At(static_cast<int>(nodes.size()), static_cast<int>(allocation.size()));
 }
 
-CapacityDecision DecideNodes(const ClusterView& view, const std::vector<JobDecision>& jobs, int desired,
-                             std::string reason) {
+scheduling::CapacityDecision DecideNodes(const scheduling::ClusterView& view,
+                                         const std::vector<scheduling::JobDecision>& jobs, int desired,
+                                         std::string reason) {
   std::set<std::string> used;
-  for (const JobDecision& job : jobs) used.insert(job.allocation.begin(), job.allocation.end());
-  CapacityDecision capacity;
+  for (const scheduling::JobDecision& job : jobs) used.insert(job.allocation.begin(), job.allocation.end());
+  scheduling::CapacityDecision capacity;
   capacity.desired_nodes = desired;
   capacity.reason = std::move(reason);
-  for (const NodeInfo& node : view.nodes) {
+  for (const scheduling::NodeInfo& node : view.nodes) {
     if (!node.draining) ++capacity.current_nodes;
     if (used.count(node.id) == 0) capacity.idle_nodes.push_back(node.id);
   }
@@ -264,9 +265,9 @@ CapacityDecision DecideNodes(const ClusterView& view, const std::vector<JobDecis
 }
 
 // Everything stays as it is.
-Decision Unchanged(const ClusterView& view, const std::string& reason) {
-  Decision decision;
-  for (const JobInfo& job : view.jobs) {
+scheduling::Decision Unchanged(const scheduling::ClusterView& view, const std::string& reason) {
+  scheduling::Decision decision;
+  for (const scheduling::JobInfo& job : view.jobs) {
     decision.jobs.push_back({job.key, job.allocation, reason, false, {}, SpeedupOf(job, job.allocation)});
     decision.value += decision.jobs.back().speedup;
   }
@@ -274,8 +275,8 @@ Decision Unchanged(const ClusterView& view, const std::string& reason) {
   return decision;
 }
 
-JobDecision Explain(const JobInfo& job, const ClusterView& view) {
-  JobDecision decision;
+scheduling::JobDecision Explain(const scheduling::JobInfo& job, const scheduling::ClusterView& view) {
+  scheduling::JobDecision decision;
   decision.key = job.key;
   decision.reason = WhyLeftOut(job, view);
   decision.unschedulable = !decision.reason.empty();
@@ -316,14 +317,14 @@ std::vector<State> Remap(const Population& population, const std::vector<std::st
   return states;
 }
 
-Decision PolluxPolicy::Decide(const ClusterView& view, uint64_t seed) const {
+scheduling::Decision PolluxPolicy::Decide(const scheduling::ClusterView& view, uint64_t seed) const {
   const Variant variant = options_.search.variant;
   if (const std::vector<std::string> types = GpuTypes(view); types.size() > 1) {
     return Unchanged(view, absl::StrCat("the policy ", name(), " knows one GPU type only, the cluster has ",
                                         absl::StrJoin(types, ", "), ": nothing is changed"));
   }
-  Decision decision;
-  for (const JobInfo& job : view.jobs) decision.jobs.push_back(Explain(job, view));
+  scheduling::Decision decision;
+  for (const scheduling::JobInfo& job : view.jobs) decision.jobs.push_back(Explain(job, view));
   const Model model = MakeModel(view, variant);
   int desired = variant == Variant::kOsdi ? static_cast<int>(view.nodes.size()) : 0;
   if (model.problem.jobs > 0 && !model.nodes.empty()) {
@@ -354,9 +355,9 @@ Decision PolluxPolicy::Decide(const ClusterView& view, uint64_t seed) const {
         const Cell cell = choice.state[model.problem.at(row, static_cast<int>(column))];
         if (cell > 0) replicas[model.node_ids[column]] = cell;
       }
-      const JobInfo& job = view.jobs[model.jobs[row]];
-      JobDecision& result_of_job = decision.jobs[model.jobs[row]];
-      result_of_job.allocation = OrderRanks(job.allocation, std::move(replicas));
+      const scheduling::JobInfo& job = view.jobs[model.jobs[row]];
+      scheduling::JobDecision& result_of_job = decision.jobs[model.jobs[row]];
+      result_of_job.allocation = scheduling::OrderRanks(job.allocation, std::move(replicas));
       result_of_job.reason = IsPinned(job, view) ? "the job is not preemptible and stays as it was started"
                              : result_of_job.allocation.empty()
                                  ? "waits: the best allocation that the genetic search found has none for it"
@@ -373,4 +374,4 @@ Decision PolluxPolicy::Decide(const ClusterView& view, uint64_t seed) const {
   return decision;
 }
 
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux

@@ -27,7 +27,7 @@
 #include "libs/scheduling/policy.h"
 #include "simulator/policies/pollux/search.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 
 struct PolluxOptions {
   SearchOptions search;
@@ -48,7 +48,7 @@ struct Population {
 std::vector<State> Remap(const Population& population, const std::vector<std::string>& jobs,
                          const std::vector<std::string>& nodes, int columns);
 
-class PolluxPolicy final : public AllocationPolicy {
+class PolluxPolicy final : public scheduling::AllocationPolicy {
  public:
   explicit PolluxPolicy(const PolluxOptions& options) : options_(options) {}
 
@@ -56,7 +56,7 @@ class PolluxPolicy final : public AllocationPolicy {
     return options_.search.variant == Variant::kOsdi ? "pollux" : "pollux-master";
   }
 
-  Decision Decide(const ClusterView& view, uint64_t seed) const override;
+  scheduling::Decision Decide(const scheduling::ClusterView& view, uint64_t seed) const override;
 
  private:
   const PolluxOptions options_;
@@ -64,6 +64,6 @@ class PolluxPolicy final : public AllocationPolicy {
   mutable Population last_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux
 
 #endif  // ADAPTDL_SIMULATOR_POLICIES_POLLUX_POLLUX_POLICY_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 namespace {
 
 constexpr int64_t kMostPerNode = std::numeric_limits<Cell>::max();
@@ -84,4 +84,4 @@ void Finish(Problem& problem) {
   }
 }
 
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux

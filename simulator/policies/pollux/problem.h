@@ -11,7 +11,7 @@
 
 #include "absl/types/span.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 
 // Replicas of one job on one node.
 using Cell = int16_t;
@@ -86,6 +86,6 @@ Size SizeOf(ConstRow row);
 // Largest size that the job may have and that is at most `replicas`; 0 if there is none.
 int LargestAllowed(const Problem& problem, int job, int replicas);
 
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux
 
 #endif  // ADAPTDL_SIMULATOR_POLICIES_POLLUX_PROBLEM_H_

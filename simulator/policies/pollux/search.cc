@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "simulator/policies/pollux/operators.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 namespace {
 
 constexpr double kCrossOverProbability = 0.9;
@@ -236,4 +236,4 @@ SearchResult Search(const Problem& problem, const SearchOptions& options, std::v
   return Evolution(problem, options, seed).Run(std::move(start));
 }
 
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux

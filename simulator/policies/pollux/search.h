@@ -16,7 +16,7 @@
 #include "simulator/policies/pollux/objectives.h"
 #include "simulator/policies/pollux/problem.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 
 struct SearchOptions {
   Variant variant = Variant::kOsdi;
@@ -54,6 +54,6 @@ std::vector<double> CrowdingDistances(absl::Span<const Objectives> front);
 SearchResult Search(const Problem& problem, const SearchOptions& options, std::vector<State> start,
                     uint64_t seed);
 
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux
 
 #endif  // ADAPTDL_SIMULATOR_POLICIES_POLLUX_SEARCH_H_

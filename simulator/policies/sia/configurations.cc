@@ -3,13 +3,13 @@
 #include <map>
 #include <utility>
 
-namespace adaptdl::scheduling::sia {
+namespace adaptdl::simulator::sia {
 
-std::vector<Pool> MakePools(const ClusterView& view) {
+std::vector<Pool> MakePools(const scheduling::ClusterView& view) {
   std::map<std::pair<std::string, int>, Pool> pools;
   for (int n = 0; n < static_cast<int>(view.nodes.size()); ++n) {
-    const NodeInfo& node = view.nodes[n];
-    const auto gpus = node.capacity.find(kGpu);
+    const scheduling::NodeInfo& node = view.nodes[n];
+    const auto gpus = node.capacity.find(scheduling::kGpu);
     if (node.draining || gpus == node.capacity.end() || gpus->second < 1) continue;
     const int count = static_cast<int>(gpus->second);
     Pool& pool = pools[{node.gpu_type, count}];
@@ -34,4 +34,4 @@ std::vector<Configuration> Configurations(const std::vector<Pool>& pools) {
   return configurations;
 }
 
-}  // namespace adaptdl::scheduling::sia
+}  // namespace adaptdl::simulator::sia

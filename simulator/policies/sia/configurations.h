@@ -10,7 +10,7 @@
 
 #include "libs/scheduling/policy.h"
 
-namespace adaptdl::scheduling::sia {
+namespace adaptdl::simulator::sia {
 
 // Nodes with the same GPUs, and as many of them.
 struct Pool {
@@ -20,7 +20,7 @@ struct Pool {
 };
 
 // By GPU type, then GPUs per node. Draining nodes and those without GPUs are in none.
-std::vector<Pool> MakePools(const ClusterView& view);
+std::vector<Pool> MakePools(const scheduling::ClusterView& view);
 
 struct Configuration {
   int pool = 0;
@@ -34,6 +34,6 @@ struct Configuration {
 // Within a node 1, 2, 4, ... and all its GPUs; then 2, 3, ... whole nodes.
 std::vector<Configuration> Configurations(const std::vector<Pool>& pools);
 
-}  // namespace adaptdl::scheduling::sia
+}  // namespace adaptdl::simulator::sia
 
 #endif  // ADAPTDL_SIMULATOR_POLICIES_SIA_CONFIGURATIONS_H_

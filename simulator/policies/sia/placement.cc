@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace adaptdl::scheduling::sia {
+namespace adaptdl::simulator::sia {
 namespace {
 
 class Placer {
@@ -86,4 +86,4 @@ std::vector<std::vector<int>> PlaceSeats(const std::vector<Seat>& seats, const s
   return strict.TakeResult();
 }
 
-}  // namespace adaptdl::scheduling::sia
+}  // namespace adaptdl::simulator::sia

@@ -10,7 +10,7 @@
 
 #include "simulator/policies/sia/configurations.h"
 
-namespace adaptdl::scheduling::sia {
+namespace adaptdl::simulator::sia {
 
 struct Seat {
   int nodes = 0;
@@ -23,6 +23,6 @@ struct Seat {
 // Nobody moves if all fit beside those that stay; else those that span nodes are put first, then the larger.
 std::vector<std::vector<int>> PlaceSeats(const std::vector<Seat>& seats, const std::vector<int>& free);
 
-}  // namespace adaptdl::scheduling::sia
+}  // namespace adaptdl::simulator::sia
 
 #endif  // ADAPTDL_SIMULATOR_POLICIES_SIA_PLACEMENT_H_

@@ -16,11 +16,11 @@
 #include "libs/scheduling/ranks.h"
 #include "libs/scheduling/resources.h"
 #include "libs/scheduling/unschedulable.h"
-#include "simulator/policies/ilp/multiple_choice.h"
+#include "simulator/policies/ilp/integer_program.h"
 #include "simulator/policies/sia/configurations.h"
 #include "simulator/policies/sia/placement.h"
 
-namespace adaptdl::scheduling::sia {
+namespace adaptdl::simulator::sia {
 namespace {
 
 constexpr int kNowhere = -1;
@@ -40,7 +40,7 @@ struct Present {
 
 class Problem {
  public:
-  Problem(const ClusterView& view, const SiaOptions& options)
+  Problem(const scheduling::ClusterView& view, const SiaOptions& options)
       : view_(view), options_(options), pools_(MakePools(view)), configurations_(Configurations(pools_)) {
     for (int p = 0; p < static_cast<int>(pools_.size()); ++p) {
       free_.emplace_back(pools_[p].nodes.size(), pools_[p].gpus_per_node);
@@ -48,12 +48,12 @@ class Problem {
         spots_[view.nodes[pools_[p].nodes[i]].id] = {p, i};
       }
     }
-    for (const NodeInfo& node : view.nodes) known_nodes_.insert(node.id);
-    for (const JobInfo& job : view.jobs) presents_.push_back(FindPresent(job));
+    for (const scheduling::NodeInfo& node : view.nodes) known_nodes_.insert(node.id);
+    for (const scheduling::JobInfo& job : view.jobs) presents_.push_back(FindPresent(job));
   }
 
-  Decision Solve() {
-    Decision decision;
+  scheduling::Decision Solve() {
+    scheduling::Decision decision;
     std::vector<int> choosing;
     for (int j = 0; j < static_cast<int>(view_.jobs.size()); ++j) {
       decision.jobs.push_back(Begin(j));
@@ -66,7 +66,7 @@ class Problem {
   }
 
  private:
-  Present FindPresent(const JobInfo& job) const {
+  Present FindPresent(const scheduling::JobInfo& job) const {
     Present present;
     for (const std::string& node : job.allocation) ++present.replicas[node];
     std::set<int> pools;
@@ -87,21 +87,22 @@ class Problem {
   }
 
   bool IsPinned(int j) const {
-    const JobInfo& job = view_.jobs[j];
+    const scheduling::JobInfo& job = view_.jobs[j];
     const auto known = [&](const std::string& node) { return known_nodes_.count(node) > 0; };
     return !job.preemptible && !job.allocation.empty() &&
            std::all_of(job.allocation.begin(), job.allocation.end(), known);
   }
 
   // Why the policy can't choose for the job: it does not know such jobs. Empty: it can.
-  std::string WhyUnknown(const JobInfo& job) const {
-    const auto gpus = job.request.find(kGpu);
+  std::string WhyUnknown(const scheduling::JobInfo& job) const {
+    const auto gpus = job.request.find(scheduling::kGpu);
     if (gpus == job.request.end() || gpus->second != 1) {
       return "the policy sia knows jobs with one GPU per replica only: nothing is changed";
     }
     for (const Pool& pool : pools_) {
       for (const int node : pool.nodes) {
-        if (TimesThatFit(job.request, view_.nodes[node].capacity, pool.gpus_per_node) == pool.gpus_per_node)
+        if (scheduling::TimesThatFit(job.request, view_.nodes[node].capacity, pool.gpus_per_node) ==
+            pool.gpus_per_node)
           continue;
         return absl::StrCat("the policy sia knows jobs of which each GPU can have a replica only, but ",
                             view_.nodes[node].id, " has too little of something: nothing is changed");
@@ -111,13 +112,13 @@ class Problem {
   }
 
   // Decides for jobs that have no choice: the reason is set, and what they keep is taken.
-  JobDecision Begin(int j) {
-    const JobInfo& job = view_.jobs[j];
-    JobDecision decision;
+  scheduling::JobDecision Begin(int j) {
+    const scheduling::JobInfo& job = view_.jobs[j];
+    scheduling::JobDecision decision;
     decision.key = job.key;
     if (IsPinned(j)) {
       decision.reason = "the job is not preemptible and stays as it was started";
-    } else if (decision.reason = WhyUnschedulable(job, view_); !decision.reason.empty()) {
+    } else if (decision.reason = scheduling::WhyUnschedulable(job, view_); !decision.reason.empty()) {
       decision.unschedulable = true;
       return decision;
     } else if (decision.reason = WhyUnknown(job); decision.reason.empty()) {
@@ -125,7 +126,7 @@ class Problem {
       decision.reason = "it is being started or re-scaled, and is left alone until it runs";
     }
     decision.allocation = job.allocation;
-    const auto gpus = job.request.find(kGpu);
+    const auto gpus = job.request.find(scheduling::kGpu);
     for (const auto& [node, count] : presents_[j].replicas) {
       const auto spot = spots_.find(node);
       if (spot == spots_.end() || gpus == job.request.end()) continue;
@@ -135,36 +136,37 @@ class Problem {
   }
 
   // Speed-up in each configuration; 0: the job can't have it.
-  std::vector<double> Goodputs(const JobInfo& job) const {
+  std::vector<double> Goodputs(const scheduling::JobInfo& job) const {
     std::vector<double> goodputs;
     for (const Configuration& c : configurations_) {
       const bool allowed =
           c.gpus >= job.min_replicas && c.gpus <= job.max_replicas &&
           (job.allowed_replicas.empty() ||
            std::binary_search(job.allowed_replicas.begin(), job.allowed_replicas.end(), c.gpus));
-      goodputs.push_back(allowed ? SpeedupOn(job, pools_[c.pool].gpu_type).At(c.nodes, c.gpus) : 0);
+      goodputs.push_back(allowed ? scheduling::SpeedupOn(job, pools_[c.pool].gpu_type).At(c.nodes, c.gpus)
+                                 : 0);
     }
     return goodputs;
   }
 
-  double RestartFactor(const JobInfo& job) const {
+  double RestartFactor(const scheduling::JobInfo& job) const {
     const double age = absl::ToDoubleSeconds(view_.now - job.created);
     const double cost = job.rescale_seconds;
     if (job.allocation.empty() || age < cost || age + cost <= 0) return 1;
     return std::max(age - job.restarts * cost, 0.0) / (age + cost);
   }
 
-  std::vector<MultipleChoiceProblem::Option> Options(int j) const {
-    const JobInfo& job = view_.jobs[j];
+  std::vector<IntegerProgram::Option> Options(int j) const {
+    const scheduling::JobInfo& job = view_.jobs[j];
     const std::vector<double> goodputs = Goodputs(job);
     double least = HUGE_VAL;
     for (const double goodput : goodputs) least = goodput > 0 ? std::min(least, goodput) : least;
     const double factor = RestartFactor(job);
-    std::vector<MultipleChoiceProblem::Option> options;
+    std::vector<IntegerProgram::Option> options;
     for (size_t i = 0; i < goodputs.size(); ++i) {
       const Configuration& c = configurations_[i];
       const double relative = goodputs[i] / least * (c == presents_[j].configuration ? 1 : factor);
-      MultipleChoiceProblem::Option option;
+      IntegerProgram::Option option;
       // What is worth nothing costs more than to wait.
       if (goodputs[i] > 0 && relative > 0) {
         option.value = options_.idle_cost - std::round(std::pow(relative, options_.power) * 100) / 100;
@@ -176,18 +178,19 @@ class Problem {
   }
 
   // The configuration of each of these jobs; nullopt: none.
-  std::vector<std::optional<Configuration>> Choose(const std::vector<int>& jobs, Decision& decision) const {
-    MultipleChoiceProblem problem;
+  std::vector<std::optional<Configuration>> Choose(const std::vector<int>& jobs,
+                                                   scheduling::Decision& decision) const {
+    IntegerProgram problem;
     for (const std::vector<int>& pool : free_) {
       double free = 0;
       for (const int gpus : pool) free += std::max(gpus, 0);
       problem.capacities.push_back(free);
     }
     for (const int j : jobs) problem.groups.push_back(Options(j));
-    const absl::StatusOr<MultipleChoiceSolution> solution = SolveMultipleChoice(problem);
+    const absl::StatusOr<IntegerSolution> solution = SolveIntegerProgram(problem);
     std::vector<std::optional<Configuration>> chosen(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
-      JobDecision& job = decision.jobs[jobs[i]];
+      scheduling::JobDecision& job = decision.jobs[jobs[i]];
       if (!solution.ok()) {
         // As before: what was possible is possible.
         chosen[i] = presents_[jobs[i]].configuration;
@@ -203,7 +206,7 @@ class Problem {
   }
 
   void Place(const std::vector<int>& jobs, const std::vector<std::optional<Configuration>>& chosen,
-             Decision& decision) const {
+             scheduling::Decision& decision) const {
     for (int p = 0; p < static_cast<int>(pools_.size()); ++p) {
       std::vector<Seat> seats;
       std::vector<int> owners;
@@ -220,27 +223,27 @@ class Problem {
         for (const int node : places[i]) {
           replicas[view_.nodes[pools_[p].nodes[node]].id] = seats[i].gpus / seats[i].nodes;
         }
-        JobDecision& job = decision.jobs[owners[i]];
+        scheduling::JobDecision& job = decision.jobs[owners[i]];
         if (replicas.empty())
           job.reason = "waits: the free GPUs are too scattered for the size that was chosen";
-        job.allocation = OrderRanks(view_.jobs[owners[i]].allocation, std::move(replicas));
+        job.allocation = scheduling::OrderRanks(view_.jobs[owners[i]].allocation, std::move(replicas));
       }
     }
   }
 
-  void Finish(Decision& decision) const {
+  void Finish(scheduling::Decision& decision) const {
     std::set<std::string> used;
     for (size_t j = 0; j < decision.jobs.size(); ++j) {
-      JobDecision& job = decision.jobs[j];
+      scheduling::JobDecision& job = decision.jobs[j];
       const std::set<std::string> nodes(job.allocation.begin(), job.allocation.end());
       used.insert(nodes.begin(), nodes.end());
       const auto spot = nodes.empty() ? spots_.end() : spots_.find(*nodes.begin());
       const std::string type = spot == spots_.end() ? "" : pools_[spot->second.pool].gpu_type;
-      job.speedup = SpeedupOn(view_.jobs[j], type)
+      job.speedup = scheduling::SpeedupOn(view_.jobs[j], type)
                         .At(static_cast<int>(nodes.size()), static_cast<int>(job.allocation.size()));
       decision.value += job.speedup;
     }
-    for (const NodeInfo& node : view_.nodes) {
+    for (const scheduling::NodeInfo& node : view_.nodes) {
       decision.capacity.current_nodes += !node.draining;
       if (used.count(node.id) == 0) decision.capacity.idle_nodes.push_back(node.id);
     }
@@ -248,7 +251,7 @@ class Problem {
     decision.capacity.reason = "the policy sia does not size the cluster";
   }
 
-  const ClusterView& view_;
+  const scheduling::ClusterView& view_;
   const SiaOptions& options_;
   const std::vector<Pool> pools_;
   const std::vector<Configuration> configurations_;
@@ -260,8 +263,8 @@ class Problem {
 
 }  // namespace
 
-Decision SiaPolicy::Decide(const ClusterView& view, uint64_t /*seed*/) const {
+scheduling::Decision SiaPolicy::Decide(const scheduling::ClusterView& view, uint64_t /*seed*/) const {
   return Problem(view, options_).Solve();
 }
 
-}  // namespace adaptdl::scheduling::sia
+}  // namespace adaptdl::simulator::sia

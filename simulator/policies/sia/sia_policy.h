@@ -22,7 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "libs/scheduling/policy.h"
 
-namespace adaptdl::scheduling::sia {
+namespace adaptdl::simulator::sia {
 
 struct SiaOptions {
   // Exponent of the goodputs; less than 0. The closer to 0, the less fair.
@@ -31,7 +31,7 @@ struct SiaOptions {
   double idle_cost = 1.1;
 };
 
-class SiaPolicy final : public AllocationPolicy {
+class SiaPolicy final : public scheduling::AllocationPolicy {
  public:
   explicit SiaPolicy(const SiaOptions& options) : options_(options) {}
 
@@ -39,12 +39,12 @@ class SiaPolicy final : public AllocationPolicy {
   bool knows_gpu_types() const override { return true; }
 
   // Nothing is random here: `seed` is not used.
-  Decision Decide(const ClusterView& view, uint64_t seed) const override;
+  scheduling::Decision Decide(const scheduling::ClusterView& view, uint64_t seed) const override;
 
  private:
   const SiaOptions options_;
 };
 
-}  // namespace adaptdl::scheduling::sia
+}  // namespace adaptdl::simulator::sia
 
 #endif  // ADAPTDL_SIMULATOR_POLICIES_SIA_SIA_POLICY_H_

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "simulator/policies/pollux/search.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 namespace {
 
 using testing::ElementsAre;
@@ -182,4 +182,4 @@ TEST(Search, FindsTheBestAllocationOfASmallCluster) {
 }
 
 }  // namespace
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux

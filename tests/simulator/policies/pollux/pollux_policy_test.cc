@@ -14,11 +14,21 @@
 #include "gtest/gtest.h"
 #include "tests/libs/scheduling/views.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 
 void PrintTo(Variant variant, std::ostream* out) { *out << (variant == Variant::kOsdi ? "osdi" : "master"); }
 
 namespace {
+
+using scheduling::After;
+using scheduling::ClusterView;
+using scheduling::Decision;
+using scheduling::Job;
+using scheduling::JobDecision;
+using scheduling::JobInfo;
+using scheduling::kGpu;
+using scheduling::NodeInfo;
+using scheduling::Scaling;
 
 using testing::AnyOf;
 using testing::Each;
@@ -234,4 +244,4 @@ TEST(Osdi, DoesNotMoveAYoungJobThatWasRestartedOften) {
 }
 
 }  // namespace
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux

@@ -14,7 +14,7 @@
 #include "simulator/policies/pollux/problem.h"
 #include "tests/vectors/vectors.h"
 
-namespace adaptdl::scheduling::pollux {
+namespace adaptdl::simulator::pollux {
 namespace {
 
 using nlohmann::json;
@@ -219,4 +219,4 @@ TEST(OsdiVectors, Evaluate) {
 }
 
 }  // namespace
-}  // namespace adaptdl::scheduling::pollux
+}  // namespace adaptdl::simulator::pollux

@@ -16,8 +16,19 @@
 #include "simulator/policies/sia/placement.h"
 #include "tests/libs/scheduling/views.h"
 
-namespace adaptdl::scheduling::sia {
+namespace adaptdl::simulator::sia {
 namespace {
+
+using scheduling::After;
+using scheduling::ClusterView;
+using scheduling::Decision;
+using scheduling::Job;
+using scheduling::JobDecision;
+using scheduling::JobInfo;
+using scheduling::kCpu;
+using scheduling::kGpu;
+using scheduling::NodeInfo;
+using scheduling::View;
 
 using testing::Each;
 using testing::ElementsAre;
@@ -257,4 +268,4 @@ TEST(Sia, IsAsGoodAsTryingEverything) {
 }
 
 }  // namespace
-}  // namespace adaptdl::scheduling::sia
+}  // namespace adaptdl::simulator::sia

@@ -1,4 +1,4 @@
-#include "simulator/policies/ilp/multiple_choice.h"
+#include "simulator/policies/ilp/integer_program.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,16 +10,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace adaptdl::scheduling {
+namespace adaptdl::simulator {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-using Option = MultipleChoiceProblem::Option;
+using Option = IntegerProgram::Option;
 
 // By trying all choices.
-double BestValue(const MultipleChoiceProblem& problem) {
+double BestValue(const IntegerProgram& problem) {
   std::function<double(size_t, std::vector<double>)> best = [&](size_t group,
                                                                 std::vector<double> left) -> double {
     if (group == problem.groups.size()) return 0;
@@ -35,7 +35,7 @@ double BestValue(const MultipleChoiceProblem& problem) {
   return best(0, problem.capacities);
 }
 
-void ExpectFeasible(const MultipleChoiceProblem& problem, const MultipleChoiceSolution& solution) {
+void ExpectFeasible(const IntegerProgram& problem, const IntegerSolution& solution) {
   std::vector<double> left = problem.capacities;
   double value = 0;
   ASSERT_EQ(solution.chosen.size(), problem.groups.size());
@@ -49,8 +49,8 @@ void ExpectFeasible(const MultipleChoiceProblem& problem, const MultipleChoiceSo
   for (const double rest : left) EXPECT_GE(rest, -1e-6);
 }
 
-MultipleChoiceProblem RandomProblem(int groups, std::mt19937& random) {
-  MultipleChoiceProblem problem;
+IntegerProgram RandomProblem(int groups, std::mt19937& random) {
+  IntegerProgram problem;
   problem.capacities = {static_cast<double>(random() % 12), static_cast<double>(random() % 12)};
   for (int g = 0; g < groups; ++g) {
     std::vector<Option>& group = problem.groups.emplace_back();
@@ -64,11 +64,11 @@ MultipleChoiceProblem RandomProblem(int groups, std::mt19937& random) {
 
 TEST(MultipleChoice, TakesWhatIsBestTogether) {
   // By value alone the first group would take the option of 10, and leave room for nothing.
-  const MultipleChoiceProblem problem = {
+  const IntegerProgram problem = {
       .groups = {{{10, {{0, 4}}}, {6, {{0, 2}}}}, {{7, {{0, 2}}}}, {{-1, {}}}},
       .capacities = {4},
   };
-  const auto solution = SolveMultipleChoice(problem);
+  const auto solution = SolveIntegerProgram(problem);
   ASSERT_TRUE(solution.ok()) << solution.status();
   EXPECT_THAT(solution->chosen, ElementsAre(1, 0, -1));
   EXPECT_DOUBLE_EQ(solution->value, 13);
@@ -77,8 +77,8 @@ TEST(MultipleChoice, TakesWhatIsBestTogether) {
 TEST(MultipleChoice, IsAsGoodAsTryingEverything) {
   std::mt19937 random(1);
   for (int round = 0; round < 150; ++round) {
-    const MultipleChoiceProblem problem = RandomProblem(6, random);
-    const auto solution = SolveMultipleChoice(problem);
+    const IntegerProgram problem = RandomProblem(6, random);
+    const auto solution = SolveIntegerProgram(problem);
     ASSERT_TRUE(solution.ok()) << solution.status();
     ExpectFeasible(problem, *solution);
     EXPECT_NEAR(solution->value, BestValue(problem), 1e-6) << round;
@@ -87,36 +87,36 @@ TEST(MultipleChoice, IsAsGoodAsTryingEverything) {
 
 TEST(MultipleChoice, TheSameProblemHasTheSameAnswerOnAnyThread) {
   std::mt19937 random(2);
-  const MultipleChoiceProblem problem = RandomProblem(40, random);
-  const auto expected = SolveMultipleChoice(problem);
+  const IntegerProgram problem = RandomProblem(40, random);
+  const auto expected = SolveIntegerProgram(problem);
   ASSERT_TRUE(expected.ok());
   std::vector<std::vector<int>> chosen(4);
   std::vector<std::thread> threads;
   for (std::vector<int>& mine : chosen) {
-    threads.emplace_back([&] { mine = SolveMultipleChoice(problem)->chosen; });
+    threads.emplace_back([&] { mine = SolveIntegerProgram(problem)->chosen; });
   }
   for (std::thread& thread : threads) thread.join();
   for (const std::vector<int>& mine : chosen) EXPECT_EQ(mine, expected->chosen);
 }
 
 TEST(MultipleChoice, NothingToChooseIsFine) {
-  EXPECT_THAT(SolveMultipleChoice({})->chosen, IsEmpty());
-  EXPECT_THAT(SolveMultipleChoice({.groups = {{}, {{1, {{0, 2}}}}}, .capacities = {1}})->chosen,
+  EXPECT_THAT(SolveIntegerProgram({})->chosen, IsEmpty());
+  EXPECT_THAT(SolveIntegerProgram({.groups = {{}, {{1, {{0, 2}}}}}, .capacities = {1}})->chosen,
               ElementsAre(-1, -1));
-  EXPECT_THAT(SolveMultipleChoice({.groups = {{{1, {}}}}, .capacities = {}})->chosen, ElementsAre(0));
+  EXPECT_THAT(SolveIntegerProgram({.groups = {{{1, {}}}}, .capacities = {}})->chosen, ElementsAre(0));
 }
 
 TEST(MultipleChoice, RefusesWhatIsNoProblem) {
-  for (const MultipleChoiceProblem& problem : std::vector<MultipleChoiceProblem>{
+  for (const IntegerProgram& problem : std::vector<IntegerProgram>{
            {.groups = {{{NAN, {}}}}, .capacities = {}},
            {.groups = {{{1, {{1, 1}}}}}, .capacities = {1}},
            {.groups = {{{1, {{-1, 1}}}}}, .capacities = {1}},
            {.groups = {{{1, {{0, INFINITY}}}}}, .capacities = {1}},
            {.groups = {}, .capacities = {INFINITY}},
        }) {
-    EXPECT_EQ(SolveMultipleChoice(problem).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(SolveIntegerProgram(problem).status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
 
 }  // namespace
-}  // namespace adaptdl::scheduling
+}  // namespace adaptdl::simulator

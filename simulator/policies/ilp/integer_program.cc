@@ -1,4 +1,4 @@
-#include "simulator/policies/ilp/multiple_choice.h"
+#include "simulator/policies/ilp/integer_program.h"
 
 #include <coin/Cbc_C_Interface.h>
 
@@ -12,20 +12,20 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/mutex.h"
 
-namespace adaptdl::scheduling {
+namespace adaptdl::simulator {
 namespace {
 
 // CBC's solver driver reads and writes static variables of its library.
 Mutex solver_mutex;
 
-absl::Status Check(const MultipleChoiceProblem& problem) {
+absl::Status Check(const IntegerProgram& problem) {
   for (const double capacity : problem.capacities) {
     if (!std::isfinite(capacity)) {
       return absl::InvalidArgumentError(absl::StrCat("a capacity is ", capacity, "; it must be finite"));
     }
   }
   for (const auto& group : problem.groups) {
-    for (const MultipleChoiceProblem::Option& option : group) {
+    for (const IntegerProgram::Option& option : group) {
       if (!std::isfinite(option.value)) {
         return absl::InvalidArgumentError(absl::StrCat("a value is ", option.value, "; it must be finite"));
       }
@@ -51,12 +51,12 @@ struct Columns {
   std::vector<std::pair<int, int>> option;  // group, index
 };
 
-Columns MakeColumns(const MultipleChoiceProblem& problem) {
+Columns MakeColumns(const IntegerProgram& problem) {
   Columns columns;
   const int capacities = static_cast<int>(problem.capacities.size());
   for (int g = 0; g < static_cast<int>(problem.groups.size()); ++g) {
     for (int i = 0; i < static_cast<int>(problem.groups[g].size()); ++i) {
-      const MultipleChoiceProblem::Option& option = problem.groups[g][i];
+      const IntegerProgram::Option& option = problem.groups[g][i];
       if (option.value <= 0) continue;
       for (const auto& [capacity, amount] : option.usage) {
         if (amount == 0) continue;
@@ -75,9 +75,9 @@ Columns MakeColumns(const MultipleChoiceProblem& problem) {
 
 }  // namespace
 
-absl::StatusOr<MultipleChoiceSolution> SolveMultipleChoice(const MultipleChoiceProblem& problem) {
+absl::StatusOr<IntegerSolution> SolveIntegerProgram(const IntegerProgram& problem) {
   if (absl::Status status = Check(problem); !status.ok()) return status;
-  MultipleChoiceSolution solution;
+  IntegerSolution solution;
   solution.chosen.assign(problem.groups.size(), -1);
   const Columns columns = MakeColumns(problem);
   const int count = static_cast<int>(columns.cost.size());
@@ -110,4 +110,4 @@ absl::StatusOr<MultipleChoiceSolution> SolveMultipleChoice(const MultipleChoiceP
   return solution;
 }
 
-}  // namespace adaptdl::scheduling
+}  // namespace adaptdl::simulator

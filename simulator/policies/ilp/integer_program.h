@@ -3,16 +3,16 @@
 //
 // Thread-safe; but calls wait for each other, since CBC keeps state of its own between calls.
 
-#ifndef ADAPTDL_SIMULATOR_POLICIES_ILP_MULTIPLE_CHOICE_H_
-#define ADAPTDL_SIMULATOR_POLICIES_ILP_MULTIPLE_CHOICE_H_
+#ifndef ADAPTDL_SIMULATOR_POLICIES_ILP_INTEGER_PROGRAM_H_
+#define ADAPTDL_SIMULATOR_POLICIES_ILP_INTEGER_PROGRAM_H_
 
 #include <vector>
 
 #include "absl/status/statusor.h"
 
-namespace adaptdl::scheduling {
+namespace adaptdl::simulator {
 
-struct MultipleChoiceProblem {
+struct IntegerProgram {
   // How much of a capacity an option takes.
   struct Usage {
     int capacity = 0;  // index
@@ -29,7 +29,7 @@ struct MultipleChoiceProblem {
   std::vector<double> capacities;
 };
 
-struct MultipleChoiceSolution {
+struct IntegerSolution {
   // Index of the option by group; -1: none.
   std::vector<int> chosen;
   // Sum of the values of what is chosen.
@@ -38,8 +38,8 @@ struct MultipleChoiceSolution {
 
 // The best choice, proven; of equals any, but the same for the same problem.
 // INVALID_ARGUMENT: a number is not finite or a usage names no capacity. INTERNAL: the solver gave up.
-absl::StatusOr<MultipleChoiceSolution> SolveMultipleChoice(const MultipleChoiceProblem& problem);
+absl::StatusOr<IntegerSolution> SolveIntegerProgram(const IntegerProgram& problem);
 
-}  // namespace adaptdl::scheduling
+}  // namespace adaptdl::simulator
 
-#endif  // ADAPTDL_SIMULATOR_POLICIES_ILP_MULTIPLE_CHOICE_H_
+#endif  // ADAPTDL_SIMULATOR_POLICIES_ILP_INTEGER_PROGRAM_H_
