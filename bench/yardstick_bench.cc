@@ -10,11 +10,18 @@
 #include "benchmark/benchmark.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/speedup_table.h"
-#include "libs/scheduling/pollux/pollux_policy.h"
-#include "libs/scheduling/sia/sia_policy.h"
+#include "simulator/policies/pollux/pollux_policy.h"
+#include "simulator/policies/sia/sia_policy.h"
 
-namespace adaptdl::scheduling {
+namespace adaptdl::simulator {
 namespace {
+
+using scheduling::AllocationPolicy;
+using scheduling::ClusterView;
+using scheduling::Decision;
+using scheduling::JobInfo;
+using scheduling::kGpu;
+using scheduling::NodeInfo;
 
 ClusterView MakeView(int jobs, int nodes) {
   std::mt19937_64 random(1);
@@ -70,4 +77,4 @@ BENCHMARK(PolluxMaster)->Name("pollux-master")->Apply(Sizes);
 BENCHMARK(Sia)->Name("sia")->Apply(Sizes);
 
 }  // namespace
-}  // namespace adaptdl::scheduling
+}  // namespace adaptdl::simulator

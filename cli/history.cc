@@ -54,9 +54,9 @@ RecordedEnd ToEnd(v1::JobPhase phase) {
   }
 }
 
-simulator::Demand ToDemand(const v1::Job& job) {
+simulator::ReplicaDemand ToDemand(const v1::Job& job) {
   const v1::JobSpec& spec = job.spec();
-  simulator::Demand demand;
+  simulator::ReplicaDemand demand;
   demand.min_replicas = std::max(1, spec.min_replicas());
   demand.max_replicas = spec.max_replicas();
   demand.allowed_replicas.assign(spec.allowed_replicas().begin(), spec.allowed_replicas().end());

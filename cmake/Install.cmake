@@ -1,6 +1,7 @@
-# What "cmake --install" puts where, in two components:
+# What "cmake --install" puts where, in three components:
 #
-#   programs   the programs, and the examples' job folders to submit with them
+#   programs   the programs, and the examples' job folders to submit with them: what the container image has
+#   simulator  adaptdl-sim, which needs a solver beside what the programs need
 #   training   the training library as the CMake package "adaptdl", for programs that are built elsewhere
 
 include(CMakePackageConfigHelpers)
@@ -10,12 +11,14 @@ include(CMakePackageConfigHelpers)
 set(package lib/cmake/adaptdl)
 
 foreach(program adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker adaptdl-shim
-                adaptdl-sim adaptdl-mnist adaptdl-mnist-plain adaptdl-cifar adaptdl-cifar-plain adaptdl-ncf adaptdl-ncf-plain
+                adaptdl-mnist adaptdl-mnist-plain adaptdl-cifar adaptdl-cifar-plain adaptdl-ncf adaptdl-ncf-plain
                 adaptdl-transformer adaptdl-transformer-plain)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION bin COMPONENT programs)
   endif()
 endforeach()
+
+install(TARGETS adaptdl-sim RUNTIME DESTINATION bin COMPONENT simulator)
 
 # Both components run with them.
 foreach(component programs training)

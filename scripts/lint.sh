@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks what compilers let through: clang-format, shellcheck, and clang-tidy (slow: a minute per file that includes
-# LibTorch).
+# Checks what compilers let through: clang-format, shellcheck, the structure of the sources (scripts/lib/structure.toml), and
+# clang-tidy (slow: a minute per file that includes LibTorch).
 #
 #   scripts/lint.sh                  everything
-#   scripts/lint.sh --format-only    only clang-format and shellcheck
+#   scripts/lint.sh --format-only    all but clang-tidy
 #   scripts/lint.sh --since COMMIT   clang-tidy only for sources that changed since, or include a header that did
 #   scripts/lint.sh FILE...          clang-tidy only for these sources
 #   scripts/lint.sh --jobs N ...     so many clang-tidy at a time, not one per core
@@ -57,6 +57,9 @@ clang-format --dry-run --Werror "${all[@]}" || failed=1
 
 echo "lint: shell scripts"
 tests/scripts/shell_test.sh || failed=1
+
+echo "lint: structure"
+/usr/bin/python3 scripts/lib/structure.py || failed=1
 
 if [[ -n $tidy ]]; then
   build=build/release

@@ -11,7 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "simulator/autoscaler.h"
+#include "simulator/placement_check.h"
+#include "simulator/simulated_autoscaler.h"
+#include "simulator/simulation_options.h"
 
 namespace adaptdl::simulator {
 namespace {
@@ -33,54 +35,6 @@ bool ShareANode(const Placement& a, const Placement& b) {
   return std::any_of(a.begin(), a.end(), [&](const NodeShare& x) {
     return std::any_of(b.begin(), b.end(), [&](const NodeShare& y) { return x.node == y.node; });
   });
-}
-
-// Takes what so many replicas need from `left`. False: there is less.
-bool Take(const scheduling::Resources& request, int replicas, scheduling::Resources* left) {
-  for (const auto& [name, amount] : request) {
-    if (((*left)[name] -= amount * replicas) < 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const WorkloadJob> workload,
-                          const Scheduler& scheduler) {
-  const auto check = [](const char* name, double value, double least, bool exclusive) {
-    const bool fine = std::isfinite(value) && (exclusive ? value > least : value >= least);
-    return fine ? absl::OkStatus()
-                : absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; it must be ",
-                                                          exclusive ? "greater than " : "at least ", least));
-  };
-  for (const absl::Status& status : {
-           check("round", options.round_seconds, 0, false),
-           check("debounce", options.debounce_seconds, 0, true),
-           check("interval", options.interval_seconds, 0, true),
-           check("report period", options.report_seconds, 0, true),
-           check("restart", options.restart_seconds.value_or(0), 0, false),
-           check("interference", options.interference, 0, false),
-           check("--checkpoint-period", options.checkpoint_seconds, 0, true),
-       }) {
-    if (!status.ok()) {
-      return status;
-    }
-  }
-  if (!options.nodes.pools.empty() && !scheduler.WantedNodes()) {
-    return absl::InvalidArgumentError(
-        "--autoscale: this policy does not say how many nodes it could use; choose another one, as goodput");
-  }
-  for (const RestartTimes* times : {options.restart_times.get(), options.in_place_times.get()}) {
-    if (times == nullptr) continue;
-    if (absl::Status status = times->Cover(workload); !status.ok()) {
-      return status;
-    }
-  }
-  if (options.interference >= 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("interference is ", options.interference, "; it must be less than 1"));
-  }
-  return absl::OkStatus();
 }
 
 class Simulation {
@@ -143,7 +97,6 @@ class Simulation {
 
   absl::Status Decide(double now);
   void RecordWatched(double now);
-  absl::Status CheckPlacements(const std::vector<Placement>& placements) const;
   void Apply(size_t job, const Placement& placement, double now);
   void UpdateInterference();
   void CloseSegment(size_t job, double end);
@@ -156,12 +109,12 @@ class Simulation {
   const Clock& clock_;
   const SimulationOptions options_;
   Nodes nodes_;
-  Autoscaler autoscaler_;
+  SimulatedAutoscaler autoscaler_;
 
-  std::vector<Job> jobs_;       // in order of submission
-  std::vector<size_t> active_;  // submitted and not done, in order
-  size_t arrived_ = 0;          // so many of jobs_ were submitted
-  std::vector<double> speed_;   // by job: 1, or less under interference
+  std::vector<SimulatedJob> jobs_;  // in order of submission
+  std::vector<size_t> active_;      // submitted and not done, in order
+  size_t arrived_ = 0;              // so many of jobs_ were submitted
+  std::vector<double> speed_;       // by job: 1, or less under interference
   std::vector<OpenSegment> open_;
   double last_running_ = 0;
   double last_completed_ = 0;
@@ -226,7 +179,7 @@ bool Simulation::ChangeNodes(double now) {
 
 void Simulation::StopJobsOn(int node, bool crash, double now) {
   for (const size_t active : active_) {
-    Job& job = jobs_[active];
+    SimulatedJob& job = jobs_[active];
     const Placement& placement = job.placement();
     const bool here = std::any_of(placement.begin(), placement.end(),
                                   [node](const NodeShare& share) { return share.node == node; });
@@ -372,21 +325,21 @@ absl::Status Simulation::Decide(double now) {
     FollowDemand(now);
     return absl::OkStatus();
   }
-  std::vector<const Job*> jobs;
+  std::vector<const SimulatedJob*> jobs;
   for (const size_t job : active_) {
     jobs.push_back(&jobs_[job]);
   }
   const bool dynamic = options_.nodes.dynamic();
   const absl::Span<const NodeStatus> status =
       dynamic ? absl::MakeConstSpan(nodes_.status()) : absl::Span<const NodeStatus>();
+  const Situation situation{now, cluster_, jobs, options_.restart(), status};
   const absl::Time begin = clock_.Now();
-  absl::StatusOr<std::vector<Placement>> placements =
-      scheduler_.Schedule({now, cluster_, jobs, options_.restart(), status});
+  absl::StatusOr<std::vector<Placement>> placements = scheduler_.Schedule(situation);
   result_.decision_seconds.push_back(absl::ToDoubleSeconds(clock_.Now() - begin));
   if (!placements.ok()) {
     return placements.status();
   }
-  if (absl::Status status = CheckPlacements(*placements); !status.ok()) {
+  if (absl::Status status = CheckPlacements(situation, *placements); !status.ok()) {
     return status;
   }
   bool running = false;
@@ -405,7 +358,7 @@ absl::Status Simulation::Decide(double now) {
 
 void Simulation::RecordWatched(double now) {
   for (const size_t active : active_) {
-    const Job& job = jobs_[active];
+    const SimulatedJob& job = jobs_[active];
     if (job.spec().name != options_.watched_job || job.placement().empty() || job.profiled_replicas() == 0) {
       continue;
     }
@@ -416,35 +369,8 @@ void Simulation::RecordWatched(double now) {
   }
 }
 
-absl::Status Simulation::CheckPlacements(const std::vector<Placement>& placements) const {
-  if (placements.size() != active_.size()) {
-    return absl::InternalError(
-        absl::StrCat("the scheduler placed ", placements.size(), " jobs; there are ", active_.size()));
-  }
-  std::vector<scheduling::Resources> left;
-  for (const Cluster::Node& node : cluster_.nodes()) {
-    const bool up = !options_.nodes.dynamic() || nodes_.status()[left.size()].up;
-    left.push_back(up ? node.capacity : scheduling::Resources());
-  }
-  for (size_t i = 0; i < placements.size(); ++i) {
-    for (const NodeShare& share : placements[i]) {
-      if (share.node < 0 || share.node >= static_cast<int>(left.size()) || share.gpus < 1 ||
-          !Take(jobs_[active_[i]].spec().demand.request, share.gpus, &left[share.node])) {
-        return absl::InternalError(absl::StrCat("the scheduler placed ", share.gpus, " replicas of ",
-                                                jobs_[active_[i]].spec().name, " on node ", share.node,
-                                                ", which has no room for so many"));
-      }
-      if (cluster_.nodes()[share.node].type != cluster_.nodes()[placements[i].front().node].type) {
-        return absl::InternalError(
-            absl::StrCat("the scheduler mixed GPU types for ", jobs_[active_[i]].spec().name));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
 void Simulation::Apply(size_t job, const Placement& placement, double now) {
-  Job& it = jobs_[job];
+  SimulatedJob& it = jobs_[job];
   const int type = placement.empty() ? it.gpu_type() : cluster_.nodes()[placement.front().node].type;
   const bool free_move = options_.free_moves && !it.spec().plain && !placement.empty() &&
                          type == it.gpu_type() && HaveSameShape(placement, it.placement());
@@ -513,7 +439,7 @@ absl::Status Simulation::CheckStandstill(double now) const {
 
 void Simulation::CollectOutcomes() {
   double end = 0;
-  for (const Job& job : jobs_) {
+  for (const SimulatedJob& job : jobs_) {
     result_.jobs.push_back({job.spec().name, job.application().name, job.spec().submitted,
                             *job.first_started(), *job.completed(), job.attained_service(), job.restarts(),
                             job.crashes(), job.lost_seconds(), job.spec().plain});

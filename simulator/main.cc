@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/version.h"
+#include "simulator/policies/all_policies.h"
 #include "simulator/replay.h"
 #include "simulator/schedulers/factory.h"
 
@@ -113,7 +114,9 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
       ->excludes(workload)
       ->excludes(traces)
       ->excludes(cluster);
-  app->add_option("--policy", options->policy, absl::StrCat("One of ", SchedulerNames()))->required();
+  app->add_option("--policy", options->policy,
+                  absl::StrCat("One of ", SchedulerNames(options->scheduler.policies)))
+      ->required();
   app->add_option("--round", texts->round,
                   "Time between decisions, or \"events\": as the live allocator decides")
       ->capture_default_str();
@@ -162,7 +165,8 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
       ->default_str("table");
   app->add_option("--watch", simulation->watched_job,
                   "With json: record the GPUs, batch size and gradient noise of this job over time");
-  app->add_option("--svg", options->svg, "Write a picture to this file");
+  app->add_flag("--timeline", options->timeline,
+                "With json: record the GPUs of each job over time, for scripts/plot-run.sh");
 }
 
 int Main(int argc, char** argv) {
@@ -170,6 +174,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(Version()));
   app.require_subcommand(1);
   ReplayOptions options;
+  options.scheduler.policies = AllPolicies();
   Texts texts;
   CLI::App* replay = app.add_subcommand("replay", "Simulate one workload under one policy");
   AddReplay(replay, &options, &texts);

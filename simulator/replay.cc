@@ -18,7 +18,6 @@
 #include "simulator/node_flags.h"
 #include "simulator/report/cost.h"
 #include "simulator/report/fairness.h"
-#include "simulator/report/plot.h"
 #include "simulator/report/summary.h"
 #include "simulator/schedulers/factory.h"
 
@@ -35,15 +34,6 @@ std::vector<std::string> TraceFolders(const std::vector<std::string>& given) {
   const std::filesystem::path first = std::filesystem::weakly_canonical(given.front(), error);
   folders.push_back((first.parent_path() / "pollux").string());
   return folders;
-}
-
-std::string PlotTitle(const ReplayOptions& options) {
-  const std::filesystem::path path(options.workload);
-  if (!options.history.empty()) {
-    return absl::StrCat(std::filesystem::path(options.history).stem().string(), " under ", options.policy);
-  }
-  return absl::StrCat((path.parent_path().filename() / path.stem()).string(), " under ", options.policy,
-                      " on ", options.cluster);
 }
 
 // What is replayed, and how.
@@ -181,13 +171,6 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
   if (!result.ok()) {
     return result.status();
   }
-  if (!options.svg.empty()) {
-    if (absl::Status status =
-            WriteFileAtomically(options.svg, Plot(PlotTitle(options), input->cluster, *result));
-        !status.ok()) {
-      return status;
-    }
-  }
   const std::vector<double> fairness =
       FinishTimeFairness(input->cluster, input->workload, (*scheduler)->adaptive(), simulation, *result);
   Summary summary = Summarise(options.policy, input->cluster, *result, fairness, CpuSeconds());
@@ -195,6 +178,7 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
       simulation.nodes.mtbf > 0 || !simulation.nodes.spot_nodes.empty() || options.plain_part > 0;
   const Prices* prices = input->prices ? &*input->prices : nullptr;
   AddNodes(input->cluster, *result, failures, prices, &summary);
+  if (options.timeline) AddTimeline(input->cluster, *result, &summary);
   switch (options.format) {
     case OutputFormat::kJson:
       return ToJson(summary);

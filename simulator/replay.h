@@ -41,8 +41,8 @@ struct ReplayOptions {
   std::string price;
   std::string spot_price;
   OutputFormat format = OutputFormat::kTable;
-  // Where to write the picture. Empty: nowhere.
-  std::string svg;
+  // Whether the JSON has the GPUs of each job over time.
+  bool timeline = false;
 };
 
 // The text for the standard output.

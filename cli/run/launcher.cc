@@ -25,8 +25,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/run/line_prefixer.h"
+#include "cli/run/local_replica.h"
 #include "cli/run/outcome.h"
-#include "cli/run/replica.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
@@ -150,8 +150,8 @@ class Group {
   absl::Status Start(int port, int restarts) {
     const std::string token = RandomHex(16);
     for (int rank = 0; rank < options_.replicas; ++rank) {
-      absl::StatusOr<std::unique_ptr<Replica>> replica =
-          Replica::Start(rank, options_.command, ReplicaEnvironment(options_, rank, port, token, restarts));
+      absl::StatusOr<std::unique_ptr<LocalReplica>> replica = LocalReplica::Start(
+          rank, options_.command, ReplicaEnvironment(options_, rank, port, token, restarts));
       if (!replica.ok()) return replica.status();
       replicas_.push_back(*std::move(replica));
       for (const bool colours : options_.colours) {
@@ -227,7 +227,7 @@ class Group {
     Stop(SIGTERM);
   }
 
-  void OnEnd(Replica& replica) {
+  void OnEnd(LocalReplica& replica) {
     const ReplicaEnd& end = replica.Reap();
     ends_.push_back(end);
     if (end.code == 0) return;
@@ -281,7 +281,7 @@ class Group {
   const LauncherOptions& options_;
   const SignalQueue& signals_;
   const std::function<void(absl::string_view)>& note_;
-  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::vector<std::unique_ptr<LocalReplica>> replicas_;
   // Of standard output and standard error, by rank.
   std::vector<LinePrefixer> prefixers_;
   std::vector<ReplicaEnd> ends_;

@@ -1,6 +1,6 @@
 // What every allocation policy is: a pure function from the cluster as it is to what it should be, and why.
 //
-//   GreedyPolicy policy({});
+//   GoodputPolicy policy({});
 //   Decision decision = policy.Decide(view, /*seed=*/1);
 //
 // Policies are immutable: thread-safe. The view need not be alive after the call.

@@ -37,7 +37,7 @@ double Work(const RecordedJob& job) {
 bool AsksForGpus(const RecordedJob& job) { return job.demand.request.count(scheduling::kGpu) > 0; }
 
 // Hints and histories come from outside.
-bool IsPlausible(const Demand& demand) {
+bool IsPlausible(const ReplicaDemand& demand) {
   const std::vector<int>& allowed = demand.allowed_replicas;
   const bool ascending =
       std::adjacent_find(allowed.begin(), allowed.end(), std::greater_equal<>()) == allowed.end();

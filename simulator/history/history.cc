@@ -27,7 +27,7 @@ goodput::PerfParams PerfFromJson(const Json& json) {
           json.at("alpha_r"), json.at("beta_r"), json.at("gamma")};
 }
 
-Json DemandToJson(const Demand& demand) {
+Json DemandToJson(const ReplicaDemand& demand) {
   return {{"min_replicas", demand.min_replicas},
           {"max_replicas", demand.max_replicas},
           {"allowed", demand.allowed_replicas},
@@ -37,8 +37,8 @@ Json DemandToJson(const Demand& demand) {
           {"request", demand.request}};
 }
 
-Demand DemandFromJson(const Json& json) {
-  Demand demand;
+ReplicaDemand DemandFromJson(const Json& json) {
+  ReplicaDemand demand;
   json.at("min_replicas").get_to(demand.min_replicas);
   json.at("max_replicas").get_to(demand.max_replicas);
   json.at("allowed").get_to(demand.allowed_replicas);

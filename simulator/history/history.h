@@ -54,7 +54,7 @@ struct RecordedJob {
   double steps_total = 0;
   // What a re-scale took, measured.
   std::optional<double> rescale_seconds = {};
-  Demand demand = {};
+  ReplicaDemand demand = {};
 };
 
 struct RecordedNode {

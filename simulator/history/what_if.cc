@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/base/clock.h"
-#include "libs/scheduling/policies.h"
 #include "simulator/engine.h"
 #include "simulator/history/node_changes.h"
+#include "simulator/policies/policies.h"
 #include "simulator/report/summary.h"
 #include "simulator/schedulers/factory.h"
 
@@ -28,7 +28,7 @@ constexpr double kMillisPerCore = 1000;
 using ByType = std::map<std::string, double>;
 
 // What became of one job, recorded or by the model.
-struct Fate {
+struct JobTimes {
   double submitted = 0;
   double started = 0;
   double completed = 0;
@@ -88,22 +88,22 @@ absl::Status CheckPrices(const ByType& prices, const std::vector<RecordedNode>& 
   return absl::OkStatus();
 }
 
-// `fates` is not empty.
-Figures Summarise(const std::vector<Fate>& fates, const std::vector<RecordedNode>& nodes, bool gpus,
+// `jobs` is not empty.
+Figures Summarise(const std::vector<JobTimes>& jobs, const std::vector<RecordedNode>& nodes, bool gpus,
                   const ByType& prices) {
   Figures figures;
-  figures.jobs = static_cast<int>(fates.size());
+  figures.jobs = static_cast<int>(jobs.size());
   std::vector<double> jcts;
-  double begin = fates.front().submitted;
-  double end = fates.front().completed;
-  for (const Fate& fate : fates) {
-    jcts.push_back(fate.completed - fate.submitted);
-    figures.avg_wait_s += (fate.started - fate.submitted) / figures.jobs;
+  double begin = jobs.front().submitted;
+  double end = jobs.front().completed;
+  for (const JobTimes& job : jobs) {
+    jcts.push_back(job.completed - job.submitted);
+    figures.avg_wait_s += (job.started - job.submitted) / figures.jobs;
     figures.avg_jct_s += jcts.back() / figures.jobs;
-    figures.restarts_per_job += static_cast<double>(fate.restarts) / figures.jobs;
-    figures.used_hours += fate.used_seconds / kSecondsPerHour;
-    begin = std::min(begin, fate.submitted);
-    end = std::max(end, fate.completed);
+    figures.restarts_per_job += static_cast<double>(job.restarts) / figures.jobs;
+    figures.used_hours += job.used_seconds / kSecondsPerHour;
+    begin = std::min(begin, job.submitted);
+    end = std::max(end, job.completed);
   }
   figures.p99_jct_s = Percentile(jcts, 99);
   figures.makespan_s = end - begin;
@@ -117,8 +117,9 @@ Figures Summarise(const std::vector<Fate>& fates, const std::vector<RecordedNode
   return figures;
 }
 
-absl::StatusOr<std::vector<Fate>> Replay(const Cluster& cluster, const FittedWorkload& workload,
-                                         const std::string& policy, bool gpus, const WhatIfOptions& options) {
+absl::StatusOr<std::vector<JobTimes>> Replay(const Cluster& cluster, const FittedWorkload& workload,
+                                             const std::string& policy, bool gpus,
+                                             const WhatIfOptions& options) {
   absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = MakeScheduler(policy, {.seed = options.seed});
   if (!scheduler.ok()) return scheduler.status();
   SimulationOptions simulation;
@@ -130,30 +131,31 @@ absl::StatusOr<std::vector<Fate>> Replay(const Cluster& cluster, const FittedWor
   const absl::StatusOr<SimulationResult> result =
       Simulate(cluster, workload.jobs, **scheduler, clock, simulation);
   if (!result.ok()) return result.status();
-  std::vector<Fate> fates;
+  std::vector<JobTimes> jobs;
   for (size_t i = 0; i < result->jobs.size(); ++i) {
     const JobOutcome& job = result->jobs[i];
     // The engine counts replicas.
     const double used = job.gpu_seconds * Count(workload.jobs[i].demand.request, gpus);
-    fates.push_back({job.submitted, job.started, job.completed, used, job.restarts});
+    jobs.push_back({job.submitted, job.started, job.completed, used, job.restarts});
   }
-  return fates;
+  return jobs;
 }
 
 // Of the jobs that have ended; nullopt for others.
-std::vector<std::optional<Fate>> Recorded(const History& history, const FittedWorkload& workload, bool gpus) {
-  std::vector<std::optional<Fate>> fates;
+std::vector<std::optional<JobTimes>> Recorded(const History& history, const FittedWorkload& workload,
+                                              bool gpus) {
+  std::vector<std::optional<JobTimes>> jobs;
   for (const int index : workload.recorded) {
     const RecordedJob& job = history.jobs[index];
-    fates.emplace_back();
+    jobs.emplace_back();
     if (!job.started || !job.completed) continue;
-    fates.back() = Fate{job.submitted, *job.started, *job.completed,
-                        job.replica_seconds * Count(job.demand.request, gpus), job.restarts};
+    jobs.back() = JobTimes{job.submitted, *job.started, *job.completed,
+                           job.replica_seconds * Count(job.demand.request, gpus), job.restarts};
   }
-  return fates;
+  return jobs;
 }
 
-void Compare(const std::vector<std::optional<Fate>>& recorded, const std::vector<Fate>& modelled,
+void Compare(const std::vector<std::optional<JobTimes>>& recorded, const std::vector<JobTimes>& modelled,
              WhatIfReport* report) {
   std::vector<double> errors;
   for (size_t i = 0; i < recorded.size(); ++i) {
@@ -177,10 +179,14 @@ std::vector<std::string> AllTypes(const std::vector<RecordedNode>& a, const std:
 }
 
 absl::Status CheckPolicy(const std::string& name) {
-  const std::vector<std::string> names = scheduling::PolicyNames();
-  if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
+  const Policies policies = PoliciesWithoutSolver();
+  if (policies.count(name) > 0) return absl::OkStatus();
+  const std::string names =
+      absl::StrJoin(policies, ", ", [](std::string* out, const auto& policy) { out->append(policy.first); });
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no policy \"", name, "\"; choose one of ", absl::StrJoin(names, ", ")));
+      absl::StrCat("there is no policy \"", name, "\" here; choose one of ", names,
+                   ", or save the history (--save-history FILE) for one of \"adaptdl-sim replay --history "
+                   "FILE\", which knows more"));
 }
 
 class Question {
@@ -193,13 +199,13 @@ class Question {
     if (!status.ok()) return status;
     WhatIfReport report;
     report.gpus = gpus_;
-    absl::StatusOr<std::vector<Fate>> before = ReplayOn(history_.nodes, options_.policy, &report.before);
-    absl::StatusOr<std::vector<Fate>> after = ReplayOn(changed_, PolicyAfter(), &report.after);
+    absl::StatusOr<std::vector<JobTimes>> before = ReplayOn(history_.nodes, options_.policy, &report.before);
+    absl::StatusOr<std::vector<JobTimes>> after = ReplayOn(changed_, PolicyAfter(), &report.after);
     if (!before.ok() || !after.ok()) return before.ok() ? after.status() : before.status();
-    const std::vector<std::optional<Fate>> recorded = Recorded(history_, workload_, gpus_);
-    std::vector<Fate> ended;
-    for (const std::optional<Fate>& fate : recorded) {
-      if (fate) ended.push_back(*fate);
+    const std::vector<std::optional<JobTimes>> recorded = Recorded(history_, workload_, gpus_);
+    std::vector<JobTimes> ended;
+    for (const std::optional<JobTimes>& job : recorded) {
+      if (job) ended.push_back(*job);
     }
     if (!ended.empty()) report.recorded = Summarise(ended, history_.nodes, gpus_, prices_);
     Compare(recorded, *before, &report);
@@ -249,15 +255,15 @@ class Question {
                                   : absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<Fate>> ReplayOn(const std::vector<RecordedNode>& nodes,
-                                             const std::string& policy, Figures* figures) {
+  absl::StatusOr<std::vector<JobTimes>> ReplayOn(const std::vector<RecordedNode>& nodes,
+                                                 const std::string& policy, Figures* figures) {
     const absl::StatusOr<Cluster> cluster = MakeCluster(nodes);
     if (!cluster.ok()) return cluster.status();
     FittedWorkload workload = FitWorkload(history_, cluster->gpu_types(), speeds_);
     Keep(&workload);
-    absl::StatusOr<std::vector<Fate>> fates = Replay(*cluster, workload, policy, gpus_, options_);
-    if (fates.ok()) *figures = Summarise(*fates, nodes, gpus_, prices_);
-    return fates;
+    absl::StatusOr<std::vector<JobTimes>> jobs = Replay(*cluster, workload, policy, gpus_, options_);
+    if (jobs.ok()) *figures = Summarise(*jobs, nodes, gpus_, prices_);
+    return jobs;
   }
 
   // Only the jobs of `workload_`.

@@ -7,15 +7,15 @@ constexpr double kSecondsPerHour = 3600;
 
 }  // namespace
 
-NodeUse MeasureNodes(const Cluster& cluster, const SimulationResult& result, double seconds,
-                     const Prices* prices) {
-  NodeUse use;
+ClusterCost MeasureCost(const Cluster& cluster, const SimulationResult& result, double seconds,
+                        const Prices* prices) {
+  ClusterCost total;
   const auto add = [&](const Cluster::Node& node, double duration, bool spot) {
     const double hours = duration / kSecondsPerHour;
-    use.node_hours += hours;
-    use.gpu_hours += hours * node.gpus;
+    total.node_hours += hours;
+    total.gpu_hours += hours * node.gpus;
     if (prices != nullptr) {
-      use.cost += hours * (spot ? prices->spot : prices->lasting)[node.type];
+      total.cost += hours * (spot ? prices->spot : prices->lasting)[node.type];
     }
   };
   if (result.nodes.empty()) {
@@ -26,7 +26,7 @@ NodeUse MeasureNodes(const Cluster& cluster, const SimulationResult& result, dou
   for (const NodeSpan& span : result.nodes) {
     add(cluster.nodes()[span.node], span.end - span.start, span.spot);
   }
-  return use;
+  return total;
 }
 
 }  // namespace adaptdl::simulator

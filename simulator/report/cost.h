@@ -18,15 +18,15 @@ struct Prices {
 
 // From the first submission to the last completion: of each node, from its start until it is gone, failed or
 // taken away.
-struct NodeUse {
+struct ClusterCost {
   double node_hours = 0;
   double gpu_hours = 0;  // of the nodes' GPUs, used or not
   double cost = 0;       // USD; 0 without prices
 };
 
 // `prices`: null if there are none. `seconds`: from the first submission to the last completion.
-NodeUse MeasureNodes(const Cluster& cluster, const SimulationResult& result, double seconds,
-                     const Prices* prices);
+ClusterCost MeasureCost(const Cluster& cluster, const SimulationResult& result, double seconds,
+                        const Prices* prices);
 
 }  // namespace adaptdl::simulator
 

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "simulator/job.h"
+#include "simulator/simulated_job.h"
 
 namespace adaptdl::simulator {
 namespace {
@@ -55,7 +55,8 @@ class LoneJobs {
 
   // 0 if the traces do not cover it.
   double Run(const WorkloadJob& spec, int type, int gpus) const {
-    Job job(spec, static_cast<int>(cluster_.gpu_types().size()), {adaptive_, options_.search, false});
+    SimulatedJob job(spec, static_cast<int>(cluster_.gpu_types().size()),
+                     {adaptive_, options_.search, false});
     const double restart = options_.restart().Expected(*spec.application);
     job.Reallocate(cluster_.Pack(type, gpus), type, restart, /*free_move=*/false);
     if (!job.Advance(restart + kFirstLook, 1).ok() || !job.Advance(kForever, 1).ok()) {

@@ -45,6 +45,25 @@ std::string TableLine(const std::string& label, const std::vector<JobOutcome>& j
                          Mean(Map(jobs, [](const JobOutcome& job) { return double(job.restarts); })));
 }
 
+// By job, in order of submission; each stretch as start, end, GPUs and their type.
+nlohmann::ordered_json TimelineJson(const std::vector<JobOutcome>& jobs, const Summary::Timeline& timeline) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const JobOutcome& job : jobs) {
+    list.push_back({{"name", job.name},
+                    {"application", job.application},
+                    {"submitted_s", job.submitted},
+                    {"completed_s", job.completed},
+                    {"segments", nlohmann::ordered_json::array()}});
+  }
+  for (const Segment& segment : timeline.segments) {
+    list[segment.job]["segments"].push_back({{"start_s", segment.start},
+                                             {"end_s", segment.end},
+                                             {"gpus", segment.gpus},
+                                             {"gpu_type", timeline.gpu_types[segment.gpu_type]}});
+  }
+  return {{"gpus", timeline.gpus}, {"gpu_types", timeline.gpu_types}, {"jobs", list}};
+}
+
 }  // namespace
 
 double Percentile(std::vector<double> values, double p) {
@@ -103,15 +122,15 @@ Summary Summarise(const std::string& policy, const Cluster& cluster, const Simul
 
 void AddNodes(const Cluster& cluster, const SimulationResult& result, bool failures, const Prices* prices,
               Summary* summary) {
-  const NodeUse use = MeasureNodes(cluster, result, summary->makespan_s, prices);
+  const ClusterCost total = MeasureCost(cluster, result, summary->makespan_s, prices);
   if (prices != nullptr) {
-    summary->cost = use.cost;
+    summary->cost = total.cost;
   }
   if (prices != nullptr || !result.nodes.empty()) {
-    summary->node_hours = use.node_hours;
+    summary->node_hours = total.node_hours;
   }
   if (!result.nodes.empty()) {
-    summary->utilisation = summary->gpu_hours / use.gpu_hours;
+    summary->utilisation = summary->gpu_hours / total.gpu_hours;
   }
   if (failures) {
     summary->losses = {result.node_failures, result.node_evictions, 0};
@@ -119,6 +138,10 @@ void AddNodes(const Cluster& cluster, const SimulationResult& result, bool failu
       summary->losses->lost_work_s += job.lost_seconds;
     }
   }
+}
+
+void AddTimeline(const Cluster& cluster, const SimulationResult& result, Summary* summary) {
+  summary->timeline = {cluster.total_gpus(), cluster.gpu_types(), result.timeline};
 }
 
 std::string ToJson(const Summary& summary) {
@@ -160,6 +183,7 @@ std::string ToJson(const Summary& summary) {
                                {"batch_size", sample.batch_size},
                                {"noise_scale", sample.noise_scale}});
   }
+  if (summary.timeline) json["timeline"] = TimelineJson(summary.jobs, *summary.timeline);
   return json.dump(2) + "\n";
 }
 

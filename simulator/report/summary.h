@@ -40,7 +40,7 @@ struct Summary {
   double decision_ms_p95 = 0;
   double decision_ms_max = 0;
   int decisions = 0;
-  // Of all nodes (see NodeUse), where nodes come and go or have a price; the cost only with prices.
+  // Of all nodes (see ClusterCost), where nodes come and go or have a price; the cost only with prices.
   std::optional<double> node_hours;
   std::optional<double> cost;
   // Where nodes may fail or be taken away: how often they did, and what failures cost the jobs.
@@ -57,6 +57,13 @@ struct Summary {
   std::vector<double> finish_time_fairness;
   // Of the watched job.
   std::vector<JobSample> watched;
+  // Which GPUs each job had when, and how many there are at most; where that was asked for.
+  struct Timeline {
+    int gpus = 0;
+    std::vector<std::string> gpu_types;
+    std::vector<Segment> segments;
+  };
+  std::optional<Timeline> timeline;
 };
 
 // `fairness` is by job of the result.
@@ -68,7 +75,10 @@ Summary Summarise(const std::string& policy, const Cluster& cluster, const Simul
 void AddNodes(const Cluster& cluster, const SimulationResult& result, bool failures, const Prices* prices,
               Summary* summary);
 
-// One JSON object; `jcts` by job name, `watched` only if there is any.
+// Adds the GPUs of each job over time.
+void AddTimeline(const Cluster& cluster, const SimulationResult& result, Summary* summary);
+
+// One JSON object; `jcts` by job name, `watched` and `timeline` only if there are any.
 std::string ToJson(const Summary& summary);
 // One line per job.
 std::string ToCsv(const Summary& summary);

@@ -11,7 +11,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "libs/scheduling/policies.h"
 #include "simulator/schedulers/fifo.h"
 #include "simulator/schedulers/optimus.h"
 #include "simulator/schedulers/policy_scheduler.h"
@@ -33,8 +32,9 @@ std::map<std::string, Maker> Baselines() {
 
 }  // namespace
 
-std::string SchedulerNames() {
-  std::vector<std::string> names = scheduling::PolicyNames();
+std::string SchedulerNames(const Policies& policies) {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : policies) names.push_back(name);
   for (const auto& [name, maker] : Baselines()) names.push_back(name);
   std::sort(names.begin(), names.end());
   return absl::StrJoin(names, ", ");
@@ -47,13 +47,13 @@ absl::StatusOr<std::unique_ptr<Scheduler>> MakeScheduler(absl::string_view name,
   if (found != baselines.end()) {
     return found->second();
   }
-  absl::StatusOr<std::unique_ptr<scheduling::AllocationPolicy>> policy = scheduling::MakePolicy(name);
-  if (!policy.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("policy: there is no policy \"", name, "\"; choose one of ", SchedulerNames()));
+  const auto policy = options.policies.find(std::string(name));
+  if (policy == options.policies.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("policy: there is no policy \"", name,
+                                                   "\"; choose one of ", SchedulerNames(options.policies)));
   }
   return std::make_unique<PolicyScheduler>(
-      *std::move(policy), PolicyScheduler::Options{options.seed, options.remaining_work_known});
+      policy->second(), PolicyScheduler::Options{options.seed, options.remaining_work_known});
 }
 
 }  // namespace adaptdl::simulator

@@ -9,14 +9,17 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "simulator/policies/policies.h"
 #include "simulator/schedulers/scheduler.h"
 
 namespace adaptdl::simulator {
 
-// All names, joined by ", ".
-std::string SchedulerNames();
+// All names, joined by ", ": those of `policies`, and of the schedulers that are no allocation policies.
+std::string SchedulerNames(const Policies& policies);
 
 struct SchedulerOptions {
+  // Which allocation policies there are.
+  Policies policies = PoliciesWithoutSolver();
   uint64_t seed = 1;
   // Whether jobs tell how much work is left, once they have measured themselves.
   bool remaining_work_known = true;

@@ -12,13 +12,13 @@ absl::StatusOr<std::vector<Placement>> Fifo::Schedule(const Situation& situation
   }
   FreeNodes free(situation);
   int left = situation.GpusUp();
-  for (const Job* job : situation.jobs) {
+  for (const SimulatedJob* job : situation.jobs) {
     free.Take(job->placement());
     left -= job->gpus();
   }
   std::vector<Placement> placements;
   bool held_up = false;
-  for (const Job* job : situation.jobs) {
+  for (const SimulatedJob* job : situation.jobs) {
     Placement& placement = placements.emplace_back(job->placement());
     if (!placement.empty()) {
       continue;

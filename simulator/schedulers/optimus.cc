@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kType = 0;  // the only one
 
-double RemainingIterations(const Job& job) {
+double RemainingIterations(const SimulatedJob& job) {
   const TrainingCurve& curve = job.application().curve;
   const int last = curve.epochs() - 1;
   if (job.epoch() >= last) {
@@ -28,14 +28,14 @@ double RemainingIterations(const Job& job) {
   return curve.Iterations(batch, last) - curve.Iterations(batch, job.epoch());
 }
 
-int MostReplicas(const Job& job) {
+int MostReplicas(const SimulatedJob& job) {
   const Application& app = job.application();
   return app.max_replicas == 1 ? 1 : static_cast<int>(job.spec().batch_size / app.min_local[kType]);
 }
 
 }  // namespace
 
-absl::StatusOr<double> Optimus::IterationTime(const Cluster& cluster, const Job& job, int gpus) {
+absl::StatusOr<double> Optimus::IterationTime(const Cluster& cluster, const SimulatedJob& job, int gpus) {
   std::vector<double>& times = iteration_times_[&job];
   times.resize(std::max<size_t>(times.size(), gpus + 1), std::numeric_limits<double>::quiet_NaN());
   if (!std::isnan(times[gpus])) {
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Optimus::Candidate>> Optimus::ShareOut(const Situatio
     candidate.gain = gain.ok() ? *gain : 0;
     return gain.status();
   };
-  for (const Job* job : situation.jobs) {
+  for (const SimulatedJob* job : situation.jobs) {
     candidates.push_back({job, RemainingIterations(*job), MostReplicas(*job)});
     if (left < 1) {
       continue;

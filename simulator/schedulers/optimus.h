@@ -18,7 +18,7 @@ class Optimus final : public Scheduler {
 
  private:
   struct Candidate {
-    const Job* job = nullptr;
+    const SimulatedJob* job = nullptr;
     double remaining = 0;  // iterations
     int most = 0;          // GPUs
     int gpus = 0;
@@ -29,10 +29,10 @@ class Optimus final : public Scheduler {
   // Seconds that one more GPU saves; 0 if the job can't have it.
   absl::StatusOr<double> Gain(const Cluster& cluster, const Candidate& candidate, int gpus_left);
   // True time of one iteration on densely packed GPUs.
-  absl::StatusOr<double> IterationTime(const Cluster& cluster, const Job& job, int gpus);
+  absl::StatusOr<double> IterationTime(const Cluster& cluster, const SimulatedJob& job, int gpus);
 
   // By number of GPUs, from 1; NaN: not asked for yet.
-  std::map<const Job*, std::vector<double>> iteration_times_;
+  std::map<const SimulatedJob*, std::vector<double>> iteration_times_;
 };
 
 }  // namespace adaptdl::simulator

@@ -17,7 +17,7 @@ using goodput::SpeedupTable;
 
 absl::Time ToTime(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
 
-int MostReplicasOn(const Job& job, int type, const Cluster& cluster) {
+int MostReplicasOn(const SimulatedJob& job, int type, const Cluster& cluster) {
   const Application& app = job.application();
   const int64_t by_batch = app.max_batch_size() / app.min_local[type];
   const int by_traces = std::min(app.max_replicas, app.step_times[type].max_replicas());
@@ -25,7 +25,7 @@ int MostReplicasOn(const Job& job, int type, const Cluster& cluster) {
   return static_cast<int>(std::min<int64_t>({by_batch, by_traces, by_nodes}));
 }
 
-int MostReplicas(const Job& job, const Cluster& cluster) {
+int MostReplicas(const SimulatedJob& job, const Cluster& cluster) {
   int most = 1;
   for (int type = 0; type < static_cast<int>(cluster.gpu_types().size()); ++type) {
     most = std::max(most, MostReplicasOn(job, type, cluster));
@@ -35,8 +35,8 @@ int MostReplicas(const Job& job, const Cluster& cluster) {
 
 // What the job may have now: twice what it has measured, or the next size that it may have, within the limits
 // of its own; the rules of the live allocator. `most`: the size of its tables.
-int LargestSizeNow(const Job& job, int min_replicas, int most) {
-  const Demand& demand = job.spec().demand;
+int LargestSizeNow(const SimulatedJob& job, int min_replicas, int most) {
+  const ReplicaDemand& demand = job.spec().demand;
   const std::vector<int>& allowed = demand.allowed_replicas;
   int64_t limit = std::max(2 * job.profiled_replicas(), 1);
   if (job.profiled_replicas() == 0) limit = min_replicas;
@@ -51,20 +51,20 @@ int LargestSizeNow(const Job& job, int min_replicas, int most) {
 }
 
 // The fewest replicas that the job may have.
-int LeastReplicas(const Demand& demand) {
+int LeastReplicas(const ReplicaDemand& demand) {
   const std::vector<int>& allowed = demand.allowed_replicas;
   const auto first = std::lower_bound(allowed.begin(), allowed.end(), demand.min_replicas);
   return first == allowed.end() ? demand.min_replicas : *first;
 }
 
 // GPUs of one replica; 1 for one that has none, as the live allocator counts.
-double GpusPerReplica(const Demand& demand) {
+double GpusPerReplica(const ReplicaDemand& demand) {
   const auto gpus = demand.request.find(scheduling::kGpu);
   return gpus == demand.request.end() ? 1 : static_cast<double>(gpus->second);
 }
 
 // Scale-invariant iterations in samples.
-double ToSamples(const Job& job, double progress) {
+double ToSamples(const SimulatedJob& job, double progress) {
   return progress * static_cast<double>(job.application().init_batch_size());
 }
 
@@ -74,7 +74,7 @@ struct Scaling {
   double unit = 0;
 };
 
-Scaling ModelledScaling(const Job& job, int type, int max_replicas) {
+Scaling ModelledScaling(const SimulatedJob& job, int type, int max_replicas) {
   const BatchBounds bounds = job.Bounds(type);
   const goodput::GoodputFunction goodput(*job.knowledge(type).perf, job.gradient(), bounds.init_batch_size);
   const goodput::BatchLimits limits{bounds.max_batch_size, bounds.min_local, bounds.max_local,
@@ -105,7 +105,7 @@ SpeedupTable Projected(const SpeedupTable& table, int gpus_per_node, double fact
   return SpeedupTable::FromRows(row, row);
 }
 
-std::vector<BatchBounds> AllBounds(const Job& job, int types) {
+std::vector<BatchBounds> AllBounds(const SimulatedJob& job, int types) {
   std::vector<BatchBounds> bounds;
   for (int type = 0; type < types; ++type) {
     bounds.push_back(job.Bounds(type));
@@ -114,7 +114,7 @@ std::vector<BatchBounds> AllBounds(const Job& job, int types) {
 }
 
 // The type that the job has measured most; nullopt: none.
-std::optional<int> BestKnownType(const Job& job, int types) {
+std::optional<int> BestKnownType(const SimulatedJob& job, int types) {
   std::optional<int> best;
   for (int type = 0; type < types; ++type) {
     if (!job.knowledge(type).perf) {
@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation
   view.now = ToTime(situation.now);
   view.capacity_curve = false;
   view.nodes = DescribeNodes(situation);
-  for (const Job* job : situation.jobs) {
+  for (const SimulatedJob* job : situation.jobs) {
     view.jobs.push_back(Describe(*job, situation));
   }
   const scheduling::Decision decision = policy_->Decide(view, seed_++);
@@ -192,11 +192,11 @@ std::vector<scheduling::NodeInfo> PolicyScheduler::DescribeNodes(const Situation
   return nodes;
 }
 
-scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& situation) {
+scheduling::JobInfo PolicyScheduler::Describe(const SimulatedJob& job, const Situation& situation) {
   const Cluster& cluster = situation.cluster;
   scheduling::JobInfo info;
   info.key = job.spec().name;
-  const Demand& demand = job.spec().demand;
+  const ReplicaDemand& demand = job.spec().demand;
   info.request = demand.request;
   info.name_space = demand.name_space;
   info.priority = demand.priority;
@@ -231,7 +231,8 @@ scheduling::JobInfo PolicyScheduler::Describe(const Job& job, const Situation& s
   return info;
 }
 
-const PolicyScheduler::CachedSpeedups& PolicyScheduler::Speedups(const Job& job, const Cluster& cluster) {
+const PolicyScheduler::CachedSpeedups& PolicyScheduler::Speedups(const SimulatedJob& job,
+                                                                 const Cluster& cluster) {
   CachedSpeedups& cached = speedups_[&job];
   const goodput::GradParams& gradient = job.gradient();
   const int types = static_cast<int>(cluster.gpu_types().size());

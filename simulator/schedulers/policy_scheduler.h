@@ -61,8 +61,8 @@ class PolicyScheduler final : public Scheduler {
   void PrepareNodes(const Cluster& cluster);
   // Those that are up.
   std::vector<scheduling::NodeInfo> DescribeNodes(const Situation& situation) const;
-  scheduling::JobInfo Describe(const Job& job, const Situation& situation);
-  const CachedSpeedups& Speedups(const Job& job, const Cluster& cluster);
+  scheduling::JobInfo Describe(const SimulatedJob& job, const Situation& situation);
+  const CachedSpeedups& Speedups(const SimulatedJob& job, const Cluster& cluster);
   absl::StatusOr<Placement> ToPlacement(const scheduling::JobDecision& decision) const;
 
   const std::unique_ptr<const scheduling::AllocationPolicy> policy_;
@@ -71,7 +71,7 @@ class PolicyScheduler final : public Scheduler {
   std::vector<scheduling::NodeInfo> nodes_;
   std::map<std::string, int> node_index_;  // by id
   NodeDemand demand_;
-  std::map<const Job*, CachedSpeedups> speedups_;
+  std::map<const SimulatedJob*, CachedSpeedups> speedups_;
 };
 
 }  // namespace adaptdl::simulator

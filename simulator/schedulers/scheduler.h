@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "simulator/cluster.h"
-#include "simulator/job.h"
 #include "simulator/restart_times.h"
+#include "simulator/simulated_job.h"
 
 namespace adaptdl::simulator {
 
@@ -21,7 +21,7 @@ struct Situation {
   double now = 0;
   const Cluster& cluster;
   // Submitted and not done, in order of submission.
-  absl::Span<const Job* const> jobs;
+  absl::Span<const SimulatedJob* const> jobs;
   RestartCost restart = {};
   // By node. Empty: all are up.
   absl::Span<const NodeStatus> status = {};

@@ -13,7 +13,7 @@ namespace {
 // GPU seconds after which a job goes to the second queue.
 constexpr double kQuota = 57'600;
 
-bool IsDone(const Job* job) { return job->done(); }
+bool IsDone(const SimulatedJob* job) { return job->done(); }
 
 }  // namespace
 
@@ -27,30 +27,30 @@ absl::StatusOr<std::vector<Placement>> Tiresias::Schedule(const Situation& situa
   Admit(situation.GpusUp());
 
   FreeNodes free(situation);
-  std::map<const Job*, Placement> placements;
-  for (const Job* job : situation.jobs) {
+  std::map<const SimulatedJob*, Placement> placements;
+  for (const SimulatedJob* job : situation.jobs) {
     if (entries_[job].running && !job->placement().empty()) {
       placements[job] = job->placement();
       free.Take(job->placement());
     }
   }
-  for (const Job* job : InOrder()) {
+  for (const SimulatedJob* job : InOrder()) {
     if (entries_[job].running && placements[job].empty()) {
       placements[job] = free.TakeFromFreest(job->spec().replicas);
     }
   }
   std::vector<Placement> result;
-  for (const Job* job : situation.jobs) {
+  for (const SimulatedJob* job : situation.jobs) {
     result.push_back(std::move(placements[job]));
   }
   return result;
 }
 
 void Tiresias::Enqueue(const Situation& situation) {
-  for (std::vector<const Job*>* queue : {&first_, &second_}) {
+  for (std::vector<const SimulatedJob*>* queue : {&first_, &second_}) {
     queue->erase(std::remove_if(queue->begin(), queue->end(), IsDone), queue->end());
   }
-  for (const Job* job : situation.jobs) {
+  for (const SimulatedJob* job : situation.jobs) {
     if (entries_.emplace(job, Entry()).second) {
       first_.push_back(job);
     }
@@ -58,11 +58,11 @@ void Tiresias::Enqueue(const Situation& situation) {
 }
 
 void Tiresias::Demote(double elapsed) {
-  for (const Job* job : InOrder()) {
+  for (const SimulatedJob* job : InOrder()) {
     Entry& entry = entries_[job];
     entry.executed += entry.running ? elapsed : 0;
   }
-  const auto spent = [this](const Job* job) {
+  const auto spent = [this](const SimulatedJob* job) {
     const Entry& entry = entries_[job];
     return entry.running && entry.executed * job->spec().replicas >= kQuota;
   };
@@ -72,15 +72,15 @@ void Tiresias::Demote(double elapsed) {
 }
 
 void Tiresias::Admit(int gpus) {
-  for (const Job* job : InOrder()) {
+  for (const SimulatedJob* job : InOrder()) {
     Entry& entry = entries_[job];
     entry.running = job->spec().replicas <= gpus;
     gpus -= entry.running ? job->spec().replicas : 0;
   }
 }
 
-std::vector<const Job*> Tiresias::InOrder() const {
-  std::vector<const Job*> jobs = first_;
+std::vector<const SimulatedJob*> Tiresias::InOrder() const {
+  std::vector<const SimulatedJob*> jobs = first_;
   jobs.insert(jobs.end(), second_.begin(), second_.end());
   return jobs;
 }

@@ -30,12 +30,12 @@ class Tiresias final : public Scheduler {
   // Decides who runs.
   void Admit(int gpus);
   // Both queues, the first one first.
-  std::vector<const Job*> InOrder() const;
+  std::vector<const SimulatedJob*> InOrder() const;
 
   double last_ = 0;
-  std::vector<const Job*> first_;
-  std::vector<const Job*> second_;
-  std::map<const Job*, Entry> entries_;
+  std::vector<const SimulatedJob*> first_;
+  std::vector<const SimulatedJob*> second_;
+  std::map<const SimulatedJob*, Entry> entries_;
 };
 
 }  // namespace adaptdl::simulator

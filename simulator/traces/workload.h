@@ -17,7 +17,7 @@
 namespace adaptdl::simulator {
 
 // What a job asks of its cluster.
-struct Demand {
+struct ReplicaDemand {
   // The job gets none or at least the first, and at most the second; 0: no limit of its own.
   int min_replicas = 1;
   int max_replicas = 0;
@@ -38,7 +38,7 @@ struct WorkloadJob {
   // What policies use that adapt nothing: GPUs and total batch size.
   int replicas = 1;
   int64_t batch_size = 1;
-  Demand demand = {};
+  ReplicaDemand demand = {};
   // Whether its program does not use the training library. It keeps these GPUs and this batch size under
   // every policy, measures nothing, writes no checkpoints, and begins anew when it was stopped.
   bool plain = false;

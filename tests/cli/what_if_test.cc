@@ -111,7 +111,7 @@ TEST_F(WhatIfTest, MoreNodesMakeJobsFaster) {
 
 TEST_F(WhatIfTest, PrintsATableWithWhatReallyHappenedBesideIt) {
   FillCluster();
-  const ProgramResult result = Run({"what-if", "--remove-nodes", "n1", "--policy", "greedy"});
+  const ProgramResult result = Run({"what-if", "--remove-nodes", "n1", "--policy", "pollux"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("RECORDED   AS IT IS   CHANGED"));
   EXPECT_THAT(result.out, HasSubstr("Completion time, mean          1h01m"));
@@ -152,9 +152,9 @@ TEST_F(WhatIfTest, WrongUseIsNamed) {
       {{"what-if"}, "say what is to change"},
       {{"what-if", "--add-nodes", "four"}, "\"four\" is no group of nodes"},
       {{"what-if", "--policy", "magic"}, "there is no policy \"magic\""},
-      {{"what-if", "--policy", "greedy", "--price", "T4"}, "write KEY=VALUE"},
-      {{"what-if", "--policy", "greedy", "--price", "T4=much"}, "\"much\" is no number"},
-      {{"what-if", "--policy", "greedy", "--since", "a while"}, "\"a while\" is no time span"},
+      {{"what-if", "--policy", "pollux", "--price", "T4"}, "write KEY=VALUE"},
+      {{"what-if", "--policy", "pollux", "--price", "T4=much"}, "\"much\" is no number"},
+      {{"what-if", "--policy", "pollux", "--since", "a while"}, "\"a while\" is no time span"},
   };
   for (const auto& [arguments, text] : cases) {
     const ProgramResult result = Run(arguments);

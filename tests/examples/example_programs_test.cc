@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Example {
   std::string name;
   std::vector<std::string> arguments;
 };
+void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
 
 class ExampleProgramsTest : public ::testing::TestWithParam<Example> {
  protected:

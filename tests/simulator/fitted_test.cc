@@ -24,7 +24,7 @@ constexpr goodput::PerfParams kPerf = {
     .alpha_c = 0.1, .beta_c = 0.01, .alpha_n = 0.4, .beta_n = 0, .alpha_r = 0.1, .beta_r = 0, .gamma = 1};
 
 // Keeps its batch of 100: 1.1 s per step on one replica, and 5 s for each start.
-WorkloadJob FixedJob(const std::string& name, double steps, const Demand& demand) {
+WorkloadJob FixedJob(const std::string& name, double steps, const ReplicaDemand& demand) {
   Application application{.name = name,
                           .curve = TrainingCurve::Constant({.sqr = 1, .var = 1}, 100, 100, steps)};
   // The same on two types of GPU.
@@ -74,7 +74,7 @@ TEST(Fitted, StatisticsAreTheSameAtAnyBatchSize) {
 }
 
 TEST(Fitted, AJobAloneTakesAsLongAsItsModelSays) {
-  Demand demand;
+  ReplicaDemand demand;
   demand.max_replicas = 1;
   const auto result = Replayed({FixedJob("a", 1000, demand)}, {{"T4", 1, {{"gpu", 4}}}});
   ASSERT_TRUE(result.ok()) << result.status();
@@ -83,7 +83,7 @@ TEST(Fitted, AJobAloneTakesAsLongAsItsModelSays) {
 }
 
 TEST(Fitted, ABatchThatCannotBeSplitEvenlyIsRoundedUp) {
-  Demand demand;
+  ReplicaDemand demand;
   demand.min_replicas = 3;
   demand.max_replicas = 3;
   const auto result = Replayed({FixedJob("a", 1000, demand)}, {{"T4", 1, {{"gpu", 4}}}});
@@ -92,10 +92,10 @@ TEST(Fitted, ABatchThatCannotBeSplitEvenlyIsRoundedUp) {
 }
 
 TEST(Fitted, JobsGetWhatTheyAskFor) {
-  Demand two_gpus;
+  ReplicaDemand two_gpus;
   two_gpus.max_replicas = 8;
   two_gpus.request = {{"gpu", 2}, {"cpu", 1000}};
-  Demand cores;
+  ReplicaDemand cores;
   cores.allowed_replicas = {1, 3};
   cores.request = {{"cpu", 500}};
   const std::vector<WorkloadJob> jobs = {FixedJob("gpus", 4000, two_gpus), FixedJob("cores", 4000, cores)};

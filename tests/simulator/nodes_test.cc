@@ -10,12 +10,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/clock.h"
-#include "simulator/autoscaler.h"
 #include "simulator/engine.h"
 #include "simulator/node_flags.h"
 #include "simulator/report/cost.h"
 #include "simulator/report/summary.h"
 #include "simulator/schedulers/factory.h"
+#include "simulator/simulated_autoscaler.h"
 #include "tests/simulator/script.h"
 #include "tests/simulator/toy.h"
 
@@ -111,7 +111,7 @@ class AutoscalerTest : public testing::Test {
   const Cluster cluster_ = Parse("6x4");
   const NodeOptions options_ = {.pools = {{.start = 2, .min = 1, .max = 6}}, .start = 180, .cooldown = 60};
   Nodes nodes_;
-  Autoscaler autoscaler_;
+  SimulatedAutoscaler autoscaler_;
   const std::vector<bool> nobody_ = std::vector<bool>(6, false);
 };
 
@@ -231,7 +231,7 @@ TEST_F(DynamicNodesTest, WithoutCheckpointsInTimeAllIsLost) {
 }
 
 TEST_F(DynamicNodesTest, AnEvictionCostsNoWork) {
-  for (const char* policy : {"tiresias", "greedy"}) {
+  for (const char* policy : {"tiresias", "goodput"}) {
     const auto result =
         Run({"a,0", "b,30"}, "2x1", policy,
             {.round_seconds = 0,
@@ -251,7 +251,7 @@ TEST_F(DynamicNodesTest, AnEvictionCostsNoWork) {
 
 TEST_F(DynamicNodesTest, ThePolicyClearsANodeBeforeItIsTaken) {
   // One job on the spot node's sister: room enough to leave in time.
-  const auto result = Run({"a,0"}, "2x1", "greedy",
+  const auto result = Run({"a,0"}, "2x1", "goodput",
                           {.round_seconds = 0,
                            .restart_seconds = 1,
                            .nodes = {.spot_nodes = {2}, .spot_lifetime = 100, .spot_notice = 30}});
@@ -264,7 +264,7 @@ TEST_F(DynamicNodesTest, ThePolicyClearsANodeBeforeItIsTaken) {
 }
 
 TEST_F(DynamicNodesTest, NodesThatAreAlwaysThereChangeNothing) {
-  for (const char* policy : {"tiresias", "optimus", "greedy", "goodput"}) {
+  for (const char* policy : {"tiresias", "optimus", "goodput"}) {
     const std::vector<std::string> jobs = {"a,0", "b,30", "c,100", "d,400"};
     const auto plain = Run(jobs, "2x1", policy, {});
     const auto lasting = Run(jobs, "2x1", policy, {.nodes = {.mtbf = 1e15}});
@@ -303,16 +303,16 @@ TEST_F(DynamicNodesTest, TheClusterFollowsTheDemandAndIsPaidByTheHour) {
   ASSERT_TRUE(result.ok()) << result.status();
   const double makespan = result->jobs[3].completed;
   const Prices prices{{10}, {10}};
-  const NodeUse use = MeasureNodes(*cluster_, *result, makespan, &prices);
-  EXPECT_NEAR(use.cost, use.node_hours * 10, 1e-9);
-  EXPECT_EQ(use.gpu_hours, use.node_hours);
+  const ClusterCost total = MeasureCost(*cluster_, *result, makespan, &prices);
+  EXPECT_NEAR(total.cost, total.node_hours * 10, 1e-9);
+  EXPECT_EQ(total.gpu_hours, total.node_hours);
   double used = 0;
   int most = 0;
   for (const JobOutcome& job : result->jobs) used += job.gpu_seconds / 3600;
   for (const NodeSpan& span : result->nodes) most = std::max(most, span.node + 1);
-  EXPECT_GE(use.gpu_hours, used);
+  EXPECT_GE(total.gpu_hours, used);
   // Between the jobs there is nothing to pay: less than half of what two nodes would cost.
-  EXPECT_LT(use.node_hours, makespan / 3600);
+  EXPECT_LT(total.node_hours, makespan / 3600);
   EXPECT_EQ(most, 2);
 }
 
@@ -324,23 +324,23 @@ TEST_F(DynamicNodesTest, ABaselineCannotBeFollowed) {
 }
 
 TEST_F(DynamicNodesTest, WhatIsWrongWithNodesIsNamed) {
-  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.nodes = {.mtbf = -1}}).status().message()),
+  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "goodput", {.nodes = {.mtbf = -1}}).status().message()),
               HasSubstr("--node-mtbf is -1"));
-  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.checkpoint_seconds = 0}).status().message()),
+  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "goodput", {.checkpoint_seconds = 0}).status().message()),
               HasSubstr("--checkpoint-period is 0"));
-  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.nodes = {.spot_nodes = {2}}}).status().message()),
+  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "goodput", {.nodes = {.spot_nodes = {2}}}).status().message()),
               HasSubstr("--spot-nodes: 2 spot nodes of a type; there are 0 to 1"));
-  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "greedy", {.nodes = {.spot_lifetime = 9}}).status().message()),
+  EXPECT_THAT(std::string(Run({"a,0"}, "1x1", "goodput", {.nodes = {.spot_lifetime = 9}}).status().message()),
               HasSubstr("--spot-lifetime: there are no spot nodes"));
 }
 
-TEST(NodeUse, AFixedClusterCostsItsMakespan) {
+TEST(ClusterCost, AFixedClusterCostsItsMakespan) {
   const Cluster cluster = Parse("aws:2x4,rtx:1x8");
   const Prices prices{{10, 20}, {10, 20}};
-  const NodeUse use = MeasureNodes(cluster, {}, 7200, &prices);
-  EXPECT_EQ(use.node_hours, 6);
-  EXPECT_EQ(use.gpu_hours, 32);
-  EXPECT_EQ(use.cost, 2 * 2 * 10 + 2 * 20);
+  const ClusterCost total = MeasureCost(cluster, {}, 7200, &prices);
+  EXPECT_EQ(total.node_hours, 6);
+  EXPECT_EQ(total.gpu_hours, 32);
+  EXPECT_EQ(total.cost, 2 * 2 * 10 + 2 * 20);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/clock.h"
 #include "simulator/engine.h"
+#include "simulator/policies/all_policies.h"
 #include "simulator/schedulers/factory.h"
 #include "tests/simulator/toy.h"
 
@@ -168,10 +169,10 @@ TEST_F(PolicySchedulerTest, SpeedupsFollowTheBoundsOfTheBatchSize) {
   workload_[0].application = std::make_shared<const Application>(application);
   const auto cluster = Cluster::Parse("1x2");
   ASSERT_TRUE(cluster.ok());
-  Job job(workload_[0], 1, {});
+  SimulatedJob job(workload_[0], 1, {});
   job.Reallocate({{0, 1}}, 0, 0, /*free_move=*/false);
   ASSERT_TRUE(job.Advance(10, 1).ok());
-  const Job* const jobs[] = {&job};
+  const SimulatedJob* const jobs[] = {&job};
   const auto see = [&](PolicyScheduler& scheduler) {
     EXPECT_TRUE(scheduler.Schedule({0, *cluster, jobs}).ok());
     return calls_.back().view.jobs[0];
@@ -186,10 +187,10 @@ TEST_F(PolicySchedulerTest, SpeedupsFollowTheBoundsOfTheBatchSize) {
   EXPECT_EQ(*see(scheduler).done_seconds, *expected.done_seconds);
 }
 
-TEST_F(PolicySchedulerTest, TheGreedyPolicyRunsAndIsDeterministic) {
+TEST_F(PolicySchedulerTest, TheGoodputPolicyRunsAndIsDeterministic) {
   std::vector<double> completed;
   for (int run = 0; run < 2; ++run) {
-    const auto scheduler = MakeScheduler("greedy", {});
+    const auto scheduler = MakeScheduler("goodput", {});
     ASSERT_TRUE(scheduler.ok());
     const auto result = Run({"a,0", "b,10", "c,20", "d,70"}, "1x4", **scheduler);
     ASSERT_TRUE(result.ok()) << result.status();
@@ -204,10 +205,10 @@ TEST_F(PolicySchedulerTest, TheGreedyPolicyRunsAndIsDeterministic) {
 }
 
 TEST(Factory, NamesWhatThereIs) {
-  const auto missing = MakeScheduler("magic", {});
+  const auto missing = MakeScheduler("magic", {.policies = AllPolicies()});
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(missing.status().message()),
-              HasSubstr("greedy, optimus, pollux, pollux-master, sia, tiresias"));
+              HasSubstr("goodput, optimus, pollux, pollux-master, sia, tiresias"));
 }
 
 }  // namespace

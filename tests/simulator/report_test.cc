@@ -5,20 +5,16 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "libs/base/file.h"
 #include "nlohmann/json.hpp"
 #include "simulator/replay.h"
 #include "simulator/report/fairness.h"
-#include "simulator/report/plot.h"
 #include "simulator/report/summary.h"
-#include "simulator/report/svg.h"
 #include "tests/simulator/toy.h"
 
 namespace adaptdl::simulator {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 JobOutcome Outcome(const std::string& name, double submitted, double completed) {
   return {.name = name,
@@ -71,12 +67,6 @@ TEST(Summary, AddsUp) {
   EXPECT_THAT(ToTable(summary), HasSubstr("worst finish-time fairness 1.50, 50.0 % of the jobs above 1"));
 }
 
-TEST(Svg, EscapesText) {
-  Svg svg(10, 10);
-  svg.Text(1, 1, "a<b & \"c\"", 10);
-  EXPECT_THAT(svg.ToString(), HasSubstr("a&lt;b &amp; &quot;c&quot;"));
-}
-
 class ReportTest : public ToyTest {
  protected:
   ReplayOptions Options(const std::string& policy) const {
@@ -108,10 +98,10 @@ TEST_F(ReportTest, ShareBelowOneGpuMeansPartOfItsSpeed) {
   EXPECT_NEAR(FinishTimeFairness(*cluster, workload, false, {}, result)[0], 1, 1e-9);
 }
 
-TEST_F(ReportTest, AReplayGivesJsonAndAPicture) {
+TEST_F(ReportTest, AReplayGivesJsonAndATimeline) {
   Load({"a,0", "b,30"});
   ReplayOptions options = Options("tiresias");
-  options.svg = (folder_ / "picture.svg").string();
+  options.timeline = true;
   const auto output = Replay(options);
   ASSERT_TRUE(output.ok()) << output.status();
   const nlohmann::json json = nlohmann::json::parse(*output);
@@ -122,11 +112,15 @@ TEST_F(ReportTest, AReplayGivesJsonAndAPicture) {
                           "restarts_per_job", "worst_finish_time_fairness", "decision_ms", "cpu_s"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
-  const auto svg = ReadWholeFile(options.svg);
-  ASSERT_TRUE(svg.ok()) << svg.status();
-  EXPECT_THAT(*svg, HasSubstr("<title>a: 1 GPU for 5.5 min</title>"));
-  EXPECT_THAT(*svg, Not(HasSubstr("nan")));
-  EXPECT_THAT(*svg, Not(HasSubstr("href")));  // needs nothing else
+  EXPECT_EQ(json["timeline"]["gpus"], 4);
+  const nlohmann::json& a = json["timeline"]["jobs"][0];
+  EXPECT_EQ(a["name"], "a");
+  EXPECT_EQ(a["completed_s"], 60 + 330);
+  ASSERT_EQ(a["segments"].size(), 1u);
+  EXPECT_EQ(a["segments"][0],
+            (nlohmann::json{{"start_s", 60}, {"end_s", 390}, {"gpus", 1}, {"gpu_type", "aws"}}));
+  options.timeline = false;
+  EXPECT_FALSE(nlohmann::json::parse(*Replay(options)).contains("timeline"));
 }
 
 TEST_F(ReportTest, WhatIsWrongIsNamed) {

@@ -22,7 +22,7 @@ class Script final : public Scheduler {
   absl::StatusOr<std::vector<Placement>> Schedule(const Situation& situation) override {
     times.push_back(situation.now);
     std::vector<Placement> placements;
-    for (const Job* job : situation.jobs) {
+    for (const SimulatedJob* job : situation.jobs) {
       expected_restarts.push_back(situation.restart.ExpectedChange(job->application()));
       placements.push_back(rule_(job->spec().name, situation.now));
     }

@@ -149,7 +149,7 @@ TEST(WhatIf, MoreNodesShortenJobsAndCostMorePerHour) {
 }
 
 TEST(WhatIf, AnotherPolicyMayBeAskedFor) {
-  const auto report = WhatIf(AnyHistory(2, 8), {.policy_after = "greedy"});
+  const auto report = WhatIf(AnyHistory(2, 8), {.policy_after = "pollux"});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_NE(report->after.avg_jct_s, report->before.avg_jct_s);
   EXPECT_THAT(std::string(WhatIf(AnyHistory(2, 8), {.policy_after = "best"}).status().message()),

@@ -46,11 +46,11 @@ int TimesIn(const std::vector<int64_t>& need, const int64_t* offer) {
   return static_cast<int>(times);
 }
 
-Standing StandingOf(const JobInfo& job) {
-  if (job.done_seconds.has_value() || job.remaining_seconds.has_value()) return Standing::kCompetes;
+QueueRole QueueRoleOf(const JobInfo& job) {
+  if (job.done_seconds.has_value() || job.remaining_seconds.has_value()) return QueueRole::kCompetes;
   // A plain program never measures itself, and loses all that it did when it is stopped.
-  if (job.elastic && job.run_seconds >= MeasuringSeconds(job)) return Standing::kCompetes;
-  return job.allocation.empty() ? Standing::kNewcomer : Standing::kKeepsPlace;
+  if (job.elastic && job.run_seconds >= MeasuringSeconds(job)) return QueueRole::kCompetes;
+  return job.allocation.empty() ? QueueRole::kNewcomer : QueueRole::kKeepsPlace;
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ void ClusterModel::ReadJob(int index) {
   const JobInfo& info = view_.jobs[index];
   JobModel& job = jobs_[index];
   job.need = ToVector(info.request, names_);
-  job.standing = StandingOf(info);
+  job.queue_role = QueueRoleOf(info);
   std::sort(job.present.begin(), job.present.end(),
             [](const Share& a, const Share& b) { return a.node < b.node; });
   const int held = static_cast<int>(info.allocation.size());

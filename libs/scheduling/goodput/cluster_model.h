@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "libs/scheduling/cluster_state.h"
+#include "libs/scheduling/placement.h"
 #include "libs/scheduling/policy.h"
 
 namespace adaptdl::scheduling {
@@ -34,8 +34,8 @@ struct Pool {
   int capacity = 0;
 };
 
-// Where a job stands in the queue; see goodput/queue.h.
-enum class Standing {
+// What a job is to the queue; see goodput/queue.h.
+enum class QueueRole {
   // Has measured itself, or had the time to: competes by what is gained.
   kCompetes,
   // Runs, and has not measured itself: keeps its place.
@@ -57,7 +57,7 @@ struct JobModel {
   bool can_stay = false;
   // Replicas that an empty node holds, the largest for this job, by pool.
   std::vector<int> per_node;
-  Standing standing = Standing::kCompetes;
+  QueueRole queue_role = QueueRole::kCompetes;
 };
 
 // Time in which a job that uses the training library is to measure itself, in seconds of running, all its

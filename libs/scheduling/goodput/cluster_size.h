@@ -13,10 +13,20 @@
 
 #include <vector>
 
-#include "libs/scheduling/capacity.h"
 #include "libs/scheduling/goodput/cluster_model.h"
+#include "libs/scheduling/placement.h"
+#include "libs/scheduling/policy.h"
 
 namespace adaptdl::scheduling {
+
+struct CapacityOptions {
+  // A node is worth adding if it is put to at least this use.
+  double least_use = 0.35;
+  // A node is worth keeping if it is put to at least this use: less, so that nodes do not come and go.
+  double least_kept_use = 0.175;
+  // Nodes to ask for beyond those there are, at most.
+  int most_new_nodes = 1024;
+};
 
 // `placements`: where each job goes under the decision.
 CapacityDecision DecideClusterSize(const ClusterModel& model, const std::vector<Placement>& placements,

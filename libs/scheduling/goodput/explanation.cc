@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "libs/scheduling/explain.h"
+#include "libs/scheduling/unschedulable.h"
 
 namespace adaptdl::scheduling {
 namespace {
@@ -148,7 +148,7 @@ std::vector<std::string> Explainer::WhileWaiting(int job) const {
   std::vector<std::string> sentences;
   // It can't be here at all.
   if (menu_.sizes[job].empty() && menu_.turn[job] == Turn::kCompetes) return sentences;
-  if (model_.job(job).standing == Standing::kCompetes) {
+  if (model_.job(job).queue_role == QueueRole::kCompetes) {
     std::string keepers = Keepers(job);
     if (keepers.empty()) return sentences;
     sentences.push_back(std::move(keepers));
@@ -177,13 +177,13 @@ std::vector<std::string> Explainer::WhileWaiting(int job) const {
   return sentences;
 }
 
-std::string Explainer::HowItIsJudged(int job) const {
+std::string Explainer::HowItIsValued(int job) const {
   const JobInfo& info = model_.view().jobs[job];
   if (info.remaining_seconds.has_value()) {
     return absl::StrCat("About ", Minutes(*info.remaining_seconds / model_.SpeedupAt(job, placements_[job])),
                         " of work are left at this speed.");
   }
-  if (model_.job(job).standing == Standing::kCompetes) {
+  if (model_.job(job).queue_role == QueueRole::kCompetes) {
     return info.done_seconds.has_value()
                ? "How much work is left is not known; it is judged by the work that it has done."
                : "It has not measured itself in the time that it had for that; it is judged by the time that "
@@ -240,11 +240,11 @@ std::vector<std::string> Explainer::Explanation(int job) const {
     sentences.push_back(absl::StrFormat("It stays as it is; a change would cost about %s without progress.",
                                         Minutes(info.rescale_seconds)));
   }
-  if (info.unsaved_seconds > 0 && model_.job(job).standing == Standing::kCompetes) {
+  if (info.unsaved_seconds > 0 && model_.job(job).queue_role == QueueRole::kCompetes) {
     sentences.push_back(absl::StrCat("Its checkpoints fail: if it were stopped now, ",
                                      Minutes(info.unsaved_seconds), " of work would be lost."));
   }
-  sentences.push_back(HowItIsJudged(job));
+  sentences.push_back(HowItIsValued(job));
   return sentences;
 }
 

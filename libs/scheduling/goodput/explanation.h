@@ -40,7 +40,7 @@ class Explainer {
   std::vector<std::string> WhileWaiting(int job) const;
   // Who keeps the places that the job could have. Empty: nobody.
   std::string Keepers(int job) const;
-  std::string HowItIsJudged(int job) const;
+  std::string HowItIsValued(int job) const;
   std::string WhyNoMore(int job) const;
 
   const ClusterModel& model_;

@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "libs/scheduling/explain.h"
 #include "libs/scheduling/goodput/cluster_model.h"
 #include "libs/scheduling/goodput/cluster_size.h"
 #include "libs/scheduling/goodput/explanation.h"
 #include "libs/scheduling/goodput/packer.h"
 #include "libs/scheduling/goodput/priorities.h"
 #include "libs/scheduling/ranks.h"
+#include "libs/scheduling/unschedulable.h"
 
 namespace adaptdl::scheduling {
 namespace {

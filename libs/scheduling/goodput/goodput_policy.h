@@ -1,4 +1,4 @@
-// The default policy: maximises what the replicas of all jobs together are worth, exactly or with a known
+// The product's policy: maximises what the replicas of all jobs together are worth, exactly or with a known
 // bound.
 //
 // A decision has three parts. The valuation says what each size of each job is worth: its speed-up times a
@@ -17,7 +17,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "libs/scheduling/capacity.h"
+#include "libs/scheduling/goodput/cluster_size.h"
 #include "libs/scheduling/goodput/menu.h"
 #include "libs/scheduling/goodput/multiple_choice.h"
 #include "libs/scheduling/goodput/valuation.h"

@@ -136,7 +136,7 @@ std::vector<int> Queue::Keepers(const std::vector<int>& level) const {
   for (const int job : level) {
     const std::vector<Size>& sizes = menu_.sizes[job];
     const bool stays = std::any_of(sizes.begin(), sizes.end(), [](const Size& size) { return size.stays; });
-    if (stays && model_.job(job).standing == Standing::kKeepsPlace) keepers.push_back(job);
+    if (stays && model_.job(job).queue_role == QueueRole::kKeepsPlace) keepers.push_back(job);
   }
   std::stable_sort(keepers.begin(), keepers.end(), [&](int a, int b) {
     return model_.view().jobs[a].unsaved_seconds > model_.view().jobs[b].unsaved_seconds;
@@ -154,7 +154,7 @@ void Queue::Admit(const std::vector<int>& level, Units* room) {
   Competitors competitors{{}, {Units(room->size(), 0)}};
   for (const int job : level) {
     if (menu_.problem.groups[job].empty()) continue;
-    if (model_.job(job).standing != Standing::kCompetes) {
+    if (model_.job(job).queue_role != QueueRole::kCompetes) {
       newcomers.push_back(job);
       continue;
     }
@@ -165,7 +165,7 @@ void Queue::Admit(const std::vector<int>& level, Units* room) {
     competitors.needed.push_back(std::move(needed));
   }
   // Those that must leave the place that they had come first.
-  const auto ran = [&](int job) { return model_.job(job).standing == Standing::kKeepsPlace; };
+  const auto ran = [&](int job) { return model_.job(job).queue_role == QueueRole::kKeepsPlace; };
   std::stable_sort(newcomers.begin(), newcomers.end(), [&](int a, int b) {
     return ran(a) != ran(b) ? ran(a) : valuation_.Price(a) > valuation_.Price(b);
   });
@@ -186,7 +186,7 @@ void Queue::Admit(int job, const Competitors& competitors, const Units& total, U
   const size_t earlier =
       std::lower_bound(competitors.jobs.begin(), competitors.jobs.end(), job) - competitors.jobs.begin();
   // Nobody takes its place yet who only waits for room.
-  const bool runs = model_.job(job).standing == Standing::kKeepsPlace;
+  const bool runs = model_.job(job).queue_role == QueueRole::kKeepsPlace;
   std::vector<char> open(room->size(), 0);
   std::vector<char> last(room->size(), 0);
   int best = -1;

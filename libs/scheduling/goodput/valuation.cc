@@ -67,7 +67,7 @@ Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
   terms_.resize(model.job_count());
   for (int job = 0; job < model.job_count(); ++job) {
     const JobInfo& info = view.jobs[job];
-    const bool unmeasured = model.job(job).standing != Standing::kCompetes;
+    const bool unmeasured = model.job(job).queue_role != QueueRole::kCompetes;
     terms_[job].length =
         unmeasured ? options.unmeasured_length : info.remaining_seconds.value_or(GuessLength(info, options));
     terms_[job].change_seconds = info.rescale_seconds + info.unsaved_seconds;
@@ -79,7 +79,7 @@ Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
   // From the longest to the shortest.
   std::vector<int> order(terms_.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto unmeasured = [&](int job) { return model.job(job).standing != Standing::kCompetes; };
+  const auto unmeasured = [&](int job) { return model.job(job).queue_role != QueueRole::kCompetes; };
   const auto burst = [&](int job) {
     return std::floor(absl::ToDoubleSeconds(view.jobs[job].created - absl::UnixEpoch()) / options.burst);
   };

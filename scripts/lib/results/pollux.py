@@ -5,6 +5,7 @@ import json
 import pathlib
 
 import page
+import run_picture
 import simulator
 import svg
 
@@ -270,7 +271,8 @@ def main():
     plot_ratios(data, PLOTS / "ratios.svg")
     plot_course(sim, artifact, PLOTS / "gradient-noise.svg")
     # The lightest load: a picture of a fitting size.
-    sim.text(run_of(artifact, "0.5", 6, "goodput", SETTINGS["known"][1]) | {"svg": PLOTS / "timeline.svg"})
+    run = sim.one(run_of(artifact, "0.5", 6, "goodput", SETTINGS["known"][1]) | {"timeline": True})
+    (PLOTS / "timeline.svg").write_text(run_picture.picture("workload 6 at load 0.5 under goodput on 16x4", run))
 
 
 if __name__ == "__main__":

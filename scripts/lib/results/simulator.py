@@ -19,7 +19,7 @@ class Simulator:
     def arguments(self, run):
         command = ["nice", self.program, "replay"]
         for option, value in run.items():
-            command += [f"--{option}", str(value)]
+            command += [f"--{option}"] if value is True else [f"--{option}", str(value)]
         return command
 
     def text(self, run):

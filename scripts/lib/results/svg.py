@@ -23,9 +23,15 @@ class Canvas:
         self.body.append(f'<polyline points="{text}" fill="none" stroke="{colour}" stroke-width="{width}" '
                          f'stroke-linejoin="round"{extra}/>')
 
-    def rectangle(self, x, y, width, height, colour):
-        self.body.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
-                         f'fill="{colour}"/>')
+    def polygon(self, points, colour):
+        text = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        self.body.append(f'<polygon points="{text}" fill="{colour}"/>')
+
+    def rectangle(self, x, y, width, height, colour, title=""):
+        """`title` is shown when the pointer rests on the rectangle; empty: none."""
+        end = f"><title>{escape(title)}</title></rect>" if title else "/>"
+        self.body.append(f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" '
+                         f'fill="{colour}"{end}')
 
     def circle(self, x, y, radius, colour):
         self.body.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}" fill-opacity="0.75"/>')

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ struct Case {
   // Least accuracy in the end, in [0, 1]. A net that diverged guesses: 0.1.
   double accuracy = 0;
 };
+void PrintTo(const Case& one, std::ostream* out) { *out << one.replicas << "ReplicasOf" << one.batch_size; }
 
 class LargeBatches : public ::testing::TestWithParam<Case> {};
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -80,6 +81,9 @@ class Trace {
 };
 
 enum class Optimizer { kSgd, kAdam };
+void PrintTo(Optimizer optimizer, std::ostream* out) {
+  *out << (optimizer == Optimizer::kSgd ? "Sgd" : "Adam");
+}
 
 struct Segment {
   int replicas = 1;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -165,6 +166,7 @@ struct Group {
   // Samples by replica and micro-step.
   std::vector<double> batches;
 };
+void PrintTo(const Group& group, std::ostream* out) { *out << group.name; }
 
 class UnbiasedMean : public ::testing::TestWithParam<Group> {};
 

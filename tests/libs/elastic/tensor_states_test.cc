@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -156,6 +157,7 @@ struct Case {
   std::string name;
   MakeOptimizer make;
 };
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 template <typename Optimizer, typename Options>
 MakeOptimizer With(Options options) {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "libs/scheduling/policies.h"
+#include "libs/scheduling/goodput/goodput_policy.h"
 #include "tests/libs/scheduling/random_cluster.h"
 #include "tests/libs/scheduling/views.h"
 
@@ -216,14 +216,12 @@ TEST(CapacityCurvePropertyTest, MoreNodesNeverSpeedUpLess) {
   }
 }
 
-class PolicyCurveTest : public ::testing::TestWithParam<std::string> {
+class PolicyCurveTest : public ::testing::Test {
  protected:
-  CapacityDecision Decide(const ClusterView& view) {
-    return MakePolicy(GetParam()).value()->Decide(view, 1).capacity;
-  }
+  CapacityDecision Decide(const ClusterView& view) { return GoodputPolicy({}).Decide(view, 1).capacity; }
 };
 
-TEST_P(PolicyCurveTest, SaysWhatOtherNumbersOfNodesWouldBring) {
+TEST_F(PolicyCurveTest, SaysWhatOtherNumbersOfNodesWouldBring) {
   ClusterView view = View({Node("n0"), Node("n1")}, {Job("a", 4), Job("b", 1)});
   view.jobs[0].remaining_seconds = 1200;
   const CapacityDecision decision = Decide(view);
@@ -235,7 +233,7 @@ TEST_P(PolicyCurveTest, SaysWhatOtherNumbersOfNodesWouldBring) {
   EXPECT_NEAR(decision.curve[4].makespan_seconds.value(), 300, 1e-9);
 }
 
-TEST_P(PolicyCurveTest, OneSizeJobLeavesFurtherNodesUseless) {
+TEST_F(PolicyCurveTest, OneSizeJobLeavesFurtherNodesUseless) {
   const CapacityDecision decision = Decide(View({Node("n0"), Node("n1"), Node("n2")}, {Job("a", 1)}));
   ASSERT_EQ(decision.curve.size(), 3u);
   EXPECT_NEAR(decision.curve[0].utility, 1, 1e-9);
@@ -243,7 +241,7 @@ TEST_P(PolicyCurveTest, OneSizeJobLeavesFurtherNodesUseless) {
   EXPECT_NEAR(decision.curve[2].utility, 1.0 / 3, 1e-9);
 }
 
-TEST_P(PolicyCurveTest, APinnedJobKeepsItsSize) {
+TEST_F(PolicyCurveTest, APinnedJobKeepsItsSize) {
   ClusterView view = View({Node("n0"), Node("n1")}, {Job("a", 4)});
   view.jobs[0].allocation = {"n0"};
   view.jobs[0].preemptible = false;
@@ -253,13 +251,13 @@ TEST_P(PolicyCurveTest, APinnedJobKeepsItsSize) {
   EXPECT_NEAR(decision.curve[1].utility, 0.5, 1e-9);
 }
 
-TEST_P(PolicyCurveTest, WithoutNodesThereIsNoCurve) {
+TEST_F(PolicyCurveTest, WithoutNodesThereIsNoCurve) {
   const CapacityDecision decision = Decide(View({}, {Job("a", 4)}));
   EXPECT_EQ(decision.start_nodes, 1);
   EXPECT_TRUE(decision.curve.empty());
 }
 
-TEST_P(PolicyCurveTest, IsMadeWhenItIsAskedFor) {
+TEST_F(PolicyCurveTest, IsMadeWhenItIsAskedFor) {
   ClusterView view = View({Node("n0")}, {Job("a", 4)});
   const CapacityDecision asked = Decide(view);
   view.capacity_curve = false;
@@ -269,7 +267,7 @@ TEST_P(PolicyCurveTest, IsMadeWhenItIsAskedFor) {
   EXPECT_EQ(decision.start_nodes, asked.desired_nodes);
 }
 
-TEST_P(PolicyCurveTest, HasItsShapeOnRandomClusters) {
+TEST_F(PolicyCurveTest, HasItsShapeOnRandomClusters) {
   for (uint32_t seed = 0; seed < 150; ++seed) {
     RandomCluster random(seed);
     const ClusterView view = random.Make();
@@ -280,9 +278,6 @@ TEST_P(PolicyCurveTest, HasItsShapeOnRandomClusters) {
     EXPECT_GE(decision.start_nodes, 0) << seed;
   }
 }
-
-INSTANTIATE_TEST_SUITE_P(OurPolicies, PolicyCurveTest, ::testing::Values("goodput", "greedy"),
-                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace adaptdl::scheduling

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "libs/scheduling/greedy_policy.h"
+#include "libs/scheduling/goodput/goodput_policy.h"
 #include "tests/services/allocator/snapshots.h"
 
 namespace adaptdl::allocator {
@@ -38,7 +38,7 @@ class AllocationRoundTest : public ::testing::Test {
     }
   }
 
-  scheduling::GreedyPolicy policy_{{}};
+  scheduling::GoodputPolicy policy_{{}};
   AllocationRound round_{&policy_};
   v1::ClusterSnapshot snapshot_;
 };

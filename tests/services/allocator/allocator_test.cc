@@ -12,7 +12,7 @@
 #include "libs/base/clock.h"
 #include "libs/base/manual_clock.h"
 #include "libs/rpc/channel.h"
-#include "libs/scheduling/greedy_policy.h"
+#include "libs/scheduling/goodput/goodput_policy.h"
 #include "prometheus/registry.h"
 #include "services/allocator/capacity_service.h"
 #include "services/allocator/decision_pages.h"
@@ -73,7 +73,7 @@ class AllocatorTest : public ::testing::Test {
   ManualClock manual_clock_;
   FakeSupervisor supervisor_;
   rpc::Endpoints supervisors_;
-  scheduling::GreedyPolicy policy_{{}};
+  scheduling::GoodputPolicy policy_{{}};
   prometheus::Registry registry_;
   CapacityBoard capacity_;
   Metrics metrics_;

@@ -18,7 +18,6 @@ namespace {
 using integration::Process;
 using ::testing::HasSubstr;
 
-// The solver that it links makes threads before the program has a say in what they do with signals.
 TEST(AllocatorProgramTest, EndsInOrderWhenItIsAskedTo) {
   const std::string folder =
       absl::StrCat(std::filesystem::temp_directory_path().string(), "/adaptdl-allocator-", getpid());
@@ -35,6 +34,21 @@ TEST(AllocatorProgramTest, EndsInOrderWhenItIsAskedTo) {
   EXPECT_THAT(ReadWholeFile(folder + "/log").value_or(""), HasSubstr("stopped"));
   EXPECT_FALSE(std::filesystem::exists(address));
   std::filesystem::remove_all(folder);
+}
+
+TEST(AllocatorProgramTest, RefusesPoliciesToCompareWithAndNamesTheRemedy) {
+  const std::string log =
+      absl::StrCat(std::filesystem::temp_directory_path().string(), "/adaptdl-allocator-policy-", getpid());
+  for (const char* policy : {"sia", "pollux", "greedy", ""}) {
+    Process program = Process::Start({ADAPTDL_BINARY_DIR "/bin/adaptdl-allocator", "--insecure",
+                                      "--listen=127.0.0.1:0", absl::StrCat("--policy=", policy)},
+                                     log);
+    EXPECT_GT(program.Wait(absl::Minutes(1)), 0) << policy;
+    EXPECT_THAT(ReadWholeFile(log).value_or(""),
+                HasSubstr(absl::StrCat("--policy: \"", policy, "\" is not offered here")));
+    EXPECT_THAT(ReadWholeFile(log).value_or(""), HasSubstr("Leave the flag out"));
+    std::filesystem::remove(log);
+  }
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "libs/scheduling/greedy_policy.h"
+#include "libs/scheduling/goodput/goodput_policy.h"
 #include "tests/services/allocator/snapshots.h"
 
 namespace adaptdl::allocator {
@@ -274,7 +274,7 @@ TEST(SnapshotConverter, RefusesABadJobAloneAndByName) {
   cluster = converter.Convert(snapshot, kNow);
   ASSERT_EQ(cluster.view.jobs.size(), 2u);
   EXPECT_FALSE(cluster.view.jobs[1].preemptible);
-  const scheduling::Decision decision = scheduling::GreedyPolicy({}).Decide(cluster.view, 1);
+  const scheduling::Decision decision = scheduling::GoodputPolicy({}).Decide(cluster.view, 1);
   EXPECT_THAT(decision.jobs[0].allocation, IsEmpty());
   EXPECT_EQ(decision.jobs[1].allocation.size(), 1u);
 }
@@ -409,7 +409,7 @@ TEST(SnapshotConverter, SurvivesAnything) {
       *snapshot.add_jobs() = job;
     }
     const ConvertedCluster cluster = converter.Convert(snapshot, kNow);
-    const scheduling::Decision decision = scheduling::GreedyPolicy({}).Decide(cluster.view, 1);
+    const scheduling::Decision decision = scheduling::GoodputPolicy({}).Decide(cluster.view, 1);
     ASSERT_EQ(decision.jobs.size(), cluster.job_index.size());
   }
 }

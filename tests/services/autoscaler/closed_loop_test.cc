@@ -1,4 +1,4 @@
-// The allocator's policies and the pool's controller together, under constant load: the pool comes to rest.
+// The allocator's policy and the pool's controller together, under constant load: the pool comes to rest.
 
 #include <algorithm>
 #include <set>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "libs/scheduling/policies.h"
+#include "libs/scheduling/goodput/goodput_policy.h"
 #include "services/autoscaler/pool_controller.h"
 #include "tests/libs/scheduling/random_cluster.h"
 
@@ -21,8 +21,7 @@ using scheduling::JobInfo;
 // Nodes that register, and jobs that move, at once.
 class Cluster {
  public:
-  Cluster(const std::string& policy, const PoolLimits& limits, std::vector<JobInfo> jobs)
-      : policy_(scheduling::MakePolicy(policy).value()), limits_(limits) {
+  Cluster(const PoolLimits& limits, std::vector<JobInfo> jobs) : limits_(limits) {
     view_.jobs = std::move(jobs);
     pool_.last_change = now_;
   }
@@ -31,7 +30,7 @@ class Cluster {
   bool Round() {
     now_ += absl::Minutes(1);
     view_.now = now_;
-    const Decision decision = policy_->Decide(view_, 1);
+    const Decision decision = policy_.Decide(view_, 1);
     for (size_t j = 0; j < view_.jobs.size(); ++j) view_.jobs[j].allocation = decision.jobs[j].allocation;
     Observe(decision);
     const PoolDecision change = Decide(limits_, pool_, now_);
@@ -73,7 +72,7 @@ class Cluster {
               [](const auto& a, const auto& b) { return a.id < b.id; });
   }
 
-  const std::unique_ptr<scheduling::AllocationPolicy> policy_;
+  const scheduling::GoodputPolicy policy_{{}};
   const PoolLimits limits_;
   absl::Time now_ = absl::FromUnixSeconds(1'700'000'000);
   ClusterView view_;
@@ -94,9 +93,7 @@ std::vector<JobInfo> RandomJobs(uint32_t seed) {
   return jobs;
 }
 
-class ClosedLoopTest : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(ClosedLoopTest, ComesToRestUnderConstantLoad) {
+TEST(ClosedLoop, ComesToRestUnderConstantLoad) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     PoolLimits limits{"p", static_cast<int>(seed % 2), 16, absl::ZeroDuration()};
     if (seed % 3 == 1) {
@@ -107,7 +104,7 @@ TEST_P(ClosedLoopTest, ComesToRestUnderConstantLoad) {
       limits.target.mode = TargetMode::kDeadline;
       limits.target.deadline = absl::FromUnixSeconds(1'700'000'000 + 40'000);
     }
-    Cluster cluster(GetParam(), limits, RandomJobs(seed));
+    Cluster cluster(limits, RandomJobs(seed));
     for (int round = 0; round < 20; ++round) cluster.Round();
     const int nodes = cluster.nodes();
     for (int round = 0; round < 10; ++round) EXPECT_FALSE(cluster.Round()) << seed << ": " << cluster.nodes();
@@ -118,19 +115,16 @@ TEST_P(ClosedLoopTest, ComesToRestUnderConstantLoad) {
 }
 
 // As many jobs as come, each of which can only have one replica, and go again.
-TEST_P(ClosedLoopTest, FollowsJobsThatComeAndGo) {
+TEST(ClosedLoop, FollowsJobsThatComeAndGo) {
   const PoolLimits limits{"p", 1, 8, absl::ZeroDuration()};
   for (const int count : {1, 5, 9}) {
     std::vector<JobInfo> jobs;
     for (int j = 0; j < count; ++j) jobs.push_back(scheduling::Job(absl::StrCat("job-", j), 1));
-    Cluster cluster(GetParam(), limits, jobs);
+    Cluster cluster(limits, jobs);
     for (int round = 0; round < 5; ++round) cluster.Round();
     EXPECT_EQ(cluster.nodes(), (count + 3) / 4) << count;
   }
 }
-
-INSTANTIATE_TEST_SUITE_P(OurPolicies, ClosedLoopTest, ::testing::Values("goodput", "greedy"),
-                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace adaptdl::autoscaler

@@ -22,7 +22,7 @@
 #include "libs/scheduling/goodput/cluster_model.h"
 #include "libs/scheduling/goodput/goodput_policy.h"
 #include "libs/scheduling/goodput/valuation.h"
-#include "libs/scheduling/ilp/multiple_choice.h"
+#include "simulator/policies/ilp/integer_program.h"
 #include "tests/libs/scheduling/views.h"
 
 namespace adaptdl::scheduling {
@@ -145,7 +145,7 @@ class Programme {
 
   // The most that there is to be had.
   double Optimum() {
-    MultipleChoiceProblem programme;
+    simulator::IntegerProgram programme;
     for (int r = 0; r < model_.resources(); ++r) divisor_.push_back(DivisorOf(r));
     for (int node = 0; node < model_.node_count(); ++node) {
       for (int r = 0; r < model_.resources(); ++r) {
@@ -171,7 +171,7 @@ class Programme {
         });
       }
     }
-    const auto best = SolveMultipleChoice(programme);
+    const auto best = simulator::SolveIntegerProgram(programme);
     EXPECT_TRUE(best.ok()) << best.status();
     return best.ok() ? best->value : 0;
   }
@@ -243,8 +243,8 @@ class Programme {
     return valuation_.Value(job, model_.SpeedupAt(job, placement), !stays, opens);
   }
 
-  MultipleChoiceProblem::Option ToOption(int job, const Placement& placement) const {
-    MultipleChoiceProblem::Option option;
+  simulator::IntegerProgram::Option ToOption(int job, const Placement& placement) const {
+    simulator::IntegerProgram::Option option;
     option.value = ValueAt(job, placement);
     for (const Share& share : placement) {
       for (int r = 0; r < model_.resources(); ++r) {

@@ -14,7 +14,7 @@
 #include "libs/scheduling/goodput/menu.h"
 #include "libs/scheduling/goodput/multiple_choice.h"
 #include "libs/scheduling/goodput/valuation.h"
-#include "libs/scheduling/ilp/multiple_choice.h"
+#include "simulator/policies/ilp/integer_program.h"
 #include "tests/libs/scheduling/views.h"
 
 namespace adaptdl::scheduling {
@@ -84,8 +84,8 @@ class RandomInstance {
   std::mt19937_64 random_;
 };
 
-MultipleChoiceProblem ToProgramme(const ChoiceProblem& problem) {
-  MultipleChoiceProblem programme;
+simulator::IntegerProgram ToProgramme(const ChoiceProblem& problem) {
+  simulator::IntegerProgram programme;
   for (const int units : problem.capacity) programme.capacities.push_back(units);
   for (const std::vector<Option>& group : problem.groups) {
     programme.groups.emplace_back();
@@ -101,7 +101,7 @@ void CheckAgainstProgramme(const ClusterView& view) {
   const ClusterModel model(view);
   const Valuation valuation(model, options.valuation);
   const Menu menu = MakeMenu(model, valuation, options.menu);
-  const auto best = SolveMultipleChoice(ToProgramme(menu.problem));
+  const auto best = simulator::SolveIntegerProgram(ToProgramme(menu.problem));
   ASSERT_TRUE(best.ok()) << best.status();
   const ChoiceResult ours = SolveMultipleChoice(menu.problem, options.limits);
   EXPECT_GE(ours.value, (1 - 1e-3) * best->value - 1e-9);

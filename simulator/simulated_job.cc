@@ -1,0 +1,219 @@
+#include "simulator/simulated_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace adaptdl::simulator {
+namespace {
+
+// An epoch that would end this soon after the time is up ends in time: event times are sums of fractions.
+constexpr double kSlack = 1e-6;
+
+}  // namespace
+
+SimulatedJob::SimulatedJob(const WorkloadJob& spec, int gpu_types, const JobOptions& options)
+    : spec_(spec), options_(options), knowledge_(gpu_types) {
+  options_.adaptive = options.adaptive && !spec.plain;
+}
+
+double SimulatedJob::unsaved_seconds() const {
+  return spec_.plain && !placement_.empty() ? std::max(clock_ - checkpoint_.time, 0.0) : 0;
+}
+
+BatchBounds SimulatedJob::Bounds(int gpu_type) const {
+  const Application& app = application();
+  BatchBounds bounds{app.init_batch_size(), app.max_batch_size(), app.min_local[gpu_type],
+                     app.max_local[gpu_type], app.accumulation};
+  if (app.local_limit_per_placement && shape_ && gpu_type == gpu_type_) {
+    bounds.max_local = std::min(bounds.max_local, shape_->max_local());
+  }
+  return bounds;
+}
+
+goodput::Topology SimulatedJob::CurrentTopology() const {
+  return {static_cast<int>(placement_.size()), gpus_};
+}
+
+int64_t SimulatedJob::batch_size() const {
+  return gpus_ * batch_.atomic_batch_size * (batch_.accumulation_steps + 1);
+}
+
+absl::StatusOr<StepTime> SimulatedJob::TrueStepTime() const {
+  const std::optional<StepTime> time = shape_->At(batch_.atomic_batch_size);
+  const Application& app = application();
+  if (!time || !app.curve.Covers(batch_size())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(spec_.name, ": the traces of ", app.name, " do not cover ", gpus_, " replicas on ",
+                     placement_.size(), " nodes with atomic batch size ", batch_.atomic_batch_size, " and ",
+                     batch_.accumulation_steps, " accumulation steps"));
+  }
+  return *time;
+}
+
+double SimulatedJob::TrueSpeed(const StepTime& time) const {
+  const goodput::GradParams gradient = application().curve.Gradient(batch_size(), epoch_);
+  const double scale =
+      static_cast<double>(batch_size()) / static_cast<double>(application().init_batch_size());
+  const double gain = (gradient.var + gradient.sqr) / (gradient.var / scale + gradient.sqr);
+  const double steps = static_cast<double>(batch_.accumulation_steps);
+  return gain / (time.step + steps * (time.step - time.sync)) / application().calibration;
+}
+
+absl::Status SimulatedJob::Learn(const StepTime& time) {
+  gradient_ = application().curve.Gradient(batch_size(), epoch_);
+  Knowledge& knowledge = knowledge_[gpu_type_];
+  const goodput::Topology topology = CurrentTopology();
+  for (const goodput::Measurement& known : knowledge.profile) {
+    if (known.nodes == topology.nodes && known.replicas == topology.replicas &&
+        known.atomic_batch_size == batch_.atomic_batch_size) {
+      return absl::OkStatus();
+    }
+  }
+  const double factor = application().calibration;
+  knowledge.profile.push_back({.nodes = topology.nodes,
+                               .replicas = topology.replicas,
+                               .atomic_batch_size = batch_.atomic_batch_size,
+                               .accum_time = (time.step - time.sync) * factor,
+                               .optim_time = time.step * factor});
+  profiled_replicas_ = std::max(profiled_replicas_, topology.replicas);
+  ++profile_version_;
+  absl::StatusOr<goodput::PerfParams> perf = goodput::FitPerfParams(knowledge.profile);
+  if (!perf.ok()) {
+    return absl::Status(perf.status().code(), absl::StrCat(spec_.name, ": ", perf.status().message()));
+  }
+  knowledge.perf = *perf;
+  return absl::OkStatus();
+}
+
+void SimulatedJob::ChooseBatch() {
+  const BatchBounds bounds = Bounds(gpu_type_);
+  const Application& app = application();
+  if (!options_.adaptive || app.kept_batch_size > 0) {
+    batch_ = SplitBatch(options_.adaptive ? app.kept_batch_size : spec_.batch_size, gpus_, bounds);
+  } else if (const Knowledge& knowledge = knowledge_[gpu_type_]; !knowledge.perf) {
+    batch_ = FirstBatch(gpus_, bounds);
+  } else {
+    batch_ = BestBatch(goodput::GoodputFunction(*knowledge.perf, gradient_, app.init_batch_size()),
+                       CurrentTopology(), bounds, options_.search);
+  }
+}
+
+void SimulatedJob::Reallocate(const Placement& placement, int gpu_type, double restart_seconds,
+                              bool free_move) {
+  if (spec_.plain && !placement_.empty()) LoseWork();
+  placement_ = placement;
+  gpus_ = CountGpus(placement);
+  gpu_type_ = gpu_type;
+  shape_.reset();
+  checkpoint_ = {clock_ + (free_move ? 0 : restart_seconds), epoch_, progress_};
+  if (placement.empty()) {
+    return;
+  }
+  std::vector<int> shape;
+  for (const NodeShare& share : placement) {
+    shape.push_back(share.gpus);
+  }
+  shape_ = application().step_times[gpu_type].Resolve(shape);
+  ChooseBatch();
+  if (free_move) {
+    return;
+  }
+  restart_left_ = restart_seconds;
+  if (first_started_) {
+    ++restarts_;
+  } else {
+    first_started_ = clock_;
+  }
+}
+
+void SimulatedJob::Crash() {
+  ++crashes_;
+  LoseWork();
+  Reallocate({}, gpu_type_, 0, /*free_move=*/false);
+}
+
+void SimulatedJob::LoseWork() {
+  lost_seconds_ += std::max(clock_ - checkpoint_.time, 0.0);
+  checkpoint_.time = clock_;
+  epoch_ = checkpoint_.epoch;
+  progress_ = checkpoint_.progress;
+}
+
+void SimulatedJob::WriteCheckpoints(double seconds, double rate) {
+  if (spec_.plain) return;
+  // One that is due at the very end is left to what follows, which may be the next epoch.
+  const double periods =
+      std::floor((clock_ + seconds - kSlack - checkpoint_.time) / options_.checkpoint_seconds);
+  if (periods < 1) {
+    return;
+  }
+  const double time = checkpoint_.time + periods * options_.checkpoint_seconds;
+  checkpoint_ = {time, epoch_, progress_ + rate * std::max(time - clock_, 0.0)};
+}
+
+absl::Status SimulatedJob::Advance(double until, double speed) {
+  double seconds = until - clock_;
+  if (!placement_.empty() && !done()) {
+    const double delay = std::min(restart_left_, seconds);
+    restart_left_ -= delay;
+    clock_ += delay;
+    seconds -= delay;
+    attained_service_ += gpus_ * delay;
+    run_seconds_ += delay;
+  }
+  while (seconds > 0 && !placement_.empty() && !done()) {
+    const absl::StatusOr<StepTime> time = TrueStepTime();
+    if (!time.ok()) {
+      return time.status();
+    }
+    const double rate = TrueSpeed(*time) * speed;
+    const double next = application().curve.ProgressAfter(epoch_);
+    if (options_.adaptive) {
+      if (absl::Status status = Learn(*time); !status.ok()) {
+        return status;
+      }
+    }
+    double elapsed = seconds;
+    const double reached = progress_ + rate * seconds;
+    if (reached < next && (options_.whole_seconds || (next - progress_) / rate > seconds + kSlack)) {
+      WriteCheckpoints(elapsed, rate);
+      progress_ = reached;
+    } else {
+      const double needed = (next - progress_) / rate;
+      // Half to even, like Python's round().
+      elapsed = options_.whole_seconds ? std::nearbyint(needed) : std::min(needed, seconds);
+      WriteCheckpoints(elapsed, std::min(rate, (next - progress_) / std::max(elapsed, kSlack)));
+      progress_ = next;
+      ++epoch_;
+    }
+    clock_ += elapsed;
+    seconds -= elapsed;
+    attained_service_ += gpus_ * elapsed;
+    run_seconds_ += elapsed;
+    if (epoch_ == application().curve.epochs()) {
+      completed_ = clock_;
+    } else if (options_.adaptive) {
+      ChooseBatch();
+    }
+  }
+  clock_ = until;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<double>> SimulatedJob::NextEvent(double speed, double report_period) const {
+  if (placement_.empty() || done()) {
+    return std::nullopt;
+  }
+  const absl::StatusOr<StepTime> time = TrueStepTime();
+  if (!time.ok()) {
+    return time.status();
+  }
+  const double rate = TrueSpeed(*time) * speed;
+  const double left = (application().curve.ProgressAfter(epoch_) - progress_) / rate;
+  return clock_ + restart_left_ + std::min(left, report_period);
+}
+
+}  // namespace adaptdl::simulator
