@@ -201,7 +201,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
         ProcessShims::Create({.shim_program = options_.shim_program,
                               .orphan_timeout = options_.orphan_timeout,
                               .log_file_bytes = options_.log_file_bytes,
-                              .log_files = options_.log_files});
+                              .log_files = options_.log_files},
+                             &clock_);
     if (!shims.ok()) return shims.status();
     shims_ = *std::move(shims);
     absl::StatusOr<JobStorage> storage = JobStorage::Create(options_.storage_dir, options_.accounts);
