@@ -83,7 +83,7 @@ class LogStreamReactor final : public grpc::ServerWriteReactor<v1::StreamReplica
   // Writes or finishes. False: neither, there is nothing new.
   bool Advance() {
     // Before reading: what was written before the end is then sure to be seen.
-    const bool last = !follow_ || replicas_->HasEnded(replica_id_);
+    const bool last = !follow_ || replicas_->LogIsComplete(replica_id_);
     response_.Clear();
     for (LogEntry& entry : cursor_.Read(kBatchBytes)) AddLine(std::move(entry));
     if (response_.lines_size() > 0) {
