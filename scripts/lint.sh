@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what compilers let through: clang-format, shellcheck, and clang-tidy (slow: a minute per file that includes
-# LibTorch).
+# Checks what compilers let through: clang-format, who asks for the time, shellcheck, and clang-tidy (slow: a minute per
+# file that includes LibTorch).
 #
 #   scripts/lint.sh                  everything
 #   scripts/lint.sh --format-only    only clang-format and shellcheck
@@ -54,6 +54,9 @@ failed=0
 mapfile -t all < <(git ls-files --cached --others --exclude-standard '*.cc' '*.h' | sort)
 echo "lint: clang-format, ${#all[@]} files"
 clang-format --dry-run --Werror "${all[@]}" || failed=1
+
+echo "lint: clocks"
+tests/scripts/clock_test.sh || failed=1
 
 echo "lint: shell scripts"
 tests/scripts/shell_test.sh || failed=1
