@@ -24,7 +24,7 @@ constexpr absl::Duration kWaitPeriod = absl::Seconds(1);
 constexpr absl::Duration kLookPeriod = absl::Milliseconds(20);
 
 bool WaitForEndUntil(const ProcessIdentity& process, absl::Time deadline) {
-  // Opened before it is looked at, so that it is this process or an earlier end of it.
+  // Opened before it is looked at: it is no later process of this pid.
   const UniqueFd end = OpenPidfd(process.pid);
   while (IsAlive(process)) {
     const absl::Duration left = deadline - SteadyNow();
