@@ -40,6 +40,7 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/support/client_callback.h"
 #include "libs/base/clock.h"
+#include "libs/base/process/proc_stat.h"
 #include "libs/base/random_id.h"
 #include "libs/service/log.h"
 #include "services/supervisor/store/sqlite_job_store.h"
@@ -331,14 +332,8 @@ void Allocate(const std::shared_ptr<grpc::Channel>& channel, const Flags& flags)
 }
 
 double CpuSeconds(pid_t pid) {
-  long user = 0;
-  long system = 0;
-  std::FILE* file = std::fopen(absl::StrCat("/proc/", pid, "/stat").c_str(), "r");
-  if (file == nullptr) return 0;
-  const int fields =
-      std::fscanf(file, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld", &user, &system);
-  std::fclose(file);
-  return fields == 2 ? static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK)) : 0;
+  const ProcStat stat = ReadProcStat(pid).value_or(ProcStat{});
+  return static_cast<double>(stat.user_ticks + stat.system_ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 // Counts for `seconds`, while `drive` runs every 10 ms.

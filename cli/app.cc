@@ -128,8 +128,9 @@ int ReportParseError(const CLI::App& app, const Context& context, const CLI::Par
 
 }  // namespace
 
-int Run(const std::vector<std::string>& arguments) {
+int Run(const std::vector<std::string>& arguments, const Clock& clock) {
   Context context;
+  context.clock = &clock;
   context.colours = UseColours();
   context.width = TerminalWidth();
   const auto separator = std::find(arguments.begin(), arguments.end(), "--");

@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "libs/base/clock.h"
+
 namespace adaptdl::cli {
 
 // Carries out "adaptdl <arguments>" and returns the exit code.
-int Run(const std::vector<std::string>& arguments);
+int Run(const std::vector<std::string>& arguments, const Clock& clock);
 
 }  // namespace adaptdl::cli
 

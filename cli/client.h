@@ -24,6 +24,7 @@
 #include "adaptdl/v1/quota_service.grpc.pb.h"
 #include "cli/context.h"
 #include "grpcpp/client_context.h"
+#include "libs/base/backoff.h"
 #include "libs/base/clock.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
@@ -36,9 +37,11 @@ using Nodes = v1::NodeService::Stub;
 using Quotas = v1::QuotaService::Stub;
 using Admin = v1::AdminService::Stub;
 
-// Times between attempts of a call that was answered UNAVAILABLE.
-inline constexpr absl::Duration kRetryDelays[] = {absl::Milliseconds(200), absl::Milliseconds(400),
-                                                  absl::Milliseconds(800)};
+// Tries after the first one of a call that was answered UNAVAILABLE (with several supervisors: as many as the
+// call's time allows), and the time before the first and the last of them.
+inline constexpr int kRetries = 3;
+inline constexpr absl::Duration kFirstRetryDelay = absl::Milliseconds(200);
+inline constexpr absl::Duration kLongestRetryDelay = absl::Milliseconds(800);
 
 class Client {
  public:
@@ -63,7 +66,8 @@ class Client {
     grpc::Status status;
     absl::Duration waited;
     absl::Time deadline = SteadyNow() + call_timeout_;
-    for (size_t attempt = 0;; ++attempt) {
+    Backoff backoff(kFirstRetryDelay, kLongestRetryDelay);
+    for (int attempt = 0;; ++attempt) {
       const rpc::Endpoint supervisor = supervisors_.current();
       grpc::ClientContext context;
       // Of all attempts together if there are several supervisors, each of which must be tried soon enough.
@@ -72,13 +76,13 @@ class Client {
       if (WaitAsTold(status, &waited)) {
         deadline = SteadyNow() + call_timeout_;
         attempt = 0;
+        backoff.Reset();
         continue;
       }
       if (status.error_code() != grpc::StatusCode::UNAVAILABLE) break;
       supervisors_.GoOn(supervisor);
-      const absl::Duration delay = kRetryDelays[std::min(attempt, std::size(kRetryDelays) - 1)];
-      const bool last =
-          supervisors_.several() ? SteadyNow() + delay >= deadline : attempt == std::size(kRetryDelays);
+      const absl::Duration delay = backoff.Next();
+      const bool last = supervisors_.several() ? SteadyNow() + delay >= deadline : attempt == kRetries;
       if (last) break;
       absl::SleepFor(delay);
     }

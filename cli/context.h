@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/base/clock.h"
 
 namespace CLI {
 class App;
@@ -48,6 +49,8 @@ struct Context {
   // Whether colours may be used, and how many columns a line has.
   bool colours = false;
   int width = 80;
+  // The machine's; not owned.
+  const Clock* clock = nullptr;
   // What follows "--" on the command line, and whether there was one.
   bool has_separator = false;
   std::vector<std::string> after_separator;

@@ -14,6 +14,7 @@
 #include "cli/format.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/sync_stream.h"
+#include "libs/base/backoff.h"
 #include "libs/base/clock.h"
 #include "libs/rpc/channel.h"
 
@@ -26,7 +27,7 @@ class Reconnector {
  public:
   // The stream gave something: an outage, if there was one, is over.
   void Heard() {
-    delay_ = kFirstDelay;
+    backoff_.Reset();
     outage_start_ = absl::InfiniteFuture();
   }
 
@@ -35,15 +36,12 @@ class Reconnector {
     const absl::Time now = SteadyNow();
     outage_start_ = std::min(outage_start_, now);
     if (now - outage_start_ > kLongestOutage) return false;
-    absl::SleepFor(delay_);
-    delay_ = std::min(2 * delay_, absl::Seconds(2));
+    absl::SleepFor(backoff_.Next());
     return true;
   }
 
  private:
-  static constexpr absl::Duration kFirstDelay = kRetryDelays[0];
-
-  absl::Duration delay_ = kFirstDelay;
+  Backoff backoff_{kFirstRetryDelay, absl::Seconds(2)};
   absl::Time outage_start_ = absl::InfiniteFuture();
 };
 

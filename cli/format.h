@@ -14,11 +14,12 @@
 #include "cli/table.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
+#include "libs/messages/proto_time.h"
 
 namespace adaptdl::cli {
 
-absl::Time ToTime(const google::protobuf::Timestamp& timestamp);
-absl::Duration ToDuration(const google::protobuf::Duration& duration);
+using messages::ToDuration;
+using messages::ToTime;
 
 // "45s", "3m12s", "2h05m", "3d04h". Negative ones count as 0.
 std::string DurationText(absl::Duration duration);

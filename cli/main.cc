@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "cli/app.h"
+#include "libs/base/clock.h"
 
 int main(int argc, char** argv) {
   // A reader that goes away ("adaptdl logs | head") ends the program quietly, as it does others.
   std::signal(SIGPIPE, SIG_DFL);
-  return adaptdl::cli::Run(std::vector<std::string>(argv + 1, argv + argc));
+  return adaptdl::cli::Run(std::vector<std::string>(argv + 1, argv + argc), adaptdl::RealClock());
 }

@@ -13,8 +13,7 @@ enum class BatchSearch {
   // libs/goodput: what our training library does.
   kLibrary = 0,
   // 50 candidates in geometric progression; one replica accumulates at least once when it exceeds the initial
-  // batch
-  // size: what the published simulators do.
+  // batch size: what the published simulators do.
   kGrid = 1,
 };
 

@@ -28,7 +28,6 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
@@ -39,6 +38,7 @@
 #include "grpcpp/grpcpp.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "libs/base/process/proc_stat.h"
 #include "libs/base/random_id.h"
 #include "libs/rpc/channel.h"
 #include "libs/service/security/token_file.h"
@@ -182,13 +182,8 @@ class Cluster {
 };
 
 double CpuSeconds(pid_t pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const size_t end = text.rfind(')');
-  if (end == std::string::npos) return 0;
-  const std::vector<std::string> fields = absl::StrSplit(text.substr(end + 2), ' ');
-  return static_cast<double>(std::stol(fields[11]) + std::stol(fields[12])) /
-         static_cast<double>(sysconf(_SC_CLK_TCK));
+  const ProcStat stat = ReadProcStat(pid).value_or(ProcStat{});
+  return static_cast<double>(stat.user_ticks + stat.system_ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 // Largest resident size so far.

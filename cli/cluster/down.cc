@@ -18,6 +18,9 @@
 #include "cli/cluster/local_cluster.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "libs/base/process/process_identity.h"
+#include "libs/base/process/process_list.h"
+#include "libs/base/process/wait.h"
 #include "libs/base/random_id.h"
 
 namespace adaptdl::cli {
@@ -39,7 +42,7 @@ int CountReplicas(const v1::ListNodesResponse& nodes) {
 }  // namespace
 
 bool LocalCluster::Stop(absl::string_view service, absl::Duration grace) {
-  const std::optional<ProcessId> process = Running(service);
+  const std::optional<ProcessIdentity> process = Running(service);
   if (process.has_value() && !StopProcesses({*process}, grace)) return false;
   std::error_code error;
   std::filesystem::remove(PidFile(service), error);
@@ -91,12 +94,12 @@ void LocalCluster::ForgetNodes() const {
 }
 
 bool LocalCluster::StopWorkers(absl::Duration grace, absl::Duration replica_grace) {
-  const std::vector<ProcessId> workers = Workers();
+  const std::vector<ProcessIdentity> workers = Workers();
   bool stopped = StopProcesses(workers, grace);
   if (!workers.empty())
     progress_(absl::StrCat(workers.size(), workers.size() == 1 ? " worker" : " workers", " stopped"));
   // Shims outlive their workers; they stop their replicas when they are asked to end.
-  const std::vector<ProcessId> shims = FindProcesses(kShim, folder_);
+  const std::vector<ProcessIdentity> shims = FindProcesses(kShim, folder_);
   stopped = StopProcesses(shims, replica_grace) && stopped;
   if (!shims.empty())
     progress_(absl::StrCat(shims.size(), shims.size() == 1 ? " replica" : " replicas", " stopped"));

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "cli/health_check.h"
 #include "libs/base/file.h"
+#include "libs/base/process/pid_file.h"
 #include "libs/certificates/certificates.h"
 #include "libs/rpc/security.h"
 
@@ -25,8 +26,11 @@ constexpr absl::Duration kHealthTimeout = absl::Seconds(2);
 
 }  // namespace
 
-LocalCluster::LocalCluster(std::string folder, std::string binaries, Progress progress)
-    : folder_(std::move(folder)), binaries_(std::move(binaries)), progress_(std::move(progress)) {}
+LocalCluster::LocalCluster(std::string folder, std::string binaries, const Clock* clock, Progress progress)
+    : folder_(std::move(folder)),
+      binaries_(std::move(binaries)),
+      clock_(clock),
+      progress_(std::move(progress)) {}
 
 std::string LocalCluster::PidFile(absl::string_view service) const {
   return absl::StrCat(folder_, "/run/", service, ".pid");
@@ -55,6 +59,7 @@ rpc::ClientSecurity LocalCluster::SecurityOf(absl::string_view service, const Cl
 Context LocalCluster::ClientContext() const {
   const ClusterRecord record = ReadClusterRecord(folder_).value_or(ClusterRecord());
   Context context;
+  context.clock = clock_;
   context.supervisor = record.supervisor;
   context.ca_file = record.ca_file;
   context.token_file = record.token_file;
@@ -63,18 +68,18 @@ Context LocalCluster::ClientContext() const {
   return context;
 }
 
-std::optional<ProcessId> LocalCluster::Running(absl::string_view service) const {
-  const absl::StatusOr<ProcessId> process = ReadPidFile(PidFile(service));
+std::optional<ProcessIdentity> LocalCluster::Running(absl::string_view service) const {
+  const absl::StatusOr<ProcessIdentity> process = ReadPidFile(PidFile(service));
   if (!process.ok() || !IsAlive(*process)) return std::nullopt;
   return *process;
 }
 
-std::vector<ProcessId> LocalCluster::Workers() const {
-  std::vector<ProcessId> workers;
+std::vector<ProcessIdentity> LocalCluster::Workers() const {
+  std::vector<ProcessIdentity> workers;
   std::error_code error;
   for (const auto& node :
        std::filesystem::directory_iterator(absl::StrCat(folder_, "/autoscaler/nodes"), error)) {
-    const absl::StatusOr<ProcessId> process = ReadPidFile((node.path() / "pid").string());
+    const absl::StatusOr<ProcessIdentity> process = ReadPidFile((node.path() / "pid").string());
     if (process.ok() && IsAlive(*process)) workers.push_back(*process);
   }
   return workers;
@@ -91,7 +96,7 @@ std::vector<ServiceState> LocalCluster::Status() const {
   std::vector<ServiceState> states;
   for (const char* service : kServices) {
     ServiceState state{.name = service, .pid = 0, .address = "", .health = "DOWN"};
-    const std::optional<ProcessId> process = Running(service);
+    const std::optional<ProcessIdentity> process = Running(service);
     if (process.has_value()) {
       state.pid = process->pid;
       state.address = ReadWholeFile(AddressFile(service), 1 << 10).value_or("");
@@ -103,12 +108,6 @@ std::vector<ServiceState> LocalCluster::Status() const {
     states.push_back(std::move(state));
   }
   return states;
-}
-
-std::string BinaryFolder() {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return self.parent_path().string();
 }
 
 }  // namespace adaptdl::cli

@@ -27,9 +27,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "cli/cluster/process.h"
 #include "cli/cluster/record.h"
 #include "cli/context.h"
+#include "libs/base/clock.h"
+#include "libs/base/process/process_identity.h"
 #include "libs/rpc/security.h"
 
 namespace adaptdl::cli {
@@ -73,8 +74,8 @@ struct ServiceState {
 
 class LocalCluster {
  public:
-  // `binaries`: the folder of the programs. `folder` need not exist.
-  LocalCluster(std::string folder, std::string binaries, Progress progress);
+  // `binaries`: the folder of the programs. `folder` need not exist. `clock` must outlive it.
+  LocalCluster(std::string folder, std::string binaries, const Clock* clock, Progress progress);
 
   const std::string& folder() const { return folder_; }
 
@@ -91,7 +92,7 @@ class LocalCluster {
   // For calls to its supervisor: where it is and how to talk to it.
   Context ClientContext() const;
   // Pids of the workers that live.
-  std::vector<ProcessId> Workers() const;
+  std::vector<ProcessIdentity> Workers() const;
 
  private:
   std::string PidFile(absl::string_view service) const;
@@ -111,10 +112,10 @@ class LocalCluster {
   // What the new settings are, from the options, the last record and the defaults.
   absl::StatusOr<ClusterRecord> Settle(const UpOptions& options) const;
   // The process of a service if it lives.
-  std::optional<ProcessId> Running(absl::string_view service) const;
+  std::optional<ProcessIdentity> Running(absl::string_view service) const;
   // Makes the service run and answer; writes down its address in `record`. Adds to started_.
   absl::Status Ensure(absl::string_view service, absl::Time deadline, ClusterRecord* record);
-  absl::Status WaitUntilHealthy(absl::string_view service, const ProcessId& process,
+  absl::Status WaitUntilHealthy(absl::string_view service, const ProcessIdentity& process,
                                 const ClusterRecord& record, absl::Time deadline, std::string* address) const;
   // Waits for as many nodes as the record says, ready and heard at or after `heard_since`.
   absl::Status WaitForNodes(const ClusterRecord& record, absl::Time heard_since, absl::Time deadline) const;
@@ -136,13 +137,11 @@ class LocalCluster {
 
   const std::string folder_;
   const std::string binaries_;
+  const Clock* const clock_;
   const Progress progress_;
   // Services that this object has started.
   std::vector<std::string> started_;
 };
-
-// The folder of this program, where the others lie beside it.
-std::string BinaryFolder();
 
 }  // namespace adaptdl::cli
 

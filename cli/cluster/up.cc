@@ -31,6 +31,9 @@
 #include "cli/health_check.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "libs/base/process/daemon.h"
+#include "libs/base/process/pid_file.h"
+#include "libs/base/process/process_identity.h"
 #include "libs/certificates/certificates.h"
 #include "libs/rpc/security.h"
 #include "libs/service/security/token_file.h"
@@ -148,9 +151,8 @@ absl::Status LocalCluster::MakeAdminToken(const ClusterRecord& record) const {
     // Its text is lost.
     if (absl::Status status = security::RevokeToken(file, kAdminToken); !status.ok()) return status;
   }
-  const RealClock clock;
   const absl::StatusOr<std::string> token = security::CreateToken(
-      file, {.name = kAdminToken, .role = security::Role::kAdmin, .namespaces = {}}, clock);
+      file, {.name = kAdminToken, .role = security::Role::kAdmin, .namespaces = {}}, *clock_);
   if (!token.ok()) return token.status();
   return WriteFileAtomically(record.token_file, absl::StrCat(*token, "\n"), 0600);
 }
@@ -158,7 +160,7 @@ absl::Status LocalCluster::MakeAdminToken(const ClusterRecord& record) const {
 absl::Status LocalCluster::Secure(const ClusterRecord& record) const {
   if (record.ca_file.empty()) return absl::OkStatus();
   const auto made = certificates::MakeCertificates(
-      {.folder = SecurityFile(""), .identities = certificates::AllServices(), .now = absl::Now()});
+      {.folder = SecurityFile(""), .identities = certificates::AllServices(), .now = clock_->Now()});
   if (!made.ok()) return made.status();
   std::error_code error;
   std::filesystem::permissions(SecurityFile(""), std::filesystem::perms::owner_all, error);
@@ -213,7 +215,7 @@ std::vector<std::string> LocalCluster::CommandLine(absl::string_view service,
   return line;
 }
 
-absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const ProcessId& process,
+absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const ProcessIdentity& process,
                                             const ClusterRecord& record, absl::Time deadline,
                                             std::string* address) const {
   while (true) {
@@ -236,20 +238,21 @@ absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const Pro
 
 absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline, ClusterRecord* record) {
   const absl::Time begin = SteadyNow();
-  std::optional<ProcessId> process = Running(service);
+  std::optional<ProcessIdentity> process = Running(service);
   const bool was_running = process.has_value();
   if (!was_running) {
     std::error_code error;
     std::filesystem::remove(AddressFile(service), error);
     // The jobs are those of whoever starts the cluster, and use that user's programs and files.
     setenv("ADAPTDL_SERVER_REPLICA_USER", "self", /*overwrite=*/0);
-    const absl::StatusOr<ProcessId> started =
-        StartDaemon(CommandLine(service, *record), folder_, LogFile(service));
+    const absl::StatusOr<ProcessIdentity> started = StartDaemon(
+        {.command = CommandLine(service, *record),
+         .working_directory = folder_,
+         .log_file = LogFile(service)},
+        [&](const ProcessIdentity& identity) { return WritePidFile(PidFile(service), identity); });
     if (!started.ok()) return started.status();
     process = *started;
     started_.emplace_back(service);
-    const absl::Status written = WritePidFile(PidFile(service), *process);
-    if (!written.ok()) return written;
   }
   std::string address;
   const absl::Status healthy = WaitUntilHealthy(service, *process, *record, deadline, &address);
@@ -296,7 +299,7 @@ absl::Status LocalCluster::StartAll(const UpOptions& options, ClusterRecord* rec
   for (const char* service : kServices) {
     const absl::Status status = Ensure(service, deadline, record);
     if (!status.ok()) return status;
-    if (service == kServices[0]) supervisor_ready = absl::Now();
+    if (service == kServices[0]) supervisor_ready = clock_->Now();
   }
   // A supervisor that has just been started still believes in nodes of the time before.
   return WaitForNodes(*record, started_.empty() ? absl::InfinitePast() : supervisor_ready, deadline);

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/commands/commands.h"
 #include "cli/format.h"
@@ -92,7 +91,7 @@ absl::StatusOr<int> Make(const Context& context, const CertificateOptions& optio
       certificates::MakeCertificates({.folder = options.folder,
                                       .identities = Identities(options),
                                       .lifetime = absl::Hours(24) * options.days,
-                                      .now = absl::Now(),
+                                      .now = context.clock->Now(),
                                       .only_look = options.only_look});
   if (absl::IsInvalidArgument(made.status())) return UsageError(made.status().message());
   if (!made.ok()) return made.status();

@@ -8,7 +8,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "cli/client.h"
 #include "cli/cluster/local_cluster.h"
 #include "cli/cluster/record.h"
@@ -16,6 +15,7 @@
 #include "cli/job_table.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "libs/base/program_folder.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -26,14 +26,14 @@ struct ClusterOptions {
   DownOptions down;
 };
 
-LocalCluster MakeCluster(const ClusterOptions& options) {
+LocalCluster MakeCluster(const Context& context, const ClusterOptions& options) {
   const std::string folder = options.folder.empty() ? HomeFolder() : options.folder;
-  return LocalCluster(std::filesystem::absolute(folder).lexically_normal().string(), BinaryFolder(),
-                      [](absl::string_view line) { Note(line); });
+  return LocalCluster(std::filesystem::absolute(folder).lexically_normal().string(), ProgramFolder(),
+                      context.clock, [](absl::string_view line) { Note(line); });
 }
 
 absl::StatusOr<int> Up(const Context& context, ClusterOptions options) {
-  LocalCluster cluster = MakeCluster(options);
+  LocalCluster cluster = MakeCluster(context, options);
   options.up.insecure = context.insecure;
   const absl::StatusOr<ClusterRecord> record = cluster.Up(options.up);
   if (!record.ok()) return record.status();
@@ -60,7 +60,7 @@ absl::StatusOr<int> Up(const Context& context, ClusterOptions options) {
 }
 
 absl::StatusOr<int> Down(const Context& context, const ClusterOptions& options) {
-  LocalCluster cluster = MakeCluster(options);
+  LocalCluster cluster = MakeCluster(context, options);
   const absl::Status status = cluster.Down(options.down);
   if (!status.ok()) return status;
   if (context.format == Format::kTable) Print("The cluster is down.\n");
@@ -72,7 +72,7 @@ Cell HealthCell(const std::string& health) {
 }
 
 absl::StatusOr<int> Status(const Context& context, const ClusterOptions& options) {
-  const LocalCluster cluster = MakeCluster(options);
+  const LocalCluster cluster = MakeCluster(context, options);
   const std::vector<ServiceState> services = cluster.Status();
   bool healthy = true;
   Table table;
@@ -99,7 +99,7 @@ absl::StatusOr<int> Status(const Context& context, const ClusterOptions& options
   } else {
     Print(Render(table, context.colours));
     if (!nodes.nodes().empty()) {
-      Print(absl::StrCat("\n", Render(NodeTable(nodes, absl::Now()), context.colours)));
+      Print(absl::StrCat("\n", Render(NodeTable(nodes, context.clock->Now()), context.colours)));
     }
   }
   return healthy ? kExitOk : kExitError;

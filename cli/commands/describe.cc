@@ -4,7 +4,6 @@
 
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
 #include "cli/description.h"
@@ -29,7 +28,7 @@ absl::StatusOr<int> Describe(const Context& context, const std::string& name) {
   const int surplus = events->events_size() - kEventsShown;
   if (surplus > 0) events->mutable_events()->DeleteSubrange(0, surplus);
   if (context.format == Format::kTable) {
-    Print(DescribeJob(*job, *events, absl::Now(), context.colours));
+    Print(DescribeJob(*job, *events, context.clock->Now(), context.colours));
   } else {
     Json document;
     document["job"] = ToJson(*job);

@@ -8,7 +8,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
 #include "cli/job_table.h"
@@ -58,7 +57,7 @@ absl::StatusOr<int> List(const Context& context, const LsOptions& options) {
   } else if (response->jobs().empty()) {
     Note("no jobs");
   } else {
-    Print(Render(JobTable(*response, options.all_namespaces, absl::Now()), context.colours));
+    Print(Render(JobTable(*response, options.all_namespaces, context.clock->Now()), context.colours));
   }
   return kExitOk;
 }

@@ -1,6 +1,5 @@
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
 #include "cli/job_table.h"
@@ -20,7 +19,7 @@ void AddNodes(CLI::App& app, Context* context) {
       } else if (nodes->nodes().empty()) {
         Note("no nodes");
       } else {
-        Print(Render(NodeTable(*nodes, absl::Now()), context->colours));
+        Print(Render(NodeTable(*nodes, context->clock->Now()), context->colours));
       }
       return kExitOk;
     };

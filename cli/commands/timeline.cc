@@ -9,7 +9,6 @@
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
@@ -74,7 +73,7 @@ absl::StatusOr<int> Timeline(const Context& context, const std::vector<std::stri
   } else if (rows.empty()) {
     Note("no jobs");
   } else {
-    Print(RenderTimeline(rows, absl::Now(), context.width));
+    Print(RenderTimeline(rows, context.clock->Now(), context.width));
   }
   return kExitOk;
 }

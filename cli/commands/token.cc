@@ -12,7 +12,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/commands/commands.h"
 #include "cli/format.h"
@@ -54,14 +53,13 @@ std::string TimeText(absl::Time time) {
 
 // The token is all that goes to standard output, so that a script can take it from there.
 absl::StatusOr<int> Create(const Context& context, const TokenOptions& options) {
-  const RealClock clock;
   const absl::StatusOr<std::string> token =
       security::CreateToken(options.file,
                             {.name = options.name,
                              .role = security::ParseRole(options.role).value_or(security::Role::kUser),
                              .namespaces = options.namespaces,
                              .lifetime = options.lifetime},
-                            clock);
+                            *context.clock);
   if (absl::IsInvalidArgument(token.status())) return UsageError(token.status().message());
   if (!token.ok()) return token.status();
   if (context.format == Format::kTable) {
@@ -88,7 +86,7 @@ absl::StatusOr<int> List(const Context& context, const TokenOptions& options) {
     PrintDocument(context, document);
     return kExitOk;
   }
-  const absl::Time now = absl::Now();
+  const absl::Time now = context.clock->Now();
   Table table{{"NAME", "ROLE", "NAMESPACES", "CREATED", "EXPIRES"}, {}};
   for (const security::Token& token : *tokens) {
     const Colour colour = token.expires <= now ? Colour::kRed : Colour::kNone;

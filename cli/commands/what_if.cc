@@ -10,7 +10,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
@@ -67,7 +66,7 @@ absl::StatusOr<std::map<std::string, double>> ParseByType(const std::string& fla
 }
 
 absl::StatusOr<simulator::History> FetchHistory(const Context& context, const std::string& since) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = context.clock->Now();
   absl::Time begin = absl::InfinitePast();
   if (!since.empty()) {
     const absl::StatusOr<absl::Duration> span = ParseSince(since);

@@ -9,10 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/run/outcome.h"
+#include "libs/base/unique_fd.h"
 
 namespace adaptdl::cli {
 
@@ -32,26 +34,26 @@ class LocalReplica {
 
   int rank() const { return rank_; }
   // To be polled: becomes readable when the process has ended.
-  int end_fd() const { return end_fd_; }
+  int end_fd() const { return end_.get(); }
   // Standard output (0) and standard error (1), for reading without blocking. -1: closed.
-  int output_fd(int stream) const { return output_fds_[stream]; }
-  void CloseOutput(int stream);
+  int output_fd(int stream) const { return outputs_[stream].get(); }
+  void CloseOutput(int stream) { outputs_[stream].Reset(); }
 
-  bool ended() const { return end_.has_value(); }
+  bool ended() const { return outcome_.has_value(); }
   // Reaps the process, which has ended.
   const ReplicaEnd& Reap();
   // To all of its process group.
   void Signal(int signal) const;
 
  private:
-  LocalReplica(int rank, pid_t pid, int end_fd, int output_fd, int error_fd)
-      : rank_(rank), pid_(pid), end_fd_(end_fd), output_fds_{output_fd, error_fd} {}
+  LocalReplica(int rank, pid_t pid, UniqueFd end, UniqueFd output, UniqueFd error)
+      : rank_(rank), pid_(pid), end_(std::move(end)), outputs_{std::move(output), std::move(error)} {}
 
   const int rank_;
   const pid_t pid_;
-  const int end_fd_;
-  int output_fds_[2];
-  std::optional<ReplicaEnd> end_;
+  const UniqueFd end_;
+  UniqueFd outputs_[2];
+  std::optional<ReplicaEnd> outcome_;
 };
 
 }  // namespace adaptdl::cli

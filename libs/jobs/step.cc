@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/base/backoff.h"
 #include "libs/jobs/wording.h"
 
 namespace adaptdl::jobs {
@@ -363,9 +364,7 @@ void Step::Fault(const Verdict& verdict) {
 }
 
 absl::Duration Step::BackOff(int failures) {
-  absl::Duration wait = policy_.retry_backoff;
-  for (int i = 1; i < failures && wait < policy_.max_retry_backoff; ++i) wait *= 2;
-  return std::min(wait, policy_.max_retry_backoff);
+  return BackoffAfter(failures, policy_.retry_backoff, policy_.max_retry_backoff);
 }
 
 void Step::BackToPending(absl::string_view reason, std::string message) {

@@ -9,16 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "libs/jobspec/checks.h"
 #include "libs/jobspec/limits.h"
+#include "libs/messages/proto_time.h"
 
 namespace adaptdl::jobspec {
 namespace {
 
 constexpr int kDefaultRestarts = 3;
 constexpr absl::Duration kDefaultGracePeriod = absl::Seconds(30);
-
-absl::Duration ToDuration(const google::protobuf::Duration& duration) {
-  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
-}
 
 absl::Status CheckPrefix(absl::string_view prefix) {
   if (IsNamePrefix(prefix)) return absl::OkStatus();
@@ -79,7 +76,7 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
   if (replica.has_termination_grace_period()) {
     const auto& grace = replica.termination_grace_period();
     const bool good = grace.seconds() >= 0 && grace.nanos() >= 0 && grace.nanos() <= 999'999'999 &&
-                      ToDuration(grace) <= kMaxGracePeriod;
+                      messages::ToDuration(grace) <= kMaxGracePeriod;
     if (!good) {
       status.Update(Wrong("spec.template.termination_grace_period", absl::StrCat(grace.seconds(), " s"),
                           "give 0 s to 1 h"));
@@ -199,7 +196,8 @@ void FillDefaults(v1::JobSpec* spec) {
 
 absl::Duration GracePeriod(const v1::ReplicaTemplate& replica) {
   if (!replica.has_termination_grace_period()) return kDefaultGracePeriod;
-  return std::clamp(ToDuration(replica.termination_grace_period()), absl::ZeroDuration(), kMaxGracePeriod);
+  return std::clamp(messages::ToDuration(replica.termination_grace_period()), absl::ZeroDuration(),
+                    kMaxGracePeriod);
 }
 
 }  // namespace adaptdl::jobspec

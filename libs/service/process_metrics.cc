@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "libs/base/file.h"
+#include "libs/base/process/proc_stat.h"
 
 namespace adaptdl::service {
 namespace {
@@ -34,21 +35,6 @@ MetricFamily Family(const char* name, const char* help, MetricType type, double 
   }
   family.metric.push_back(std::move(metric));
   return family;
-}
-
-// Fields of /proc/self/stat from the third on (proc(5)); the second, the program's name, may hold blanks.
-std::vector<std::string> StatFields() {
-  const auto content = ReadWholeFile("/proc/self/stat");
-  if (!content.ok()) return {};
-  const size_t name_end = content->rfind(')');
-  if (name_end == std::string::npos) return {};
-  return absl::StrSplit(content->substr(name_end + 2), ' ');
-}
-
-double Number(const std::vector<std::string>& fields, size_t field) {
-  double value = 0;
-  if (field < fields.size() && absl::SimpleAtod(fields[field], &value)) return value;
-  return 0;
 }
 
 // Seconds since 1970 at which the machine started.
@@ -77,21 +63,22 @@ double MaxFiles() {
 }  // namespace
 
 std::vector<MetricFamily> ProcessMetrics::Collect() const {
-  const std::vector<std::string> fields = StatFields();
+  const ProcStat stat = ReadOwnProcStat().value_or(ProcStat{});
   const double ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
   const double page = static_cast<double>(sysconf(_SC_PAGESIZE));
   const auto gauge = [](const char* name, const char* help, double value) {
     return Family(name, help, MetricType::Gauge, value);
   };
-  // The number in proc(5) less 3 is the index here.
   return {
       Family("process_cpu_seconds_total", "Processor time, user and system, in seconds.", MetricType::Counter,
-             (Number(fields, 11) + Number(fields, 12)) / ticks),
-      gauge("process_threads", "Threads of the process.", Number(fields, 17)),
+             static_cast<double>(stat.user_ticks + stat.system_ticks) / ticks),
+      gauge("process_threads", "Threads of the process.", static_cast<double>(stat.threads)),
       gauge("process_start_time_seconds", "Start of the process, in seconds since 1970.",
-            BootTime() + Number(fields, 19) / ticks),
-      gauge("process_virtual_memory_bytes", "Virtual memory in bytes.", Number(fields, 20)),
-      gauge("process_resident_memory_bytes", "Resident memory in bytes.", Number(fields, 21) * page),
+            BootTime() + static_cast<double>(stat.start_time) / ticks),
+      gauge("process_virtual_memory_bytes", "Virtual memory in bytes.",
+            static_cast<double>(stat.virtual_memory_bytes)),
+      gauge("process_resident_memory_bytes", "Resident memory in bytes.",
+            static_cast<double>(stat.resident_pages) * page),
       gauge("process_open_fds", "Open file descriptors.", static_cast<double>(OpenFiles())),
       gauge("process_max_fds", "Most file descriptors that may be open.", MaxFiles()),
   };

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
 #include "libs/base/random_id.h"
+#include "libs/messages/proto_time.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
 #include "libs/service/log.h"
@@ -37,9 +38,7 @@ v1::GetDesiredCapacityResponse ToResponse(const RoundResult& result, absl::Time 
   response.set_current_nodes(result.capacity.current_nodes);
   response.set_reason(result.capacity.reason);
   response.set_snapshot_version(result.request.snapshot_version());
-  const int64_t nanoseconds = absl::ToUnixNanos(now);
-  response.mutable_decision_time()->set_seconds(nanoseconds / 1'000'000'000);
-  response.mutable_decision_time()->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+  *response.mutable_decision_time() = messages::ToProto(now);
   for (const std::string& node : result.capacity.idle_nodes) response.add_idle_node_ids(node);
   response.set_start_nodes(result.capacity.start_nodes);
   for (const scheduling::CapacityPoint& point : result.capacity.curve) {
@@ -55,7 +54,10 @@ v1::GetDesiredCapacityResponse ToResponse(const RoundResult& result, absl::Time 
 }  // namespace
 
 Allocator::Allocator(const AllocatorOptions& options, const Parts& parts)
-    : options_(options), parts_(parts), round_(parts.policy), pause_(options.first_pause) {}
+    : options_(options),
+      parts_(parts),
+      round_(parts.policy),
+      backoff_(options.first_pause, options.longest_pause) {}
 
 Allocator::~Allocator() { Stop(); }
 
@@ -114,8 +116,7 @@ absl::Duration Allocator::AskForLease() {
 }
 
 absl::Duration Allocator::TakeLease(const v1::AcquireLeaseResponse& response, absl::Time asked) {
-  const absl::Duration duration =
-      absl::Seconds(response.duration().seconds()) + absl::Nanoseconds(response.duration().nanos());
+  const absl::Duration duration = messages::ToDuration(response.duration());
   MutexLock lock(&mutex_);
   if (!response.granted()) {
     StandBy(absl::StrCat("allocator ", response.holder(), " decides"));
@@ -169,15 +170,14 @@ void Allocator::StandBy(const std::string& why) {
 // --- the watch thread
 
 void Allocator::WatchLoop() {
-  absl::Duration pause = options_.first_pause;
+  Backoff backoff(options_.first_pause, options_.longest_pause);
   for (;;) {
-    if (WatchOnce()) pause = options_.first_pause;
+    if (WatchOnce()) backoff.Reset();
     {
       MutexLock lock(&mutex_);
       if (stopping_) return;
     }
-    Pause(pause);
-    pause = std::min(2 * pause, options_.longest_pause);
+    Pause(backoff.Next());
   }
 }
 
@@ -281,10 +281,10 @@ RoundOutcome Allocator::RunRound() {
   if (outcome == RoundOutcome::kConflict || outcome == RoundOutcome::kFailed) {
     // The next change starts a round at once; should none come, try again after a pause.
     wanted_since_ = std::min(wanted_since_, parts_.clock->Steady());
-    if (messages_ == messages) not_before_ = parts_.clock->Steady() + pause_;
-    pause_ = std::min(2 * pause_, options_.longest_pause);
+    const absl::Duration pause = backoff_.Next();
+    if (messages_ == messages) not_before_ = parts_.clock->Steady() + pause;
   } else {
-    pause_ = options_.first_pause;
+    backoff_.Reset();
   }
   return outcome;
 }

@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/scheduling_service.grpc.pb.h"
 #include "grpcpp/client_context.h"
+#include "libs/base/backoff.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "libs/base/random_id.h"
@@ -146,7 +147,7 @@ class Allocator {
   absl::Time last_round_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   // After a failure: no round before this.
   absl::Time not_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  absl::Duration pause_ ABSL_GUARDED_BY(mutex_);
+  Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   // Whether it decides, under which lease (0: the supervisor knows none), and until when without news.
   bool leads_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t lease_term_ ABSL_GUARDED_BY(mutex_) = 0;

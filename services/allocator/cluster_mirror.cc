@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "libs/messages/proto_time.h"
 #include "services/allocator/snapshot_converter.h"
 
 namespace adaptdl::allocator {
@@ -15,10 +16,7 @@ bool Runs(const v1::Job& job) {
 }
 
 void AddTo(google::protobuf::Duration* duration, absl::Duration more) {
-  const absl::Duration sum = absl::Seconds(duration->seconds()) + absl::Nanoseconds(duration->nanos()) + more;
-  absl::Duration rest;
-  duration->set_seconds(absl::IDivDuration(sum, absl::Seconds(1), &rest));
-  duration->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+  *duration = messages::ToProto(messages::ToDuration(*duration) + more);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "libs/jobspec/checks.h"
 #include "libs/jobspec/job_spec.h"
 #include "libs/jobspec/limits.h"
+#include "libs/messages/proto_time.h"
 
 namespace adaptdl::allocator {
 namespace {
@@ -72,14 +73,10 @@ absl::Status CheckSpec(const v1::JobSpec& spec) {
   return jobspec::CheckRange("spec.priority", spec.priority(), -jobspec::kMaxPriority, jobspec::kMaxPriority);
 }
 
-double ToSeconds(const google::protobuf::Duration& duration) {
-  return static_cast<double>(duration.seconds()) + 1e-9 * static_cast<double>(duration.nanos());
-}
-
 // What a change of this job took. Nullopt: it had none.
 std::optional<double> RescaleSeconds(const v1::Job& job) {
   if (!job.status().has_rescale_duration()) return std::nullopt;
-  return std::max(0.0, ToSeconds(job.status().rescale_duration()));
+  return std::max(0.0, absl::ToDoubleSeconds(messages::ToDuration(job.status().rescale_duration())));
 }
 
 // Whether its next change will be made while training goes on. Programs that report hints and no progress are

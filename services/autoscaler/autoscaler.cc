@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
+#include "libs/messages/proto_time.h"
 #include "libs/service/log.h"
 
 namespace adaptdl::autoscaler {
@@ -23,12 +24,6 @@ v1::PoolNodeState ToProto(PoolNodePhase phase) {
       return v1::POOL_NODE_STATE_DRAINING;
   }
   return v1::POOL_NODE_STATE_UNSPECIFIED;
-}
-
-void SetTimestamp(absl::Time time, google::protobuf::Timestamp* timestamp) {
-  const int64_t nanos = absl::ToUnixNanos(time);
-  timestamp->set_seconds(nanos / 1'000'000'000);
-  timestamp->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
 }
 
 // What the board shows of a pool that has not been looked at yet, and in any case.
@@ -209,7 +204,7 @@ void Autoscaler::Publish(const Observation& observation, const PoolView& view, c
   pool.set_reason(decision.reason);
   pool.set_last_error(errors_);
   if (decision.cooldown_end.has_value())
-    SetTimestamp(*decision.cooldown_end, pool.mutable_cooldown_end_time());
+    *pool.mutable_cooldown_end_time() = messages::ToProto(*decision.cooldown_end);
   for (const PoolNodeView& node : view.nodes) {
     v1::PoolNode* entry = pool.add_nodes();
     entry->set_node_id(node.node_id);

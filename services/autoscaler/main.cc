@@ -16,6 +16,8 @@
 #include "CLI/Validators.hpp"
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
+#include "libs/base/process/environment.h"
+#include "libs/base/program_folder.h"
 #include "libs/rpc/endpoints.h"
 #include "libs/rpc/security.h"
 #include "libs/service/client_security.h"
@@ -42,13 +44,6 @@ struct Flags {
   std::string target = "band";
   std::string deadline;
 };
-
-// adaptdl-worker beside this program.
-std::string DefaultWorkerBinary() {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (error ? std::filesystem::path("adaptdl-worker") : self.parent_path() / "adaptdl-worker").string();
-}
 
 // A DNS label with room for "-<k>": it begins the ids of the nodes.
 std::string CheckPoolName(const std::string& name) {
@@ -106,7 +101,7 @@ void SetDefaults(Flags* flags) {
   flags->autoscaler.limits.max_nodes = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   flags->process.supervisor = "127.0.0.1:7100";
   flags->process.state_dir = "adaptdl-state/autoscaler";
-  flags->process.worker_binary = DefaultWorkerBinary();
+  flags->process.worker_binary = BesideProgram("adaptdl-worker");
 }
 
 void AddFlags(CLI::App& app, Flags* flags) {
@@ -192,7 +187,7 @@ absl::Status Complete(Flags* flags) {
   }
   process.log_format = flags->server.log_format;
   process.log_level = flags->server.log_level;
-  for (char** variable = environ; *variable != nullptr; ++variable) process.environment.push_back(*variable);
+  process.environment = OwnEnvironment();
   return absl::OkStatus();
 }
 

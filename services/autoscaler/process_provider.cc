@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/file.h"
+#include "libs/base/process/pid_file.h"
 #include "libs/service/log.h"
 
 namespace adaptdl::autoscaler {
@@ -80,9 +81,7 @@ std::string ProcessProvider::NodeFile(const std::string& node_id, absl::string_v
 }
 
 absl::StatusOr<ProcessIdentity> ProcessProvider::Worker(const std::string& node_id) const {
-  const absl::StatusOr<std::string> text = ReadWholeFile(NodeFile(node_id, "pid"), 1000);
-  if (!text.ok()) return text.status();
-  return ParseIdentity(*text);
+  return ReadPidFile(NodeFile(node_id, "pid"));
 }
 
 bool ProcessProvider::IsStopping(const std::string& node_id) const {
@@ -137,8 +136,9 @@ void ProcessProvider::Forget(const std::string& node_id) {
   stop_times_.erase(node_id);
 }
 
-SpawnOptions ProcessProvider::WorkerProcess(const std::string& node_id) const {
-  SpawnOptions process;
+DaemonOptions ProcessProvider::WorkerProcess(const std::string& node_id) const {
+  DaemonOptions process;
+  process.environment.emplace();
   process.command = {options_.worker_binary, "--supervisor=" + options_.supervisor, "--node-id=" + node_id,
                      "--state-dir=" + NodeFile(node_id, "worker"), "--storage-dir=" + options_.storage_dir,
                      "--label=adaptdl.petuum.com/pool=" + options_.pool, "--listen=127.0.0.1:0",
@@ -160,7 +160,7 @@ SpawnOptions ProcessProvider::WorkerProcess(const std::string& node_id) const {
   }
   for (const std::string& variable : options_.environment) {
     // The workers are told what they need; this program's credentials are its own.
-    if (!IsCredential(variable)) process.environment.push_back(variable);
+    if (!IsCredential(variable)) process.environment->push_back(variable);
   }
   process.log_file = NodeFile(node_id, "worker.log");
   // It goes on with the file, and begins it anew when it is full.
@@ -177,10 +177,10 @@ absl::Status ProcessProvider::StartNode(const std::string& node_id) {
   if (alive) return absl::OkStatus();
   Forget(node_id);
   if (const absl::Status status = CreateFolders(NodeFile(node_id, "worker")); !status.ok()) return status;
-  const SpawnOptions process = WorkerProcess(node_id);
+  const DaemonOptions process = WorkerProcess(node_id);
   RotateLog(process.log_file);
-  const auto started = SpawnDetached(process, [&](const ProcessIdentity& identity) {
-    return WriteFileAtomically(NodeFile(node_id, "pid"), FormatIdentity(identity));
+  const auto started = StartDaemon(process, [&](const ProcessIdentity& identity) {
+    return WritePidFile(NodeFile(node_id, "pid"), identity);
   });
   if (!started.ok()) return started.status();
   log::Info("worker started",

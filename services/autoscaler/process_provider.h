@@ -9,10 +9,10 @@
 //   <state-dir>/nodes/<node-id>/address    its address (--address-file)
 //   <state-dir>/nodes/<node-id>/worker/    its own state (--state-dir)
 //
-// The start time is field 22 of /proc/<pid>/stat: another process with a recycled pid is never taken for the
-// worker. A node is there while its pid file is. Workers are in sessions of their own and outlive the
-// provider; whoever wants to end them without it (`adaptdl cluster down`) ends the processes that the pid
-// files name and deletes these files.
+// The start time (libs/base/process/process_identity.h) is why another process with a recycled pid is never
+// taken for the worker. A node is there while its pid file is. Workers are in sessions of their own and
+// outlive the provider; whoever wants to end them without it (`adaptdl cluster down`) ends the processes that
+// the pid files name and deletes these files.
 //
 // Thread-safety: none; one thread at a time.
 
@@ -27,9 +27,10 @@
 
 #include "absl/time/time.h"
 #include "libs/base/clock.h"
+#include "libs/base/process/daemon.h"
+#include "libs/base/process/process_identity.h"
 #include "libs/rpc/security.h"
 #include "services/autoscaler/node_pool_provider.h"
-#include "services/autoscaler/process.h"
 
 namespace adaptdl::autoscaler {
 
@@ -84,7 +85,7 @@ class ProcessProvider final : public NodePoolProvider {
   // State of a node that has a pid file; forgets it, and returns false, if it stopped as it was told to.
   bool Inspect(const std::string& node_id, ProvidedNode* node);
   void Forget(const std::string& node_id);
-  SpawnOptions WorkerProcess(const std::string& node_id) const;
+  DaemonOptions WorkerProcess(const std::string& node_id) const;
 
   const ProcessProviderOptions options_;
   Clock* const clock_;

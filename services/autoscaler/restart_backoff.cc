@@ -1,7 +1,8 @@
 #include "services/autoscaler/restart_backoff.h"
 
-#include <algorithm>
 #include <string>
+
+#include "libs/base/backoff.h"
 
 namespace adaptdl::autoscaler {
 
@@ -22,10 +23,7 @@ absl::Time RestartBackoff::NextStart(const std::string& node_id, absl::Time now)
     entry.failures = 0;
     return entry.next;
   }
-  absl::Duration delay = options_.first_delay;
-  for (int i = 0; i < entry.failures && delay < options_.max_delay; ++i) delay *= 2;
-  ++entry.failures;
-  entry.next = now + std::min(delay, options_.max_delay);
+  entry.next = now + BackoffAfter(++entry.failures, options_.first_delay, options_.max_delay);
   return entry.next;
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "libs/messages/proto_time.h"
 #include "libs/rpc/status.h"
 #include "services/worker/job_files.h"
 #include "services/worker/log_cursor.h"
@@ -82,7 +83,7 @@ class LogStreamReactor final : public grpc::ServerWriteReactor<v1::StreamReplica
   // Writes or finishes. False: neither, there is nothing new.
   bool Advance() {
     // Before reading: what was written before the end is then sure to be seen.
-    const bool last = !follow_ || replicas_->HasEnded(replica_id_);
+    const bool last = !follow_ || replicas_->LogIsComplete(replica_id_);
     response_.Clear();
     for (LogEntry& entry : cursor_.Read(kBatchBytes)) AddLine(std::move(entry));
     if (response_.lines_size() > 0) {
@@ -102,9 +103,7 @@ class LogStreamReactor final : public grpc::ServerWriteReactor<v1::StreamReplica
 
   void AddLine(LogEntry entry) {
     v1::LogLine& line = *response_.add_lines();
-    const timespec time = absl::ToTimespec(entry.time);
-    line.mutable_time()->set_seconds(time.tv_sec);
-    line.mutable_time()->set_nanos(static_cast<int32_t>(time.tv_nsec));
+    *line.mutable_time() = messages::ToProto(entry.time);
     line.set_source(entry.is_stderr ? v1::LOG_SOURCE_STDERR : v1::LOG_SOURCE_STDOUT);
     line.set_replica_id(replica_id_);
     line.set_group(place_.group);

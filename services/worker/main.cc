@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,11 +14,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "libs/base/process/child_reaper.h"
+#include "libs/base/program_folder.h"
 #include "libs/service/client_security.h"
 #include "libs/service/flags.h"
 #include "libs/service/main.h"
 #include "libs/service/server.h"
-#include "services/worker/child_reaper.h"
 #include "services/worker/worker.h"
 
 namespace {
@@ -36,12 +36,6 @@ struct RawFlags {
   std::string ports = "20000-29999";
   std::string uids = "200000-265535";
 };
-
-std::string ShimBesideThisProgram() {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string("adaptdl-shim") : (program.parent_path() / "adaptdl-shim").string();
-}
 
 void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
   app.add_option("--supervisor", options->supervisor,
@@ -141,16 +135,16 @@ int main(int argc, char** argv) {
   options.server.name = "worker";
   options.server.listen = "127.0.0.1:7103";
   options.server.metrics_listen = "127.0.0.1:7203";
-  options.shim_program = ShimBesideThisProgram();
+  options.shim_program = BesideProgram("adaptdl-shim");
   RawFlags raw;
   adaptdl::service::AddServerFlags(app, &options.server);
   AddFlags(app, &options, &raw);
   return adaptdl::service::RunMain(app, argc, argv, [&]() -> absl::Status {
     if (absl::Status status = Interpret(raw, &options); !status.ok()) return status;
-    std::unique_ptr<adaptdl::worker::ChildReaper> reaper;
+    std::unique_ptr<adaptdl::ChildReaper> reaper;
     if (getpid() == 1) {
-      adaptdl::worker::ChildReaper::BlockSignal();
-      reaper = std::make_unique<adaptdl::worker::ChildReaper>();
+      adaptdl::ChildReaper::BlockSignal();
+      reaper = std::make_unique<adaptdl::ChildReaper>();
     }
     absl::StatusOr<std::unique_ptr<adaptdl::worker::Worker>> worker = adaptdl::worker::Worker::Start(options);
     if (!worker.ok()) return worker.status();

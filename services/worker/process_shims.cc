@@ -1,14 +1,11 @@
 #include "services/worker/process_shims.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,47 +19,34 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "libs/base/file.h"
+#include "libs/base/process/process_identity.h"
+#include "libs/base/process/process_list.h"
+#include "libs/base/process/spawn.h"
+#include "libs/base/process/wait.h"
+#include "libs/base/unique_fd.h"
 #include "libs/service/log.h"
 
 namespace adaptdl::worker {
 namespace {
 
 constexpr int kSearchPeriodMs = 50;
-// Inherited files get numbers from here on, out of the way of those they are moved to.
-constexpr int kFirstFreeFd = 20;
+// As Spawn() numbers them.
 constexpr int kLockFdInShim = 3;
 constexpr int kControlFdInShim = 4;
-
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  ~OwnedFd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  OwnedFd(const OwnedFd&) = delete;
-  OwnedFd& operator=(const OwnedFd&) = delete;
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 // The locked lock file; -1 if somebody else has it.
 int TakeLock(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kLockFile);
-  OwnedFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (fd.get() < 0 || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return -1;
   return fd.Release();
 }
 
 // Whether a shim lives. When in doubt, yes: the folder may be gone, but then so is the lock.
 bool IsLocked(const std::string& folder) {
-  const OwnedFd fd(open(absl::StrCat(folder, "/", kLockFile).c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd fd(open(absl::StrCat(folder, "/", kLockFile).c_str(), O_RDWR | O_CLOEXEC));
   if (fd.get() < 0) return errno != ENOENT;
   return flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
 }
@@ -70,13 +54,13 @@ bool IsLocked(const std::string& folder) {
 // A connection to the shim's socket, or -1. Through the folder's descriptor, because socket paths are limited
 // to 107 bytes.
 int ConnectTo(const std::string& folder) {
-  const OwnedFd folder_fd(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd folder_fd(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (folder_fd.get() < 0) return -1;
   const std::string path = absl::StrCat("/proc/self/fd/", folder_fd.get(), "/", kControlSocket);
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   memcpy(address.sun_path, path.data(), path.size());
-  OwnedFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd.get() < 0 || connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return -1;
   }
@@ -103,33 +87,24 @@ std::vector<std::string> ShimEnvironment() {
 }  // namespace
 
 int KillProcessesOfReplica(const std::string& replica_id) {
-  const std::string wanted = absl::StrCat("ADAPTDL_REPLICA_ID=", replica_id);
   int killed = 0;
-  DIR* processes = opendir("/proc");
-  if (processes == nullptr) return 0;
-  while (const dirent* entry = readdir(processes)) {
-    pid_t pid = 0;
-    if (!absl::SimpleAtoi(entry->d_name, &pid) || pid == getpid()) continue;
-    const absl::StatusOr<std::string> environment = ReadWholeFile(absl::StrCat("/proc/", pid, "/environ"));
-    if (!environment.ok()) continue;
-    for (const absl::string_view variable : absl::StrSplit(*environment, '\0')) {
-      if (variable == wanted && kill(pid, SIGKILL) == 0) ++killed;
-    }
+  for (const ProcessIdentity& process : FindProcessesWith(absl::StrCat("ADAPTDL_REPLICA_ID=", replica_id))) {
+    if (SignalProcess(process, SIGKILL).ok()) ++killed;
   }
-  closedir(processes);
   return killed;
 }
 
-absl::StatusOr<std::unique_ptr<ProcessShims>> ProcessShims::Create(Options options) {
+absl::StatusOr<std::unique_ptr<ProcessShims>> ProcessShims::Create(Options options, const Clock* clock) {
   if (access(options.shim_program.c_str(), X_OK) != 0) {
     return ErrnoStatus(errno, absl::StrCat("the shim \"", options.shim_program, "\" can't be executed"));
   }
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd < 0) return ErrnoStatus(errno, "eventfd");
-  return std::unique_ptr<ProcessShims>(new ProcessShims(std::move(options), wake_fd));
+  return std::unique_ptr<ProcessShims>(new ProcessShims(std::move(options), clock, wake_fd));
 }
 
-ProcessShims::ProcessShims(Options options, int wake_fd) : options_(std::move(options)), wake_fd_(wake_fd) {}
+ProcessShims::ProcessShims(Options options, const Clock* clock, int wake_fd)
+    : options_(std::move(options)), clock_(clock), wake_fd_(wake_fd) {}
 
 ProcessShims::~ProcessShims() {
   {
@@ -150,15 +125,15 @@ void ProcessShims::SetListener(ShimListener* listener) {
 }
 
 absl::Status ProcessShims::Launch(const std::string& replica_id, const std::string& folder) {
-  const OwnedFd lock_fd(TakeLock(folder));
+  const UniqueFd lock_fd(TakeLock(folder));
   if (lock_fd.get() < 0) return absl::AlreadyExistsError(absl::StrCat(folder, " has a shim already"));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
     return ErrnoStatus(errno, "socketpair");
   }
-  OwnedFd ours(ends[0]);
-  const OwnedFd theirs(ends[1]);
-  if (absl::Status status = Spawn(folder, lock_fd.get(), theirs.get()); !status.ok()) return status;
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  if (absl::Status status = StartShim(folder, lock_fd.get(), theirs.get()); !status.ok()) return status;
   {
     MutexLock lock(&mutex_);
     Connection& connection = connections_[replica_id];
@@ -169,50 +144,23 @@ absl::Status ProcessShims::Launch(const std::string& replica_id, const std::stri
   return absl::OkStatus();
 }
 
-absl::Status ProcessShims::Spawn(const std::string& folder, int lock_fd, int control_fd) const {
-  const OwnedFd lock(fcntl(lock_fd, F_DUPFD_CLOEXEC, kFirstFreeFd));
-  const OwnedFd control(fcntl(control_fd, F_DUPFD_CLOEXEC, kFirstFreeFd));
-  if (lock.get() < 0 || control.get() < 0) return ErrnoStatus(errno, "duplicate a descriptor");
-
-  std::vector<std::string> arguments = {options_.shim_program, folder,
-                                        "--lock-fd",           absl::StrCat(kLockFdInShim),
-                                        "--control-fd",        absl::StrCat(kControlFdInShim),
-                                        "--orphan-timeout",    absl::FormatDuration(options_.orphan_timeout),
-                                        "--log-file-bytes",    absl::StrCat(options_.log_file_bytes),
-                                        "--log-files",         absl::StrCat(options_.log_files)};
-  std::vector<std::string> variables = ShimEnvironment();
-  std::vector<char*> argv, env;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  for (std::string& variable : variables) env.push_back(variable.data());
-  argv.push_back(nullptr);
-  env.push_back(nullptr);
-
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, lock.get(), kLockFdInShim);
-  posix_spawn_file_actions_adddup2(&actions, control.get(), kControlFdInShim);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  pid_t pid = -1;
-  const int error =
-      posix_spawn(&pid, options_.shim_program.c_str(), &actions, &attributes, argv.data(), env.data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return ErrnoStatus(error, absl::StrCat("start ", options_.shim_program));
-
+absl::Status ProcessShims::StartShim(const std::string& folder, int lock_fd, int control_fd) const {
+  SpawnOptions options;
+  options.command = {options_.shim_program, folder,
+                     "--lock-fd",           absl::StrCat(kLockFdInShim),
+                     "--control-fd",        absl::StrCat(kControlFdInShim),
+                     "--orphan-timeout",    absl::FormatDuration(options_.orphan_timeout),
+                     "--log-file-bytes",    absl::StrCat(options_.log_file_bytes),
+                     "--log-files",         absl::StrCat(options_.log_files)};
+  options.environment = ShimEnvironment();
+  options.files = {lock_fd, control_fd};
+  options.group = SpawnOptions::Group::kSession;
+  const absl::StatusOr<pid_t> pid = Spawn(options);
+  if (!pid.ok()) return pid.status();
   // It forks the real shim and ends at once. Somebody else may reap it where the worker is process 1.
-  int wait_status = 0;
-  while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
-  }
-  if (wait_status != 0) {
-    return absl::InternalError(absl::StrCat(options_.shim_program, " failed with wait status ", wait_status));
-  }
-  return absl::OkStatus();
+  const ProcessEnd end = WaitForChild(*pid).value_or(ProcessEnd{});
+  if (end.code == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(options_.shim_program, " failed with exit code ", end.code));
 }
 
 void ProcessShims::Attach(const std::string& replica_id, const std::string& folder) {
@@ -348,7 +296,7 @@ void ProcessShims::SearchAll(std::vector<Notice>* notices) {
   Forget(*notices);
 }
 
-ProcessShims::Finding ProcessShims::Search(const std::string& replica_id, const std::string& folder) {
+ProcessShims::Finding ProcessShims::Search(const std::string& replica_id, const std::string& folder) const {
   // The order matters: a shim writes its record before it lets go of the lock.
   const bool locked = IsLocked(folder);
   if (absl::StatusOr<ExitRecord> record = ReadExitRecord(folder); record.ok()) return {.exit = *record};
@@ -359,7 +307,7 @@ ProcessShims::Finding ProcessShims::Search(const std::string& replica_id, const 
   record.cause = Cause::kNode;
   record.message = "its shim ended without leaving a record of what happened";
   record.start_time = absl::UnixEpoch();
-  record.end_time = absl::Now();
+  record.end_time = clock_->Now();
   if (killed > 0) absl::StrAppend(&record.message, "; ", killed, " processes of it were left and killed");
   return {.exit = record};
 }

@@ -23,6 +23,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "services/worker/shims.h"
 
@@ -39,7 +40,8 @@ class ProcessShims final : public Shims {
     int log_files = 5;
   };
 
-  static absl::StatusOr<std::unique_ptr<ProcessShims>> Create(Options options);
+  // `clock` must outlive it.
+  static absl::StatusOr<std::unique_ptr<ProcessShims>> Create(Options options, const Clock* clock);
   // Leaves the shims and their replicas running.
   ~ProcessShims() override;
 
@@ -61,7 +63,7 @@ class ProcessShims final : public Shims {
     ShimEvent event;
   };
 
-  ProcessShims(Options options, int wake_fd);
+  ProcessShims(Options options, const Clock* clock, int wake_fd);
 
   void Run();
   void Wake();
@@ -75,15 +77,16 @@ class ProcessShims final : public Shims {
 
     std::optional<ExitRecord> exit = std::nullopt;
   };
-  static Finding Search(const std::string& replica_id, const std::string& folder);
+  Finding Search(const std::string& replica_id, const std::string& folder) const;
   // Looks for all that have no connection.
   void SearchAll(std::vector<Notice>* notices);
   // Those that have ended.
   void Forget(const std::vector<Notice>& notices) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendUnsent(Connection* connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Spawn(const std::string& folder, int lock_fd, int control_fd) const;
+  absl::Status StartShim(const std::string& folder, int lock_fd, int control_fd) const;
 
   const Options options_;
+  const Clock* const clock_;
   const int wake_fd_;
   ShimListener* listener_ = nullptr;
   Mutex mutex_;

@@ -5,9 +5,8 @@
 // nobody else uses. All nodes must give a job the same one, since they share its files; so the storage that
 // they share says who has which:
 //
-//   <storage-dir>/.users/<number>             symbolic link with the job's folder as its text: the number is
-//   taken <storage-dir>/<namespace>/<job>-<uid>/user   symbolic link with the number as its text: the job's
-//   user
+//   <storage-dir>/.users/<number>                symbolic link with the job's folder as its text: taken
+//   <storage-dir>/<namespace>/<job>-<uid>/user   symbolic link with the number as its text: the job's user
 //
 // Links are made in one step, and by one node only, also over NFS. Neither is ever followed. Both folders
 // belong to the worker, so no job can change them.

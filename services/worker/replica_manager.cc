@@ -1,7 +1,6 @@
 #include "services/worker/replica_manager.h"
 
 #include <algorithm>
-#include <csignal>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,77 +10,23 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "libs/messages/proto_time.h"
 #include "libs/service/log.h"
 #include "services/worker/names.h"
+#include "services/worker/replica_end.h"
 #include "services/worker/shim/cgroup.h"
 
 namespace adaptdl::worker {
 namespace {
 
-constexpr int kExitStopped = 143;
-constexpr int kExitPeerLost = 75;
 // What a node that goes away keeps for telling the supervisor of the last ends.
 constexpr absl::Duration kTimeToTell = absl::Seconds(2);
-
-void SetTimestamp(absl::Time time, google::protobuf::Timestamp* timestamp) {
-  const timespec value = absl::ToTimespec(time);
-  timestamp->set_seconds(value.tv_sec);
-  timestamp->set_nanos(static_cast<int32_t>(value.tv_nsec));
-}
-
-bool Ended(const v1::Replica& replica) {
-  return replica.state() == v1::REPLICA_STATE_EXITED || replica.state() == v1::REPLICA_STATE_LOST;
-}
-
-std::string KindOfExit(const ExitRecord& record) {
-  if (record.lost) return "lost";
-  if (record.signal == SIGTERM || (record.signal == 0 && record.exit_code == kExitStopped)) return "stopped";
-  if (record.signal != 0) return "killed";
-  if (record.exit_code == kExitPeerLost) return "peer_lost";
-  return record.exit_code == 0 ? "succeeded" : "failed";
-}
 
 absl::Duration GracePeriodOf(const v1::StopReplica& stop, const v1::ReplicaTemplate& replica_template) {
   if (!stop.has_grace_period()) return TerminationGracePeriod(replica_template);
   v1::ReplicaTemplate asked;
   *asked.mutable_termination_grace_period() = stop.grace_period();
   return TerminationGracePeriod(asked);
-}
-
-// Of a replica that never had a process, for this reason.
-ExitRecord NotStarted(const absl::Status& reason, Cause cause, absl::Time now) {
-  ExitRecord record;
-  record.cause = cause;
-  record.lost = cause != Cause::kJob;
-  record.exit_code = record.lost ? 0 : kExitCannotExecute;
-  record.message = std::string(reason.message());
-  record.start_time = record.end_time = now;
-  return record;
-}
-
-v1::EndCause ToProto(Cause cause) {
-  switch (cause) {
-    case Cause::kUnknown:
-      break;
-    case Cause::kJob:
-      return v1::END_CAUSE_JOB;
-    case Cause::kNode:
-      return v1::END_CAUSE_NODE;
-    case Cause::kStorage:
-      return v1::END_CAUSE_STORAGE;
-    case Cause::kPreemption:
-      return v1::END_CAUSE_PREEMPTION;
-    case Cause::kImage:
-      return v1::END_CAUSE_IMAGE;
-  }
-  return v1::END_CAUSE_UNSPECIFIED;
-}
-
-// Whether the process has failed, and nothing says why: it may have had errors from the storage.
-bool IsUnexplainedFailure(const ExitRecord& record) {
-  if (record.lost || record.cause != Cause::kUnknown) return false;
-  const std::string kind = KindOfExit(record);
-  return kind == "failed" || (kind == "killed" && record.signal != SIGKILL);
 }
 
 bool IsOfJob(const v1::ReplicaReport& report, const v1::DeleteJobFiles& job) {
@@ -117,6 +62,7 @@ ReplicaManager::ReplicaManager(Options options, ReplicaStore store, JobStorage s
       shims_(shims),
       lanes_(lanes),
       store_(std::move(store)),
+      preparer_(options_.node, &storage_, &store_),
       devices_(options_.devices) {}
 
 void ReplicaManager::Recover() {
@@ -125,12 +71,12 @@ void ReplicaManager::Recover() {
     Entry& entry = replicas_[replica_id] = NewEntry(stored.launch);
     entry.acknowledged = stored.acknowledged;
     if (stored.exit) {
-      SetEnded(&entry, *stored.exit);
+      SetEnded(*stored.exit, entry.report.mutable_replica());
       continue;
     }
     if (stored.running) {
       entry.report.mutable_replica()->set_state(v1::REPLICA_STATE_RUNNING);
-      SetTimestamp(stored.running->start_time, entry.report.mutable_replica()->mutable_start_time());
+      *entry.report.mutable_replica()->mutable_start_time() = messages::ToProto(stored.running->start_time);
     }
     devices_.Restore(replica_id, stored.devices);
     shims_->Attach(replica_id, store_.FolderOf(replica_id));
@@ -149,7 +95,7 @@ ReplicaManager::Entry ReplicaManager::NewEntry(const v1::LaunchReplica& launch) 
   replica.set_replica_id(launch.replica_id());
   replica.set_group(launch.group());
   replica.set_rank(launch.rank());
-  replica.set_node_id(options_.node_id);
+  replica.set_node_id(preparer_.node().node_id);
   replica.set_state(v1::REPLICA_STATE_LAUNCHING);
   return entry;
 }
@@ -201,54 +147,25 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
 
 void ReplicaManager::StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices) {
   const std::string& replica_id = launch.replica_id();
-  std::string cgroup;
-  Cause cause = Cause::kUnknown;
-  absl::Status status = Prepare(launch, devices, &cgroup, &cause);
-  if (status.ok()) {
+  ReplicaPreparer::Outcome outcome = preparer_.Prepare(launch, devices);
+  if (outcome.status.ok()) {
     if (!BeginSpawning(replica_id)) {
-      CleanUp(launch, cgroup);
+      CleanUp(launch, outcome.cgroup);
       return;
     }
-    cause = Cause::kNode;
-    status = shims_->Launch(replica_id, store_.FolderOf(replica_id));
+    outcome.cause = Cause::kNode;
+    outcome.status = shims_->Launch(replica_id, store_.FolderOf(replica_id));
   }
-  if (!status.ok()) FailStart(replica_id, NotStarted(status, cause, clock_->Now()));
+  if (!outcome.status.ok()) {
+    FailStart(replica_id, NotStarted(outcome.status, outcome.cause, clock_->Now()));
+  }
   EndSpawning(replica_id);
-}
-
-absl::Status ReplicaManager::Prepare(const v1::LaunchReplica& launch, const std::vector<std::string>& devices,
-                                     std::string* cgroup, Cause* cause) {
-  *cause = Cause::kStorage;
-  const absl::StatusOr<std::optional<Account>> account = storage_.Prepare(launch);
-  if (!account.ok()) return account.status();
-  *cause = Cause::kNode;
-  ReplicaPlace place{.checkpoint_path = storage_.CheckpointPath(launch),
-                     .share_path = storage_.SharePath(launch),
-                     .node_id = options_.node_id,
-                     .replica_host = options_.replica_host,
-                     .supervisor_address = options_.supervisor_address,
-                     .supervisor_ca = options_.supervisor_ca,
-                     .supervisor_tls_name = options_.supervisor_tls_name,
-                     .devices = devices,
-                     .account = *account,
-                     .max_processes = options_.max_processes};
-  absl::StatusOr<ProcessSpec> process = MakeProcessSpec(launch, place, options_.inherited_environment);
-  if (!process.ok()) {
-    // The folder has to be there for its exit record.
-    if (absl::Status status = store_.Add(launch, {}, ProcessSpec{}); !status.ok()) return status;
-    *cause = Cause::kJob;
-    return process.status();
-  }
-  absl::StatusOr<std::string> made = PrepareCgroup(launch);
-  if (!made.ok()) return made.status();
-  process->cgroup = *cgroup = *std::move(made);
-  return store_.Add(launch, devices, *process);
 }
 
 bool ReplicaManager::BeginSpawning(const std::string& replica_id) {
   MutexLock lock(&mutex_);
   Entry& entry = replicas_.at(replica_id);
-  if (Ended(entry.report.replica())) return false;
+  if (HasEnded(entry.report.replica())) return false;
   entry.start = Start::kSpawning;
   return true;
 }
@@ -259,7 +176,7 @@ void ReplicaManager::EndSpawning(const std::string& replica_id) {
   if (it == replicas_.end()) return;  // It has ended, and its job is deleted.
   Entry& entry = it->second;
   entry.start = Start::kDone;
-  if (!entry.stop.has_value() || Ended(entry.report.replica())) return;
+  if (!entry.stop.has_value() || HasEnded(entry.report.replica())) return;
   shims_->Stop(replica_id, entry.stop->grace_period, entry.stop->reason);
 }
 
@@ -294,21 +211,12 @@ void ReplicaManager::CleanUp(const v1::LaunchReplica& launch, const std::string&
   storage_.Remove(job).IgnoreError();
 }
 
-absl::StatusOr<std::string> ReplicaManager::PrepareCgroup(const v1::LaunchReplica& launch) const {
-  if (options_.cgroup_base.empty()) return std::string();
-  const v1::Resources& resources = launch.template_().resources();
-  return MakeCgroup(options_.cgroup_base, launch.replica_id(),
-                    {.cpu_millis = resources.cpu_millis(),
-                     .memory_bytes = resources.memory_bytes(),
-                     .max_processes = options_.max_processes});
-}
-
 void ReplicaManager::FailStart(const std::string& replica_id, const ExitRecord& record) {
   // If this fails too, a restarted worker finds no shim and says "lost", which is near enough.
   store_.WriteExit(replica_id, record).IgnoreError();
   MutexLock lock(&mutex_);
   Entry& entry = replicas_.at(replica_id);
-  if (!Ended(entry.report.replica())) EndWithoutProcess(&entry, record);
+  if (!HasEnded(entry.report.replica())) EndWithoutProcess(&entry, record);
   entry.start = Start::kDone;
   if (!entry.delete_when_ended) return;
   replicas_.erase(replica_id);
@@ -318,29 +226,10 @@ void ReplicaManager::FailStart(const std::string& replica_id, const ExitRecord& 
 void ReplicaManager::EndWithoutProcess(Entry* entry, const ExitRecord& record) {
   const std::string replica_id = entry->report.replica().replica_id();
   devices_.Release(replica_id);
-  SetEnded(entry, record);
-  ++stats_.exits[KindOfExit(record)];
+  SetEnded(record, entry->report.mutable_replica());
+  ++stats_.exits[KindOfEnd(record)];
   log::Warning("replica was not started", {{"replica", replica_id}, {"error", record.message}});
   Report(entry->report);
-}
-
-ExitRecord ReplicaManager::CalledOff(const std::string& reason) const {
-  ExitRecord record;
-  record.exit_code = kExitStopped;
-  record.message = absl::StrCat("stopped before it was started: ", reason);
-  record.start_time = record.end_time = clock_->Now();
-  return record;
-}
-
-void ReplicaManager::SetEnded(Entry* entry, const ExitRecord& record) {
-  v1::Replica& replica = *entry->report.mutable_replica();
-  replica.set_state(record.lost ? v1::REPLICA_STATE_LOST : v1::REPLICA_STATE_EXITED);
-  replica.set_exit_code(record.exit_code);
-  replica.set_signal(record.signal);
-  replica.set_message(record.message);
-  replica.set_end_cause(ToProto(record.cause));
-  if (record.start_time > absl::UnixEpoch()) SetTimestamp(record.start_time, replica.mutable_start_time());
-  SetTimestamp(record.end_time, replica.mutable_end_time());
 }
 
 void ReplicaManager::Stop(const v1::StopReplica& stop) {
@@ -349,14 +238,14 @@ void ReplicaManager::Stop(const v1::StopReplica& stop) {
   if (it == replicas_.end()) {
     v1::ReplicaReport report;
     report.mutable_replica()->set_replica_id(stop.replica_id());
-    report.mutable_replica()->set_node_id(options_.node_id);
+    report.mutable_replica()->set_node_id(preparer_.node().node_id);
     report.mutable_replica()->set_state(v1::REPLICA_STATE_LOST);
     report.mutable_replica()->set_message("the node does not know this replica");
     Report(report);
     return;
   }
   Entry& entry = it->second;
-  if (Ended(entry.report.replica())) {
+  if (HasEnded(entry.report.replica())) {
     Report(entry.report);
     return;
   }
@@ -369,7 +258,7 @@ void ReplicaManager::StopEntry(const std::string& replica_id, Entry* entry, absl
   switch (entry->start) {
     case Start::kPreparing:
       // Whatever hangs, nobody has to wait for it.
-      EndWithoutProcess(entry, CalledOff(reason));
+      EndWithoutProcess(entry, CalledOff(reason, clock_->Now()));
       break;
     case Start::kSpawning:
       entry->stop = {grace_period, reason};
@@ -393,7 +282,7 @@ void ReplicaManager::StopLeftovers() {
   // The last ends have to be told as well.
   const absl::Time end = retirement_->deadline - std::min(kTimeToTell, whole / 10);
   for (auto& [replica_id, entry] : replicas_) {
-    if (entry.left_over || Ended(entry.report.replica())) continue;
+    if (entry.left_over || HasEnded(entry.report.replica())) continue;
     const absl::Duration grace_period = TerminationGracePeriod(entry.replica_template);
     if (now < std::max(first, end - grace_period)) continue;
     entry.left_over = true;
@@ -410,7 +299,7 @@ void ReplicaManager::GiveUpOnStorage() {
     MutexLock lock(&mutex_);
     const Moment now = clock_->Both();
     for (auto& [replica_id, entry] : replicas_) {
-      if (Ended(entry.report.replica())) continue;
+      if (HasEnded(entry.report.replica())) continue;
       if (entry.end.has_value() && now - entry.end_since >= options_.probe_patience) {
         ends.emplace_back(replica_id, *entry.end);
       }
@@ -432,7 +321,7 @@ void ReplicaManager::Acknowledge(const std::string& replica_id) {
   {
     MutexLock lock(&mutex_);
     const auto it = replicas_.find(replica_id);
-    if (it == replicas_.end() || it->second.acknowledged || !Ended(it->second.report.replica())) return;
+    if (it == replicas_.end() || it->second.acknowledged || !HasEnded(it->second.report.replica())) return;
     it->second.acknowledged = true;
   }
   lanes_->Post(replica_id, [this, replica_id] {
@@ -454,7 +343,7 @@ absl::Status ReplicaManager::DeleteJob(const v1::DeleteJobFiles& job) {
     MutexLock lock(&mutex_);
     for (auto& [replica_id, entry] : replicas_) {
       if (!IsOfJob(entry.report, job)) continue;
-      const bool has_ended = Ended(entry.report.replica());
+      const bool has_ended = HasEnded(entry.report.replica());
       if (has_ended && entry.start == Start::kDone) {
         ended.push_back(replica_id);
         continue;
@@ -483,10 +372,10 @@ absl::Status ReplicaManager::DeleteJob(const v1::DeleteJobFiles& job) {
 void ReplicaManager::OnRunning(const std::string& replica_id, const RunningRecord& record) {
   MutexLock lock(&mutex_);
   const auto it = replicas_.find(replica_id);
-  if (it == replicas_.end() || Ended(it->second.report.replica())) return;
+  if (it == replicas_.end() || HasEnded(it->second.report.replica())) return;
   v1::Replica& replica = *it->second.report.mutable_replica();
   replica.set_state(v1::REPLICA_STATE_RUNNING);
-  SetTimestamp(record.start_time, replica.mutable_start_time());
+  *replica.mutable_start_time() = messages::ToProto(record.start_time);
   Report(it->second.report);
 }
 
@@ -496,7 +385,7 @@ void ReplicaManager::OnExited(const std::string& replica_id, const ExitRecord& t
   {
     MutexLock lock(&mutex_);
     const auto it = replicas_.find(replica_id);
-    if (it == replicas_.end() || Ended(it->second.report.replica())) return;
+    if (it == replicas_.end() || HasEnded(it->second.report.replica())) return;
     Entry& entry = it->second;
     const bool succeeded = !record.lost && record.signal == 0 && record.exit_code == 0;
     if (entry.left_over && !succeeded) record.cause = Cause::kPreemption;
@@ -536,7 +425,7 @@ void ReplicaManager::TakeEndOf(const std::string& replica_id, const ExitRecord& 
   {
     MutexLock lock(&mutex_);
     const auto it = replicas_.find(replica_id);
-    if (it == replicas_.end() || Ended(it->second.report.replica())) return;
+    if (it == replicas_.end() || HasEnded(it->second.report.replica())) return;
     it->second.end.reset();
     TakeEnd(&it->second, record);
     forget = it->second.delete_when_ended;
@@ -554,8 +443,8 @@ void ReplicaManager::TakeEndOf(const std::string& replica_id, const ExitRecord& 
 void ReplicaManager::TakeEnd(Entry* entry, const ExitRecord& record) {
   const std::string& replica_id = entry->report.replica().replica_id();
   devices_.Release(replica_id);
-  SetEnded(entry, record);
-  const std::string kind = KindOfExit(record);
+  SetEnded(record, entry->report.mutable_replica());
+  const std::string kind = KindOfEnd(record);
   ++stats_.exits[kind];
   stats_.dropped_log_bytes += record.dropped_log_bytes;
   log::Info("replica ended", {{"replica", replica_id},
@@ -582,14 +471,14 @@ std::vector<v1::ReplicaReport> ReplicaManager::Inventory() const {
 
 std::vector<v1::ReplicaReport> ReplicaManager::Unacknowledged() const {
   std::vector<v1::ReplicaReport> reports = Inventory();
-  std::erase_if(reports, [](const v1::ReplicaReport& report) { return !Ended(report.replica()); });
+  std::erase_if(reports, [](const v1::ReplicaReport& report) { return !HasEnded(report.replica()); });
   return reports;
 }
 
-bool ReplicaManager::HasEnded(const std::string& replica_id) const {
+bool ReplicaManager::LogIsComplete(const std::string& replica_id) const {
   MutexLock lock(&mutex_);
   const auto it = replicas_.find(replica_id);
-  return it == replicas_.end() || Ended(it->second.report.replica());
+  return it == replicas_.end() || HasEnded(it->second.report.replica());
 }
 
 ReplicaStats ReplicaManager::Stats() const {

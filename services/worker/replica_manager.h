@@ -34,7 +34,7 @@
 #include "libs/base/mutex.h"
 #include "services/worker/devices.h"
 #include "services/worker/job_storage.h"
-#include "services/worker/replica_process.h"
+#include "services/worker/replica_preparer.h"
 #include "services/worker/replica_store.h"
 #include "services/worker/shims.h"
 #include "services/worker/work_lanes.h"
@@ -45,8 +45,7 @@ namespace adaptdl::worker {
 struct ReplicaStats {
   std::map<v1::ReplicaState, int> by_state;
   int64_t launches = 0;
-  // By kind: "succeeded", "stopped" (143 or SIGTERM), "peer_lost" (75), "failed", "killed" (a signal),
-  // "lost".
+  // By kind (KindOfEnd()).
   std::map<std::string, int64_t> exits;
   int64_t dropped_log_bytes = 0;
 };
@@ -56,21 +55,9 @@ class ReplicaManager final : public ShimListener {
   struct Options {
     // Absolute; holds replicas/.
     std::string state_dir;
-    std::string node_id;
-    std::string replica_host;
-    std::string supervisor_address;
-    // See ReplicaPlace.
-    std::string supervisor_ca = {};
-    std::string supervisor_tls_name = {};
+    NodeSetting node;
     // GPUs to give out, as CUDA_VISIBLE_DEVICES names them.
     std::vector<std::string> devices;
-    // What replicas get of the worker's own environment.
-    Environment inherited_environment;
-    // Most processes and threads that a job may have on this node, where it has an account or a control group
-    // of its own. 0: no bound.
-    int64_t max_processes = 0;
-    // Where the replicas' control groups are made (shim/cgroup.h). Empty: there are none.
-    std::string cgroup_base = "";
     // How long it may take to prepare a replica's folders before the node says that it can't, and to see
     // after a failure whether the storage works before it says that it does not.
     absl::Duration start_patience = absl::Minutes(1);
@@ -119,8 +106,8 @@ class ReplicaManager final : public ShimListener {
     int32_t rank = 0;
   };
   absl::StatusOr<LogPlace> FindLog(const std::string& replica_id) const;
-  // Whether its log is complete.
-  bool HasEnded(const std::string& replica_id) const;
+  // Whether it has ended, or is not known.
+  bool LogIsComplete(const std::string& replica_id) const;
 
   // Removes logs of acknowledged replicas until at most `max_replicas` of these are left, all logs together
   // have at most `max_bytes`, and those of each job at most `max_job_bytes`. What goes is of the job that has
@@ -170,10 +157,6 @@ class ReplicaManager final : public ShimListener {
 
   // On the replica's lane: from the order to the shim.
   void StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices);
-  // Makes all that the shim needs. `*cgroup`: the control group that was made; `*cause`: whose fault it is if
-  // that fails.
-  absl::Status Prepare(const v1::LaunchReplica& launch, const std::vector<std::string>& devices,
-                       std::string* cgroup, Cause* cause);
   // Whether the replica is still wanted; from then on it can't be called off.
   bool BeginSpawning(const std::string& replica_id);
   void EndSpawning(const std::string& replica_id);
@@ -188,14 +171,10 @@ class ReplicaManager final : public ShimListener {
 
   // Ends a replica that has no process.
   void EndWithoutProcess(Entry* entry, const ExitRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a replica that was told to stop before it had a process.
-  ExitRecord CalledOff(const std::string& reason) const;
   void StopEntry(const std::string& replica_id, Entry* entry, absl::Duration grace_period,
                  const std::string& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static void SetEnded(Entry* entry, const ExitRecord& record);
   void TakeEnd(Entry* entry, const ExitRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Report(const v1::ReplicaReport& report) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::string> PrepareCgroup(const v1::LaunchReplica& launch) const;
 
   const Options options_;
   const JobStorage storage_;
@@ -204,6 +183,7 @@ class ReplicaManager final : public ShimListener {
   WorkLanes* const lanes_;
   // Used on lanes, and by whoever may wait; never with the lock held.
   ReplicaStore store_;
+  const ReplicaPreparer preparer_;
 
   mutable Mutex mutex_;
   DeviceTable devices_ ABSL_GUARDED_BY(mutex_);

@@ -17,8 +17,9 @@ absl::StatusOr<ReplicaManager::LogPlace> ReplicaManager::FindLog(const std::stri
   MutexLock lock(&mutex_);
   const auto it = replicas_.find(replica_id);
   if (it == replicas_.end()) {
-    return absl::NotFoundError(absl::StrCat("node \"", options_.node_id, "\" has no log of replica \"",
-                                            replica_id, "\": it never ran here, or its log was removed"));
+    return absl::NotFoundError(absl::StrCat("node \"", preparer_.node().node_id,
+                                            "\" has no log of replica \"", replica_id,
+                                            "\": it never ran here, or its log was removed"));
   }
   const v1::Replica& replica = it->second.report.replica();
   return LogPlace{.folder = store_.FolderOf(replica_id), .group = replica.group(), .rank = replica.rank()};

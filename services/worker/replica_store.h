@@ -1,7 +1,7 @@
 // The folders of this node's replicas: <state-dir>/replicas/<replica_id>/ (see shim/records.h for what is in
 // one). What the worker adds:
-//   launch.json    {"launch": the order as protobuf JSON, "devices": [...], "process": for the shim}, mode
-//   0600 acknowledged   an empty file: the supervisor has stored that the replica ended
+//   launch.json    {"launch": the order as protobuf JSON, "devices": [...], "process": for the shim} (0600)
+//   acknowledged   an empty file: the supervisor has stored that the replica ended
 //
 // Replica ids must have been checked (names.h). Thread-safe, but for two calls about the same replica.
 

@@ -9,8 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libs/base/backoff.h"
 #include "libs/base/clock.h"
 #include "libs/base/random_id.h"
+#include "libs/messages/proto_time.h"
 #include "libs/messages/text.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
@@ -27,15 +29,14 @@ constexpr int kAnswersHeartbeats = 2;
 constexpr size_t kMaxText = 16 << 10;
 
 absl::Duration HeartbeatPeriod(const v1::RegisterNodeResponse& response) {
-  const absl::Duration period = absl::Seconds(response.heartbeat_period().seconds()) +
-                                absl::Nanoseconds(response.heartbeat_period().nanos());
+  const absl::Duration period = messages::ToDuration(response.heartbeat_period());
   return period > absl::ZeroDuration() ? std::max(period, kMinHeartbeatPeriod) : kDefaultHeartbeatPeriod;
 }
 
 // Many workers lose the same supervisor at the same moment; they must not all come back at the same moment.
-absl::Duration WithJitter(absl::Duration backoff) {
+absl::Duration WithJitter(absl::Duration pause) {
   static thread_local std::mt19937 random(std::random_device{}());
-  return backoff * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+  return pause * std::uniform_real_distribution<double>(0.5, 1.0)(random);
 }
 
 // The supervisor can't read a message with text that is no UTF-8, and would end the stream again and again.
@@ -105,32 +106,31 @@ bool SupervisorLink::connected() const {
 }
 
 void SupervisorLink::Run() {
-  const absl::Duration max_backoff =
-      supervisors_->several() ? options_.max_failover_backoff : options_.max_backoff;
-  absl::Duration backoff = options_.initial_backoff;
+  Backoff backoff(options_.initial_backoff,
+                  supervisors_->several() ? options_.max_failover_backoff : options_.max_backoff);
   do {
     bool heard = false;
     const rpc::Endpoint supervisor = supervisors_->current();
     const absl::Status status = RunSession(supervisor, &heard);
     // ABORTED is what the leader says to a node that it has given up: register again.
     if (!absl::IsAborted(status)) supervisors_->GoOn(supervisor);
-    if (heard) backoff = options_.initial_backoff;
+    if (heard) backoff.Reset();
     {
       MutexLock lock(&mutex_);
       connected_ = false;
       if (stopping_) return;
     }
+    const absl::Duration pause = backoff.Next();
     log::Warning("no connection to the supervisor; replicas run on",
                  {{"supervisor", supervisor.address},
                   {"error", status.ToString()},
-                  {"retry_in", absl::FormatDuration(backoff)}});
-    if (!WaitBeforeRetry(WithJitter(backoff))) return;
-    backoff = std::min(backoff * 2, max_backoff);
+                  {"retry_in", absl::FormatDuration(pause)}});
+    if (!WaitBeforeRetry(WithJitter(pause))) return;
   } while (true);
 }
 
-bool SupervisorLink::WaitBeforeRetry(absl::Duration backoff) {
-  const absl::Time end = SteadyNow() + backoff;
+bool SupervisorLink::WaitBeforeRetry(absl::Duration pause) {
+  const absl::Time end = SteadyNow() + pause;
   MutexLock lock(&mutex_);
   while (!stopping_ && SteadyNow() < end) changed_.WaitFor(&mutex_, end - SteadyNow());
   return !stopping_;

@@ -102,7 +102,7 @@ class SupervisorLink {
   // What to send next; waits for it until `period` has passed since the last heartbeat.
   std::vector<v1::ConnectRequest> NextMessages(absl::Duration period, absl::Time* next_heartbeat);
   // Returns false if the link is to end.
-  bool WaitBeforeRetry(absl::Duration backoff);
+  bool WaitBeforeRetry(absl::Duration pause);
   bool SetContext(grpc::ClientContext* context);
 
   const Options options_;

@@ -20,6 +20,7 @@
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/version.h"
+#include "libs/messages/proto_time.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
 #include "libs/service/client_security.h"
@@ -201,7 +202,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
         ProcessShims::Create({.shim_program = options_.shim_program,
                               .orphan_timeout = options_.orphan_timeout,
                               .log_file_bytes = options_.log_file_bytes,
-                              .log_files = options_.log_files});
+                              .log_files = options_.log_files},
+                             &clock_);
     if (!shims.ok()) return shims.status();
     shims_ = *std::move(shims);
     absl::StatusOr<JobStorage> storage = JobStorage::Create(options_.storage_dir, options_.accounts);
@@ -212,18 +214,18 @@ class WorkerImpl final : public Worker, public LinkHandler {
       log::Info("no limits on memory and processes of replicas by control groups",
                 {{"reason", std::string(cgroups.status().message())}});
     }
-    absl::StatusOr<std::unique_ptr<ReplicaManager>> replicas =
-        ReplicaManager::Create({.state_dir = options_.state_dir,
-                                .node_id = options_.node_id,
-                                .replica_host = options_.advertise_host,
-                                .supervisor_address = options_.supervisor,
-                                .supervisor_ca = options_.server.security.tls.ca,
-                                .supervisor_tls_name = ReplicasServerName(options_),
-                                .devices = gpus_.devices,
-                                .inherited_environment = InheritedEnvironment(environ, options_.pass_env),
-                                .max_processes = options_.max_processes,
-                                .cgroup_base = cgroups.value_or("")},
-                               *std::move(storage), &clock_, shims_.get(), &lanes_);
+    absl::StatusOr<std::unique_ptr<ReplicaManager>> replicas = ReplicaManager::Create(
+        {.state_dir = options_.state_dir,
+         .node = {.node_id = options_.node_id,
+                  .replica_host = options_.advertise_host,
+                  .supervisor_address = options_.supervisor,
+                  .supervisor_ca = options_.server.security.tls.ca,
+                  .supervisor_tls_name = ReplicasServerName(options_),
+                  .inherited_environment = InheritedEnvironment(environ, options_.pass_env),
+                  .max_processes = options_.max_processes,
+                  .cgroup_base = cgroups.value_or("")},
+         .devices = gpus_.devices},
+        *std::move(storage), &clock_, shims_.get(), &lanes_);
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);
     return absl::OkStatus();
@@ -252,7 +254,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     const absl::Time deadline = SteadyNow() + options_.terminate_timeout;
     v1::PreemptionNotice notice;
     notice.set_reason("the worker was told to end");
-    notice.mutable_deadline()->set_seconds(absl::ToUnixSeconds(absl::Now() + options_.terminate_timeout));
+    *notice.mutable_deadline() = messages::ToProto(clock_.Now() + options_.terminate_timeout);
     replicas_->Retire(deadline, "the node goes away");
     link_->AnnouncePreemption(notice);
     log::Info("draining: waiting for the supervisor to move the replicas, and to know of their ends");

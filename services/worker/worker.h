@@ -22,8 +22,7 @@ enum class OnTerminate {
   // Ends and leaves the replicas to the next worker (an upgrade).
   kKeep,
   // Gives notice, lets the supervisor move the replicas, stops what is left near the end of
-  // terminate_timeout,
-  // and ends when the supervisor knows (a spot reclaim).
+  // terminate_timeout, and ends when the supervisor knows (a spot reclaim).
   kDrain,
 };
 

@@ -1,10 +1,9 @@
-// Processes of a local cluster, and how its start fails. That it works is for the tests with the real
+// What is kept of a local cluster, and how its start fails. That it works is for the tests with the real
 // programs.
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -15,18 +14,18 @@
 #include "absl/time/time.h"
 #include "cli/cluster/folder_lock.h"
 #include "cli/cluster/local_cluster.h"
-#include "cli/cluster/process.h"
 #include "cli/cluster/record.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "libs/base/process/process_list.h"
 
 namespace adaptdl::cli {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 class ClusterTest : public testing::Test {
  protected:
@@ -35,10 +34,6 @@ class ClusterTest : public testing::Test {
     folder_ = std::filesystem::canonical(mkdtemp(pattern.data())).string();
   }
   ~ClusterTest() override { std::filesystem::remove_all(folder_); }
-
-  ProcessId Daemon(const std::string& script) {
-    return StartDaemon({"/bin/sh", "-c", script}, folder_, folder_ + "/log").value();
-  }
 
   // A program called `name` that does this.
   void WriteProgram(const std::string& name, const std::string& script) {
@@ -49,62 +44,12 @@ class ClusterTest : public testing::Test {
   }
 
   LocalCluster Cluster() {
-    return LocalCluster(folder_ + "/state", folder_ + "/bin", [](absl::string_view) {});
+    return LocalCluster(folder_ + "/state", folder_ + "/bin", &clock_, [](absl::string_view) {});
   }
 
+  const RealClock clock_;
   std::string folder_;
 };
-
-TEST_F(ClusterTest, StartsDaemonsThatInheritNothing) {
-  const ProcessId process =
-      Daemon("pwd; echo problem >&2; ls /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' '; echo $$");
-  EXPECT_TRUE(StopProcesses({}, absl::ZeroDuration()));
-  while (IsAlive(process)) usleep(1000);
-  const std::string log = ReadWholeFile(folder_ + "/log").value();
-  // ls itself has its folder open besides the three standard files.
-  const std::string pid = absl::StrCat(process.pid);
-  EXPECT_EQ(log, absl::StrCat(folder_, "\nproblem\n4\n", pid, "\n", pid, "\n"));
-}
-
-TEST_F(ClusterTest, TellsAProcessFromOneOfTheSameNumber) {
-  const ProcessId process = Daemon("exec sleep 1000");
-  EXPECT_TRUE(IsAlive(process));
-  EXPECT_FALSE(IsAlive({process.pid, process.start_time + 1}));
-  EXPECT_TRUE(StopProcesses({{process.pid, process.start_time + 1}}, absl::ZeroDuration()));
-  EXPECT_TRUE(IsAlive(process));
-  EXPECT_TRUE(StopProcesses({process}, absl::Seconds(10)));
-  EXPECT_FALSE(IsAlive(process));
-}
-
-TEST_F(ClusterTest, EndsAProcessThatWillNotEnd) {
-  const ProcessId process = Daemon("trap '' TERM; echo ready; while true; do sleep 1000; done");
-  while (ReadWholeFile(folder_ + "/log").value_or("").empty()) usleep(1000);
-  EXPECT_TRUE(StopProcesses({process}, absl::Milliseconds(50)));
-  EXPECT_FALSE(IsAlive(process));
-  for (const ProcessId& child : FindProcesses("sleep", folder_)) kill(child.pid, SIGKILL);
-}
-
-TEST_F(ClusterTest, FindsProcessesByProgramAndFolder) {
-  std::filesystem::create_directory(folder_ + "/in");
-  std::filesystem::create_directory(folder_ + "/inner");
-  const ProcessId process = StartDaemon({"/bin/sleep", "1000"}, folder_ + "/in", folder_ + "/log").value();
-  // The program is there once it has taken the place of its starter.
-  while (FindProcesses("sleep", folder_).empty()) usleep(1000);
-  EXPECT_THAT(FindProcesses("sleep", folder_ + "/in"), SizeIs(1));
-  EXPECT_THAT(FindProcesses("sleep", folder_ + "/inner"), IsEmpty());
-  EXPECT_THAT(FindProcesses("adaptdl-shim", folder_), IsEmpty());
-  EXPECT_TRUE(StopProcesses({process}, absl::Seconds(10)));
-}
-
-TEST_F(ClusterTest, KeepsPidsInFiles) {
-  EXPECT_TRUE(WritePidFile(folder_ + "/pid", {12, 345}).ok());
-  EXPECT_EQ(ReadPidFile(folder_ + "/pid")->pid, 12);
-  EXPECT_EQ(ReadPidFile(folder_ + "/pid")->start_time, 345u);
-  std::ofstream(folder_ + "/pid") << "-1 5";
-  EXPECT_TRUE(absl::IsNotFound(ReadPidFile(folder_ + "/pid").status()));
-  std::ofstream(folder_ + "/pid") << "12";
-  EXPECT_TRUE(absl::IsNotFound(ReadPidFile(folder_ + "/pid").status()));
-}
 
 TEST_F(ClusterTest, KeepsItsRecord) {
   EXPECT_TRUE(absl::IsNotFound(ReadClusterRecord(folder_).status()));

@@ -35,5 +35,5 @@ status=0
 ADAPTDL_NUM_REPLICAS=1 ADAPTDL_REPLICA_RANK=0 ADAPTDL_SUPERVISOR_ADDRESS=127.0.0.1:1 ADAPTDL_CONTROL_LIBRARY='' \
   ADAPTDL_JOB_ID=default/none ADAPTDL_REPLICA_ID=none ADAPTDL_GROUP=1 ADAPTDL_GROUP_TOKEN=none \
   timeout 5 "$work/build/train" >"$work/control.log" 2>&1 || status=$?
-! grep "cannot open the control library" "$work/control.log" || fail "the control library was not found"
+! grep "cannot open libadaptdl_control" "$work/control.log" || fail "the control library was not found"
 [[ $status -ne 0 ]] || fail "it trained without its supervisor"

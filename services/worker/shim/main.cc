@@ -65,5 +65,5 @@ int main(int argc, char** argv) {
     fprintf(stderr, "adaptdl-shim: can't fork: %s\n", strerror(errno));
     return 1;
   }
-  return adaptdl::worker::RunShim(options);
+  return adaptdl::worker::RunShim(options, adaptdl::RealClock());
 }

@@ -1,9 +1,10 @@
 // What worker and shim tell each other through files and the control socket of a replica's folder.
 //
 // The folder of a replica holds:
-//   launch.json    written by the worker before the shim starts; the shim reads its "process" part. Mode
-//   0600. lock           held (flock) by the shim for its life, and by nobody else. control.sock   where a
-//   worker connects to the shim. running.json   written by the shim once the process runs (RunningRecord).
+//   launch.json    written by the worker before the shim starts, which reads its "process" part. Mode 0600.
+//   lock           held (flock) by the shim for its life, and by nobody else.
+//   control.sock   where a worker connects to the shim.
+//   running.json   written by the shim once the process runs (RunningRecord).
 //   replica.log    the output, with rotated files replica.log.1 (newest) and so on.
 //   exit.json      written by the shim when all is over (ExitRecord).
 //

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "libs/base/file.h"
+#include "libs/base/process/wait.h"
 #include "services/worker/shim/cgroup.h"
 #include "services/worker/shim/child.h"
 #include "services/worker/shim/control.h"
@@ -30,20 +30,14 @@
 namespace adaptdl::worker {
 namespace {
 
-// Time since some fixed point; unlike the wall clock it never jumps, and it goes on while the machine sleeps.
-absl::Duration Uptime() {
-  timespec now = {};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return absl::DurationFromTimespec(now);
-}
-
 // Processes forked during a sweep are caught by the next one.
 constexpr absl::Duration kSweepPeriod = absl::Milliseconds(100);
 
 class Shim {
  public:
-  explicit Shim(const ShimOptions& options)
+  Shim(const ShimOptions& options, const Clock& clock)
       : options_(options),
+        clock_(clock),
         exit_file_("."),
         log_({.path = kLogFile,
               .max_file_bytes = options.log_file_bytes,
@@ -55,8 +49,8 @@ class Shim {
     // Without the socket a restarted worker can't come back; the one that started us still can do everything.
     if (const absl::Status status = control_.Listen(kControlSocket); !status.ok()) Complain(status);
     if (options_.control_fd >= 0) control_.Adopt(options_.control_fd);
-    last_connected_ = Uptime();
-    record_.start_time = absl::Now();
+    last_connected_ = clock_.Steady();
+    record_.start_time = clock_.Now();
     if (Start()) {
       while (!Finished()) Step();
     }
@@ -95,7 +89,7 @@ class Shim {
       record_.exit_code = child.exit_code;
       record_.cause = child.cause;
       record_.message = child.failure;
-      log_.AppendNote(child.failure, absl::Now());
+      log_.AppendNote(child.failure, clock_.Now());
       return false;
     }
     pid_ = child.pid;
@@ -117,7 +111,7 @@ class Shim {
   }
 
   // Whether what is left won't end: a process that no signal reaches, or a pipe that somebody else holds.
-  bool GivenUp() const { return give_up_at_ && Uptime() >= *give_up_at_; }
+  bool GivenUp() const { return give_up_at_ && clock_.Steady() >= *give_up_at_; }
 
   void Step() {
     std::vector<pollfd> fds = {{signal_fd_, POLLIN, 0}};
@@ -136,9 +130,9 @@ class Shim {
   }
 
   int PollTimeout() const {
-    const absl::Duration now = Uptime();
+    const absl::Time now = clock_.Steady();
     absl::Duration timeout = absl::Hours(1);
-    const auto consider = [&](absl::Duration when) { timeout = std::min(timeout, when - now); };
+    const auto consider = [&](absl::Time when) { timeout = std::min(timeout, when - now); };
     if (kill_at_ && !killing_) consider(*kill_at_);
     if (killing_) consider(now + kSweepPeriod);
     if (give_up_at_) consider(*give_up_at_);
@@ -157,18 +151,16 @@ class Shim {
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
       if (pid != pid_) continue;
       exited_ = true;
-      record_.end_time = absl::Now();
-      if (WIFSIGNALED(status)) {
-        record_.signal = WTERMSIG(status);
-      } else {
-        record_.exit_code = WEXITSTATUS(status);
-      }
+      record_.end_time = clock_.Now();
+      const ProcessEnd end = EndFromWaitStatus(status);
+      record_.signal = end.signal;
+      record_.exit_code = end.signal == 0 ? end.code : 0;
     }
     no_children_ = pid < 0 && errno == ECHILD;
   }
 
   void Stop(absl::Duration grace_period, const std::string& reason) {
-    const absl::Duration deadline = Uptime() + std::max(grace_period, absl::ZeroDuration());
+    const absl::Time deadline = clock_.Steady() + std::max(grace_period, absl::ZeroDuration());
     kill_at_ = kill_at_ ? std::min(*kill_at_, deadline) : deadline;
     if (stopping_) return;  // programs take a second SIGTERM for impatience
     stopping_ = true;
@@ -178,12 +170,12 @@ class Shim {
 
   void CheckOrphaned() {
     if (control_.connected()) {
-      last_connected_ = Uptime();
-    } else if (!stopping_ && Uptime() - last_connected_ >= options_.orphan_timeout) {
+      last_connected_ = clock_.Steady();
+    } else if (!stopping_ && clock_.Steady() - last_connected_ >= options_.orphan_timeout) {
       record_.cause = Cause::kNode;
       record_.message =
           absl::StrCat("stopped: no worker came back within ", absl::FormatDuration(options_.orphan_timeout));
-      log_.AppendNote(record_.message, absl::Now());
+      log_.AppendNote(record_.message, clock_.Now());
       Stop(grace_period_, record_.message);
     }
   }
@@ -191,21 +183,21 @@ class Shim {
   // Kills what is due. The rest of the group has the grace period too if it was asked to stop: the process
   // may be a shell that SIGTERM ended while its child still writes a checkpoint.
   void Enforce() {
-    const bool due = kill_at_ ? Uptime() >= *kill_at_ : exited_;
+    const bool due = kill_at_ ? clock_.Steady() >= *kill_at_ : exited_;
     if (exited_ && no_children_) {
-      if (!give_up_at_) give_up_at_ = Uptime() + options_.drain_timeout;
+      if (!give_up_at_) give_up_at_ = clock_.Steady() + options_.drain_timeout;
       return;
     }
     if (!due) return;
     if (!killing_ && stopping_ && !exited_) {
       record_.message = absl::StrCat("killed: it did not end within its grace period after SIGTERM");
       if (!stop_reason_.empty()) absl::StrAppend(&record_.message, " (", stop_reason_, ")");
-      log_.AppendNote(record_.message, absl::Now());
+      log_.AppendNote(record_.message, clock_.Now());
     }
     killing_ = true;
     KillAll(pid_);
     if (!cgroup_.empty()) KillCgroup(cgroup_);
-    if (exited_ && !give_up_at_) give_up_at_ = Uptime() + options_.drain_timeout;
+    if (exited_ && !give_up_at_) give_up_at_ = clock_.Steady() + options_.drain_timeout;
   }
 
   void ReadOutput(LogStream stream) {
@@ -221,7 +213,7 @@ class Shim {
         fd = -1;
         return;
       }
-      log_.Append(stream, absl::string_view(buffer, count), absl::Now());
+      log_.Append(stream, absl::string_view(buffer, count), clock_.Now());
     }
   }
 
@@ -234,15 +226,15 @@ class Shim {
                             ? absl::StrCat("out of memory: it may use ", memory_bytes_,
                                            " bytes (resources.memory of the job); ask for more, or use less")
                             : "out of memory: the machine had none left";
-      log_.AppendNote(record_.message, absl::Now());
+      log_.AppendNote(record_.message, clock_.Now());
     }
     RemoveCgroup(cgroup_);
   }
 
   int Conclude() {
     ExplainOutOfMemory();
-    log_.Finish(absl::Now());
-    if (!exited_) record_.end_time = absl::Now();
+    log_.Finish(clock_.Now());
+    if (!exited_) record_.end_time = clock_.Now();
     record_.dropped_log_bytes = log_.dropped_bytes();
     if (!no_children_ && pid_ > 0) {
       absl::StrAppend(&record_.message, record_.message.empty() ? "" : "; ",
@@ -255,11 +247,13 @@ class Shim {
     return status.ok() ? 0 : 1;
   }
 
-  static void Complain(const absl::Status& status) {
-    fprintf(stderr, "%s adaptdl-shim: %s\n", FormatTimestamp(absl::Now()).c_str(), status.ToString().c_str());
+  void Complain(const absl::Status& status) const {
+    fprintf(stderr, "%s adaptdl-shim: %s\n", FormatTimestamp(clock_.Now()).c_str(),
+            status.ToString().c_str());
   }
 
   const ShimOptions options_;
+  const Clock& clock_;
   ExitFile exit_file_;
   CriLogWriter log_;
   ControlServer control_;
@@ -278,14 +272,14 @@ class Shim {
   bool stopping_ = false;
   bool killing_ = false;
   std::string stop_reason_;
-  absl::Duration last_connected_;
-  // In uptime.
-  std::optional<absl::Duration> kill_at_;
-  std::optional<absl::Duration> give_up_at_;
+  // In steady time.
+  absl::Time last_connected_;
+  std::optional<absl::Time> kill_at_;
+  std::optional<absl::Time> give_up_at_;
 };
 
 }  // namespace
 
-int RunShim(const ShimOptions& options) { return Shim(options).Run(); }
+int RunShim(const ShimOptions& options, const Clock& clock) { return Shim(options, clock).Run(); }
 
 }  // namespace adaptdl::worker

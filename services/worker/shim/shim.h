@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "libs/base/clock.h"
 
 namespace adaptdl::worker {
 
@@ -37,7 +38,7 @@ struct ShimOptions {
 
 // Runs the replica whose folder is the current directory. Returns the shim's own exit code: 0 once exit.json
 // is written.
-int RunShim(const ShimOptions& options);
+int RunShim(const ShimOptions& options, const Clock& clock);
 
 }  // namespace adaptdl::worker
 

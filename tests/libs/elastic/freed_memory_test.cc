@@ -44,8 +44,10 @@ TEST(KeepFreedMemory, LargeBlocksStayAndAreUsedAgain) {
   EXPECT_GE(first.fordblks, size_t{100} << 20) << "it went back to the kernel";
   for (int i = 0; i < 50; ++i) step();
   const struct mallinfo2 last = mallinfo2();
-  EXPECT_EQ(last.hblkhd, first.hblkhd) << "blocks of their own";
-  EXPECT_EQ(last.arena, first.arena) << "the heap grew";
+  // Less than the smallest block of a step: other code of the process allocates too.
+  constexpr size_t kLeastGrowth = size_t{1} << 20;
+  EXPECT_LT(last.hblkhd, first.hblkhd + kLeastGrowth) << "blocks of their own";
+  EXPECT_LT(last.arena, first.arena + kLeastGrowth) << "the heap grew";
 }
 
 }  // namespace

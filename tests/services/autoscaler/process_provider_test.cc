@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "libs/base/manual_clock.h"
-#include "tests/services/autoscaler/process_fixture.h"
+#include "tests/libs/base/process/process_fixture.h"
 
 namespace adaptdl::autoscaler {
 namespace {

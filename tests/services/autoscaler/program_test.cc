@@ -9,10 +9,11 @@
 #include "absl/time/clock.h"
 #include "adaptdl/v1/autoscaler_service.grpc.pb.h"
 #include "gmock/gmock.h"
+#include "libs/base/process/daemon.h"
 #include "libs/certificates/certificates.h"
 #include "libs/rpc/channel.h"
+#include "tests/libs/base/process/process_fixture.h"
 #include "tests/services/autoscaler/fake_cluster.h"
-#include "tests/services/autoscaler/process_fixture.h"
 
 namespace adaptdl::autoscaler {
 namespace {
@@ -49,8 +50,9 @@ class AutoscalerProgramTest : public ProcessTest {
                                         "--poll-period=10ms"};
     command.insert(command.end(), secure_.begin(), secure_.end());
     command.insert(command.end(), more.begin(), more.end());
-    const auto started = SpawnDetached({command, {"PATH=/usr/bin:/bin"}, folder_ + "/log"},
-                                       [](const ProcessIdentity&) { return absl::OkStatus(); });
+    const auto started = StartDaemon({.command = command,
+                                      .environment = std::vector<std::string>{"PATH=/usr/bin:/bin"},
+                                      .log_file = folder_ + "/log"});
     ASSERT_TRUE(started.ok()) << started.status();
     program_ = *started;
     EndLater(program_);

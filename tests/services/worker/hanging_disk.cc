@@ -3,13 +3,12 @@
 //   env LD_PRELOAD=libhanging_disk.so HANGING_DISK_FOLDER=/storage HANGING_DISK_GATE=/gate program
 //
 // While there is a FIFO of that name in the gate's folder, "mkdir", "open" or "fsync" below
-// HANGING_DISK_FOLDER hang, and "posix_spawn" does for any program. Who hangs makes the file "<call>.hangs"
+// HANGING_DISK_FOLDER hang, and "fork" does for any program. Who hangs makes the file "<call>.hangs"
 // there, and goes on when somebody opens the FIFO for writing. While there is a file "<call>.fails", "mkdir"
 // and "open" fail with EIO.
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,13 +108,10 @@ int fsync(int file) {
   return next(file);
 }
 
-int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
-                const posix_spawnattr_t* attributes, char* const argv[], char* const environment[]) {
-  MayHang("posix_spawn");
-  static const auto next =
-      Next<int (*)(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*,
-                   char* const[], char* const[])>("posix_spawn");
-  return next(pid, path, actions, attributes, argv, environment);
+pid_t fork() {
+  MayHang("fork");
+  static const auto next = Next<pid_t (*)()>("fork");
+  return next();
 }
 
 }  // extern "C"

@@ -64,14 +64,11 @@ class ReplicaManagerTest : public ::testing::Test {
   void Restart() {
     manager_.reset();
     shims_ = std::make_unique<FakeShims>();
-    auto manager = ReplicaManager::Create({.state_dir = folder_.path(),
-                                           .node_id = "node-a",
-                                           .replica_host = "10.0.0.1",
-                                           .supervisor_address = "super:7100",
-                                           .devices = {"0", "1"},
-                                           .inherited_environment = {}},
-                                          *JobStorage::Create(folder_ / "storage", {.user = "self"}), &clock_,
-                                          shims_.get(), &lanes_);
+    auto manager = ReplicaManager::Create(
+        {.state_dir = folder_.path(),
+         .node = {.node_id = "node-a", .replica_host = "10.0.0.1", .supervisor_address = "super:7100"},
+         .devices = {"0", "1"}},
+        *JobStorage::Create(folder_ / "storage", {.user = "self"}), &clock_, shims_.get(), &lanes_);
     ASSERT_TRUE(manager.ok()) << manager.status();
     manager_ = *std::move(manager);
     manager_->SetSink([this](const v1::ReplicaReport& report) { reports_.push_back(report); });

@@ -26,7 +26,7 @@ class HangingWorkerTest : public WorkerTest {
                     "HANGING_DISK_FOLDER=" + folder_.path(), "HANGING_DISK_GATE=" + gate_.path()};
   }
   ~HangingWorkerTest() override {
-    for (const std::string call : {"mkdir", "open", "fsync", "posix_spawn"}) LetGo(call);
+    for (const std::string call : {"mkdir", "open", "fsync", "fork"}) LetGo(call);
   }
 
   // From now on such calls hang.
@@ -93,14 +93,14 @@ TEST_F(HangingWorkerTest, IsHeardWhileItsOwnDiskHangs) {
 
 TEST_F(HangingWorkerTest, IsHeardWhileAProcessDoesNotStart) {
   ASSERT_TRUE(supervisor_.TakeHello().has_value());
-  Hang("posix_spawn");
+  Hang("fork");
   supervisor_.Launch(Shell("r", "trap 'exit 143' TERM; touch ready; while :; do sleep 0.02; done"));
-  ASSERT_TRUE(AwaitHanging("posix_spawn"));
+  ASSERT_TRUE(AwaitHanging("fork"));
   EXPECT_TRUE(IsHeard());
   // The stop waits for the process, and nobody for the stop.
   supervisor_.StopReplica(Id("r"), 0);
   EXPECT_TRUE(IsHeard());
-  LetGo("posix_spawn");
+  LetGo("fork");
   EXPECT_TRUE(WaitForExit("r").has_value());
 }
 

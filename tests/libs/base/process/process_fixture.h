@@ -1,9 +1,10 @@
-// A folder of its own, waiting for conditions, and stand-ins for the worker, for tests with real processes.
+// A folder of its own, programs made of shell commands, and waiting for conditions, for tests with real
+// processes.
 
-#ifndef ADAPTDL_TESTS_SERVICES_AUTOSCALER_PROCESS_FIXTURE_H_
-#define ADAPTDL_TESTS_SERVICES_AUTOSCALER_PROCESS_FIXTURE_H_
+#ifndef ADAPTDL_TESTS_LIBS_BASE_PROCESS_PROCESS_FIXTURE_H_
+#define ADAPTDL_TESTS_LIBS_BASE_PROCESS_PROCESS_FIXTURE_H_
 
-#include <sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -14,19 +15,19 @@
 #include <string>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
-#include "services/autoscaler/process.h"
+#include "libs/base/process/process_identity.h"
 
-namespace adaptdl::autoscaler {
+namespace adaptdl {
 
 class ProcessTest : public ::testing::Test {
  protected:
   ProcessTest() {
     char folder[] = "/tmp/adaptdl-process-XXXXXX";
-    folder_ = mkdtemp(folder);
+    folder_ = std::filesystem::canonical(mkdtemp(folder)).string();
   }
 
   ~ProcessTest() override {
@@ -36,10 +37,10 @@ class ProcessTest : public ::testing::Test {
 
   // True as soon as the condition holds; false when it does not within a minute.
   static bool Eventually(const std::function<bool()>& condition) {
-    const absl::Time limit = absl::Now() + absl::Minutes(1);
+    const absl::Time limit = SteadyNow() + absl::Minutes(1);
     while (!condition()) {
-      if (absl::Now() > limit) return false;
-      sched_yield();
+      if (SteadyNow() > limit) return false;
+      poll(nullptr, 0, 1);
     }
     return true;
   }
@@ -64,6 +65,6 @@ class ProcessTest : public ::testing::Test {
   std::vector<ProcessIdentity> started_;
 };
 
-}  // namespace adaptdl::autoscaler
+}  // namespace adaptdl
 
-#endif  // ADAPTDL_TESTS_SERVICES_AUTOSCALER_PROCESS_FIXTURE_H_
+#endif  // ADAPTDL_TESTS_LIBS_BASE_PROCESS_PROCESS_FIXTURE_H_

@@ -1,11 +1,11 @@
-#include "services/worker/child_reaper.h"
+#include "libs/base/process/child_reaper.h"
 
 #include <sys/wait.h>
 
 #include <csignal>
 #include <ctime>
 
-namespace adaptdl::worker {
+namespace adaptdl {
 namespace {
 
 sigset_t ChildSignal() {
@@ -38,4 +38,4 @@ ChildReaper::~ChildReaper() {
   thread_.join();
 }
 
-}  // namespace adaptdl::worker
+}  // namespace adaptdl

@@ -1,0 +1,49 @@
+#include "services/worker/replica_preparer.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "services/worker/shim/cgroup.h"
+
+namespace adaptdl::worker {
+
+ReplicaPreparer::Outcome ReplicaPreparer::Prepare(const v1::LaunchReplica& launch,
+                                                  const std::vector<std::string>& devices) const {
+  const absl::StatusOr<std::optional<Account>> account = storage_->Prepare(launch);
+  if (!account.ok()) return {account.status(), Cause::kStorage};
+  const ReplicaPlace place{.checkpoint_path = storage_->CheckpointPath(launch),
+                           .share_path = storage_->SharePath(launch),
+                           .node_id = node_.node_id,
+                           .replica_host = node_.replica_host,
+                           .supervisor_address = node_.supervisor_address,
+                           .supervisor_ca = node_.supervisor_ca,
+                           .supervisor_tls_name = node_.supervisor_tls_name,
+                           .devices = devices,
+                           .account = *account,
+                           .max_processes = node_.max_processes};
+  absl::StatusOr<ProcessSpec> process = MakeProcessSpec(launch, place, node_.inherited_environment);
+  if (!process.ok()) {
+    // The folder has to be there for its exit record.
+    if (absl::Status status = store_->Add(launch, {}, ProcessSpec{}); !status.ok()) {
+      return {status, Cause::kNode};
+    }
+    return {process.status(), Cause::kJob};
+  }
+  absl::StatusOr<std::string> cgroup = PrepareCgroup(launch);
+  if (!cgroup.ok()) return {cgroup.status(), Cause::kNode};
+  process->cgroup = *cgroup;
+  return {store_->Add(launch, devices, *process), Cause::kNode, *std::move(cgroup)};
+}
+
+absl::StatusOr<std::string> ReplicaPreparer::PrepareCgroup(const v1::LaunchReplica& launch) const {
+  if (node_.cgroup_base.empty()) return std::string();
+  const v1::Resources& resources = launch.template_().resources();
+  return MakeCgroup(node_.cgroup_base, launch.replica_id(),
+                    {.cpu_millis = resources.cpu_millis(),
+                     .memory_bytes = resources.memory_bytes(),
+                     .max_processes = node_.max_processes});
+}
+
+}  // namespace adaptdl::worker

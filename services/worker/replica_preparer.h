@@ -1,0 +1,68 @@
+// Makes all that the shim of a replica needs: the job's folders in the storage, the replica's own with its
+// launch.json, and its control group.
+//
+// Waits for disks. Thread-safe, but for two calls about the same replica.
+
+#ifndef ADAPTDL_SERVICES_WORKER_REPLICA_PREPARER_H_
+#define ADAPTDL_SERVICES_WORKER_REPLICA_PREPARER_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "adaptdl/v1/node_service.pb.h"
+#include "services/worker/job_storage.h"
+#include "services/worker/replica_process.h"
+#include "services/worker/replica_store.h"
+
+namespace adaptdl::worker {
+
+// What replicas on this node are told of it and given by it.
+struct NodeSetting {
+  std::string node_id;
+  // See ReplicaPlace.
+  std::string replica_host;
+  std::string supervisor_address;
+  std::string supervisor_ca = {};
+  std::string supervisor_tls_name = {};
+  // What replicas get of the worker's own environment.
+  Environment inherited_environment = {};
+  // Most processes and threads that a job may have on this node, where it has an account or a control group
+  // of its own. 0: no bound.
+  int64_t max_processes = 0;
+  // Where the replicas' control groups are made (shim/cgroup.h). Empty: there are none.
+  std::string cgroup_base = "";
+};
+
+class ReplicaPreparer {
+ public:
+  // `storage` and `store` must outlive it.
+  ReplicaPreparer(NodeSetting node, const JobStorage* storage, ReplicaStore* store)
+      : node_(std::move(node)), storage_(storage), store_(store) {}
+
+  const NodeSetting& node() const { return node_; }
+
+  struct Outcome {
+    absl::Status status;
+    // Whose fault it is when the status is not OK.
+    Cause cause = Cause::kUnknown;
+    // The control group that was made. Empty: none was.
+    std::string cgroup = {};
+  };
+  Outcome Prepare(const v1::LaunchReplica& launch, const std::vector<std::string>& devices) const;
+
+ private:
+  // The control group's folder; empty if there are none.
+  absl::StatusOr<std::string> PrepareCgroup(const v1::LaunchReplica& launch) const;
+
+  const NodeSetting node_;
+  const JobStorage* const storage_;
+  ReplicaStore* const store_;
+};
+
+}  // namespace adaptdl::worker
+
+#endif  // ADAPTDL_SERVICES_WORKER_REPLICA_PREPARER_H_
