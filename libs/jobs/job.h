@@ -41,7 +41,7 @@ struct Plan {
   std::vector<PlanMember> members;
   // Whether it stands until it is the current one, whatever the allocator wants: it follows a group that is
   // broken or has lost a member, or makes room for others. Without newcomers.
-  bool firm = false;
+  bool committed = false;
   // Whether the group before it can't go on: its members are not to wait for each other any more.
   bool broken = false;
   // Whether the replicas were told. From then on they may change over at any time, also if a newer plan
@@ -52,8 +52,9 @@ struct Plan {
   absl::Duration ready_after = absl::ZeroDuration();
 
   bool operator==(const Plan& other) const {
-    return group == other.group && members == other.members && firm == other.firm && broken == other.broken &&
-           offered == other.offered && since == other.since && ready_after == other.ready_after;
+    return group == other.group && members == other.members && committed == other.committed &&
+           broken == other.broken && offered == other.offered && since == other.since &&
+           ready_after == other.ready_after;
   }
 };
 
@@ -183,7 +184,7 @@ struct Replica {
   bool joined = false;
   bool rescales_in_place = false;
   // Whether its end was dealt with: the job has gone on without it.
-  bool judged = false;
+  bool end_handled = false;
   // Group that it has reported as broken, and when. 0: none.
   int64_t broken_group = 0;
   absl::Time broken_since = absl::InfinitePast();

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "libs/jobs/verdict.h"
+#include "libs/jobs/group_end.h"
 
 namespace adaptdl::jobs {
 
 Sign SignOf(const Replica& replica) {
   // Of members that end in the wake of another one, and of those that were told to stop, nobody knows.
-  if (replica.judged || replica.stop_requested || replica.node_leaving) return Sign::kNone;
+  if (replica.end_handled || replica.stop_requested || replica.node_leaving) return Sign::kNone;
   switch (replica.cause) {
     case Cause::kNode:
       return Sign::kBad;

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "libs/jobs/descriptions.h"
 #include "libs/jobs/planning.h"
 #include "libs/jobs/step.h"
-#include "libs/jobs/wording.h"
 
 namespace adaptdl::jobs {
 
@@ -25,7 +25,7 @@ void EndRescale(absl::Time now, Job* job) {
   job->rescaling_since = absl::InfinitePast();
 }
 
-bool Settled(const Job& before, const Outcome& outcome) {
+bool Converged(const Job& before, const Outcome& outcome) {
   return outcome.job.phase == before.phase && outcome.job.plans == before.plans &&
          !outcome.launch.has_value() && outcome.stops.empty();
 }
@@ -51,7 +51,7 @@ std::optional<Entered> EnterGroup(const Job& job, int64_t group) {
   }
   ++next.rescales;
   // Newcomers are what was launched for a plan.
-  next.newcomer_failures = plan->firm ? next.newcomer_failures : 0;
+  next.newcomer_failures = plan->committed ? next.newcomer_failures : 0;
   next.rescale_note = absl::StrCat("group ", job.group, " → ", group, ", ", job.allocation.size(), " to ",
                                    Plural(static_cast<int>(next.allocation.size())));
   if (plan->ready_after > absl::ZeroDuration()) {

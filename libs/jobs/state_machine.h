@@ -25,7 +25,7 @@
 //   8  the replicas have changed over (EnterGroup()), or nothing is to be changed any more
 //
 // docs/job-life.md has the whole table. The caller observes and executes; it calls Advance() again until the
-// outcome is Settled(), stores the result, and only then carries out the commands. Thread-safe.
+// outcome is Converged(), stores the result, and only then carries out the commands. Thread-safe.
 
 #ifndef ADAPTDL_LIBS_JOBS_STATE_MACHINE_H_
 #define ADAPTDL_LIBS_JOBS_STATE_MACHINE_H_
@@ -104,8 +104,8 @@ struct Outcome {
   // Whether the last one of job.plans is to be told to the replicas: its members, and all members of the
   // current group.
   bool offer = false;
-  // Replicas whose end was dealt with (Replica::judged).
-  std::vector<std::string> judged;
+  // Replicas whose end was dealt with (Replica::end_handled).
+  std::vector<std::string> ends_handled;
   std::vector<StopOrder> stops;
   std::vector<Event> events;
   // Two nodes whose replicas do not reach each other: no job is to have replicas on both for a while.
@@ -143,7 +143,7 @@ bool ObserveRescale(const RescaleTimes& times, Job* job, Event* event);
 void EndRescale(absl::Time now, Job* job);
 
 // Whether another Advance() on the outcome's job would change nothing.
-bool Settled(const Job& before, const Outcome& outcome);
+bool Converged(const Job& before, const Outcome& outcome);
 
 }  // namespace adaptdl::jobs
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/backoff.h"
-#include "libs/jobs/wording.h"
+#include "libs/jobs/descriptions.h"
 
 namespace adaptdl::jobs {
 
@@ -139,7 +139,7 @@ void Step::Active() {
   outcome_.waits_for = WaitsFor::kReplicas;
   if (job().phase != Phase::kStarting && job().retry_time <= now_) job().retry_time = absl::InfinitePast();
   const Tally tally = Count();
-  if (tally.live + tally.done + tally.left + tally.judged < size()) {
+  if (tally.live + tally.done + tally.left + tally.end_handled < size()) {
     if (!Recover()) StopAfterLoss();
   } else if (job().cancel_requested) {
     Stop("Cancelled", "cancelled by its user");
@@ -166,7 +166,7 @@ Step::Tally Step::Count() {
     tally.launching += replica.state == ReplicaState::kLaunching;
     tally.done += fate == Fate::kDone && !HasLeft(replica);
     tally.left += HasLeft(replica);
-    tally.judged += !HasLeft(replica) && IsJudged(replica);
+    tally.end_handled += !HasLeft(replica) && IsEndHandled(replica);
   }
   return tally;
 }
@@ -190,10 +190,10 @@ bool Step::LeftOut(const Replica& replica) {
   return false;
 }
 
-bool Step::IsJudged(const Replica& replica) {
+bool Step::IsEndHandled(const Replica& replica) {
   const Fate fate = FateOf(replica);
   if (fate == Fate::kLive || fate == Fate::kDone) return false;
-  return replica.judged || (plan() != nullptr && plan()->firm && RankIn(*plan(), replica.id) < 0);
+  return replica.end_handled || (plan() != nullptr && plan()->committed && RankIn(*plan(), replica.id) < 0);
 }
 
 bool Step::MustMove() {
@@ -274,7 +274,7 @@ void Step::StopAfterLoss() {
   bool failed = false;
   for (const Replica& replica : members_) {
     const Fate fate = FateOf(replica);
-    if (fate == Fate::kLive || fate == Fate::kDone || HasLeft(replica) || replica.judged) continue;
+    if (fate == Fate::kLive || fate == Fate::kDone || HasLeft(replica) || replica.end_handled) continue;
     const bool own = LooksOwn(replica);
     const std::string text = TellEnd(replica, own);
     if (message.empty() || (own && !failed)) message = text;
@@ -310,54 +310,54 @@ void Step::Stopping() {
     outcome_.waits_for = WaitsFor::kReplicas;
     return;
   }
-  Verdict verdict = JudgeGroup(members_, size());
-  if (job().reason == kStartDeadlineExceeded && !verdict.own_failure) {
+  GroupEnd end = ClassifyGroupEnd(members_, size());
+  if (job().reason == kStartDeadlineExceeded && !end.own_failure) {
     // However they ended after that.
-    verdict.own_failure = !verdict.completed;
-    verdict.message = job().message;
+    end.own_failure = !end.completed;
+    end.message = job().message;
   }
   if (job().cancel_requested) {
     Cancelled();
-  } else if (verdict.completed) {
+  } else if (end.completed) {
     Succeeded();
-  } else if (verdict.own_failure) {
-    Failure(verdict);
-  } else if (verdict.fault) {
-    Fault(verdict);
+  } else if (end.own_failure) {
+    Failure(end);
+  } else if (end.fault) {
+    Fault(end);
   } else {
-    if (verdict.lost) job().rescaling_since = absl::InfinitePast();
-    Say(false, "GroupStopped", absl::StrCat("group ", job().group, " has stopped: ", verdict.message));
-    BackToPending("Queued", absl::StrCat("is to start again", Because(verdict.message)));
+    if (end.lost) job().rescaling_since = absl::InfinitePast();
+    Say(false, "GroupStopped", absl::StrCat("group ", job().group, " has stopped: ", end.message));
+    BackToPending("Queued", absl::StrCat("is to start again", Because(end.message)));
   }
 }
 
-void Step::Failure(const Verdict& verdict) {
+void Step::Failure(const GroupEnd& end) {
   job().rescaling_since = absl::InfinitePast();
   ++job().failures;
   if (job().failures > job().max_restarts) {
     const std::string message =
-        absl::StrCat(verdict.message, " (failure ", job().failures, ", max_restarts is ", job().max_restarts,
+        absl::StrCat(end.message, " (failure ", job().failures, ", max_restarts is ", job().max_restarts,
                      "); its log says more, and a job that is mended is submitted anew");
     Finish(Phase::kFailed, "MaxRestartsExceeded", message);
-    Say(true, "Failed", message, verdict.node, verdict.replica_id);
+    Say(true, "Failed", message, end.node, end.replica_id);
     return;
   }
   const absl::Duration wait = BackOff(job().failures);
   const std::string message =
       absl::StrCat("failure ", job().failures, " of at most ", job().max_restarts, ", tries again in ",
-                   absl::FormatDuration(wait), ": ", verdict.message);
-  Say(true, "BackOff", message, verdict.node, verdict.replica_id);
+                   absl::FormatDuration(wait), ": ", end.message);
+  Say(true, "BackOff", message, end.node, end.replica_id);
   BackToPending("BackOff", message);
   job().retry_time = now_ + wait;
   outcome_.waits_for = WaitsFor::kRetryTime;
 }
 
-void Step::Fault(const Verdict& verdict) {
+void Step::Fault(const GroupEnd& end) {
   job().rescaling_since = absl::InfinitePast();
   const absl::Duration wait = BackOff(++job().faults);
   const std::string message = absl::StrCat("not the job's fault, which does not count; tries again in ",
-                                           absl::FormatDuration(wait), ": ", verdict.message);
-  Say(true, "InfrastructureFault", message, verdict.node, verdict.replica_id);
+                                           absl::FormatDuration(wait), ": ", end.message);
+  Say(true, "InfrastructureFault", message, end.node, end.replica_id);
   BackToPending("BackOff", message);
   job().retry_time = now_ + wait;
   outcome_.waits_for = WaitsFor::kRetryTime;

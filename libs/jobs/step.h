@@ -13,10 +13,10 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libs/jobs/group_end.h"
 #include "libs/jobs/job.h"
 #include "libs/jobs/planning.h"
 #include "libs/jobs/state_machine.h"
-#include "libs/jobs/verdict.h"
 
 namespace adaptdl::jobs {
 
@@ -39,7 +39,7 @@ class Step {
     // Left as an offered plan told them to.
     int left = 0;
     // Ended, and the job has gone on without them.
-    int judged = 0;
+    int end_handled = 0;
   };
   Job& job() { return outcome_.job; }
   int size() { return static_cast<int>(job().allocation.size()); }
@@ -76,7 +76,7 @@ class Step {
   bool LeftOut(const Replica& replica);
 
   // Whether it has ended, and the job goes on without it anyway.
-  bool IsJudged(const Replica& replica);
+  bool IsEndHandled(const Replica& replica);
 
   // A job that may not be preempted keeps what it has, and nobody stops for nodes that can't be had now. Room
   // does not matter here: a re-scale mostly wants the room that the job itself holds.
@@ -97,9 +97,9 @@ class Step {
   void Stop(absl::string_view reason, const std::string& message);
   void StopMembers();
   void Stopping();
-  void Failure(const Verdict& verdict);
+  void Failure(const GroupEnd& end);
   // Tries again after a while: a node or the storage is to blame.
-  void Fault(const Verdict& verdict);
+  void Fault(const GroupEnd& end);
   absl::Duration BackOff(int failures);
   void BackToPending(absl::string_view reason, std::string message);
   void Succeeded();
@@ -135,7 +135,7 @@ class Step {
 
   // Replaces the plan by one for `target`.
   void Replan(const Target& target);
-  void AddPlan(const std::vector<PlanMember>& members, bool firm);
+  void AddPlan(const std::vector<PlanMember>& members, bool committed);
   void GoOnWithPlan();
   void LaunchNewcomers();
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "libs/jobs/wording.h"
+#include "libs/jobs/descriptions.h"
 
 namespace adaptdl::jobs {
 
@@ -79,7 +79,7 @@ void Step::Reconcile() {
     Move();
     return;
   }
-  if (plan() != nullptr && plan()->firm) {
+  if (plan() != nullptr && plan()->committed) {
     const auto& members = plan()->members;
     const bool fits = std::all_of(members.begin(), members.end(),
                                   [&](const PlanMember& member) { return IsMember(member.replica_id); });
@@ -124,10 +124,10 @@ void Step::NoticeLostNewcomers() {
   bool lost = false;
   for (const PlanMember& member : plan()->members) {
     const Replica* replica = member.replica_id.empty() ? nullptr : Find(member.replica_id);
-    if (replica == nullptr || IsLive(*replica) || IsMember(replica->id) || replica->judged) continue;
+    if (replica == nullptr || IsLive(*replica) || IsMember(replica->id) || replica->end_handled) continue;
     Say(true, "NewcomerLost", absl::StrCat("newcomer on node ", replica->node, " ", DescribeEnd(*replica)),
         replica->node, replica->id);
-    outcome_.judged.push_back(replica->id);
+    outcome_.ends_handled.push_back(replica->id);
     lost = true;
   }
   if (lost) HoldNewcomersBack();
@@ -167,12 +167,12 @@ void Step::Replan(const Target& target) {
   Explain("Rescaling", message);
 }
 
-void Step::AddPlan(const std::vector<PlanMember>& members, bool firm) {
+void Step::AddPlan(const std::vector<PlanMember>& members, bool committed) {
   if (plan() != nullptr && !plan()->offered) job().plans.pop_back();
   Plan next;
   next.group = NextGroup();
   next.members = members;
-  next.firm = firm;
+  next.committed = committed;
   next.since = now_;
   job().plans.push_back(std::move(next));
   job().phase = Phase::kRescaling;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "libs/jobs/wording.h"
+#include "libs/jobs/descriptions.h"
 
 namespace adaptdl::jobs {
 
@@ -20,7 +20,7 @@ bool Step::Recover() {
   std::vector<const Replica*> ended;
   for (const Replica& replica : members_) {
     const Fate fate = FateOf(replica);
-    if (fate == Fate::kLive || HasLeft(replica) || IsJudged(replica)) continue;
+    if (fate == Fate::kLive || HasLeft(replica) || IsEndHandled(replica)) continue;
     // Whoever has finished, or leaves with the whole group, does not come back for another one.
     if (fate != Fate::kFailed && fate != Fate::kLost) return false;
     failed = failed || fate == Fate::kFailed;
@@ -29,14 +29,14 @@ bool Step::Recover() {
   const std::vector<PlanMember> next = AllowedPart(Staying());
   if (next.empty()) return false;
   // What fails in the wake of a failure does not count again.
-  const bool counts = failed && (plan() == nullptr || !plan()->firm);
+  const bool counts = failed && (plan() == nullptr || !plan()->committed);
   if (counts && !CountFailure()) return false;
   std::string message;
   for (const Replica* replica : ended) {
     const bool own = FateOf(*replica) == Fate::kFailed;
     const std::string text = TellEnd(*replica, own);
     if (message.empty() || (own && !failed)) message = text;
-    outcome_.judged.push_back(replica->id);
+    outcome_.ends_handled.push_back(replica->id);
   }
   PlanRecovery(next, message);
   return true;

@@ -23,7 +23,7 @@ std::shared_ptr<const ReplicaRecord> LostNewcomer(const std::string& uid, const 
   record->launch_group = entered.job.group;
   record->launch_rank = rank;
   record->loss = jobs::LossCause::kVanished;
-  record->judged = true;
+  record->end_handled = true;
   record->replica.set_replica_id(entered.members[rank]);
   record->replica.set_node_id(entered.job.allocation[rank]);
   record->replica.set_state(v1::REPLICA_STATE_LOST);

@@ -32,7 +32,7 @@ bool Equal(const JobRecord& a, const JobRecord& b) {
 }
 
 // Whether what a waiting job is told differs, and nothing else.
-bool OnlyWordsDiffer(JobRecord a, const JobRecord& b) {
+bool OnlyMessageDiffers(JobRecord a, const JobRecord& b) {
   if (b.status.phase() != v1::JOB_PHASE_PENDING) return false;
   a.status.set_message(b.status.message());
   return Equal(a, b);
@@ -117,12 +117,12 @@ bool Reconciler::AdvanceOnce(Transaction* transaction, const std::string& uid) {
   // Nobody knows how long it waits, nor how fast it goes on.
   if (outcome.job.phase == jobs::Phase::kPending) record.status.clear_estimated_completion_time();
   if (!Equal(record, job->record)) {
-    JobEntry* edited =
-        OnlyWordsDiffer(record, job->record) ? transaction->EditJobInMemory(uid) : transaction->EditJob(uid);
+    JobEntry* edited = OnlyMessageDiffers(record, job->record) ? transaction->EditJobInMemory(uid)
+                                                               : transaction->EditJob(uid);
     edited->record = std::move(record);
   }
   GiveOrders(transaction, uid, before, outcome);
-  return !jobs::Settled(before, outcome);
+  return !jobs::Converged(before, outcome);
 }
 
 void Reconciler::GiveOrders(Transaction* transaction, const std::string& uid, const jobs::Job& before,
@@ -132,9 +132,9 @@ void Reconciler::GiveOrders(Transaction* transaction, const std::string& uid, co
   for (const jobs::LaunchNewcomer& launch : outcome.newcomers) {
     orders_->LaunchNewcomer(transaction, uid, launch);
   }
-  for (const std::string& id : outcome.judged) {
+  for (const std::string& id : outcome.ends_handled) {
     const int index = FindMember(transaction->FindJob(uid)->replicas, id);
-    if (index >= 0) transaction->EditReplica(uid, index)->judged = true;
+    if (index >= 0) transaction->EditReplica(uid, index)->end_handled = true;
   }
   if (outcome.apart.has_value()) separator_->KeepApart(transaction, *outcome.apart);
   if (outcome.offer) Orders::Offer(transaction, uid);

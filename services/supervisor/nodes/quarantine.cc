@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/utf8.h"
-#include "libs/jobs/verdict.h"
+#include "libs/jobs/group_end.h"
 #include "libs/service/log.h"
 #include "services/supervisor/store/convert.h"
 

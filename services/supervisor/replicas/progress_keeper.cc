@@ -22,7 +22,7 @@ void StoreProgress(Transaction* transaction, const std::string& uid, const v1::T
   status->clear_estimated_completion_time();
   if (progress.fraction() < 0 || IsTerminal(status->phase())) return;
   const std::optional<absl::Duration> left =
-      job->pace.Observe(status->group(), progress.fraction(), transaction->now());
+      job->progress_rate.Observe(status->group(), progress.fraction(), transaction->now());
   if (!left.has_value()) return;
   *status->mutable_estimated_completion_time() = ToProto(transaction->wall() + *left);
 }

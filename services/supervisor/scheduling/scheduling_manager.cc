@@ -22,7 +22,7 @@ constexpr size_t kMaxSentence = 300;
 constexpr int kMaxSentences = 8;
 
 // Takes over why the allocator decided so. False: it is what is known.
-bool SetWords(const v1::JobAllocation& allocation, v1::JobStatus* status) {
+bool SetExplanation(const v1::JobAllocation& allocation, v1::JobStatus* status) {
   const std::string reason = ToUtf8(allocation.reason(), kMaxReason);
   std::vector<std::string> sentences;
   for (int i = 0; i < std::min(allocation.explanation_size(), kMaxSentences); ++i) {
@@ -44,7 +44,7 @@ void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) {
       before->record.unschedulable == allocation.unschedulable()) {
     // A new wording alone is not worth a write.
     v1::JobStatus status = before->record.status;
-    if (!SetWords(allocation, &status)) return;
+    if (!SetExplanation(allocation, &status)) return;
     transaction->EditJobInMemory(allocation.job_uid())->record.status = std::move(status);
     transaction->ShowToAllocator();
     return;
@@ -53,7 +53,7 @@ void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) {
   JobEntry* job = transaction->EditJob(allocation.job_uid());
   job->record.unschedulable = allocation.unschedulable();
   job->record.status.mutable_desired_allocation()->CopyFrom(allocation.node_ids());
-  SetWords(allocation, &job->record.status);
+  SetExplanation(allocation, &job->record.status);
   if (news) {
     transaction->AddEvent(allocation.job_uid(),
                           {true, "Unschedulable", job->record.status.allocation_reason(), "", ""});

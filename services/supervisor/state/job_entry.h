@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "services/supervisor/state/pace.h"
+#include "services/supervisor/state/progress_rate.h"
 #include "services/supervisor/store/records.h"
 
 namespace adaptdl::supervisor {
@@ -46,7 +46,7 @@ struct JobEntry {
   // By replica, of groups that have not been left since.
   std::map<std::string, BrokenReport> broken;
   // From the parts of the work that it says are done.
-  Pace pace;
+  ProgressRate progress_rate;
   // Whether its user was told of reports that made no sense.
   bool told_of_reports = false;
 };

@@ -213,7 +213,7 @@ jobs::Replica ToReplica(const ReplicaRecord& record, bool node_leaving_now) {
   replica.stop_requested = record.stop_requested;
   replica.joined = record.replica.joined();
   replica.rescales_in_place = record.rescales_in_place;
-  replica.judged = record.judged;
+  replica.end_handled = record.end_handled;
   // What counts is how things stood when it ended.
   replica.node_leaving = IsLive(record.replica) ? node_leaving_now : record.node_leaving;
   return replica;

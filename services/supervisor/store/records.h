@@ -67,7 +67,7 @@ struct ReplicaRecord {
   // Whether it said then that it can go on in another group.
   bool rescales_in_place = false;
   // Whether its end was dealt with (libs/jobs/job.h).
-  bool judged = false;
+  bool end_handled = false;
   // Port that it was told to listen on, as rank 0 of a program of AdaptDL's Python package. 0: none.
   int master_port = 0;
 };

@@ -39,7 +39,7 @@ ReplicaRecord ReadReplica(const Statement& row, MessageReader* reader) {
   record.launch_group = row.Integer(6);
   record.launch_rank = static_cast<int>(row.Integer(7));
   record.rescales_in_place = row.Integer(8) != 0;
-  record.judged = row.Integer(9) != 0;
+  record.end_handled = row.Integer(9) != 0;
   record.master_port = static_cast<int>(row.Integer(10));
   DamagedRow place{"replicas",
                    "replica",
@@ -133,7 +133,7 @@ class StoreReader {
           if (plans.empty() || plans.back().group != row.Integer(1)) {
             jobs::Plan& plan = plans.emplace_back();
             plan.group = row.Integer(1);
-            plan.firm = row.Integer(4) != 0;
+            plan.committed = row.Integer(4) != 0;
             plan.offered = row.Integer(5) != 0;
             plan.since = FromMicros(row.Integer(6));
             plan.ready_after = absl::Microseconds(row.Integer(7));

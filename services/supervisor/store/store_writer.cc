@@ -82,7 +82,7 @@ absl::Status StoreWriter::WritePlans(const JobRecord& record) {
       statement->Bind(3, static_cast<int64_t>(rank));
       statement->Bind(4, plan.members[rank].replica_id);
       statement->Bind(5, plan.members[rank].node);
-      statement->Bind(6, int64_t{plan.firm});
+      statement->Bind(6, int64_t{plan.committed});
       statement->Bind(7, int64_t{plan.offered});
       statement->Bind(8, ToMicros(plan.since));
       statement->Bind(9, absl::ToInt64Microseconds(plan.ready_after));
@@ -156,7 +156,7 @@ absl::Status StoreWriter::WriteReplica(const ReplicaRecord& record) {
   statement->Bind(10, int64_t{record.replica.rank()});
   statement->Bind(11, int64_t{MayLive(record.replica)});
   statement->Bind(12, int64_t{record.rescales_in_place});
-  statement->Bind(13, int64_t{record.judged});
+  statement->Bind(13, int64_t{record.end_handled});
   statement->Bind(14, int64_t{record.master_port});
   return statement->Run();
 }

@@ -119,7 +119,7 @@ TEST_F(AbsentMemberTest, AFrozenOneIsGivenUpAfterAFewHeartbeats) {
   Wait(world_.policy_.silence + absl::Seconds(4), [](Replica*) {});
   ASSERT_FALSE(Steady());
   EXPECT_EQ(world_.plan().members.size(), 2u);
-  EXPECT_TRUE(world_.plan().firm);
+  EXPECT_TRUE(world_.plan().committed);
   EXPECT_TRUE(world_.plan().broken);
   EXPECT_EQ(world_.stopped(), std::set<std::string>{first().id});
   EXPECT_EQ(world_.killed(), world_.stopped());

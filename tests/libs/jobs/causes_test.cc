@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "libs/jobs/group_end.h"
 #include "libs/jobs/node_health.h"
 #include "libs/jobs/state_machine.h"
-#include "libs/jobs/verdict.h"
 #include "tests/libs/jobs/replicas.h"
 
 namespace adaptdl::jobs {
@@ -104,14 +104,14 @@ TEST(CausesTest, WhoFollowsAMemberThatIsNotToBlameIsNotEither) {
     Replica end = row.end;
     end.cause = WhoseFault(end.cause, RunningJob(row.has_run));
     for (const int code : {75, 143}) {
-      const Verdict verdict = JudgeGroup({end, Exited(1, code)}, 2);
-      EXPECT_FALSE(verdict.own_failure) << row.name << ": " << verdict.message;
+      const GroupEnd group_end = ClassifyGroupEnd({end, Exited(1, code)}, 2);
+      EXPECT_FALSE(group_end.own_failure) << row.name << ": " << group_end.message;
     }
   }
 }
 
 TEST(CausesTest, AnOwnFailureCountsWhateverElseHappened) {
-  EXPECT_TRUE(JudgeGroup({Blamed(Cause::kStorage, Exited(0, 1)), Exited(1, 1)}, 2).own_failure);
+  EXPECT_TRUE(ClassifyGroupEnd({Blamed(Cause::kStorage, Exited(0, 1)), Exited(1, 1)}, 2).own_failure);
 }
 
 TEST(CausesTest, AStorageThatDoesNotWorkForLongEndsNoJob) {

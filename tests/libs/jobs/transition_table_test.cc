@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "libs/jobs/group_end.h"
 #include "libs/jobs/state_machine.h"
-#include "libs/jobs/verdict.h"
 #include "tests/libs/jobs/replicas.h"
 
 namespace adaptdl::jobs {

@@ -38,7 +38,7 @@ class World {
       const Outcome outcome = Advance(before, replicas_, desired_, now_, policy_);
       Check(before, outcome);
       Apply(outcome);
-      if (Settled(before, outcome)) return;
+      if (Converged(before, outcome)) return;
     }
     FAIL() << "does not come to rest in " << PhaseName(job_.phase);
   }
@@ -234,7 +234,7 @@ class World {
     for (const LaunchNewcomer& launch : outcome.newcomers) {
       Add(launch.replica_id, launch.group, launch.rank, launch.node);
     }
-    for (const std::string& id : outcome.judged) Find(id)->judged = true;
+    for (const std::string& id : outcome.ends_handled) Find(id)->end_handled = true;
     for (const StopOrder& stop : outcome.stops) {
       Find(stop.replica_id)->stop_requested = true;
       stopped_.insert(stop.replica_id);

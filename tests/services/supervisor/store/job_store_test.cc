@@ -151,7 +151,7 @@ TEST_P(JobStoreTest, KeepsChangesInPlace) {
   plan.ready_after = absl::Seconds(2);
   jobs::Plan older = plan;
   older.members = {{"r-1-0", "n1"}};
-  older.offered = older.firm = true;
+  older.offered = older.committed = true;
   plan.group = 4;
   job.plans = {older, plan};
   job.tokens[3] = "three";
@@ -162,7 +162,7 @@ TEST_P(JobStoreTest, KeepsChangesInPlace) {
   ReplicaRecord survivor = MakeReplica(1, 1);
   survivor.replica.set_group(2);
   survivor.replica.set_rank(0);
-  survivor.rescales_in_place = survivor.judged = true;
+  survivor.rescales_in_place = survivor.end_handled = true;
   ReplicaRecord member = MakeReplica(2, 1);
   ReplicaRecord newcomer = MakeReplica(4, 1);
   newcomer.replica.set_state(v1::REPLICA_STATE_RUNNING);
@@ -182,7 +182,7 @@ TEST_P(JobStoreTest, KeepsChangesInPlace) {
   EXPECT_EQ(contents->replicas[0].replica.replica_id(), "r-1-1");
   EXPECT_EQ(contents->replicas[0].launch_group, 1);
   EXPECT_TRUE(contents->replicas[0].rescales_in_place);
-  EXPECT_TRUE(contents->replicas[0].judged);
+  EXPECT_TRUE(contents->replicas[0].end_handled);
   EXPECT_EQ(contents->replicas[1].replica.replica_id(), "r-2-1");
   EXPECT_EQ(contents->replicas[2].replica.replica_id(), "r-4-1");
 

@@ -1,4 +1,4 @@
-#include "libs/jobs/wording.h"
+#include "libs/jobs/descriptions.h"
 
 #include <set>
 #include <string>

@@ -1,7 +1,7 @@
 // How fast a job goes, from the parts of itself that it says are done. Not thread-safe.
 
-#ifndef ADAPTDL_SERVICES_SUPERVISOR_STATE_PACE_H_
-#define ADAPTDL_SERVICES_SUPERVISOR_STATE_PACE_H_
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_STATE_PROGRESS_RATE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_STATE_PROGRESS_RATE_H_
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace adaptdl::supervisor {
 
-class Pace {
+class ProgressRate {
  public:
   // `fraction`, in [0, 1], is done at `now`, by the replicas of `group`. How long the rest will take; none:
   // nobody knows yet, or it is more than a century.
@@ -29,4 +29,4 @@ class Pace {
 
 }  // namespace adaptdl::supervisor
 
-#endif  // ADAPTDL_SERVICES_SUPERVISOR_STATE_PACE_H_
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_STATE_PROGRESS_RATE_H_

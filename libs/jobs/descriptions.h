@@ -1,7 +1,7 @@
 // Parts of what people are told about jobs. Thread-safe.
 
-#ifndef ADAPTDL_LIBS_JOBS_WORDING_H_
-#define ADAPTDL_LIBS_JOBS_WORDING_H_
+#ifndef ADAPTDL_LIBS_JOBS_DESCRIPTIONS_H_
+#define ADAPTDL_LIBS_JOBS_DESCRIPTIONS_H_
 
 #include <string>
 #include <vector>
@@ -22,4 +22,4 @@ std::string Because(absl::string_view reason);
 
 }  // namespace adaptdl::jobs
 
-#endif  // ADAPTDL_LIBS_JOBS_WORDING_H_
+#endif  // ADAPTDL_LIBS_JOBS_DESCRIPTIONS_H_

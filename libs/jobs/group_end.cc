@@ -1,4 +1,4 @@
-#include "libs/jobs/verdict.h"
+#include "libs/jobs/group_end.h"
 
 #include <csignal>
 #include <string>
@@ -16,11 +16,10 @@ bool LooksStopped(const Replica& replica) {
   return replica.exit_code == kExitStopped || replica.exit_code == kExitPeerLost;
 }
 
-void Blame(const Replica& replica, Verdict* verdict) {
-  verdict->replica_id = replica.id;
-  verdict->node = replica.node;
-  verdict->message =
-      absl::StrCat("replica ", replica.rank, " on node ", replica.node, " ", DescribeEnd(replica));
+void Blame(const Replica& replica, GroupEnd* end) {
+  end->replica_id = replica.id;
+  end->node = replica.node;
+  end->message = absl::StrCat("replica ", replica.rank, " on node ", replica.node, " ", DescribeEnd(replica));
 }
 
 }  // namespace
@@ -59,13 +58,13 @@ std::string DescribeEnd(const Replica& replica) {
 }
 
 bool IsExplanation(const Replica& replica) {
-  if (replica.judged) return true;
+  if (replica.end_handled) return true;
   const Fate fate = FateOf(replica);
   return fate == Fate::kLost ||
          (fate == Fate::kStopped && (replica.node_leaving || IsForeign(replica.cause)));
 }
 
-Verdict JudgeGroup(const std::vector<Replica>& members, int size) {
+GroupEnd ClassifyGroupEnd(const std::vector<Replica>& members, int size) {
   const int absent = size - static_cast<int>(members.size());
   int done = 0;
   const Replica* failed = nullptr;
@@ -77,7 +76,7 @@ Verdict JudgeGroup(const std::vector<Replica>& members, int size) {
   for (const Replica& replica : members) {
     const Fate fate = FateOf(replica);
     explained = explained || IsExplanation(replica);
-    if (replica.judged) continue;
+    if (replica.end_handled) continue;
     if (fate == Fate::kDone) ++done;
     if (fate == Fate::kFailed && failed == nullptr) failed = &replica;
     const bool follows = fate == Fate::kPeerLost || fate == Fate::kStoppedUnasked;
@@ -86,27 +85,27 @@ Verdict JudgeGroup(const std::vector<Replica>& members, int size) {
     fault =
         fault || (fate != Fate::kDone && (replica.cause == Cause::kNode || replica.cause == Cause::kStorage));
   }
-  Verdict verdict;
-  verdict.fault = fault;
+  GroupEnd end;
+  end.fault = fault;
   if (done == size && absent == 0) {
-    verdict.completed = true;
-    verdict.message = absl::StrCat("all ", size, " replicas finished");
+    end.completed = true;
+    end.message = absl::StrCat("all ", size, " replicas finished");
   } else if (failed != nullptr) {
-    verdict.own_failure = true;
-    Blame(*failed, &verdict);
+    end.own_failure = true;
+    Blame(*failed, &end);
   } else if (followed != nullptr && !explained) {
-    verdict.own_failure = true;
-    Blame(*followed, &verdict);
+    end.own_failure = true;
+    Blame(*followed, &end);
   } else if (lost != nullptr) {
-    verdict.lost = true;
-    Blame(*lost, &verdict);
+    end.lost = true;
+    Blame(*lost, &end);
   } else if (absent > 0) {
-    verdict.lost = true;
-    verdict.message = absl::StrCat(absent, " of ", size, " replicas are gone without a trace");
+    end.lost = true;
+    end.message = absl::StrCat(absent, " of ", size, " replicas are gone without a trace");
   } else {
-    verdict.message = absl::StrCat("all ", size, " replicas stopped");
+    end.message = absl::StrCat("all ", size, " replicas stopped");
   }
-  return verdict;
+  return end;
 }
 
 }  // namespace adaptdl::jobs

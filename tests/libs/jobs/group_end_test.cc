@@ -1,4 +1,4 @@
-#include "libs/jobs/verdict.h"
+#include "libs/jobs/group_end.h"
 
 #include <csignal>
 #include <string>
@@ -43,49 +43,49 @@ TEST(FateTest, CrashWhileStoppingIsStillACrash) {
 }
 
 TEST(JudgeGroupTest, CompletesOnlyWhenAllMembersFinished) {
-  EXPECT_TRUE(JudgeGroup({Exited(0, 0), Exited(1, 0)}, 2).completed);
-  EXPECT_FALSE(JudgeGroup({Exited(0, 0)}, 2).completed);
-  const Verdict mixed = JudgeGroup({Exited(0, 0), Asked(Exited(1, 143))}, 2);
+  EXPECT_TRUE(ClassifyGroupEnd({Exited(0, 0), Exited(1, 0)}, 2).completed);
+  EXPECT_FALSE(ClassifyGroupEnd({Exited(0, 0)}, 2).completed);
+  const GroupEnd mixed = ClassifyGroupEnd({Exited(0, 0), Asked(Exited(1, 143))}, 2);
   EXPECT_FALSE(mixed.completed);
   EXPECT_FALSE(mixed.own_failure);
 }
 
 TEST(JudgeGroupTest, LostPeerCountsOnlyWhenNothingExplainsIt) {
-  EXPECT_TRUE(JudgeGroup({Exited(0, 75), Exited(1, 75)}, 2).own_failure);
-  EXPECT_TRUE(JudgeGroup({Exited(0, 75), Asked(Exited(1, 143))}, 2).own_failure);
-  EXPECT_TRUE(JudgeGroup({Exited(0, 75), Exited(1, 0)}, 2).own_failure);
-  EXPECT_FALSE(JudgeGroup({Exited(0, 75), Lost(1)}, 2).own_failure);
-  EXPECT_FALSE(JudgeGroup({Exited(0, 75)}, 2).own_failure);
-  EXPECT_FALSE(JudgeGroup({Exited(0, 75), Leaving(Exited(1, 143))}, 2).own_failure);
+  EXPECT_TRUE(ClassifyGroupEnd({Exited(0, 75), Exited(1, 75)}, 2).own_failure);
+  EXPECT_TRUE(ClassifyGroupEnd({Exited(0, 75), Asked(Exited(1, 143))}, 2).own_failure);
+  EXPECT_TRUE(ClassifyGroupEnd({Exited(0, 75), Exited(1, 0)}, 2).own_failure);
+  EXPECT_FALSE(ClassifyGroupEnd({Exited(0, 75), Lost(1)}, 2).own_failure);
+  EXPECT_FALSE(ClassifyGroupEnd({Exited(0, 75)}, 2).own_failure);
+  EXPECT_FALSE(ClassifyGroupEnd({Exited(0, 75), Leaving(Exited(1, 143))}, 2).own_failure);
 }
 
 // The shim of a node that has lost its worker stops its replica, and the whole group stops at the same step.
 TEST(JudgeGroupTest, UnaskedStopCountsOnlyWhenNothingExplainsIt) {
-  EXPECT_TRUE(JudgeGroup({Exited(0, 143), Exited(1, 143)}, 2).own_failure);
-  EXPECT_TRUE(JudgeGroup({Exited(0, 143), Asked(Exited(1, 143))}, 2).own_failure);
-  EXPECT_FALSE(JudgeGroup({Lost(0), Exited(1, 143)}, 2).own_failure);
-  EXPECT_FALSE(JudgeGroup({Leaving(Exited(0, 143)), Exited(1, 143)}, 2).own_failure);
+  EXPECT_TRUE(ClassifyGroupEnd({Exited(0, 143), Exited(1, 143)}, 2).own_failure);
+  EXPECT_TRUE(ClassifyGroupEnd({Exited(0, 143), Asked(Exited(1, 143))}, 2).own_failure);
+  EXPECT_FALSE(ClassifyGroupEnd({Lost(0), Exited(1, 143)}, 2).own_failure);
+  EXPECT_FALSE(ClassifyGroupEnd({Leaving(Exited(0, 143)), Exited(1, 143)}, 2).own_failure);
 }
 
 TEST(JudgeGroupTest, FailureIsAttributedOnceAndToTheCulprit) {
-  const Verdict verdict = JudgeGroup({Exited(0, 75), Exited(1, 3), Asked(Exited(2, 143))}, 3);
-  EXPECT_TRUE(verdict.own_failure);
-  EXPECT_EQ(verdict.replica_id, Exited(1, 3).id);
-  EXPECT_NE(verdict.message.find("code 3"), std::string::npos);
+  const GroupEnd end = ClassifyGroupEnd({Exited(0, 75), Exited(1, 3), Asked(Exited(2, 143))}, 3);
+  EXPECT_TRUE(end.own_failure);
+  EXPECT_EQ(end.replica_id, Exited(1, 3).id);
+  EXPECT_NE(end.message.find("code 3"), std::string::npos);
 }
 
 TEST(JudgeGroupTest, CommandThatDoesNotExistIsNamed) {
   Replica replica = Lost(0, LossCause::kNotStarted);
   replica.message = "command not found: trane";
-  const Verdict verdict = JudgeGroup({replica}, 1);
-  EXPECT_TRUE(verdict.own_failure);
-  EXPECT_NE(verdict.message.find("command not found: trane"), std::string::npos);
+  const GroupEnd end = ClassifyGroupEnd({replica}, 1);
+  EXPECT_TRUE(end.own_failure);
+  EXPECT_NE(end.message.find("command not found: trane"), std::string::npos);
 }
 
 TEST(JudgeGroupTest, LostNodesAndPreemptionAreNotTheJobsFault) {
-  EXPECT_FALSE(JudgeGroup({Lost(0), Asked(Exited(1, 143))}, 2).own_failure);
-  EXPECT_FALSE(JudgeGroup({Leaving(Exited(0, 143)), Asked(Exited(1, 143))}, 2).own_failure);
-  EXPECT_FALSE(JudgeGroup({Asked(Killed(0, SIGKILL)), Asked(Killed(1, SIGKILL))}, 2).own_failure);
+  EXPECT_FALSE(ClassifyGroupEnd({Lost(0), Asked(Exited(1, 143))}, 2).own_failure);
+  EXPECT_FALSE(ClassifyGroupEnd({Leaving(Exited(0, 143)), Asked(Exited(1, 143))}, 2).own_failure);
+  EXPECT_FALSE(ClassifyGroupEnd({Asked(Killed(0, SIGKILL)), Asked(Killed(1, SIGKILL))}, 2).own_failure);
 }
 
 }  // namespace

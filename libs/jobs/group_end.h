@@ -10,8 +10,8 @@
 //
 // Pure functions; thread-safe.
 
-#ifndef ADAPTDL_LIBS_JOBS_VERDICT_H_
-#define ADAPTDL_LIBS_JOBS_VERDICT_H_
+#ifndef ADAPTDL_LIBS_JOBS_GROUP_END_H_
+#define ADAPTDL_LIBS_JOBS_GROUP_END_H_
 
 #include <string>
 #include <vector>
@@ -45,7 +45,7 @@ Fate FateOf(const Replica& replica);
 // "exited with code 1", "was killed by signal 9", "was lost: node n1 fell silent", ...
 std::string DescribeEnd(const Replica& replica);
 
-struct Verdict {
+struct GroupEnd {
   // All members exited with 0.
   bool completed = false;
   // The end counts against max_restarts.
@@ -65,9 +65,9 @@ struct Verdict {
 bool IsExplanation(const Replica& replica);
 
 // Judges a group of `size` of which all given `members` have ended. Members that are not given count as lost.
-// Those whose end was judged before explain how others ended, and count no more.
-Verdict JudgeGroup(const std::vector<Replica>& members, int size);
+// Those whose end was handled before explain how others ended, and count no more.
+GroupEnd ClassifyGroupEnd(const std::vector<Replica>& members, int size);
 
 }  // namespace adaptdl::jobs
 
-#endif  // ADAPTDL_LIBS_JOBS_VERDICT_H_
+#endif  // ADAPTDL_LIBS_JOBS_GROUP_END_H_

@@ -1,4 +1,4 @@
-#include "services/supervisor/state/pace.h"
+#include "services/supervisor/state/progress_rate.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@ constexpr double kCentury = 36525.0 * 24 * 3600;
 
 }  // namespace
 
-std::optional<absl::Duration> Pace::Observe(int64_t group, double fraction, absl::Time now) {
+std::optional<absl::Duration> ProgressRate::Observe(int64_t group, double fraction, absl::Time now) {
   if (group != group_ || fraction < first_ || now < since_) {
     // One that goes back in its work begins anew.
     rate_before_ = fraction < first_ ? 0 : rate_;
