@@ -15,9 +15,9 @@
 
 #include "adaptdl/job.h"
 #include "benchmark/benchmark.h"
-#include "libs/elastic/job_core.h"
-#include "libs/elastic/standalone_control_plane.h"
-#include "libs/elastic/tensor_states.h"
+#include "libs/elastic/control/standalone_control_plane.h"
+#include "libs/elastic/job/job_core.h"
+#include "libs/elastic/torch/tensor_states.h"
 #include "torch/nn/modules/container/sequential.h"
 #include "torch/nn/modules/linear.h"
 #include "torch/optim/adam.h"

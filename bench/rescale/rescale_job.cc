@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "adaptdl/adaptdl.h"
 #include "examples/mnist/net.h"
-#include "libs/elastic/job_core.h"
+#include "libs/elastic/job/job_core.h"
 #include "torch/nn/modules/linear.h"
 #include "torch/optim/sgd.h"
 #include "torch/utils.h"

@@ -21,7 +21,7 @@
 #include "adaptdl/data_loader.h"
 #include "adaptdl/env.h"
 #include "adaptdl/job.h"
-#include "libs/elastic/job_core.h"
+#include "libs/elastic/job/job_core.h"
 
 namespace {
 

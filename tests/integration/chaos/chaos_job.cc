@@ -30,7 +30,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "adaptdl/adaptdl.h"
-#include "libs/elastic/job_core.h"
+#include "libs/elastic/job/job_core.h"
 #include "tests/libs/elastic/regression_samples.h"
 #include "torch/nn/functional.h"
 #include "torch/nn/module.h"

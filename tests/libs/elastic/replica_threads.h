@@ -31,8 +31,8 @@
 #include "gtest/gtest.h"
 #include "libs/base/mutex.h"
 #include "libs/comm/in_process_communicator.h"
-#include "libs/elastic/fake_control_plane.h"
-#include "libs/elastic/job_core.h"
+#include "libs/elastic/control/fake_control_plane.h"
+#include "libs/elastic/job/job_core.h"
 
 namespace adaptdl::elastic {
 

@@ -1,0 +1,26 @@
+// Opens libadaptdl_control.so, which speaks gRPC, apart from everything else in the process.
+//
+// A prebuilt LibTorch carries a protobuf of its own; two in one process clash unless their symbols are kept
+// apart. So the library is opened with RTLD_LOCAL (and RTLD_DEEPBIND) and shows a single symbol.
+
+#ifndef ADAPTDL_LIBS_ELASTIC_CONTROL_CONTROL_LOADER_H_
+#define ADAPTDL_LIBS_ELASTIC_CONTROL_CONTROL_LOADER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libs/elastic/control/control_plane.h"
+
+namespace adaptdl::elastic {
+
+// Looks for the library at `library` if that is not empty ($ADAPTDL_CONTROL_LIBRARY), else beside the
+// program, in
+// ../lib of the program's folder, and where the dynamic linker looks. NOT_FOUND names these places.
+// Thread-safe.
+absl::StatusOr<std::unique_ptr<ControlPlane>> LoadGrpcControlPlane(const GrpcControlPlaneOptions& options,
+                                                                   const std::string& library);
+
+}  // namespace adaptdl::elastic
+
+#endif  // ADAPTDL_LIBS_ELASTIC_CONTROL_CONTROL_LOADER_H_
