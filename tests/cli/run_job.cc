@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
         if (loader.weight() > 0) sums["indices"] += static_cast<double>(index);
       }
       sums["samples"] += static_cast<double>(loader.weight());
-      job->core().OnOptimizerStep(0);
+      job->core().loop().OnOptimizerStep(0);
     }
   }
   const auto& totals = sums.Synchronize();

@@ -15,12 +15,12 @@ namespace {
 // The last token is a target only.
 int64_t ColumnSize(Job& job, int64_t text_size, const BpttOptions& options) {
   if (options.columns < 1 || options.length < 1) {
-    job.core().FailUsage(absl::StrCat("columns is ", options.columns, " and length is ", options.length,
-                                      "; give at least 1 each"));
+    job.core().ending().FailUsage(absl::StrCat("columns is ", options.columns, " and length is ",
+                                               options.length, "; give at least 1 each"));
   }
   const int64_t size = (text_size - 1) / options.columns;
   if (size < 1) {
-    job.core().FailUsage(
+    job.core().ending().FailUsage(
         absl::StrCat("a text of ", text_size, " tokens is too short for ", options.columns, " columns"));
   }
   return size;

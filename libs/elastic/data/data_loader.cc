@@ -36,31 +36,33 @@ AdaptiveDataLoader::AdaptiveDataLoader(Job& job, int64_t data_set_size, const Da
                                                    options.max_local_batch_size)) {
   elastic::JobCore& core = job_.core();
   if (data_set_size < 1)
-    core.FailUsage(absl::StrCat("the data set has ", data_set_size, " samples; give some"));
+    core.ending().FailUsage(absl::StrCat("the data set has ", data_set_size, " samples; give some"));
   if (options.batch_size < 1) {
-    core.FailUsage(absl::StrCat("batch_size is ", options.batch_size, "; give at least 1"));
+    core.ending().FailUsage(absl::StrCat("batch_size is ", options.batch_size, "; give at least 1"));
   }
   if (options.base_batch_size < 0) {
-    core.FailUsage(absl::StrCat("base_batch_size is ", options.base_batch_size,
-                                "; give what the learning rate is meant for, or 0 for batch_size"));
+    core.ending().FailUsage(absl::StrCat("base_batch_size is ", options.base_batch_size,
+                                         "; give what the learning rate is meant for, or 0 for batch_size"));
   }
   if (!(options.band >= 0 && options.band < 1)) {
-    core.FailUsage(absl::StrCat("band is ", options.band, "; give a part of the batch size, in [0, 1)"));
+    core.ending().FailUsage(
+        absl::StrCat("band is ", options.band, "; give a part of the batch size, in [0, 1)"));
   }
   if (options.max_local_batch_size < 0) {
-    core.FailUsage(
+    core.ending().FailUsage(
         absl::StrCat("max_local_batch_size is ", options.max_local_batch_size, "; give at least 0"));
   }
   if (options.drop_last && data_set_size < options.batch_size) {
-    core.FailUsage(absl::StrCat("drop_last leaves nothing of a data set of ", data_set_size,
-                                " samples with batch_size ", options.batch_size));
+    core.ending().FailUsage(absl::StrCat("drop_last leaves nothing of a data set of ", data_set_size,
+                                         " samples with batch_size ", options.batch_size));
   }
-  if (core.replay().in_loop()) core.FailUsage("a data loader cannot be made within a data loader's loop");
+  if (core.replay().in_loop())
+    core.ending().FailUsage("a data loader cannot be made within a data loader's loop");
 }
 
 AdaptiveDataLoader::~AdaptiveDataLoader() {
   EndLoop();
-  job_.core().StopAdapting(this);
+  job_.core().batches().StopAdapting(this);
 }
 
 void AdaptiveDataLoader::AutoscaleBatchSize(int64_t max_batch_size, const LocalBatchSizes& local,
@@ -70,21 +72,21 @@ void AdaptiveDataLoader::AutoscaleBatchSize(int64_t max_batch_size, const LocalB
                                        .min_local = local.min,
                                        .max_local = local.max,
                                        .accumulation = accumulation};
-  if (looping_) core.FailUsage("AutoscaleBatchSize() cannot be called within the loader's loop");
+  if (looping_) core.ending().FailUsage("AutoscaleBatchSize() cannot be called within the loader's loop");
   if (max_batch_size < 1) {
-    core.FailUsage(absl::StrCat("max_batch_size is ", max_batch_size,
-                                "; give at least batch_size = ", options_.batch_size));
+    core.ending().FailUsage(absl::StrCat("max_batch_size is ", max_batch_size,
+                                         "; give at least batch_size = ", options_.batch_size));
   }
   if (options_.batch_size < base_batch_size() || max_batch_size < options_.batch_size) {
-    core.FailUsage(absl::StrCat("batch_size is ", options_.batch_size,
-                                "; with AutoscaleBatchSize() it must be between base_batch_size = ",
-                                base_batch_size(), " and max_batch_size = ", max_batch_size));
+    core.ending().FailUsage(absl::StrCat("batch_size is ", options_.batch_size,
+                                         "; with AutoscaleBatchSize() it must be between base_batch_size = ",
+                                         base_batch_size(), " and max_batch_size = ", max_batch_size));
   }
   if (const absl::Status status = goodput::Validate(limits, base_batch_size()); !status.ok()) {
-    core.FailUsage(std::string(status.message()));
+    core.ending().FailUsage(std::string(status.message()));
   }
-  if (!core.StartAdapting(this)) {
-    core.FailUsage("two data loaders adapt their batch size; only the one that is trained with may");
+  if (!core.batches().StartAdapting(this)) {
+    core.ending().FailUsage("two data loaders adapt their batch size; only the one that is trained with may");
   }
   max_batch_size_ = max_batch_size;
   local_ = local;
@@ -93,31 +95,31 @@ void AdaptiveDataLoader::AutoscaleBatchSize(int64_t max_batch_size, const LocalB
 
 bool AdaptiveDataLoader::BeginLoop() {
   elastic::JobCore& core = job_.core();
-  if (core.replay().in_loop()) core.FailUsage("loops over data loaders cannot be nested");
+  if (core.replay().in_loop()) core.ending().FailUsage("loops over data loaders cannot be nested");
   if (!core.replay().BeginLoop(name_)) return false;
   looping_ = true;
   in_step_ = false;
-  core.SetCurrentLoader(this);
+  core.loop().SetCurrentLoader(this);
   elastic::LoaderRecord& record = core.replay().loader(name_);
   // What the loop before did too much counts for this one.
   if (record.begin < 0) {
-    record.begin = core.scale_invariant_steps() - (adaptive() ? core.progress_surplus() : 0);
+    record.begin = core.progress().scale_invariant_steps() - (adaptive() ? core.progress().surplus() : 0);
   }
   pass_steps_ = 0;
-  pass_begin_ = core.scale_invariant_steps();
+  pass_begin_ = core.progress().scale_invariant_steps();
   sampler_.SetPass(std::max(core.replay().current_epoch(), 0), record.pass);
   return true;
 }
 
 bool AdaptiveDataLoader::Next() {
   if (!looping_) return false;
-  if (in_step_ && job_.core().step_is_void()) {
+  if (in_step_ && job_.core().step().is_void()) {
     // The same samples, over the replicas that there are now.
     in_step_ = false;
-    job_.core().ClearVoidStep();
+    job_.core().loop().RestartStep();
   }
   if (in_step_ && is_accumulation_step()) {
-    job_.core().FinishMicroBatch();
+    job_.core().loop().FinishMicroBatch();
     BeginMicroBatch(micro_ + 1);
     return true;
   }
@@ -149,13 +151,14 @@ void AdaptiveDataLoader::BeginMicroBatch(int64_t micro) {
   elastic::JobCore& core = job_.core();
   micro_ = micro;
   indices_ = ShareOf(step_, micro_, &weight_);
-  core.SetMicroBatch({.local = weight_,
-                      .step_total = step_.count,
-                      .last = is_optimizer_step(),
-                      .scale = static_cast<double>(batch_.total) / static_cast<double>(base_batch_size()),
-                      .initial_batch_size = base_batch_size(),
-                      .attempt = attempt_});
-  core.BeginMicroBatch();
+  core.step().SetMicroBatch(
+      {.local = weight_,
+       .step_total = step_.count,
+       .last = is_optimizer_step(),
+       .scale = static_cast<double>(batch_.total) / static_cast<double>(base_batch_size()),
+       .initial_batch_size = base_batch_size(),
+       .attempt = attempt_});
+  core.loop().BeginMicroBatch();
 }
 
 void AdaptiveDataLoader::FinishStep() {
@@ -163,7 +166,7 @@ void AdaptiveDataLoader::FinishStep() {
   in_step_ = false;
   ++pass_steps_;
   core.replay().loader(name_).index += step_.count;
-  elastic::JobCore::StepSummary summary;
+  elastic::StepSummary summary;
   summary.samples = step_.count;
   summary.batch_size = batch_.total;
   summary.base_batch_size = base_batch_size();
@@ -177,21 +180,21 @@ void AdaptiveDataLoader::FinishStep() {
                     .max_local = TighterBound(local_.max, bound_->of_all())};
   // A batch size that stays is accumulated where it does not fit.
   summary.limits.accumulation = adaptive() ? accumulation_ : summary.limits.max_local > 0;
-  const elastic::JobCore::ChosenBatch& chosen = core.chosen_batch();
+  const elastic::ChosenBatch& chosen = core.batches().chosen();
   summary.chosen = chosen.micro_batches == 0 || chosen.replicas == job_.num_replicas();
   summary.loop_fraction = adaptive() ? LoopProgress() / LoopLength()
                                      : static_cast<double>(position()) / static_cast<double>(sampler_.size());
   summary.loop_steps = LoopLength();
-  core.FinishStep(summary);
+  core.loop().FinishStep(summary);
 }
 
 void AdaptiveDataLoader::FinishPass() {
   elastic::JobCore& core = job_.core();
-  if (pass_steps_ > 0 && core.scale_invariant_steps() <= pass_begin_) {
-    core.FailUsage("a loop with AutoscaleBatchSize() takes no optimiser steps, and would never end");
+  if (pass_steps_ > 0 && core.progress().scale_invariant_steps() <= pass_begin_) {
+    core.ending().FailUsage("a loop with AutoscaleBatchSize() takes no optimiser steps, and would never end");
   }
   pass_steps_ = 0;
-  pass_begin_ = core.scale_invariant_steps();
+  pass_begin_ = core.progress().scale_invariant_steps();
   elastic::LoaderRecord& record = core.replay().loader(name_);
   record.index = 0;
   ++record.pass;
@@ -201,12 +204,12 @@ void AdaptiveDataLoader::FinishPass() {
 void AdaptiveDataLoader::EndLoop() {
   if (!looping_) return;
   elastic::JobCore& core = job_.core();
-  if (adaptive()) core.SetProgressSurplus(std::max(0.0, LoopProgress() - LoopLength()));
+  if (adaptive()) core.progress().SetSurplus(std::max(0.0, LoopProgress() - LoopLength()));
   looping_ = false;
   in_step_ = false;
-  core.SetMicroBatch({});
-  core.SetCurrentLoader(nullptr);
-  core.EndSteps();
+  core.step().SetMicroBatch({});
+  core.loop().SetCurrentLoader(nullptr);
+  core.loop().EndSteps();
   core.replay().FinishLoop(name_);
 }
 
@@ -222,7 +225,7 @@ double AdaptiveDataLoader::LoopLength() const {
 
 double AdaptiveDataLoader::LoopProgress() const {
   elastic::JobCore& core = job_.core();
-  return core.scale_invariant_steps() - core.replay().loader(name_).begin;
+  return core.progress().scale_invariant_steps() - core.replay().loader(name_).begin;
 }
 
 std::vector<std::vector<int64_t>> AdaptiveDataLoader::PeekNext(int count) const {
@@ -273,7 +276,7 @@ AdaptiveDataLoader::Batch AdaptiveDataLoader::ChosenByGoodput() const {
   elastic::JobCore& core = job_.core();
   const int64_t replicas = job_.num_replicas();
   const int64_t most = TighterBound(local_.max, bound_->of_all());
-  const elastic::JobCore::ChosenBatch& chosen = core.chosen_batch();
+  const elastic::ChosenBatch& chosen = core.batches().chosen();
   if (chosen.micro_batches == 0) return {options_.batch_size, most};
   int64_t total = chosen.atomic_batch_size * chosen.micro_batches * chosen.replicas;
   const bool for_these = chosen.replicas == replicas;
@@ -339,7 +342,7 @@ void AdaptiveDataLoader::ToTensorBoard(TensorBoardWriter& writer, int64_t step,
 bool AdaptiveDataLoader::RetryAfterOutOfMemory(const std::exception& error) {
   elastic::JobCore& core = job_.core();
   const auto failed = static_cast<int64_t>(indices_.size());
-  if (!in_step_ || core.exchanging() || failed <= 1 || !IsOutOfMemory(error)) return false;
+  if (!in_step_ || core.step().exchanging() || failed <= 1 || !IsOutOfMemory(error)) return false;
   bound_->Halve(failed);
   // The same samples of the same step. How many micro-batches the other replicas cut theirs into is no
   // matter: only the last one is exchanged.
@@ -349,7 +352,7 @@ bool AdaptiveDataLoader::RetryAfterOutOfMemory(const std::exception& error) {
   return true;
 }
 
-AdaptiveDataLoader* CurrentDataLoader(Job& job) { return job.core().current_loader(); }
+AdaptiveDataLoader* CurrentDataLoader(Job& job) { return job.core().loop().current_loader(); }
 
 bool IsOutOfMemory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;

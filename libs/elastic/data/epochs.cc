@@ -8,11 +8,11 @@ namespace adaptdl {
 
 EpochRange::Iterator::Iterator(Job* job, int epochs) : job_(job), epochs_(epochs) {
   elastic::JobCore& core = job_->core();
-  if (core.replay().current_epoch() >= 0) core.FailUsage("epoch loops cannot be nested");
-  core.SetTotalEpochs(epochs_);
+  if (core.replay().current_epoch() >= 0) core.ending().FailUsage("epoch loops cannot be nested");
+  core.progress().SetTotalEpochs(epochs_);
   if (core.replay().finished_epochs() >= epochs_) {
     core.replay().PassEpochs();
-    core.OnTrainingDone();
+    core.loop().OnTrainingDone();
     return;
   }
   core.replay().EnterEpoch();
@@ -29,13 +29,13 @@ EpochRange::Iterator& EpochRange::Iterator::operator++() {
   elastic::JobCore& core = job_->core();
   core.replay().FinishEpoch();
   running_ = false;
-  core.OnEpochBoundary();
-  core.StepBoundary(/*may_rescale=*/true);
+  core.loop().OnEpochBoundary();
+  core.loop().StepBoundary(/*may_rescale=*/true);
   if (core.replay().finished_epochs() < epochs_) {
     core.replay().EnterEpoch();
     running_ = true;
   } else {
-    core.OnTrainingDone();
+    core.loop().OnTrainingDone();
   }
   return *this;
 }

@@ -21,7 +21,7 @@ int64_t TighterBound(int64_t a, int64_t b) { return a == 0 || b == 0 ? std::max(
 
 LocalBound::LocalBound(JobCore* core, std::string kind, int64_t asked_for)
     : core_(core), kind_(std::move(kind)), asked_for_(asked_for) {
-  core_->Subscribe(Topic(kind_), [this](int, const std::string& text) {
+  core_->news().Subscribe(Topic(kind_), [this](int, const std::string& text) {
     int64_t bound = 0;
     if (!absl::SimpleAtoi(text, &bound) || bound < 1) return;
     int64_t& known = core_->replay().MemoryBound(kind_);
@@ -29,7 +29,7 @@ LocalBound::LocalBound(JobCore* core, std::string kind, int64_t asked_for)
   });
 }
 
-LocalBound::~LocalBound() { core_->Subscribe(Topic(kind_), nullptr); }
+LocalBound::~LocalBound() { core_->news().Subscribe(Topic(kind_), nullptr); }
 
 int64_t LocalBound::of_all() const { return TighterBound(asked_for_, core_->replay().MemoryBound(kind_)); }
 
@@ -37,7 +37,7 @@ void LocalBound::Halve(int64_t failed) {
   own_ = TighterBound(own_, failed / 2);
   std::fprintf(stderr, "adaptdl: %lld samples do not fit into memory, going on with at most %lld at once\n",
                static_cast<long long>(failed), static_cast<long long>(own_));
-  core_->Announce(Topic(kind_), absl::StrCat(own_));
+  core_->news().Announce(Topic(kind_), absl::StrCat(own_));
 }
 
 }  // namespace adaptdl::elastic

@@ -49,9 +49,10 @@ class ShardTable final : public CheckpointState {
   void Sync() override {
     nlohmann::json own = nlohmann::json::array();
     for (size_t i = 0; i < shards.size(); ++i) {
-      if (shards[i].owner == core_->membership().rank) own.push_back({i, shards[i].consumed, shards[i].done});
+      if (shards[i].owner == core_->team().membership().rank)
+        own.push_back({i, shards[i].consumed, shards[i].done});
     }
-    for (const std::string& text : core_->Gather(own.dump())) {
+    for (const std::string& text : core_->team().Gather(own.dump())) {
       for (const auto& item : nlohmann::json::parse(text)) {
         Shard& shard = shards.at(item.at(0));
         shard.consumed = item.at(1);
@@ -93,18 +94,20 @@ class StreamLoop::Impl {
         name_(core_.replay().NewLoaderName()),
         bound_(&core_, core_.replay().LastLoaderKind(), options.max_local_batch_size),
         table_(&core_, absl::StrCat("adaptdl-stream-", name_)) {
-    if (shards < 1) core_.FailUsage(absl::StrCat("the data set has ", shards, " shards; give some"));
+    if (shards < 1) core_.ending().FailUsage(absl::StrCat("the data set has ", shards, " shards; give some"));
     if (options.batch_size < 1) {
-      core_.FailUsage(absl::StrCat("batch_size is ", options.batch_size, "; give at least 1"));
+      core_.ending().FailUsage(absl::StrCat("batch_size is ", options.batch_size, "; give at least 1"));
     }
     if (options.read_ahead < 0) {
-      core_.FailUsage(absl::StrCat("read_ahead is ", options.read_ahead, "; give at least 0"));
+      core_.ending().FailUsage(absl::StrCat("read_ahead is ", options.read_ahead, "; give at least 0"));
     }
-    if (core_.replay().in_loop()) core_.FailUsage("a data loader cannot be made within a data loader's loop");
+    if (core_.replay().in_loop())
+      core_.ending().FailUsage("a data loader cannot be made within a data loader's loop");
     job_.Register(&table_);
     if (!table_.shards.empty() && static_cast<int64_t>(table_.shards.size()) != shards) {
-      core_.FailUsage(absl::StrCat("the data set has ", shards,
-                                   " shards; when the loop was interrupted it had ", table_.shards.size()));
+      core_.ending().FailUsage(absl::StrCat("the data set has ", shards,
+                                            " shards; when the loop was interrupted it had ",
+                                            table_.shards.size()));
     }
   }
 
@@ -114,14 +117,14 @@ class StreamLoop::Impl {
   }
 
   bool BeginLoop() {
-    if (core_.replay().in_loop()) core_.FailUsage("loops over data loaders cannot be nested");
+    if (core_.replay().in_loop()) core_.ending().FailUsage("loops over data loaders cannot be nested");
     if (!core_.replay().BeginLoop(name_)) return false;
     looping_ = true;
     in_step_ = false;
     if (table_.shards.empty()) table_.shards.resize(num_shards_);
     // Only the replica that reads a shard knows how far it is.
-    core_.ForbidRecovery(true);
-    core_.OnGroupChange(this, [this](bool /*keeps_step*/) { DealShards(); });
+    core_.team().group().ForbidRecovery(true);
+    core_.team().OnGroupChange(this, [this](bool /*keeps_step*/) { DealShards(); });
     DealShards();
     return true;
   }
@@ -153,14 +156,14 @@ class StreamLoop::Impl {
     if (!looping_) return;
     looping_ = false;
     in_step_ = false;
-    core_.ForbidRecovery(false);
-    core_.OnGroupChange(this, nullptr);
+    core_.team().group().ForbidRecovery(false);
+    core_.team().OnGroupChange(this, nullptr);
     table_.shards.clear();
     free_.clear();
     leases_.clear();
-    core_.SetStreamSamples(0);
-    core_.SetMicroBatch({});
-    core_.EndSteps();
+    core_.loop().signal().Set(0);
+    core_.step().SetMicroBatch({});
+    core_.loop().EndSteps();
     core_.replay().FinishLoop(name_);
   }
 
@@ -170,7 +173,7 @@ class StreamLoop::Impl {
   }
 
   bool IsReady(int64_t ready) {
-    ready_samples_ = known_ ? core_.agreed_stream_samples() : core_.SumOf(ready);
+    ready_samples_ = known_ ? core_.loop().signal().agreed() : core_.team().SumOf(ready);
     known_ = true;
     if (ready_samples_ >= options_.batch_size || free_.empty()) return true;
     GiveShards(ready < Share());
@@ -182,7 +185,7 @@ class StreamLoop::Impl {
     step_ = samples;
     share_ = 0;
     for (const auto& [shard, count] : samples) share_ += count;
-    core_.SetStreamSamples(next);
+    core_.loop().signal().Set(next);
     in_step_ = true;
     attempt_ = 0;
     Cut(bound_.own());
@@ -192,19 +195,19 @@ class StreamLoop::Impl {
     micro_ = micro;
     begin_ = std::min(micro * size_, share_);
     end_ = std::min(begin_ + size_, share_);
-    core_.SetMicroBatch({.local = end_ - begin_,
-                         .step_total = ready_samples_,
-                         .last = is_last(),
-                         .scale = 1,
-                         .initial_batch_size = options_.batch_size,
-                         .attempt = attempt_});
-    core_.BeginMicroBatch();
+    core_.step().SetMicroBatch({.local = end_ - begin_,
+                                .step_total = ready_samples_,
+                                .last = is_last(),
+                                .scale = 1,
+                                .initial_batch_size = options_.batch_size,
+                                .attempt = attempt_});
+    core_.loop().BeginMicroBatch();
   }
 
   bool is_last() const { return micro_ + 1 == micro_batches_; }
 
   void NextMicroBatch() {
-    core_.FinishMicroBatch();
+    core_.loop().FinishMicroBatch();
     BeginMicroBatch(micro_ + 1);
   }
 
@@ -215,7 +218,7 @@ class StreamLoop::Impl {
     }
     MarkDone();
     core_.replay().loader(name_).index += ready_samples_;
-    JobCore::StepSummary summary;
+    elastic::StepSummary summary;
     summary.samples = ready_samples_;
     summary.batch_size = options_.batch_size;
     summary.init_batch_size = options_.batch_size;
@@ -227,7 +230,7 @@ class StreamLoop::Impl {
     const auto begun = num_shards_ - static_cast<int64_t>(free_.size());
     summary.loop_fraction = static_cast<double>(std::max<int64_t>(begun - job_.num_replicas(), 0)) /
                             static_cast<double>(num_shards_);
-    core_.FinishStep(summary);
+    core_.loop().FinishStep(summary);
   }
 
   void SetLength(int64_t shard, int64_t samples) {
@@ -237,7 +240,7 @@ class StreamLoop::Impl {
 
   bool Retry(const std::exception& error) {
     const int64_t failed = std::max<int64_t>(end_ - begin_, 1);
-    if (!in_step_ || core_.exchanging() || failed <= 1 || !IsOutOfMemory(error)) return false;
+    if (!in_step_ || core_.step().exchanging() || failed <= 1 || !IsOutOfMemory(error)) return false;
     bound_.Halve(failed);
     ++attempt_;
     Cut(bound_.own());
@@ -275,7 +278,7 @@ class StreamLoop::Impl {
 
   // One to each replica that has too little, as long as there are some.
   void GiveShards(bool short_here) {
-    const std::vector<std::string> all = core_.Gather(short_here ? "short" : "");
+    const std::vector<std::string> all = core_.team().Gather(short_here ? "short" : "");
     for (size_t rank = 0; rank < all.size(); ++rank) {
       if (!all[rank].empty()) GiveShard(static_cast<int>(rank));
     }

@@ -6,7 +6,7 @@
 //                                                                      │
 //                                                                   Decide() ──▶ what to change to
 //
-// Rank 0 alone decides; how the others learn of it is the job's affair (JobCore::Signals).
+// Rank 0 alone decides; how the others learn of it is the job's affair (BatchDecider).
 
 #ifndef ADAPTDL_LIBS_ELASTIC_JOB_BATCH_SIZE_CONTROLLER_H_
 #define ADAPTDL_LIBS_ELASTIC_JOB_BATCH_SIZE_CONTROLLER_H_

@@ -1,9 +1,6 @@
-#include <pthread.h>
+#include "libs/elastic/job/init.h"
 
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,16 +19,12 @@
 #include "libs/elastic/control/environment.h"
 #include "libs/elastic/control/standalone_control_plane.h"
 #include "libs/elastic/host/freed_memory.h"
-#include "libs/elastic/host/signals.h"
+#include "libs/elastic/host/process_host.h"
 #include "libs/elastic/job/job_core.h"
 
 namespace adaptdl {
+namespace elastic {
 namespace {
-
-using elastic::ControlPlane;
-using elastic::Environment;
-using elastic::GroupMembership;
-using elastic::JobCore;
 
 constexpr char kLibraryVersion[] = "0.1.0";
 
@@ -39,56 +32,37 @@ constexpr char kLibraryVersion[] = "0.1.0";
 // new heartbeat streams even, is shorter.
 constexpr absl::Duration kConnectTimeout = absl::Seconds(30);
 
-// Destructors of a training program are many and slow, and some are not safe while threads run: none is run.
-[[noreturn]] void ExitNow(int code) {
-  std::fflush(nullptr);
-  std::_Exit(code);
-}
-
-[[noreturn]] void Die(const absl::Status& status) {
+[[noreturn]] void Die(Host& host, const absl::Status& status) {
   std::fprintf(stderr, "adaptdl: %s\n", status.ToString().c_str());
   switch (status.code()) {
     case absl::StatusCode::kCancelled:
-      ExitNow(kExitStopped);
+      host.Exit(kExitStopped);
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kAborted:
-      ExitNow(kExitPeerLost);
+      host.Exit(kExitPeerLost);
     default:
-      ExitNow(1);
+      host.Exit(1);
   }
 }
 
 template <typename T>
-T OrDie(absl::StatusOr<T> value) {
-  if (!value.ok()) Die(value.status());
+T OrDie(Host& host, absl::StatusOr<T> value) {
+  if (!value.ok()) Die(host, value.status());
   return *std::move(value);
-}
-
-double MonotonicSeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Of the calling thread, for others to read.
-std::function<double()> ThreadClock() {
-  clockid_t clock;
-  if (pthread_getcpuclockid(pthread_self(), &clock) != 0) return nullptr;
-  return [clock] {
-    timespec time = {};
-    // A thread that has ended does not hang.
-    if (clock_gettime(clock, &time) != 0) return MonotonicSeconds();
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-  };
 }
 
 // Where a signal goes.
 class StopSwitch {
  public:
+  // Not owned.
+  explicit StopSwitch(Host* host) : host_(host) {}
+
   void OnSignal(const std::string& name) {
     MutexLock lock(&mutex_);
     if (ending_) return;
     // Before the replicas have met no step has been taken: there is nothing to save, and they may never come.
-    if (core_ == nullptr) ExitNow(kExitStopped);
+    if (core_ == nullptr) host_->Exit(kExitStopped);
     core_->RequestStop(name);
   }
 
@@ -104,14 +78,15 @@ class StopSwitch {
   }
 
  private:
+  Host* const host_;
   Mutex mutex_;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   JobCore* core_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
-std::unique_ptr<ControlPlane> MakeControlPlane(const Environment& environment) {
-  if (!environment.supervised()) return std::make_unique<elastic::StandaloneControlPlane>(environment);
-  elastic::GrpcControlPlaneOptions options;
+std::unique_ptr<ControlPlane> MakeControlPlane(Host& host, const Environment& environment) {
+  if (!environment.supervised()) return std::make_unique<StandaloneControlPlane>(environment);
+  GrpcControlPlaneOptions options;
   options.supervisor_address = environment.supervisor_address;
   options.supervisor_ca = environment.supervisor_ca;
   options.supervisor_tls_name = environment.supervisor_tls_name;
@@ -121,20 +96,20 @@ std::unique_ptr<ControlPlane> MakeControlPlane(const Environment& environment) {
   options.group = environment.group;
   options.token = environment.group_token;
   options.library_version = kLibraryVersion;
-  return OrDie(elastic::LoadGrpcControlPlane(options, environment.control_library));
+  return OrDie(host, LoadGrpcControlPlane(options, environment.control_library));
 }
 
 // How this process reaches its peers, in one group after the other. Thread-safe.
 class Rendezvous {
  public:
-  explicit Rendezvous(const Environment& environment) : environment_(environment) {
+  Rendezvous(Host& host, const Environment& environment) : environment_(environment) {
     const bool alone = !environment.supervised() && environment.num_replicas == 1;
     if (alone) return;
     // Under a supervisor any replica may be rank 0 of a later group.
     if (environment.supervised()) {
-      tcp_ = OrDie(comm::TcpRendezvous::Host(Host()));
+      tcp_ = OrDie(host, comm::TcpRendezvous::Host(HostName()));
     } else if (environment.replica_rank == 0) {
-      tcp_ = OrDie(comm::TcpRendezvous::Host(Host(), environment.master_port));
+      tcp_ = OrDie(host, comm::TcpRendezvous::Host(HostName(), environment.master_port));
     }
   }
 
@@ -153,7 +128,7 @@ class Rendezvous {
                 .size = group.world_size,
                 .group = group.group,
                 .token = group.token.empty() ? environment_.group_token : group.token,
-                .host = Host(),
+                .host = HostName(),
                 .timeout = environment_.collective_timeout,
                 .connect_timeout = environment_.supervised()
                                        ? std::min(kConnectTimeout, environment_.collective_timeout)
@@ -166,7 +141,7 @@ class Rendezvous {
   }
 
  private:
-  std::string Host() const {
+  std::string HostName() const {
     return environment_.replica_host.empty() ? "127.0.0.1" : environment_.replica_host;
   }
 
@@ -177,17 +152,20 @@ class Rendezvous {
 
 // What lives as long as the job and longer than its core.
 struct Life {
+  explicit Life(std::shared_ptr<Host> host) : host(std::move(host)), stop(this->host.get()) {}
+
+  const std::shared_ptr<Host> host;
   StopSwitch stop;
-  std::unique_ptr<elastic::SignalWatcher> signals;
+  std::unique_ptr<Host::SignalWatch> signals;
   std::unique_ptr<Rendezvous> rendezvous;
 };
 
 std::unique_ptr<JobCore> Join(const std::shared_ptr<Life>& life, const Environment& environment,
                               std::vector<CheckpointState*> expected) {
-  elastic::JobDependencies dependencies;
+  JobDependencies dependencies;
   dependencies.environment = environment;
   dependencies.expected = std::move(expected);
-  dependencies.control = MakeControlPlane(environment);
+  dependencies.control = MakeControlPlane(*life->host, environment);
   dependencies.transport.address = life->rendezvous->address();
   dependencies.transport.connect = [raw = life->rendezvous.get()](const GroupMembership& group) {
     return raw->Connect(group);
@@ -198,32 +176,35 @@ std::unique_ptr<JobCore> Join(const std::shared_ptr<Life>& life, const Environme
   dependencies.plan_timeout = environment.plan_timeout;
   dependencies.keep_alive = life;
   dependencies.on_end = [stop = &life->stop] { stop->SetEnding(); };
-  dependencies.exit = ExitNow;
-  dependencies.seconds = MonotonicSeconds;
-  dependencies.thread_clock = ThreadClock;
-  std::unique_ptr<JobCore> core = OrDie(JobCore::Create(std::move(dependencies)));
+  dependencies.host = life->host;
+  std::unique_ptr<JobCore> core = OrDie(*life->host, JobCore::Create(std::move(dependencies)));
   life->stop.SetCore(core.get());
   return core;
 }
 
 }  // namespace
 
-std::unique_ptr<Job> Init() { return InitProcessGroup("gloo"); }
-
-std::unique_ptr<Job> InitProcessGroup(const std::string& backend, const std::string& address, int world_size,
-                                      int rank) {
-  auto life = std::make_shared<Life>();
-  life->signals = std::make_unique<elastic::SignalWatcher>(
-      [stop = &life->stop](const std::string& name) { stop->OnSignal(name); });
-  const Environment environment =
-      OrDie(elastic::ReadEnvironment(elastic::GetFromProcess, {backend, address, world_size, rank}));
-  if (environment.keep_freed_memory) elastic::KeepFreedMemory(elastic::GetFromProcess);
-  life->rendezvous = std::make_unique<Rendezvous>(environment);
+std::unique_ptr<Job> InitOn(std::shared_ptr<Host> host, const ProcessGroup& given) {
+  auto life = std::make_shared<Life>(std::move(host));
+  life->signals =
+      life->host->WatchSignals([stop = &life->stop](const std::string& name) { stop->OnSignal(name); });
+  const Environment environment = OrDie(*life->host, ReadEnvironment(GetFromProcess, given));
+  if (environment.keep_freed_memory) KeepFreedMemory(GetFromProcess);
+  life->rendezvous = std::make_unique<Rendezvous>(*life->host, environment);
   const Job::Place place = {environment.replica_rank, environment.num_replicas, environment.num_nodes,
                             environment.share_path};
   return std::make_unique<Job>(place, [life, environment](std::vector<CheckpointState*> expected) {
     return Join(life, environment, std::move(expected));
   });
+}
+
+}  // namespace elastic
+
+std::unique_ptr<Job> Init() { return InitProcessGroup("gloo"); }
+
+std::unique_ptr<Job> InitProcessGroup(const std::string& backend, const std::string& address, int world_size,
+                                      int rank) {
+  return elastic::InitOn(elastic::ProcessHost(), {backend, address, world_size, rank});
 }
 
 }  // namespace adaptdl

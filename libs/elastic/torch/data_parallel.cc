@@ -38,7 +38,6 @@ using elastic::BackwardPass;
 using elastic::ExchangeResult;
 using elastic::GradientExchange;
 using elastic::NoiseScale;
-using Signals = elastic::JobCore::Signals;
 
 // Enough to choose a batch size by.
 constexpr int64_t kFirstEstimates = 32;
@@ -136,7 +135,7 @@ GradientExchange::Tensors TensorsOf(elastic::JobCore& core, torch::nn::Module& m
   for (int group = 0; group < tensors.num_groups; ++group) {
     for (const at::Tensor& parameter : optimizer.param_groups()[static_cast<size_t>(group)].params()) {
       if (seen.contains(parameter.unsafeGetTensorImpl())) continue;
-      core.FailUsage(absl::StrCat(
+      core.ending().FailUsage(absl::StrCat(
           "parameter group ", group, " of the optimiser holds a tensor of shape [",
           absl::StrJoin(parameter.sizes(), ", "),
           "] that is no parameter of the model: its gradient would not be averaged over the replicas. Make "
@@ -144,7 +143,7 @@ GradientExchange::Tensors TensorsOf(elastic::JobCore& core, torch::nn::Module& m
           "AdaptiveDataParallel of its own"));
     }
   }
-  if (tensors.parameters.empty()) core.FailUsage("the optimiser has none of the model's parameters");
+  if (tensors.parameters.empty()) core.ending().FailUsage("the optimiser has none of the model's parameters");
   for (const at::Tensor& buffer : model.buffers()) {
     if (!buffer.is_floating_point() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
     tensors.buffers.push_back(buffer);
@@ -191,7 +190,7 @@ class AdaptiveDataParallel::Impl {
                 .period = options.statistics_period,
                 .first_estimates = kFirstEstimates}),
         norms_(&optimizer, elastic::IsAdam(optimizer), tensors_.parameters, tensors_.groups),
-        leads_(core_.ClaimLead()) {
+        leads_(core_.batches().ClaimLead()) {
     const bool restored = job.Register(&model_state_);
     job.Register(&optimizer_state_);
     Register(std::make_unique<elastic::RandomState>(options.name + "-random", job.rank()));
@@ -200,33 +199,33 @@ class AdaptiveDataParallel::Impl {
     // Whatever is restored is the same on all replicas.
     if (!restored) Broadcast(model);
     exchange_ = std::make_unique<GradientExchange>(
-        &core_.communicator(), &norms_, tensors_,
+        &core_.team().communicator(), &norms_, tensors_,
         GradientExchange::Options{.bucket_bytes = options.bucket_bytes, .overlap = options.overlap},
         Callbacks());
-    core_.OnGroupChange(this, [this](bool keeps_step) { exchange_->OnNewGroup(keeps_step); });
+    core_.team().OnGroupChange(this, [this](bool keeps_step) { exchange_->OnNewGroup(keeps_step); });
   }
 
   ~Impl() {
-    core_.OnGroupChange(this, nullptr);
+    core_.team().OnGroupChange(this, nullptr);
     for (const auto& state : states_) job_.Unregister(state.get());
     job_.Unregister(&optimizer_state_);
     job_.Unregister(&model_state_);
   }
 
   void Step() {
-    if (!core_.micro_batch().last) return;
+    if (!core_.step().micro_batch().last) return;
     if (CountParameters(optimizer_) != optimizer_parameters_) {
-      core_.FailUsage(
+      core_.ending().FailUsage(
           "the optimiser was given parameters after AdaptiveDataParallel was made: their gradients would not "
           "be averaged. Give them to it before, with requires_grad false as long as they are not to be "
           "trained");
     }
     // A replica was lost between the backward pass and here.
     const bool dropped = exchange_->TakeDropped();
-    if (dropped && !core_.step_is_void()) TakeOver();
+    if (dropped && !core_.step().is_void()) TakeOver();
     // Without a data loader nobody else begins the next attempt.
-    if (core_.step_is_void() && core_.micro_batch().step_total == 0) core_.ClearVoidStep();
-    if (dropped || core_.step_is_void()) return;
+    if (core_.step().is_void() && core_.step().micro_batch().step_total == 0) core_.loop().RestartStep();
+    if (dropped || core_.step().is_void()) return;
     if (const std::optional<ExchangeResult> taken = Take()) Finish(*taken);
   }
 
@@ -262,14 +261,14 @@ class AdaptiveDataParallel::Impl {
   }
 
   void Broadcast(torch::nn::Module& model) {
-    if (core_.communicator().size() == 1) return;
+    if (core_.team().communicator().size() == 1) return;
     torch::NoGradGuard no_gradients;
     std::vector<at::Tensor> tensors = model.parameters();
     for (const at::Tensor& buffer : model.buffers()) tensors.push_back(buffer);
     for (at::Tensor& tensor : tensors) {
       at::Tensor copy = tensor.detach().to(at::kCPU).contiguous().clone();
       comm::Buffer bytes{copy.data_ptr(), static_cast<int64_t>(copy.nbytes()), comm::DataType::kUint8};
-      core_.Check(core_.communicator().Broadcast(bytes, 0));
+      core_.ending().Check(core_.team().communicator().Broadcast(bytes, 0));
       tensor.copy_(copy);
     }
   }
@@ -277,33 +276,30 @@ class AdaptiveDataParallel::Impl {
   GradientExchange::Callbacks Callbacks() {
     GradientExchange::Callbacks callbacks;
     callbacks.begin_pass = [this] { return Pass(); };
-    callbacks.attempt = [this] { return core_.micro_batch().attempt; };
-    callbacks.on_sent = [this] { core_.BeginExchange(); };
+    callbacks.attempt = [this] { return core_.step().micro_batch().attempt; };
+    callbacks.on_sent = [this] { core_.step().BeginExchange(); };
     callbacks.on_exchanged = [this](const absl::Status& status) {
       if (status.ok()) {
-        core_.CompleteExchange();
+        core_.team().group().CompleteExchange();
       } else if (!IsMisuse(status)) {
-        core_.NoteFailedExchange(status);
+        core_.step().NoteFailedExchange(status);
       }
     };
     callbacks.plan = [this](int64_t count, bool have_previous) {
       return noise_.PlanStep(count, have_previous);
     };
-    callbacks.signals = [this] {
-      const auto numbers = core_.LocalSignals().numbers();
-      return std::vector<double>(numbers.begin(), numbers.end());
-    };
+    callbacks.signals = [this] { return core_.loop().agreement().Local(); };
     callbacks.seconds = [this] { return core_.Seconds(); };
-    callbacks.begin_wait = [this] { core_.BeginWait(); };
-    callbacks.end_wait = [this] { core_.EndWait(); };
+    callbacks.begin_wait = [this] { core_.watch().BeginWait(); };
+    callbacks.end_wait = [this] { core_.watch().EndWait(); };
     return callbacks;
   }
 
   BackwardPass Pass() const {
-    const elastic::JobCore::MicroBatch& batch = core_.micro_batch();
+    const elastic::MicroBatch& batch = core_.step().micro_batch();
     BackwardPass pass;
     pass.weight = batch.step_total == 0
-                      ? 1.0 / core_.communicator().size()
+                      ? 1.0 / core_.team().communicator().size()
                       : static_cast<double>(batch.local) / static_cast<double>(batch.step_total);
     pass.last = batch.last;
     pass.loss_scale = scaler_ ? scaler_->scale() : 1;
@@ -311,13 +307,13 @@ class AdaptiveDataParallel::Impl {
     pass.batch_scale = SampleScale();
     pass.attempt = batch.attempt;
     // Without a data loader every pass is one of a new attempt.
-    pass.is_void = core_.step_is_void() && batch.step_total > 0;
+    pass.is_void = core_.step().is_void() && batch.step_total > 0;
     return pass;
   }
 
   // Samples of the step by the initial batch size: less than the chosen scale in the last step of a pass.
   double SampleScale() const {
-    const elastic::JobCore::MicroBatch& batch = core_.micro_batch();
+    const elastic::MicroBatch& batch = core_.step().micro_batch();
     if (batch.step_total == 0) return batch.scale;
     return static_cast<double>(batch.step_total) / static_cast<double>(batch.initial_batch_size);
   }
@@ -326,23 +322,23 @@ class AdaptiveDataParallel::Impl {
   std::optional<ExchangeResult> Take() {
     absl::StatusOr<ExchangeResult> result = exchange_->TakeResult();
     if (result.ok()) {
-      core_.ApplyExchange();
+      core_.team().group().ApplyExchange();
       return *std::move(result);
     }
-    if (IsMisuse(result.status())) core_.FailUsage(std::string(result.status().message()));
-    if (core_.RecoverStep(result.status()) == elastic::Group::StepFate::kTaken) TakeOver();
+    if (IsMisuse(result.status())) core_.ending().FailUsage(std::string(result.status().message()));
+    if (core_.team().RecoverStep(result.status()) == elastic::Group::StepFate::kTaken) TakeOver();
     return std::nullopt;
   }
 
   // The step was taken elsewhere, and all states are as after it.
   void TakeOver() {
-    gain_ = core_.last_gain();
-    if (leads_) core_.SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
+    gain_ = core_.progress().last_gain();
+    if (leads_) core_.batches().SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
   }
 
   void Finish(const ExchangeResult& result) {
-    core_.AgreeOn(Signals::Of(result.signals));
-    const int64_t replicas = core_.communicator().size();
+    core_.loop().AgreeOn(result.signals);
+    const int64_t replicas = core_.team().communicator().size();
     accum_count_ = (result.micro_batches + replicas - 1) / replicas;
     UpdateStatistics(result);
     const bool overflowed = !result.finite;
@@ -352,8 +348,8 @@ class AdaptiveDataParallel::Impl {
     } else {
       Apply();
     }
-    core_.OnOptimizerStep(result.sync_time, gain_);
-    if (leads_) core_.SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
+    core_.loop().OnOptimizerStep(result.sync_time, gain_);
+    if (leads_) core_.batches().SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
   }
 
   void UpdateStatistics(const ExchangeResult& result) {
@@ -373,8 +369,8 @@ class AdaptiveDataParallel::Impl {
   }
 
   void Apply() {
-    const double scale = core_.micro_batch().scale;
-    if (!initialized_) rule_->Initialize(core_.micro_batch().initial_batch_size, tensors_.num_groups);
+    const double scale = core_.step().micro_batch().scale;
+    if (!initialized_) rule_->Initialize(core_.step().micro_batch().initial_batch_size, tensors_.num_groups);
     initialized_ = true;
     const NoiseScale::Certain certain = noise_.CertainAt(scale);
     const std::vector<double> factors =
@@ -382,7 +378,7 @@ class AdaptiveDataParallel::Impl {
                         .sqr = certain.sqr,
                         .var = certain.var,
                         .progress = noise_.progress(),
-                        .init_batch_size = core_.micro_batch().initial_batch_size});
+                        .init_batch_size = core_.step().micro_batch().initial_batch_size});
     CheckFactors(factors);
     {
       const ScaledLearningRates scaled(&optimizer_, factors);
@@ -399,10 +395,10 @@ class AdaptiveDataParallel::Impl {
                        std::all_of(factors.begin(), factors.end(),
                                    [](double factor) { return std::isfinite(factor) && factor >= 0; });
     if (valid) return;
-    core_.FailUsage(absl::StrCat("the scaling rule \"", rule_->name(), "\" gave [",
-                                 absl::StrJoin(factors, ", "),
-                                 "]; it must give one finite number of at least 0 for each of the ",
-                                 tensors_.num_groups, " parameter groups"));
+    core_.ending().FailUsage(absl::StrCat("the scaling rule \"", rule_->name(), "\" gave [",
+                                          absl::StrJoin(factors, ", "),
+                                          "]; it must give one finite number of at least 0 for each of the ",
+                                          tensors_.num_groups, " parameter groups"));
   }
 
   Job& job_;

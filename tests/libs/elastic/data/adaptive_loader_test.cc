@@ -45,7 +45,7 @@ class Trace {
 
   void Add(Replica& replica, const AdaptiveDataLoader& loader) {
     std::lock_guard<std::mutex> lock(mutex_);
-    const JobCore::MicroBatch& micro = replica.job.core().micro_batch();
+    const MicroBatch& micro = replica.job.core().step().micro_batch();
     Step& step = steps_[replica.job.optimizer_steps()];
     step.epoch = std::max(replica.job.core().replay().current_epoch(), 0);
     step.pass = loader.pass();
@@ -100,7 +100,7 @@ class Trace {
 };
 
 void Propose(JobCore& core, const goodput::BatchConfig& batch) {
-  core.ProposeBatch(batch, core.membership().group);
+  core.batches().Propose(batch, core.team().membership().group);
 }
 
 // One run of a job, which ends by itself or is stopped.
@@ -127,7 +127,7 @@ std::vector<Segment> RandomSegments(std::mt19937& random, int64_t total, int lon
 struct Hooks {
   std::function<void(Job&, AdaptiveDataLoader&)> after_construction = nullptr;
   std::function<void(Replica&, AdaptiveDataLoader&)> compute = nullptr;
-  std::function<double(const JobCore::MicroBatch&)> gain = nullptr;
+  std::function<double(const MicroBatch&)> gain = nullptr;
 };
 
 // Trains `epochs` epochs over `size` samples, in these segments.
@@ -147,11 +147,11 @@ void Train(int64_t size, int epochs, const DataLoaderOptions& options, const std
           });
           trace->Add(replica, loader);
           if (!loader.is_optimizer_step()) continue;
-          if (core.optimizer_steps() + 1 == segment.stop_after &&
+          if (core.progress().optimizer_steps() + 1 == segment.stop_after &&
               replica.job.rank() == segment.stop_after % segment.replicas) {
             replica.job.RequestStop();
           }
-          core.OnOptimizerStep(0, hooks.gain ? hooks.gain(core.micro_batch()) : 1);
+          core.loop().OnOptimizerStep(0, hooks.gain ? hooks.gain(core.step().micro_batch()) : 1);
         }
       }
     });
@@ -271,7 +271,7 @@ TEST(AdaptiveLoader, AllReplicasFollowTheDecisionsOfRankZeroWithinAPass) {
       Propose(replica.job.core(), {atomic, static_cast<int64_t>(random()) % most});
     };
     const goodput::GoodputFunction model({}, {.sqr = 1, .var = 2}, 8);
-    hooks.gain = [&](const JobCore::MicroBatch& micro) { return model.Gain(8 * micro.scale); };
+    hooks.gain = [&](const MicroBatch& micro) { return model.Gain(8 * micro.scale); };
     Train(211, 2, {.batch_size = 8, .seed = 2}, RandomSegments(random, 40, 12), hooks, &trace, folder.path());
     trace.ExpectConsistent();
     std::set<double> scales;
@@ -292,7 +292,7 @@ TEST(AdaptiveLoader, ADecisionIsCarriedOutWithTheNextStep) {
       sizes[replica.job.rank()].push_back(loader.weight());
       if (replica.job.rank() == 0 && i == 1) Propose(replica.job.core(), {10, 1});
       if (replica.job.rank() == 0 && i == 3) Propose(replica.job.core(), {5, 0});
-      if (loader.is_optimizer_step()) replica.job.core().OnOptimizerStep(0);
+      if (loader.is_optimizer_step()) replica.job.core().loop().OnOptimizerStep(0);
     }
     EXPECT_EQ(loader.micro_batches(), 1);
     loader.EndLoop();
@@ -311,7 +311,7 @@ TEST(AdaptiveLoader, EpochsEndWhenTheirProgressIsMade) {
     if (replica.job.rank() == 0) Propose(replica.job.core(), {40 / replica.job.num_replicas(), 0});
   };
   const goodput::GoodputFunction model({}, {.sqr = 1, .var = 1}, 10);
-  hooks.gain = [&](const JobCore::MicroBatch& micro) { return model.Gain(10 * micro.scale); };
+  hooks.gain = [&](const MicroBatch& micro) { return model.Gain(10 * micro.scale); };
   Train(100, 3, {.batch_size = 10}, {{.replicas = 2, .stop_after = 5}, {.replicas = 1}}, hooks, &trace,
         folder.path());
   trace.ExpectConsistent();
@@ -373,9 +373,9 @@ TEST(AdaptiveLoader, AFixedBatchIsMeasuredByTheOneThatTheLearningRateIsFor) {
       loader.BeginLoop();
       while (loader.Next()) {
         totals.push_back(loader.batch_size());
-        EXPECT_DOUBLE_EQ(core.micro_batch().scale, 4);
-        EXPECT_EQ(core.micro_batch().initial_batch_size, 10);
-        core.OnOptimizerStep(0, /*gain=*/2.5);
+        EXPECT_DOUBLE_EQ(core.step().micro_batch().scale, 4);
+        EXPECT_EQ(core.step().micro_batch().initial_batch_size, 10);
+        core.loop().OnOptimizerStep(0, /*gain=*/2.5);
       }
       EXPECT_THAT(totals, ElementsAre(40, 40, 20));
     }
@@ -396,7 +396,7 @@ TEST(AdaptiveLoader, AnAdaptiveBatchBeginsAboveTheOneThatTheLearningRateIsFor) {
     while (loader.Next()) {
       totals.push_back(loader.batch_size());
       if (totals.size() == 1) Propose(core, {10, 0});
-      core.OnOptimizerStep(0, /*gain=*/core.micro_batch().scale);
+      core.loop().OnOptimizerStep(0, /*gain=*/core.step().micro_batch().scale);
     }
     // As much progress as that of ten steps of 10.
     EXPECT_THAT(totals, ElementsAre(40, 10, 10, 10, 10, 10, 10));
@@ -417,7 +417,7 @@ TEST(AdaptiveLoader, KeepsTheTotalBatchOverARestartUntilAnotherOneIsChosen) {
     loader.BeginLoop();
     loader.Next();
     if (replica.job.rank() == 0) Propose(replica.job.core(), {12, 1});
-    replica.job.core().OnOptimizerStep(0);
+    replica.job.core().loop().OnOptimizerStep(0);
     replica.job.RequestStop();
     loader.Next();
   });
@@ -452,7 +452,7 @@ TEST(AdaptiveLoader, RemembersWhatMemoryHolds) {
           if (rank == 1 && loader.indices().size() > 5) throw std::runtime_error("CUDA out of memory. Tried");
         });
         largest[rank] = std::max(largest[rank], loader.weight());
-        if (loader.is_optimizer_step()) replica.job.core().OnOptimizerStep(0);
+        if (loader.is_optimizer_step()) replica.job.core().loop().OnOptimizerStep(0);
         if (loader.position() == 0 && loader.is_optimizer_step()) {
           EXPECT_EQ(loader.micro_batches(), rank == 1 ? 4 : 1);
         }
@@ -497,9 +497,9 @@ TEST(AdaptiveLoader, ProfilesMicroBatchesAsAccumulationSteps) {
   RunReplicas(2, {}, [&](Replica& replica) {
     AdaptiveDataLoader loader(replica.job, 36, {.batch_size = 12, .max_local_batch_size = 2});
     for (loader.BeginLoop(); loader.Next();) {
-      if (loader.is_optimizer_step()) replica.job.core().OnOptimizerStep(0);
+      if (loader.is_optimizer_step()) replica.job.core().loop().OnOptimizerStep(0);
     }
-    const auto entries = replica.job.core().profile().Entries();
+    const auto entries = replica.job.core().meter().profile().Entries();
     ASSERT_EQ(entries.size(), 1u);
     const auto& [key, entry] = *entries.begin();
     EXPECT_EQ(key.local_batch_size, 2);
@@ -522,7 +522,7 @@ TEST(AdaptiveLoader, StopsBetweenOptimiserStepsOnly) {
                                                       {.batch_size = 12, .max_local_batch_size = 4});
                             for (loader.BeginLoop(); loader.Next();) {
                               if (++computed == 4) replica.job.RequestStop();
-                              if (loader.is_optimizer_step()) replica.job.core().OnOptimizerStep(0);
+                              if (loader.is_optimizer_step()) replica.job.core().loop().OnOptimizerStep(0);
                             }
                           }),
               ElementsAre(kExitStopped));
@@ -537,19 +537,19 @@ TEST(AdaptiveLoader, DecidesByWhatItMeasuredAndSaysWhatItMayUse) {
     for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 2)) {
       loader.BeginLoop();
       loader.Next();
-      core.OnOptimizerStep(0);
+      core.loop().OnOptimizerStep(0);
       loader.Next();
       // All time is spent on what does not depend on the batch size, and gradients are all noise.
-      core.profile().AddOptimizerStep({1, 1, 8}, 1.0, 0);
-      core.profile().AddOptimizerStep({1, 1, 16}, 1.01, 0);
-      core.SetGradientStatistics(1e-6, 1);
-      core.SetGradientStatistics(std::nan(""), 1);
-      core.DecideBatch();
-      core.OnOptimizerStep(0);
+      core.meter().profile().AddOptimizerStep({1, 1, 8}, 1.0, 0);
+      core.meter().profile().AddOptimizerStep({1, 1, 16}, 1.01, 0);
+      core.batches().SetGradientStatistics(1e-6, 1);
+      core.batches().SetGradientStatistics(std::nan(""), 1);
+      core.batches().Decide();
+      core.loop().OnOptimizerStep(0);
       loader.Next();
       // More than that at once is not allowed, and accumulation gains nothing.
       EXPECT_EQ(loader.batch_size(), 32);
-      core.OnOptimizerStep(0, 7.5);
+      core.loop().OnOptimizerStep(0, 7.5);
       const auto progress = replica.control.progress();
       ASSERT_TRUE(progress.has_value());
       EXPECT_DOUBLE_EQ(progress->total_scale_invariant_steps, 2 * 10000.0 / 8);
@@ -575,7 +575,7 @@ TEST(Bptt, ReadsEachTokenOnceOverAnyScheduleOfRescales) {
             for (int64_t token = range.begin; token < range.end; ++token) ++seen[token];
           }
           if (!text.core().is_optimizer_step()) continue;
-          replica.job.core().OnOptimizerStep(0);
+          replica.job.core().loop().OnOptimizerStep(0);
           if (replica.job.optimizer_steps() == segment.stop_after) replica.job.RequestStop();
         }
       });

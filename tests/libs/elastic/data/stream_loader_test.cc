@@ -47,7 +47,7 @@ struct Trace {
   void Add(Replica& replica, const Loader& loader) {
     std::lock_guard<std::mutex> lock(mutex);
     const int64_t step = replica.job.optimizer_steps();
-    const JobCore::MicroBatch& micro = replica.job.core().micro_batch();
+    const MicroBatch& micro = replica.job.core().step().micro_batch();
     EXPECT_FALSE(loader.samples().empty());
     for (int64_t i = 0; i < loader.weight(); ++i) steps[step].push_back(loader.samples()[i]);
     totals[step].insert(micro.step_total);
@@ -84,7 +84,7 @@ void Train(const std::vector<int64_t>& lengths, const StreamLoaderOptions& optio
         trace->Add(replica, loader);
         if (!loader.is_optimizer_step()) continue;
         if (replica.job.optimizer_steps() + 1 == stop_after) replica.job.RequestStop();
-        replica.job.core().OnOptimizerStep(0);
+        replica.job.core().loop().OnOptimizerStep(0);
       }
     }
   });

@@ -75,7 +75,7 @@ class RescaleTest : public ::testing::Test {
         Accumulator sums(replica.job);
         for (loader.BeginLoop(); loader.Next();) {
           ++weights.steps;
-          replica.job.core().OnOptimizerStep(0);
+          replica.job.core().loop().OnOptimizerStep(0);
           if (loader.weight() > 0) {
             ledger_.Add(epoch, loader.indices());
             sums["samples"] += static_cast<double>(loader.weight());
@@ -178,7 +178,7 @@ TEST_F(RescaleTest, ThePlanOfOneMemberIsNotEnough) {
       planned = 1;
       replicas_.Plan({{"a", {.group = 2, .rank = 0, .world_size = 1}}});
     }
-    if (step == 8) group_at_8 = replica.job.core().membership().group;
+    if (step == 8) group_at_8 = replica.job.core().team().membership().group;
     if (step == 9 && planned == 1) {
       planned = 2;
       replicas_.Plan({{"b", {.group = 2, .rank = -1}}});
@@ -295,7 +295,7 @@ TEST_F(RescaleTest, StreamsAreLeasedAnew) {
                                  {.batch_size = 4});
     int steps = 0;
     for (loader.BeginLoop(); loader.Next();) {
-      replica.job.core().OnOptimizerStep(0);
+      replica.job.core().loop().OnOptimizerStep(0);
       if (loader.weight() > 0) ledger.Add(0, loader.samples());
       if (++steps == 5 && !planned.exchange(true)) {
         replicas_.Start("b", {.group = 2, .rank = 1, .world_size = 2, .newcomers = 1}, program);
@@ -373,7 +373,7 @@ TEST(HalfReceivedStateTest, IsNoBeginning) {
     replica.job.Register(&piece);
     AdaptiveDataLoader loader(replica.job, kSamples, {.batch_size = 6, .seed = 3});
     for (loader.BeginLoop(); loader.Next();) {
-      replica.job.core().OnOptimizerStep(0);
+      replica.job.core().loop().OnOptimizerStep(0);
       if (replica.job.optimizer_steps() == 4 && !planned.exchange(true)) {
         replicas.Start("b", {.group = 2, .rank = 1, .world_size = 2, .newcomers = 1}, body);
         replicas.Plan({{"a", {.group = 2, .rank = 0, .world_size = 2, .newcomers = 1}}});
@@ -407,7 +407,7 @@ TEST(HalfDoneGatherTest, TheResultIsHandedOver) {
   const auto body = [&](Replica& replica) {
     const int me = replica.job.rank();
     for (int i = 0; i < 8; ++i) {
-      results[me].push_back(replica.job.core().Gather(absl::StrCat("member ", me, " in ", i)));
+      results[me].push_back(replica.job.core().team().Gather(absl::StrCat("member ", me, " in ", i)));
     }
   };
   for (int rank = 0; rank < kSize; ++rank) {

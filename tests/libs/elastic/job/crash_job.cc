@@ -15,6 +15,7 @@
 #include "adaptdl/job.h"
 #include "libs/elastic/control/standalone_control_plane.h"
 #include "libs/elastic/data/philox.h"
+#include "libs/elastic/host/process_host.h"
 #include "libs/elastic/job/job_core.h"
 
 namespace adaptdl::elastic {
@@ -56,8 +57,7 @@ int Run(const std::string& folder) {
   dependencies.environment.checkpoint_period_steps = 1;
   dependencies.control = std::make_unique<StandaloneControlPlane>(dependencies.environment);
   dependencies.transport = TransportOfOne();
-  dependencies.exit = [](int code) { std::_Exit(code); };
-  dependencies.seconds = [] { return 0.0; };
+  dependencies.host = ProcessHost();
   auto core = JobCore::Create(std::move(dependencies));
   if (!core.ok()) return 4;
   Job job(*std::move(core));
@@ -74,7 +74,7 @@ int Run(const std::string& folder) {
     const auto step = static_cast<uint64_t>(job.optimizer_steps()) + 1;
     first.Set(step);
     second.Set(step);
-    job.core().OnOptimizerStep(0);
+    job.core().loop().OnOptimizerStep(0);
   }
   return 0;
 }

@@ -92,7 +92,7 @@ void Train(Replica& replica, int steps, Counter* counter, const std::function<vo
   for (loader.BeginLoop(); loader.Next();) {
     in_step(counter->value);
     ++counter->value;
-    replica.job.core().OnOptimizerStep(0);
+    replica.job.core().loop().OnOptimizerStep(0);
   }
 }
 
@@ -134,7 +134,8 @@ TEST_F(JobCoreTest, CheckpointsPeriodically) {
               [&](Replica& replica) {
                 Counter counter;
                 replica.job.Register(&counter);
-                Train(replica, 20, &counter, [&](int) { replica.job.core().AwaitWriter(); });
+                Train(replica, 20, &counter,
+                      [&](int) { (void)replica.job.core().checkpoints().AwaitWritten(); });
               });
   EXPECT_GT(SavedSteps(), 10);
 }
@@ -144,7 +145,8 @@ TEST_F(JobCoreTest, CheckpointsEverySoManySteps) {
               [&](Replica& replica) {
                 Counter counter;
                 replica.job.Register(&counter);
-                Train(replica, 11, &counter, [&](int) { replica.job.core().AwaitWriter(); });
+                Train(replica, 11, &counter,
+                      [&](int) { (void)replica.job.core().checkpoints().AwaitWritten(); });
               });
   EXPECT_EQ(Versions(), 2);
   EXPECT_EQ(SavedSteps(), 8);
@@ -410,7 +412,7 @@ TEST_F(JobCoreTest, TheWholeWorkIsDoneWhenTheLastEpochIs) {
     AdaptiveDataLoader training(replica.job, 22, {.batch_size = 4});
     AdaptiveDataLoader evaluation(replica.job, 100, {.batch_size = 10});
     for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 3)) {
-      for (training.BeginLoop(); training.Next();) replica.job.core().OnOptimizerStep(0);
+      for (training.BeginLoop(); training.Next();) replica.job.core().loop().OnOptimizerStep(0);
       for (evaluation.BeginLoop(); evaluation.Next();) continue;
     }
     const auto progress = replica.control.progress();
@@ -428,7 +430,7 @@ TEST_F(JobCoreTest, EvaluationsAreNoProgress) {
       AdaptiveDataLoader training(replica.job, 20, {.batch_size = 4});
       AdaptiveDataLoader evaluation(replica.job, 100, {.batch_size = 10});
       for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 2)) {
-        for (training.BeginLoop(); training.Next();) replica.job.core().OnOptimizerStep(0);
+        for (training.BeginLoop(); training.Next();) replica.job.core().loop().OnOptimizerStep(0);
         for (evaluation.BeginLoop(); evaluation.Next();) {
           if (stop && evaluation.position() == 50) replica.control.observer()->OnStopCommand("test");
           const auto progress = replica.control.progress();
@@ -454,8 +456,8 @@ TEST_F(JobCoreTest, WithoutEpochsTheWholeWorkIsUnknown) {
 TEST_F(JobCoreTest, ProfilesAllButTheFirstStepAndShortBatches) {
   RunReplicas(2, {}, [&](Replica& replica) {
     AdaptiveDataLoader loader(replica.job, 22, {.batch_size = 4});
-    for (loader.BeginLoop(); loader.Next();) replica.job.core().OnOptimizerStep(0.0001);
-    const auto entries = replica.job.core().profile().Entries();
+    for (loader.BeginLoop(); loader.Next();) replica.job.core().loop().OnOptimizerStep(0.0001);
+    const auto entries = replica.job.core().meter().profile().Entries();
     ASSERT_EQ(entries.size(), 1u);
     EXPECT_EQ(entries.begin()->first, (ProfileKey{1, 2, 2}));
     EXPECT_NEAR(entries.begin()->second.optim_count, 4, 0.1);
@@ -469,34 +471,22 @@ TEST_F(JobCoreTest, TellsHowLongItWaitsOrDoesNothing) {
   options.thread_clock = [] { return [] { return 1.0; }; };
   RunReplicas(1, options, [](Replica& replica) {
     JobCore& core = replica.job.core();
-    core.BeginWait();
-    const Activity waits = core.CurrentActivity();
+    core.watch().BeginWait();
+    const Activity waits = replica.control.observer()->CurrentActivity();
     EXPECT_GT(waits.waiting, 0);
     EXPECT_EQ(waits.idle, 0);
-    EXPECT_GT(core.CurrentActivity().waiting, waits.waiting);
-    core.EndWait();
-    const Activity idle = core.CurrentActivity();
+    EXPECT_GT(replica.control.observer()->CurrentActivity().waiting, waits.waiting);
+    core.watch().EndWait();
+    const Activity idle = replica.control.observer()->CurrentActivity();
     EXPECT_EQ(idle.waiting, 0);
     EXPECT_EQ(idle.patience, 0) << "no step was seen";
     AdaptiveDataLoader loader(replica.job, 42, {.batch_size = 6});
-    for (loader.BeginLoop(); loader.Next();) core.OnOptimizerStep(0);
-    EXPECT_EQ(core.CurrentActivity().patience, 10);
-    std::thread elsewhere([&] { core.BeginMicroBatch(); });
+    for (loader.BeginLoop(); loader.Next();) core.loop().OnOptimizerStep(0);
+    EXPECT_EQ(replica.control.observer()->CurrentActivity().patience, 10);
+    std::thread elsewhere([&] { core.loop().BeginMicroBatch(); });
     elsewhere.join();
-    EXPECT_EQ(core.CurrentActivity().idle, 0) << "another thread trains";
+    EXPECT_EQ(replica.control.observer()->CurrentActivity().idle, 0) << "another thread trains";
   });
-}
-
-TEST(StepPatienceTest, IsTenMediansOfTheLastSteps) {
-  StepPatience patience(10);
-  for (int i = 0; i < 4; ++i) patience.Add(2);
-  EXPECT_EQ(patience.seconds(), 0);
-  patience.Add(300);
-  EXPECT_EQ(patience.seconds(), 20) << "one long step does not matter";
-  for (int i = 0; i < 40; ++i) patience.Add(0.1);
-  EXPECT_EQ(patience.seconds(), 10);
-  for (int i = 0; i < 60; ++i) patience.Add(5);
-  EXPECT_EQ(patience.seconds(), 50) << "those of long ago are forgotten";
 }
 
 }  // namespace

@@ -88,8 +88,8 @@ class Relay {
     AdaptiveDataLoader loader(replica.job, int64_t{1} << 40, {.batch_size = 2, .shuffle = false});
     int64_t planned = 0;
     for (loader.BeginLoop(); loader.Next();) {
-      replica.job.core().OnOptimizerStep(0);
-      const int64_t group = replica.job.core().membership().group;
+      replica.job.core().loop().OnOptimizerStep(0);
+      const int64_t group = replica.job.core().team().membership().group;
       if (group > kRescales) break;  // The last replica.
       // Replica n begins alone in group 2n + 1, and leaves group 2n + 2 to the next one.
       if (planned >= group) continue;

@@ -309,10 +309,10 @@ TEST(AdaptiveDataParallel, FollowsParametersAsTheyAreUnfrozenAndFrozen) {
           for (int64_t k = 0; k < micro_batches; ++k) {
             // Between the micro-batches of a step, too.
             if (k + 1 == micro_batches) freeze(model, step);
-            replica.job.core().SetMicroBatch({.local = share,
-                                              .step_total = kTwelve,
-                                              .last = k + 1 == micro_batches,
-                                              .initial_batch_size = kTwelve});
+            replica.job.core().step().SetMicroBatch({.local = share,
+                                                     .step_total = kTwelve,
+                                                     .last = k + 1 == micro_batches,
+                                                     .initial_batch_size = kTwelve});
             parallel.ZeroGrad();
             loss_of(model, (replica.job.rank() * micro_batches + k) * share, share).backward();
             parallel.Step();
@@ -368,7 +368,7 @@ TEST(AdaptiveDataParallel, AModuleThatIsRegisteredTwiceIsCountedAndUnscaledOnce)
             tied ? static_cast<torch::nn::Module&>(model) : static_cast<torch::nn::Module&>(*layer),
             optimizer, {.grad_scaler = &scaler, .statistics_period = 1});
         for (int64_t step = 0; step < 3; ++step) {
-          replica.job.core().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
+          replica.job.core().step().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
           parallel.ZeroGrad();
           const int64_t begin = share * replica.job.rank();
           scaler

@@ -102,11 +102,11 @@ void OneStep(Replica& replica, AdaptiveDataParallel& parallel, torch::nn::Sequen
   }
   const std::vector<int64_t>& mine = sizes[static_cast<size_t>(replica.job.rank())];
   for (size_t k = 0; k < mine.size(); ++k) {
-    replica.job.core().SetMicroBatch({.local = mine[k],
-                                      .step_total = total,
-                                      .last = k + 1 == mine.size(),
-                                      .scale = 2,
-                                      .initial_batch_size = total / 2});
+    replica.job.core().step().SetMicroBatch({.local = mine[k],
+                                             .step_total = total,
+                                             .last = k + 1 == mine.size(),
+                                             .scale = 2,
+                                             .initial_batch_size = total / 2});
     parallel.ZeroGrad();
     if (mine[k] > 0) {
       LossOf(model, samples, begin, mine[k]).backward();
@@ -157,7 +157,7 @@ TEST_P(Shares, AverageToTheWholeBatch) {
         EXPECT_NEAR(parallel.SqrAvg(), noise.sqr_avg(), 1e-5 * std::abs(noise.sqr_avg()));
         EXPECT_NEAR(parallel.VarAvg(), noise.var_avg(), 1e-5 * std::abs(noise.var_avg()));
         EXPECT_DOUBLE_EQ(parallel.Progress(), parallel.Gain());
-        EXPECT_DOUBLE_EQ(replica.job.core().scale_invariant_steps(), parallel.Gain());
+        EXPECT_DOUBLE_EQ(replica.job.core().progress().scale_invariant_steps(), parallel.Gain());
       });
     }
   }
@@ -186,7 +186,7 @@ std::pair<double, double> EstimateOfPairs(
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.0));
     AdaptiveDataParallel parallel(replica.job, *model, optimizer, {.statistics_period = 1});
     for (int64_t step = 0; step < 4; ++step) {
-      replica.job.core().SetMicroBatch({.local = 8, .step_total = 8, .initial_batch_size = 8});
+      replica.job.core().step().SetMicroBatch({.local = 8, .step_total = 8, .initial_batch_size = 8});
       clear(parallel, optimizer);
       LossOf(model, samples, 8 * step, 8).backward();
       after_backward(model);
@@ -243,7 +243,7 @@ TEST(AdaptiveDataParallel, GradientsAreAveragedWhenBackwardReturns) {
     torch::nn::Sequential model = MakeModel();
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
     AdaptiveDataParallel parallel(replica.job, *model, optimizer);
-    replica.job.core().SetMicroBatch({.local = 4, .step_total = 8, .initial_batch_size = 8});
+    replica.job.core().step().SetMicroBatch({.local = 4, .step_total = 8, .initial_batch_size = 8});
     LossOf(model, samples, 4 * replica.job.rank(), 4).backward();
     ExpectEqual(GradientsOf(model), expected);
     parallel.Step();
@@ -266,19 +266,20 @@ TEST(AdaptiveDataParallel, RefusesASecondBackwardInAStep) {
 
 TEST(AdaptiveDataParallel, RefusesToLoseGradientsBetweenMicroBatches) {
   const Samples samples;
-  EXPECT_THAT(RunReplicas(1, {},
-                          [&](Replica& replica) {
-                            torch::nn::Sequential model = MakeModel();
-                            torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
-                            AdaptiveDataParallel parallel(replica.job, *model, optimizer);
-                            for (bool last : {false, true}) {
-                              replica.job.core().SetMicroBatch({.local = 4, .step_total = 8, .last = last});
-                              optimizer.zero_grad();
-                              LossOf(model, samples, 0, 4).backward();
-                              parallel.Step();
-                            }
-                          }),
-              ElementsAre(1));
+  EXPECT_THAT(
+      RunReplicas(1, {},
+                  [&](Replica& replica) {
+                    torch::nn::Sequential model = MakeModel();
+                    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+                    AdaptiveDataParallel parallel(replica.job, *model, optimizer);
+                    for (bool last : {false, true}) {
+                      replica.job.core().step().SetMicroBatch({.local = 4, .step_total = 8, .last = last});
+                      optimizer.zero_grad();
+                      LossOf(model, samples, 0, 4).backward();
+                      parallel.Step();
+                    }
+                  }),
+      ElementsAre(1));
 }
 
 TEST(AdaptiveDataParallel, RefusesSparseGradients) {
@@ -303,8 +304,8 @@ TEST(AdaptiveDataParallel, AStepThatBeginsAnewForgetsItsFirstAttempt) {
       torch::nn::Sequential model = MakeModel();
       torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.0));
       AdaptiveDataParallel parallel(replica.job, *model, optimizer);
-      JobCore::MicroBatch batch = {.local = 4, .step_total = 8, .last = false, .initial_batch_size = 8};
-      replica.job.core().SetMicroBatch(batch);
+      MicroBatch batch = {.local = 4, .step_total = 8, .last = false, .initial_batch_size = 8};
+      replica.job.core().step().SetMicroBatch(batch);
       LossOf(model, samples, 8, 4).backward();
       if (inside_backward) {
         torch::Tensor hidden =
@@ -318,7 +319,7 @@ TEST(AdaptiveDataParallel, AStepThatBeginsAnewForgetsItsFirstAttempt) {
       batch.local = 2;
       for (int64_t k = 0; k < 4; ++k) {
         batch.last = k == 3;
-        replica.job.core().SetMicroBatch(batch);
+        replica.job.core().step().SetMicroBatch(batch);
         parallel.ZeroGrad();
         LossOf(model, samples, 2 * k, 2).backward();
         parallel.Step();
@@ -336,7 +337,8 @@ TEST(AdaptiveDataParallel, AveragesBuffersBySamples) {
     const int64_t samples[] = {6, 2, 0};
     const double values[] = {1, 5, std::nan("")};
     const int rank = replica.job.rank();
-    replica.job.core().SetMicroBatch({.local = samples[rank], .step_total = 8, .initial_batch_size = 8});
+    replica.job.core().step().SetMicroBatch(
+        {.local = samples[rank], .step_total = 8, .initial_batch_size = 8});
     model->forward(torch::full({4, 1}, values[rank])).sum().backward();
     parallel.Step();
     EXPECT_NEAR(model->running_mean.item<double>(), (6 * 1 + 2 * 5) / 8.0, 1e-6);
@@ -362,7 +364,8 @@ TEST(AdaptiveDataParallel, TheRuleScalesEachGroupsRateForTheStepOnly) {
     torch::optim::SGD optimizer(groups, torch::optim::SGDOptions(0.3));
     AdaptiveDataParallel parallel(replica.job, *model, optimizer,
                                   {.scaling_rule = std::make_shared<Thirds>()});
-    replica.job.core().SetMicroBatch({.local = 24, .step_total = 24, .scale = 3, .initial_batch_size = 8});
+    replica.job.core().step().SetMicroBatch(
+        {.local = 24, .step_total = 24, .scale = 3, .initial_batch_size = 8});
     std::vector<torch::Tensor> before;
     for (const torch::Tensor& parameter : model->parameters()) before.push_back(parameter.detach().clone());
     LossOf(model, Samples(), 0, 24).backward();
@@ -407,7 +410,7 @@ TEST_P(LossScaling, GivesTheGradientsOfThePlainLoss) {
     GradScaler scaler({.init_scale = 1024});
     AdaptiveDataParallel parallel(replica.job, *model, optimizer, {.grad_scaler = &scaler});
     const int64_t share = 8 / replicas;
-    replica.job.core().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
+    replica.job.core().step().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
     scaler.Scale(LossOf(model, samples, share * replica.job.rank(), share)).backward();
     parallel.Step();
     ExpectEqual(GradientsOf(model), expected);
@@ -427,7 +430,7 @@ TEST_P(LossScaling, LeavesOutAStepThatOverflowsAnywhere) {
     std::vector<torch::Tensor> before;
     for (const torch::Tensor& parameter : model->parameters()) before.push_back(parameter.detach().clone());
     const int64_t share = 8 / replicas;
-    replica.job.core().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
+    replica.job.core().step().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
     const float factor = replica.job.rank() == 0 ? INFINITY : 1;
     scaler.Scale(LossOf(model, samples, 0, share) * factor).backward();
     parallel.Step();
@@ -450,12 +453,12 @@ TEST_P(LossScaling, SeesOverflowsAtAScaleOfOneToo) {
     const int64_t share = 8 / replicas;
     // Beyond the steps in which statistics are measured anyway.
     for (int step = 0; step < 60; ++step) {
-      replica.job.core().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
+      replica.job.core().step().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
       parallel.ZeroGrad();
       scaler.Scale(LossOf(model, samples, 0, share) * 0).backward();
       parallel.Step();
     }
-    replica.job.core().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
+    replica.job.core().step().SetMicroBatch({.local = share, .step_total = 8, .initial_batch_size = 8});
     parallel.ZeroGrad();
     scaler.Scale(LossOf(model, samples, 0, share) * INFINITY).backward();
     parallel.Step();
@@ -485,11 +488,11 @@ TEST_P(LossScaling, ChangesNothingAboutTheStatistics) {
         for (int64_t step = 0; step < 120; ++step) {
           int64_t begin = 8 * (step % 4) + replica.job.rank() * share * micro_batches;
           for (int64_t k = 0; k < micro_batches; ++k, begin += share) {
-            replica.job.core().SetMicroBatch({.local = share,
-                                              .step_total = 8,
-                                              .last = k + 1 == micro_batches,
-                                              .scale = 4,
-                                              .initial_batch_size = 2});
+            replica.job.core().step().SetMicroBatch({.local = share,
+                                                     .step_total = 8,
+                                                     .last = k + 1 == micro_batches,
+                                                     .scale = 4,
+                                                     .initial_batch_size = 2});
             parallel.ZeroGrad();
             const torch::Tensor loss = LossOf(model, samples, begin, share);
             (scaled ? scaler.Scale(loss) : loss).backward();
@@ -516,7 +519,7 @@ TEST(AdaptiveDataParallel, AdamsStatisticsArePreconditioned) {
     AdaptiveDataParallel parallel(replica.job, *model, optimizer, {.statistics_period = 1});
     double plain = 0;
     for (int step = 0; step < 400; ++step) {
-      replica.job.core().SetMicroBatch({.local = 4, .step_total = 8, .initial_batch_size = 8});
+      replica.job.core().step().SetMicroBatch({.local = 4, .step_total = 8, .initial_batch_size = 8});
       parallel.ZeroGrad();
       // The same samples on both, so that there is no noise.
       LossOf(model, samples, 0, 4).backward();

@@ -176,7 +176,7 @@ class Planner {
     samples.insert(samples.end(), loader.indices().begin(), loader.indices().begin() + loader.weight());
     const auto [others, first] = parameters_after_.try_emplace(step, numbers);
     always_alike_ = always_alike_ && others->second == numbers;
-    batches_[step].insert({loader.batch_size(), replica.job.core().micro_batch().scale});
+    batches_[step].insert({loader.batch_size(), replica.job.core().step().micro_batch().scale});
   }
 
   // By the step's number, so that a step that is taken again has the same proposal.
@@ -188,7 +188,8 @@ class Planner {
     if (most < 1) return;
     const int64_t micro_batches = 1 + replica.job.optimizer_steps() % most;
     if (atomic * micro_batches * replicas < kBatch) return;
-    replica.job.core().ProposeBatch({atomic, micro_batches - 1}, replica.job.core().membership().group);
+    replica.job.core().batches().Propose({atomic, micro_batches - 1},
+                                         replica.job.core().team().membership().group);
   }
 
   void DieAfterBackward(const std::string& name) {
@@ -204,7 +205,7 @@ class Planner {
       MutexLock lock(&mutex_);
       entered_.insert(name);
       const int64_t step = replica.job.optimizer_steps();
-      if (planned_ && replica.job.core().membership().group == group_) planned_ = false;
+      if (planned_ && replica.job.core().team().membership().group == group_) planned_ = false;
       if (planned_ || step < next_step_ || events_.empty() || events_.begin()->first > step) return;
       const Event event = events_.begin()->second;
       const auto size = static_cast<int>(members_.size());
