@@ -92,4 +92,17 @@ v1::Activity ToProto(const Activity& activity) {
   return proto;
 }
 
+GroupMembership FromProto(const v1::GroupFormed& formed) {
+  GroupMembership membership;
+  membership.group = formed.group();
+  membership.rank = formed.rank();
+  membership.world_size = formed.world_size();
+  membership.num_nodes = formed.num_nodes();
+  membership.master_address = formed.master_address();
+  membership.gpu_types = {formed.gpu_types().begin(), formed.gpu_types().end()};
+  membership.token = formed.token();
+  membership.newcomers = formed.newcomers();
+  return membership;
+}
+
 }  // namespace adaptdl::elastic

@@ -1,4 +1,4 @@
-// Plain structs to messages.
+// Plain structs to messages, and back.
 
 #ifndef ADAPTDL_LIBS_ELASTIC_CONTROL_GRPC_CONVERSIONS_H_
 #define ADAPTDL_LIBS_ELASTIC_CONTROL_GRPC_CONVERSIONS_H_
@@ -14,6 +14,7 @@ v1::Hints ToProto(const Hints& hints);
 v1::TrainingProgress ToProto(const Progress& progress);
 v1::RescaleTimes ToProto(const RescaleTimes& times);
 v1::Activity ToProto(const Activity& activity);
+GroupMembership FromProto(const v1::GroupFormed& formed);
 
 }  // namespace adaptdl::elastic
 

@@ -24,9 +24,9 @@
 #include "libs/base/mutex.h"
 #include "libs/base/utf8.h"
 #include "libs/elastic/control/grpc/conversions.h"
+#include "libs/elastic/control/grpc/supervisor_link.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
-#include "libs/rpc/security.h"
 #include "libs/rpc/status.h"
 
 namespace adaptdl::elastic {
@@ -46,73 +46,19 @@ constexpr absl::Duration kChangeGrace = absl::Seconds(5);
 // Bytes of the reason why a group is broken: a message of protobuf takes valid UTF-8 only.
 constexpr size_t kMaxReason = 1000;
 
-// The supervisor has refused this replica for good; anything else may pass.
-bool IsFinal(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kInvalidArgument:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Pauses between attempts: doubling up to the longest, with jitter so that a whole job does not come back at
-// once.
-class Backoff {
- public:
-  explicit Backoff(absl::Duration longest) : longest_(longest) {}
-
-  absl::Duration Next() {
-    std::uniform_real_distribution<double> jitter(0.5, 1.0);
-    const absl::Duration pause = current_ * jitter(random_);
-    current_ = std::min(current_ * 2, longest_);
-    return pause;
-  }
-  void Reset() { current_ = kFirst; }
-
- private:
-  static constexpr absl::Duration kFirst = absl::Milliseconds(200);
-  const absl::Duration longest_;
-  absl::Duration current_ = kFirst;
-  std::minstd_rand random_{std::random_device{}()};
-};
-
-// Replicas prove who they are by their group's token, call by call; they have no certificate.
-rpc::ClientSecurity Security(const GrpcControlPlaneOptions& options) {
-  if (options.supervisor_ca.empty()) return rpc::Plaintext();
-  rpc::ClientSecurity security;
-  security.tls.ca = options.supervisor_ca;
-  security.server_name =
-      options.supervisor_tls_name.empty() ? rpc::kSupervisorName : options.supervisor_tls_name;
-  return security;
-}
-
-// A list that can't be read is one address, at which nobody will answer: the text says what was wrong.
-std::vector<std::string> Addresses(const std::string& text) {
-  absl::StatusOr<std::vector<std::string>> addresses =
-      rpc::ParseEndpoints("ADAPTDL_SUPERVISOR_ADDRESS", text);
-  if (addresses.ok()) return *std::move(addresses);
-  std::fprintf(stderr, "adaptdl: %s\n", std::string(addresses.status().message()).c_str());
-  return {text};
-}
-
 class GrpcControlPlane final : public ControlPlane {
  public:
   explicit GrpcControlPlane(const GrpcControlPlaneOptions& options)
-      : options_(options), supervisors_(Addresses(options.supervisor_address), Security(options)) {
+      : link_(options), library_version_(options.library_version) {
     member_.group = options.group;
   }
 
   ~GrpcControlPlane() override { Shutdown(); }
 
   absl::StatusOr<GroupMembership> JoinGroup(const std::string& address) override {
-    Backoff backoff(LongestPause());
+    Backoff backoff(link_.longest_pause());
     for (;;) {
-      const rpc::Endpoint supervisor = supervisors_.current();
+      const rpc::Endpoint supervisor = link_.current();
       rpc::AwaitConnection(supervisor.channel.get());
       absl::StatusOr<GroupMembership> membership = TryJoin(supervisor, address);
       if (membership.ok()) {
@@ -120,8 +66,9 @@ class GrpcControlPlane final : public ControlPlane {
         member_ = *membership;
         return membership;
       }
-      if (IsFinal(membership.status())) return absl::AbortedError(membership.status().message());
-      supervisors_.GoOn(supervisor);
+      if (SupervisorLink::IsFinal(membership.status()))
+        return absl::AbortedError(membership.status().message());
+      link_.GoOnFrom(supervisor);
       if (!Pause(backoff.Next())) return absl::CancelledError("asked to stop");
       std::fprintf(stderr, "adaptdl: waiting for the supervisor at %s: %s\n", supervisor.address.c_str(),
                    membership.status().ToString().c_str());
@@ -186,13 +133,13 @@ class GrpcControlPlane final : public ControlPlane {
     grpc::ClientContext context;
     rpc::SetTimeout(&context, kReportTimeout);
     v1::ReportHintsRequest request;
-    Identify(Member(), &context, request.mutable_identity());
+    link_.Identify(Member(), &context, request.mutable_identity());
     *request.mutable_hints() = ToProto(hints);
     v1::ReportHintsResponse response;
-    const rpc::Endpoint supervisor = supervisors_.current();
+    const rpc::Endpoint supervisor = link_.current();
     const absl::Status status =
-        rpc::FromGrpcStatus(StubOf(supervisor)->ReportHints(&context, request, &response));
-    if (rpc::IsEndpointFailure(status)) supervisors_.GoOn(supervisor);
+        rpc::FromGrpcStatus(SupervisorLink::StubOf(supervisor)->ReportHints(&context, request, &response));
+    if (rpc::IsEndpointFailure(status)) link_.GoOnFrom(supervisor);
     return status;
   }
 
@@ -211,42 +158,9 @@ class GrpcControlPlane final : public ControlPlane {
  private:
   using HeartbeatStream = grpc::ClientReaderWriter<v1::HeartbeatRequest, v1::HeartbeatResponse>;
 
-  static std::unique_ptr<v1::ReplicaService::Stub> StubOf(const rpc::Endpoint& supervisor) {
-    return v1::ReplicaService::NewStub(supervisor.channel);
-  }
-
-  // Between attempts; another supervisor is there soon.
-  absl::Duration LongestPause() const { return supervisors_.several() ? absl::Seconds(1) : absl::Seconds(5); }
-
-  // Whether what has come is from the newest leader that is known, or from a supervisor of a version without
-  // terms.
-  bool IsCurrent(int64_t term) {
-    MutexLock lock(&mutex_);
-    if (term > 0 && term < newest_term_) return false;
-    newest_term_ = std::max(newest_term_, term);
-    return true;
-  }
-
   GroupMembership Member() {
     MutexLock lock(&mutex_);
     return member_;
-  }
-
-  v1::ReplicaIdentity IdentityIn(int64_t group) const {
-    v1::ReplicaIdentity identity;
-    identity.set_namespace_(options_.job_namespace);
-    identity.set_job(options_.job);
-    identity.set_replica_id(options_.replica_id);
-    identity.set_group(group);
-    return identity;
-  }
-
-  // Says who calls, and proves it.
-  void Identify(const GroupMembership& member, grpc::ClientContext* context,
-                v1::ReplicaIdentity* identity) const {
-    const std::string& token = member.token.empty() ? options_.token : member.token;
-    context->AddMetadata("authorization", absl::StrCat("Bearer ", token));
-    *identity = IdentityIn(member.group);
   }
 
   void BecomeMember(const GroupMembership& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -286,22 +200,22 @@ class GrpcControlPlane final : public ControlPlane {
   absl::StatusOr<GroupMembership> TakeTurn(const rpc::Endpoint& supervisor, const std::string& address,
                                            bool* waits) {
     grpc::ClientContext context;
-    if (supervisors_.several()) rpc::SetTimeout(&context, kRendezvousTurn);
+    if (link_.several()) rpc::SetTimeout(&context, kRendezvousTurn);
     v1::JoinGroupRequest request;
-    Identify(Member(), &context, request.mutable_identity());
+    link_.Identify(Member(), &context, request.mutable_identity());
     if (!Publish(&context)) return absl::UnavailableError("asked to stop");
     request.set_address(address);
     request.set_rescales_in_place(true);
     request.set_omit_members(true);
-    request.set_library_version(options_.library_version);
-    const std::unique_ptr<v1::ReplicaService::Stub> stub = StubOf(supervisor);
+    request.set_library_version(library_version_);
+    const std::unique_ptr<v1::ReplicaService::Stub> stub = SupervisorLink::StubOf(supervisor);
     auto reader = stub->JoinGroup(&context, request);
     std::optional<GroupMembership> membership;
     v1::JoinGroupResponse response;
     bool current = true;
     bool forming = false;
     while (reader->Read(&response)) {
-      current = IsCurrent(response.term());
+      current = link_.IsCurrent(response.term());
       if (!current) {
         context.TryCancel();
         break;
@@ -330,34 +244,21 @@ class GrpcControlPlane final : public ControlPlane {
                  missing.c_str());
   }
 
-  static GroupMembership FromProto(const v1::GroupFormed& formed) {
-    GroupMembership membership;
-    membership.group = formed.group();
-    membership.rank = formed.rank();
-    membership.world_size = formed.world_size();
-    membership.num_nodes = formed.num_nodes();
-    membership.master_address = formed.master_address();
-    membership.gpu_types = {formed.gpu_types().begin(), formed.gpu_types().end()};
-    membership.token = formed.token();
-    membership.newcomers = formed.newcomers();
-    return membership;
-  }
-
   void SendHeartbeats() {
-    Backoff backoff(LongestPause());
+    Backoff backoff(link_.longest_pause());
     for (;;) {
       const GroupMembership member = Member();
-      const rpc::Endpoint supervisor = supervisors_.current();
+      const rpc::Endpoint supervisor = link_.current();
       rpc::AwaitConnection(supervisor.channel.get());
       const absl::Status status = RunHeartbeatStream(supervisor, member, &backoff);
       if (Ending()) return;
       if (Member().group != member.group) continue;
-      if (IsFinal(status)) {
+      if (SupervisorLink::IsFinal(status)) {
         if (AwaitNextGroup(member.group)) continue;
         if (!Ending()) observer_->OnFenced(std::string(status.message()));
         return;
       }
-      supervisors_.GoOn(supervisor);
+      link_.GoOnFrom(supervisor);
       // Training goes on without the supervisor, for as long as it is away.
       if (!Pause(backoff.Next())) return;
     }
@@ -392,9 +293,9 @@ class GrpcControlPlane final : public ControlPlane {
                                   Backoff* backoff) {
     grpc::ClientContext context;
     v1::ReplicaIdentity identity;
-    Identify(member, &context, &identity);
+    link_.Identify(member, &context, &identity);
     if (!Publish(&context)) return absl::CancelledError("asked to stop");
-    const std::unique_ptr<v1::ReplicaService::Stub> stub = StubOf(supervisor);
+    const std::unique_ptr<v1::ReplicaService::Stub> stub = SupervisorLink::StubOf(supervisor);
     std::unique_ptr<HeartbeatStream> stream = stub->Heartbeat(&context);
     {
       MutexLock lock(&mutex_);
@@ -436,7 +337,7 @@ class GrpcControlPlane final : public ControlPlane {
     if (rescale_) *request.mutable_rescale() = *rescale_;
     if (checkpoint_ && member_.rank == 0) *request.mutable_checkpoint() = *checkpoint_;
     request.set_acknowledged_command_id(acknowledged_);
-    if (supervisors_.several()) unanswered_since_ = std::min(unanswered_since_, SteadyNow());
+    if (link_.several()) unanswered_since_ = std::min(unanswered_since_, SteadyNow());
     return request;
   }
 
@@ -475,7 +376,7 @@ class GrpcControlPlane final : public ControlPlane {
   void ReadCommands(HeartbeatStream* stream, Backoff* backoff) {
     v1::HeartbeatResponse response;
     while (stream->Read(&response)) {
-      if (!IsCurrent(response.term())) {
+      if (!link_.IsCurrent(response.term())) {
         MutexLock lock(&mutex_);
         Forsake();
         break;
@@ -538,8 +439,8 @@ class GrpcControlPlane final : public ControlPlane {
     return true;
   }
 
-  const GrpcControlPlaneOptions options_;
-  rpc::Endpoints supervisors_;
+  SupervisorLink link_;
+  const std::string library_version_;
   ControlObserver* observer_ = nullptr;
   std::thread heartbeats_;
 
@@ -552,8 +453,6 @@ class GrpcControlPlane final : public ControlPlane {
   bool hastened_ ABSL_GUARDED_BY(mutex_) = false;
   // From the beginning of a heartbeat stream until the supervisor has ended it.
   bool streaming_ ABSL_GUARDED_BY(mutex_) = false;
-  // Largest term that any supervisor has told.
-  int64_t newest_term_ ABSL_GUARDED_BY(mutex_) = 0;
   // Whether the heartbeat stream was ended for the sake of another supervisor, and since when a heartbeat of
   // it waits for an answer.
   bool forsaken_ ABSL_GUARDED_BY(mutex_) = false;
