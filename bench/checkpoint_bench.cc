@@ -18,6 +18,7 @@
 #include "libs/elastic/control/standalone_control_plane.h"
 #include "libs/elastic/host/process_host.h"
 #include "libs/elastic/job/job_core.h"
+#include "libs/elastic/torch/optimizer_state.h"
 #include "libs/elastic/torch/tensor_states.h"
 #include "torch/nn/modules/container/sequential.h"
 #include "torch/nn/modules/linear.h"

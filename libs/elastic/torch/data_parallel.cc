@@ -26,6 +26,7 @@
 #include "libs/elastic/job/job_core.h"
 #include "libs/elastic/torch/gradient_exchange.h"
 #include "libs/elastic/torch/gradient_norms.h"
+#include "libs/elastic/torch/optimizer_state.h"
 #include "libs/elastic/torch/tensor_states.h"
 #include "torch/nn/module.h"
 #include "torch/optim/optimizer.h"

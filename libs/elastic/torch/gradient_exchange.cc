@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ATen/ATen.h"
+#include "libs/elastic/torch/gradient_buckets.h"
 #include "torch/csrc/autograd/engine.h"
 #include "torch/csrc/autograd/function.h"
 #include "torch/csrc/autograd/utils/lambda_post_hook.h"
@@ -17,11 +18,6 @@ namespace {
 
 // A counted pointer; of what kind depends on the version of LibTorch.
 using GradAccumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
-
-comm::Buffer BufferOf(const at::Tensor& flat) {
-  return {flat.data_ptr(), flat.numel(),
-          flat.scalar_type() == at::kDouble ? comm::DataType::kFloat64 : comm::DataType::kFloat32};
-}
 
 }  // namespace
 
@@ -39,6 +35,7 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
         callbacks_(std::move(callbacks)),
         pairs_(norms, groups_, tensors.num_groups),
         trained_(parameters_.size(), false),
+        buckets_(communicator, &parameters_, &groups_, &buffers_, options.bucket_bytes),
         units_(parameters_.size(), 0),
         ready_(parameters_.size(), false),
         local_sqr_(parameters_.size(), 0),
@@ -52,36 +49,9 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
   bool accumulating() const { return passes_ > 0 && !result_; }
 
  private:
-  // Gradients that travel together.
-  struct Bucket {
-    at::ScalarType type = at::kFloat;
-    // Parameters, as numbers, in the order of their gradients in `flat`.
-    std::vector<size_t> parameters;
-    // Parameter groups of these.
-    std::vector<int> groups;
-    // The gradients, in the last bucket also the model's buffers, and behind them numbers: by parameter, how
-    // many replicas have a gradient; by group, the local squared norm; in the last bucket the weight of the
-    // buffers, the number of micro-batches with samples, and the signals.
-    at::Tensor flat;
-    int64_t extras_begin = 0;
-    // Parameters that are not packed yet in this step.
-    size_t missing = 0;
-    std::unique_ptr<comm::Work> work;
-  };
-
-  // Where the gradient of a parameter is packed.
-  struct Slot {
-    size_t bucket = 0;
-    // Shares the bucket's memory, in the parameter's shape.
-    at::Tensor view;
-  };
-
   bool single() const { return communicator_->size() == 1; }
 
   void FollowFrozen();
-  void MakeBuckets();
-  void LayOut(Bucket* bucket, bool is_last);
-  int64_t SizeOf(const Bucket& bucket) const;
 
   // A backward pass, in this order.
   void BeginPass();
@@ -97,13 +67,11 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
   bool MeasuresMean() const;
   uint32_t ProbedVersion() const;
   void Pack(size_t i);
-  std::vector<double> ExtrasOf(const Bucket& bucket) const;
-  void PackBuffers();
   void LaunchReady();
   absl::StatusOr<ExchangeResult> Finish();
   absl::Status FinishSingle(ExchangeResult* result);
   absl::Status FinishBuckets(ExchangeResult* result);
-  void Unpack(const Bucket& bucket, ExchangeResult* result);
+  void Take(size_t i, const at::Tensor* average, ExchangeResult* result);
   void EndStep();
 
   comm::Communicator* const communicator_;
@@ -120,10 +88,7 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
   std::vector<GradAccumulator> accumulators_;
   // Parameters that require gradients. The buckets, if there are any, are made for these.
   std::vector<bool> trained_;
-  std::vector<Bucket> buckets_;
-  std::vector<Slot> slots_;
-  // Of buffers_, in the last bucket.
-  std::vector<at::Tensor> buffer_views_;
+  GradientBuckets buckets_;
 
   // The pass in progress, or the last one.
   bool in_pass_ = false;
@@ -146,7 +111,6 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
   std::vector<double> total_sqr_;
   // Single replica: whether the gradients so far are finite, where that is asked.
   bool finite_ = true;
-  size_t launched_ = 0;
   // Version of the gradient of parameter probed_, the first that is trained, when the last pass ended.
   size_t probed_ = 0;
   uint32_t version_ = 0;
@@ -156,74 +120,17 @@ class GradientExchange::Impl : public std::enable_shared_from_this<GradientExcha
   bool dropped_ = false;
 };
 
-// --- Buckets ---
+// --- The backward pass ---
 
 // A step begins, or its last pass, in which the buckets are filled.
 void GradientExchange::Impl::FollowFrozen() {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].requires_grad() == trained_[i]) continue;
     trained_[i] = !trained_[i];
-    buckets_.clear();
+    buckets_.Clear();
   }
-  if (pass_.last && !single() && buckets_.empty()) MakeBuckets();
+  if (pass_.last && !single() && buckets_.empty()) buckets_.Make(trained_, callbacks_.signals().size());
 }
-
-// Backwards, as gradients come out of a backward pass.
-void GradientExchange::Impl::MakeBuckets() {
-  slots_.assign(parameters_.size(), {});
-  buffer_views_.clear();
-  for (size_t i = parameters_.size(); i-- > 0;) {
-    if (!trained_[i]) continue;
-    const at::ScalarType type = parameters_[i].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    if (buckets_.empty() || buckets_.back().type != type ||
-        SizeOf(buckets_.back()) >= options_.bucket_bytes) {
-      buckets_.emplace_back();
-      buckets_.back().type = type;
-    }
-    slots_[i].bucket = buckets_.size() - 1;
-    buckets_.back().parameters.push_back(i);
-  }
-  if (buckets_.empty()) buckets_.emplace_back();
-  for (Bucket& bucket : buckets_) LayOut(&bucket, &bucket == &buckets_.back());
-}
-
-int64_t GradientExchange::Impl::SizeOf(const Bucket& bucket) const {
-  int64_t bytes = 0;
-  for (size_t i : bucket.parameters) bytes += parameters_[i].numel() * (bucket.type == at::kDouble ? 8 : 4);
-  return bytes;
-}
-
-void GradientExchange::Impl::LayOut(Bucket* bucket, bool is_last) {
-  for (size_t i : bucket->parameters) {
-    bucket->extras_begin += parameters_[i].numel();
-    if (std::find(bucket->groups.begin(), bucket->groups.end(), groups_[i]) == bucket->groups.end()) {
-      bucket->groups.push_back(groups_[i]);
-    }
-  }
-  if (is_last) {
-    for (const at::Tensor& buffer : buffers_) bucket->extras_begin += buffer.numel();
-  }
-  const size_t extras =
-      bucket->parameters.size() + bucket->groups.size() + (is_last ? 2 + callbacks_.signals().size() : 0);
-  bucket->flat =
-      at::empty({bucket->extras_begin + static_cast<int64_t>(extras)}, at::TensorOptions(bucket->type));
-  int64_t at = 0;
-  const auto view_of = [&](const at::Tensor& tensor) {
-    at += tensor.numel();
-    // Not a view: LibTorch's zero_grad() refuses those.
-    void* const begin = static_cast<char*>(bucket->flat.data_ptr()) +
-                        (at - tensor.numel()) * static_cast<int64_t>(bucket->flat.element_size());
-    return at::from_blob(
-        begin, tensor.sizes(), [flat = bucket->flat](void*) {}, bucket->flat.options());
-  };
-  for (size_t i : bucket->parameters) slots_[i].view = view_of(parameters_[i]);
-  if (is_last) {
-    for (const at::Tensor& buffer : buffers_) buffer_views_.push_back(view_of(buffer));
-  }
-  bucket->missing = bucket->parameters.size();
-}
-
-// --- The backward pass ---
 
 void GradientExchange::Impl::Hook() {
   using torch::autograd::variable_list;
@@ -370,7 +277,7 @@ void GradientExchange::Impl::Complete(size_t i) {
     CompleteSingle(i);
   } else {
     Pack(i);
-    --buckets_[slots_[i].bucket].missing;
+    buckets_.MarkPacked(i);
   }
 }
 
@@ -392,7 +299,7 @@ void GradientExchange::Impl::CompleteSingle(size_t i) {
 bool GradientExchange::Impl::MeasuresMean() const { return plan_.norms && !plan_.compare; }
 
 void GradientExchange::Impl::Pack(size_t i) {
-  at::Tensor& to = slots_[i].view;
+  at::Tensor& to = buckets_.slot(i);
   at::Tensor& gradient = parameters_[i].mutable_grad();
   // A share of nothing may hold anything, even NaN.
   if (units_[i] == 0 || !gradient.defined()) {
@@ -410,46 +317,13 @@ void GradientExchange::Impl::Pack(size_t i) {
   local_sqr_[i] = units_[i] * sqr / (pass_.loss_scale * pass_.loss_scale);
 }
 
-void GradientExchange::Impl::PackBuffers() {
-  for (size_t i = 0; i < buffers_.size(); ++i) {
-    // A share of nothing may hold anything, even NaN.
-    if (pass_.weight == 0) {
-      buffer_views_[i].zero_();
-    } else {
-      buffer_views_[i].copy_(buffers_[i]);
-      buffer_views_[i].mul_(pass_.weight);
-    }
-  }
-}
-
-std::vector<double> GradientExchange::Impl::ExtrasOf(const Bucket& bucket) const {
-  std::vector<double> extras;
-  for (size_t i : bucket.parameters) extras.push_back(units_[i] > 0 ? 1 : 0);
-  for (int group : bucket.groups) {
-    double sqr = 0;
-    for (size_t i : bucket.parameters) sqr += groups_[i] == group ? local_sqr_[i] : 0;
-    extras.push_back(sqr);
-  }
-  if (&bucket == &buckets_.back()) {
-    extras.push_back(pass_.weight);
-    extras.push_back(static_cast<double>(sampled_passes_));
-    const std::vector<double> signals = callbacks_.signals();
-    extras.insert(extras.end(), signals.begin(), signals.end());
-  }
-  return extras;
-}
-
 void GradientExchange::Impl::LaunchReady() {
-  for (; launched_ < buckets_.size() && buckets_[launched_].missing == 0; ++launched_) {
-    Bucket& bucket = buckets_[launched_];
-    if (launched_ == 0) callbacks_.on_sent();
-    if (launched_ + 1 == buckets_.size()) PackBuffers();
-    std::vector<double> extras = ExtrasOf(bucket);
-    const auto count = static_cast<int64_t>(extras.size());
-    bucket.flat.narrow(0, bucket.extras_begin, count)
-        .copy_(at::from_blob(extras.data(), {count}, at::kDouble));
-    bucket.work = communicator_->AllReduceAsync(BufferOf(bucket.flat));
-  }
+  buckets_.Launch({.units = &units_,
+                   .local_sqr = &local_sqr_,
+                   .weight = pass_.weight,
+                   .sampled_passes = sampled_passes_,
+                   .signals = &callbacks_.signals},
+                  callbacks_.on_sent);
 }
 
 absl::StatusOr<ExchangeResult> GradientExchange::Impl::Finish() {
@@ -484,50 +358,38 @@ absl::Status GradientExchange::Impl::FinishBuckets(ExchangeResult* result) {
   LaunchReady();
   callbacks_.begin_wait();
   // All of them before any gradient is touched: a step is taken as a whole or not at all.
-  absl::Status status;
-  for (Bucket& bucket : buckets_) {
-    const absl::Status received = bucket.work->Wait();
-    bucket.work.reset();
-    status.Update(received);
-  }
+  const absl::Status status = buckets_.Await();
   callbacks_.end_wait();
   if (!status.ok()) return status;
   result->measured = plan_.norms;
-  for (const Bucket& bucket : buckets_) Unpack(bucket, result);
+  GradientBuckets::Sums sums;
+  sums.local_sqr = std::move(result->local_sqr);
+  buckets_.Unpack([&](size_t i, const at::Tensor* average) { Take(i, average, result); }, &sums);
+  result->local_sqr = std::move(sums.local_sqr);
+  result->micro_batches = sums.micro_batches;
+  result->signals = std::move(sums.signals);
   result->sync_time = callbacks_.seconds() - start;
   return absl::OkStatus();
 }
 
-void GradientExchange::Impl::Unpack(const Bucket& bucket, ExchangeResult* result) {
-  const at::Tensor extras =
-      bucket.flat.narrow(0, bucket.extras_begin, bucket.flat.numel() - bucket.extras_begin).to(at::kDouble);
-  const double* number = extras.data_ptr<double>();
-  for (size_t i : bucket.parameters) {
-    at::Tensor& gradient = parameters_[i].mutable_grad();
-    if (*number++ == 0) {
-      gradient = at::Tensor();
-      continue;
-    }
-    const at::Tensor& average = slots_[i].view;
-    if (result->measured || pass_.check_finite) {
-      const double sqr = norms_->Squared(i, average);
-      result->finite = result->finite && std::isfinite(sqr);
-      result->total_sqr[static_cast<size_t>(groups_[i])] += sqr;
-    }
-    if (parameters_[i].scalar_type() == bucket.type && parameters_[i].is_contiguous()) {
-      gradient = average;
-    } else {
-      if (!gradient.defined()) gradient = at::empty_like(parameters_[i]);
-      gradient.copy_(average);
-    }
+// Null: no replica has a gradient.
+void GradientExchange::Impl::Take(size_t i, const at::Tensor* average, ExchangeResult* result) {
+  at::Tensor& gradient = parameters_[i].mutable_grad();
+  if (average == nullptr) {
+    gradient = at::Tensor();
+    return;
   }
-  for (int group : bucket.groups) result->local_sqr[static_cast<size_t>(group)] += *number++;
-  if (&bucket != &buckets_.back()) return;
-  const double weight = *number++;
-  for (size_t i = 0; weight > 0 && i < buffers_.size(); ++i) buffers_[i].copy_(buffer_views_[i] / weight);
-  result->micro_batches = std::llround(*number++);
-  const double* const end = extras.data_ptr<double>() + extras.numel();
-  result->signals.assign(number, end);
+  if (result->measured || pass_.check_finite) {
+    const double sqr = norms_->Squared(i, *average);
+    result->finite = result->finite && std::isfinite(sqr);
+    result->total_sqr[static_cast<size_t>(groups_[i])] += sqr;
+  }
+  if (parameters_[i].scalar_type() == average->scalar_type() && parameters_[i].is_contiguous()) {
+    gradient = *average;
+  } else {
+    if (!gradient.defined()) gradient = at::empty_like(parameters_[i]);
+    gradient.copy_(*average);
+  }
 }
 
 void GradientExchange::Impl::EndStep() {
@@ -540,8 +402,7 @@ void GradientExchange::Impl::EndStep() {
   local_sqr_.assign(local_sqr_.size(), 0);
   total_sqr_.assign(num_groups_, 0);
   finite_ = true;
-  launched_ = 0;
-  for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters.size();
+  buckets_.Reset();
   error_ = absl::OkStatus();
   result_.reset();
 }
