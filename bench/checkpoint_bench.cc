@@ -15,9 +15,11 @@
 
 #include "adaptdl/job.h"
 #include "benchmark/benchmark.h"
-#include "libs/elastic/job_core.h"
-#include "libs/elastic/standalone_control_plane.h"
-#include "libs/elastic/tensor_states.h"
+#include "libs/elastic/control/standalone_control_plane.h"
+#include "libs/elastic/host/process_host.h"
+#include "libs/elastic/job/job_core.h"
+#include "libs/elastic/torch/optimizer_state.h"
+#include "libs/elastic/torch/tensor_states.h"
 #include "torch/nn/modules/container/sequential.h"
 #include "torch/nn/modules/linear.h"
 #include "torch/optim/adam.h"
@@ -128,8 +130,7 @@ std::unique_ptr<Job> MakeJob(const std::string& folder) {
   dependencies.environment.checkpoint_path = folder;
   dependencies.control = std::make_unique<StandaloneControlPlane>(dependencies.environment);
   dependencies.transport = TransportOfOne();
-  dependencies.exit = [](int code) { std::_Exit(code); };
-  dependencies.seconds = Seconds;
+  dependencies.host = ProcessHost();
   auto core = JobCore::Create(std::move(dependencies));
   if (!core.ok()) std::abort();
   return std::make_unique<Job>(*std::move(core));
@@ -150,7 +151,7 @@ void BM_Stall(benchmark::State& state) {
     const auto checkpoint = [&] {
       job->RequestCheckpoint();
       const double duration = TimeOf([&] { job->Synchronize(); });
-      job->core().AwaitWriter();
+      (void)job->core().checkpoints().AwaitWritten();
       return duration;
     };
     checkpoint();

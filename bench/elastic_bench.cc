@@ -42,10 +42,11 @@
 #include "gloo/transport/tcp/device.h"
 #include "libs/comm/gloo_communicator.h"
 #include "libs/comm/in_process_communicator.h"
-#include "libs/elastic/environment.h"
-#include "libs/elastic/freed_memory.h"
-#include "libs/elastic/job_core.h"
-#include "libs/elastic/standalone_control_plane.h"
+#include "libs/elastic/control/environment.h"
+#include "libs/elastic/control/standalone_control_plane.h"
+#include "libs/elastic/host/freed_memory.h"
+#include "libs/elastic/host/process_host.h"
+#include "libs/elastic/job/job_core.h"
 #include "torch/data.h"
 #include "torch/nn/functional.h"
 #include "torch/nn/modules/conv.h"
@@ -154,8 +155,7 @@ std::unique_ptr<Job> MakeJob(std::unique_ptr<comm::Communicator> communicator) {
   dependencies.transport.connect =
       [shared = std::make_shared<std::unique_ptr<comm::Communicator>>(std::move(communicator))](
           const elastic::GroupMembership&) { return std::move(*shared); };
-  dependencies.exit = [](int code) { std::_Exit(code); };
-  dependencies.seconds = Seconds;
+  dependencies.host = elastic::ProcessHost();
   return std::make_unique<Job>(*elastic::JobCore::Create(std::move(dependencies)));
 }
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "libs/elastic/gradient_kernels.h"
-#include "libs/elastic/noise_scale.h"
+#include "libs/elastic/gradients/gradient_kernels.h"
+#include "libs/elastic/gradients/noise_scale.h"
 
 namespace adaptdl::elastic {
 namespace {

@@ -53,7 +53,7 @@ cmake -S . -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_P
 if [[ -n $quick ]]; then
   sources=(data_parallel.cc.o gradient_exchange.cc.o)
   cmake --build "$build/tree" --parallel "$(nproc)" --target adaptdl_comm_nccl \
-    "${sources[@]/#/libs/elastic/CMakeFiles/adaptdl_elastic.dir/}"
+    "${sources[@]/#/libs/elastic/CMakeFiles/adaptdl_elastic.dir/torch/}"
   say "the sources that depend most on LibTorch and NCCL compile"
   exit 0
 fi

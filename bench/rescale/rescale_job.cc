@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "adaptdl/adaptdl.h"
 #include "examples/mnist/net.h"
-#include "libs/elastic/job_core.h"
+#include "libs/elastic/job/job_core.h"
 #include "torch/nn/modules/linear.h"
 #include "torch/optim/sgd.h"
 #include "torch/utils.h"
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   constexpr int64_t kForever = int64_t{1} << 40;
   adaptdl::AdaptiveDataLoader loader(*job, kForever, {.batch_size = batch_size, .shuffle = false});
   for (loader.BeginLoop(); loader.Next();) {
-    const int64_t group = job->core().membership().group;
+    const int64_t group = job->core().team().membership().group;
     const int64_t begin = Now();
     parallel.ZeroGrad();
     model.Loss(static_cast<int64_t>(loader.indices().size())).backward();

@@ -21,7 +21,7 @@
 #include "adaptdl/data_loader.h"
 #include "adaptdl/env.h"
 #include "adaptdl/job.h"
-#include "libs/elastic/job_core.h"
+#include "libs/elastic/job/job_core.h"
 
 namespace {
 
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
         if (loader.weight() > 0) sums["indices"] += static_cast<double>(index);
       }
       sums["samples"] += static_cast<double>(loader.weight());
-      job->core().OnOptimizerStep(0);
+      job->core().loop().OnOptimizerStep(0);
     }
   }
   const auto& totals = sums.Synchronize();

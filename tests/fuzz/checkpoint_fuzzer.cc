@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "libs/elastic/checkpoint_store.h"
-#include "libs/elastic/safetensors.h"
+#include "libs/elastic/checkpoint/checkpoint_store.h"
+#include "libs/elastic/checkpoint/safetensors.h"
 
 namespace {
 

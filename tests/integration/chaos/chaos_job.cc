@@ -30,7 +30,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "adaptdl/adaptdl.h"
-#include "libs/elastic/job_core.h"
+#include "libs/elastic/job/job_core.h"
 #include "tests/libs/elastic/regression_samples.h"
 #include "torch/nn/functional.h"
 #include "torch/nn/module.h"
@@ -133,14 +133,14 @@ adaptdl::DataLoaderOptions LoaderOptions(const std::string& mode) {
 
 // Now and then another batch than the one that is best.
 void Propose(adaptdl::elastic::JobCore& core) {
-  const int64_t step = core.optimizer_steps();
-  if (core.membership().rank != 0 || step % 3 != 0) return;
+  const int64_t step = core.progress().optimizer_steps();
+  if (core.team().membership().rank != 0 || step % 3 != 0) return;
   const int64_t atomic = 1 + step * 7 % 8;
-  const int64_t most = kLargestBatch / core.membership().world_size / atomic;
+  const int64_t most = kLargestBatch / core.team().membership().world_size / atomic;
   const int64_t micro_batches = 1 + step % std::max<int64_t>(most, 1);
-  const int64_t total = atomic * micro_batches * core.membership().world_size;
+  const int64_t total = atomic * micro_batches * core.team().membership().world_size;
   if (total < kBatch || total > kLargestBatch) return;
-  core.ProposeBatch({atomic, micro_batches - 1}, core.membership().group);
+  core.batches().Propose({atomic, micro_batches - 1}, core.team().membership().group);
 }
 
 void WriteWeights(const std::string& folder, int epochs, const Model& model) {
@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
     if (loader.BeginLoop()) {
       while (loader.Next()) {
         const int64_t step = job->optimizer_steps();
-        const int64_t group = job->core().membership().group;
+        const int64_t group = job->core().team().membership().group;
         record.Begin(step, group, loader);
         if (mode == "goodput") Propose(job->core());
         if (until_told) std::this_thread::sleep_for(kStepTime);

@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "libs/elastic/control/grpc_control_plane.h"
-#include "libs/elastic/environment.h"
+#include "libs/elastic/control/environment.h"
+#include "libs/elastic/control/grpc/grpc_control_plane.h"
 
 namespace {
 

@@ -31,8 +31,9 @@
 #include "gtest/gtest.h"
 #include "libs/base/mutex.h"
 #include "libs/comm/in_process_communicator.h"
-#include "libs/elastic/fake_control_plane.h"
-#include "libs/elastic/job_core.h"
+#include "libs/elastic/control/fake_control_plane.h"
+#include "libs/elastic/host/host.h"
+#include "libs/elastic/job/job_core.h"
 
 namespace adaptdl::elastic {
 
@@ -54,7 +55,7 @@ struct RunOptions {
       wrap = nullptr;
   // Makes what connects a replica to its groups. None: groups within the process.
   std::function<Group::Transport()> transport = nullptr;
-  // JobDependencies::thread_clock.
+  // Host::ThreadClock().
   std::function<std::function<double()>()> thread_clock = nullptr;
   // Called by the replica that has reported its group as broken, or has ended.
   std::function<void(const std::string& name, int64_t group)> on_broken = nullptr;
@@ -77,6 +78,23 @@ inline constexpr int kNotJoined = -2;
 
 // What a body throws to die without a word.
 struct ReplicaDeath {};
+
+// Unwinds a replica's thread in place of ending the process.
+class ReplicaHost final : public Host {
+ public:
+  explicit ReplicaHost(std::function<std::function<double()>()> thread_clock)
+      : thread_clock_(std::move(thread_clock)) {}
+
+  // Each reading is a millisecond after the one before.
+  double Seconds() override { return static_cast<double>(++ticks_) * 1e-3; }
+  std::function<double()> ThreadClock() override { return thread_clock_ ? thread_clock_() : nullptr; }
+
+ private:
+  void End(int code) override { throw ReplicaExit{code}; }
+
+  const std::function<std::function<double()>()> thread_clock_;
+  std::atomic<int64_t> ticks_{0};
+};
 
 // All groups of a job: each is made when its first member asks for it. Thread-safe.
 class InProcessGroups {
@@ -215,12 +233,7 @@ class ReplicaThreads {
     dependencies.write_timeout = options_.write_timeout;
     dependencies.control = control;
     dependencies.transport = options_.transport ? options_.transport() : InProcess();
-    dependencies.exit = [](int code) { throw ReplicaExit{code}; };
-    // Each reading is a millisecond after the one before.
-    dependencies.seconds = [ticks = std::make_shared<std::atomic<int64_t>>(0)] {
-      return static_cast<double>(++*ticks) * 1e-3;
-    };
-    dependencies.thread_clock = options_.thread_clock;
+    dependencies.host = std::make_shared<ReplicaHost>(options_.thread_clock);
     dependencies.before_checkpoint_step = options_.before_checkpoint_step;
     dependencies.expected = std::move(expected);
     return dependencies;

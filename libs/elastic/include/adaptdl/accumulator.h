@@ -19,8 +19,9 @@
 #define ADAPTDL_ACCUMULATOR_H_
 
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "adaptdl/job.h"
 
@@ -68,31 +69,8 @@ class Accumulator {
   Entry operator[](const std::string& key) { return Entry(this, key); }
 
  private:
-  friend class elastic::JobCore;
-
-  // Adds everyone's pending updates to the totals.
-  void Merge();
-  // The step in progress counts; or it comes to nothing.
-  void KeepStep();
-  void DropStep();
-
-  Job& job_;
-  const std::string name_;
-  // Added in the loop's step in progress; and before.
-  std::map<std::string, double> step_;
-  std::map<std::string, double> pending_;
-  // What was there before a Synchronize() in the step in progress.
-  struct BeforeStep {
-    std::map<std::string, double> totals;
-    std::map<std::string, double> pending;
-  };
-  std::optional<BeforeStep> before_step_;
-  // Totals that reads show.
-  std::map<std::string, double> visible_;
-  // Synchronize() calls outside data loader loops since this object was made.
-  int synchronized_ = 0;
-  // The same of Clear().
-  int cleared_ = 0;
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace adaptdl

@@ -1,0 +1,21 @@
+// Plain structs to messages, and back.
+
+#ifndef ADAPTDL_LIBS_ELASTIC_CONTROL_GRPC_CONVERSIONS_H_
+#define ADAPTDL_LIBS_ELASTIC_CONTROL_GRPC_CONVERSIONS_H_
+
+#include "adaptdl/v1/hints.pb.h"
+#include "adaptdl/v1/job.pb.h"
+#include "adaptdl/v1/replica_service.pb.h"
+#include "libs/elastic/control/control_plane.h"
+
+namespace adaptdl::elastic {
+
+v1::Hints ToProto(const Hints& hints);
+v1::TrainingProgress ToProto(const Progress& progress);
+v1::RescaleTimes ToProto(const RescaleTimes& times);
+v1::Activity ToProto(const Activity& activity);
+GroupMembership FromProto(const v1::GroupFormed& formed);
+
+}  // namespace adaptdl::elastic
+
+#endif  // ADAPTDL_LIBS_ELASTIC_CONTROL_GRPC_CONVERSIONS_H_

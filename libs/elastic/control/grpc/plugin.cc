@@ -1,0 +1,9 @@
+// The one symbol that libadaptdl_control.so shows.
+
+#include "libs/elastic/control/control_plane.h"
+#include "libs/elastic/control/grpc/grpc_control_plane.h"
+
+extern "C" __attribute__((visibility("default"))) adaptdl::elastic::ControlPlane* AdaptdlCreateControlPlane(
+    const adaptdl::elastic::GrpcControlPlaneOptions* options) {
+  return adaptdl::elastic::CreateGrpcControlPlane(*options).release();
+}

@@ -1,9 +1,0 @@
-// The one symbol that libadaptdl_control.so shows.
-
-#include "libs/elastic/control/grpc_control_plane.h"
-#include "libs/elastic/control_plane.h"
-
-extern "C" __attribute__((visibility("default"))) adaptdl::elastic::ControlPlane* AdaptdlCreateControlPlane(
-    const adaptdl::elastic::GrpcControlPlaneOptions* options) {
-  return adaptdl::elastic::CreateGrpcControlPlane(*options).release();
-}

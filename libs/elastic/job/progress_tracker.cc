@@ -1,0 +1,66 @@
+#include "libs/elastic/job/progress_tracker.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "nlohmann/json.hpp"
+
+namespace adaptdl::elastic {
+
+void ProgressTracker::CountStep(double gain) {
+  ++optimizer_steps_;
+  scale_invariant_steps_ += gain;
+  last_gain_ = gain;
+}
+
+void ProgressTracker::SetLoop(const StepSummary& summary) {
+  report_.total_batch_size = summary.batch_size;
+  report_.local_batch_size = summary.atomic_batch_size;
+  report_.accumulation_steps = static_cast<int>(summary.micro_batches - 1);
+  pass_steps_ = summary.loop_steps;
+  pass_fraction_ = summary.loop_fraction;
+}
+
+void ProgressTracker::AddThroughput(double throughput) {
+  report_.throughput += (report_.throughput == 0 ? 1.0 : 0.05) * (throughput - report_.throughput);
+}
+
+Progress ProgressTracker::Report(int finished_epochs) {
+  report_.optimizer_steps = optimizer_steps_;
+  report_.scale_invariant_steps = scale_invariant_steps_;
+  report_.total_scale_invariant_steps = static_cast<double>(report_.total_epochs) * pass_steps_;
+  report_.epoch = finished_epochs;
+  if (report_.total_epochs > 0) {
+    report_.fraction = std::clamp((finished_epochs + pass_fraction_) / report_.total_epochs, 0.0, 1.0);
+  }
+  return report_;
+}
+
+void ProgressTracker::Save(nlohmann::json* job) const {
+  (*job)["optimizer_steps"] = optimizer_steps_;
+  (*job)["scale_invariant_steps"] = scale_invariant_steps_;
+  (*job)["pass_fraction"] = pass_fraction_;
+  (*job)["progress_surplus"] = surplus_;
+}
+
+void ProgressTracker::Load(const nlohmann::json& job) {
+  optimizer_steps_ = job.value("optimizer_steps", int64_t{0});
+  // Checkpoints from before batch sizes could change do not hold it: each step was worth one.
+  scale_invariant_steps_ = job.value("scale_invariant_steps", static_cast<double>(optimizer_steps_));
+  pass_fraction_ = job.value("pass_fraction", 0.0);
+  surplus_ = job.value("progress_surplus", 0.0);
+}
+
+void ProgressTracker::SaveStep(nlohmann::json* step) const {
+  (*step)["optimizer_steps"] = optimizer_steps_;
+  (*step)["scale_invariant_steps"] = scale_invariant_steps_;
+  (*step)["gain"] = last_gain_;
+}
+
+void ProgressTracker::LoadStep(const nlohmann::json& step) {
+  optimizer_steps_ = step.at("optimizer_steps");
+  scale_invariant_steps_ = step.at("scale_invariant_steps");
+  last_gain_ = step.at("gain");
+}
+
+}  // namespace adaptdl::elastic

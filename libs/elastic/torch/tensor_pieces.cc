@@ -1,0 +1,165 @@
+#include "libs/elastic/torch/tensor_pieces.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ATen/ATen.h"
+#include "ATen/core/grad_mode.h"
+#include "absl/strings/str_cat.h"
+#include "libs/elastic/checkpoint/streaming_copy.h"
+
+namespace adaptdl::elastic {
+namespace {
+
+constexpr std::pair<at::ScalarType, const char*> kTypes[] = {
+    {at::kFloat, "F32"}, {at::kDouble, "F64"}, {at::kHalf, "F16"},  {at::kBFloat16, "BF16"},
+    {at::kLong, "I64"},  {at::kInt, "I32"},    {at::kShort, "I16"}, {at::kChar, "I8"},
+    {at::kByte, "U8"},   {at::kBool, "BOOL"}};
+
+const char* TypeName(at::ScalarType type) {
+  for (const auto& [known, name] : kTypes) {
+    if (known == type) return name;
+  }
+  throw std::invalid_argument(
+      absl::StrCat("tensors of type ", c10::toString(type), " cannot be saved as safetensors"));
+}
+
+// The tensor itself, or a copy of it whose elements lie one after the other, on the CPU.
+at::Tensor Plain(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
+
+bool IsPlain(const at::Tensor& tensor) { return tensor.is_cpu() && tensor.is_contiguous(); }
+
+SafetensorsItem ItemOf(const NamedTensor& named) {
+  const auto& [name, tensor] = named;
+  return {name, TypeName(tensor.scalar_type()), tensor.sizes().vec(), [tensor = tensor](char* to) {
+            const at::Tensor plain = Plain(tensor);
+            StreamingCopy(to, plain.data_ptr(), plain.nbytes());
+          }};
+}
+
+}  // namespace
+
+// --- Reading and writing ---
+
+TensorReader::TensorReader(std::vector<NamedTensor> tensors, SafetensorsMetadata metadata)
+    : metadata_(std::move(metadata)) {
+  std::stable_sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    return SafetensorsBefore(TypeName(a.second.scalar_type()), TypeName(b.second.scalar_type()));
+  });
+  for (const NamedTensor& tensor : tensors) {
+    items_.push_back(ItemOf(tensor));
+    sizes_.push_back(static_cast<int64_t>(tensor.second.numel() * tensor.second.element_size()));
+    tensors_.push_back(tensor.second);
+  }
+  head_ = SafetensorsHead(items_, metadata_);
+}
+
+const char* TensorReader::Read(size_t index) {
+  current_ = Plain(tensors_[index]);
+  return static_cast<const char*>(current_.data_ptr());
+}
+
+TensorWriter::TensorWriter(std::string state, std::vector<at::Tensor> tensors, std::function<void()> commit)
+    : state_(std::move(state)), tensors_(std::move(tensors)), commit_(std::move(commit)) {
+  for (at::Tensor& tensor : tensors_) {
+    tensor = tensor.detach();
+    sizes_.push_back(static_cast<int64_t>(tensor.numel() * tensor.element_size()));
+  }
+}
+
+char* TensorWriter::Open(size_t index) {
+  const at::Tensor& tensor = tensors_[index];
+  current_ = IsPlain(tensor) ? tensor : at::empty(tensor.sizes(), tensor.scalar_type());
+  return static_cast<char*>(current_.data_ptr());
+}
+
+void TensorWriter::Close(size_t index) {
+  if (!IsPlain(tensors_[index])) tensors_[index].copy_(current_);
+  current_ = at::Tensor();
+}
+
+absl::Status TensorWriter::Commit() {
+  try {
+    commit_();
+    return absl::OkStatus();
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("the state \"", state_, "\": ", error.what()));
+  }
+}
+
+void CheckFits(const SafetensorsLayout::Entry& saved, const at::Tensor& like) {
+  if (saved.dtype != TypeName(like.scalar_type()) || at::IntArrayRef(saved.shape) != like.sizes()) {
+    throw std::invalid_argument(absl::StrCat("the saved ", saved.name, " has another type or shape"));
+  }
+}
+
+absl::StatusOr<std::unique_ptr<StateWriter>> MakeWriter(
+    const std::string& state, const std::string& head,
+    const std::function<std::unique_ptr<StateWriter>(const SafetensorsLayout& layout)>& make) {
+  const absl::StatusOr<SafetensorsLayout> layout = ReadSafetensorsHead(head);
+  if (!layout.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("the state \"", state, "\": ", layout.status().message()));
+  }
+  try {
+    at::NoGradGuard no_gradients;
+    return make(*layout);
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("the state \"", state, "\": ", error.what()));
+  }
+}
+
+bool LoadOrSay(const std::string& state, const std::function<void()>& load) {
+  try {
+    at::NoGradGuard no_gradients;
+    load();
+    return true;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "adaptdl: %s: %s\n", state.c_str(), error.what());
+    return false;
+  }
+}
+
+// --- States ---
+
+std::string TensorState::Save() {
+  std::string bytes;
+  SaveInto(&bytes);
+  return bytes;
+}
+
+void TensorState::SaveInto(std::string* bytes) {
+  const std::unique_ptr<StateReader> reader = Read();
+  std::move(static_cast<TensorReader&>(*reader)).CopyInto(bytes);
+}
+
+bool TensorState::Load(const std::string& bytes) {
+  return LoadOrSay(name_, [&] {
+    const auto layout = ReadSafetensorsHead(bytes);
+    if (!layout.ok()) throw std::invalid_argument(std::string(layout.status().message()));
+    const auto head_bytes = static_cast<size_t>(layout->head_bytes);
+    if (static_cast<int64_t>(bytes.size() - head_bytes) != layout->data_bytes) {
+      throw std::invalid_argument("the tensors do not fit the size of the data");
+    }
+    const auto writer = Write(bytes.substr(0, head_bytes));
+    if (!writer.ok()) throw std::invalid_argument(std::string(writer.status().message()));
+    const char* from = bytes.data() + head_bytes;
+    const std::vector<int64_t>& sizes = (*writer)->sizes();
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i] > 0) std::memcpy((*writer)->Open(i), from, static_cast<size_t>(sizes[i]));
+      if (sizes[i] > 0) (*writer)->Close(i);
+      from += sizes[i];
+    }
+    const absl::Status committed = (*writer)->Commit();
+    if (!committed.ok()) throw std::invalid_argument(std::string(committed.message()));
+  });
+}
+
+}  // namespace adaptdl::elastic
