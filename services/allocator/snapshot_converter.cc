@@ -91,7 +91,7 @@ void SetHistory(const v1::Job& job, JobInfo* info) {
   const v1::JobStatus& status = job.status();
   info->restarts = std::max(0, status.restarts());
   info->elastic = status.has_hints() || status.has_progress();
-  info->run_seconds = std::max(0.0, ToSeconds(status.running_time()));
+  info->run_seconds = std::max(0.0, absl::ToDoubleSeconds(messages::ToDuration(status.running_time())));
   // A plain program loses all; what it did in earlier runs is lost already, but how long those were is not
   // told. An elastic one writes a checkpoint when it is stopped, unless its checkpoints fail: since when is
   // not told.
@@ -101,8 +101,8 @@ void SetHistory(const v1::Job& job, JobInfo* info) {
   // An approximation: as if the job had had its present size all the time. Only the running time is recorded.
   const auto gpus = info->request.find(scheduling::kGpu);
   const double per_replica = gpus == info->request.end() ? 1 : static_cast<double>(gpus->second);
-  info->attained_service = std::max(0.0, ToSeconds(status.running_time())) * per_replica *
-                           static_cast<double>(std::max<size_t>(1, info->allocation.size()));
+  info->attained_service = std::max(0.0, absl::ToDoubleSeconds(messages::ToDuration(status.running_time()))) *
+                           per_replica * static_cast<double>(std::max<size_t>(1, info->allocation.size()));
 }
 
 // Time at speed-up 1 that so many scale-invariant steps take; speed-up 1 stands for `goodput` samples of the

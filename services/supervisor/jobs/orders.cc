@@ -49,6 +49,7 @@ void Orders::Launch(Transaction* transaction, const std::string& uid, const jobs
   const std::string url = http_url();
   MintTokens(job);
   job->replicas.clear();
+  job->broken.clear();
   for (size_t rank = 0; rank < launch.nodes.size(); ++rank) {
     auto record = std::make_shared<ReplicaRecord>();
     record->job_uid = uid;
