@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
   options.server.name = "worker";
   options.server.listen = "127.0.0.1:7103";
   options.server.metrics_listen = "127.0.0.1:7203";
-  options.shim_program = BesideProgram("adaptdl-shim");
+  options.shim_program = adaptdl::BesideProgram("adaptdl-shim");
   RawFlags raw;
   adaptdl::service::AddServerFlags(app, &options.server);
   AddFlags(app, &options, &raw);

@@ -66,8 +66,11 @@ TEST_F(ReplicaPreparerTest, AStorageThatDoesNotWorkIsToBlame) {
 }
 
 TEST_F(ReplicaPreparerTest, AControlGroupThatCannotBeMadeIsTheNodesFault) {
-  const ReplicaPreparer preparer({.node_id = "node-a", .cgroup_base = folder_ / "no/cgroup"}, &storage_,
-                                 &store_);
+  const ReplicaPreparer preparer({.node_id = "node-a",
+                                  .replica_host = "",
+                                  .supervisor_address = "",
+                                  .cgroup_base = folder_ / "no/cgroup"},
+                                 &storage_, &store_);
   const ReplicaPreparer::Outcome outcome = preparer.Prepare(launch_, {});
   EXPECT_FALSE(outcome.status.ok());
   EXPECT_EQ(outcome.cause, Cause::kNode);
