@@ -245,6 +245,11 @@ absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline
     setenv("ADAPTDL_SERVER_REPLICA_USER", "self", /*overwrite=*/0);
     const absl::StatusOr<ProcessId> started =
         StartDaemon(CommandLine(service, *record), folder_, LogFile(service));
+    if (absl::IsNotFound(started.status())) {
+      return absl::NotFoundError(
+          absl::StrCat(started.status().message(),
+                       "; the services lie beside adaptdl, and are in the package adaptdl-services"));
+    }
     if (!started.ok()) return started.status();
     process = *started;
     started_.emplace_back(service);
