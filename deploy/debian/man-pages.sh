@@ -24,21 +24,21 @@ commands() { awk '/^[^ ]/ { inside = /^Subcommands:/; next } inside && /^  [^ ]/
 
 # page PARENT WORDS...: the page of the program or command WORDS, and those of its commands.
 page() {
-  local parent=$1 help name summary command related
+  local parent=$1 help name summary command related include=()
   shift
   name=$(tr ' ' - <<<"$*")
   help=$("$@" --help)
   summary=$(head -n 1 <<<"$help")
   mapfile -t related < <(commands <<<"$help" | sed "s/^/$name-/")
   [[ -z $parent ]] || related=("$parent" "${related[@]}")
-  : >"$work/see-also"
   if [[ ${#related[@]} -gt 0 ]]; then
     printf '[SEE ALSO]\n' >"$work/see-also"
     printf '.BR %s (1),\n' "${related[@]}" | sed '$s/,$//' >>"$work/see-also"
+    include=("--include=$work/see-also")
   fi
   # Pages are called name-command. Defaults that lie beside the program do so where it is installed, too.
   help2man --no-info --section=1 --manual=AdaptDL --source="AdaptDL $version" --version-string="$version" \
-    --name="${summary%.}" --include="$work/see-also" "$*" |
+    --name="${summary%.}" "${include[@]}" "$*" |
     sed -e "/^\.SH NAME/{n;s|^$* |$name |}" -e "s|$(realpath "$programs")/|/usr/bin/|g" | gzip -9 --no-name >"$output/$name.1.gz"
   for command in $(commands <<<"$help"); do page "$name" "$@" "$command"; done
 }
