@@ -21,6 +21,7 @@
 #include "cli/context.h"
 #include "cli/format.h"
 #include "cli/output.h"
+#include "libs/base/version.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -141,6 +142,7 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
   }
 
   CLI::App app("Elastic, goodput-optimised deep-learning training.", "adaptdl");
+  app.set_version_flag("--version", absl::StrCat("adaptdl ", Version()));
   app.require_subcommand(1);
   app.fallthrough();
   AddGlobalFlags(app, &context);

@@ -49,6 +49,19 @@ function(adaptdl_test name)
     PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
 endfunction()
 
+# adaptdl_script_test(NAME COMMAND... [LABEL unit] [TIMEOUT seconds]): exit code 77 means "skipped".
+function(adaptdl_script_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "COMMAND" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77)
+endfunction()
+
 # adaptdl_benchmark(NAME SOURCES a_bench.cc ... DEPS x ...)
 # A program that measures. Tests don't need it: it is built when named, or with all others by the target "benchmarks".
 function(adaptdl_benchmark name)

@@ -250,6 +250,11 @@ absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline
          .working_directory = folder_,
          .log_file = LogFile(service)},
         [&](const ProcessIdentity& identity) { return WritePidFile(PidFile(service), identity); });
+    if (absl::IsNotFound(started.status())) {
+      return absl::NotFoundError(
+          absl::StrCat(started.status().message(),
+                       "; the services lie beside adaptdl, and are in the package adaptdl-services"));
+    }
     if (!started.ok()) return started.status();
     process = *started;
     started_.emplace_back(service);

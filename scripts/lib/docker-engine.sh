@@ -11,6 +11,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # root is the caller's
 
+# shellcheck source=scripts/lib/debian-mirror.sh
+source "$root/scripts/lib/debian-mirror.sh"
+
 engine_pid=
 engine_run=
 engine_had_bridge=
@@ -103,14 +106,11 @@ base_image() {
 base_archive() {
   [[ $(id -u) -eq 0 ]] || skip "$BASE_IMAGE can't be pulled, and making it by debootstrap needs root"
   "$root/scripts/setup.sh" --group debootstrap
-  local mirror tree=$1.tree
-  # shellcheck disable=SC2016  # the $(...) are apt's
-  mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-    awk '$2 ~ /^(bookworm|stable)$/ && $3 == "main" { print $1; exit }')
+  local tree=$1.tree
   say "making $BASE_IMAGE by debootstrap (about a minute)"
   rm -rf "$tree"
   mkdir -p "$(dirname "$1")"
-  debootstrap --variant=minbase bookworm "$tree" ${mirror:+"$mirror"} >"$1.log" 2>&1 ||
+  debootstrap --variant=minbase bookworm "$tree" "$(debian_mirror)" >"$1.log" 2>&1 ||
     { tail -5 "$1.log" >&2; skip "debootstrap failed, see $1.log: no Debian mirror within reach?"; }
   # What the slim image has, too: no documents, no translated indexes, no fsync after each file.
   rm -rf "$tree"/var/cache/apt/* "$tree"/var/lib/apt/lists/* "$tree"/usr/share/{doc,man,locale,info}/*

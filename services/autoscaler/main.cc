@@ -123,9 +123,9 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_option("--min-nodes", limits.min_nodes, "Fewest nodes")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
-  app.add_option("--max-nodes", limits.max_nodes, "Most nodes; default: the machine's cores")
+  app.add_option("--max-nodes", limits.max_nodes, "Most nodes")
       ->check(CLI::Range(0, 10'000))
-      ->capture_default_str();
+      ->default_str("the machine's cores");
   service::AddDurationFlag(app, "--cooldown", &limits.cooldown,
                            "Time without a change before the pool shrinks");
   service::AddDurationFlag(app, "--poll-period", &flags->autoscaler.poll_period,

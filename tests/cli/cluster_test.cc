@@ -92,7 +92,10 @@ TEST_F(ClusterTest, StopsWhatItStartedWhenTheStartFails) {
 
 TEST_F(ClusterTest, NamesAProgramThatIsMissing) {
   LocalCluster cluster = Cluster();
-  EXPECT_THAT(std::string(cluster.Up({}).status().message()), HasSubstr("/bin/adaptdl-supervisor"));
+  const absl::Status status = cluster.Up({}).status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/bin/adaptdl-supervisor"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("package adaptdl-services"));
 }
 
 TEST_F(ClusterTest, RefusesFewerWorkersThanItKeeps) {
