@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "libs/scheduling/goodput/goodput_policy.h"
 #include "tests/services/allocator/snapshots.h"
+#include "tests/services/allocator/steady_policy.h"
 
 namespace adaptdl::allocator {
 namespace {
@@ -59,8 +60,10 @@ TEST_F(AllocationRoundTest, AJobThatCanNeverBeScheduledIsToldWhy) {
 }
 
 TEST_F(AllocationRoundTest, SendsWhatChangesAndNothingTwice) {
+  const SteadyPolicy policy;
+  AllocationRound round(&policy);
   *snapshot_.add_jobs() = MakeJob("a");
-  const RoundResult first = round_.Decide(snapshot_, kNow);
+  const RoundResult first = round.Decide(snapshot_, kNow);
   EXPECT_EQ(first.request.snapshot_version(), 7);
   ASSERT_EQ(first.request.allocations_size(), 1);
   EXPECT_EQ(first.request.allocations(0).job_uid(), "uid-a");
@@ -70,7 +73,7 @@ TEST_F(AllocationRoundTest, SendsWhatChangesAndNothingTwice) {
   EXPECT_EQ(first.moves[0].replicas_after, 1);
   EXPECT_EQ(first.jobs.at("running"), 1);
   Store(first.request);
-  EXPECT_EQ(round_.Decide(snapshot_, kNow).request.allocations_size(), 0);
+  EXPECT_EQ(round.Decide(snapshot_, kNow).request.allocations_size(), 0);
 }
 
 TEST_F(AllocationRoundTest, SendsANewReasonOnce) {

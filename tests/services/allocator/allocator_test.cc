@@ -18,6 +18,7 @@
 #include "services/allocator/decision_pages.h"
 #include "tests/services/allocator/fake_supervisor.h"
 #include "tests/services/allocator/snapshots.h"
+#include "tests/services/allocator/steady_policy.h"
 
 namespace adaptdl::allocator {
 namespace {
@@ -35,14 +36,15 @@ class AllocatorTest : public ::testing::Test {
     });
   }
 
-  std::unique_ptr<Allocator> Make(const Clock* clock) {
+  std::unique_ptr<Allocator> Make(const Clock* clock) { return Make(clock, &policy_); }
+  std::unique_ptr<Allocator> Make(const Clock* clock, const scheduling::AllocationPolicy* policy) {
     AllocatorOptions options;
     options.debounce = absl::ZeroDuration();
     options.interval = absl::Hours(1);
     options.first_pause = absl::Milliseconds(5);
     options.longest_pause = absl::Milliseconds(50);
-    return std::make_unique<Allocator>(
-        options, Allocator::Parts{&policy_, &supervisors_, clock, &capacity_, &metrics_});
+    return std::make_unique<Allocator>(options,
+                                       Allocator::Parts{policy, &supervisors_, clock, &capacity_, &metrics_});
   }
 
   void Submit(const v1::Job& job) {
@@ -205,7 +207,8 @@ TEST_F(AllocatorTest, ARoundOnAnOldSnapshotChangesNothing) {
 
 TEST_F(AllocatorTest, OnlyNewsThatMatterCallForARound) {
   Submit(MakeJob("a"));
-  const auto allocator = Make(&manual_clock_);
+  const SteadyPolicy policy;
+  const auto allocator = Make(&manual_clock_, &policy);
   v1::ClusterSnapshot cluster = supervisor_.cluster();
   allocator->TakeForTest(Whole(cluster));
   EXPECT_TRUE(allocator->RoundIsDueForTest());
