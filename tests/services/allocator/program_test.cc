@@ -39,7 +39,7 @@ TEST(AllocatorProgramTest, EndsInOrderWhenItIsAskedTo) {
 TEST(AllocatorProgramTest, RefusesPoliciesToCompareWithAndNamesTheRemedy) {
   const std::string log =
       absl::StrCat(std::filesystem::temp_directory_path().string(), "/adaptdl-allocator-policy-", getpid());
-  for (const char* policy : {"sia", "pollux", "greedy", ""}) {
+  for (const char* policy : {"sia", "pollux", "greedy"}) {
     Process program = Process::Start({ADAPTDL_BINARY_DIR "/bin/adaptdl-allocator", "--insecure",
                                       "--listen=127.0.0.1:0", absl::StrCat("--policy=", policy)},
                                      log);
