@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "services/supervisor/http/hints_json.h"
 #include "services/supervisor/calls/validation.h"
+#include "services/supervisor/http/hints_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto hints =
