@@ -16,7 +16,7 @@
 namespace adaptdl::cli {
 namespace {
 
-constexpr int kGap = 2;
+constexpr int kNameGap = 2;
 constexpr int kFewestColumns = 10;
 // Columns between two marks of the axis.
 constexpr int kMarkPeriod = 10;
@@ -106,7 +106,8 @@ std::string RenderTimeline(const std::vector<TimelineRow>& rows, absl::Time now,
     name_width = std::max(name_width, DisplayWidth(row.name));
   }
   const absl::Duration span = std::max(end - begin, absl::Seconds(1));
-  const absl::Duration column_time = ColumnTime(span, std::max(kFewestColumns, width - name_width - kGap));
+  const absl::Duration column_time =
+      ColumnTime(span, std::max(kFewestColumns, width - name_width - kNameGap));
   const int columns = static_cast<int>(absl::Ceil(span, column_time) / column_time);
 
   std::string out =
@@ -115,7 +116,7 @@ std::string RenderTimeline(const std::vector<TimelineRow>& rows, absl::Time now,
   for (TimelineRow row : rows) {
     row.end = std::min(row.end, now);
     std::string line = Printable(row.name);
-    line.append(name_width + kGap - std::min(DisplayWidth(line), name_width), ' ');
+    line.append(name_width + kNameGap - std::min(DisplayWidth(line), name_width), ' ');
     for (int column = 0; column < columns; ++column) {
       const absl::Time from = begin + column_time * column;
       const int replicas = Prevailing(row, from, from + column_time);
@@ -124,7 +125,7 @@ std::string RenderTimeline(const std::vector<TimelineRow>& rows, absl::Time now,
     line.resize(line.find_last_not_of(' ') + 1);
     absl::StrAppend(&out, line, "\n");
   }
-  absl::StrAppend(&out, std::string(name_width + kGap, ' '), Axis(column_time, columns), "\n");
+  absl::StrAppend(&out, std::string(name_width + kNameGap, ' '), Axis(column_time, columns), "\n");
   return out;
 }
 

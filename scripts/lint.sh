@@ -62,9 +62,9 @@ echo "lint: structure"
 /usr/bin/python3 scripts/lib/structure.py || failed=1
 
 if [[ -n $tidy ]]; then
-  build=build/release
-  [[ -f $build/compile_commands.json ]] || cmake --preset release
-  cmake --build --preset release --target adaptdl_proto  # generated headers
+  build=build/lint  # each source by itself
+  cmake --preset release -B "$build" -DADAPTDL_UNITY=OFF
+  cmake --build "$build" --target adaptdl_generated_sources
   if [[ -n $since ]]; then
     mapfile -t sources < <(changed_since "$since")
   elif [[ ${#sources[@]} -eq 0 ]]; then

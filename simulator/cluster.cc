@@ -13,7 +13,6 @@
 namespace adaptdl::simulator {
 namespace {
 
-constexpr int kMostNodes = 100'000;
 constexpr int kMostGpusPerNode = 64;
 // More processes than any node is given.
 constexpr int64_t kMostReplicasPerNode = 1024;

@@ -16,6 +16,9 @@
 
 namespace adaptdl::simulator {
 
+// Largest cluster that is simulated.
+inline constexpr int kMostNodes = 100'000;
+
 // GPUs of one job on one node.
 struct NodeShare {
   int node = 0;

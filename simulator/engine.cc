@@ -18,7 +18,6 @@
 namespace adaptdl::simulator {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 // Events that are this close are one.
 constexpr double kSameTime = 1e-9;
 // A scheduler that starts nobody for so long never will.

@@ -14,16 +14,14 @@
 namespace adaptdl::simulator {
 namespace {
 
-constexpr int kMostNodes = 100'000;
-
 absl::Status Complaint(absl::string_view flag, absl::string_view value, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(flag, ": \"", value, "\" ", what));
 }
 
 // The value of each type; nothing where the type is not named.
-absl::StatusOr<std::vector<std::optional<std::string>>> ByType(absl::string_view flag,
-                                                               const std::string& text,
-                                                               const std::vector<std::string>& types) {
+absl::StatusOr<std::vector<std::optional<std::string>>> ValuesByType(absl::string_view flag,
+                                                                     const std::string& text,
+                                                                     const std::vector<std::string>& types) {
   std::vector<std::optional<std::string>> values(types.size());
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     const size_t equals = part.find('=');
@@ -58,7 +56,7 @@ bool ParseBounds(const std::string& text, PoolBounds* pool) {
 absl::StatusOr<std::vector<double>> ParsePriceList(absl::string_view flag, const std::string& text,
                                                    const std::vector<std::string>& types,
                                                    const std::vector<double>* otherwise) {
-  auto values = ByType(flag, text, types);
+  auto values = ValuesByType(flag, text, types);
   if (!values.ok()) {
     return values.status();
   }
@@ -84,7 +82,7 @@ absl::StatusOr<std::vector<double>> ParsePriceList(absl::string_view flag, const
 
 absl::StatusOr<ScalingCluster> ParseAutoscale(const std::string& text, const Cluster& start) {
   const std::vector<std::string>& types = start.gpu_types();
-  auto values = ByType("--autoscale", text, types);
+  auto values = ValuesByType("--autoscale", text, types);
   if (!values.ok()) {
     return values.status();
   }
@@ -116,7 +114,7 @@ absl::StatusOr<ScalingCluster> ParseAutoscale(const std::string& text, const Clu
 }
 
 absl::StatusOr<std::vector<int>> ParseSpotNodes(const std::string& text, const Cluster& cluster) {
-  auto values = ByType("--spot-nodes", text, cluster.gpu_types());
+  auto values = ValuesByType("--spot-nodes", text, cluster.gpu_types());
   if (!values.ok()) {
     return values.status();
   }

@@ -12,8 +12,6 @@
 namespace adaptdl::simulator {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
 int CountNodes(const Cluster& cluster, int type) {
   return static_cast<int>(std::count_if(cluster.nodes().begin(), cluster.nodes().end(),
                                         [type](const Cluster::Node& node) { return node.type == type; }));

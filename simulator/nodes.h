@@ -14,6 +14,7 @@
 #define ADAPTDL_SIMULATOR_NODES_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@
 #include "simulator/cluster.h"
 
 namespace adaptdl::simulator {
+
+// Time of what does not happen.
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // The nodes of one GPU type, of which the first ones are there at the start.
 struct PoolBounds {

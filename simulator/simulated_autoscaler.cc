@@ -1,15 +1,8 @@
 #include "simulator/simulated_autoscaler.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace adaptdl::simulator {
-namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 SimulatedAutoscaler::SimulatedAutoscaler(const Cluster& cluster, const NodeOptions& options, Nodes* nodes)
     : cluster_(cluster),
       options_(options),

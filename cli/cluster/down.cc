@@ -26,7 +26,7 @@
 namespace adaptdl::cli {
 namespace {
 
-constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
+constexpr absl::Duration kReplicaPoll = absl::Milliseconds(100);
 constexpr absl::Duration kServiceGrace = absl::Seconds(15);
 constexpr const char* kShim = "adaptdl-shim";
 
@@ -73,7 +73,7 @@ void LocalCluster::DrainNodes(absl::Duration timeout) const {
   }
   const absl::Time deadline = SteadyNow() + timeout;
   while (nodes.ok() && CountReplicas(*nodes) > 0 && SteadyNow() < deadline) {
-    absl::SleepFor(kPollPeriod);
+    absl::SleepFor(kReplicaPoll);
     nodes = ListAllNodes(client);
   }
 }

@@ -20,11 +20,7 @@
 #include "libs/rpc/security.h"
 
 namespace adaptdl::cli {
-namespace {
-
-constexpr absl::Duration kHealthTimeout = absl::Seconds(2);
-
-}  // namespace
+namespace {}  // namespace
 
 LocalCluster::LocalCluster(std::string folder, std::string binaries, const Clock* clock, Progress progress)
     : folder_(std::move(folder)),

@@ -38,6 +38,9 @@ namespace adaptdl::cli {
 // In the order in which they start.
 inline constexpr const char* kServices[] = {"supervisor", "allocator", "autoscaler"};
 
+// How long a service may take to say that it is well.
+inline constexpr absl::Duration kHealthTimeout = absl::Seconds(2);
+
 // Called with lines that tell the user what goes on.
 using Progress = std::function<void(absl::string_view)>;
 

@@ -41,8 +41,7 @@
 namespace adaptdl::cli {
 namespace {
 
-constexpr absl::Duration kPollPeriod = absl::Milliseconds(50);
-constexpr absl::Duration kHealthTimeout = absl::Seconds(2);
+constexpr absl::Duration kStartPoll = absl::Milliseconds(50);
 constexpr absl::Duration kStopGrace = absl::Seconds(15);
 constexpr int kSupervisorPort = 7100;
 constexpr int kMetricsPort = 7200;
@@ -232,7 +231,7 @@ absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const Pro
       return absl::DeadlineExceededError(
           WithLog(absl::StrCat("the ", service, " is not healthy in time"), service));
     }
-    absl::SleepFor(kPollPeriod);
+    absl::SleepFor(kStartPoll);
   }
 }
 
@@ -294,7 +293,7 @@ absl::Status LocalCluster::WaitForNodes(const ClusterRecord& record, absl::Time 
       return absl::DeadlineExceededError(WithLog(
           absl::StrCat("only ", ready, " of ", record.workers, " nodes are ready in time"), "autoscaler"));
     }
-    absl::SleepFor(kPollPeriod);
+    absl::SleepFor(kStartPoll);
   }
 }
 

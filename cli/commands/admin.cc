@@ -116,7 +116,7 @@ void PrintDamage(const supervisor::StoreReport& state, supervisor::Repair repair
   }
 }
 
-nlohmann::json ToJson(const supervisor::StoreReport& state) {
+nlohmann::json ReportJson(const supervisor::StoreReport& state) {
   nlohmann::json damaged = nlohmann::json::array();
   for (const supervisor::DamagedRow& row : state.damaged) {
     damaged.push_back({{"table", row.table},
@@ -144,7 +144,7 @@ absl::StatusOr<int> Check(const Context& context, const CheckOptions& options) {
     PrintDamage(state, repair);
     if (!checked->kept.empty()) Print(absl::StrCat("what was there is kept as ", checked->kept, "\n"));
   } else {
-    nlohmann::json document = ToJson(state);
+    nlohmann::json document = ReportJson(state);
     document["kept"] = checked->kept;
     PrintDocument(context, document);
   }
@@ -166,7 +166,7 @@ absl::StatusOr<int> Restore(const Context& context, const RestoreOptions& option
     PrintDamage(restored->state, supervisor::Repair::kMend);
     if (!restored->kept.empty()) Print(absl::StrCat("what was there is kept as ", restored->kept, "\n"));
   } else {
-    nlohmann::json document = ToJson(restored->state);
+    nlohmann::json document = ReportJson(restored->state);
     document["kept"] = restored->kept;
     PrintDocument(context, document);
   }

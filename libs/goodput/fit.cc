@@ -23,9 +23,7 @@ using internal::kLeast;
 
 constexpr double kMost = 1e5;
 constexpr double kLargestGamma = 10;
-// What can be measured: a nanosecond to 11 days; and weights whose sums and ratios stay finite.
-constexpr double kShortestTime = 1e-9;
-constexpr double kLongestTime = 1e6;
+// Weights whose sums and ratios stay finite.
 constexpr double kLeastWeight = 1e-100;
 constexpr double kLargestWeight = 1e100;
 // See RecencyWeight().

@@ -15,10 +15,6 @@ namespace {
 
 // Stands for "no time at all" where a logarithm follows.
 constexpr double kNoTime = 1e-8;
-// A micro-step or an exchange that takes longer is no measurement: 11 days.
-constexpr double kLongestTime = 1e6;
-// Nor is a micro-step that takes less: a nanosecond. Keeps throughputs finite.
-constexpr double kShortestTime = 1e-9;
 // Largest gradient statistic that stays finite under the model's sums and products.
 constexpr double kLargestStatistic = 1e150;
 

@@ -23,6 +23,11 @@ namespace adaptdl::goodput {
 // Larger batches, in samples, are no batch sizes. Keeps products of sizes and replicas within 64 bits.
 inline constexpr int64_t kLargestBatchSize = int64_t{1} << 40;
 
+// A micro-step or an exchange that takes longer (11 days), or a micro-step that takes less, is no measurement.
+// Keeps throughputs finite.
+inline constexpr double kLongestTime = 1e6;
+inline constexpr double kShortestTime = 1e-9;
+
 // Throughput model. Every field is finite and at least 0; gamma is in [1, 10].
 struct PerfParams {
   // Compute time of one micro-step: alpha_c + beta_c * b.

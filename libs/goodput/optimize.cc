@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/ceil_div.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/overlap.h"
 
@@ -19,8 +20,6 @@ constexpr int kGridSize = 50;
 constexpr double kEpsilon = 1e-8;
 // So many more accumulation steps are tried than the model asks for: they only matter by rounding.
 constexpr int64_t kExtraSteps = 256;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Limits with the defaults filled in.
 struct Bounds {
@@ -43,7 +42,7 @@ struct Share {
 
 // The step time of one topology against n, the samples that a replica takes in a step, as a straight line
 // `fixed + per_sample * n`. The step time is convex in n, so that a tangent is nowhere above it.
-struct Line {
+struct StepTimeLine {
   double fixed;
   double per_sample;
 };
@@ -63,7 +62,7 @@ class Curve {
     double goodput;
     // Whether goodput rises with the samples.
     bool rises;
-    Line tangent;
+    StepTimeLine tangent;
   };
 
   Point At(BatchConfig batch) const {
@@ -73,14 +72,14 @@ class Curve {
     const internal::Overlapped last = internal::Overlap(accum_time, network_time_, perf_.gamma);
     // How the last micro-step's time grows with its compute time.
     const double slope = last.share * last.time / accum_time;
-    const Line tangent = {(steps + slope) * perf_.alpha_c + (1 - last.share) * last.time,
-                          (steps + slope) * perf_.beta_c / (steps + 1)};
+    const StepTimeLine tangent = {(steps + slope) * perf_.alpha_c + (1 - last.share) * last.time,
+                                  (steps + slope) * perf_.beta_c / (steps + 1)};
     return {Gain(samples) / (steps * accum_time + last.time),
             var_share_ * tangent.fixed > sqr_ * tangent.per_sample * samples * samples, tangent};
   }
 
   // The samples that are best when the step time is this line. May be infinite.
-  double Best(Line time) const {
+  double Best(StepTimeLine time) const {
     const double gained = var_share_ * time.fixed;
     const double lost = sqr_ * time.per_sample;
     if (gained <= 0) return 0;
@@ -90,19 +89,19 @@ class Curve {
   }
 
   // The goodput there, within bounds of the samples.
-  double Most(Line time, Share share) const {
+  double Most(StepTimeLine time, Share share) const {
     const double samples =
         std::clamp(Best(time), static_cast<double>(share.low), static_cast<double>(share.high));
     return Gain(samples) / (time.fixed + time.per_sample * samples);
   }
 
   // The step time if computation and communication did not overlap.
-  Line WithoutOverlap(int64_t steps) const {
+  StepTimeLine WithoutOverlap(int64_t steps) const {
     return {static_cast<double>(steps + 1) * perf_.alpha_c + network_time_, perf_.beta_c};
   }
 
   // The step time when every micro-step takes `size` samples, against the number of samples.
-  Line OfFullMicroSteps(int64_t size) const {
+  StepTimeLine OfFullMicroSteps(int64_t size) const {
     const double accum_time = AccumTime(perf_, static_cast<double>(size));
     const double last = internal::Overlap(accum_time, network_time_, perf_.gamma).time;
     return {std::max(last - accum_time, 0.0), accum_time / static_cast<double>(size)};
@@ -126,13 +125,13 @@ class Curve {
 struct Peak {
   BatchChoice choice;
   // The step time's tangent there.
-  Line tangent;
+  StepTimeLine tangent;
 };
 
 // The best atomic batch size in [low, high] for fixed accumulation steps. Goodput rises to one peak and then
 // falls; at the peak, the tangent has its best number of samples where it touches. So tangents lead there.
 Peak FindPeak(const Curve& curve, int64_t steps, int64_t low, int64_t high) {
-  const auto best_size = [&](Line line) {
+  const auto best_size = [&](StepTimeLine line) {
     const double size = curve.Best(line) / static_cast<double>(steps + 1);
     return static_cast<int64_t>(std::clamp(size, static_cast<double>(low), static_cast<double>(high)));
   };
@@ -219,7 +218,8 @@ std::optional<BatchChoice> OptimizeBatchSize(const GoodputFunction& goodput, Top
     if (best) {
       // Every further step costs at least alpha_c.
       const double more = static_cast<double>(steps - best->choice.batch.accumulation_steps);
-      const Line bound = {best->tangent.fixed + more * goodput.perf().alpha_c, best->tangent.per_sample};
+      const StepTimeLine bound = {best->tangent.fixed + more * goodput.perf().alpha_c,
+                                  best->tangent.per_sample};
       if (curve.Most(bound, share) <= best->choice.goodput) break;
     }
     const Peak peak = FindPeak(curve, steps, low, high);

@@ -12,7 +12,7 @@ namespace adaptdl::scheduling {
 namespace {
 
 // Parts of nodes are sums of fractions.
-constexpr double kRounding = 1e-9;
+constexpr double kNodeRounding = 1e-9;
 
 // A step of a job's speed-up, on the upper hull from nothing on.
 struct Step {
@@ -73,10 +73,10 @@ class UtilityCurve {
     const size_t whole = StepsWithin(nodes);
     double worth = worth_[whole];
     double left = nodes - nodes_[whole];
-    for (size_t i = whole; i < steps_.size() && left + kRounding >= smallest_[i]; ++i) {
+    for (size_t i = whole; i < steps_.size() && left + kNodeRounding >= smallest_[i]; ++i) {
       const Step& step = steps_[i];
       if (skipped_[step.job] == nodes) continue;
-      if (step.nodes > left + kRounding) {
+      if (step.nodes > left + kNodeRounding) {
         skipped_[step.job] = nodes;  // its later steps can't be taken either
         continue;
       }
@@ -93,7 +93,7 @@ class UtilityCurve {
  private:
   // Number of the first steps that fit together.
   size_t StepsWithin(int nodes) const {
-    return std::upper_bound(nodes_.begin(), nodes_.end(), nodes + kRounding) - nodes_.begin() - 1;
+    return std::upper_bound(nodes_.begin(), nodes_.end(), nodes + kNodeRounding) - nodes_.begin() - 1;
   }
 
   std::vector<Step> steps_;
@@ -134,9 +134,9 @@ class MakespanCurve {
   // Calls must be made with growing `nodes`. Absent: no job says how much is left, or they can't run.
   std::optional<double> Makespan(int nodes) {
     if (longest_.empty()) return std::nullopt;
-    if (nodes + kRounding < start_) {
+    if (nodes + kNodeRounding < start_) {
       const double free = nodes - others_;
-      if (free + kRounding < largest_ || free <= 0) return std::nullopt;
+      if (free + kNodeRounding < largest_ || free <= 0) return std::nullopt;
       return std::max(longest_.top().first, work_ / free);
     }
     // Only a larger size of the job that ends last helps.
@@ -157,7 +157,7 @@ class MakespanCurve {
     while (next < sizes.size() && sizes[next].speedup <= sizes[size_[job]].speedup) ++next;
     if (next == sizes.size()) return false;
     const double more = sizes[next].nodes - sizes[size_[job]].nodes;
-    if (used_ + more > nodes + kRounding) return false;
+    if (used_ + more > nodes + kNodeRounding) return false;
     used_ += more;
     size_[job] = next;
     longest_.pop();
@@ -182,7 +182,7 @@ int StartNodes(const std::vector<CurveJob>& jobs) {
   for (const CurveJob& job : jobs) {
     if (!job.sizes.empty()) nodes += job.sizes.front().nodes;
   }
-  return static_cast<int>(std::ceil(nodes - kRounding));
+  return static_cast<int>(std::ceil(nodes - kNodeRounding));
 }
 
 std::vector<CapacityPoint> MakeCapacityCurve(const std::vector<CurveJob>& jobs, const CurveOptions& options) {

@@ -14,8 +14,6 @@ namespace {
 // Sums of fractions.
 constexpr double kRounding = 1e-9;
 
-std::string NodeCount(int nodes) { return absl::StrCat(nodes, nodes == 1 ? " node" : " nodes"); }
-
 std::string Minutes(absl::Duration duration) {
   return absl::FormatDuration(absl::Ceil(duration, absl::Minutes(1)));
 }
@@ -74,6 +72,8 @@ TargetSize MeetDeadline(const CapacityTarget& target, const Demand& demand, absl
 }
 
 }  // namespace
+
+std::string NodeCount(int nodes) { return absl::StrCat(nodes, nodes == 1 ? " node" : " nodes"); }
 
 absl::Status CheckTarget(const CapacityTarget& target, int min_nodes) {
   if (!(target.utility_low > 0) || !(target.utility_low < target.utility_high) || target.utility_high > 1) {

@@ -39,6 +39,9 @@ struct CapacityTarget {
   absl::Time deadline;
 };
 
+// "1 node", "2 nodes".
+std::string NodeCount(int nodes);
+
 // INVALID_ARGUMENT, naming the flag, unless the target can be followed by a pool of at least `min_nodes`.
 absl::Status CheckTarget(const CapacityTarget& target, int min_nodes);
 

@@ -17,8 +17,6 @@ struct Wish {
   std::string reason;
 };
 
-std::string NodeCount(int nodes) { return absl::StrCat(nodes, nodes == 1 ? " node" : " nodes"); }
-
 // The upper bound, for people.
 std::string MostText(const PoolLimits& limits) {
   const int most = MostNodes(limits);

@@ -15,9 +15,8 @@
 namespace adaptdl::simulator {
 namespace {
 
-constexpr int kMostNodes = 10'000;
+constexpr int kMostAddedNodes = 10'000;
 constexpr int kMostPerNode = 1024;
-constexpr int64_t kMillisPerCore = 1000;
 // Of what a new node offers and nobody has said how much: enough for any job.
 constexpr int64_t kEnough = int64_t{1} << 50;
 
@@ -36,8 +35,8 @@ absl::StatusOr<Kind> ParseKind(const std::string& text) {
   Kind kind;
   if (first == std::string::npos || last <= first + 1 ||
       !absl::SimpleAtoi(text.substr(0, first), &kind.nodes) ||
-      !absl::SimpleAtoi(text.substr(last + 1), &kind.size) || kind.nodes < 1 || kind.nodes > kMostNodes ||
-      kind.size < 1 || kind.size > kMostPerNode) {
+      !absl::SimpleAtoi(text.substr(last + 1), &kind.size) || kind.nodes < 1 ||
+      kind.nodes > kMostAddedNodes || kind.size < 1 || kind.size > kMostPerNode) {
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", text, "\" is no group of nodes; write <nodes>x<GPU type>x<GPUs per node>, as in 4xA100x8, or ",
         "<nodes>x", kNoGpuType, "x<cores per node>"));

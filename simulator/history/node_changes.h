@@ -5,6 +5,7 @@
 #ifndef ADAPTDL_SIMULATOR_HISTORY_NODE_CHANGES_H_
 #define ADAPTDL_SIMULATOR_HISTORY_NODE_CHANGES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "simulator/history/history.h"
 
 namespace adaptdl::simulator {
+
+// CPU is counted in thousandths of a core.
+inline constexpr int64_t kMillisPerCore = 1000;
 
 // The type among those of the nodes that is called so or, if there is one only, has this in its name in any
 // case of letters; else the text itself.

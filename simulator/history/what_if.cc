@@ -16,14 +16,12 @@
 #include "simulator/engine.h"
 #include "simulator/history/node_changes.h"
 #include "simulator/policies/policies.h"
+#include "simulator/report/cost.h"
 #include "simulator/report/summary.h"
 #include "simulator/schedulers/factory.h"
 
 namespace adaptdl::simulator {
 namespace {
-
-constexpr double kSecondsPerHour = 3600;
-constexpr double kMillisPerCore = 1000;
 
 using ByType = std::map<std::string, double>;
 
@@ -48,7 +46,8 @@ bool HasGpus(const std::vector<RecordedNode>& nodes) {
 
 // GPUs, or cores.
 double Count(const scheduling::Resources& resources, bool gpus) {
-  return gpus ? Amount(resources, scheduling::kGpu) : Amount(resources, scheduling::kCpu) / kMillisPerCore;
+  return gpus ? Amount(resources, scheduling::kGpu)
+              : Amount(resources, scheduling::kCpu) / static_cast<double>(kMillisPerCore);
 }
 
 absl::StatusOr<Cluster> MakeCluster(const std::vector<RecordedNode>& nodes) {

@@ -1,12 +1,6 @@
 #include "simulator/report/cost.h"
 
 namespace adaptdl::simulator {
-namespace {
-
-constexpr double kSecondsPerHour = 3600;
-
-}  // namespace
-
 ClusterCost MeasureCost(const Cluster& cluster, const SimulationResult& result, double seconds,
                         const Prices* prices) {
   ClusterCost total;

@@ -10,6 +10,8 @@
 
 namespace adaptdl::simulator {
 
+inline constexpr double kSecondsPerHour = 3600;
+
 // USD per node and hour, by GPU type.
 struct Prices {
   std::vector<double> lasting;

@@ -9,11 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "simulator/report/cost.h"
 
 namespace adaptdl::simulator {
 namespace {
-
-constexpr double kSecondsPerHour = 3600;
 
 double Mean(const std::vector<double>& values) {
   double sum = 0;

@@ -16,7 +16,7 @@ namespace adaptdl::simulator {
 namespace {
 
 // Placements on more nodes than this behave like placements on this many.
-constexpr int kMostNodes = 16;
+constexpr int kMostMeasuredNodes = 16;
 // A model knows no limit; this one bounds the tables that are made from it.
 constexpr int kMostModelledReplicas = 1024;
 
@@ -146,7 +146,7 @@ StepTimes::Shape StepTimes::Resolve(absl::Span<const int> gpus_per_node) const {
   }
   const auto found = measured_.find(SmallestRotation(gpus_per_node));
   shape.measured_ = found == measured_.end() ? nullptr : &found->second;
-  const int most = tetrahedra_ ? std::min(tetrahedra_->max_nodes(), kMostNodes) : kMostNodes;
+  const int most = tetrahedra_ ? std::min(tetrahedra_->max_nodes(), kMostMeasuredNodes) : kMostMeasuredNodes;
   shape.nodes_ = std::min(static_cast<int>(gpus_per_node.size()), most);
   shape.replicas_ = std::accumulate(gpus_per_node.begin(), gpus_per_node.end(), 0);
   return shape;

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "adaptdl/tensorboard.h"
+#include "libs/base/ceil_div.h"
 #include "libs/elastic/data/local_bound.h"
 #include "libs/elastic/job/job_core.h"
 #include "libs/goodput/optimize.h"
@@ -22,8 +23,6 @@ namespace {
 constexpr double kProgressTolerance = 1e-6;
 
 using elastic::TighterBound;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

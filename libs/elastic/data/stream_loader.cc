@@ -15,76 +15,71 @@
 #include "adaptdl/data_loader.h"
 #include "adaptdl/sampler.h"
 #include "adaptdl/tensorboard.h"
+#include "libs/base/ceil_div.h"
 #include "libs/elastic/data/local_bound.h"
 #include "libs/elastic/job/job_core.h"
 #include "nlohmann/json.hpp"
 
 namespace adaptdl {
-namespace {
+class StreamLoop::Impl {
+  using JobCore = elastic::JobCore;
 
-using elastic::JobCore;
+  struct Shard {
+    // Samples that finished steps have consumed.
+    int64_t consumed = 0;
+    // Whether there are no others. Known to its owner, and to all after a checkpoint.
+    bool done = false;
+    // Rank that reads it. Negative: nobody does.
+    int owner = -1;
+  };
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+  // How far the shards of a loop are, in checkpoints.
+  class ShardTable final : public CheckpointState {
+   public:
+    ShardTable(JobCore* core, std::string name) : core_(core), name_(std::move(name)) {}
 
-struct Shard {
-  // Samples that finished steps have consumed.
-  int64_t consumed = 0;
-  // Whether there are no others. Known to its owner, and to all after a checkpoint.
-  bool done = false;
-  // Rank that reads it. Negative: nobody does.
-  int owner = -1;
-};
+    // Empty: no loop is in progress.
+    std::vector<Shard> shards;
 
-// How far the shards of a loop are, in checkpoints.
-class ShardTable final : public CheckpointState {
- public:
-  ShardTable(JobCore* core, std::string name) : core_(core), name_(std::move(name)) {}
+    std::string name() const override { return name_; }
 
-  // Empty: no loop is in progress.
-  std::vector<Shard> shards;
-
-  std::string name() const override { return name_; }
-
-  // What the owners know becomes known to all.
-  void Sync() override {
-    nlohmann::json own = nlohmann::json::array();
-    for (size_t i = 0; i < shards.size(); ++i) {
-      if (shards[i].owner == core_->team().membership().rank)
-        own.push_back({i, shards[i].consumed, shards[i].done});
-    }
-    for (const std::string& text : core_->team().Gather(own.dump())) {
-      for (const auto& item : nlohmann::json::parse(text)) {
-        Shard& shard = shards.at(item.at(0));
-        shard.consumed = item.at(1);
-        shard.done = item.at(2);
+    // What the owners know becomes known to all.
+    void Sync() override {
+      nlohmann::json own = nlohmann::json::array();
+      for (size_t i = 0; i < shards.size(); ++i) {
+        if (shards[i].owner == core_->team().membership().rank)
+          own.push_back({i, shards[i].consumed, shards[i].done});
+      }
+      for (const std::string& text : core_->team().Gather(own.dump())) {
+        for (const auto& item : nlohmann::json::parse(text)) {
+          Shard& shard = shards.at(item.at(0));
+          shard.consumed = item.at(1);
+          shard.done = item.at(2);
+        }
       }
     }
-  }
 
-  std::string Save() override {
-    nlohmann::json rows = nlohmann::json::array();
-    for (const Shard& shard : shards) rows.push_back({shard.consumed, shard.done});
-    return rows.dump();
-  }
-
-  bool Load(const std::string& bytes) override {
-    try {
-      shards.clear();
-      for (const auto& row : nlohmann::json::parse(bytes)) shards.push_back({row.at(0), row.at(1)});
-      return true;
-    } catch (const std::exception& error) {
-      return false;
+    std::string Save() override {
+      nlohmann::json rows = nlohmann::json::array();
+      for (const Shard& shard : shards) rows.push_back({shard.consumed, shard.done});
+      return rows.dump();
     }
-  }
 
- private:
-  JobCore* const core_;
-  const std::string name_;
-};
+    bool Load(const std::string& bytes) override {
+      try {
+        shards.clear();
+        for (const auto& row : nlohmann::json::parse(bytes)) shards.push_back({row.at(0), row.at(1)});
+        return true;
+      } catch (const std::exception& error) {
+        return false;
+      }
+    }
 
-}  // namespace
+   private:
+    JobCore* const core_;
+    const std::string name_;
+  };
 
-class StreamLoop::Impl {
  public:
   Impl(Job& job, int64_t shards, const StreamLoaderOptions& options)
       : job_(job),

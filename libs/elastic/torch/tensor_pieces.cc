@@ -33,14 +33,14 @@ const char* TypeName(at::ScalarType type) {
 }
 
 // The tensor itself, or a copy of it whose elements lie one after the other, on the CPU.
-at::Tensor Plain(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
+at::Tensor HostCopy(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
 
-bool IsPlain(const at::Tensor& tensor) { return tensor.is_cpu() && tensor.is_contiguous(); }
+bool IsOnHost(const at::Tensor& tensor) { return tensor.is_cpu() && tensor.is_contiguous(); }
 
 SafetensorsItem ItemOf(const NamedTensor& named) {
   const auto& [name, tensor] = named;
   return {name, TypeName(tensor.scalar_type()), tensor.sizes().vec(), [tensor = tensor](char* to) {
-            const at::Tensor plain = Plain(tensor);
+            const at::Tensor plain = HostCopy(tensor);
             StreamingCopy(to, plain.data_ptr(), plain.nbytes());
           }};
 }
@@ -63,7 +63,7 @@ TensorReader::TensorReader(std::vector<NamedTensor> tensors, SafetensorsMetadata
 }
 
 const char* TensorReader::Read(size_t index) {
-  current_ = Plain(tensors_[index]);
+  current_ = HostCopy(tensors_[index]);
   return static_cast<const char*>(current_.data_ptr());
 }
 
@@ -77,12 +77,12 @@ TensorWriter::TensorWriter(std::string state, std::vector<at::Tensor> tensors, s
 
 char* TensorWriter::Open(size_t index) {
   const at::Tensor& tensor = tensors_[index];
-  current_ = IsPlain(tensor) ? tensor : at::empty(tensor.sizes(), tensor.scalar_type());
+  current_ = IsOnHost(tensor) ? tensor : at::empty(tensor.sizes(), tensor.scalar_type());
   return static_cast<char*>(current_.data_ptr());
 }
 
 void TensorWriter::Close(size_t index) {
-  if (!IsPlain(tensors_[index])) tensors_[index].copy_(current_);
+  if (!IsOnHost(tensors_[index])) tensors_[index].copy_(current_);
   current_ = at::Tensor();
 }
 

@@ -19,17 +19,17 @@ std::string Nodes(int count) { return absl::StrCat(count, count == 1 ? " node" :
 int RoundUp(double nodes) { return static_cast<int>(std::ceil(nodes - 1e-9)); }
 
 // A step of a job's speed-up, on the upper hull.
-struct Step {
+struct HullStep {
   int replicas = 0;
   double use = 0;  // speed-up gained per replica
 };
 
 // The steps from the smallest size on, in falling order of use.
-std::vector<Step> HullSteps(const std::vector<CurveSize>& sizes) {
-  std::vector<Step> steps;
+std::vector<HullStep> HullSteps(const std::vector<CurveSize>& sizes) {
+  std::vector<HullStep> steps;
   for (size_t i = 1; i < sizes.size(); ++i) {
     const int replicas = sizes[i].replicas - sizes[i - 1].replicas;
-    Step step{replicas, (sizes[i].speedup - sizes[i - 1].speedup) / replicas};
+    HullStep step{replicas, (sizes[i].speedup - sizes[i - 1].speedup) / replicas};
     // Later steps that gain more make one with the earlier ones.
     while (!steps.empty() && steps.back().use <= step.use) {
       const int together = steps.back().replicas + step.replicas;
@@ -149,7 +149,7 @@ class Planner {
     if (sizes.empty()) return;
     (placement.empty() ? needs_.waiting : needs_.running) += sizes.front().nodes;
     waiting_ += placement.empty();
-    for (const Step& step : HullSteps(sizes)) {
+    for (const HullStep& step : HullSteps(sizes)) {
       const double nodes = static_cast<double>(step.replicas) / per_node;
       if (step.use >= options_.least_use) needs_.wanted += nodes;
       if (step.use >= options_.least_kept_use) needs_.kept += nodes;

@@ -11,7 +11,7 @@
 namespace adaptdl::scheduling {
 namespace {
 
-constexpr double kRounding = 1e-12;
+constexpr double kValueRounding = 1e-12;
 // Rounds of repair that look for a better use of what is left over.
 constexpr int kFillRounds = 8;
 
@@ -118,7 +118,7 @@ class Table {
       for (int s = start + shift; s < end; ++s) {
         const double offered = from[s - shift] + candidate.value;
         // Equals stay with the smaller amount.
-        if (offered > to[s] + kRounding) {
+        if (offered > to[s] + kValueRounding) {
           to[s] = offered;
           picks[s] = position;
         }
@@ -188,7 +188,7 @@ std::pair<int, double> BestAt(const std::vector<Candidate>& group, const std::ve
   std::pair<int, double> best = {-1, 0};
   for (size_t i = 0; i < group.size(); ++i) {
     const double reduced = Reduced(group[i], price);
-    if (reduced > best.second + kRounding) best = {static_cast<int>(i), reduced};
+    if (reduced > best.second + kValueRounding) best = {static_cast<int>(i), reduced};
   }
   return best;
 }
@@ -287,7 +287,7 @@ void Fill(const Candidates& candidates, Selection* selection) {
         const Candidate& other = candidates[g][i];
         const int held = now != nullptr && now->pool == other.pool ? now->amount : 0;
         const double gain = other.value - (now == nullptr ? 0 : now->value);
-        if (gain <= kRounding || other.amount - held > selection->left(other.pool)) continue;
+        if (gain <= kValueRounding || other.amount - held > selection->left(other.pool)) continue;
         const double rate = gain / std::max(other.amount - held, 1);
         if (rate > best.rate) best = {rate, g, static_cast<int>(i)};
       }
@@ -353,7 +353,7 @@ class Relaxation {
 
   void Improve(const std::vector<double>& price) {
     Selection selection = Repair(candidates_, capacity_, price);
-    if (selection.value() <= best_.value() + kRounding) return;
+    if (selection.value() <= best_.value() + kValueRounding) return;
     for (size_t g = 0; g < candidates_.size(); ++g) best_.Choose(g, selection.chosen()[g]);
   }
 

@@ -13,7 +13,7 @@
 namespace adaptdl::security {
 namespace {
 
-constexpr size_t kMaxNameLength = 63;
+constexpr size_t kMaxNamespaceName = 63;
 
 constexpr std::array<std::pair<Role, absl::string_view>, 7> kRoles = {{{Role::kUser, "user"},
                                                                        {Role::kOperator, "operator"},
@@ -46,7 +46,7 @@ bool IsRoleOfPeople(Role role) {
 }
 
 bool IsNamespaceName(absl::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameLength && IsLowerAlnum(name.front()) &&
+  return !name.empty() && name.size() <= kMaxNamespaceName && IsLowerAlnum(name.front()) &&
          IsLowerAlnum(name.back()) &&
          std::all_of(name.begin(), name.end(), [](char c) { return IsLowerAlnum(c) || c == '-'; });
 }

@@ -5,6 +5,7 @@
 #ifndef ADAPTDL_LIBS_SERVICE_SECURITY_IDENTITY_H_
 #define ADAPTDL_LIBS_SERVICE_SECURITY_IDENTITY_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ absl::string_view RoleName(Role role);
 std::optional<Role> ParseRole(absl::string_view name);
 // Whether people have it: user, operator, admin.
 bool IsRoleOfPeople(Role role);
+
+// Most namespaces that one caller may be given.
+inline constexpr size_t kMaxNamespaces = 1024;
 
 // What namespaces are called: a DNS label, that is 1 to 63 lower-case letters, digits and "-", with a letter
 // or digit at both ends.

@@ -28,7 +28,6 @@ using nlohmann::json;
 
 constexpr size_t kMaxTokenBytes = 16 << 10;
 constexpr size_t kMaxSubject = 255;
-constexpr size_t kMaxNamespaces = 1024;
 constexpr int kMinRsaBits = 2048;
 constexpr int kMaxRsaBits = 16384;  // Larger ones are a way to keep us busy.
 constexpr size_t kP256Bytes = 32;

@@ -28,12 +28,11 @@ using nlohmann::json;
 
 constexpr int kSecretBytes = 32;
 constexpr int64_t kMaxFileBytes = int64_t{16} << 20;
-constexpr size_t kMaxNameLength = 63;
-constexpr size_t kMaxNamespaces = 1024;
+constexpr size_t kMaxTokenName = 63;
 constexpr char kTimeFormat[] = "%Y-%m-%dT%H:%M:%SZ";
 
 bool IsTokenName(absl::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameLength && absl::ascii_isalnum(name.front()) &&
+  return !name.empty() && name.size() <= kMaxTokenName && absl::ascii_isalnum(name.front()) &&
          std::all_of(name.begin(), name.end(), [](char c) {
            return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-' || c == '@';
          });
@@ -68,7 +67,7 @@ absl::Status CheckToken(const Token& token) {
   for (const std::string& name : token.namespaces) {
     if (IsNamespaceName(name)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("namespaces: \"", absl::CHexEscape(name.substr(0, kMaxNameLength)),
+        absl::StrCat("namespaces: \"", absl::CHexEscape(name.substr(0, kMaxTokenName)),
                      "\" is no name of one: give lower-case letters, digits and \"-\""));
   }
   return absl::OkStatus();
@@ -280,7 +279,7 @@ absl::Status RevokeToken(const std::string& path, absl::string_view name) {
   const size_t gone = std::erase_if(*tokens, [name](const Token& token) { return token.name == name; });
   if (gone == 0) {
     return absl::NotFoundError(
-        absl::StrCat(path, ": has no token \"", absl::CHexEscape(name.substr(0, kMaxNameLength)), "\""));
+        absl::StrCat(path, ": has no token \"", absl::CHexEscape(name.substr(0, kMaxTokenName)), "\""));
   }
   return WriteFileAtomically(path, FormatTokens(*tokens), 0600);
 }

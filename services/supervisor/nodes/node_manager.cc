@@ -14,13 +14,13 @@
 #include "libs/service/log.h"
 #include "services/supervisor/calls/pages.h"
 #include "services/supervisor/calls/validation.h"
+#include "services/supervisor/nodes/limits.h"
 #include "services/supervisor/nodes/live_replicas.h"
 #include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
 namespace {
 
-constexpr size_t kMaxMessage = 1000;
 // The newest version of the protocol that this supervisor speaks, and the oldest.
 constexpr int kNewestProtocol = 2;
 constexpr int kOldestProtocol = 1;
@@ -49,7 +49,7 @@ void SetPhaseAtRegistration(const NodeEntry* before, absl::Time now, v1::NodeSta
 
 // The node goes away. Returns why.
 std::string NoteLeaving(const v1::PreemptionNotice& notice, absl::Time now, v1::NodeStatus* status) {
-  const std::string reason = notice.reason().empty() ? "preempted" : ToUtf8(notice.reason(), kMaxMessage);
+  const std::string reason = notice.reason().empty() ? "preempted" : ToUtf8(notice.reason(), kMaxNodeMessage);
   status->clear_quarantine_end_time();
   status->set_phase(v1::NODE_PHASE_DRAINING);
   status->set_message(absl::StrCat("goes away: ", reason));
@@ -301,7 +301,7 @@ absl::StatusOr<v1::DrainNodeResponse> NodeManager::DrainNode(const v1::DrainNode
       v1::NodeStatus* status = transaction->EditNode(request.node_id())->record.node.mutable_status();
       status->clear_quarantine_end_time();
       status->set_phase(v1::NODE_PHASE_DRAINING);
-      status->set_message(request.reason().empty() ? "drained" : ToUtf8(request.reason(), kMaxMessage));
+      status->set_message(request.reason().empty() ? "drained" : ToUtf8(request.reason(), kMaxNodeMessage));
     }
     v1::DrainNodeResponse response;
     *response.mutable_node() = DescribeNode(*transaction, request.node_id());

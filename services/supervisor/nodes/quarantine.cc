@@ -9,12 +9,11 @@
 #include "libs/base/utf8.h"
 #include "libs/jobs/group_end.h"
 #include "libs/service/log.h"
+#include "services/supervisor/nodes/limits.h"
 #include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
 namespace {
-
-constexpr size_t kMaxMessage = 1000;
 
 // Whether some other node is ready.
 bool OthersReady(const Transaction& transaction, const std::string& id) {
@@ -47,7 +46,7 @@ void Begin(Transaction* transaction, const std::string& id, const std::vector<st
       "; it is tried again at ", absl::FormatTime("%H:%M:%S", wall_end, absl::UTCTimeZone()), " UTC");
   v1::NodeStatus* status = node->record.node.mutable_status();
   status->set_phase(v1::NODE_PHASE_QUARANTINED);
-  status->set_message(ToUtf8(message, kMaxMessage));
+  status->set_message(ToUtf8(message, kMaxNodeMessage));
   *status->mutable_quarantine_end_time() = ToProto(wall_end);
   for (const std::string& job : failed) {
     if (transaction->FindJob(job) == nullptr) continue;

@@ -6,12 +6,11 @@
 
 #include "libs/base/utf8.h"
 #include "services/supervisor/jobs/group.h"
+#include "services/supervisor/nodes/limits.h"
 #include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
 namespace {
-
-constexpr size_t kMaxMessage = 1000;
 
 void StopUnknown(Transaction* transaction, const std::string& node_id, const std::string& replica_id) {
   v1::StopReplica stop;
@@ -75,7 +74,7 @@ void ReplicaObserver::ObserveEnd(Transaction* transaction, const std::string& ui
   const ReplicaRecord known = *transaction->FindJob(uid)->replicas[index];
   const NodeEntry* node = transaction->FindNode(known.replica.node_id());
   const bool leaving = node != nullptr && node->phase() == v1::NODE_PHASE_DRAINING;
-  const std::string message = ToUtf8(seen.message(), kMaxMessage);
+  const std::string message = ToUtf8(seen.message(), kMaxNodeMessage);
   if (seen.state() == v1::REPLICA_STATE_LOST) {
     const bool never_ran = known.replica.state() == v1::REPLICA_STATE_LAUNCHING && !known.stop_requested;
     Lose(transaction, uid, index, never_ran ? jobs::LossCause::kNotStarted : jobs::LossCause::kVanished,

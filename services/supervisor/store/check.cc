@@ -14,6 +14,7 @@
 #include "libs/base/random_id.h"
 #include "services/supervisor/lease/file_lease.h"
 #include "services/supervisor/store/restore.h"
+#include "services/supervisor/store/sqlite.h"
 
 namespace adaptdl::supervisor {
 namespace {

@@ -21,6 +21,7 @@
 #include "absl/time/clock.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "services/supervisor/store/sqlite.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -33,11 +34,6 @@ constexpr absl::Duration kPatience = absl::Seconds(20);
 // Files of a database beside it: the log, and the journal of a change of its mode.
 constexpr const char* kCompanions[] = {"-wal", "-journal"};
 constexpr const char* kAllFiles[] = {"", "-wal", "-journal", "-shm"};
-
-void RemoveDatabase(const std::string& path) {
-  std::error_code ignored;
-  for (const char* suffix : kAllFiles) fs::remove(path + suffix, ignored);
-}
 
 // What changes when a file of the database is written to. The beginning of a log names its present round:
 // before frames that are in the database are overwritten, that changes.

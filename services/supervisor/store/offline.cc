@@ -101,11 +101,6 @@ absl::Status CheckUnused(const std::string& path) {
       absl::StrCat("--state-dir: a supervisor is using ", path, "; stop it first"));
 }
 
-void RemoveDatabase(const std::string& path) {
-  std::error_code ignored;
-  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) fs::remove(path + suffix, ignored);
-}
-
 absl::Status SyncPath(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool done = file >= 0 && fsync(file) == 0;

@@ -46,9 +46,6 @@ absl::Status AwaitLease(const std::string& folder, FileLease* lease);
 // FAILED_PRECONDITION: somebody has the database open. Brings what is in its log into the file.
 absl::Status CheckUnused(const std::string& path);
 
-// With its log and the like.
-void RemoveDatabase(const std::string& path);
-
 // Gives the database of now a second name, and returns it. A log beside it is there only if it could not be
 // opened.
 absl::StatusOr<std::string> KeepAside(const std::string& path);

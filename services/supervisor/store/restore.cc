@@ -13,6 +13,7 @@
 #include "libs/base/random_id.h"
 #include "services/supervisor/lease/file_lease.h"
 #include "services/supervisor/store/offline.h"
+#include "services/supervisor/store/sqlite.h"
 
 namespace adaptdl::supervisor {
 namespace {

@@ -1,6 +1,8 @@
 #include "services/supervisor/store/sqlite.h"
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,11 @@ constexpr absl::string_view kLockedPayload = "adaptdl.supervisor/locked";
 constexpr absl::string_view kSyncPayload = "adaptdl.supervisor/sync";
 
 }  // namespace
+
+void RemoveDatabase(const std::string& path) {
+  std::error_code ignored;
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) std::filesystem::remove(path + suffix, ignored);
+}
 
 bool IsSyncFailure(const absl::Status& status) { return status.GetPayload(kSyncPayload).has_value(); }
 

@@ -32,6 +32,9 @@ bool IsLocked(const absl::Status& status);
 int64_t ToMicros(absl::Time time);
 absl::Time FromMicros(int64_t micros);
 
+// Removes the file of a database and what SQLite keeps beside it.
+void RemoveDatabase(const std::string& path);
+
 class Statement {
  public:
   static absl::StatusOr<Statement> Prepare(sqlite3* database, const std::string& sql);
