@@ -17,8 +17,8 @@
 #include "gloo/rendezvous/context.h"
 #include "gloo/rendezvous/hash_store.h"
 #include "gloo/transport/tcp/device.h"
-#include "libs/comm/gloo_communicator.h"
 #include "libs/comm/in_process_communicator.h"
+#include "libs/comm/tcp_communicator.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -48,7 +48,7 @@ struct Pair {
 };
 
 std::unique_ptr<Communicator> Connect(TcpRendezvous& rendezvous, int rank, int64_t group) {
-  auto member = ConnectGloo(
+  auto member = ConnectTcp(
       rendezvous,
       {.rank = rank, .size = kMembers, .group = group, .host = "127.0.0.1", .timeout = absl::Minutes(1)});
   return member.ok() ? *std::move(member) : nullptr;
@@ -89,7 +89,15 @@ void BM_AllReduce(benchmark::State& state) {
   };
   MeasurePair(state, run(pair.first.get()), run(pair.second.get()));
 }
-BENCHMARK(BM_AllReduce)->Arg(4)->Arg(1 << 12)->Arg(1 << 16)->Arg(1'300'000)->Arg(1 << 23)->UseRealTime();
+BENCHMARK(BM_AllReduce)
+    ->Arg(4)
+    ->Arg(1 << 12)
+    ->Arg(1 << 16)
+    ->Arg(1'300'000)
+    ->Arg(1 << 20)
+    ->Arg(1 << 23)
+    ->Arg(25 << 20)
+    ->UseRealTime();
 
 // The same amount in four buckets that are under way at once.
 void BM_AllReduceInBuckets(benchmark::State& state) {
@@ -133,7 +141,15 @@ void BM_GlooAllReduce(benchmark::State& state) {
   };
   MeasurePair(state, run(contexts[0]), run(contexts[1]));
 }
-BENCHMARK(BM_GlooAllReduce)->Arg(4)->Arg(1 << 12)->Arg(1 << 16)->Arg(1'300'000)->Arg(1 << 23)->UseRealTime();
+BENCHMARK(BM_GlooAllReduce)
+    ->Arg(4)
+    ->Arg(1 << 12)
+    ->Arg(1 << 16)
+    ->Arg(1'300'000)
+    ->Arg(1 << 20)
+    ->Arg(1 << 23)
+    ->Arg(25 << 20)
+    ->UseRealTime();
 
 void BM_InProcessAllReduce(benchmark::State& state) {
   auto members = CreateInProcessGroup(kMembers);

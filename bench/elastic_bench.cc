@@ -40,8 +40,8 @@
 #include "gloo/rendezvous/context.h"
 #include "gloo/rendezvous/hash_store.h"
 #include "gloo/transport/tcp/device.h"
-#include "libs/comm/gloo_communicator.h"
 #include "libs/comm/in_process_communicator.h"
+#include "libs/comm/tcp_communicator.h"
 #include "libs/elastic/control/environment.h"
 #include "libs/elastic/control/standalone_control_plane.h"
 #include "libs/elastic/host/freed_memory.h"
@@ -369,9 +369,9 @@ std::array<std::unique_ptr<comm::Communicator>, 2> ConnectTwo() {
   std::array<std::unique_ptr<comm::Communicator>, 2> members;
   std::thread other([&] {
     const auto guest = *comm::TcpRendezvous::Join(host->address());
-    members[1] = *comm::ConnectGloo(*guest, {.rank = 1, .size = 2});
+    members[1] = *comm::ConnectTcp(*guest, {.rank = 1, .size = 2});
   });
-  members[0] = *comm::ConnectGloo(*host, {.rank = 0, .size = 2});
+  members[0] = *comm::ConnectTcp(*host, {.rank = 0, .size = 2});
   other.join();
   return members;
 }

@@ -6,7 +6,7 @@
 
 include(CMakePackageConfigHelpers)
 
-# The training library opens libadaptdl_control.so and libadaptdl_gloo.so in "../lib" of a program's folder, so lib stays
+# The training library opens libadaptdl_control.so in "../lib" of a program's folder, so lib stays
 # plain "lib".
 set(package lib/cmake/adaptdl)
 
@@ -22,7 +22,7 @@ install(TARGETS adaptdl-sim RUNTIME DESTINATION bin COMPONENT simulator)
 
 # Both components run with them.
 foreach(component programs training)
-  install(TARGETS adaptdl_control adaptdl_gloo LIBRARY DESTINATION lib COMPONENT ${component})
+  install(TARGETS adaptdl_control LIBRARY DESTINATION lib COMPONENT ${component})
 endforeach()
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/" DESTINATION share/adaptdl/examples COMPONENT programs

@@ -46,7 +46,7 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/systemd/" DESTINATION lib/system
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/systemd/" DESTINATION /etc/adaptdl COMPONENT services EXCLUDE_FROM_ALL
         FILES_MATCHING PATTERN "*.env")
 
-adaptdl_package(training libadaptdl-dev TARGETS adaptdl_elastic adaptdl_control adaptdl_gloo)
+adaptdl_package(training libadaptdl-dev TARGETS adaptdl_elastic adaptdl_control)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_COMPONENTS_ALL cli services training)

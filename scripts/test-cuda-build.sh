@@ -58,7 +58,7 @@ if [[ -n $quick ]]; then
   exit 0
 fi
 
-cmake --build "$build/tree" --parallel "$(nproc)" --target adaptdl_elastic adaptdl_comm_nccl adaptdl_control adaptdl_gloo
+cmake --build "$build/tree" --parallel "$(nproc)" --target adaptdl_elastic adaptdl_comm_nccl adaptdl_control
 rm -rf "$build/installed"
 cmake --install "$build/tree" --prefix "$build/installed" --component training >"$build/install.log"
 # The wheel leaves cuDNN and its like to wheels of their own; a program is linked without them, but does not start.

@@ -5,7 +5,7 @@
 #   scripts/test-sanitizers.sh                 all tests with both
 #   scripts/test-sanitizers.sh asan|tsan       ... with one of them; cmake/Sanitizers.cmake says what "tsan" leaves out
 #   scripts/test-sanitizers.sh asan -R worker  only these tests run; all are built
-#   scripts/test-sanitizers.sh --quick         threads, locks, files and messages, without LibTorch, Gloo and gRPC
+#   scripts/test-sanitizers.sh --quick         threads, locks, files and messages, without LibTorch and gRPC
 #
 # --quick compiles about twenty sources with each sanitizer, everything else about four hundred.
 # --jobs N: compilers at a time. Further arguments are ctest's.

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "libs/comm/gloo_communicator.h"
+#include "libs/comm/tcp_communicator.h"
 #include "libs/comm/tcp_rendezvous.h"
 
 namespace adaptdl::comm {
@@ -29,7 +29,7 @@ double Seconds() {
 
 absl::Status Broadcast(TcpRendezvous& rendezvous, int rank, int64_t bytes, int rounds) {
   auto communicator =
-      ConnectGloo(rendezvous, {.rank = rank, .size = 2, .host = "127.0.0.1", .timeout = absl::Minutes(1)});
+      ConnectTcp(rendezvous, {.rank = rank, .size = 2, .host = "127.0.0.1", .timeout = absl::Minutes(1)});
   if (!communicator.ok()) return communicator.status();
   // Touched, so that no page is new in the first round.
   std::vector<uint8_t> memory(static_cast<size_t>(bytes), static_cast<uint8_t>(rank));

@@ -28,7 +28,7 @@ struct NcclOptions {
   std::function<void*()> current_stream;
 };
 
-// As ConnectGloo(). FAILED_PRECONDITION: no such GPU.
+// As ConnectTcp(). FAILED_PRECONDITION: no such GPU.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectNccl(TcpRendezvous& rendezvous,
                                                           const ConnectOptions& options,
                                                           const NcclOptions& nccl_options);

@@ -25,8 +25,6 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(2);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(50);
 
-std::string ErrorText(int error) { return std::generic_category().message(error); }
-
 int PollTimeout(absl::Time deadline) {
   const absl::Duration left = std::clamp(deadline - SteadyNow(), absl::ZeroDuration(), absl::Hours(1));
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
@@ -72,6 +70,8 @@ Socket TryConnect(const addrinfo& address, absl::Time deadline, int wake_fd, std
 
 }  // namespace
 
+std::string ErrorText(int error) { return std::generic_category().message(error); }
+
 Socket& Socket::operator=(Socket&& other) noexcept {
   if (this != &other) {
     Close();
@@ -106,6 +106,25 @@ absl::StatusOr<Socket> Listen(int port) {
     return absl::UnavailableError(absl::StrCat("cannot listen on port ", port, ": ", ErrorText(errno)));
   }
   return socket;
+}
+
+absl::StatusOr<Socket> ListenAt(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  std::string error = "no address";
+  if (const int failed = getaddrinfo(host.c_str(), "0", &hints, &found); failed != 0)
+    error = gai_strerror(failed);
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, freeaddrinfo);
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    Socket socket(::socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (socket.open() && bind(socket.fd(), address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(socket.fd(), SOMAXCONN) == 0) {
+      return socket;
+    }
+    error = ErrorText(errno);
+  }
+  return absl::UnavailableError(absl::StrCat("cannot listen at ", host, ": ", error));
 }
 
 absl::StatusOr<int> PortOf(const Socket& socket) {

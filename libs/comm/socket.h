@@ -31,8 +31,14 @@ class Socket {
   int fd_ = -1;
 };
 
+// What an errno means.
+std::string ErrorText(int error);
+
 // Listens on all interfaces; `port` 0: any free one.
 absl::StatusOr<Socket> Listen(int port);
+
+// Listens on the interface of `host` (a name or an address of this machine), on any free port.
+absl::StatusOr<Socket> ListenAt(const std::string& host);
 
 // The port that `socket` is bound to.
 absl::StatusOr<int> PortOf(const Socket& socket);

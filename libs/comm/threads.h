@@ -4,7 +4,6 @@
 #define ADAPTDL_LIBS_COMM_THREADS_H_
 
 #include <csignal>
-#include <ctime>
 
 namespace adaptdl::comm {
 
@@ -22,30 +21,6 @@ class SignalsBlocked {
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
 
  private:
-  sigset_t before_;
-};
-
-// While it lives, writing to a connection that the peer has closed does not end the process (Gloo does not
-// ask for that itself). What such a write left behind is taken away at the end.
-class BrokenPipesIgnored {
- public:
-  BrokenPipesIgnored() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~BrokenPipesIgnored() {
-    if (sigismember(&before_, SIGPIPE) == 1) return;
-    const timespec none{};
-    while (sigtimedwait(&pipe_, nullptr, &none) == SIGPIPE) {
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  BrokenPipesIgnored(const BrokenPipesIgnored&) = delete;
-  BrokenPipesIgnored& operator=(const BrokenPipesIgnored&) = delete;
-
- private:
-  sigset_t pipe_;
   sigset_t before_;
 };
 

@@ -1,6 +1,4 @@
-// Messages between the members of a group, as Gloo's point-to-point buffers offer them. Only standard types,
-// so that an implementation can live in a library that is opened at run time and keeps its symbols to itself.
-// Inside libs/comm only.
+// Messages between the members of a group. Inside libs/comm only.
 
 #ifndef ADAPTDL_LIBS_COMM_TRANSPORT_H_
 #define ADAPTDL_LIBS_COMM_TRANSPORT_H_
@@ -20,7 +18,7 @@ struct TransportOptions {
   int64_t timeout_ms = 0;
 };
 
-// Thread-safe, but each region is used by one thread at a time, except for Abort().
+// Used by one thread at a time with all its regions, but for Close() and Region::Abort(), which any may call.
 class Transport {
  public:
   enum class Result { kDone, kAborted, kBroken };
@@ -55,10 +53,6 @@ class Transport {
 
   virtual std::unique_ptr<Region> Map(void* data, size_t bytes) = 0;
 };
-
-// The one symbol that libadaptdl_gloo.so shows. Null, and a reason in `*error`, on failure.
-inline constexpr char kGlooTransportFactory[] = "AdaptdlCreateGlooTransport";
-using TransportFactory = Transport* (*)(const TransportOptions* options, std::string* error);
 
 }  // namespace adaptdl::comm
 

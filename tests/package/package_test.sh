@@ -20,7 +20,7 @@ cmake -S "$here" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PR
   -DCMAKE_CXX_COMPILER_LAUNCHER="$(command -v ccache || true)"
 cmake --build "$work/build"
 
-# Two replicas: Gloo's library is found too, far away from the program.
+# Two replicas.
 export ADAPTDL_NUM_REPLICAS=2 OMP_NUM_THREADS=1
 ADAPTDL_MASTER_PORT=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 export ADAPTDL_MASTER_PORT

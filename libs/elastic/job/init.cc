@@ -12,8 +12,8 @@
 #include "absl/time/time.h"
 #include "adaptdl/job.h"
 #include "libs/base/mutex.h"
-#include "libs/comm/gloo_communicator.h"
 #include "libs/comm/in_process_communicator.h"
+#include "libs/comm/tcp_communicator.h"
 #include "libs/elastic/control/control_loader.h"
 #include "libs/elastic/control/control_plane.h"
 #include "libs/elastic/control/environment.h"
@@ -123,7 +123,7 @@ class Rendezvous {
       if (!joined.ok()) return joined.status();
       tcp_ = *std::move(joined);
     }
-    return comm::ConnectGloo(
+    return comm::ConnectTcp(
         *tcp_, {.rank = group.rank,
                 .size = group.world_size,
                 .group = group.group,

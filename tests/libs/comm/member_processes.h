@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "libs/comm/communicator.h"
-#include "libs/comm/gloo_communicator.h"
+#include "libs/comm/tcp_communicator.h"
 #include "libs/comm/tcp_rendezvous.h"
 
 namespace adaptdl::comm {
@@ -58,7 +58,7 @@ class MemberProcesses {
           Check(joined.ok(), joined.status().ToString());
           rendezvous = *std::move(joined);
         }
-        auto communicator = ConnectGloo(
+        auto communicator = ConnectTcp(
             *rendezvous,
             {.rank = rank, .size = size, .group = 1, .token = "t", .host = "127.0.0.1", .timeout = timeout});
         Check(communicator.ok(), communicator.status().ToString());

@@ -147,7 +147,8 @@ std::unique_ptr<Job> Init();
 
 // The same for programs that know their group themselves: `address` ("host:port" or "tcp://host:port") is
 // where rank 0 listens. What is left out ("", 0, negative) comes from the environment. Under a scheduler
-// nothing may be given that contradicts it. `backend` is "gloo"; "nccl" is refused (exit code 1).
+// nothing may be given that contradicts it. `backend` is "gloo", as PyTorch's programs ask for exchange between
+// CPUs; "nccl" is refused (exit code 1).
 std::unique_ptr<Job> InitProcessGroup(const std::string& backend, const std::string& address = "",
                                       int world_size = 0, int rank = -1);
 

@@ -13,7 +13,7 @@
 #include "adaptdl/data_loader.h"
 #include "gtest/gtest.h"
 #include "libs/base/mutex.h"
-#include "libs/comm/gloo_communicator.h"
+#include "libs/comm/tcp_communicator.h"
 #include "libs/comm/in_process_communicator.h"
 #include "libs/comm/tcp_rendezvous.h"
 #include "tests/libs/elastic/replica_threads.h"
@@ -54,7 +54,7 @@ Group::Transport OverSockets() {
   transport.connect =
       [rendezvous](const GroupMembership& group) -> absl::StatusOr<std::unique_ptr<comm::Communicator>> {
     if (group.world_size == 1) return std::move(comm::CreateInProcessGroup(1).front());
-    return comm::ConnectGloo(*rendezvous, {.rank = group.rank,
+    return comm::ConnectTcp(*rendezvous, {.rank = group.rank,
                                            .size = group.world_size,
                                            .group = group.group,
                                            .host = "127.0.0.1",

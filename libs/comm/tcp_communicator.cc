@@ -1,4 +1,4 @@
-#include "libs/comm/gloo_communicator.h"
+#include "libs/comm/tcp_communicator.h"
 
 #include <deque>
 #include <memory>
@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
-#include "libs/comm/gloo_loader.h"
 #include "libs/comm/in_process_communicator.h"
 #include "libs/comm/membership.h"
 #include "libs/comm/message_collectives.h"
+#include "libs/comm/socket_transport.h"
 #include "libs/comm/threads.h"
 
 namespace adaptdl::comm {
@@ -39,11 +39,11 @@ struct TaskQueue {
   uint64_t next ABSL_GUARDED_BY(mutex) = 1;  // number 0 is the forming of the group
 };
 
-class GlooWork final : public Work {
+class TcpWork final : public Work {
  public:
-  GlooWork(std::shared_ptr<TaskQueue> queue, std::shared_ptr<Task> task)
+  TcpWork(std::shared_ptr<TaskQueue> queue, std::shared_ptr<Task> task)
       : queue_(std::move(queue)), task_(std::move(task)) {}
-  ~GlooWork() override { (void)Wait(); }
+  ~TcpWork() override { (void)Wait(); }
 
   absl::Status Wait() override {
     MutexLock lock(&queue_->mutex);
@@ -56,15 +56,15 @@ class GlooWork final : public Work {
   const std::shared_ptr<Task> task_;
 };
 
-class GlooCommunicator final : public Communicator {
+class TcpCommunicator final : public Communicator {
  public:
-  GlooCommunicator(const ConnectOptions& options, std::unique_ptr<Transport> transport)
+  TcpCommunicator(const ConnectOptions& options, std::unique_ptr<Transport> transport)
       : rank_(options.rank),
         size_(options.size),
         transport_(std::move(transport)),
         timeout_(options.timeout) {}
 
-  ~GlooCommunicator() override {
+  ~TcpCommunicator() override {
     {
       MutexLock lock(&queue_->mutex);
       queue_->stopping = true;
@@ -129,15 +129,15 @@ class GlooCommunicator final : public Communicator {
     task->collective = std::move(collective);
     task->timeout = timeout_;
     if (task->collective.buffer.cuda_device >= 0) {
-      task->status = absl::InvalidArgumentError("Gloo takes data in main memory only");
+      task->status = absl::InvalidArgumentError("between CPUs data must lie in main memory");
       task->done = true;
-      return std::make_unique<GlooWork>(queue_, std::move(task));
+      return std::make_unique<TcpWork>(queue_, std::move(task));
     }
     MutexLock lock(&queue_->mutex);
     task->number = queue_->next++;
     queue_->waiting.push_back(task);
     queue_->changed.SignalAll();
-    return std::make_unique<GlooWork>(queue_, std::move(task));
+    return std::make_unique<TcpWork>(queue_, std::move(task));
   }
 
   // In this thread where nothing is before it: handing over to another one costs as much as a small exchange.
@@ -151,11 +151,7 @@ class GlooCommunicator final : public Communicator {
       }
     }
     if (number == 0) return Start(std::move(collective))->Wait();
-    absl::Status status;
-    {
-      BrokenPipesIgnored ignored;
-      status = collectives_->Run(number, timeout_, &collective);
-    }
+    absl::Status status = collectives_->Run(number, timeout_, &collective);
     MutexLock lock(&queue_->mutex);
     queue_->running = false;
     if (!queue_->waiting.empty()) queue_->changed.SignalAll();
@@ -207,21 +203,15 @@ class GlooCommunicator final : public Communicator {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Communicator>> ConnectGloo(TcpRendezvous& rendezvous,
-                                                          const ConnectOptions& options) {
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectTcp(TcpRendezvous& rendezvous,
+                                                         const ConnectOptions& options) {
   if (options.size == 1) return std::move(CreateInProcessGroup(1, options.timeout).front());
-  std::unique_ptr<Transport> transport;
-  {
-    // Gloo's thread inherits it.
-    SignalsBlocked blocked;
-    absl::StatusOr<std::unique_ptr<Transport>> created = CreateGlooTransport(
-        {options.rank, options.size, options.host, absl::ToInt64Milliseconds(options.ConnectTimeout())});
-    if (!created.ok()) return created.status();
-    transport = *std::move(created);
-  }
-  absl::StatusOr<TcpRendezvous::Meeting> meeting = rendezvous.Meet(options, transport->address());
+  absl::StatusOr<std::unique_ptr<Transport>> transport = CreateSocketTransport(
+      {options.rank, options.size, options.host, absl::ToInt64Milliseconds(options.ConnectTimeout())});
+  if (!transport.ok()) return transport.status();
+  absl::StatusOr<TcpRendezvous::Meeting> meeting = rendezvous.Meet(options, (*transport)->address());
   if (!meeting.ok()) return meeting.status();
-  auto communicator = std::make_unique<GlooCommunicator>(options, std::move(transport));
+  auto communicator = std::make_unique<TcpCommunicator>(options, *std::move(transport));
   if (absl::Status status = communicator->Connect(options, *std::move(meeting)); !status.ok()) return status;
   return communicator;
 }

@@ -1,6 +1,6 @@
 // Gloo between real processes, and between threads where all that matters is what is computed.
 
-#include "libs/comm/gloo_communicator.h"
+#include "libs/comm/tcp_communicator.h"
 
 #include <malloc.h>
 
@@ -35,7 +35,7 @@ std::vector<float> Pattern(int64_t count, int rank) {
   return values;
 }
 
-TEST(GlooCommunicator, RunsAllCollectivesBetweenProcesses) {
+TEST(TcpCommunicator, RunsAllCollectivesBetweenProcesses) {
   MemberProcesses members(3, absl::Minutes(1), [](std::unique_ptr<Communicator> member) {
     std::vector<float> floats = {1.0f, static_cast<float>(member->rank())};
     std::vector<double> doubles = {0.5 - member->rank()};
@@ -64,7 +64,7 @@ TEST(GlooCommunicator, RunsAllCollectivesBetweenProcesses) {
 }
 
 // Sizes around the borders between the algorithms and their pieces.
-TEST(GlooCommunicator, ReducesAndBroadcastsBuffersOfAnySize) {
+TEST(TcpCommunicator, ReducesAndBroadcastsBuffersOfAnySize) {
   for (const int size : {2, 3, 5}) {
     MemberProcesses members(size, absl::Minutes(1), [size](std::unique_ptr<Communicator> member) {
       for (const int64_t count : {0, 1, 4096, 4097, 65'537, 262'144, 1'300'001}) {
@@ -87,7 +87,7 @@ TEST(GlooCommunicator, ReducesAndBroadcastsBuffersOfAnySize) {
   }
 }
 
-TEST(GlooCommunicator, EverySurvivorNamesAKilledPeerAtOnce) {
+TEST(TcpCommunicator, EverySurvivorNamesAKilledPeerAtOnce) {
   const absl::Time start = absl::Now();
   for (const int killed : {0, 1, 2}) {
     MemberProcesses members(3, kNever, [killed](std::unique_ptr<Communicator> member) {
@@ -113,7 +113,7 @@ TEST(GlooCommunicator, EverySurvivorNamesAKilledPeerAtOnce) {
 }
 
 // Until the second member takes part, the first one stands in the barrier and says for whom it waits.
-TEST(GlooCommunicator, TellsForWhomItWaits) {
+TEST(TcpCommunicator, TellsForWhomItWaits) {
   int waits[2];
   ASSERT_EQ(pipe(waits), 0);
   MemberProcesses members(2, kNever, [&](std::unique_ptr<Communicator> member) {
@@ -141,7 +141,7 @@ TEST(GlooCommunicator, TellsForWhomItWaits) {
   EXPECT_EQ(members.Wait(1), 0);
 }
 
-TEST(GlooCommunicator, NoticesAPeerThatIsKilledInTheMiddleOfAnAllReduce) {
+TEST(TcpCommunicator, NoticesAPeerThatIsKilledInTheMiddleOfAnAllReduce) {
   int running[2];
   ASSERT_EQ(pipe(running), 0);
   MemberProcesses members(2, kNever, [&](std::unique_ptr<Communicator> member) {
@@ -162,7 +162,7 @@ TEST(GlooCommunicator, NoticesAPeerThatIsKilledInTheMiddleOfAnAllReduce) {
   EXPECT_TRUE(WIFSIGNALED(members.Wait(1)));
 }
 
-TEST(GlooCommunicator, NamesAStoppedPeerAtTheDeadline) {
+TEST(TcpCommunicator, NamesAStoppedPeerAtTheDeadline) {
   for (const int stopped : {0, 1}) {
     MemberProcesses members(3, absl::Seconds(1), [stopped](std::unique_ptr<Communicator> member) {
       if (member->rank() == stopped) raise(SIGSTOP);
@@ -179,7 +179,7 @@ TEST(GlooCommunicator, NamesAStoppedPeerAtTheDeadline) {
   }
 }
 
-TEST(GlooCommunicator, AbortEndsAWaitForAStoppedPeer) {
+TEST(TcpCommunicator, AbortEndsAWaitForAStoppedPeer) {
   MemberProcesses members(2, kNever, [](std::unique_ptr<Communicator> member) {
     if (member->rank() == 1) raise(SIGSTOP);
     std::vector<float> values(1 << 20, 1.0f);
@@ -196,7 +196,7 @@ TEST(GlooCommunicator, AbortEndsAWaitForAStoppedPeer) {
   EXPECT_EQ(members.Wait(0), 0);
 }
 
-TEST(GlooCommunicator, AnAbortIsNoticedByTheOthers) {
+TEST(TcpCommunicator, AnAbortIsNoticedByTheOthers) {
   int formed[2];
   ASSERT_EQ(pipe(formed), 0);
   MemberProcesses members(3, kNever, [&](std::unique_ptr<Communicator> member) {
@@ -214,7 +214,7 @@ TEST(GlooCommunicator, AnAbortIsNoticedByTheOthers) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(members.Wait(rank), 0) << "rank " << rank;
 }
 
-TEST(GlooCommunicator, GivesUpOnAPeerThatDoesNotTakePart) {
+TEST(TcpCommunicator, GivesUpOnAPeerThatDoesNotTakePart) {
   int done[2];
   ASSERT_EQ(pipe(done), 0);
   MemberProcesses members(2, absl::Milliseconds(300), [&](std::unique_ptr<Communicator> member) {
@@ -232,7 +232,7 @@ TEST(GlooCommunicator, GivesUpOnAPeerThatDoesNotTakePart) {
   EXPECT_EQ(members.Wait(1), 0);
 }
 
-TEST(GlooCommunicator, MembersOutOfStepLearnWhatEachHasBegun) {
+TEST(TcpCommunicator, MembersOutOfStepLearnWhatEachHasBegun) {
   MemberProcesses members(3, kNever, [](std::unique_ptr<Communicator> member) {
     std::vector<double> values = {1, 2};
     const absl::Status status = member->rank() == 1 ? member->Broadcast(BufferOf(absl::MakeSpan(values)), 1)
@@ -246,7 +246,7 @@ TEST(GlooCommunicator, MembersOutOfStepLearnWhatEachHasBegun) {
 }
 
 // Here the frames do not meet: rank 0 waits for rank 2's, which has sent none. The reports tell.
-TEST(GlooCommunicator, MembersOutOfStepLearnItEvenWhereTheirDataDoesNotMeet) {
+TEST(TcpCommunicator, MembersOutOfStepLearnItEvenWhereTheirDataDoesNotMeet) {
   MemberProcesses members(3, absl::Seconds(20), [](std::unique_ptr<Communicator> member) {
     std::vector<float> values(1 << 20, 1.0f);
     const absl::Status status = member->rank() == 2 ? member->Broadcast(BufferOf(absl::MakeSpan(values)), 1)
@@ -256,7 +256,7 @@ TEST(GlooCommunicator, MembersOutOfStepLearnItEvenWhereTheirDataDoesNotMeet) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(members.Wait(rank), 0) << "rank " << rank;
 }
 
-TEST(GlooCommunicator, AMemberMayLeaveOnceItHasDoneItsPart) {
+TEST(TcpCommunicator, AMemberMayLeaveOnceItHasDoneItsPart) {
   for (int round = 0; round < 20; ++round) {
     MemberProcesses members(3, kNever, [](std::unique_ptr<Communicator> member) {
       std::vector<float> values = {1.0f};
@@ -269,7 +269,7 @@ TEST(GlooCommunicator, AMemberMayLeaveOnceItHasDoneItsPart) {
   }
 }
 
-TEST(GlooCommunicator, NamesAPeerThatHasLeft) {
+TEST(TcpCommunicator, NamesAPeerThatHasLeft) {
   MemberProcesses members(2, kNever, [](std::unique_ptr<Communicator> member) {
     CheckOk(member->Barrier());
     if (member->rank() == 1) return;
@@ -279,7 +279,7 @@ TEST(GlooCommunicator, NamesAPeerThatHasLeft) {
   EXPECT_EQ(members.Wait(1), 0);
 }
 
-TEST(GlooCommunicator, ATimeoutHoldsForTheCollectivesThatFollow) {
+TEST(TcpCommunicator, ATimeoutHoldsForTheCollectivesThatFollow) {
   MemberProcesses members(2, kNever, [](std::unique_ptr<Communicator> member) {
     CheckOk(member->Barrier());
     if (member->rank() == 1) {
@@ -293,7 +293,7 @@ TEST(GlooCommunicator, ATimeoutHoldsForTheCollectivesThatFollow) {
   EXPECT_EQ(members.Wait(0), 0);
 }
 
-TEST(GlooCommunicator, AnImpatientMemberBlamesOnlyThoseThatHaveNotArrived) {
+TEST(TcpCommunicator, AnImpatientMemberBlamesOnlyThoseThatHaveNotArrived) {
   // Rank 2 lacks; ranks 0 and 3 would wait for long, and say so seldom.
   MemberProcesses members(4, kNever, [](std::unique_ptr<Communicator> member) {
     CheckOk(member->Barrier());
@@ -310,7 +310,7 @@ TEST(GlooCommunicator, AnImpatientMemberBlamesOnlyThoseThatHaveNotArrived) {
   EXPECT_EQ(members.Wait(3), 0);
 }
 
-TEST(GlooCommunicator, RefusesWhatCannotBeAndStillWorks) {
+TEST(TcpCommunicator, RefusesWhatCannotBeAndStillWorks) {
   MemberProcesses members(2, kNever, [](std::unique_ptr<Communicator> member) {
     std::vector<float> values = {1.0f};
     Buffer buffer = BufferOf(absl::MakeSpan(values));
@@ -343,12 +343,12 @@ struct Replica {
 // Forms a group of two in threads in place of the one before, and exchanges something.
 void FormNext(Replica& host, Replica& guest, int64_t group) {
   const auto take_part = [&](Replica& replica, int rank) {
-    auto next = ConnectGloo(*replica.rendezvous, {.rank = rank,
-                                                  .size = 2,
-                                                  .group = group,
-                                                  .host = "127.0.0.1",
-                                                  .timeout = absl::Minutes(1),
-                                                  .address = host.rendezvous->address()});
+    auto next = ConnectTcp(*replica.rendezvous, {.rank = rank,
+                                                 .size = 2,
+                                                 .group = group,
+                                                 .host = "127.0.0.1",
+                                                 .timeout = absl::Minutes(1),
+                                                 .address = host.rendezvous->address()});
     ASSERT_TRUE(next.ok()) << next.status();
     replica.communicator.Replace(*std::move(next));
     std::vector<double> values = {1.0};
@@ -367,7 +367,7 @@ int64_t BytesInUse() {
   return static_cast<int64_t>(heap.uordblks + heap.hblkhd);
 }
 
-TEST(GlooCommunicator, FormingGroupsAgainAndAgainLeavesNothingBehind) {
+TEST(TcpCommunicator, FormingGroupsAgainAndAgainLeavesNothingBehind) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   constexpr int64_t kRounds = 100;  // they tell of a leak by themselves, and are slow
 #else
