@@ -37,16 +37,18 @@ std::string FindSupervisor(const Context& context) {
 }
 
 Client::Client(const Context& context)
-    : Client(FindSupervisor(context), context.call_timeout, FindSecurity(context, FindSupervisor(context))) {}
+    : Client(context, FindSupervisor(context), FindSecurity(context, FindSupervisor(context))) {}
 
-Client::Client(const std::string& address, absl::Duration call_timeout,
+Client::Client(const Context& context, const std::string& address,
                absl::StatusOr<rpc::ClientSecurity> security)
-    : Client(address, rpc::ParseEndpoints("--supervisor", address), call_timeout, std::move(security)) {}
+    : Client(context, address, rpc::ParseEndpoints("--supervisor", address), std::move(security)) {}
 
-Client::Client(const std::string& address, const absl::StatusOr<std::vector<std::string>>& addresses,
-               absl::Duration call_timeout, absl::StatusOr<rpc::ClientSecurity> security)
-    : address_(address),
-      call_timeout_(call_timeout),
+Client::Client(const Context& context, const std::string& address,
+               const absl::StatusOr<std::vector<std::string>>& addresses,
+               absl::StatusOr<rpc::ClientSecurity> security)
+    : clock_(context.clock),
+      address_(address),
+      call_timeout_(context.call_timeout),
       security_(addresses.ok() ? security.status() : UsageError(addresses.status().message())),
       supervisors_(addresses.value_or(std::vector<std::string>{address}),
                    security.value_or(rpc::ClientSecurity())) {}
@@ -58,7 +60,7 @@ absl::Status Client::Reach() {
   return rpc::IsEndpointFailure(status) ? status : absl::OkStatus();
 }
 
-bool Client::WaitAsTold(const grpc::Status& status, absl::Duration* waited) {
+bool Client::WaitAsTold(const grpc::Status& status, absl::Duration* waited) const {
   if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return false;
   const absl::Status error = rpc::FromGrpcStatus(status);
   const std::optional<absl::Duration> told = rpc::RetryDelayOf(error);
@@ -69,7 +71,7 @@ bool Client::WaitAsTold(const grpc::Status& status, absl::Duration* waited) {
     Note(absl::StrCat(error.message(), "; waiting ",
                       absl::FormatDuration(absl::Ceil(delay, absl::Seconds(1)))));
   }
-  absl::SleepFor(delay);
+  clock_->SleepFor(delay);
   *waited += delay;
   return true;
 }

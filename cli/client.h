@@ -16,7 +16,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "adaptdl/v1/admin_service.grpc.pb.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
@@ -45,10 +44,11 @@ inline constexpr absl::Duration kLongestRetryDelay = absl::Milliseconds(800);
 
 class Client {
  public:
-  // Does not connect yet: the first call does.
+  // Does not connect yet: the first call does. The context's clock outlives the client.
   explicit Client(const Context& context);
 
   const std::string& address() const { return address_; }
+  const Clock& clock() const { return *clock_; }
   // For streams. They stay with the supervisor that answered last: make a call before, or Reach() it.
   std::unique_ptr<Jobs> jobs() { return stub<Jobs>(supervisors_.current()); }
   std::unique_ptr<Admin> admin() { return stub<Admin>(supervisors_.current()); }
@@ -84,7 +84,7 @@ class Client {
       const absl::Duration delay = backoff.Next();
       const bool last = supervisors_.several() ? SteadyNow() + delay >= deadline : attempt == kRetries;
       if (last) break;
-      absl::SleepFor(delay);
+      clock_->SleepFor(delay);
     }
     if (!status.ok()) return Explain(status);
     return response;
@@ -96,19 +96,20 @@ class Client {
  private:
   // Waits if the server says that the call may succeed after some time, unless it takes longer than people
   // like to wait, with what was waited before. Whether it has waited.
-  static bool WaitAsTold(const grpc::Status& status, absl::Duration* waited);
+  bool WaitAsTold(const grpc::Status& status, absl::Duration* waited) const;
 
   template <typename Stub>
   static std::unique_ptr<Stub> stub(const rpc::Endpoint& supervisor) {
     return std::make_unique<Stub>(supervisor.channel);
   }
 
-  Client(const std::string& address, absl::Duration call_timeout,
+  Client(const Context& context, const std::string& address, absl::StatusOr<rpc::ClientSecurity> security);
+
+  Client(const Context& context, const std::string& address,
+         const absl::StatusOr<std::vector<std::string>>& addresses,
          absl::StatusOr<rpc::ClientSecurity> security);
 
-  Client(const std::string& address, const absl::StatusOr<std::vector<std::string>>& addresses,
-         absl::Duration call_timeout, absl::StatusOr<rpc::ClientSecurity> security);
-
+  const Clock* const clock_;
   const std::string address_;
   const absl::Duration call_timeout_;
   // Not OK: what is wrong with the files that it would need; no call can succeed.

@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/format.h"
 #include "grpcpp/client_context.h"
@@ -25,6 +24,9 @@ namespace {
 // unary call before the stream: it gets time to be restarted.
 class Reconnector {
  public:
+  // `clock` outlives it.
+  explicit Reconnector(const Clock& clock) : clock_(clock) {}
+
   // The stream gave something: an outage, if there was one, is over.
   void Heard() {
     backoff_.Reset();
@@ -33,14 +35,15 @@ class Reconnector {
 
   // Whether to try again after the stream has broken.
   bool WaitToRetry() {
-    const absl::Time now = SteadyNow();
+    const absl::Time now = clock_.Steady();
     outage_start_ = std::min(outage_start_, now);
     if (now - outage_start_ > kLongestOutage) return false;
-    absl::SleepFor(backoff_.Next());
+    clock_.SleepFor(backoff_.Next());
     return true;
   }
 
  private:
+  const Clock& clock_;
   Backoff backoff_{kFirstRetryDelay, absl::Seconds(2)};
   absl::Time outage_start_ = absl::InfiniteFuture();
 };
@@ -93,7 +96,7 @@ absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& jo
   v1::WatchJobsRequest request;
   request.set_namespace_(job.name_space);
   request.set_name(job.name);
-  Reconnector reconnector;
+  Reconnector reconnector(client.clock());
   v1::Job last = *now;
   while (true) {
     grpc::ClientContext context;
@@ -125,7 +128,7 @@ absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& jo
 absl::Status StreamLogs(Client& client, const v1::StreamLogsRequest& request,
                         const std::function<void(const v1::LogLine&)>& on_line,
                         const std::function<void(const std::string&)>& on_warning) {
-  Reconnector reconnector;
+  Reconnector reconnector(client.clock());
   SeenLines seen;
   v1::StreamLogsRequest current = request;
   if (const absl::Status status = client.Reach(); !status.ok()) return status;

@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/client.h"
 #include "cli/cluster/folder_lock.h"
@@ -73,7 +72,7 @@ void LocalCluster::DrainNodes(absl::Duration timeout) const {
   }
   const absl::Time deadline = SteadyNow() + timeout;
   while (nodes.ok() && CountReplicas(*nodes) > 0 && SteadyNow() < deadline) {
-    absl::SleepFor(kReplicaPoll);
+    clock_->SleepFor(kReplicaPoll);
     nodes = ListAllNodes(client);
   }
 }

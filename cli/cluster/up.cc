@@ -22,7 +22,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/client.h"
 #include "cli/cluster/folder_lock.h"
@@ -231,7 +230,7 @@ absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const Pro
       return absl::DeadlineExceededError(
           WithLog(absl::StrCat("the ", service, " is not healthy in time"), service));
     }
-    absl::SleepFor(kStartPoll);
+    clock_->SleepFor(kStartPoll);
   }
 }
 
@@ -293,7 +292,7 @@ absl::Status LocalCluster::WaitForNodes(const ClusterRecord& record, absl::Time 
       return absl::DeadlineExceededError(WithLog(
           absl::StrCat("only ", ready, " of ", record.workers, " nodes are ready in time"), "autoscaler"));
     }
-    absl::SleepFor(kStartPoll);
+    clock_->SleepFor(kStartPoll);
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
@@ -49,7 +48,7 @@ absl::StatusOr<int> Follow(const Context& context, Client& client, v1::ListEvent
     PrintFollowed(context, *events);
     if (!events->events().empty()) request.set_after_id(events->events().rbegin()->id());
     if (finished) return kExitOk;
-    absl::SleepFor(kPollPeriod);
+    context.clock->SleepFor(kPollPeriod);
   }
 }
 

@@ -43,6 +43,9 @@ class Clock {
   // Steady time.
   virtual absl::Time Steady() const = 0;
 
+  // Returns when so much of it has passed. For waits that nothing ends early.
+  virtual void SleepFor(absl::Duration duration) const = 0;
+
   Moment Both() const { return {Steady(), Now()}; }
 };
 
@@ -51,6 +54,7 @@ class RealClock final : public Clock {
  public:
   absl::Time Now() const override { return absl::Now(); }
   absl::Time Steady() const override { return SteadyNow(); }
+  void SleepFor(absl::Duration duration) const override { absl::SleepFor(duration); }
 };
 
 }  // namespace adaptdl

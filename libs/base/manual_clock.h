@@ -1,4 +1,4 @@
-// A clock that stands still until a test moves it, or sets its wall time.
+// A clock that stands still until a test moves it, somebody sleeps by it, or its wall time is set.
 //
 // Thread-safety: thread-safe.
 
@@ -22,6 +22,10 @@ class ManualClock final : public Clock {
     return absl::FromUnixNanos(nanoseconds_.load() + wall_step_nanoseconds_.load());
   }
   absl::Time Steady() const override { return absl::FromUnixNanos(nanoseconds_.load()); }
+  // At once: it moves the clock.
+  void SleepFor(absl::Duration duration) const override {
+    nanoseconds_ += absl::ToInt64Nanoseconds(duration);
+  }
 
   void Advance(absl::Duration duration) { nanoseconds_ += absl::ToInt64Nanoseconds(duration); }
 
@@ -29,7 +33,7 @@ class ManualClock final : public Clock {
   void StepWall(absl::Duration step) { wall_step_nanoseconds_ += absl::ToInt64Nanoseconds(step); }
 
  private:
-  std::atomic<int64_t> nanoseconds_;
+  mutable std::atomic<int64_t> nanoseconds_;
   std::atomic<int64_t> wall_step_nanoseconds_ = 0;
 };
 

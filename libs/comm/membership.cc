@@ -97,6 +97,13 @@ absl::Status Membership::status() {
   return failure_;
 }
 
+absl::Status Membership::AwaitFailure(absl::Duration time) {
+  MutexLock lock(&mutex_);
+  const absl::Time end = SteadyNow() + time;
+  while (failure_.ok() && SteadyNow() < end) changed_.WaitFor(&mutex_, end - SteadyNow());
+  return failure_;
+}
+
 absl::Status Membership::Begin(uint64_t number, const Signature& signature, absl::Duration timeout) {
   absl::Status gone;
   {

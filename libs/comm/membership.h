@@ -47,6 +47,9 @@ class Membership {
   // The failure that ended the group, or OK.
   absl::Status status();
 
+  // The same, after `time` at most, or as soon as the group has failed.
+  absl::Status AwaitFailure(absl::Duration time);
+
   // This member takes part in collective number `number`; its time, `timeout`, starts to run. Fails if the
   // group has failed or somebody who is needed has gone.
   absl::Status Begin(uint64_t number, const Signature& signature, absl::Duration timeout);

@@ -192,16 +192,17 @@ class NcclCommunicator final : public Communicator {
   // Until NCCL has taken what it was given last.
   absl::Status AwaitNccl(absl::string_view doing) {
     for (;;) {
-      if (absl::Status status = membership_->status(); !status.ok()) return status;
       {
         MutexLock lock(&nccl_mutex_);
-        ncclResult_t state = ncclSuccess;
-        if (nccl_ == nullptr) continue;
-        if (absl::Status status = NcclStatus(ncclCommGetAsyncError(nccl_, &state), doing); !status.ok())
-          return status;
+        ncclResult_t state = ncclInProgress;
+        // Null: the group has failed, as is about to be known.
+        if (nccl_ != nullptr) {
+          absl::Status status = NcclStatus(ncclCommGetAsyncError(nccl_, &state), doing);
+          if (!status.ok()) return status;
+        }
         if (state != ncclInProgress) return NcclStatus(state, doing);
       }
-      absl::SleepFor(kPoll);
+      if (absl::Status status = membership_->AwaitFailure(kPoll); !status.ok()) return status;
     }
   }
 
@@ -382,9 +383,8 @@ class NcclCommunicator final : public Communicator {
       const cudaError_t state = cudaEventQuery(task.done_event);
       if (state == cudaSuccess) return membership_->End();
       if (state != cudaErrorNotReady) return membership_->Fail(CudaStatus(state, "running a collective"));
-      absl::SleepFor(kPoll);
       if (status = NcclState(); !status.ok()) return membership_->Fail(status);
-      status = membership_->status();
+      status = membership_->AwaitFailure(kPoll);
     }
     return status;
   }

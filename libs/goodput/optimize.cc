@@ -9,12 +9,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "libs/base/ceil_div.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/overlap.h"
 
 namespace adaptdl::goodput {
 namespace {
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 constexpr int kGridSize = 50;
 constexpr double kEpsilon = 1e-8;

@@ -262,7 +262,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     // do here.
     while (!replicas_->Inventory().empty() && SteadyNow() < deadline) {
       replicas_->StopLeftovers();
-      absl::SleepFor(absl::Milliseconds(50));
+      clock_.SleepFor(absl::Milliseconds(50));
     }
   }
 

@@ -33,6 +33,9 @@ class Host {
   // Monotonic.
   virtual double Seconds() = 0;
 
+  // What the wall shows: since 1970.
+  virtual double WallSeconds() = 0;
+
   // Called by the training thread: a clock that tells any thread how long the calling one has run, in seconds
   // of processor time. Null: nobody can tell.
   virtual std::function<double()> ThreadClock() { return nullptr; }

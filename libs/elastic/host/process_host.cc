@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/time/time.h"
+#include "libs/base/clock.h"
 #include "libs/elastic/host/signals.h"
 
 namespace adaptdl::elastic {
@@ -31,6 +33,7 @@ class Watch final : public Host::SignalWatch {
 class Process final : public Host {
  public:
   double Seconds() override { return MonotonicSeconds(); }
+  double WallSeconds() override { return absl::ToDoubleSeconds(clock_.Now() - absl::UnixEpoch()); }
 
   std::function<double()> ThreadClock() override {
     clockid_t clock;
@@ -54,6 +57,8 @@ class Process final : public Host {
     std::fflush(nullptr);
     std::_Exit(code);
   }
+
+  const RealClock clock_;
 };
 
 }  // namespace

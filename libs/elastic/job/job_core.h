@@ -83,6 +83,7 @@ class JobCore final : private ControlObserver, private Group::States {
   const Environment& environment() const { return dependencies_.environment; }
   // Monotonic.
   double Seconds() const { return dependencies_.host->Seconds(); }
+  const std::shared_ptr<Host>& host() const { return dependencies_.host; }
 
   Ending& ending() { return ending_; }
   TrainingWatch& watch() { return watch_; }

@@ -14,8 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "libs/base/file.h"
 
 namespace adaptdl::elastic {
@@ -117,20 +115,19 @@ std::string EncodeScalarEvent(double wall_time, int64_t step, absl::string_view 
   return event;
 }
 
-absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& folder) {
+absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& folder, double wall_time) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return ErrnoStatus(error.value(), absl::StrCat("make the folder ", folder));
-  const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   // TensorBoard reads the files of a folder in order of their names, and looks for this beginning.
   for (int number = 0;; ++number) {
     const std::string path = absl::StrFormat("%s/events.out.tfevents.%010d.%s.%d.%d", folder,
-                                             static_cast<int64_t>(now), HostName(), getpid(), number);
+                                             static_cast<int64_t>(wall_time), HostName(), getpid(), number);
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0 && errno == EEXIST) continue;
     if (fd < 0) return ErrnoStatus(errno, absl::StrCat("make ", path));
     std::unique_ptr<EventFile> file(new EventFile(fd, path));
-    if (absl::Status status = file->Append(EncodeVersionEvent(now)); !status.ok()) return status;
+    if (absl::Status status = file->Append(EncodeVersionEvent(wall_time)); !status.ok()) return status;
     return file;
   }
 }

@@ -35,8 +35,8 @@ std::string EncodeScalarEvent(double wall_time, int64_t step, absl::string_view 
 // One thread at a time.
 class EventFile {
  public:
-  // A new file in `folder`, which is made if it is missing.
-  static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& folder);
+  // A new file in `folder`, which is made if it is missing. `wall_time`: now, in seconds since 1970.
+  static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& folder, double wall_time);
   ~EventFile();
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;

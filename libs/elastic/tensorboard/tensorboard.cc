@@ -7,8 +7,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "libs/elastic/job/job_core.h"
 #include "libs/elastic/tensorboard/event_file.h"
 
@@ -22,10 +20,10 @@ void Warn(const absl::Status& status) {
 
 }  // namespace
 
-TensorBoardWriter::TensorBoardWriter(Job& job, const std::string& folder) {
+TensorBoardWriter::TensorBoardWriter(Job& job, const std::string& folder) : host_(job.core().host()) {
   const std::string& place = folder.empty() ? job.core().environment().tensorboard_logdir : folder;
   if (job.rank() != 0 || place.empty()) return;
-  auto file = elastic::EventFile::Create(place);
+  auto file = elastic::EventFile::Create(place, host_->WallSeconds());
   if (file.ok()) {
     file_ = *std::move(file);
   } else {
@@ -37,9 +35,8 @@ TensorBoardWriter::~TensorBoardWriter() = default;
 
 void TensorBoardWriter::AddScalar(const std::string& tag, double value, int64_t step) {
   if (!file_) return;
-  const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   const absl::Status written =
-      file_->Append(elastic::EncodeScalarEvent(now, step, tag, static_cast<float>(value)));
+      file_->Append(elastic::EncodeScalarEvent(host_->WallSeconds(), step, tag, static_cast<float>(value)));
   if (written.ok()) return;
   Warn(written);
   file_ = nullptr;

@@ -87,6 +87,7 @@ class ReplicaHost final : public Host {
 
   // Each reading is a millisecond after the one before.
   double Seconds() override { return static_cast<double>(++ticks_) * 1e-3; }
+  double WallSeconds() override { return 1e9 + Seconds(); }
   std::function<double()> ThreadClock() override { return thread_clock_ ? thread_clock_() : nullptr; }
 
  private:

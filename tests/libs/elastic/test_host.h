@@ -19,6 +19,7 @@ class TestHost final : public Host {
   double now = 100;
 
   double Seconds() override { return now; }
+  double WallSeconds() override { return 1e9 + now; }
   std::function<double()> clock() {
     return [this] { return now; };
   }

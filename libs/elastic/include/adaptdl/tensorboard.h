@@ -25,7 +25,8 @@ namespace adaptdl {
 
 namespace elastic {
 class EventFile;
-}
+class Host;
+}  // namespace elastic
 
 class TensorBoardWriter {
  public:
@@ -43,6 +44,7 @@ class TensorBoardWriter {
   void AddScalar(const std::string& tag, double value, int64_t step);
 
  private:
+  const std::shared_ptr<elastic::Host> host_;
   std::unique_ptr<elastic::EventFile> file_;
 };
 

@@ -18,6 +18,7 @@ class SignalHost final : public Host {
   std::function<void(const std::string&)> on_signal;
 
   double Seconds() override { return 0; }
+  double WallSeconds() override { return 1e9; }
   std::unique_ptr<SignalWatch> WatchSignals(std::function<void(const std::string&)> handler) override {
     on_signal = std::move(handler);
     return std::make_unique<SignalWatch>();

@@ -37,6 +37,7 @@ class ManualClock final : public Clock {
  public:
   absl::Time Now() const override { return now; }
   absl::Time Steady() const override { return absl::UnixEpoch(); }  // that of the lease is another one
+  void SleepFor(absl::Duration) const override {}
   absl::Time now = absl::FromUnixSeconds(1'000'000'000);
 };
 
