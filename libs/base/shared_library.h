@@ -1,4 +1,4 @@
-// Opens shared libraries of ours at run time, apart from everything else in the process.
+// Opens shared libraries at run time, ours and what a machine may have, apart from everything else in the process.
 //
 //   const absl::StatusOr<SharedLibrary> library =
 //       SharedLibrary::Open(LibraryPlaces("libadaptdl_x.so"), "put it beside the program or into ../lib");

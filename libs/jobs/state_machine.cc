@@ -63,7 +63,7 @@ std::optional<Entered> EnterGroup(const Job& job, int64_t group) {
   return entered;
 }
 
-bool ObserveRescale(const RescaleTimes& times, Job* job, Event* event) {
+bool ObserveRescale(const RescaleCost& times, Job* job, Event* event) {
   if (times.group != job->group || job->rescale_note.empty()) return false;
   const absl::Duration pause = times.rebuild + times.synchronize + times.first_step;
   *event = {false, "Rescaled",

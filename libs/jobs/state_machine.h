@@ -127,7 +127,7 @@ struct Entered {
 std::optional<Entered> EnterGroup(const Job& job, int64_t group);
 
 // What a change in place cost one replica (v1::RescaleTimes).
-struct RescaleTimes {
+struct RescaleCost {
   int64_t group = 0;
   absl::Duration agree;
   absl::Duration rebuild;
@@ -137,7 +137,7 @@ struct RescaleTimes {
 
 // Takes over the first times that come for the current group, if a change in place brought it about. False:
 // nothing has changed.
-bool ObserveRescale(const RescaleTimes& times, Job* job, Event* event);
+bool ObserveRescale(const RescaleCost& times, Job* job, Event* event);
 
 // The current group, which has been launched, trains: ends the re-scale that brought it about, if it is one.
 void EndRescale(absl::Time now, Job* job);

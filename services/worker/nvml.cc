@@ -1,13 +1,13 @@
 // FindGpus(): NVML, the driver's own library, loaded only where it is installed.
 
-#include <dlfcn.h>
-
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "libs/base/shared_library.h"
 #include "services/worker/machine.h"
 
 namespace adaptdl::worker {
@@ -19,15 +19,13 @@ constexpr int kNvmlSuccess = 0;
 
 class Nvml {
  public:
-  Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
-    if (library_ == nullptr) return;
+  Nvml() {
+    if (!library_.ok()) return;  // no driver, hence no GPUs
     const auto init = Find<int()>("nvmlInit_v2");
     ready_ = init != nullptr && init() == kNvmlSuccess;
   }
   ~Nvml() {
-    if (library_ == nullptr) return;
     if (const auto shutdown = Find<int()>("nvmlShutdown"); ready_ && shutdown != nullptr) shutdown();
-    dlclose(library_);
   }
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
@@ -53,10 +51,11 @@ class Nvml {
  private:
   template <typename Function>
   Function* Find(const char* name) const {
-    return library_ == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library_, name));
+    return library_.ok() ? library_->Find<Function>(name).value_or(nullptr) : nullptr;
   }
 
-  void* const library_;
+  const absl::StatusOr<SharedLibrary> library_ =
+      SharedLibrary::Open({"libnvidia-ml.so.1"}, "install NVIDIA's driver");
   bool ready_ = false;
 };
 

@@ -44,8 +44,8 @@
 #include "absl/time/time.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
+#include "services/supervisor/lease/holder_identity.h"
 #include "services/supervisor/lease/leader_lease.h"
-#include "services/supervisor/lease/process_identity.h"
 #include "services/supervisor/lease/steady_clock.h"
 
 namespace adaptdl::supervisor {
@@ -57,7 +57,7 @@ struct LeaseRecord {
   int64_t term = 0;
   // Unique for each leadership.
   std::string holder;
-  ProcessIdentity process;
+  HolderIdentity process;
   // How long it lasts without renewal.
   absl::Duration duration;
   // How often it was renewed.
@@ -82,7 +82,7 @@ struct FileLeaseOptions {
   // called. In production it ends the process: nothing that was begun may be finished.
   std::function<void(const std::string& why)> lost = [](const std::string&) {};
   // Of the holder; tests choose it.
-  ProcessIdentity process = ThisProcess();
+  HolderIdentity process = ThisProcess();
 };
 
 class FileLease final : public LeaderLease {

@@ -47,9 +47,8 @@ absl::Status TrainingReports::ObserveRescale(const ReplicaContext& replica, cons
     if (entry == nullptr) return GroupOver(replica.group);
     jobs::Job job = ToJob(entry->record);
     jobs::Event event;
-    const jobs::RescaleTimes measured = {times.group(), ToDuration(times.agree()),
-                                         ToDuration(times.rebuild()), ToDuration(times.synchronize()),
-                                         ToDuration(times.first_step())};
+    const jobs::RescaleCost measured = {times.group(), ToDuration(times.agree()), ToDuration(times.rebuild()),
+                                        ToDuration(times.synchronize()), ToDuration(times.first_step())};
     if (!jobs::ObserveRescale(measured, &job, &event)) return absl::OkStatus();
     StoreJob(job, transaction->moment(), &transaction->EditJob(replica.job_uid)->record);
     transaction->AddEvent(replica.job_uid, event);

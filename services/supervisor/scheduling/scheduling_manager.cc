@@ -62,14 +62,14 @@ void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) {
 
 }  // namespace
 
-ClusterView SchedulingManager::View() const {
-  ClusterView view = core_->index().View();
+ClusterUpdate SchedulingManager::View() const {
+  ClusterUpdate view = core_->index().View();
   view.now = core_->Now();
   return view;
 }
 
-ClusterView SchedulingManager::ViewOfChange(const ClusterNews& news) const {
-  ClusterView view = core_->index().ViewOfChange(news);
+ClusterUpdate SchedulingManager::ViewOfChange(const ClusterNews& news) const {
+  ClusterUpdate view = core_->index().ViewOfChange(news);
   view.now = core_->Now();
   return view;
 }

@@ -12,7 +12,7 @@
 #include "services/supervisor/jobs/reconciler.h"
 #include "services/supervisor/scheduling/allocation_pages.h"
 #include "services/supervisor/scheduling/allocator_lease.h"
-#include "services/supervisor/state/cluster_view.h"
+#include "services/supervisor/state/cluster_update.h"
 #include "services/supervisor/state/core.h"
 
 namespace adaptdl::supervisor {
@@ -24,9 +24,9 @@ class SchedulingManager {
       : core_(core), reconciler_(reconciler), lease_(lease) {}
 
   // The cluster as it is.
-  ClusterView View() const;
+  ClusterUpdate View() const;
   // What the news are about, as it is now, which may be newer than they are; the version is theirs.
-  ClusterView ViewOfChange(const ClusterNews& news) const;
+  ClusterUpdate ViewOfChange(const ClusterNews& news) const;
   absl::StatusOr<v1::AcquireLeaseResponse> AcquireLease(const v1::AcquireLeaseRequest& request);
   // Also takes pages of a decision, which is applied when the last one has come. `caller`: who has proved to
   // be it (Admission::IdentityOf).

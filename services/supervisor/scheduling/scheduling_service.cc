@@ -14,7 +14,7 @@
 #include "services/supervisor/calls/admission.h"
 #include "services/supervisor/calls/pull_reactor.h"
 #include "services/supervisor/calls/unary.h"
-#include "services/supervisor/state/cluster_view.h"
+#include "services/supervisor/state/cluster_update.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -70,9 +70,9 @@ class ClusterStream final : public PullReactor<v1::WatchClusterResponse>, public
 
  private:
   // What is to be told.
-  ClusterView Look() {
+  ClusterUpdate Look() {
     if (!takes_changes_ || !snapshot_sent_) {
-      ClusterView view = scheduling_->View();
+      ClusterUpdate view = scheduling_->View();
       version_ = view.version;
       snapshot_sent_ = true;
       return view;

@@ -98,18 +98,19 @@ void ChangeHub::Deliver(const Changes& changes) {
   {
     MutexLock lock(&mutex_);
     Collect(&all_, &listeners);
-    const auto add_job = [&](const std::string& uid) {
-      const auto it = by_job_.find(uid);
-      if (it == by_job_.end()) return;
-      Collect(&it->second, &listeners);
-      if (it->second.empty()) by_job_.erase(it);
-    };
     for (const auto& [uid, change] : changes.jobs) {
-      if (change.for_followers) add_job(uid);
+      if (change.for_followers) CollectFollowers(uid, &listeners);
     }
-    for (const auto& [uid, job] : changes.deleted) add_job(uid);
+    for (const auto& [uid, job] : changes.deleted) CollectFollowers(uid, &listeners);
   }
   for (const auto& listener : listeners) listener->OnChanges(changes);
+}
+
+void ChangeHub::CollectFollowers(const std::string& uid, std::list<std::shared_ptr<ChangeListener>>* living) {
+  const auto it = by_job_.find(uid);
+  if (it == by_job_.end()) return;
+  Collect(&it->second, living);
+  if (it->second.empty()) by_job_.erase(it);
 }
 
 void ChangeHub::Collect(Listeners* listeners, std::list<std::shared_ptr<ChangeListener>>* living) {

@@ -86,6 +86,9 @@ class ChangeHub {
   void Deliver(const Changes& changes);
   // Counts a new listener, and forgets the dead when there are many.
   void Grown() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those of one job.
+  void CollectFollowers(const std::string& uid, std::list<std::shared_ptr<ChangeListener>>* living)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The living listeners; forgets the dead.
   static void Collect(Listeners* listeners, std::list<std::shared_ptr<ChangeListener>>* living);
 

@@ -108,8 +108,8 @@ std::vector<v1::NamespaceQuota> ReadIndex::QuotasAfter(const std::string& name_s
   return After(quotas_, name_space, most);
 }
 
-ClusterView ReadIndex::View() const {
-  ClusterView view;
+ClusterUpdate ReadIndex::View() const {
+  ClusterUpdate view;
   MutexLock lock(&mutex_);
   view.version = version_;
   view.jobs.reserve(active_.size());
@@ -122,8 +122,8 @@ ClusterView ReadIndex::View() const {
   return view;
 }
 
-ClusterView ReadIndex::ViewOfChange(const ClusterNews& news) const {
-  ClusterView view;
+ClusterUpdate ReadIndex::ViewOfChange(const ClusterNews& news) const {
+  ClusterUpdate view;
   view.whole = false;
   view.version = news.version;
   Jobs jobs;

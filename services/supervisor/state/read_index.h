@@ -18,7 +18,7 @@
 
 #include "libs/base/mutex.h"
 #include "services/supervisor/state/change_hub.h"
-#include "services/supervisor/state/cluster_view.h"
+#include "services/supervisor/state/cluster_update.h"
 #include "services/supervisor/state/node_use.h"
 #include "services/supervisor/state/tables.h"
 
@@ -61,8 +61,8 @@ class ReadIndex {
   std::vector<v1::NamespaceQuota> QuotasAfter(const std::string& name_space, size_t most) const;
 
   // For the allocator: the cluster, and what of it the news are about, as it is now.
-  ClusterView View() const;
-  ClusterView ViewOfChange(const ClusterNews& news) const;
+  ClusterUpdate View() const;
+  ClusterUpdate ViewOfChange(const ClusterNews& news) const;
 
  private:
   using Jobs = std::map<int64_t, std::shared_ptr<const JobEntry>>;  // in order of submission

@@ -248,8 +248,8 @@ TEST(InPlaceTest, PausesAreWhatItCosts) {
   world.GoOn();
   Job job = world.job();
   Event event;
-  const RescaleTimes times = {job.group, absl::Milliseconds(30), absl::Milliseconds(10),
-                              absl::Milliseconds(20), absl::Milliseconds(20)};
+  const RescaleCost times = {job.group, absl::Milliseconds(30), absl::Milliseconds(10),
+                             absl::Milliseconds(20), absl::Milliseconds(20)};
   EXPECT_FALSE(ObserveRescale({job.group - 1, {}, {}, {}, {}}, &job, &event));
   EXPECT_TRUE(ObserveRescale(times, &job, &event));
   EXPECT_EQ(job.rescale_duration, absl::Milliseconds(50));

@@ -45,7 +45,7 @@ class FileLeaseTest : public testing::Test {
  protected:
   ~FileLeaseTest() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<FileLease> Make(const ProcessIdentity& process = {"another machine", "ns", 1, 1}) {
+  std::unique_ptr<FileLease> Make(const HolderIdentity& process = {"another machine", "ns", 1, 1}) {
     FileLeaseOptions options;
     options.folder = folder_;
     options.duration = absl::Seconds(10);
@@ -208,7 +208,7 @@ class Child {
     close(ends[1]);
   }
   ~Child() { Kill(); }
-  const ProcessIdentity& identity() const { return identity_; }
+  const HolderIdentity& identity() const { return identity_; }
   void Stop() const {
     kill(pid_, SIGSTOP);
     EXPECT_EQ(waitpid(pid_, nullptr, WUNTRACED), pid_);
@@ -228,7 +228,7 @@ class Child {
 
  private:
   pid_t pid_ = 0;
-  ProcessIdentity identity_;
+  HolderIdentity identity_;
 };
 
 TEST_F(FileLeaseTest, ADeadLeaderOfThisMachineIsReplacedAtOnce) {
@@ -258,7 +258,7 @@ TEST_F(FileLeaseTest, ProcessesAreToldApart) {
   Child child;
   EXPECT_FALSE(HasEnded(child.identity()));
   EXPECT_FALSE(HasEnded(ThisProcess()));
-  ProcessIdentity other = child.identity();
+  HolderIdentity other = child.identity();
   other.start_time += 1;  // The id was used again.
   EXPECT_TRUE(HasEnded(other));
   other.pid_namespace = "another";

@@ -1,4 +1,4 @@
-#include "services/supervisor/state/cluster_view.h"
+#include "services/supervisor/state/cluster_update.h"
 
 #include <string>
 #include <utility>
@@ -59,7 +59,7 @@ size_t AddTo(Repeated* list, Value value) {
 
 }  // namespace
 
-ClusterPages::ClusterPages(ClusterView view, size_t bytes) : view_(std::move(view)), bytes_(bytes) {}
+ClusterPages::ClusterPages(ClusterUpdate view, size_t bytes) : view_(std::move(view)), bytes_(bytes) {}
 
 template <typename Entries, typename Add>
 bool ClusterPages::Fill(const Entries& entries, size_t* place, const Add& add) {

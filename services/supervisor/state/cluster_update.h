@@ -1,10 +1,10 @@
-// The allocator's view of the cluster at one moment, or of what differs from an earlier one, and how it is
-// told: in messages of a bounded size, made of entries that never change, and so without the state's lock.
+// What the allocator is told of the cluster: all of it at one moment, or what differs from an earlier one, in
+// messages of a bounded size, made of entries that never change, and so without the state's lock.
 //
 // Not thread-safe.
 
-#ifndef ADAPTDL_SERVICES_SUPERVISOR_STATE_CLUSTER_VIEW_H_
-#define ADAPTDL_SERVICES_SUPERVISOR_STATE_CLUSTER_VIEW_H_
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_STATE_CLUSTER_UPDATE_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_STATE_CLUSTER_UPDATE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace adaptdl::supervisor {
 
-struct ClusterView {
+struct ClusterUpdate {
   // Whether it is all of the cluster; else what differs.
   bool whole = true;
   int64_t version = 0;
@@ -38,7 +38,7 @@ struct ClusterView {
 class ClusterPages {
  public:
   // Messages hold about `bytes`: they end with the entry that goes beyond.
-  ClusterPages(ClusterView view, size_t bytes);
+  ClusterPages(ClusterUpdate view, size_t bytes);
 
   // Fills the next message, which is empty. There is at least one.
   void Next(v1::WatchClusterResponse* message);
@@ -54,7 +54,7 @@ class ClusterPages {
   template <typename Message, typename Quotas>
   bool FillCommon(Message* message, const Quotas& quotas);
 
-  const ClusterView view_;
+  const ClusterUpdate view_;
   const size_t bytes_;
   bool done_ = false;
   // Of the message that is being filled.
@@ -68,4 +68,4 @@ class ClusterPages {
 
 }  // namespace adaptdl::supervisor
 
-#endif  // ADAPTDL_SERVICES_SUPERVISOR_STATE_CLUSTER_VIEW_H_
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_STATE_CLUSTER_UPDATE_H_
