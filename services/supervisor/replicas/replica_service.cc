@@ -5,12 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "libs/base/mutex.h"
 #include "libs/base/utf8.h"
 #include "libs/rpc/status.h"
+#include "services/supervisor/calls/bidi_reactor.h"
 #include "services/supervisor/calls/pull_reactor.h"
 #include "services/supervisor/calls/unary.h"
 #include "services/supervisor/calls/validation.h"
@@ -89,43 +91,11 @@ class JoinStream final : public PullReactor<v1::JoinGroupResponse>, public Chang
 
 // While the state is at work on a message, which may wait for its disk, those that come are answered all the
 // same, and the newest of them is the next one that it gets: each says all that the ones before it said.
-class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>,
-                              public ReplicaStream,
-                              public EndableStream {
+class HeartbeatStream final : public BidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>,
+                              public ReplicaStream {
  public:
   HeartbeatStream(const ReplicaServiceParts& parts, std::string token)
-      : parts_(parts), token_(std::move(token)) {}
-
-  void Begin(const std::string& host) {
-    self_ = Self();
-    EnterAsStranger(parts_.strangers, host, this);
-    StartRead(&incoming_);
-  }
-
-  void OnReadDone(bool ok) override {
-    // From now on it is known who speaks, or the stream ends.
-    if (!std::exchange(heard_, true)) parts_.strangers->Leave(static_cast<EndableStream*>(this));
-    if (!ok) {
-      EndOfMessages();
-      return;
-    }
-    bool begin = false;
-    {
-      MutexLock lock(&mutex_);
-      if (handling_) {
-        NoteMeanwhile();
-      } else {
-        begin = handling_ = true;
-        request_ = std::move(incoming_);
-        arrived_ = parts_.core->Now();
-      }
-      incoming_.Clear();
-      // Under the lock: no stream is read from after its end.
-      if (!ending_) StartRead(&incoming_);
-    }
-    if (begin) HandleRequests();
-    Write();
-  }
+      : BidiReactor(parts.core, parts.lanes, parts.strangers), parts_(parts), token_(std::move(token)) {}
 
   void Poke() override {
     {
@@ -134,29 +104,67 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     }
     Write();
   }
-  void End(const absl::Status& why) override { End(rpc::ToGrpcStatus(why)); }
-  void End(const grpc::Status& status) override {
-    {
-      MutexLock lock(&mutex_);
-      if (!ending_) end_status_ = status;
-      ending_ = true;
-    }
-    Write();
+  using BidiReactor::End;
+  void End(const absl::Status& why) override { BidiReactor::End(rpc::ToGrpcStatus(why)); }
+
+ protected:
+  void Arrived(Message message) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    waiting_.clear();
+    if (handling() && attached_) NoteSignOfLife(message);
+    waiting_.push_back(std::move(message));
   }
 
-  void OnWriteDone(bool ok) override {
-    {
-      MutexLock lock(&mutex_);
-      writing_ = false;
-      ending_ = ending_ || !ok;
-    }
-    Write();
+  // Whether the message is more than a sign of life.
+  bool NeedsState(const v1::HeartbeatRequest& request) const override {
+    return replica_.replica_id.empty() || request.has_broken() || request.has_rescale() ||
+           request.has_checkpoint() || request.has_entered_group() || (request.has_progress() && !trains_);
   }
-  void OnCancel() override { End(grpc::Status::CANCELLED); }
-  void OnDone() override {
-    parts_.strangers->Leave(static_cast<EndableStream*>(this));
+
+  absl::Status Handle(const Message& message) override {
+    v1::HeartbeatRequest request = message.request;
+    const bool enters = request.entered_group().group() > replica_.group;
+    if (replica_.replica_id.empty() || enters) {
+      if (const absl::Status status = Attach(request, message.arrived); !status.ok()) return status;
+    }
+    if (request.has_progress()) {
+      if (!leads_) request.clear_progress();
+      const absl::Status status = ValidateProgress(request.progress());
+      if (!status.ok()) {
+        parts_.reports->NoteRefused(replica_, "progress", status);
+        return status;
+      }
+    }
+    if (const absl::Status status = HandleReports(request); !status.ok()) return status;
+    if (request.has_progress() && !trains_) {
+      // Once per group: heartbeats leave the state alone otherwise.
+      const absl::Status status = parts_.reports->ObserveTraining(replica_);
+      if (absl::IsAborted(status)) return status;
+      trains_ = status.ok();
+    }
+    parts_.sessions->Heard(replica_.replica_id, replica_.job_uid, request, message.arrived);
+    if (Metrics* metrics = parts_.core->metrics()) metrics->CountReplicaHeartbeat();
+    return absl::OkStatus();
+  }
+
+  void Handled() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    answer_due_ = true;
+    attached_ = !replica_.replica_id.empty();
+  }
+
+  bool NextResponse(v1::HeartbeatResponse* response) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!answer_due_ || replica_id_.empty()) return false;
+    answer_due_ = false;
+    *response = parts_.sessions->Pending(replica_id_);
+    if (omit_members_ && response->has_plan()) response->mutable_plan()->mutable_formed()->clear_members();
+    *response->mutable_period() = ToProto(parts_.heartbeat_period);
+    response->set_term(parts_.core->term());
+    response->set_acknowledged_report_id(acknowledged_report_);
+    response->set_takes_reports(true);
+    return true;
+  }
+
+  void OnEnd() override {
     if (!replica_.replica_id.empty()) parts_.sessions->Detach(replica_.replica_id, this);
-    const std::shared_ptr<HeartbeatStream> self = std::move(self_);
   }
 
  private:
@@ -164,143 +172,90 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     return std::static_pointer_cast<HeartbeatStream>(shared_from_this());
   }
 
-  // The replica sends no more. What it has sent before is judged first.
-  void EndOfMessages() {
-    {
-      MutexLock lock(&mutex_);
-      closed_ = true;
-      if (handling_) return;  // Proceed() ends the stream.
-    }
-    End(grpc::Status::OK);
-  }
-
-  // Whether the message is more than a sign of life.
-  bool NeedsState() const {
-    return replica_.replica_id.empty() || request_.has_broken() || request_.has_rescale() ||
-           request_.has_checkpoint() || (request_.has_progress() && !trains_);
-  }
-
-  // A sign of life, whatever the state is doing.
-  void NoteMeanwhile() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    next_ = std::move(incoming_);
-    next_arrived_ = parts_.core->Now();
-    if (!attached_) return;
+  // Whatever the state is doing.
+  void NoteSignOfLife(const Message& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     v1::HeartbeatRequest sign;
-    *sign.mutable_activity() = next_->activity();
-    sign.set_acknowledged_command_id(next_->acknowledged_command_id());
-    parts_.sessions->Heard(replica_.replica_id, replica_.job_uid, sign, next_arrived_);
+    *sign.mutable_activity() = message.request.activity();
+    sign.set_acknowledged_command_id(message.request.acknowledged_command_id());
+    parts_.sessions->Heard(replica_id_, job_uid_, sign, message.arrived);
     answer_due_ = true;
   }
 
-  // By whoever has set handling_: until there is none left, or one of them is for the executor.
-  void HandleRequests() {
-    do {
-      if (NeedsState()) {
-        parts_.lanes->changes->Post([this, self = Self()] {
-          const absl::Status status = GuardedHandle();
-          const auto proceed = [this, self, status] {
-            if (Proceed(status)) HandleRequests();
-          };
-          // Whoever is sent away is so for good.
-          status.ok() ? proceed() : parts_.lanes->durability->WhenDurable(proceed);
-        });
-        return;
-      }
-    } while (Proceed(GuardedHandle()));
-  }
-
-  // The message was dealt with: answers it. Whether there is another one.
-  bool Proceed(const absl::Status& status) {
-    bool more = false;
-    {
-      MutexLock lock(&mutex_);
-      answer_due_ = true;
-      attached_ = !replica_.replica_id.empty();
-      if (!status.ok() && !ending_) {
-        ending_ = true;
-        end_status_ = rpc::ToGrpcStatus(parts_.core->UnavailableUnlessLeading(status));
-      }
-      more = handling_ = next_.has_value() && !ending_;
-      ending_ = ending_ || (closed_ && !more);
-      if (more) {
-        request_ = *std::move(next_);
-        arrived_ = next_arrived_;
-      }
-      next_.reset();
-    }
-    Write();
-    return more;
-  }
-
-  absl::Status GuardedHandle() {
-    return parts_.lanes->invariants()->Guard("Heartbeat", [this] { return Handle(); });
-  }
-
-  absl::Status Handle() {
-    if (replica_.replica_id.empty()) {
-      const absl::Status status = Attach();
-      if (!status.ok()) return status;
-    }
-    if (request_.has_progress()) {
-      if (!leads_) request_.clear_progress();
-      const absl::Status status = ValidateProgress(request_.progress());
-      if (!status.ok()) {
-        parts_.reports->NoteRefused(replica_, "progress", status);
-        return status;
-      }
-    }
-    if (const absl::Status status = HandleRescale(); !status.ok()) return status;
-    if (const absl::Status status = HandleCheckpoint(); !status.ok()) return status;
-    if (request_.has_progress() && !trains_) {
-      // Once per stream: heartbeats leave the state alone otherwise.
-      const absl::Status status = parts_.reports->ObserveTraining(replica_);
-      if (absl::IsAborted(status)) return status;
-      trains_ = status.ok();
-    }
-    parts_.sessions->Heard(replica_.replica_id, replica_.job_uid, request_, arrived_);
-    if (Metrics* metrics = parts_.core->metrics()) metrics->CountReplicaHeartbeat();
-    return absl::OkStatus();
-  }
-
-  // Once per group: heartbeats leave the state alone otherwise.
-  absl::Status HandleRescale() {
-    if (request_.has_broken() && request_.broken().group() != broken_group_) {
-      broken_group_ = request_.broken().group();
+  // Deals with what is reported, once: heartbeats leave the state alone otherwise.
+  absl::Status HandleReports(const v1::HeartbeatRequest& request) {
+    if (!HasNews(request)) return absl::OkStatus();
+    if (request.has_broken()) {
       const absl::Status status = parts_.reports->ObserveBroken(
-          replica_, broken_group_, ToUtf8(request_.broken().reason(), kMaxReason));
+          replica_, request.broken().group(), ToUtf8(request.broken().reason(), kMaxReason));
       if (!status.ok()) return status;
     }
-    if (leads_ && request_.has_rescale() && request_.rescale().group() != timed_group_) {
-      timed_group_ = request_.rescale().group();
-      return parts_.reports->ObserveRescale(replica_, request_.rescale());
+    if (leads_ && request.has_rescale()) {
+      const absl::Status status = parts_.reports->ObserveRescale(replica_, request.rescale());
+      if (!status.ok()) return status;
     }
+    if (leads_ && request.has_checkpoint()) {
+      const absl::Status status = parts_.reports->ObserveCheckpoint(replica_, request.checkpoint());
+      if (!status.ok()) return status;
+    }
+    Acknowledge(request.report_id());
     return absl::OkStatus();
   }
 
-  // Once per error: heartbeats leave the state alone otherwise.
-  absl::Status HandleCheckpoint() {
-    if (!leads_ || !request_.has_checkpoint()) return absl::OkStatus();
-    if (checkpoint_error_ == request_.checkpoint().error()) return absl::OkStatus();
-    const absl::Status status = parts_.reports->ObserveCheckpoint(replica_, request_.checkpoint());
-    if (status.ok()) checkpoint_error_ = request_.checkpoint().error();
-    return status;
+  // Whether the message reports something that was not dealt with. Older replicas do not number their reports,
+  // and say the last ones again and again: others are news.
+  bool HasNews(const v1::HeartbeatRequest& request) {
+    if (request.report_id() > 0) return request.report_id() > std::exchange(report_, request.report_id());
+    v1::HeartbeatRequest reports;
+    if (request.has_broken()) reports.mutable_broken()->set_group(request.broken().group());
+    if (request.has_rescale()) reports.mutable_rescale()->set_group(request.rescale().group());
+    if (request.has_checkpoint()) reports.mutable_checkpoint()->set_error(request.checkpoint().error());
+    std::string text = reports.SerializeAsString();
+    const bool news = text != older_reports_;
+    older_reports_ = std::move(text);
+    return news;
   }
 
-  absl::Status Attach() {
-    absl::StatusOr<ReplicaContext> replica = parts_.membership->Authorize(request_.identity(), token_);
+  // With the next answer, once what was reported can't be lost.
+  void Acknowledge(int64_t report_id) {
+    if (report_id == 0) return;
+    parts_.lanes->durability->WhenDurable([self = Self(), report_id] {
+      {
+        MutexLock lock(&self->mutex_);
+        self->acknowledged_report_ = report_id;
+        self->answer_due_ = true;
+      }
+      self->Write();
+    });
+  }
+
+  // The replica speaks for its group: for the first time, or for another one than before.
+  absl::Status Attach(const v1::HeartbeatRequest& request, absl::Time arrived) {
+    v1::ReplicaIdentity identity = request.identity();
+    if (request.has_entered_group()) identity.set_group(request.entered_group().group());
+    absl::StatusOr<ReplicaContext> replica = parts_.membership->Authorize(
+        identity, request.has_entered_group() ? request.entered_group().token() : token_);
     if (!replica.ok()) return replica.status();
-    {
-      MutexLock lock(&mutex_);
-      replica_ = *std::move(replica);
-      omit_members_ = request_.omit_members();
+    const bool first = replica_.replica_id.empty();
+    if (!first && (replica->replica_id != replica_.replica_id || replica->job_uid != replica_.job_uid)) {
+      return absl::InvalidArgumentError(absl::StrCat("identity.replica_id: the stream is that of \"",
+                                                     replica_.replica_id,
+                                                     "\", and nobody else's; open another stream"));
     }
-    parts_.sessions->Attach(replica_.replica_id, Self());
+    replica_ = *std::move(replica);
+    trains_ = false;
+    if (first) {
+      MutexLock lock(&mutex_);
+      replica_id_ = replica_.replica_id;
+      job_uid_ = replica_.job_uid;
+      omit_members_ = request.omit_members();
+    }
+    if (first) parts_.sessions->Attach(replica_.replica_id, Self());
     // Commands get larger numbers than the replica knows.
     v1::HeartbeatRequest acknowledgement;
-    acknowledgement.set_acknowledged_command_id(request_.acknowledged_command_id());
-    parts_.sessions->Heard(replica_.replica_id, replica_.job_uid, acknowledgement, arrived_);
+    acknowledgement.set_acknowledged_command_id(request.acknowledged_command_id());
+    parts_.sessions->Heard(replica_.replica_id, replica_.job_uid, acknowledgement, arrived);
     // Its group may have ended since we looked, and then nobody would end this stream.
-    const absl::StatusOr<Instructions> orders = parts_.membership->Attach(replica_, !request_.has_broken());
+    const absl::StatusOr<Instructions> orders = parts_.membership->Attach(replica_, !request.has_broken());
     if (!orders.ok()) {
       parts_.sessions->Forget(replica_.replica_id, orders.status());
       return orders.status();
@@ -317,60 +272,24 @@ class HeartbeatStream final : public grpc::ServerBidiReactor<v1::HeartbeatReques
     return absl::OkStatus();
   }
 
-  void Write() {
-    MutexLock lock(&mutex_);
-    if (writing_ || finished_) return;
-    if (ending_) {
-      if (handling_) return;  // Proceed() comes back here.
-      finished_ = true;
-      Finish(end_status_);
-    } else if (answer_due_ && !replica_.replica_id.empty()) {
-      answer_due_ = false;
-      writing_ = true;
-      response_ = parts_.sessions->Pending(replica_.replica_id);
-      if (omit_members_ && response_.has_plan()) response_.mutable_plan()->mutable_formed()->clear_members();
-      *response_.mutable_period() = ToProto(parts_.heartbeat_period);
-      response_.set_term(parts_.core->term());
-      StartWrite(&response_);
-    }
-  }
-
   const ReplicaServiceParts parts_;
   const std::string token_;
-  std::shared_ptr<HeartbeatStream> self_;
-  // Whether anything has been read; what is being read, and what is being handled.
-  bool heard_ = false;
-  v1::HeartbeatRequest incoming_;
-  v1::HeartbeatRequest request_;
-  absl::Time arrived_;
-  // Set once, by the first message.
+  // Used by whoever deals with a message, one at a time: who speaks, for which group; whether it is the replica
+  // whose progress counts; whether the state knows that the group trains; and what was reported last.
   ReplicaContext replica_;
-  // Used by whoever handles a message, one at a time: whether the replica is the one whose progress counts,
-  // whether the state knows that the group trains, and the groups of what was told to it last.
   bool leads_ = false;
   bool trains_ = false;
-  int64_t broken_group_ = 0;
-  int64_t timed_group_ = 0;
-  // Of the latest checkpoint, as the state has it. Nothing: it has not been told over this stream.
-  std::optional<std::string> checkpoint_error_;
+  int64_t report_ = 0;
+  std::string older_reports_;
 
-  Mutex mutex_;
-  // What the first message asked for.
+  // Set by the first message: who speaks, and what it asked for.
+  std::string replica_id_ ABSL_GUARDED_BY(mutex_);
+  std::string job_uid_ ABSL_GUARDED_BY(mutex_);
   bool omit_members_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether somebody works on request_, and the newest message that came meanwhile.
-  bool handling_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether there are no further messages.
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<v1::HeartbeatRequest> next_ ABSL_GUARDED_BY(mutex_);
-  absl::Time next_arrived_ ABSL_GUARDED_BY(mutex_);
   // Whether the first message was dealt with.
   bool attached_ ABSL_GUARDED_BY(mutex_) = false;
   bool answer_due_ ABSL_GUARDED_BY(mutex_) = false;
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
-  v1::HeartbeatResponse response_;
+  int64_t acknowledged_report_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

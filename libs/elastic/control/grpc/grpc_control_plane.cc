@@ -14,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "adaptdl/v1/replica_service.grpc.pb.h"
@@ -22,8 +21,8 @@
 #include "grpcpp/client_context.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
-#include "libs/base/utf8.h"
 #include "libs/elastic/control/grpc/conversions.h"
+#include "libs/elastic/control/grpc/pending_reports.h"
 #include "libs/elastic/control/grpc/supervisor_link.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
@@ -43,8 +42,6 @@ constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
 
 // How long a replica whose group was refused, but which has a place in a newer one, may take to enter that.
 constexpr absl::Duration kChangeGrace = absl::Seconds(5);
-// Bytes of the reason why a group is broken: a message of protobuf takes valid UTF-8 only.
-constexpr size_t kMaxReason = 1000;
 
 class GrpcControlPlane final : public ControlPlane {
  public:
@@ -92,34 +89,31 @@ class GrpcControlPlane final : public ControlPlane {
   void EnterGroup(const GroupMembership& group) override {
     MutexLock lock(&mutex_);
     BecomeMember(group);
-    // The older group's stream: what it has not told yet, and was not told, goes over the next one.
-    if (context_) context_->TryCancel();
+    if (takes_reports_) {
+      reports_.Entered(group);
+      Hasten();
+    } else if (context_) {
+      // An older supervisor takes a stream for that of one group.
+      context_->TryCancel();
+    }
   }
 
   void ReportBroken(int64_t group, const std::string& reason) override {
     MutexLock lock(&mutex_);
-    broken_ = v1::GroupBroken();
-    broken_->set_group(group);
-    broken_->set_reason(ToUtf8(reason, kMaxReason));
+    reports_.Broken(group, reason);
     Hasten();
   }
 
   void ReportRescale(const RescaleTimes& times) override {
     MutexLock lock(&mutex_);
     if (member_.rank != 0) return;
-    rescale_ = ToProto(times);
+    reports_.Rescaled(times);
     Hasten();
   }
 
   void ReportCheckpoint(int64_t step, const absl::Status& status) override {
-    constexpr size_t kMaxError = 1024;
     MutexLock lock(&mutex_);
-    // A failure is news, and so is its end.
-    const bool was_well = !checkpoint_ || checkpoint_->error().empty();
-    if (status.ok() != was_well) Hasten();
-    checkpoint_ = v1::CheckpointResult();
-    checkpoint_->set_step(step);
-    if (!status.ok()) checkpoint_->set_error(absl::CEscape(status.message()).substr(0, kMaxError));
+    if (reports_.CheckpointTaken(step, status)) Hasten();
   }
 
   void UpdateProgress(const Progress& progress) override {
@@ -166,7 +160,7 @@ class GrpcControlPlane final : public ControlPlane {
   void BecomeMember(const GroupMembership& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     member_ = group;
     plans_.erase(plans_.begin(), plans_.upper_bound(group.group));
-    if (broken_ && broken_->group() < group.group) broken_.reset();
+    reports_.ForgetBrokenBefore(group.group);
     changed_.SignalAll();
   }
 
@@ -247,10 +241,10 @@ class GrpcControlPlane final : public ControlPlane {
   void SendHeartbeats() {
     Backoff backoff(link_.longest_pause());
     for (;;) {
-      const GroupMembership member = Member();
+      GroupMembership member = Member();
       const rpc::Endpoint supervisor = link_.current();
       rpc::AwaitConnection(supervisor.channel.get());
-      const absl::Status status = RunHeartbeatStream(supervisor, member, &backoff);
+      const absl::Status status = RunHeartbeatStream(supervisor, &member, &backoff);
       if (Ending()) return;
       if (Member().group != member.group) continue;
       if (SupervisorLink::IsFinal(status)) {
@@ -276,7 +270,8 @@ class GrpcControlPlane final : public ControlPlane {
     const absl::Time deadline = SteadyNow() + kChangeGrace;
     while (!stopping_ && member_.group == group && !plans_.empty()) {
       // It has tried that one and asks for another: only a member of the present group is heard.
-      const auto tried = broken_ ? plans_.find(broken_->group()) : plans_.end();
+      const std::optional<int64_t> broken = reports_.broken_group();
+      const auto tried = broken.has_value() ? plans_.find(*broken) : plans_.end();
       if (tried != plans_.end()) {
         BecomeMember(GroupMembership(tried->second));
         break;
@@ -288,12 +283,12 @@ class GrpcControlPlane final : public ControlPlane {
     return !stopping_ && member_.group != group;
   }
 
-  // Sends until the stream breaks or the group is another one than that of `member`.
-  absl::Status RunHeartbeatStream(const rpc::Endpoint& supervisor, const GroupMembership& member,
+  // Sends until the stream breaks. `member`: as whom it speaks, at first and in the end.
+  absl::Status RunHeartbeatStream(const rpc::Endpoint& supervisor, GroupMembership* member,
                                   Backoff* backoff) {
     grpc::ClientContext context;
     v1::ReplicaIdentity identity;
-    link_.Identify(member, &context, &identity);
+    link_.Identify(*member, &context, &identity);
     if (!Publish(&context)) return absl::CancelledError("asked to stop");
     const std::unique_ptr<v1::ReplicaService::Stub> stub = SupervisorLink::StubOf(supervisor);
     std::unique_ptr<HeartbeatStream> stream = stub->Heartbeat(&context);
@@ -303,21 +298,23 @@ class GrpcControlPlane final : public ControlPlane {
       forsaken_ = false;
       unanswered_since_ = absl::InfiniteFuture();
       streaming_ = true;
+      takes_reports_ = false;
+      reports_.BeginStream();
       // EnterGroup() may have come before there was something to cancel.
-      if (member_.group != member.group) context.TryCancel();
+      if (member_.group != member->group) context.TryCancel();
     }
     std::thread reader([this, &stream, backoff] { ReadCommands(stream.get(), backoff); });
     std::random_device random;
-    bool writable = stream->Write(NextHeartbeat(identity));
+    bool writable = stream->Write(NextHeartbeat(&identity, member));
     // Members of a large group begin together, and so do all when a supervisor comes back: they must not go
     // on in step.
     double periods = std::uniform_real_distribution<double>()(random);
     while (writable && AwaitNextHeartbeat(std::exchange(periods, 1.0))) {
-      writable = stream->Write(NextHeartbeat(identity));
+      writable = stream->Write(NextHeartbeat(&identity, member));
     }
     // The supervisor ends the stream once it has read the last heartbeat; Shutdown() waits for that, not for
     // long.
-    if (writable && stream->Write(NextHeartbeat(identity))) stream->WritesDone();
+    if (writable && stream->Write(NextHeartbeat(&identity, member))) stream->WritesDone();
     reader.join();
     const absl::Status status = rpc::FromGrpcStatus(stream->Finish());
     Publish(nullptr);
@@ -326,16 +323,19 @@ class GrpcControlPlane final : public ControlPlane {
                      : status;
   }
 
-  v1::HeartbeatRequest NextHeartbeat(const v1::ReplicaIdentity& identity) {
+  // From the group that the replica has entered on, `identity` and `speaker` are that one's.
+  v1::HeartbeatRequest NextHeartbeat(v1::ReplicaIdentity* identity, GroupMembership* speaker) {
     v1::HeartbeatRequest request;
-    *request.mutable_identity() = identity;
     request.set_omit_members(true);
     *request.mutable_activity() = ToProto(observer_->CurrentActivity());
     MutexLock lock(&mutex_);
+    if (const GroupMembership* group = reports_.entered()) {
+      *speaker = *group;
+      identity->set_group(group->group);
+    }
+    *request.mutable_identity() = *identity;
     if (progress_) *request.mutable_progress() = ToProto(*progress_);
-    if (broken_) *request.mutable_broken() = *broken_;
-    if (rescale_) *request.mutable_rescale() = *rescale_;
-    if (checkpoint_ && member_.rank == 0) *request.mutable_checkpoint() = *checkpoint_;
+    reports_.FillIn(/*leads=*/member_.rank == 0, &request);
     request.set_acknowledged_command_id(acknowledged_);
     if (link_.several()) unanswered_since_ = std::min(unanswered_since_, SteadyNow());
     return request;
@@ -386,6 +386,8 @@ class GrpcControlPlane final : public ControlPlane {
       {
         MutexLock lock(&mutex_);
         unanswered_since_ = absl::InfiniteFuture();
+        takes_reports_ = response.takes_reports();
+        reports_.Acknowledge(response.acknowledged_report_id());
         if (response.has_period()) {
           period_ = std::clamp(
               absl::Seconds(response.period().seconds()) + absl::Nanoseconds(response.period().nanos()),
@@ -465,9 +467,9 @@ class GrpcControlPlane final : public ControlPlane {
   // Newer groups in which it was offered a place, and the newest that it was told of at all.
   std::map<int64_t, GroupMembership> plans_ ABSL_GUARDED_BY(mutex_);
   int64_t newest_plan_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<v1::GroupBroken> broken_ ABSL_GUARDED_BY(mutex_);
-  std::optional<v1::RescaleTimes> rescale_ ABSL_GUARDED_BY(mutex_);
-  std::optional<v1::CheckpointResult> checkpoint_ ABSL_GUARDED_BY(mutex_);
+  // Whether the supervisor has said over the present stream that it knows HeartbeatRequest.entered_group.
+  bool takes_reports_ ABSL_GUARDED_BY(mutex_) = false;
+  PendingReports reports_ ABSL_GUARDED_BY(mutex_);
   std::optional<Progress> progress_ ABSL_GUARDED_BY(mutex_);
   int64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
 };
