@@ -29,9 +29,7 @@ struct PlanMember {
   std::string replica_id;
   std::string node;
 
-  bool operator==(const PlanMember& other) const {
-    return replica_id == other.replica_id && node == other.node;
-  }
+  bool operator==(const PlanMember&) const = default;
 };
 
 // The group that is to follow the current one (docs/rescale.md).
@@ -51,11 +49,7 @@ struct Plan {
   absl::Time since = absl::InfinitePast();
   absl::Duration ready_after = absl::ZeroDuration();
 
-  bool operator==(const Plan& other) const {
-    return group == other.group && members == other.members && committed == other.committed &&
-           broken == other.broken && offered == other.offered && since == other.since &&
-           ready_after == other.ready_after;
-  }
+  bool operator==(const Plan&) const = default;
 };
 
 // Rank that the plan gives to this replica; -1 if it is no member.
@@ -104,6 +98,9 @@ struct Job {
   // count, but each next attempt waits longer. Not stored.
   int faults = 0;
   bool cancel_requested = false;
+  // Whether the group is being stopped because it did not start in time: a failure of the job's own, however
+  // its members end.
+  bool start_expired = false;
   // Since when the current group is being started. InfinitePast: it is not, or nobody knows.
   absl::Time starting_since = absl::InfinitePast();
   // Nothing is launched before this time. InfinitePast: no such limit.
@@ -125,6 +122,8 @@ struct Job {
   // What a re-scale costs: the mean of the times from rescaling_since to its end, or of the pauses of those
   // in place, in which each newest one has the weight 1/2. Zero before the first.
   absl::Duration rescale_duration = absl::ZeroDuration();
+
+  bool operator==(const Job&) const = default;
 };
 
 enum class ReplicaState { kLaunching, kRunning, kExited, kLost };
@@ -156,6 +155,8 @@ struct Standing {
   int peer = -1;
   // How long none of this has moved.
   absl::Duration stalled = absl::ZeroDuration();
+
+  bool operator==(const Standing&) const = default;
 };
 
 // One training process, as observed.
@@ -198,6 +199,8 @@ struct Replica {
   absl::Duration patience = absl::ZeroDuration();
   // While it waits. Nothing: not known.
   std::optional<Standing> standing = std::nullopt;
+
+  bool operator==(const Replica&) const = default;
 };
 
 // Whether a process may still be there.
@@ -207,7 +210,7 @@ bool IsLive(const Replica& replica);
 // has never run, and on that node if it has.
 Cause WhoseFault(Cause told, const Job& job);
 
-// What the allocator decided last.
+// What the allocator decided last, and what stands against it now.
 struct Desired {
   // Node of each replica. Empty: none.
   std::vector<std::string> nodes;
@@ -223,6 +226,8 @@ struct Desired {
   std::map<std::string, int> free = {};
   // Whether no node of the cluster could ever hold one replica; `reason` then says what is lacking.
   bool unschedulable = false;
+
+  bool operator==(const Desired&) const = default;
 };
 
 }  // namespace adaptdl::jobs

@@ -235,6 +235,7 @@ void Step::GiveUpStart(const Tally& tally) {
                    absl::FormatDuration(policy_.start_deadline), " (on ", nodes, ")");
   Say(true, kStartDeadlineExceeded, message);
   Stop(kStartDeadlineExceeded, message);
+  job().start_expired = true;
 }
 
 void Step::EnterRunning() {
@@ -311,8 +312,7 @@ void Step::Stopping() {
     return;
   }
   GroupEnd end = ClassifyGroupEnd(members_, size());
-  if (job().reason == kStartDeadlineExceeded && !end.own_failure) {
-    // However they ended after that.
+  if (std::exchange(job().start_expired, false) && !end.own_failure) {
     end.own_failure = !end.completed;
     end.message = job().message;
   }

@@ -8,6 +8,7 @@
 
 #include "services/supervisor/replicas/effect_runner.h"
 #include "services/supervisor/state/load.h"
+#include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -104,7 +105,7 @@ void Cluster::UpdateGauges() {
   std::map<v1::JobPhase, int> jobs;
   std::map<v1::NodePhase, int> nodes;
   core_.Read([&](const Tables& tables) {
-    for (const auto& [uid, job] : tables.jobs) ++jobs[job->record.status.phase()];
+    for (const auto& [uid, job] : tables.jobs) ++jobs[ToProto(job->record.state.phase)];
     for (const auto& [id, node] : tables.nodes) ++nodes[node->phase()];
   });
   std::map<std::string, int> jobs_by_name;

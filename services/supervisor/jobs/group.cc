@@ -44,8 +44,8 @@ absl::Status GroupOver(int64_t group) {
 }
 
 bool IsCurrent(const JobEntry& job, int64_t group) {
-  return !IsTerminal(job.record.status.phase()) && job.record.status.group() == group &&
-         !job.record.status.allocation().empty();
+  return !jobs::IsTerminal(job.record.state.phase) && job.record.state.group == group &&
+         !job.record.state.allocation.empty();
 }
 
 GroupMembers MembersOf(const GroupMembers& replicas, int64_t group) {
@@ -145,11 +145,11 @@ GroupSize SizeOfGroup(const JobEntry& job, const std::string& replica_id) {
   std::set<std::string> nodes;
   int replicas = 0;
   for (const auto& member : job.replicas) {
-    if (member->replica.group() != job.record.status.group()) continue;
+    if (member->replica.group() != job.record.state.group) continue;
     nodes.insert(member->replica.node_id());
     ++replicas;
   }
-  for (const jobs::Plan& plan : job.record.plans) {
+  for (const jobs::Plan& plan : job.record.state.plans) {
     if (jobs::RankIn(plan, replica_id) < 0) continue;
     const std::vector<std::string> planned = jobs::NodesOf(plan.members);
     nodes = {planned.begin(), planned.end()};
@@ -164,17 +164,17 @@ void FillFormed(const Tables& tables, const JobEntry& job, const GroupMembers& m
   *formed = DescribeFormed(members, group, rank);
   for (const std::string& type : GpuTypesOf(tables, job, members)) formed->add_gpu_types(type);
   for (const auto& member : members) {
-    const bool newcomer = member->replica.group() != job.record.status.group();
+    const bool newcomer = member->replica.group() != job.record.state.group;
     formed->set_newcomers(formed->newcomers() + (newcomer ? 1 : 0));
   }
   if (rank >= 0) formed->set_token(job.record.tokens.at(group));
 }
 
 v1::GroupPlan DescribePlan(const Tables& tables, const JobEntry& job, const std::string& replica_id) {
-  GroupMembers members = MembersOf(job.replicas, job.record.status.group());
-  int64_t group = job.record.status.group();
+  GroupMembers members = MembersOf(job.replicas, job.record.state.group);
+  int64_t group = job.record.state.group;
   v1::GroupPlan result;
-  for (const jobs::Plan& plan : job.record.plans) {
+  for (const jobs::Plan& plan : job.record.state.plans) {
     if (!plan.offered) continue;
     group = plan.group;
     members = MembersOf(job.replicas, plan);

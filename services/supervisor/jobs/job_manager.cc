@@ -10,14 +10,15 @@
 #include "libs/jobspec/job_spec.h"
 #include "services/supervisor/calls/pages.h"
 #include "services/supervisor/calls/validation.h"
+#include "services/supervisor/state/job_status.h"
 #include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
 namespace {
 
-bool Matches(const v1::ListJobsRequest& request, const v1::Job& job, const v1::JobStatus& status) {
+bool Matches(const v1::ListJobsRequest& request, const v1::Job& job, v1::JobPhase phase) {
   if (!request.phases().empty() &&
-      std::find(request.phases().begin(), request.phases().end(), status.phase()) == request.phases().end()) {
+      std::find(request.phases().begin(), request.phases().end(), phase) == request.phases().end()) {
     return false;
   }
   return std::all_of(request.labels().begin(), request.labels().end(), [&](const auto& label) {
@@ -86,10 +87,10 @@ absl::StatusOr<v1::SubmitJobResponse> JobManager::AddJob(Transaction* transactio
   job->set_uid(random_hex_(16));
   JobRecord record;
   record.job = job;
-  record.status.set_phase(v1::JOB_PHASE_PENDING);
-  record.status.set_reason("Queued");
-  record.status.set_message("waits for an allocation");
-  *record.status.mutable_submit_time() = ToProto(transaction->wall());
+  record.state = NewState(*job);
+  record.state.reason = "Queued";
+  record.state.message = "waits for an allocation";
+  record.times.submitted = transaction->wall();
   const JobEntry* entry = transaction->AddJob(std::move(record));
   transaction->AddEvent(job->uid(), {false, "Submitted", "submitted; waits for an allocation", "", ""});
   v1::SubmitJobResponse response;
@@ -123,7 +124,7 @@ absl::StatusOr<v1::ListJobsResponse> JobManager::ListJobs(const v1::ListJobsRequ
         core_->index().JobsAfter(name_space, after, kReadBatch);
     for (const std::shared_ptr<const JobEntry>& entry : batch) {
       after = entry->record.sequence;
-      if (!Matches(request, *entry->record.job, entry->record.status)) continue;
+      if (!Matches(request, *entry->record.job, ToProto(entry->record.state.phase))) continue;
       if (response.jobs_size() == *page_size || bytes > kMaxPageBytes) {
         response.set_next_page_token(absl::StrCat(last));
         return response;
@@ -155,13 +156,13 @@ absl::StatusOr<v1::CancelJobResponse> JobManager::CancelJob(const v1::CancelJobR
     const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
     if (entry == nullptr) return WhyNone(name_space, request.name());
     const std::string uid = entry->record.uid();
-    if (IsTerminal(entry->record.status.phase())) {
+    if (jobs::IsTerminal(entry->record.state.phase)) {
       return absl::FailedPreconditionError(absl::StrCat("job \"", request.name(), "\" has finished already (",
-                                                        v1::JobPhase_Name(entry->record.status.phase()),
+                                                        v1::JobPhase_Name(ToProto(entry->record.state.phase)),
                                                         ")"));
     }
-    if (!entry->record.status.cancel_requested()) {
-      transaction->EditJob(uid)->record.status.set_cancel_requested(true);
+    if (!entry->record.state.cancel_requested) {
+      transaction->EditJob(uid)->record.state.cancel_requested = true;
       transaction->AddEvent(uid,
                             {false, "CancelRequested", "its user asks the job to stop for good", "", ""});
       reconciler_->Reconcile(transaction, uid);
@@ -180,9 +181,9 @@ absl::StatusOr<v1::DeleteJobResponse> JobManager::DeleteJob(const v1::DeleteJobR
   const auto change = [&](Transaction* transaction) -> absl::StatusOr<v1::DeleteJobResponse> {
     const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
     if (entry == nullptr) return WhyNone(name_space, request.name());
-    if (!IsTerminal(entry->record.status.phase())) {
+    if (!jobs::IsTerminal(entry->record.state.phase)) {
       return absl::FailedPreconditionError(absl::StrCat("job \"", request.name(), "\" has not finished (",
-                                                        v1::JobPhase_Name(entry->record.status.phase()),
+                                                        v1::JobPhase_Name(ToProto(entry->record.state.phase)),
                                                         "); cancel it first"));
     }
     deletions_->Delete(transaction, *entry->record.job);

@@ -101,9 +101,9 @@ void Orders::MintTokens(JobEntry* job) const {
     std::string& token = tokens[group];
     if (token.empty()) token = random_hex_(32);
   };
-  mint(job->record.status.group());
-  for (const jobs::Plan& plan : job->record.plans) mint(plan.group);
-  int64_t oldest = job->record.status.group();
+  mint(job->record.state.group);
+  for (const jobs::Plan& plan : job->record.state.plans) mint(plan.group);
+  int64_t oldest = job->record.state.group;
   for (const auto& replica : job->replicas) {
     if (IsLive(replica->replica)) oldest = std::min(oldest, replica->launch_group);
   }
@@ -112,12 +112,12 @@ void Orders::MintTokens(JobEntry* job) const {
 
 void Orders::Offer(Transaction* transaction, const std::string& uid) {
   const JobEntry& job = *transaction->FindJob(uid);
-  const jobs::Plan& plan = job.record.plans.back();
+  const jobs::Plan& plan = job.record.state.plans.back();
   for (const auto& replica : job.replicas) {
-    const bool member = replica->replica.group() == job.record.status.group();
+    const bool member = replica->replica.group() == job.record.state.group;
     if (!member || !IsLive(replica->replica) || replica->stop_requested) continue;
     const std::string& id = replica->replica.replica_id();
-    transaction->effects()->commands.push_back({id, v1::REPLICA_COMMAND_RESCALE, job.record.status.message(),
+    transaction->effects()->commands.push_back({id, v1::REPLICA_COMMAND_RESCALE, job.record.state.message,
                                                 DescribePlan(transaction->base(), job, id)});
   }
   if (plan.ready_after > absl::ZeroDuration()) {
@@ -127,7 +127,7 @@ void Orders::Offer(Transaction* transaction, const std::string& uid) {
 
 void Orders::Enter(Transaction* transaction, const std::string& uid, const jobs::Entered& entered) {
   JobEntry* job = transaction->EditJob(uid);
-  StoreJob(entered.job, transaction->moment(), &job->record);
+  SetState(entered.job, transaction->moment(), &job->record);
   GroupMembers replicas;
   for (size_t rank = 0; rank < entered.members.size(); ++rank) {
     int index = FindMember(job->replicas, entered.members[rank]);
@@ -180,11 +180,11 @@ v1::LaunchReplica Orders::LaunchCommand(const JobEntry& job, int index, const Gr
   launch.set_rank(record.launch_rank);
   launch.set_num_replicas(size.replicas);
   launch.set_num_nodes(size.nodes);
-  launch.set_num_restarts(job.record.status.restarts());
+  launch.set_num_restarts(job.record.state.restarts);
   launch.set_token(job.record.tokens.at(record.launch_group));
   *launch.mutable_template_() = job.record.job->spec().template_();
   // Newcomers are told by those who train where to go.
-  const bool member = record.launch_group == job.record.status.group();
+  const bool member = record.launch_group == job.record.state.group;
   const std::string url = http_url();
   if (member && !url.empty()) {
     launch.mutable_adaptdl_http()->set_supervisor_url(

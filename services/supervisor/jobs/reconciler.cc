@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "google/protobuf/util/message_differencer.h"
 #include "services/supervisor/jobs/group.h"
 #include "services/supervisor/jobs/room.h"
 #include "services/supervisor/store/convert.h"
@@ -16,25 +15,21 @@
 namespace adaptdl::supervisor {
 namespace {
 
-using google::protobuf::util::MessageDifferencer;
-
 // How long a job is left alone of which the state machine has thrown, and how many such in one step.
 constexpr absl::Duration kSetAside = absl::Minutes(1);
 constexpr int kMostAttempts = 8;
 // A job's longest way without an observation in between is STOPPING, PENDING, STARTING.
 constexpr int kMostSteps = 8;
 
+// Of what a step can change.
 bool Equal(const JobRecord& a, const JobRecord& b) {
-  return a.retry_time == b.retry_time && a.running_since == b.running_since &&
-         a.rescaling_since == b.rescaling_since && a.plans == b.plans && a.rescale_note == b.rescale_note &&
-         a.newcomer_failures == b.newcomer_failures && a.faults == b.faults &&
-         MessageDifferencer::Equals(a.status, b.status);
+  return a.state == b.state && a.decision == b.decision && a.times == b.times;
 }
 
 // Whether what a waiting job is told differs, and nothing else.
 bool OnlyMessageDiffers(JobRecord a, const JobRecord& b) {
-  if (b.status.phase() != v1::JOB_PHASE_PENDING) return false;
-  a.status.set_message(b.status.message());
+  if (b.state.phase != jobs::Phase::kPending) return false;
+  a.state.message = b.state.message;
   return Equal(a, b);
 }
 
@@ -105,17 +100,17 @@ std::vector<jobs::Replica> Reconciler::Observed(const Transaction& transaction, 
 
 bool Reconciler::AdvanceOnce(Transaction* transaction, const std::string& uid) {
   const JobEntry* job = transaction->FindJob(uid);
-  if (job == nullptr || IsTerminal(job->record.status.phase())) return false;
-  const jobs::Job before = ToJob(job->record);
+  if (job == nullptr || jobs::IsTerminal(job->record.state.phase)) return false;
+  const jobs::Job before = job->record.state;
   const std::vector<jobs::Replica> replicas = Observed(*transaction, *job, before);
   const jobs::Outcome outcome =
       jobs::Advance(before, replicas, DesiredOf(*transaction, *job, orders_->serves_adaptdl()),
                     transaction->now(), policy_);
   JobRecord record = job->record;
-  StoreJob(outcome.job, transaction->moment(), &record);
-  if (jobs::IsTerminal(outcome.job.phase)) record.status.clear_desired_allocation();
+  SetState(outcome.job, transaction->moment(), &record);
+  if (jobs::IsTerminal(outcome.job.phase)) record.decision.nodes.clear();
   // Nobody knows how long it waits, nor how fast it goes on.
-  if (outcome.job.phase == jobs::Phase::kPending) record.status.clear_estimated_completion_time();
+  if (outcome.job.phase == jobs::Phase::kPending) record.times.estimated_completion = absl::InfinitePast();
   if (!Equal(record, job->record)) {
     JobEntry* edited = OnlyMessageDiffers(record, job->record) ? transaction->EditJobInMemory(uid)
                                                                : transaction->EditJob(uid);
@@ -156,15 +151,15 @@ bool Reconciler::IsDue(const JobEntry& job, absl::Time now) const {
     MutexLock lock(&mutex_);
     if (waiting_.count(uid) > 0 || set_aside_.count(uid) > 0) return true;
   }
-  const v1::JobPhase phase = job.record.status.phase();
-  const absl::Time retry_time = job.record.retry_time;
+  const jobs::Phase phase = job.record.state.phase;
+  const absl::Time retry_time = job.record.state.retry_time;
   if (retry_time != absl::InfinitePast() && retry_time <= now) return true;
   // A job in STOPPING whose replicas have all ended moves with the last observation; after a restart of the
   // supervisor that one lies in the past.
-  if (phase == v1::JOB_PHASE_STOPPING) return true;
+  if (phase == jobs::Phase::kStopping) return true;
   // It may have waited long enough for room, or for members to say that their group is broken.
-  if (phase == v1::JOB_PHASE_RESCALING || !job.broken.empty()) return true;
-  return phase == v1::JOB_PHASE_STARTING && job.record.starting_since + policy_.start_deadline <= now;
+  if (phase == jobs::Phase::kRescaling || !job.broken.empty()) return true;
+  return phase == jobs::Phase::kStarting && job.record.state.starting_since + policy_.start_deadline <= now;
 }
 
 void Reconciler::Step() {

@@ -33,7 +33,7 @@ std::vector<std::pair<std::string, int64_t>> Retention::FindGrown(bool* more) {
   core_->Read([&](const Tables& tables) {
     std::erase_if(pruned_groups_, [&](const auto& entry) { return tables.jobs.count(entry.first) == 0; });
     for (const auto& [uid, entry] : tables.jobs) {
-      const int64_t group = entry->record.status.group();
+      const int64_t group = entry->record.state.group;
       if (group < pruned_groups_[uid] + kGroupsBetween) continue;
       *more = grown.size() == kJobsAtOnce;
       if (*more) return;
@@ -68,10 +68,10 @@ void Retention::ExpireJobs(const Moment& now) {
   size_t expired = 0;
   const auto expire = [&](Transaction* transaction) {
     for (const auto& [uid, entry] : transaction->base().jobs) {
-      const v1::JobStatus& status = entry->record.status;
-      if (!IsTerminal(status.phase()) || ToTime(status.completion_time()) >= oldest) continue;
+      const JobRecord& record = entry->record;
+      if (!jobs::IsTerminal(record.state.phase) || record.times.completed >= oldest) continue;
       if (++expired > kExpiredAtOnce) break;
-      if (options_.expire_files) deletions_->Delete(transaction, *entry->record.job);
+      if (options_.expire_files) deletions_->Delete(transaction, *record.job);
       transaction->DeleteJob(uid);
     }
     return absl::OkStatus();

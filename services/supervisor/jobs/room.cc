@@ -1,6 +1,7 @@
 #include "services/supervisor/jobs/room.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ std::string FindObstacle(const Transaction& transaction, const JobEntry& job, bo
     const std::string excess = use.Excess(Amounts(transaction.FindNode(id)->record.node.capacity()));
     if (!excess.empty()) return absl::StrCat("node ", id, " still runs other replicas (", excess, ")");
   }
-  const std::string& first = job.record.status.desired_allocation(0);
+  const std::string& first = job.record.decision.nodes[0];
   if (needs_port && Orders::ChoosePort(transaction, first) == 0) {
     return absl::StrCat("node ", first, " has offered no free port for rank 0 yet");
   }
@@ -45,11 +46,11 @@ std::string FindSeparation(const Transaction& transaction, const std::vector<std
 }  // namespace
 
 jobs::Desired DesiredOf(const Transaction& transaction, const JobEntry& job, bool needs_port) {
-  const v1::JobStatus& status = job.record.status;
+  const jobs::Job& state = job.record.state;
   jobs::Desired desired;
-  desired.nodes = {status.desired_allocation().begin(), status.desired_allocation().end()};
-  desired.reason = status.allocation_reason();
-  desired.unschedulable = job.record.unschedulable;
+  desired.nodes = job.record.decision.nodes;
+  desired.reason = job.record.decision.reason;
+  desired.unschedulable = job.record.decision.unschedulable;
   for (const std::string& id : desired.nodes) {
     const NodeEntry* node = transaction.FindNode(id);
     if (node != nullptr && node->phase() == v1::NODE_PHASE_READY) continue;
@@ -63,30 +64,27 @@ jobs::Desired DesiredOf(const Transaction& transaction, const JobEntry& job, boo
     return desired;
   }
   // Only who is about to be launched needs to know.
-  if (status.phase() == v1::JOB_PHASE_PENDING && !desired.nodes.empty()) {
+  if (state.phase == jobs::Phase::kPending && !desired.nodes.empty()) {
     desired.obstacle = FindObstacle(transaction, job, needs_port);
     desired.room = desired.obstacle.empty();
   }
   // A job that changes over may need newcomers for the nodes that it has: who was told to leave them leaves.
-  const auto& now = status.allocation();
   const bool grows =
-      status.phase() == v1::JOB_PHASE_RUNNING && !jobs::SameNodes(desired.nodes, {now.begin(), now.end()});
-  if (grows || status.phase() == v1::JOB_PHASE_RESCALING) {
-    desired.free = FreeSlots(transaction, job);
-  }
+      state.phase == jobs::Phase::kRunning && !jobs::SameNodes(desired.nodes, state.allocation);
+  if (grows || state.phase == jobs::Phase::kRescaling) desired.free = FreeSlots(transaction, job);
   return desired;
 }
 
 std::map<std::string, int> FreeSlots(const Transaction& transaction, const JobEntry& job) {
   const Amounts need(job.record.job->spec().template_().resources());
+  const std::vector<std::string>& wanted = job.record.decision.nodes;
   std::map<std::string, int> free;
-  for (const std::string& id : job.record.status.desired_allocation()) {
+  for (const std::string& id : wanted) {
     if (free.count(id) > 0) continue;
     Amounts held = transaction.UseOf(id).held;
     const Amounts capacity(transaction.FindNode(id)->record.node.capacity());
     int& count = free[id];
-    for (held.Add(need); count < job.record.status.desired_allocation_size() && held.Excess(capacity).empty();
-         held.Add(need)) {
+    for (held.Add(need); count < std::ssize(wanted) && held.Excess(capacity).empty(); held.Add(need)) {
       ++count;
     }
   }

@@ -89,13 +89,13 @@ bool LogStream::OpenNextRun(bool* over, grpc::Status* end) {
   const bool any = std::any_of(locations->begin(), locations->end(),
                                [this](const auto& location) { return location.first_group > run_end_; });
   if (!any) {
-    const bool last_seen = request_.group() > 0 && job->record.status.group() > request_.group();
-    *over = !request_.follow() || IsTerminal(job->record.status.phase()) || last_seen ||
+    const bool last_seen = request_.group() > 0 && job->record.state.group > request_.group();
+    *over = !request_.follow() || jobs::IsTerminal(job->record.state.phase) || last_seen ||
             (request_.group() > 0 && run_end_ >= request_.group());
     return false;
   }
   run_begin_ = run_end_ + 1;
-  known_group_ = job->record.status.group();
+  known_group_ = job->record.state.group;
   merging_ = true;
   AddSources(Run(*locations));
   return true;
@@ -104,8 +104,8 @@ bool LogStream::OpenNextRun(bool* over, grpc::Status* end) {
 void LogStream::OpenNewcomers() {
   if (!request_.follow() || sources_.empty()) return;
   const std::shared_ptr<const JobEntry> job = locations_->FindJob(job_uid_);
-  if (job == nullptr || job->record.status.group() == known_group_) return;
-  known_group_ = job->record.status.group();
+  if (job == nullptr || job->record.state.group == known_group_) return;
+  known_group_ = job->record.state.group;
   std::vector<LogLocation> run = Run(locations_->FindLogs(job_uid_).value_or(std::vector<LogLocation>()));
   for (const auto& source : sources_) {
     const auto now = std::find_if(run.begin(), run.end(), [&](const LogLocation& location) {

@@ -210,8 +210,7 @@ void NodeManager::Compare(Transaction* transaction, const std::string& uid, int 
   if (reported) {
     // What we said when the node was away did not arrive.
     if (!record.stop_requested) return;
-    Orders::SendStop(transaction, *job, replica.node_id(), replica.replica_id(),
-                     job->record.status.message());
+    Orders::SendStop(transaction, *job, replica.node_id(), replica.replica_id(), job->record.state.message);
   } else if (replica.state() == v1::REPLICA_STATE_LAUNCHING && !record.stop_requested) {
     orders_->LaunchAgain(transaction, *job, index);
   } else {

@@ -22,9 +22,9 @@ void StopUnknown(Transaction* transaction, const std::string& node_id, const std
 // Whether the job's group starts and has members that do not run yet: until they do, nothing follows from
 // those that do.
 bool AwaitsMembers(const JobEntry& job) {
-  if (job.record.status.phase() != v1::JOB_PHASE_STARTING) return false;
+  if (job.record.state.phase != jobs::Phase::kStarting) return false;
   return std::any_of(job.replicas.begin(), job.replicas.end(), [&](const auto& replica) {
-    return replica->replica.group() == job.record.status.group() &&
+    return replica->replica.group() == job.record.state.group &&
            replica->replica.state() == v1::REPLICA_STATE_LAUNCHING;
   });
 }
@@ -39,7 +39,7 @@ void ReplicaObserver::ObserveReport(Transaction* transaction, const std::string&
   const int rank = job == nullptr ? -1 : FindMember(job->replicas, seen.replica_id());
   const bool ours =
       rank >= 0 && job->replicas[rank]->replica.node_id() == node_id && IsLive(job->replicas[rank]->replica);
-  const bool over = ours && IsTerminal(job->record.status.phase());
+  const bool over = ours && jobs::IsTerminal(job->record.state.phase);
   if (!ours || (over && IsLive(seen))) {
     if (IsLive(seen)) {
       StopUnknown(transaction, node_id, seen.replica_id());

@@ -16,7 +16,7 @@ std::shared_ptr<const GroupView> MakeView(const Tables& tables, const std::share
   for (size_t i = 0; i < job->replicas.size(); ++i) {
     view->places[job->replicas[i]->replica.replica_id()] = static_cast<int>(i);
   }
-  const int64_t group = job->record.status.group();
+  const int64_t group = job->record.state.group;
   const GroupMembers members = MembersOf(job->replicas, group);
   view->members = DescribeGroup(members, group, -1);
   if (view->members.has_formed()) {

@@ -30,7 +30,7 @@ v1::JoinGroupResponse DescribeForNewcomer(const Tables& tables, const JobEntry& 
                                           const std::string& replica_id, bool omit_members) {
   v1::JoinGroupResponse response;
   // The newest plan that it is in.
-  for (const jobs::Plan& plan : job.record.plans) {
+  for (const jobs::Plan& plan : job.record.state.plans) {
     if (jobs::RankIn(plan, replica_id) < 0) continue;
     response.Clear();
     if (plan.offered) {
@@ -77,14 +77,13 @@ absl::StatusOr<ReplicaContext> Membership::AuthorizeFor(const JobEntry* job,
   if (job == nullptr) return refused;
   const auto secret = job->record.tokens.find(identity.group());
   if (secret == job->record.tokens.end() || !SameSecret(secret->second, token)) return refused;
-  const v1::JobStatus& status = job->record.status;
   const int index = FindMember(job->replicas, identity.replica_id());
   if (index < 0 && IsCurrent(*job, identity.group())) {
     return absl::PermissionDeniedError(absl::StrCat("replica \"", identity.replica_id(),
                                                     "\" is no member of group ", identity.group(),
                                                     " of job \"", identity.job(), "\""));
   }
-  if (index < 0 || !IsCurrent(*job, status.group())) return GroupOver(identity.group());
+  if (index < 0 || !IsCurrent(*job, job->record.state.group)) return GroupOver(identity.group());
   const ReplicaRecord& replica = *job->replicas[index];
   // The job goes on without those that were given up.
   if (!IsLive(replica.replica) || !MaySpeak(*job, replica, identity.group()))
@@ -93,9 +92,9 @@ absl::StatusOr<ReplicaContext> Membership::AuthorizeFor(const JobEntry* job,
 }
 
 bool Membership::MaySpeak(const JobEntry& job, const ReplicaRecord& replica, int64_t group) const {
-  const int64_t current = job.record.status.group();
+  const int64_t current = job.record.state.group;
   const std::string& id = replica.replica.replica_id();
-  for (const jobs::Plan& plan : job.record.plans) {
+  for (const jobs::Plan& plan : job.record.state.plans) {
     if (plan.offered && plan.group == group) return jobs::RankIn(plan, id) >= 0;
   }
   const bool member = replica.replica.group() == current;
@@ -112,7 +111,7 @@ absl::StatusOr<ReplicaContext> Membership::AuthorizeUrl(const UrlIdentity& ident
   core_->Read([&](const Tables& tables) {
     const JobEntry* job = FindEntry(tables, identity.name_space, identity.job);
     if (job == nullptr) return;
-    const int64_t group = job->record.status.group();
+    const int64_t group = job->record.state.group;
     const auto token = job->record.tokens.find(group);
     if (token == job->record.tokens.end() || !SameSecret(UrlSecret(token->second), identity.secret)) return;
     const GroupMembers members = MembersOf(job->replicas, group);
@@ -128,8 +127,8 @@ absl::Status Membership::JoinByUrl(const ReplicaContext& replica, int64_t restar
   std::optional<std::string> address;
   core_->Read([&](const Tables& tables) {
     const auto it = tables.jobs.find(replica.job_uid);
-    if (it == tables.jobs.end() || it->second->record.status.group() != replica.group ||
-        it->second->record.status.restarts() != restarts) {
+    if (it == tables.jobs.end() || it->second->record.state.group != replica.group ||
+        it->second->record.state.restarts != restarts) {
       return;
     }
     address = "";
@@ -174,16 +173,16 @@ absl::Status Membership::JoinIn(Transaction* transaction, const ReplicaContext& 
                                 const std::string& address, bool rescales_in_place) {
   const JobEntry* job = transaction->FindJob(replica.job_uid);
   const int index = job == nullptr ? -1 : FindMember(job->replicas, replica.replica_id);
-  if (index < 0 || !IsCurrent(*job, job->record.status.group())) return GroupOver(replica.group);
+  if (index < 0 || !IsCurrent(*job, job->record.state.group)) return GroupOver(replica.group);
   const ReplicaRecord& before = *job->replicas[index];
-  const bool newcomer = before.replica.group() != job->record.status.group();
+  const bool newcomer = before.replica.group() != job->record.state.group;
   if (newcomer && !rescales_in_place) {
     return absl::FailedPreconditionError(
         "rescales_in_place: this replica joins a group that trains; the program must be able to do that");
   }
   // Whoever re-scales in place may become rank 0.
   const GroupMembers members =
-      newcomer ? GroupMembers{job->replicas[index]} : MembersOf(job->replicas, job->record.status.group());
+      newcomer ? GroupMembers{job->replicas[index]} : MembersOf(job->replicas, job->record.state.group);
   const absl::Status status = CheckJoin(members, newcomer ? 0 : index, address, rescales_in_place);
   if (!status.ok()) return status;
   const bool again = before.replica.joined();
@@ -208,7 +207,7 @@ absl::Status Membership::JoinIn(Transaction* transaction, const ReplicaContext& 
 
 void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer, bool again) {
   const JobEntry* job = transaction->FindJob(uid);
-  const int64_t group = job->record.status.group();
+  const int64_t group = job->record.state.group;
   const GroupMembers members = MembersOf(job->replicas, group);
   const bool complete = !newcomer && GroupComplete(members);
   if (complete) {
@@ -216,10 +215,10 @@ void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bo
                                absl::StrCat("all ", members.size(), " members of group ", group, " have met"),
                                "", ""};
     again ? limiter_->Report(transaction, uid, event) : transaction->AddEvent(uid, event);
-    if (!job->record.status.has_progress()) {
-      jobs::Job measured = ToJob(job->record);
+    if (!job->record.progress.has_value()) {
+      jobs::Job measured = job->record.state;
       jobs::EndRescale(transaction->now(), &measured);
-      StoreJob(measured, transaction->moment(), &transaction->EditJob(uid)->record);
+      SetState(std::move(measured), transaction->moment(), &transaction->EditJob(uid)->record);
     }
     const absl::Duration time = RendezvousTime(members, transaction->wall());
     transaction->effects()->reports.emplace_back([time](Metrics* metrics) {
@@ -250,32 +249,31 @@ absl::StatusOr<v1::JoinGroupResponse> Membership::DescribeFor(const Tables& tabl
   const std::shared_ptr<const GroupView> view = views_.ViewOf(tables, it->second);
   const auto place = view->places.find(replica.replica_id);
   if (place == view->places.end()) return GroupOver(replica.group);
-  const v1::JobStatus& status = job.record.status;
+  const jobs::Job& state = job.record.state;
   const ReplicaRecord& record = *job.replicas[place->second];
-  if (!IsCurrent(job, status.group()) || !IsLive(record.replica)) return GroupOver(replica.group);
-  const bool member = record.replica.group() == status.group();
+  if (!IsCurrent(job, state.group) || !IsLive(record.replica)) return GroupOver(replica.group);
+  const bool member = record.replica.group() == state.group;
   if (!member) {
     if (record.stop_requested) return GroupOver(replica.group);
     return DescribeForNewcomer(tables, job, replica.replica_id, omit_members);
   }
   // A group that is being stopped will never be complete.
-  if (status.phase() == v1::JOB_PHASE_STOPPING && !view->members.has_formed()) {
-    return absl::AbortedError(
-        absl::StrCat("group ", status.group(), " is being stopped: ", status.message()));
+  if (state.phase == jobs::Phase::kStopping && !view->members.has_formed()) {
+    return absl::AbortedError(absl::StrCat("group ", state.group, " is being stopped: ", state.message));
   }
   v1::JoinGroupResponse response = omit_members ? view->brief : view->members;
   if (response.has_formed()) {
     response.mutable_formed()->set_rank(place->second);
-    response.mutable_formed()->set_token(job.record.tokens.at(status.group()));
+    response.mutable_formed()->set_token(job.record.tokens.at(state.group));
   }
   return response;
 }
 
 absl::Status Membership::Enter(Transaction* transaction, const ReplicaContext& replica) {
   const JobEntry* job = transaction->FindJob(replica.job_uid);
-  if (job == nullptr || !IsCurrent(*job, job->record.status.group())) return GroupOver(replica.group);
-  if (replica.group <= job->record.status.group()) return absl::OkStatus();
-  const std::optional<jobs::Entered> entered = jobs::EnterGroup(ToJob(job->record), replica.group);
+  if (job == nullptr || !IsCurrent(*job, job->record.state.group)) return GroupOver(replica.group);
+  if (replica.group <= job->record.state.group) return absl::OkStatus();
+  const std::optional<jobs::Entered> entered = jobs::EnterGroup(job->record.state, replica.group);
   const bool known = entered.has_value() && FindMember(job->replicas, replica.replica_id) >= 0;
   if (!known) return GroupOver(replica.group);
   Orders::Enter(transaction, replica.job_uid, *entered);
@@ -290,7 +288,7 @@ absl::StatusOr<Instructions> Membership::InstructionsFor(const Tables& tables,
   const auto it = tables.jobs.find(replica.job_uid);
   if (it == tables.jobs.end()) return GroupOver(replica.group);
   const JobEntry& job = *it->second;
-  const int64_t current = job.record.status.group();
+  const int64_t current = job.record.state.group;
   const int index = FindMember(job.replicas, replica.replica_id);
   if (index < 0 || !IsCurrent(job, current) || !IsLive(job.replicas[index]->replica)) {
     return GroupOver(replica.group);
@@ -301,11 +299,11 @@ absl::StatusOr<Instructions> Membership::InstructionsFor(const Tables& tables,
   instructions.stop = record.stop_requested;
   const bool member = record.replica.group() == current;
   instructions.leads = member && record.replica.rank() == 0;
-  const bool offered = std::any_of(job.record.plans.begin(), job.record.plans.end(),
+  const bool offered = std::any_of(job.record.state.plans.begin(), job.record.state.plans.end(),
                                    [](const jobs::Plan& plan) { return plan.offered; });
   if (member && (offered || replica.group < current)) {
     instructions.plan = DescribePlan(tables, job, replica.replica_id);
-    instructions.reason = job.record.status.message();
+    instructions.reason = job.record.state.message;
   }
   if (replica.group == current) sessions_->NoteGroup(replica.replica_id, current);
   return instructions;

@@ -13,24 +13,32 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
+// Whether `known` is what is told. One that tells nothing is no news to a job of which nothing is known.
+template <typename Message>
+bool Says(const std::optional<Message>& known, const Message& told) {
+  return MessageDifferencer::Equals(known.has_value() ? *known : Message::default_instance(), told);
+}
+
 void StoreProgress(Transaction* transaction, const std::string& uid, const v1::TrainingProgress& progress) {
   const JobEntry* before = transaction->FindJob(uid);
-  if (before == nullptr || MessageDifferencer::Equals(before->record.status.progress(), progress)) return;
+  if (before == nullptr || Says(before->record.progress, progress)) return;
   JobEntry* job = transaction->EditJob(uid);
-  v1::JobStatus* status = &job->record.status;
-  *status->mutable_progress() = progress;
-  status->clear_estimated_completion_time();
-  if (progress.fraction() < 0 || IsTerminal(status->phase())) return;
+  JobRecord& record = job->record;
+  record.progress = progress;
+  record.state.tells_progress = TellsProgress(record);
+  record.times.estimated_completion = absl::InfinitePast();
+  if (progress.fraction() < 0 || jobs::IsTerminal(record.state.phase)) return;
   const std::optional<absl::Duration> left =
-      job->progress_rate.Observe(status->group(), progress.fraction(), transaction->now());
-  if (!left.has_value()) return;
-  *status->mutable_estimated_completion_time() = ToProto(transaction->wall() + *left);
+      job->progress_rate.Observe(record.state.group, progress.fraction(), transaction->now());
+  if (left.has_value()) record.times.estimated_completion = transaction->wall() + *left;
 }
 
 void StoreHints(Transaction* transaction, const std::string& uid, const v1::Hints& hints) {
   const JobEntry* job = transaction->FindJob(uid);
-  if (job == nullptr || MessageDifferencer::Equals(job->record.status.hints(), hints)) return;
-  *transaction->EditJob(uid)->record.status.mutable_hints() = hints;
+  if (job == nullptr || Says(job->record.hints, hints)) return;
+  JobRecord& record = transaction->EditJob(uid)->record;
+  record.hints = hints;
+  record.state.tells_progress = TellsProgress(record);
   transaction->ShowToAllocator();
 }
 

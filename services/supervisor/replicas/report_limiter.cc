@@ -48,7 +48,7 @@ void ReportLimiter::ReportCheckpoint(Transaction* transaction, const std::string
   const auto held = held_.find(uid);
   const bool waits = held != held_.end() && held->second.checkpoint_error.has_value();
   const std::string before =
-      waits ? *held->second.checkpoint_error : transaction->FindJob(uid)->record.status.checkpoint_error();
+      waits ? *held->second.checkpoint_error : transaction->FindJob(uid)->record.checkpoint_error;
   if (before == error) return;
   // Only the first failure and its end are news: what is wrong may be told in other words each time.
   const bool news = before.empty() != error.empty();
@@ -57,7 +57,7 @@ void ReportLimiter::ReportCheckpoint(Transaction* transaction, const std::string
     held_[uid].checkpoint_error = error;
     return;
   }
-  transaction->EditJobInMemory(uid)->record.status.set_checkpoint_error(error);
+  transaction->EditJobInMemory(uid)->record.checkpoint_error = error;
   if (news) transaction->AddRepeatedEvent(uid, event, Repetition());
 }
 
@@ -94,7 +94,7 @@ void ReportLimiter::Step() {
     due = TakeDue(*transaction);
     for (const auto& [uid, held] : due) {
       if (held.checkpoint_error.has_value()) {
-        transaction->EditJob(uid)->record.status.set_checkpoint_error(*held.checkpoint_error);
+        transaction->EditJob(uid)->record.checkpoint_error = *held.checkpoint_error;
       }
       for (const auto& [key, event] : held.events) {
         // The last of them is the event, and those before it are counted.

@@ -44,7 +44,7 @@ class ReportLimiter {
   struct Held {
     // The latest of each kind, and how many there were.
     std::map<EventKey, std::pair<jobs::Event, Repetition>> events;
-    // Of the job's status.
+    // Of the job's record.
     std::optional<std::string> checkpoint_error;
   };
 

@@ -16,9 +16,9 @@ absl::Status TrainingReports::ObserveBroken(const ReplicaContext& replica, int64
                                             const std::string& reason) {
   return core_->Update([&](Transaction* transaction) -> absl::Status {
     const JobEntry* job = transaction->FindJob(replica.job_uid);
-    if (job == nullptr || IsTerminal(job->record.status.phase())) return GroupOver(replica.group);
+    if (job == nullptr || jobs::IsTerminal(job->record.state.phase)) return GroupOver(replica.group);
     // It has gone on since, or will: there is a newer one.
-    if (group < job->record.status.group()) return absl::OkStatus();
+    if (group < job->record.state.group) return absl::OkStatus();
     const auto known = job->broken.find(replica.replica_id);
     if (known != job->broken.end() && known->second.group == group) return absl::OkStatus();
     JobEntry* edited = transaction->EditJobInMemory(replica.job_uid);
@@ -45,12 +45,12 @@ absl::Status TrainingReports::ObserveRescale(const ReplicaContext& replica, cons
   return core_->Update([&](Transaction* transaction) -> absl::Status {
     const JobEntry* entry = transaction->FindJob(replica.job_uid);
     if (entry == nullptr) return GroupOver(replica.group);
-    jobs::Job job = ToJob(entry->record);
+    jobs::Job job = entry->record.state;
     jobs::Event event;
     const jobs::RescaleCost measured = {times.group(), ToDuration(times.agree()), ToDuration(times.rebuild()),
                                         ToDuration(times.synchronize()), ToDuration(times.first_step())};
     if (!jobs::ObserveRescale(measured, &job, &event)) return absl::OkStatus();
-    StoreJob(job, transaction->moment(), &transaction->EditJob(replica.job_uid)->record);
+    SetState(std::move(job), transaction->moment(), &transaction->EditJob(replica.job_uid)->record);
     transaction->AddEvent(replica.job_uid, event);
     transaction->effects()->rescale_phases = {{"agree", measured.agree},
                                               {"rebuild", measured.rebuild},
@@ -80,15 +80,14 @@ absl::Status TrainingReports::ObserveCheckpoint(const ReplicaContext& replica,
 absl::Status TrainingReports::ObserveTraining(const ReplicaContext& replica) {
   return core_->Update([&](Transaction* transaction) -> absl::Status {
     const JobEntry* entry = transaction->FindJob(replica.job_uid);
-    if (entry == nullptr || IsTerminal(entry->record.status.phase())) return GroupOver(replica.group);
+    if (entry == nullptr || jobs::IsTerminal(entry->record.state.phase)) return GroupOver(replica.group);
     // The last words of a group that is being stopped, or that others have left, say nothing about the next
     // one.
-    const bool old =
-        !IsCurrent(*entry, replica.group) || entry->record.status.phase() == v1::JOB_PHASE_STOPPING;
-    if (old || entry->record.rescaling_since == absl::InfinitePast()) return absl::OkStatus();
-    jobs::Job job = ToJob(entry->record);
+    const bool old = !IsCurrent(*entry, replica.group) || entry->record.state.phase == jobs::Phase::kStopping;
+    if (old || entry->record.state.rescaling_since == absl::InfinitePast()) return absl::OkStatus();
+    jobs::Job job = entry->record.state;
     jobs::EndRescale(transaction->now(), &job);
-    StoreJob(job, transaction->moment(), &transaction->EditJob(replica.job_uid)->record);
+    SetState(std::move(job), transaction->moment(), &transaction->EditJob(replica.job_uid)->record);
     return absl::OkStatus();
   });
 }

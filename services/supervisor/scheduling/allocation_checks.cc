@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "services/supervisor/calls/pages.h"
 #include "services/supervisor/state/amounts.h"
-#include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -34,9 +33,9 @@ absl::Status CheckCount(const std::string& name, const v1::JobSpec& spec, int co
 
 }  // namespace
 
-bool SameNodes(const v1::JobStatus& status, const v1::JobAllocation& allocation) {
-  return std::equal(status.desired_allocation().begin(), status.desired_allocation().end(),
-                    allocation.node_ids().begin(), allocation.node_ids().end());
+bool SameNodes(const Decision& decision, const v1::JobAllocation& allocation) {
+  return std::equal(decision.nodes.begin(), decision.nodes.end(), allocation.node_ids().begin(),
+                    allocation.node_ids().end());
 }
 
 absl::Status CheckAllocation(const Transaction& transaction, const v1::JobAllocation& allocation) {
@@ -46,14 +45,14 @@ absl::Status CheckAllocation(const Transaction& transaction, const v1::JobAlloca
     return absl::InvalidArgumentError(absl::StrCat(name, " with uid \"", allocation.job_uid(),
                                                    "\" does not exist; decide again on the newest snapshot"));
   }
-  const v1::JobStatus& status = job->record.status;
+  const jobs::Phase phase = job->record.state.phase;
   const v1::JobSpec& spec = job->record.job->spec();
-  if (IsTerminal(status.phase())) {
+  if (jobs::IsTerminal(phase)) {
     return absl::InvalidArgumentError(absl::StrCat(name, " has finished; leave it out"));
   }
-  if (SameNodes(status, allocation)) return absl::OkStatus();
-  const bool active = status.phase() == v1::JOB_PHASE_STARTING || status.phase() == v1::JOB_PHASE_RUNNING ||
-                      status.phase() == v1::JOB_PHASE_RESCALING;
+  if (SameNodes(job->record.decision, allocation)) return absl::OkStatus();
+  const bool active =
+      phase == jobs::Phase::kStarting || phase == jobs::Phase::kRunning || phase == jobs::Phase::kRescaling;
   if (active && !spec.preemptible()) {
     return absl::InvalidArgumentError(absl::StrCat(name, " runs and is not preemptible; leave it as it is"));
   }

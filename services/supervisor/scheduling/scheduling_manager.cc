@@ -22,42 +22,35 @@ constexpr size_t kMaxSentence = 300;
 constexpr int kMaxSentences = 8;
 
 // Takes over why the allocator decided so. False: it is what is known.
-bool SetExplanation(const v1::JobAllocation& allocation, v1::JobStatus* status) {
+bool SetExplanation(const v1::JobAllocation& allocation, Decision* decision) {
   const std::string reason = ToUtf8(allocation.reason(), kMaxReason);
   std::vector<std::string> sentences;
   for (int i = 0; i < std::min(allocation.explanation_size(), kMaxSentences); ++i) {
     sentences.push_back(ToUtf8(allocation.explanation(i), kMaxSentence));
   }
-  const auto& known = status->allocation_explanation();
-  if (status->allocation_reason() == reason &&
-      std::equal(known.begin(), known.end(), sentences.begin(), sentences.end())) {
-    return false;
-  }
-  status->set_allocation_reason(reason);
-  status->mutable_allocation_explanation()->Assign(sentences.begin(), sentences.end());
+  if (decision->reason == reason && decision->explanation == sentences) return false;
+  decision->reason = reason;
+  decision->explanation = std::move(sentences);
   return true;
 }
 
 void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) {
   const JobEntry* before = transaction->FindJob(allocation.job_uid());
-  if (SameNodes(before->record.status, allocation) &&
-      before->record.unschedulable == allocation.unschedulable()) {
+  if (SameNodes(before->record.decision, allocation) &&
+      before->record.decision.unschedulable == allocation.unschedulable()) {
     // A new wording alone is not worth a write.
-    v1::JobStatus status = before->record.status;
-    if (!SetExplanation(allocation, &status)) return;
-    transaction->EditJobInMemory(allocation.job_uid())->record.status = std::move(status);
+    Decision decision = before->record.decision;
+    if (!SetExplanation(allocation, &decision)) return;
+    transaction->EditJobInMemory(allocation.job_uid())->record.decision = std::move(decision);
     transaction->ShowToAllocator();
     return;
   }
-  const bool news = allocation.unschedulable() && !before->record.unschedulable;
-  JobEntry* job = transaction->EditJob(allocation.job_uid());
-  job->record.unschedulable = allocation.unschedulable();
-  job->record.status.mutable_desired_allocation()->CopyFrom(allocation.node_ids());
-  SetExplanation(allocation, &job->record.status);
-  if (news) {
-    transaction->AddEvent(allocation.job_uid(),
-                          {true, "Unschedulable", job->record.status.allocation_reason(), "", ""});
-  }
+  const bool news = allocation.unschedulable() && !before->record.decision.unschedulable;
+  Decision& decision = transaction->EditJob(allocation.job_uid())->record.decision;
+  decision.unschedulable = allocation.unschedulable();
+  decision.nodes = {allocation.node_ids().begin(), allocation.node_ids().end()};
+  SetExplanation(allocation, &decision);
+  if (news) transaction->AddEvent(allocation.job_uid(), {true, "Unschedulable", decision.reason, "", ""});
 }
 
 }  // namespace

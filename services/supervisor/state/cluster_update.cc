@@ -3,8 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "services/supervisor/state/transaction.h"
-#include "services/supervisor/store/convert.h"
+#include "services/supervisor/state/job_status.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -26,14 +25,7 @@ v1::Job ForScheduling(const JobEntry& entry, absl::Time now) {
   slim->set_max_restarts(spec.spec().max_restarts());
   slim->set_rescale(spec.spec().rescale());
   *slim->mutable_template_()->mutable_resources() = spec.spec().template_().resources();
-  v1::JobStatus* status = job.mutable_status();
-  *status = entry.record.status;
-  // For users. An error of the checkpoints stays: what was done since the last one would be lost.
-  status->clear_reason();
-  status->clear_message();
-  status->clear_retry_time();
-  status->clear_estimated_completion_time();
-  *status->mutable_running_time() = ToProto(RunningTime(entry.record, now));
+  FillStatus(entry.record, Audience::kAllocator, now, job.mutable_status());
   return job;
 }
 

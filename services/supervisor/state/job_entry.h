@@ -36,7 +36,7 @@ struct BrokenReport {
 
 struct JobEntry {
   JobRecord record;
-  // Members of the current group first: their index is their rank (status.group() is theirs). Then others
+  // Members of the current group first: their index is their rank (record.state.group is theirs). Then others
   // that may still be there: newcomers, and those that have left.
   std::vector<std::shared_ptr<const ReplicaRecord>> replicas;
   // The rest is soft: whoever is concerned says so again after a restart of the supervisor.

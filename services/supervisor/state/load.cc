@@ -31,13 +31,17 @@ JobRecord FromStore(JobRecord record, const Moment& now, const jobs::Policy& pol
   const auto past = [&](absl::Time* time) {
     if (*time != absl::InfinitePast()) *time = std::min(now.ToSteady(*time), now.steady);
   };
-  past(&record.running_since);
-  past(&record.rescaling_since);
-  for (jobs::Plan& plan : record.plans) past(&plan.since);
-  if (record.status.has_retry_time()) {
-    record.retry_time =
-        std::min(now.ToSteady(ToTime(record.status.retry_time())), now.steady + policy.max_retry_backoff);
+  jobs::Job& state = record.state;
+  state.start_time = record.times.started;
+  state.completion_time = record.times.completed;
+  for (absl::Time* time :
+       {&state.start_time, &state.completion_time, &state.running_since, &state.rescaling_since}) {
+    past(time);
   }
+  for (jobs::Plan& plan : state.plans) past(&plan.since);
+  state.retry_time = std::min(now.ToSteady(record.times.retry), now.steady + policy.max_retry_backoff);
+  // To this process's knowledge: a restart gives the group the whole time again.
+  if (state.phase == jobs::Phase::kStarting) state.starting_since = now;
   return record;
 }
 
@@ -52,10 +56,8 @@ void FillJobs(const StoreContents& contents, const jobs::Policy& policy, const M
   for (const JobRecord& record : contents.jobs) {
     auto entry = std::make_shared<JobEntry>();
     entry->record = FromStore(record, now, policy);
-    if (record.status.phase() == v1::JOB_PHASE_STARTING) entry->record.starting_since = now;
     entries[record.uid()] = std::move(entry);
-    tables->submissions.Restore(record.job->namespace_(), now.ToSteady(ToTime(record.status.submit_time())),
-                                now);
+    tables->submissions.Restore(record.job->namespace_(), now.ToSteady(record.times.submitted), now);
   }
   // Members in order of rank, then others.
   for (const ReplicaRecord& replica : contents.replicas) {

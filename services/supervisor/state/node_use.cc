@@ -8,12 +8,12 @@ namespace adaptdl::supervisor {
 
 JobShare ShareOf(const JobEntry& job) {
   JobShare share;
-  if (IsTerminal(job.record.status.phase())) return share;
+  if (jobs::IsTerminal(job.record.state.phase)) return share;
   share.need = Amounts(job.record.job->spec().template_().resources());
   for (const auto& replica : job.replicas) {
     if (IsLive(replica->replica)) ++share.live[replica->replica.node_id()];
   }
-  for (const std::string& id : job.record.status.desired_allocation()) ++share.wanted[id];
+  for (const std::string& id : job.record.decision.nodes) ++share.wanted[id];
   return share;
 }
 

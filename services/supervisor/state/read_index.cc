@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "services/supervisor/store/convert.h"
-
 namespace adaptdl::supervisor {
 namespace {
 
@@ -31,7 +29,7 @@ void ReadIndex::PutJob(std::shared_ptr<const JobEntry> entry) {
   all_[record.sequence] = entry;
   by_namespace_[name_space][record.sequence] = entry;
   by_name_[{name_space, record.job->name()}] = entry;
-  if (IsTerminal(record.status.phase())) {
+  if (jobs::IsTerminal(record.state.phase)) {
     active_.erase(record.sequence);
   } else {
     active_[record.sequence] = entry;
@@ -130,7 +128,7 @@ ClusterUpdate ReadIndex::ViewOfChange(const ClusterNews& news) const {
   MutexLock lock(&mutex_);
   for (const std::string& uid : news.jobs) {
     const auto it = by_uid_.find(uid);
-    if (it == by_uid_.end() || IsTerminal(it->second->record.status.phase())) {
+    if (it == by_uid_.end() || jobs::IsTerminal(it->second->record.state.phase)) {
       view.gone_jobs.push_back(uid);
     } else {
       jobs.emplace(it->second->record.sequence, it->second);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "libs/jobs/planning.h"
-#include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -22,19 +21,15 @@ void Unlist(const JobRecord& record, Tables* tables) {
 }  // namespace
 
 bool WaitsForRoom(const JobRecord& job) {
-  const v1::JobStatus& status = job.status;
-  const auto& desired = status.desired_allocation();
+  const std::vector<std::string>& desired = job.decision.nodes;
   if (desired.empty()) return false;
-  switch (status.phase()) {
-    case v1::JOB_PHASE_PENDING:
-    case v1::JOB_PHASE_RESCALING:
+  switch (job.state.phase) {
+    case jobs::Phase::kPending:
+    case jobs::Phase::kRescaling:
       return true;
-    case v1::JOB_PHASE_RUNNING: {
+    case jobs::Phase::kRunning:
       // A job may go on without those of its nodes that were lost, until they are back.
-      const auto& now = status.allocation();
-      return !std::equal(desired.begin(), desired.end(), now.begin(), now.end()) &&
-             !jobs::SameNodes({desired.begin(), desired.end()}, {now.begin(), now.end()});
-    }
+      return desired != job.state.allocation && !jobs::SameNodes(desired, job.state.allocation);
     default:
       return false;
   }
@@ -45,7 +40,7 @@ void PutJob(std::shared_ptr<const JobEntry> entry, Tables* tables) {
   const std::string uid = record.uid();
   tables->by_sequence[record.sequence] = uid;
   tables->by_name[{record.job->namespace_(), record.job->name()}] = uid;
-  if (IsTerminal(record.status.phase())) {
+  if (jobs::IsTerminal(record.state.phase)) {
     Unlist(record, tables);
   } else {
     const bool is_new = tables->active.emplace(record.sequence, uid).second;

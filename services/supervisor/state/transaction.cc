@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/utf8.h"
 #include "libs/messages/text.h"
+#include "services/supervisor/state/job_status.h"
 #include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
@@ -25,30 +26,57 @@ int BoundText(std::string* text) {
   return 1;
 }
 
+// All texts of the record but what the user asked for and the tokens.
+int BoundRecord(JobRecord* record) {
+  jobs::Job& state = record->state;
+  Decision& decision = record->decision;
+  std::vector<std::string*> texts = {&state.reason, &state.message, &state.rescale_note, &decision.reason,
+                                     &record->checkpoint_error};
+  for (std::vector<std::string>* list : {&state.allocation, &decision.nodes, &decision.explanation}) {
+    for (std::string& text : *list) texts.push_back(&text);
+  }
+  for (jobs::Plan& plan : state.plans) {
+    for (jobs::PlanMember& member : plan.members)
+      texts.insert(texts.end(), {&member.replica_id, &member.node});
+  }
+  int mended = 0;
+  for (std::string* text : texts) mended += BoundText(text);
+  if (record->hints.has_value()) mended += messages::BoundText(kMaxText, &*record->hints);
+  if (record->progress.has_value()) mended += messages::BoundText(kMaxText, &*record->progress);
+  return mended;
+}
+
 // With what the wall showed then in place of steady times, which mean nothing to another process.
 JobRecord ForStore(JobRecord record, const Moment& now) {
-  record.running_since = now.ToWall(record.running_since);
-  record.rescaling_since = now.ToWall(record.rescaling_since);
-  for (jobs::Plan& plan : record.plans) plan.since = now.ToWall(plan.since);
+  jobs::Job& state = record.state;
+  state.running_since = now.ToWall(state.running_since);
+  state.rescaling_since = now.ToWall(state.rescaling_since);
+  for (jobs::Plan& plan : state.plans) plan.since = now.ToWall(plan.since);
   return record;
+}
+
+// How many members of the job's current group run.
+int RunningReplicas(const JobEntry& job) {
+  return static_cast<int>(std::count_if(job.replicas.begin(), job.replicas.end(), [&](const auto& replica) {
+    return replica->replica.group() == job.record.state.group &&
+           replica->replica.state() == v1::REPLICA_STATE_RUNNING;
+  }));
 }
 
 int CountMembers(const JobEntry& job) {
   return static_cast<int>(std::count_if(job.replicas.begin(), job.replicas.end(), [&](const auto& replica) {
-    return replica->replica.group() == job.record.status.group();
+    return replica->replica.group() == job.record.state.group;
   }));
 }
 
 // Whether the allocator would look at the job with other eyes.
 bool LooksDifferent(const JobEntry& before, const JobEntry& after) {
-  const auto same = [](const auto& a, const auto& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end());
-  };
-  const v1::JobStatus& a = before.record.status;
-  const v1::JobStatus& b = after.record.status;
-  return a.phase() != b.phase() || a.group() != b.group() || a.cancel_requested() != b.cancel_requested() ||
-         a.failures() != b.failures() || before.record.unschedulable != after.record.unschedulable ||
-         !same(a.allocation(), b.allocation()) || !same(a.desired_allocation(), b.desired_allocation());
+  const jobs::Job& a = before.record.state;
+  const jobs::Job& b = after.record.state;
+  return a.phase != b.phase || a.group != b.group || a.cancel_requested != b.cancel_requested ||
+         a.failures != b.failures || a.allocation != b.allocation ||
+         before.record.decision.unschedulable != after.record.decision.unschedulable ||
+         before.record.decision.nodes != after.record.decision.nodes;
 }
 
 }  // namespace
@@ -111,7 +139,7 @@ std::vector<const JobEntry*> Transaction::ActiveJobs() const {
   std::vector<const JobEntry*> jobs;
   for (const auto& [sequence, uid] : base_.active) {
     const JobEntry* job = FindJob(uid);
-    if (job != nullptr && !IsTerminal(job->record.status.phase())) jobs.push_back(job);
+    if (job != nullptr && !jobs::IsTerminal(job->record.state.phase)) jobs.push_back(job);
   }
   return jobs;
 }
@@ -222,7 +250,7 @@ void Transaction::AddEvent(const std::string& uid, const jobs::Event& event) {
   stored.set_type(event.warning ? v1::EVENT_TYPE_WARNING : v1::EVENT_TYPE_NORMAL);
   stored.set_reason(event.reason);
   stored.set_message(event.message);
-  stored.set_group(job->record.status.group());
+  stored.set_group(job->record.state.group);
   stored.set_node_id(event.node);
   stored.set_replica_id(event.replica_id);
   // The job is written with its event.
@@ -278,7 +306,7 @@ void Transaction::CompleteEvents(const std::string& uid) {
   if (running != before && events_[uid].empty()) {
     AddEvent(uid, {false, "ReplicasChanged",
                    absl::StrCat(running, " of ", CountMembers(after), " replicas of group ",
-                                after.record.status.group(), " run"),
+                                after.record.state.group, " run"),
                    "", ""});
   }
   for (NewEvent& added : events_[uid]) {
@@ -292,8 +320,7 @@ void Transaction::CompleteEvents(const std::string& uid) {
 // looked at: it came in a message that could be read.
 void Transaction::BoundTexts() {
   for (const auto& [uid, entry] : jobs_) {
-    texts_mended_ += messages::BoundText(kMaxText, &entry->record.status);
-    texts_mended_ += BoundText(&entry->record.rescale_note);
+    texts_mended_ += BoundRecord(&entry->record);
     for (size_t i = 0; i < entry->replicas.size(); ++i) {
       const ReplicaRecord& replica = *entry->replicas[i];
       if (IsUnchanged(*entry, i)) continue;
@@ -389,33 +416,6 @@ Changes Transaction::Apply(Tables* tables) {
   tables->last_sequence = sequence_;
   tables->last_event_id += static_cast<int64_t>(batch_.add_events.size());
   return changes;
-}
-
-absl::Duration RunningTime(const JobRecord& record, absl::Time now) {
-  const absl::Duration before = ToDuration(record.status.running_time());
-  const bool runs = record.running_since != absl::InfinitePast() && now > record.running_since;
-  return runs ? before + (now - record.running_since) : before;
-}
-
-int RunningReplicas(const JobEntry& job) {
-  int running = 0;
-  for (const auto& replica : job.replicas) {
-    running += replica->replica.group() == job.record.status.group() &&
-               replica->replica.state() == v1::REPLICA_STATE_RUNNING;
-  }
-  return running;
-}
-
-v1::Job DescribeJob(const JobEntry& entry, absl::Time now) {
-  v1::Job job = *entry.record.job;
-  v1::JobStatus* status = job.mutable_status();
-  *status = entry.record.status;
-  for (const auto& replica : entry.replicas) {
-    if (replica->replica.group() == status->group()) *status->add_replicas() = replica->replica;
-  }
-  const absl::Duration running_time = RunningTime(entry.record, now);
-  if (running_time > absl::ZeroDuration()) *status->mutable_running_time() = ToProto(running_time);
-  return job;
 }
 
 }  // namespace adaptdl::supervisor

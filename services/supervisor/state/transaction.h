@@ -182,15 +182,6 @@ class Transaction {
   bool room_freed_ = false;
 };
 
-// Time that the job has spent with all replicas running, up to now.
-absl::Duration RunningTime(const JobRecord& record, absl::Time now);
-
-// How many members of the job's current group run.
-int RunningReplicas(const JobEntry& job);
-
-// The job as users see it.
-v1::Job DescribeJob(const JobEntry& entry, absl::Time now);
-
 }  // namespace adaptdl::supervisor
 
 #endif  // ADAPTDL_SERVICES_SUPERVISOR_STATE_TRANSACTION_H_

@@ -1,39 +1,11 @@
 #include "services/supervisor/store/convert.h"
 
-#include <algorithm>
-#include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace adaptdl::supervisor {
 namespace {
-
-template <typename Repeated>
-std::vector<std::string> ToVector(const Repeated& values) {
-  return {values.begin(), values.end()};
-}
-
-jobs::Phase ToPhase(v1::JobPhase phase) {
-  switch (phase) {
-    case v1::JOB_PHASE_STARTING:
-      return jobs::Phase::kStarting;
-    case v1::JOB_PHASE_RUNNING:
-      return jobs::Phase::kRunning;
-    case v1::JOB_PHASE_STOPPING:
-      return jobs::Phase::kStopping;
-    case v1::JOB_PHASE_SUCCEEDED:
-      return jobs::Phase::kSucceeded;
-    case v1::JOB_PHASE_FAILED:
-      return jobs::Phase::kFailed;
-    case v1::JOB_PHASE_CANCELLED:
-      return jobs::Phase::kCancelled;
-    case v1::JOB_PHASE_RESCALING:
-      return jobs::Phase::kRescaling;
-    default:
-      return jobs::Phase::kPending;
-  }
-}
 
 jobs::ReplicaState ToState(v1::ReplicaState state) {
   switch (state) {
@@ -74,6 +46,10 @@ absl::Duration ToDuration(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
 
+absl::Time ToTimeIf(bool present, const google::protobuf::Timestamp& timestamp) {
+  return present ? ToTime(timestamp) : absl::InfinitePast();
+}
+
 v1::JobPhase ToProto(jobs::Phase phase) {
   switch (phase) {
     case jobs::Phase::kPending:
@@ -96,85 +72,53 @@ v1::JobPhase ToProto(jobs::Phase phase) {
   return v1::JOB_PHASE_UNSPECIFIED;
 }
 
-bool IsTerminal(v1::JobPhase phase) {
-  return phase == v1::JOB_PHASE_SUCCEEDED || phase == v1::JOB_PHASE_FAILED ||
-         phase == v1::JOB_PHASE_CANCELLED;
+jobs::Phase ToPhase(v1::JobPhase phase) {
+  switch (phase) {
+    case v1::JOB_PHASE_STARTING:
+      return jobs::Phase::kStarting;
+    case v1::JOB_PHASE_RUNNING:
+      return jobs::Phase::kRunning;
+    case v1::JOB_PHASE_STOPPING:
+      return jobs::Phase::kStopping;
+    case v1::JOB_PHASE_SUCCEEDED:
+      return jobs::Phase::kSucceeded;
+    case v1::JOB_PHASE_FAILED:
+      return jobs::Phase::kFailed;
+    case v1::JOB_PHASE_CANCELLED:
+      return jobs::Phase::kCancelled;
+    case v1::JOB_PHASE_RESCALING:
+      return jobs::Phase::kRescaling;
+    default:
+      return jobs::Phase::kPending;
+  }
 }
 
-jobs::Job ToJob(const JobRecord& record) {
-  const v1::JobStatus& status = record.status;
-  jobs::Job job;
-  const v1::JobSpec& spec = record.job->spec();
-  job.id_prefix = absl::StrCat(record.job->name(), "-", record.uid().substr(0, 8));
-  job.preemptible = spec.preemptible();
-  job.rescales_in_place = spec.rescale() == v1::RESCALE_MODE_IN_PLACE;
-  job.min_replicas = spec.min_replicas();
-  job.max_replicas = spec.max_replicas();
-  job.allowed_replicas.assign(spec.allowed_replicas().begin(), spec.allowed_replicas().end());
-  job.max_restarts = spec.max_restarts();
-  job.phase = ToPhase(status.phase());
-  job.reason = status.reason();
-  job.message = status.message();
-  job.group = status.group();
-  job.allocation = ToVector(status.allocation());
-  // Every group and every plan has a secret.
-  job.last_group = record.tokens.empty() ? job.group : std::max(job.group, record.tokens.rbegin()->first);
-  job.plans = record.plans;
-  job.rescales = status.rescales();
-  job.rescale_note = record.rescale_note;
-  job.newcomer_failures = record.newcomer_failures;
-  job.restarts = status.restarts();
-  job.failures = status.failures();
-  job.faults = record.faults;
-  job.cancel_requested = status.cancel_requested();
-  job.retry_time = record.retry_time;
-  job.starting_since = record.starting_since;
-  job.running_since = record.running_since;
-  if (status.has_start_time()) job.start_time = ToTime(status.start_time());
-  if (status.has_completion_time()) job.completion_time = ToTime(status.completion_time());
-  job.running_time = ToDuration(status.running_time());
-  // A program that reports hints and no progress is AdaptDL's Python package: its rendezvous is the last
-  // thing that it tells before it trains.
-  job.tells_progress = status.has_progress() || status.has_hints();
-  job.rescaling_since = record.rescaling_since;
-  job.rescale_duration = ToDuration(status.rescale_duration());
-  return job;
+jobs::Job NewState(const v1::Job& job) {
+  jobs::Job state;
+  const v1::JobSpec& spec = job.spec();
+  state.id_prefix = absl::StrCat(job.name(), "-", job.uid().substr(0, 8));
+  state.preemptible = spec.preemptible();
+  state.rescales_in_place = spec.rescale() == v1::RESCALE_MODE_IN_PLACE;
+  state.min_replicas = spec.min_replicas();
+  state.max_replicas = spec.max_replicas();
+  state.allowed_replicas.assign(spec.allowed_replicas().begin(), spec.allowed_replicas().end());
+  state.max_restarts = spec.max_restarts();
+  return state;
 }
 
-void StoreJob(const jobs::Job& job, const Moment& now, JobRecord* record) {
-  v1::JobStatus* status = &record->status;
-  status->set_phase(ToProto(job.phase));
-  status->set_reason(job.reason);
-  status->set_message(job.message);
-  status->set_group(job.group);
-  status->mutable_allocation()->Assign(job.allocation.begin(), job.allocation.end());
-  status->set_rescales(job.rescales);
-  status->set_restarts(job.restarts);
-  status->set_failures(job.failures);
-  if (job.retry_time == absl::InfinitePast()) {
-    status->clear_retry_time();
-  } else if (job.retry_time != record->retry_time) {
-    *status->mutable_retry_time() = ToProto(now.ToWall(job.retry_time));
-  }
-  // Both happen once, and what people read stays what the wall showed then.
-  if (job.start_time != absl::InfinitePast() && !status->has_start_time()) {
-    *status->mutable_start_time() = ToProto(now.ToWall(job.start_time));
-  }
-  if (job.completion_time != absl::InfinitePast() && !status->has_completion_time()) {
-    *status->mutable_completion_time() = ToProto(now.ToWall(job.completion_time));
-  }
-  if (job.running_time != absl::ZeroDuration()) *status->mutable_running_time() = ToProto(job.running_time);
-  if (job.rescale_duration != absl::ZeroDuration()) {
-    *status->mutable_rescale_duration() = ToProto(job.rescale_duration);
-  }
-  record->starting_since = job.starting_since;
-  record->retry_time = job.retry_time;
-  record->running_since = job.running_since;
-  record->rescaling_since = job.rescaling_since;
-  record->plans = job.plans;
-  record->rescale_note = job.rescale_note;
-  record->newcomer_failures = job.newcomer_failures;
-  record->faults = job.faults;
+// A program that reports hints and no progress is AdaptDL's Python package: its rendezvous is the last thing
+// that it tells before it trains.
+bool TellsProgress(const JobRecord& record) {
+  return record.progress.has_value() || record.hints.has_value();
+}
+
+void SetState(jobs::Job state, const Moment& now, JobRecord* record) {
+  JobTimes& times = record->times;
+  if (state.retry_time != record->state.retry_time) times.retry = now.ToWall(state.retry_time);
+  // Both happen once.
+  if (times.started == absl::InfinitePast()) times.started = now.ToWall(state.start_time);
+  if (times.completed == absl::InfinitePast()) times.completed = now.ToWall(state.completion_time);
+  record->state = std::move(state);
 }
 
 namespace {

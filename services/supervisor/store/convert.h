@@ -18,12 +18,19 @@ absl::Time ToTime(const google::protobuf::Timestamp& timestamp);
 google::protobuf::Duration ToProto(absl::Duration duration);
 absl::Duration ToDuration(const google::protobuf::Duration& duration);
 
-v1::JobPhase ToProto(jobs::Phase phase);
-bool IsTerminal(v1::JobPhase phase);
+// The time of a field that may be absent: InfinitePast then.
+absl::Time ToTimeIf(bool present, const google::protobuf::Timestamp& timestamp);
 
-jobs::Job ToJob(const JobRecord& record);
-// Stores what the state machine may change; it was run at `now`.
-void StoreJob(const jobs::Job& job, const Moment& now, JobRecord* record);
+v1::JobPhase ToProto(jobs::Phase phase);
+// What a newer version may say counts as pending.
+jobs::Phase ToPhase(v1::JobPhase phase);
+
+// A job as the state machine sees it, of which nothing is known but what the user asks for.
+jobs::Job NewState(const v1::Job& job);
+// Whether its program tells how far it is, or at least that its replicas have met.
+bool TellsProgress(const JobRecord& record);
+// Takes over what the state machine made of the record's state at `now`, and what people are to read of it.
+void SetState(jobs::Job state, const Moment& now, JobRecord* record);
 
 // `node_leaving_now`: whether the node is being drained or taken away at this moment.
 jobs::Replica ToReplica(const ReplicaRecord& record, bool node_leaving_now);

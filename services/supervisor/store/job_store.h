@@ -1,9 +1,52 @@
 // Where the supervisor keeps what must survive it. Two implementations: SQLite (sqlite_job_store.h), and
-// memory for tests (memory_job_store.h).
+// memory for tests (memory_job_store.h); two more guard another one (leased_, fenced_job_store.h).
 //
-// Commit() is all or nothing, and survives a crash of the process when it returns OK; a Sync() after it makes
-// it survive that of the machine as well. The caller holds the state in memory, which follows the store: it
-// changes only after a Commit() that succeeded. Thread-safe.
+// The caller (state/core.h) is the only writer. It holds the state in memory, which follows the store: it is
+// read once, at the start, and changes only after a Commit() that succeeded. So a store is written all the
+// time and by one thread after the other, and what is read later is history: events, replicas that have
+// ended, answers of requests. What a backend promises:
+//
+// Batches. Commit() is all or nothing, for everybody and for ever: no call and no later start sees half of a
+// batch, whatever died in between. A batch holds a few records as a rule, and some thousands after a decision
+// on a whole cluster. A backend that can change one object at a time only (the Kubernetes API) has to make
+// one write the one that counts, such as that of the whole batch to a journal, and at its start to finish what
+// is in there; each object is then replaced on condition of the version that this process has seen last.
+//
+// Order. Batches take effect in the order of the calls. Whoever reads after Commit() has returned OK reads
+// what it wrote, also through another call and before a Sync().
+//
+// Durability. What Commit() has taken survives the end of the process; a Sync() after it makes it survive that
+// of the machine as well. Nobody outside learns of a change before (state/group_commit.h), and one Sync()
+// serves all commits before it: it may be slow, while a Commit() holds up all other changes. A backend whose
+// commits are durable when they return says so (needs_sync()).
+//
+// Numbers. JobRecord::sequence and the ids of events are the caller's and grow. Load() says the largest ones
+// that were ever used, also by what was deleted or pruned since: they are never used again. The same holds for
+// the groups of a job as long as it lives (jobs::Job::last_group), and for launch_group and launch_rank
+// together within it: they are the key of a replica, while its group and rank of today change.
+//
+// One writer. A store does not let two processes write: SQLite's holds the lock of its file, and a backend
+// without one compares versions and refuses to go on when an object is not as it left it. That alone is no
+// leadership: FencedJobStore begins no commit, and lets nothing follow from one, unless the lease is valid. So
+// a leader that was overtaken may still write for a moment, but what it wrote counts only if the next leader
+// has read it, and was told to nobody else.
+//
+// Errors. After an error of Commit() nothing has changed, and the caller goes on with what it has in memory:
+// the client is told, and what the supervisor does by itself is tried again with its next step. If a backend
+// can't know whether a write has happened (a connection broke), it finds out before it returns, or treats the
+// store as lost. After an error of Sync() nobody knows what is durable: the process ends, and the next one
+// reads what there is. An error of Load() or of a read changes nothing.
+//
+// Damage. A record that can't be read does not keep the others from being served: it stays as it is, and
+// StoreContents names it.
+//
+// Sizes. A job is what its user asked for, which never changes and has at most 256 KiB (libs/jobspec/limits.h),
+// and its state (stored_job.proto), which is written with each of its changes: one or two KiB, and a node's id
+// for each replica of its group, of the allocation that it is to have, and of each of its plans. A job may have
+// 16,384 replicas; no text is longer than 16 KiB. Replicas and events have less than one KiB as a rule. The
+// answer of a request may hold a whole job.
+//
+// Thread-safe: reads may come at any time and from any thread, also while a commit or a sync goes on.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_JOB_STORE_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_STORE_JOB_STORE_H_
@@ -107,7 +150,8 @@ class JobStore {
 
   virtual absl::StatusOr<StoreContents> Load() = 0;
 
-  // RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE: it can't be written. Nothing has changed then.
+  // RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE: it can't be written, or this process may not write any
+  // more. Nothing has changed then.
   virtual absl::Status Commit(const WriteBatch& batch) = 0;
 
   // Whether Sync() does anything.

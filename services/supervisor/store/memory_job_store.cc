@@ -7,25 +7,39 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "services/supervisor/store/job_codec.h"
 
 namespace adaptdl::supervisor {
+namespace {
+
+// As another process would read it: what no store keeps is gone.
+JobRecord ReadAgain(const JobRecord& record) {
+  JobRecord read;
+  read.sequence = record.sequence;
+  read.job = record.job;
+  FromStored(ToStored(record), &read);
+  read.tokens = record.tokens;
+  return read;
+}
+
+}  // namespace
 
 absl::StatusOr<StoreContents> MemoryJobStore::Load() {
   MutexLock lock(&mutex_);
   StoreContents contents;
-  for (const auto& [uid, job] : jobs_) contents.jobs.push_back(job);
+  for (const auto& [uid, job] : jobs_) contents.jobs.push_back(ReadAgain(job));
   absl::c_sort(contents.jobs, [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
   for (const auto& [key, replica] : replicas_) {
     const auto job = jobs_.find(replica.job_uid);
     if (job == jobs_.end()) continue;
     const bool live = replica.replica.state() == v1::REPLICA_STATE_LAUNCHING ||
                       replica.replica.state() == v1::REPLICA_STATE_RUNNING;
-    const bool member = job->second.status.group() == replica.replica.group();
+    const bool member = job->second.state.group == replica.replica.group();
     if (member || live) contents.replicas.push_back(replica);
   }
   absl::c_stable_sort(contents.replicas, [&](const auto& a, const auto& b) {
     const auto key = [&](const ReplicaRecord& record) {
-      const bool member = jobs_.at(record.job_uid).status.group() == record.replica.group();
+      const bool member = jobs_.at(record.job_uid).state.group == record.replica.group();
       return std::make_tuple(record.job_uid, !member, record.replica.rank());
     };
     return key(a) < key(b);
@@ -145,7 +159,7 @@ absl::Status MemoryJobStore::PruneReplicas(const std::string& job_uid, int keep)
     const bool live =
         replica.state() == v1::REPLICA_STATE_LAUNCHING || replica.state() == v1::REPLICA_STATE_RUNNING;
     return entry.second.job_uid == job_uid && !live && entry.second.launch_group < oldest &&
-           replica.group() < job->second.status.group();
+           replica.group() < job->second.state.group;
   });
   return absl::OkStatus();
 }

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "adaptdl/v1/event.pb.h"
+#include "adaptdl/v1/hints.pb.h"
 #include "adaptdl/v1/job.pb.h"
 #include "adaptdl/v1/node.pb.h"
 #include "adaptdl/v1/quota_service.pb.h"
@@ -18,35 +20,53 @@
 
 namespace adaptdl::supervisor {
 
-// Times outside of `status` are steady ones (libs/base/clock.h); in the store they are what the wall showed
-// when the record was written.
+// What the allocator decided last for a job.
+struct Decision {
+  // Node of each replica. Empty: none.
+  std::vector<std::string> nodes;
+  // Why, and more about it, one sentence each: for people.
+  std::string reason;
+  std::vector<std::string> explanation;
+  // Whether it said that no node could ever hold a replica.
+  bool unschedulable = false;
+
+  bool operator==(const Decision&) const = default;
+};
+
+// What the wall showed when something happened to a job, or is to happen: it stays, whatever is done to the
+// clock since. InfinitePast: it did not, or nobody knows.
+struct JobTimes {
+  absl::Time submitted = absl::InfinitePast();
+  // When the first group ran, and when the job ended.
+  absl::Time started = absl::InfinitePast();
+  absl::Time completed = absl::InfinitePast();
+  // Nothing is launched before.
+  absl::Time retry = absl::InfinitePast();
+  absl::Time estimated_completion = absl::InfinitePast();
+
+  bool operator==(const JobTimes&) const = default;
+};
+
+// The truth of a job. What users are told (v1::JobStatus) is made of it (state/job_status.h), and what the
+// store keeps (job_codec.h); nothing is decided on either.
 struct JobRecord {
   // Place in the order of submission; never used twice.
   int64_t sequence = 0;
   // What the user asked for: everything but the status. Never changes, and is shared by all copies of the
   // record.
   std::shared_ptr<const v1::Job> job;
-  // Without replicas: see ReplicaRecord.
-  v1::JobStatus status;
-  // Since when the current group is being started, to this process's knowledge: not stored, so that a restart
-  // gives it the whole time again.
-  absl::Time starting_since = absl::InfinitePast();
-  // Nothing is launched before. status.retry_time is the same for people. InfinitePast: no such limit.
-  absl::Time retry_time = absl::InfinitePast();
-  // Since when the current group runs. InfinitePast: it does not.
-  absl::Time running_since = absl::InfinitePast();
-  // Since when the job is being re-scaled (libs/jobs/job.h). InfinitePast: it is not.
-  absl::Time rescaling_since = absl::InfinitePast();
-  // Whether the allocator said that no node could ever hold a replica.
-  bool unschedulable = false;
+  // What the state machine works on, in steady times (libs/base/clock.h); SetState() replaces it. In what is
+  // stored, they are what the wall showed when the record was written.
+  jobs::Job state;
+  Decision decision;
+  JobTimes times;
+  // The latest ones, if it sent any. Whoever sets them sets state.tells_progress (TellsProgress()).
+  std::optional<v1::Hints> hints;
+  std::optional<v1::TrainingProgress> progress;
+  // Why the newest checkpoint could not be written. Empty: it could, or there was none.
+  std::string checkpoint_error;
   // Secrets of the newest groups and plans, by number.
   std::map<int64_t, std::string> tokens;
-  // Changes in place that are under way (libs/jobs/job.h).
-  std::vector<jobs::Plan> plans;
-  std::string rescale_note;
-  int newcomer_failures = 0;
-  // Ends by faults of nodes or of the storage (libs/jobs/job.h). Not stored: a restart tries again at once.
-  int faults = 0;
 
   const std::string& uid() const { return job->uid(); }
 };

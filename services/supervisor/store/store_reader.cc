@@ -1,7 +1,10 @@
 #include "services/supervisor/store/store_reader.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +13,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libs/messages/text.h"
+#include "services/supervisor/store/job_codec.h"
+#include "services/supervisor/store/legacy_job.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -79,10 +84,10 @@ class StoreReader {
   }
 
   absl::Status ReadJobs() {
-    const absl::Status status = ForEach(
-        "SELECT sequence, uid, spec, status, running_since, unschedulable, rescaling_since, rescale_note, "
-        "newcomer_failures, namespace, name FROM jobs ORDER BY sequence",
-        [&](const Statement& row) { ReadJob(row); });
+    const absl::Status status =
+        ForEach(absl::StrCat("SELECT sequence, uid, namespace, name, spec, state, status, ",
+                             kLegacyJobColumns, " FROM jobs ORDER BY sequence"),
+                [&](const Statement& row) { ReadJob(row); });
     for (JobRecord& job : contents_.jobs) by_uid_[job.uid()] = &job;
     return status;
   }
@@ -92,21 +97,24 @@ class StoreReader {
     record.sequence = row.Integer(0);
     const std::string uid = row.Text(1);
     const auto read = [&](const char* column, int index, google::protobuf::Message* message) {
-      return reader_.Read({"jobs", column, {uid}, row.Text(9), row.Text(10), uid}, row.Text(index), message);
+      return reader_.Read({"jobs", column, {uid}, row.Text(2), row.Text(3), uid}, row.Text(index), message);
     };
+    const bool legacy = row.Text(5).empty();
     auto job = std::make_shared<v1::Job>();
-    const bool spec = read("spec", 2, job.get());
-    const bool status = read("status", 3, &record.status);
-    if (!spec || !status) {
-      contents_.set_aside.push_back({row.Text(9), row.Text(10), uid});
+    StoredJob stored;
+    v1::JobStatus status;
+    const bool known = read("spec", 4, job.get());
+    if (!(legacy ? read("status", 6, &status) : read("state", 5, &stored)) || !known) {
+      contents_.set_aside.push_back({row.Text(2), row.Text(3), uid});
       return;
     }
     record.job = std::move(job);
-    record.running_since = FromMicros(row.Integer(4));
-    record.unschedulable = row.Integer(5) != 0;
-    record.rescaling_since = FromMicros(row.Integer(6));
-    record.rescale_note = row.Text(7);
-    record.newcomer_failures = static_cast<int>(row.Integer(8));
+    if (legacy) {
+      FromLegacy(status, row, 7, &record);
+      legacy_.insert(uid);
+    } else {
+      FromStored(stored, &record);
+    }
     contents_.jobs.push_back(std::move(record));
   }
 
@@ -118,29 +126,18 @@ class StoreReader {
 
   absl::Status ReadTokens() {
     return ForEach("SELECT job_uid, grp, token FROM tokens", [&](const Statement& row) {
-      if (JobRecord* job = Find(row.Text(0))) job->tokens[row.Integer(1)] = row.Text(2);
+      JobRecord* job = Find(row.Text(0));
+      if (job == nullptr) return;
+      job->tokens[row.Integer(1)] = row.Text(2);
+      job->state.last_group = std::max(job->state.last_group, row.Integer(1));
     });
   }
 
   absl::Status ReadPlans() {
-    return ForEach(
-        "SELECT job_uid, grp, replica_id, node_id, firm, offered, since, ready_after, broken "
-        "FROM plans ORDER BY job_uid, grp, rank",
-        [&](const Statement& row) {
-          JobRecord* job = Find(row.Text(0));
-          if (job == nullptr) return;
-          std::vector<jobs::Plan>& plans = job->plans;
-          if (plans.empty() || plans.back().group != row.Integer(1)) {
-            jobs::Plan& plan = plans.emplace_back();
-            plan.group = row.Integer(1);
-            plan.committed = row.Integer(4) != 0;
-            plan.offered = row.Integer(5) != 0;
-            plan.since = FromMicros(row.Integer(6));
-            plan.ready_after = absl::Microseconds(row.Integer(7));
-            plan.broken = row.Integer(8) != 0;
-          }
-          plans.back().members.push_back({row.Text(2), row.Text(3)});
-        });
+    return ForEach(kLegacyPlans, [&](const Statement& row) {
+      JobRecord* job = Find(row.Text(0));
+      if (job != nullptr && legacy_.contains(job->uid())) AddLegacyMember(row, &job->state.plans);
+    });
   }
 
   absl::Status ReadReplicas() {
@@ -153,9 +150,9 @@ class StoreReader {
                      if (job == nullptr) return;
                      ReplicaRecord record = ReadReplica(row, &reader_);
                      v1::Replica* replica = &record.replica;
-                     const auto& nodes = job->status.allocation();
-                     const bool of_group = replica->group() == job->status.group();
-                     if (replica->node_id().empty() && of_group && replica->rank() < nodes.size()) {
+                     const std::vector<std::string>& nodes = job->state.allocation;
+                     const bool of_group = replica->group() == job->state.group;
+                     if (replica->node_id().empty() && of_group && replica->rank() < std::ssize(nodes)) {
                        replica->set_node_id(nodes[replica->rank()]);
                      }
                      contents_.replicas.push_back(std::move(record));
@@ -219,6 +216,8 @@ class StoreReader {
   MessageReader reader_;
   // Into contents_.
   std::map<std::string, JobRecord*> by_uid_;
+  // Jobs that an older version wrote last.
+  std::set<std::string> legacy_;
 };
 
 }  // namespace

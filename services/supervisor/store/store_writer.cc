@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "services/supervisor/store/convert.h"
+#include "services/supervisor/store/job_codec.h"
 #include "services/supervisor/store/sqlite.h"
 #include "services/supervisor/store/stored_messages.h"
 
@@ -43,7 +45,6 @@ absl::Status StoreWriter::WriteJob(const JobRecord& record) {
   absl::Status status = UpdateJob(record);
   if (status.ok() && sqlite3_changes(statements_->database()) == 0) status = InsertJob(record);
   if (status.ok()) status = WriteTokens(record);
-  if (status.ok()) status = WritePlans(record);
   return status;
 }
 
@@ -51,7 +52,7 @@ absl::Status StoreWriter::WriteTokens(const JobRecord& record) {
   absl::Status status;
   if (record.tokens.empty()) return status;
   // Those up to the current group are there.
-  for (auto it = record.tokens.lower_bound(record.status.group()); it != record.tokens.end(); ++it) {
+  for (auto it = record.tokens.lower_bound(record.state.group); it != record.tokens.end(); ++it) {
     Statement* statement =
         statements_->Find("INSERT OR IGNORE INTO tokens (job_uid, grp, token) VALUES (?, ?, ?)", &status);
     if (statement == nullptr) return status;
@@ -68,71 +69,33 @@ absl::Status StoreWriter::WriteTokens(const JobRecord& record) {
   return statement->Run();
 }
 
-absl::Status StoreWriter::WritePlans(const JobRecord& record) {
-  absl::Status status = DeleteBy("DELETE FROM plans WHERE job_uid = ?", record.uid());
-  for (const jobs::Plan& plan : record.plans) {
-    for (size_t rank = 0; rank < plan.members.size() && status.ok(); ++rank) {
-      Statement* statement = statements_->Find(
-          "INSERT INTO plans (job_uid, grp, rank, replica_id, node_id, firm, offered, since, ready_after, "
-          "broken) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-          &status);
-      if (statement == nullptr) return status;
-      statement->Bind(1, record.uid());
-      statement->Bind(2, plan.group);
-      statement->Bind(3, static_cast<int64_t>(rank));
-      statement->Bind(4, plan.members[rank].replica_id);
-      statement->Bind(5, plan.members[rank].node);
-      statement->Bind(6, int64_t{plan.committed});
-      statement->Bind(7, int64_t{plan.offered});
-      statement->Bind(8, ToMicros(plan.since));
-      statement->Bind(9, absl::ToInt64Microseconds(plan.ready_after));
-      statement->Bind(10, int64_t{plan.broken});
-      status = statement->Run();
-    }
-  }
-  return status;
-}
-
 absl::Status StoreWriter::UpdateJob(const JobRecord& record) {
   absl::Status status;
-  Statement* statement = statements_->Find(
-      "UPDATE jobs SET phase = ?, grp = ?, status = ?, running_since = ?, unschedulable = ?, "
-      "rescaling_since = ?, rescale_note = ?, newcomer_failures = ? WHERE uid = ?",
-      &status);
+  Statement* statement =
+      statements_->Find("UPDATE jobs SET phase = ?, grp = ?, state = ?, status = x'' WHERE uid = ?", &status);
   if (statement == nullptr) return status;
-  statement->Bind(1, static_cast<int64_t>(record.status.phase()));
-  statement->Bind(2, record.status.group());
-  statement->BindBlob(3, record.status.SerializeAsString());
-  statement->Bind(4, ToMicros(record.running_since));
-  statement->Bind(5, int64_t{record.unschedulable});
-  statement->Bind(6, ToMicros(record.rescaling_since));
-  statement->Bind(7, record.rescale_note);
-  statement->Bind(8, int64_t{record.newcomer_failures});
-  statement->Bind(9, record.uid());
+  statement->Bind(1, static_cast<int64_t>(ToProto(record.state.phase)));
+  statement->Bind(2, record.state.group);
+  statement->BindBlob(3, ToStored(record).SerializeAsString());
+  statement->Bind(4, record.uid());
   return statement->Run();
 }
 
 absl::Status StoreWriter::InsertJob(const JobRecord& record) {
   absl::Status status;
   Statement* statement = statements_->Find(
-      "INSERT INTO jobs (sequence, uid, namespace, name, phase, grp, spec, status, running_since, "
-      "unschedulable, rescaling_since, rescale_note, newcomer_failures) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "INSERT INTO jobs (sequence, uid, namespace, name, phase, grp, spec, state, status) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, x'')",
       &status);
   if (statement == nullptr) return status;
   statement->Bind(1, record.sequence);
   statement->Bind(2, record.uid());
   statement->Bind(3, record.job->namespace_());
   statement->Bind(4, record.job->name());
-  statement->Bind(5, static_cast<int64_t>(record.status.phase()));
-  statement->Bind(6, record.status.group());
+  statement->Bind(5, static_cast<int64_t>(ToProto(record.state.phase)));
+  statement->Bind(6, record.state.group);
   statement->BindBlob(7, record.job->SerializeAsString());
-  statement->BindBlob(8, record.status.SerializeAsString());
-  statement->Bind(9, ToMicros(record.running_since));
-  statement->Bind(10, int64_t{record.unschedulable});
-  statement->Bind(11, ToMicros(record.rescaling_since));
-  statement->Bind(12, record.rescale_note);
-  statement->Bind(13, int64_t{record.newcomer_failures});
+  statement->BindBlob(8, ToStored(record).SerializeAsString());
   return statement->Run();
 }
 

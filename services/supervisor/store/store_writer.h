@@ -26,7 +26,6 @@ class StoreWriter {
   absl::Status UpdateJob(const JobRecord& record);
   absl::Status InsertJob(const JobRecord& record);
   absl::Status WriteTokens(const JobRecord& record);
-  absl::Status WritePlans(const JobRecord& record);
   absl::Status WriteReplica(const ReplicaRecord& record);
   absl::Status WriteNode(const NodeRecord& record);
   absl::Status WriteEvent(const v1::Event& event);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "libs/messages/text.h"
+#include "services/supervisor/store/job_codec.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -83,6 +84,7 @@ absl::Status ReadMessagesOf(const StoredMessage& place, Database* database, Mess
 const std::vector<StoredMessage>& StoredMessages() {
   static const auto* messages = new std::vector<StoredMessage>{
       {"jobs", "spec", {"uid"}, &v1::Job::default_instance(), "t.namespace, t.name, t.uid"},
+      {"jobs", "state", {"uid"}, &StoredJob::default_instance(), "t.namespace, t.name, t.uid"},
       {"jobs", "status", {"uid"}, &v1::JobStatus::default_instance(), "t.namespace, t.name, t.uid"},
       {"replicas",
        "replica",

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "services/supervisor/store/convert.h"
 #include "services/supervisor/store/job_store.h"
 
 namespace adaptdl::supervisor {
@@ -22,7 +23,7 @@ inline JobRecord MakeJob(int64_t sequence) {
   JobRecord record;
   record.sequence = sequence;
   record.job = job;
-  record.status.set_phase(v1::JOB_PHASE_PENDING);
+  record.state = NewState(*job);
   return record;
 }
 

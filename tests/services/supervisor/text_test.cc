@@ -125,7 +125,7 @@ TEST_F(TextTest, AJobThatCannotBeReadIsSetAsideAndTheOthersAreServed) {
   Submit(NewJob("a"));
   Submit(NewJob("b"));
   Stop();
-  Damage("a", "status");
+  Damage("a", "state");
   Restart();
   v1::ListJobsResponse jobs;
   ASSERT_TRUE(List(&jobs).ok());

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "services/supervisor/state/job_status.h"
 #include "tests/services/supervisor/managers_fixture.h"
 
 namespace adaptdl::supervisor {

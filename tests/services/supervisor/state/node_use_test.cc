@@ -56,8 +56,8 @@ class Actor {
     }
     JobEntry* job = transaction->EditJob(uid);
     if (what < 5) {
-      job->record.status.clear_desired_allocation();
-      for (int i = Random(0, 4); i > 0; --i) job->record.status.add_desired_allocation(Node());
+      job->record.decision.nodes.clear();
+      for (int i = Random(0, 4); i > 0; --i) job->record.decision.nodes.push_back(Node());
     } else if (what < 8) {
       auto replica = std::make_shared<ReplicaRecord>();
       replica->job_uid = uid;
@@ -69,7 +69,7 @@ class Actor {
       const int index = Random(0, static_cast<int>(job->replicas.size()) - 1);
       transaction->EditReplica(uid, index)->replica.set_state(v1::REPLICA_STATE_EXITED);
     } else {
-      job->record.status.set_phase(v1::JOB_PHASE_SUCCEEDED);
+      job->record.state.phase = jobs::Phase::kSucceeded;
     }
   }
 

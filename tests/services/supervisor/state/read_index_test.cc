@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 std::shared_ptr<const JobEntry> MakeEntry(int64_t sequence, const std::string& name_space,
                                           const std::string& name,
-                                          v1::JobPhase phase = v1::JOB_PHASE_PENDING) {
+                                          jobs::Phase phase = jobs::Phase::kPending) {
   auto job = std::make_shared<v1::Job>();
   job->set_namespace_(name_space);
   job->set_name(name);
@@ -24,7 +24,7 @@ std::shared_ptr<const JobEntry> MakeEntry(int64_t sequence, const std::string& n
   auto entry = std::make_shared<JobEntry>();
   entry->record.sequence = sequence;
   entry->record.job = job;
-  entry->record.status.set_phase(phase);
+  entry->record.state.phase = phase;
   return entry;
 }
 
@@ -67,13 +67,13 @@ TEST(ReadIndexTest, TheAllocatorSeesWhatHasNotFinished) {
   ReadIndex::Update update;
   update.version = 5;
   update.jobs = {MakeEntry(2, "a", "y"), MakeEntry(1, "a", "x"),
-                 MakeEntry(3, "a", "done", v1::JOB_PHASE_SUCCEEDED)};
+                 MakeEntry(3, "a", "done", jobs::Phase::kSucceeded)};
   index.Publish(std::move(update));
   EXPECT_THAT(Sequences(index.View().jobs), ElementsAre(1, 2));
   EXPECT_EQ(index.View().version, 5);
   ReadIndex::Update ended;
   ended.version = 6;
-  ended.jobs = {MakeEntry(1, "a", "x", v1::JOB_PHASE_FAILED)};
+  ended.jobs = {MakeEntry(1, "a", "x", jobs::Phase::kFailed)};
   index.Publish(std::move(ended));
   EXPECT_THAT(Sequences(index.View().jobs), ElementsAre(2));
   ClusterNews news;

@@ -13,6 +13,7 @@
 #include "libs/base/random_id.h"
 #include "libs/base/utf8.h"
 #include "services/supervisor/store/check.h"
+#include "services/supervisor/store/job_codec.h"
 #include "services/supervisor/store/restore.h"
 #include "services/supervisor/store/sqlite_job_store.h"
 #include "tests/services/supervisor/job_records.h"
@@ -35,14 +36,14 @@ class DamageTest : public testing::Test {
     WriteBatch batch;
     for (int64_t i = 1; i <= 3; ++i) {
       JobRecord job = MakeJob(i);
-      job.status.set_group(1);
-      job.status.set_phase(v1::JOB_PHASE_RUNNING);
-      job.status.add_allocation("n1");
+      job.state.group = 1;
+      job.state.phase = jobs::Phase::kRunning;
+      job.state.allocation = {"n1"};
       job.tokens[1] = "secret";
       jobs::Plan plan;
       plan.group = 2;
       plan.members = {{"r", "n1"}};
-      job.plans = {plan};
+      job.state.plans = {plan};
       batch.put_jobs.push_back(job);
       ReplicaRecord replica;
       replica.job_uid = job.uid();
@@ -134,7 +135,7 @@ TEST_F(DamageTest, AMessageThatWasCutWithinACharacterIsMendedForGood) {
 }
 
 TEST_F(DamageTest, AJobThatCannotBeReadIsSetAsideAndTheOthersAreServed) {
-  for (const char* column : {"spec", "status"}) {
+  for (const char* column : {"spec", "state"}) {
     const StoreContents contents = Damage("jobs", column, "uid = 'uid-2'", kGarbage);
     EXPECT_THAT(Names(contents), testing::ElementsAre("job-1", "job-3"));
     EXPECT_EQ(contents.replicas.size(), 2u);
@@ -201,7 +202,7 @@ TEST_F(DamageTest, ACheckSaysWhatAStateHoldsAndChangesNothing) {
   v1::Event event;
   event.set_message(CutMessage());
   Damage("events", "event", "id = 2", event.SerializeAsString());
-  Damage("jobs", "status", "uid = 'uid-3'", kGarbage);
+  Damage("jobs", "state", "uid = 'uid-3'", kGarbage);
   EXPECT_EQ(CheckStore(folder_, Repair::kNothing).status().code(), absl::StatusCode::kFailedPrecondition)
       << "a supervisor works on it";
   store_ = nullptr;
@@ -224,7 +225,7 @@ TEST_F(DamageTest, ACheckMendsAndRemovesWhenToldAndKeepsWhatWasThere) {
   v1::Event event;
   event.set_message(CutMessage());
   Damage("events", "event", "id = 2", event.SerializeAsString());
-  Damage("jobs", "status", "uid = 'uid-3'", kGarbage);
+  Damage("jobs", "state", "uid = 'uid-3'", kGarbage);
   store_ = nullptr;
   absl::StatusOr<CheckedStore> checked = CheckStore(folder_, Repair::kMend);
   ASSERT_TRUE(checked.ok()) << checked.status();
@@ -245,10 +246,10 @@ TEST_F(DamageTest, ACheckMendsAndRemovesWhenToldAndKeepsWhatWasThere) {
 TEST_F(DamageTest, BackupsAreCheckedAndMendedToo) {
   const absl::StatusOr<std::string> backup = store_->Backup();
   ASSERT_TRUE(backup.ok()) << backup.status();
-  v1::JobStatus status;
-  status.set_phase(v1::JOB_PHASE_RUNNING);
-  status.set_message(CutMessage());
-  Put(*backup, "jobs", "status", "uid = 'uid-1'", status.SerializeAsString());
+  StoredJob state;
+  state.set_phase(v1::JOB_PHASE_RUNNING);
+  state.set_message(CutMessage());
+  Put(*backup, "jobs", "state", "uid = 'uid-1'", state.SerializeAsString());
   absl::StatusOr<CheckedStore> checked = CheckStore(*backup, Repair::kNothing);
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_EQ(checked->state.damaged.size(), 1u);

@@ -95,10 +95,10 @@ INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest, testing::Bool(),
 TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
   WriteBatch batch;
   JobRecord job = MakeJob(1);
-  job.status.set_group(2);
-  job.running_since = kTime;
-  job.rescaling_since = kTime + absl::Seconds(1);
-  job.unschedulable = true;
+  job.state.group = 2;
+  job.state.running_since = kTime;
+  job.state.rescaling_since = kTime + absl::Seconds(1);
+  job.decision.unschedulable = true;
   job.tokens[2] = "secret";
   batch.put_jobs = {job, MakeJob(2)};
   batch.put_replicas = {MakeReplica(1, 0), MakeReplica(2, 0), MakeReplica(2, 1)};
@@ -119,11 +119,11 @@ TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
   ASSERT_EQ(contents->jobs.size(), 2u);
   EXPECT_EQ(contents->jobs[0].job->name(), "job-1");
   EXPECT_EQ(contents->jobs[0].tokens.at(2), "secret");
-  EXPECT_EQ(contents->jobs[0].running_since, kTime);
-  EXPECT_EQ(contents->jobs[0].rescaling_since, kTime + absl::Seconds(1));
-  EXPECT_TRUE(contents->jobs[0].unschedulable);
-  EXPECT_EQ(contents->jobs[1].running_since, absl::InfinitePast());
-  EXPECT_EQ(contents->jobs[1].rescaling_since, absl::InfinitePast());
+  EXPECT_EQ(contents->jobs[0].state.running_since, kTime);
+  EXPECT_EQ(contents->jobs[0].state.rescaling_since, kTime + absl::Seconds(1));
+  EXPECT_TRUE(contents->jobs[0].decision.unschedulable);
+  EXPECT_EQ(contents->jobs[1].state.running_since, absl::InfinitePast());
+  EXPECT_EQ(contents->jobs[1].state.rescaling_since, absl::InfinitePast());
   ASSERT_EQ(contents->quotas.size(), 1u);
   EXPECT_EQ(contents->quotas[0].gpus(), 4);
   ASSERT_EQ(contents->replicas.size(), 2u) << "only those of the current group";
@@ -140,10 +140,10 @@ TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
 
 TEST_P(JobStoreTest, KeepsChangesInPlace) {
   JobRecord job = MakeJob(1);
-  job.status.set_group(2);
+  job.state.group = 2;
   job.tokens = {{1, "one"}, {2, "two"}};
-  job.rescale_note = "group 1 → 2";
-  job.newcomer_failures = 3;
+  job.state.rescale_note = "group 1 → 2";
+  job.state.newcomer_failures = 3;
   jobs::Plan plan;
   plan.group = 3;
   plan.members = {{"r-1-0", "n1"}, {"", "n2"}};
@@ -153,7 +153,7 @@ TEST_P(JobStoreTest, KeepsChangesInPlace) {
   older.members = {{"r-1-0", "n1"}};
   older.offered = older.committed = true;
   plan.group = 4;
-  job.plans = {older, plan};
+  job.state.plans = {older, plan};
   job.tokens[3] = "three";
   job.tokens[4] = "four";
   WriteBatch batch;
@@ -173,11 +173,11 @@ TEST_P(JobStoreTest, KeepsChangesInPlace) {
 
   absl::StatusOr<StoreContents> contents = store_->Load();
   ASSERT_TRUE(contents.ok());
-  EXPECT_EQ(contents->jobs[0].plans, job.plans);
+  EXPECT_EQ(contents->jobs[0].state.plans, job.state.plans);
   EXPECT_EQ(contents->jobs[0].tokens.at(4), "four");
   EXPECT_EQ(contents->jobs[0].tokens.at(2), "two");
-  EXPECT_EQ(contents->jobs[0].rescale_note, job.rescale_note);
-  EXPECT_EQ(contents->jobs[0].newcomer_failures, 3);
+  EXPECT_EQ(contents->jobs[0].state.rescale_note, job.state.rescale_note);
+  EXPECT_EQ(contents->jobs[0].state.newcomer_failures, 3);
   ASSERT_EQ(contents->replicas.size(), 3u);
   EXPECT_EQ(contents->replicas[0].replica.replica_id(), "r-1-1");
   EXPECT_EQ(contents->replicas[0].launch_group, 1);
@@ -186,11 +186,11 @@ TEST_P(JobStoreTest, KeepsChangesInPlace) {
   EXPECT_EQ(contents->replicas[1].replica.replica_id(), "r-2-1");
   EXPECT_EQ(contents->replicas[2].replica.replica_id(), "r-4-1");
 
-  job.plans.clear();
+  job.state.plans.clear();
   batch.put_jobs = {job};
   ASSERT_TRUE(store_->Commit(batch).ok());
   contents = store_->Load();
-  EXPECT_TRUE(contents->jobs[0].plans.empty());
+  EXPECT_TRUE(contents->jobs[0].state.plans.empty());
 }
 
 TEST_P(JobStoreTest, NumbersAreNotUsedTwiceAfterDeletion) {
@@ -287,7 +287,7 @@ TEST_P(JobStoreTest, DeletionsAreFinishedOneByOneOrByNode) {
 
 TEST_P(JobStoreTest, OnlyTheNewestReplicasThatHaveEndedAreRemembered) {
   JobRecord job = MakeJob(1);
-  job.status.set_group(50);
+  job.state.group = 50;
   WriteBatch batch;
   batch.put_jobs = {job};
   for (int64_t group = 1; group <= 50; ++group) {
@@ -542,7 +542,7 @@ TEST_P(MigrationFromTest, EverythingIsStillThere) {
   ASSERT_TRUE(contents.ok()) << contents.status();
   ASSERT_EQ(contents->jobs.size(), 1u);
   EXPECT_EQ(contents->jobs[0].tokens.at(1), "secret");
-  EXPECT_EQ(contents->jobs[0].rescaling_since, absl::InfinitePast());
+  EXPECT_EQ(contents->jobs[0].state.rescaling_since, absl::InfinitePast());
   ASSERT_EQ(contents->replicas.size(), 1u);
   EXPECT_EQ(contents->replicas[0].launch_group, 1);
   EXPECT_EQ(contents->nodes.size(), 1u);
