@@ -134,7 +134,8 @@ absl::StatusOr<int> Check(const Context& context, const CheckOptions& options) {
   const supervisor::Repair repair = options.remove ? supervisor::Repair::kRemove
                                     : options.mend ? supervisor::Repair::kMend
                                                    : supervisor::Repair::kNothing;
-  const absl::StatusOr<supervisor::CheckedStore> checked = supervisor::CheckStore(options.path, repair);
+  const absl::StatusOr<supervisor::CheckedStore> checked =
+      supervisor::CheckStore(options.path, repair, *context.clock);
   if (!checked.ok()) return checked.status();
   const supervisor::StoreReport& state = checked->state;
   if (context.format == Format::kTable) {
@@ -157,7 +158,7 @@ absl::StatusOr<int> Check(const Context& context, const CheckOptions& options) {
 
 absl::StatusOr<int> Restore(const Context& context, const RestoreOptions& options) {
   const absl::StatusOr<supervisor::Restored> restored =
-      supervisor::RestoreStore(options.backup, options.folder, options.replace);
+      supervisor::RestoreStore(options.backup, options.folder, options.replace, *context.clock);
   if (!restored.ok()) return restored.status();
   if (context.format == Format::kTable) {
     Print(absl::StrCat("restored ", Count(restored->state.jobs, "job"), " and ",

@@ -118,7 +118,7 @@ absl::Status TellOfDamage(JobStore* store, const std::vector<DamagedRow>& rows, 
 
 absl::StatusOr<LoadedState> LoadState(JobStore* store, const LoadOptions& options, const Moment& now,
                                       Invariants* invariants) {
-  absl::StatusOr<StoreContents> contents = store->Load();
+  absl::StatusOr<StoreContents> contents = store->Load(now.wall);
   if (!contents.ok()) return contents.status();
   LoadedState state;
   Tables& tables = state.tables;

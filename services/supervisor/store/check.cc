@@ -30,15 +30,14 @@ absl::Status Copy(const std::string& from, const std::string& to) {
   return absl::OkStatus();
 }
 
-absl::Status CopyState(const std::string& folder, const std::string& to) {
+absl::Status CopyState(const std::string& folder, const std::string& to, const Clock& clock) {
   const RealSteadyClock steady;
-  const RealClock wall;
   FileLeaseOptions options;
   options.folder = folder;
   options.address = "check";
-  const absl::StatusOr<std::unique_ptr<FileLease>> lease = FileLease::Create(options, &steady, &wall);
+  const absl::StatusOr<std::unique_ptr<FileLease>> lease = FileLease::Create(options, &steady, &clock);
   if (!lease.ok()) return lease.status();
-  if (const absl::Status status = AwaitLease(folder, lease->get()); !status.ok()) return status;
+  if (const absl::Status status = AwaitLease(folder, clock, lease->get()); !status.ok()) return status;
   (*lease)->StartRenewal();
   const std::string path = absl::StrCat(folder, "/", (*lease)->database());
   std::error_code error;
@@ -54,9 +53,9 @@ bool Changes(const StoreReport& report, Repair repair) {
   });
 }
 
-absl::StatusOr<std::string> PutInPlace(const std::string& copy, const std::string& path) {
+absl::StatusOr<std::string> PutInPlace(const std::string& copy, const std::string& path, const Clock& clock) {
   if (const absl::Status status = SyncPath(copy); !status.ok()) return status;
-  absl::StatusOr<std::string> kept = KeepAside(path);
+  absl::StatusOr<std::string> kept = KeepAside(path, clock.Now());
   if (!kept.ok()) return kept.status();
   if (const absl::Status status = RenameFile(copy, path); !status.ok()) return status;
   const std::string folder = fs::path(path).parent_path().string();
@@ -66,7 +65,7 @@ absl::StatusOr<std::string> PutInPlace(const std::string& copy, const std::strin
 
 }  // namespace
 
-absl::StatusOr<CheckedStore> CheckStore(const std::string& path, Repair repair) {
+absl::StatusOr<CheckedStore> CheckStore(const std::string& path, Repair repair, const Clock& clock) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
   if (!is_folder && !fs::is_regular_file(path, error)) {
@@ -74,19 +73,19 @@ absl::StatusOr<CheckedStore> CheckStore(const std::string& path, Repair repair) 
   }
   const std::string copy = absl::StrCat(path, is_folder ? "/check-" : ".check-", RandomHex(8), ".db");
   const auto remove = absl::MakeCleanup([&copy] { RemoveDatabase(copy); });
-  if (const absl::Status status = is_folder ? CopyState(path, copy) : Copy(path, copy); !status.ok())
+  if (const absl::Status status = is_folder ? CopyState(path, copy, clock) : Copy(path, copy); !status.ok())
     return status;
-  absl::StatusOr<StoreReport> report = ExamineDatabase(path, copy, repair);
+  absl::StatusOr<StoreReport> report = ExamineDatabase(path, copy, repair, clock.Now());
   if (!report.ok()) return report.status();
   CheckedStore checked;
   checked.state = *std::move(report);
   if (!Changes(checked.state, repair)) return checked;
   if (is_folder) {
-    absl::StatusOr<Restored> restored = RestoreStore(copy, path, /*replace=*/true);
+    absl::StatusOr<Restored> restored = RestoreStore(copy, path, /*replace=*/true, clock);
     if (!restored.ok()) return restored.status();
     checked.kept = std::move(restored->kept);
   } else {
-    absl::StatusOr<std::string> kept = PutInPlace(copy, path);
+    absl::StatusOr<std::string> kept = PutInPlace(copy, path, clock);
     if (!kept.ok()) return kept.status();
     checked.kept = *std::move(kept);
   }

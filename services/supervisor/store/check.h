@@ -22,7 +22,7 @@ struct CheckedStore {
 //
 // NOT_FOUND: there is no state. FAILED_PRECONDITION: a supervisor is using it, or it is of a newer version.
 // DATA_LOSS: it is damaged beyond what can be read row by row.
-absl::StatusOr<CheckedStore> CheckStore(const std::string& path, Repair repair);
+absl::StatusOr<CheckedStore> CheckStore(const std::string& path, Repair repair, const Clock& clock);
 
 }  // namespace adaptdl::supervisor
 

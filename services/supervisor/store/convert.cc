@@ -22,30 +22,6 @@ jobs::ReplicaState ToState(v1::ReplicaState state) {
 
 }  // namespace
 
-google::protobuf::Timestamp ToProto(absl::Time time) {
-  google::protobuf::Timestamp timestamp;
-  timestamp.set_seconds(absl::ToUnixSeconds(time));
-  const absl::Duration rest = time - absl::FromUnixSeconds(timestamp.seconds());
-  timestamp.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
-  return timestamp;
-}
-
-absl::Time ToTime(const google::protobuf::Timestamp& timestamp) {
-  return absl::FromUnixSeconds(timestamp.seconds()) + absl::Nanoseconds(timestamp.nanos());
-}
-
-google::protobuf::Duration ToProto(absl::Duration duration) {
-  google::protobuf::Duration result;
-  absl::Duration rest;
-  result.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &rest));
-  result.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
-  return result;
-}
-
-absl::Duration ToDuration(const google::protobuf::Duration& duration) {
-  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
-}
-
 absl::Time ToTimeIf(bool present, const google::protobuf::Timestamp& timestamp) {
   return present ? ToTime(timestamp) : absl::InfinitePast();
 }

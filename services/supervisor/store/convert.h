@@ -5,18 +5,17 @@
 
 #include "absl/time/time.h"
 #include "adaptdl/v1/job.pb.h"
-#include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "libs/base/clock.h"
 #include "libs/jobs/job.h"
+#include "libs/messages/proto_time.h"
 #include "services/supervisor/store/records.h"
 
 namespace adaptdl::supervisor {
 
-google::protobuf::Timestamp ToProto(absl::Time time);
-absl::Time ToTime(const google::protobuf::Timestamp& timestamp);
-google::protobuf::Duration ToProto(absl::Duration duration);
-absl::Duration ToDuration(const google::protobuf::Duration& duration);
+using messages::ToDuration;
+using messages::ToProto;
+using messages::ToTime;
 
 // The time of a field that may be absent: InfinitePast then.
 absl::Time ToTimeIf(bool present, const google::protobuf::Timestamp& timestamp);

@@ -35,7 +35,7 @@ class FencedJobStore final : public JobStore {
   bool needs_sync() const override { return true; }
   absl::Status Sync() override;
 
-  absl::StatusOr<StoreContents> Load() override { return store_->Load(); }
+  absl::StatusOr<StoreContents> Load(absl::Time now) override { return store_->Load(now); }
   absl::StatusOr<std::vector<v1::Event>> ListEvents(const EventQuery& query) override {
     return store_->ListEvents(query);
   }

@@ -148,7 +148,8 @@ class JobStore {
  public:
   virtual ~JobStore() = default;
 
-  virtual absl::StatusOr<StoreContents> Load() = 0;
+  // `now`: wall time, at which damage that nobody has met before is noted.
+  virtual absl::StatusOr<StoreContents> Load(absl::Time now) = 0;
 
   // RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE: it can't be written, or this process may not write any
   // more. Nothing has changed then.

@@ -24,7 +24,7 @@ JobRecord ReadAgain(const JobRecord& record) {
 
 }  // namespace
 
-absl::StatusOr<StoreContents> MemoryJobStore::Load() {
+absl::StatusOr<StoreContents> MemoryJobStore::Load(absl::Time /*now*/) {
   MutexLock lock(&mutex_);
   StoreContents contents;
   for (const auto& [uid, job] : jobs_) contents.jobs.push_back(ReadAgain(job));

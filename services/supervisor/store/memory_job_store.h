@@ -17,7 +17,7 @@ namespace adaptdl::supervisor {
 
 class MemoryJobStore : public JobStore {
  public:
-  absl::StatusOr<StoreContents> Load() override;
+  absl::StatusOr<StoreContents> Load(absl::Time now) override;
   absl::Status Commit(const WriteBatch& batch) override;
   bool needs_sync() const override { return false; }
   absl::Status Sync() override { return absl::OkStatus(); }

@@ -13,7 +13,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
 #include "services/supervisor/store/migrations.h"
@@ -41,10 +40,10 @@ absl::Status Link(const std::string& from, const std::string& to) {
   return link(from.c_str(), to.c_str()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, to);
 }
 
-absl::Status RepairRows(Database* database, Repair repair, MessageReader* reader) {
+absl::Status RepairRows(Database* database, Repair repair, absl::Time now, MessageReader* reader) {
   if (absl::Status status = database->Execute("BEGIN IMMEDIATE"); !status.ok()) return status;
   auto roll_back = absl::MakeCleanup([&] { database->Execute("ROLLBACK").IgnoreError(); });
-  if (absl::Status status = reader->WriteBack(database); !status.ok()) return status;
+  if (absl::Status status = reader->WriteBack(database, now); !status.ok()) return status;
   if (repair == Repair::kRemove) {
     if (absl::Status status = RemoveUnreadable(database, *reader); !status.ok()) return status;
   }
@@ -55,7 +54,8 @@ absl::Status RepairRows(Database* database, Repair repair, MessageReader* reader
 
 }  // namespace
 
-absl::StatusOr<StoreReport> ExamineDatabase(const std::string& name, const std::string& path, Repair repair) {
+absl::StatusOr<StoreReport> ExamineDatabase(const std::string& name, const std::string& path, Repair repair,
+                                            absl::Time now) {
   absl::StatusOr<Database> database = Database::Open(path);
   if (!database.ok()) return NoState(name, database.status().message());
   const absl::StatusOr<int64_t> version = QueryNumber(&*database, "PRAGMA user_version");
@@ -70,7 +70,7 @@ absl::StatusOr<StoreReport> ExamineDatabase(const std::string& name, const std::
   MessageReader reader;
   if (const absl::Status status = ReadAllMessages(&*database, &reader); !status.ok()) return status;
   if (repair != Repair::kNothing && !reader.empty()) {
-    if (const absl::Status status = RepairRows(&*database, repair, &reader); !status.ok()) return status;
+    if (const absl::Status status = RepairRows(&*database, repair, now, &reader); !status.ok()) return status;
   }
   StoreReport report;
   report.damaged = reader.damaged();
@@ -113,10 +113,9 @@ absl::Status RenameFile(const std::string& from, const std::string& to) {
   return rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, from);
 }
 
-absl::StatusOr<std::string> KeepAside(const std::string& path) {
-  const std::string kept =
-      absl::StrCat(path, ".before-", absl::FormatTime("%Y%m%dT%H%M%SZ", absl::Now(), absl::UTCTimeZone()),
-                   "-", RandomHex(2));
+absl::StatusOr<std::string> KeepAside(const std::string& path, absl::Time now) {
+  const std::string kept = absl::StrCat(
+      path, ".before-", absl::FormatTime("%Y%m%dT%H%M%SZ", now, absl::UTCTimeZone()), "-", RandomHex(2));
   if (const absl::Status status = Link(path, kept); !status.ok()) return status;
   std::error_code error;
   if (fs::exists(path + "-wal", error)) {
@@ -125,7 +124,7 @@ absl::StatusOr<std::string> KeepAside(const std::string& path) {
   return kept;
 }
 
-absl::Status AwaitLease(const std::string& folder, FileLease* lease) {
+absl::Status AwaitLease(const std::string& folder, const Clock& clock, FileLease* lease) {
   std::optional<LeaseRecord> first;
   while (true) {
     const absl::StatusOr<bool> acquired = lease->TryAcquire();
@@ -139,7 +138,7 @@ absl::Status AwaitLease(const std::string& folder, FileLease* lease) {
                                                         ") is using ", folder, "; stop it first"));
     }
     if (!first.has_value()) first = seen;
-    absl::SleepFor(absl::Milliseconds(50));
+    clock.SleepFor(absl::Milliseconds(50));
   }
 }
 

@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/base/clock.h"
 #include "services/supervisor/lease/file_lease.h"
 #include "services/supervisor/store/job_store.h"
 
@@ -37,18 +39,19 @@ enum class Repair {
 
 // Brings the database at `path` to the newest version, checks it, repairs it, and puts all of it into the one
 // file. Errors call it `name`. DATA_LOSS: it is damaged beyond its rows, or no state of a supervisor.
-absl::StatusOr<StoreReport> ExamineDatabase(const std::string& name, const std::string& path, Repair repair);
+absl::StatusOr<StoreReport> ExamineDatabase(const std::string& name, const std::string& path, Repair repair,
+                                            absl::Time now);
 
 // Takes the lease of its folder, so that no supervisor begins meanwhile, and one that is stopped finds out.
 // FAILED_PRECONDITION: one works there.
-absl::Status AwaitLease(const std::string& folder, FileLease* lease);
+absl::Status AwaitLease(const std::string& folder, const Clock& clock, FileLease* lease);
 
 // FAILED_PRECONDITION: somebody has the database open. Brings what is in its log into the file.
 absl::Status CheckUnused(const std::string& path);
 
 // Gives the database of now a second name, and returns it. A log beside it is there only if it could not be
 // opened.
-absl::StatusOr<std::string> KeepAside(const std::string& path);
+absl::StatusOr<std::string> KeepAside(const std::string& path, absl::Time now);
 
 // Brings a file or a folder to the disk.
 absl::Status SyncPath(const std::string& path);

@@ -17,6 +17,7 @@
 #include "adaptdl/v1/node.pb.h"
 #include "adaptdl/v1/quota_service.pb.h"
 #include "libs/jobs/job.h"
+#include "libs/messages/proto_time.h"
 
 namespace adaptdl::supervisor {
 
@@ -127,7 +128,7 @@ struct FileDeletion {
 };
 
 inline absl::Time TimeOf(const v1::Event& event) {
-  return absl::FromUnixSeconds(event.time().seconds()) + absl::Nanoseconds(event.time().nanos());
+  return messages::ToTime(event.time());
 }
 
 }  // namespace adaptdl::supervisor

@@ -23,7 +23,8 @@ struct Restored {
 //
 // DATA_LOSS: the backup is damaged, or no backup. FAILED_PRECONDITION: it is of a newer version, or a
 // supervisor is using the folder. ALREADY_EXISTS: there is a state and `replace` is false.
-absl::StatusOr<Restored> RestoreStore(const std::string& backup, const std::string& folder, bool replace);
+absl::StatusOr<Restored> RestoreStore(const std::string& backup, const std::string& folder, bool replace,
+                                      const Clock& clock);
 
 }  // namespace adaptdl::supervisor
 

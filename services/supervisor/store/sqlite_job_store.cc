@@ -166,9 +166,9 @@ absl::Status SqliteJobStore::Checkpoint() {
   return Judge(SyncFailure(SqliteStatus(database, "checkpoint").message()));
 }
 
-absl::StatusOr<StoreContents> SqliteJobStore::Load() {
+absl::StatusOr<StoreContents> SqliteJobStore::Load(absl::Time now) {
   MutexLock lock(&mutex_);
-  return ReadStore(&database_);
+  return ReadStore(&database_, now);
 }
 
 absl::StatusOr<int64_t> SqliteJobStore::LastId(const std::string& table) {

@@ -48,7 +48,7 @@ class SqliteJobStore final : public JobStore {
   // Opens, checks (PRAGMA quick_check) and migrates the database.
   static absl::StatusOr<std::unique_ptr<SqliteJobStore>> Open(const SqliteJobStoreOptions& options);
 
-  absl::StatusOr<StoreContents> Load() override;
+  absl::StatusOr<StoreContents> Load(absl::Time now) override;
   absl::Status Commit(const WriteBatch& batch) override;
   bool needs_sync() const override { return true; }
   absl::Status Sync() override;

@@ -61,7 +61,7 @@ ReplicaRecord ReadReplica(const Statement& row, MessageReader* reader) {
 // Reads into one StoreContents.
 class StoreReader {
  public:
-  explicit StoreReader(Database* database) : database_(*database) {}
+  StoreReader(Database* database, absl::Time now) : database_(*database), now_(now) {}
 
   absl::StatusOr<StoreContents> Read() {
     for (const auto part : {&StoreReader::ReadJobs, &StoreReader::ReadTokens, &StoreReader::ReadPlans,
@@ -205,13 +205,14 @@ class StoreReader {
     if (reader_.empty()) return absl::OkStatus();
     if (absl::Status status = database_.Execute("BEGIN IMMEDIATE"); !status.ok()) return status;
     auto roll_back = absl::MakeCleanup([&] { database_.Execute("ROLLBACK").IgnoreError(); });
-    if (absl::Status status = reader_.WriteBack(&database_); !status.ok()) return status;
+    if (absl::Status status = reader_.WriteBack(&database_, now_); !status.ok()) return status;
     if (absl::Status status = database_.Execute("COMMIT"); !status.ok()) return status;
     std::move(roll_back).Cancel();
     return absl::OkStatus();
   }
 
   Database& database_;
+  const absl::Time now_;
   StoreContents contents_;
   MessageReader reader_;
   // Into contents_.
@@ -222,7 +223,9 @@ class StoreReader {
 
 }  // namespace
 
-absl::StatusOr<StoreContents> ReadStore(Database* database) { return StoreReader(database).Read(); }
+absl::StatusOr<StoreContents> ReadStore(Database* database, absl::Time now) {
+  return StoreReader(database, now).Read();
+}
 
 absl::StatusOr<std::vector<ReplicaRecord>> ReadReplicasOf(const std::string& job_uid, Database* database) {
   absl::StatusOr<Statement> statement =

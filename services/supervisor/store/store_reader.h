@@ -16,7 +16,7 @@
 namespace adaptdl::supervisor {
 
 // What StoreContents says. Writes back what was mended on the way, so that the next reader finds it good.
-absl::StatusOr<StoreContents> ReadStore(Database* database);
+absl::StatusOr<StoreContents> ReadStore(Database* database, absl::Time now);
 
 // Replicas of all groups of a job, in the order in which they were launched.
 absl::StatusOr<std::vector<ReplicaRecord>> ReadReplicasOf(const std::string& job_uid, Database* database);

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "libs/messages/text.h"
 #include "services/supervisor/store/job_codec.h"
 
@@ -42,7 +41,8 @@ absl::Status Replace(Database* database, const DamagedRow& row, const std::strin
 }
 
 // Whether nobody has noted it before.
-absl::StatusOr<bool> Note(Database* database, const DamagedRow& row, const std::string& bytes) {
+absl::StatusOr<bool> Note(Database* database, const DamagedRow& row, const std::string& bytes,
+                          absl::Time now) {
   absl::StatusOr<Statement> statement = Statement::Prepare(
       database->handle(),
       "INSERT OR IGNORE INTO unreadable (tbl, col, key, time, bytes) VALUES (?, ?, ?, ?, ?)");
@@ -50,7 +50,7 @@ absl::StatusOr<bool> Note(Database* database, const DamagedRow& row, const std::
   statement->Bind(1, row.table);
   statement->Bind(2, row.column);
   statement->Bind(3, absl::StrJoin(row.key, "/"));
-  statement->Bind(4, absl::ToUnixMicros(absl::Now()));
+  statement->Bind(4, absl::ToUnixMicros(now));
   statement->BindBlob(5, bytes);
   if (const absl::Status status = statement->Run(); !status.ok()) return status;
   return sqlite3_changes(database->handle()) > 0;
@@ -114,13 +114,13 @@ bool MessageReader::Read(DamagedRow row, const std::string& bytes, google::proto
   return found_.back().row.mended;
 }
 
-absl::Status MessageReader::WriteBack(Database* database) {
+absl::Status MessageReader::WriteBack(Database* database, absl::Time now) {
   for (Found& found : found_) {
     if (found.row.mended) {
       if (const absl::Status status = Replace(database, found.row, found.bytes); !status.ok()) return status;
       continue;
     }
-    const absl::StatusOr<bool> is_new = Note(database, found.row, found.bytes);
+    const absl::StatusOr<bool> is_new = Note(database, found.row, found.bytes, now);
     if (!is_new.ok()) return is_new.status();
     found.row.is_new = *is_new;
   }

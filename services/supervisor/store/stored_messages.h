@@ -39,8 +39,8 @@ class MessageReader {
   bool Read(DamagedRow row, const std::string& bytes, google::protobuf::Message* message);
 
   // Stores what was mended, in the transaction that is open, and keeps the bytes of what could not be in the
-  // table "unreadable"; sets DamagedRow::is_new.
-  absl::Status WriteBack(Database* database);
+  // table "unreadable", with the wall time `now`; sets DamagedRow::is_new.
+  absl::Status WriteBack(Database* database, absl::Time now);
 
   bool empty() const { return found_.empty(); }
   std::vector<DamagedRow> damaged() const;

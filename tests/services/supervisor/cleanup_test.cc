@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/services/supervisor/cluster_fixture.h"
 
@@ -54,7 +55,7 @@ class CleanupTest : public ClusterTest {
   }
   v1::LaunchReplica last_;
 
-  size_t Deletions() { return memory_->Load()->deletions.size(); }
+  size_t Deletions() { return memory_->Load(absl::Now())->deletions.size(); }
 };
 
 TEST_F(CleanupTest, ANodeIsToldToDeleteAJobsFilesUntilItHas) {
@@ -109,7 +110,7 @@ TEST_F(CleanupTest, WhatANodeIsToDeleteIsForgottenWithTheNode) {
   AwaitHello(n1.get());
   n1->Disconnect();
   Advance(absl::Hours(31), absl::Hours(1));
-  EXPECT_EQ(memory_->Load()->nodes.size(), 0u);
+  EXPECT_EQ(memory_->Load(absl::Now())->nodes.size(), 0u);
   EXPECT_EQ(Deletions(), 0u);
 }
 

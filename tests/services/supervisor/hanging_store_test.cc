@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "libs/base/mutex.h"
 #include "tests/services/supervisor/cluster_fixture.h"
@@ -46,7 +47,7 @@ class StoreOnDisk final : public JobStore {
  public:
   explicit StoreOnDisk(Disk* disk) : disk_(disk) {}
 
-  absl::StatusOr<StoreContents> Load() override { return store_.Load(); }
+  absl::StatusOr<StoreContents> Load(absl::Time now) override { return store_.Load(now); }
   absl::Status Commit(const WriteBatch& batch) override {
     disk_->Use();
     return store_.Commit(batch);

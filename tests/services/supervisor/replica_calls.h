@@ -110,6 +110,15 @@ class Heart {
     ADD_FAILURE() << "no command came";
     return {};
   }
+  // The first answer that acknowledges the report.
+  v1::HeartbeatResponse NextAcknowledged(int64_t report_id) {
+    v1::HeartbeatResponse response;
+    while (stream_->Read(&response)) {
+      if (response.acknowledged_report_id() >= report_id) return response;
+    }
+    ADD_FAILURE() << "report " << report_id << " was not acknowledged";
+    return {};
+  }
   // Says no more. How the stream ended, once all that was said was heard.
   grpc::Status Close() {
     stream_->WritesDone();

@@ -174,6 +174,60 @@ TEST_F(RescaleTest, GrowsWhileTheGroupTrains) {
               ElementsAre(HasSubstr("group 1 → 2, 1 to 2 replicas; ready after 2s, agreed 0, pause 100ms")));
 }
 
+// Newer replicas keep their stream, and number what they report.
+TEST_F(RescaleTest, MembersEnterOnTheStreamThatTheyHave) {
+  StartOne();
+  Allocate(job_, {"n2", "n1"});
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  n2_->Running(launch);
+  second_ = Play(launch, "n2:1");
+  const v1::GroupFormed plan = first_.heart->NextCommand().plan().formed();
+
+  v1::HeartbeatRequest entered;
+  entered.mutable_entered_group()->set_group(plan.group());
+  entered.mutable_entered_group()->set_token(plan.token());
+  entered.mutable_rescale()->set_group(plan.group());
+  entered.mutable_rescale()->mutable_rebuild()->set_nanos(20'000'000);
+  entered.set_report_id(2);
+  first_.heart->Send(entered);
+  EXPECT_TRUE(first_.heart->NextAcknowledged(2).takes_reports());
+  const v1::Job after = WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  EXPECT_EQ(after.status().group(), 2);
+  EXPECT_EQ(after.status().rescales(), 1);
+  EXPECT_EQ(after.status().rescale_duration().nanos(), 20'000'000);
+  // What was not heard to be acknowledged comes again, and what is new has a larger number.
+  first_.heart->Send(entered);
+  v1::HeartbeatRequest checkpoint;
+  checkpoint.mutable_checkpoint()->set_error("the disk is full");
+  checkpoint.set_report_id(3);
+  first_.heart->Send(checkpoint);
+  first_.heart->NextAcknowledged(3);
+  EXPECT_EQ(Get("a").status().checkpoint_error(), "the disk is full");
+  int rescaled = 0;
+  for (const v1::Event& event : Events("a")) rescaled += event.reason() == "Rescaled";
+  EXPECT_EQ(rescaled, 1);
+  // It is the same stream: the next command comes over it.
+  Enter(&second_, second_.join->Formed());
+  Allocate(job_, {"n1"});
+  EXPECT_EQ(first_.heart->NextCommand().plan().formed().group(), 3);
+}
+
+TEST_F(RescaleTest, NobodyEntersWithoutTheGroupsSecret) {
+  StartOne();
+  Allocate(job_, {"n2", "n1"});
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  n2_->Running(launch);
+  second_ = Play(launch, "n2:1");
+  const v1::GroupFormed plan = first_.heart->NextCommand().plan().formed();
+  v1::HeartbeatRequest entered;
+  entered.mutable_entered_group()->set_group(plan.group());
+  entered.mutable_entered_group()->set_token(first_.token);
+  entered.set_report_id(1);
+  first_.heart->Send(entered);
+  EXPECT_EQ(first_.heart->End().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(Get("a").status().group(), 1);
+}
+
 TEST_F(RescaleTest, ShrinksAtOnce) {
   StartTwo();
   Allocate(job_, {"n2"});

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "tests/services/supervisor/cluster_fixture.h"
 
@@ -98,7 +99,7 @@ TEST_F(RestartTest, TheEndOfAGroupsLastReplicaIsStored) {
   EXPECT_EQ(ended.replica_id(), first.replica_id());
   EXPECT_EQ(ended.state(), v1::REPLICA_STATE_EXITED);
   EXPECT_EQ(ended.exit_code(), 143);
-  const auto contents = store->Load();
+  const auto contents = store->Load(absl::Now());
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_EQ(contents->replicas.size(), 2u) << "only the new group's are living";
 }

@@ -100,7 +100,7 @@ TEST_F(BrokenClusterTest, AStepThatThrowsIsNotTheLast) {
 // A store whose replicas have lost their job.
 class StoreWithAnOrphan final : public MemoryJobStore {
  public:
-  absl::StatusOr<StoreContents> Load() override {
+  absl::StatusOr<StoreContents> Load(absl::Time /*now*/) override {
     StoreContents contents;
     ReplicaRecord orphan;
     orphan.job_uid = "nobody";

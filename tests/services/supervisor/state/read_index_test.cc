@@ -78,7 +78,7 @@ TEST(ReadIndexTest, TheAllocatorSeesWhatHasNotFinished) {
   EXPECT_THAT(Sequences(index.View().jobs), ElementsAre(2));
   ClusterNews news;
   news.jobs = {"uid-1", "uid-2", "uid-9"};
-  const ClusterView change = index.ViewOfChange(news);
+  const ClusterUpdate change = index.ViewOfChange(news);
   EXPECT_FALSE(change.whole);
   EXPECT_THAT(Sequences(change.jobs), ElementsAre(2));
   EXPECT_THAT(change.gone_jobs, ElementsAre("uid-1", "uid-9"));

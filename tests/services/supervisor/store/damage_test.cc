@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/random_id.h"
@@ -88,7 +89,7 @@ class DamageTest : public testing::Test {
     store_ = nullptr;
     Put(folder_ + "/" + file_, table, column, row, bytes);
     Open();
-    absl::StatusOr<StoreContents> contents = store_->Load();
+    absl::StatusOr<StoreContents> contents = store_->Load(absl::Now());
     EXPECT_TRUE(contents.ok()) << contents.status();
     return contents.ok() ? *std::move(contents) : StoreContents();
   }
@@ -130,7 +131,7 @@ TEST_F(DamageTest, AMessageThatWasCutWithinACharacterIsMendedForGood) {
   ASSERT_EQ(contents.damaged.size(), 1u);
   EXPECT_TRUE(contents.damaged[0].mended);
   EXPECT_EQ(contents.damaged[0].job, "job-2");
-  EXPECT_TRUE(store_->Load()->damaged.empty()) << "it was written back";
+  EXPECT_TRUE(store_->Load(absl::Now())->damaged.empty()) << "it was written back";
   EXPECT_EQ(store_->ListReplicas("uid-2")->size(), 1u);
 }
 
@@ -142,7 +143,7 @@ TEST_F(DamageTest, AJobThatCannotBeReadIsSetAsideAndTheOthersAreServed) {
     ASSERT_EQ(contents.set_aside.size(), 1u);
     EXPECT_EQ(contents.set_aside[0].name, "job-2");
     EXPECT_EQ(contents.last_sequence, 3);
-    const StoreContents again = *store_->Load();
+    const StoreContents again = *store_->Load(absl::Now());
     ASSERT_FALSE(again.damaged.empty());
     EXPECT_FALSE(again.damaged.back().is_new) << "the next start knows of it";
     EXPECT_EQ(again.set_aside.size(), 1u) << "nothing was thrown away";
@@ -177,7 +178,7 @@ TEST_F(DamageTest, NodesAndQuotasThatCannotBeReadAreLeftOut) {
   node.node.set_node_id("n1");
   batch.put_nodes = {node};
   ASSERT_TRUE(store_->Commit(batch).ok());
-  EXPECT_EQ(store_->Load()->nodes.size(), 2u);
+  EXPECT_EQ(store_->Load(absl::Now())->nodes.size(), 2u);
 }
 
 TEST_F(DamageTest, AnEventThatCannotBeReadKeepsItsPlace) {
@@ -203,11 +204,12 @@ TEST_F(DamageTest, ACheckSaysWhatAStateHoldsAndChangesNothing) {
   event.set_message(CutMessage());
   Damage("events", "event", "id = 2", event.SerializeAsString());
   Damage("jobs", "state", "uid = 'uid-3'", kGarbage);
-  EXPECT_EQ(CheckStore(folder_, Repair::kNothing).status().code(), absl::StatusCode::kFailedPrecondition)
+  EXPECT_EQ(CheckStore(folder_, Repair::kNothing, RealClock()).status().code(),
+            absl::StatusCode::kFailedPrecondition)
       << "a supervisor works on it";
   store_ = nullptr;
   for (int i = 0; i < 2; ++i) {
-    const absl::StatusOr<CheckedStore> checked = CheckStore(folder_, Repair::kNothing);
+    const absl::StatusOr<CheckedStore> checked = CheckStore(folder_, Repair::kNothing, RealClock());
     ASSERT_TRUE(checked.ok()) << checked.status();
     EXPECT_EQ(checked->state.jobs, 3);
     EXPECT_EQ(checked->state.events, 3);
@@ -227,20 +229,21 @@ TEST_F(DamageTest, ACheckMendsAndRemovesWhenToldAndKeepsWhatWasThere) {
   Damage("events", "event", "id = 2", event.SerializeAsString());
   Damage("jobs", "state", "uid = 'uid-3'", kGarbage);
   store_ = nullptr;
-  absl::StatusOr<CheckedStore> checked = CheckStore(folder_, Repair::kMend);
+  absl::StatusOr<CheckedStore> checked = CheckStore(folder_, Repair::kMend, RealClock());
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_TRUE(std::filesystem::exists(checked->kept));
-  checked = CheckStore(folder_, Repair::kMend);
+  checked = CheckStore(folder_, Repair::kMend, RealClock());
   ASSERT_TRUE(checked.ok()) << checked.status();
   ASSERT_EQ(checked->state.damaged.size(), 1u) << "the other one was mended";
   EXPECT_TRUE(checked->kept.empty());
 
-  checked = CheckStore(folder_, Repair::kRemove);
+  checked = CheckStore(folder_, Repair::kRemove, RealClock());
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_EQ(checked->state.jobs, 2);
   EXPECT_TRUE(std::filesystem::exists(checked->kept));
-  EXPECT_TRUE(CheckStore(folder_, Repair::kNothing)->state.damaged.empty());
-  EXPECT_EQ(CheckStore(checked->kept, Repair::kNothing)->state.jobs, 3) << "what was there is kept";
+  EXPECT_TRUE(CheckStore(folder_, Repair::kNothing, RealClock())->state.damaged.empty());
+  EXPECT_EQ(CheckStore(checked->kept, Repair::kNothing, RealClock())->state.jobs, 3)
+      << "what was there is kept";
 }
 
 TEST_F(DamageTest, BackupsAreCheckedAndMendedToo) {
@@ -250,27 +253,29 @@ TEST_F(DamageTest, BackupsAreCheckedAndMendedToo) {
   state.set_phase(v1::JOB_PHASE_RUNNING);
   state.set_message(CutMessage());
   Put(*backup, "jobs", "state", "uid = 'uid-1'", state.SerializeAsString());
-  absl::StatusOr<CheckedStore> checked = CheckStore(*backup, Repair::kNothing);
+  absl::StatusOr<CheckedStore> checked = CheckStore(*backup, Repair::kNothing, RealClock());
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_EQ(checked->state.damaged.size(), 1u);
 
   const std::string other = folder_ + "/other";
-  const absl::StatusOr<Restored> restored = RestoreStore(*backup, other, false);
+  const absl::StatusOr<Restored> restored = RestoreStore(*backup, other, false, RealClock());
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(restored->state.damaged.size(), 1u);
-  EXPECT_TRUE(CheckStore(other, Repair::kNothing)->state.damaged.empty()) << "it was mended on the way";
+  EXPECT_TRUE(CheckStore(other, Repair::kNothing, RealClock())->state.damaged.empty())
+      << "it was mended on the way";
 
-  checked = CheckStore(*backup, Repair::kMend);
+  checked = CheckStore(*backup, Repair::kMend, RealClock());
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_TRUE(std::filesystem::exists(checked->kept));
-  EXPECT_TRUE(CheckStore(*backup, Repair::kNothing)->state.damaged.empty());
+  EXPECT_TRUE(CheckStore(*backup, Repair::kNothing, RealClock())->state.damaged.empty());
 }
 
 TEST_F(DamageTest, WhatIsNoStateIsNamed) {
-  EXPECT_EQ(CheckStore(folder_ + "/nowhere", Repair::kNothing).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CheckStore(folder_ + "/nowhere", Repair::kNothing, RealClock()).status().code(),
+            absl::StatusCode::kNotFound);
   const std::string empty = folder_ + "/empty";
   std::filesystem::create_directories(empty);
-  const absl::Status status = CheckStore(empty, Repair::kNothing).status();
+  const absl::Status status = CheckStore(empty, Repair::kNothing, RealClock()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr(empty));
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "libs/base/random_id.h"
 #include "services/supervisor/store/sqlite_job_store.h"
@@ -67,7 +68,7 @@ class FailingDiskTest : public testing::Test {
     EXPECT_TRUE(store.ok()) << store.status();
     std::set<int64_t> jobs;
     if (!store.ok()) return jobs;
-    const absl::StatusOr<StoreContents> contents = (*store)->Load();
+    const absl::StatusOr<StoreContents> contents = (*store)->Load(absl::Now());
     EXPECT_TRUE(contents.ok()) << contents.status();
     for (const JobRecord& job : contents->jobs) jobs.insert(job.sequence);
     return jobs;

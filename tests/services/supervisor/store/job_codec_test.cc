@@ -12,6 +12,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "libs/base/random_id.h"
 #include "services/supervisor/store/convert.h"
@@ -88,7 +89,7 @@ TEST_F(JobCodecTest, EverythingThatIsToSurviveDoes) {
   ASSERT_TRUE(Open()->Commit(batch).ok());
   const auto store = Open();
   for (JobStore* read : {static_cast<JobStore*>(&memory), static_cast<JobStore*>(store.get())}) {
-    const absl::StatusOr<StoreContents> contents = read->Load();
+    const absl::StatusOr<StoreContents> contents = read->Load(absl::Now());
     ASSERT_TRUE(contents.ok()) << contents.status();
     ASSERT_EQ(contents->jobs.size(), 2u);
     ExpectEqual(contents->jobs[0], WithoutWhatIsNotStored(record));
@@ -186,7 +187,7 @@ class LegacyJobTest : public JobCodecTest {
 };
 
 TEST_F(LegacyJobTest, IsReadWithAllThatItHas) {
-  const absl::StatusOr<StoreContents> contents = Open()->Load();
+  const absl::StatusOr<StoreContents> contents = Open()->Load(absl::Now());
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_TRUE(contents->damaged.empty());
   ASSERT_EQ(contents->jobs.size(), 1u);
@@ -200,7 +201,7 @@ TEST_F(LegacyJobTest, IsWrittenAnewWithItsNextChange) {
   batch.put_jobs = {record_};
   ASSERT_TRUE(Open()->Commit(batch).ok());
   EXPECT_EQ(Run("SELECT length(state) > 0 AND length(status) = 0 FROM jobs"), "1");
-  const absl::StatusOr<StoreContents> contents = Open()->Load();
+  const absl::StatusOr<StoreContents> contents = Open()->Load(absl::Now());
   ASSERT_TRUE(contents.ok()) << contents.status();
   ASSERT_EQ(contents->jobs.size(), 1u);
   ExpectEqual(contents->jobs[0], record_);
@@ -210,17 +211,17 @@ TEST_F(LegacyJobTest, IsMendedOrSetAsideWhereItStands) {
   v1::JobStatus status = LegacyStatus(record_);
   status.set_message("half a character: \xC3");
   EXPECT_EQ(Run(absl::StrCat("UPDATE jobs SET status = ", Hex(status.SerializeAsString()))), "");
-  absl::StatusOr<StoreContents> contents = Open()->Load();
+  absl::StatusOr<StoreContents> contents = Open()->Load(absl::Now());
   ASSERT_TRUE(contents.ok()) << contents.status();
   ASSERT_EQ(contents->jobs.size(), 1u);
   EXPECT_EQ(contents->jobs[0].state.message, "half a character: \xEF\xBF\xBD");
   EXPECT_EQ(contents->jobs[0].state.plans, record_.state.plans);
   ASSERT_EQ(contents->damaged.size(), 1u);
   EXPECT_TRUE(contents->damaged[0].mended);
-  EXPECT_TRUE(Open()->Load()->damaged.empty()) << "it was written back";
+  EXPECT_TRUE(Open()->Load(absl::Now())->damaged.empty()) << "it was written back";
 
   EXPECT_EQ(Run("UPDATE jobs SET status = x'FFFFFFFF'"), "");
-  contents = Open()->Load();
+  contents = Open()->Load(absl::Now());
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_TRUE(contents->jobs.empty());
   ASSERT_EQ(contents->set_aside.size(), 1u);

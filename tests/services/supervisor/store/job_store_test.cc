@@ -17,6 +17,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "libs/base/random_id.h"
 #include "services/supervisor/store/memory_job_store.h"
@@ -114,7 +115,7 @@ TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
   batch.put_quotas = {quota};
   ASSERT_TRUE(store_->Commit(batch).ok());
 
-  const absl::StatusOr<StoreContents> contents = store_->Load();
+  const absl::StatusOr<StoreContents> contents = store_->Load(absl::Now());
   ASSERT_TRUE(contents.ok());
   ASSERT_EQ(contents->jobs.size(), 2u);
   EXPECT_EQ(contents->jobs[0].job->name(), "job-1");
@@ -171,7 +172,7 @@ TEST_P(JobStoreTest, KeepsChangesInPlace) {
   batch.put_replicas = {newcomer, member, gone, survivor};
   ASSERT_TRUE(store_->Commit(batch).ok());
 
-  absl::StatusOr<StoreContents> contents = store_->Load();
+  absl::StatusOr<StoreContents> contents = store_->Load(absl::Now());
   ASSERT_TRUE(contents.ok());
   EXPECT_EQ(contents->jobs[0].state.plans, job.state.plans);
   EXPECT_EQ(contents->jobs[0].tokens.at(4), "four");
@@ -189,7 +190,7 @@ TEST_P(JobStoreTest, KeepsChangesInPlace) {
   job.state.plans.clear();
   batch.put_jobs = {job};
   ASSERT_TRUE(store_->Commit(batch).ok());
-  contents = store_->Load();
+  contents = store_->Load(absl::Now());
   EXPECT_TRUE(contents->jobs[0].state.plans.empty());
 }
 
@@ -202,7 +203,7 @@ TEST_P(JobStoreTest, NumbersAreNotUsedTwiceAfterDeletion) {
   WriteBatch removal;
   removal.delete_jobs = {"uid-1"};
   ASSERT_TRUE(store_->Commit(removal).ok());
-  const absl::StatusOr<StoreContents> contents = store_->Load();
+  const absl::StatusOr<StoreContents> contents = store_->Load(absl::Now());
   EXPECT_TRUE(contents->jobs.empty());
   EXPECT_EQ(contents->last_sequence, 1);
   EXPECT_EQ(contents->last_event_id, 5);
@@ -233,7 +234,7 @@ TEST_P(JobStoreTest, EventsAreRemovedByTheirIds) {
   ASSERT_EQ(events->size(), 2u);
   EXPECT_EQ(events->at(0).id(), 2);
   EXPECT_EQ(events->at(1).id(), 4);
-  EXPECT_EQ(store_->Load()->last_event_id, 4);
+  EXPECT_EQ(store_->Load(absl::Now())->last_event_id, 4);
 }
 
 TEST_P(JobStoreTest, OldEventsArePruned) {
@@ -278,7 +279,7 @@ TEST_P(JobStoreTest, DeletionsAreFinishedOneByOneOrByNode) {
   done.finish_deletions = {"n3"};
   ASSERT_TRUE(store_->Commit(done).ok());
   std::set<std::string> left;
-  const absl::StatusOr<StoreContents> contents = store_->Load();
+  const absl::StatusOr<StoreContents> contents = store_->Load(absl::Now());
   for (const FileDeletion& deletion : contents->deletions) {
     left.insert(absl::StrCat(deletion.node_id, " ", deletion.job_uid));
   }
@@ -346,7 +347,7 @@ TEST(SqliteJobStoreTest, FullDiskIsNamedAndLeavesNothingHalfDone) {
   large.put_request = RequestRecord{{"", "", "large", "SubmitJob", "x"}, std::string(1 << 20, 'x'), kTime};
   const absl::Status status = store->Commit(large);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_EQ(store->Load()->jobs.size(), 1u);
+  EXPECT_EQ(store->Load(absl::Now())->jobs.size(), 1u);
   // There is room for something small, still.
   WriteBatch event;
   event.add_events = {MakeEvent(1, "Submitted")};
@@ -377,10 +378,11 @@ TEST(SqliteJobStoreTest, ABackupIsTakenWhileOthersCommit) {
   writer.join();
   ASSERT_TRUE(backup.ok()) << backup.status();
   const Folder copy;
-  const absl::StatusOr<Restored> restored = RestoreStore(*backup, copy.path(), false);
+  const absl::StatusOr<Restored> restored = RestoreStore(*backup, copy.path(), false, RealClock());
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_GE(restored->state.jobs, 200);
-  const absl::StatusOr<StoreContents> contents = OpenSqlite(copy.path(), 0, "supervisor-1.db")->Load();
+  const absl::StatusOr<StoreContents> contents =
+      OpenSqlite(copy.path(), 0, "supervisor-1.db")->Load(absl::Now());
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_EQ(static_cast<int64_t>(contents->jobs.size()), restored->state.jobs);
 }
@@ -456,7 +458,7 @@ TEST(SqliteJobStoreTest, AcknowledgedRowsSurviveKill) {
     ASSERT_GE(acknowledged, 20);
     const auto store = OpenSqlite(folder.path());
     ASSERT_NE(store, nullptr);
-    const absl::StatusOr<StoreContents> contents = store->Load();
+    const absl::StatusOr<StoreContents> contents = store->Load(absl::Now());
     ASSERT_TRUE(contents.ok());
     EXPECT_GE(static_cast<int64_t>(contents->jobs.size()), acknowledged);
     EXPECT_LE(static_cast<int64_t>(contents->jobs.size()), acknowledged + 1);
@@ -486,12 +488,12 @@ TEST_P(JobStoreTest, QuotasAreReplacedAndRemoved) {
     batch.put_quotas = {quota};
     ASSERT_TRUE(store_->Commit(batch).ok());
   }
-  ASSERT_EQ(store_->Load()->quotas.size(), 1u);
-  EXPECT_EQ(store_->Load()->quotas[0].gpus(), 2);
+  ASSERT_EQ(store_->Load(absl::Now())->quotas.size(), 1u);
+  EXPECT_EQ(store_->Load(absl::Now())->quotas[0].gpus(), 2);
   batch = {};
   batch.delete_quotas = {"team"};
   ASSERT_TRUE(store_->Commit(batch).ok());
-  EXPECT_TRUE(store_->Load()->quotas.empty());
+  EXPECT_TRUE(store_->Load(absl::Now())->quotas.empty());
 }
 
 // One row in every table of a store of `version`.
@@ -538,7 +540,7 @@ TEST_P(MigrationFromTest, EverythingIsStillThere) {
   ASSERT_NO_FATAL_FAILURE(FillStore(folder.path(), GetParam()));
   const auto store = OpenSqlite(folder.path());
   ASSERT_NE(store, nullptr);
-  const absl::StatusOr<StoreContents> contents = store->Load();
+  const absl::StatusOr<StoreContents> contents = store->Load(absl::Now());
   ASSERT_TRUE(contents.ok()) << contents.status();
   ASSERT_EQ(contents->jobs.size(), 1u);
   EXPECT_EQ(contents->jobs[0].tokens.at(1), "secret");

@@ -102,7 +102,9 @@ class LeasedJobStoreTest : public testing::Test {
     EXPECT_EQ(waitpid(std::exchange(child_, 0), &status, 0) > 0, true);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  static int64_t Jobs(SqliteJobStore* store) { return static_cast<int64_t>(store->Load()->jobs.size()); }
+  static int64_t Jobs(SqliteJobStore* store) {
+    return static_cast<int64_t>(store->Load(absl::Now())->jobs.size());
+  }
   std::vector<std::string> Databases() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
@@ -183,7 +185,7 @@ TEST_F(LeasedJobStoreTest, ALeaderThatIsStoppedInATransactionIsReplaced) {
   const absl::Status status = second.Begin(folder_);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(Jobs(second.store.get()), 10);
-  EXPECT_EQ(second.store->Load()->nodes.size(), 1u);
+  EXPECT_EQ(second.store->Load(absl::Now())->nodes.size(), 1u);
   EXPECT_EQ(second.lease->database(), "supervisor-2.db");
   EXPECT_EQ(Databases(), std::vector<std::string>{"supervisor-2.db"});
   ASSERT_TRUE(second.store->Commit(BatchWithJob(11)).ok());
@@ -274,12 +276,13 @@ TEST_F(LeasedJobStoreTest, RestoreNeedsTheLease) {
     ASSERT_TRUE(leader.store->Commit(BatchWithJob(1)).ok());
     backup = *leader.store->Backup();
     ASSERT_TRUE(leader.store->Commit(BatchWithJob(2)).ok());
-    const absl::Status refused = RestoreStore(backup, folder_, true).status();
+    const absl::Status refused = RestoreStore(backup, folder_, true, RealClock()).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
     leader.store.reset();
   }
-  EXPECT_EQ(RestoreStore(backup, folder_, false).status().code(), absl::StatusCode::kAlreadyExists);
-  const absl::StatusOr<Restored> restored = RestoreStore(backup, folder_, true);
+  EXPECT_EQ(RestoreStore(backup, folder_, false, RealClock()).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  const absl::StatusOr<Restored> restored = RestoreStore(backup, folder_, true, RealClock());
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_TRUE(std::filesystem::exists(restored->kept));
   Leader leader;
@@ -310,7 +313,7 @@ TEST_F(LeasedJobStoreTest, ACommitIsNotBegunWithoutALease) {
   EXPECT_EQ(store.Commit(BatchWithJob(1)).code(), absl::StatusCode::kUnavailable);
   // Commands may follow from an empty one.
   EXPECT_EQ(store.Commit(WriteBatch()).code(), absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(store.Load()->jobs.empty());
+  EXPECT_TRUE(store.Load(absl::Now())->jobs.empty());
   EXPECT_EQ(lease.reason, "");
   lease.valid = 2;
   EXPECT_TRUE(store.Commit(BatchWithJob(1)).ok());
