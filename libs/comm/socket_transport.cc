@@ -149,7 +149,7 @@ class SocketTransport final : public Transport {
  public:
   SocketTransport(const TransportOptions& options, Socket listener, Address address)
       : rank_(options.rank),
-        deadline_(SteadyNow() + absl::Milliseconds(options.timeout_ms)),
+        timeout_(absl::Milliseconds(options.timeout_ms)),
         wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
         listener_(std::move(listener)),
         address_(std::move(address)),
@@ -158,6 +158,7 @@ class SocketTransport final : public Transport {
   std::string address() const override { return ToText(address_); }
 
   Result Connect(int peer, const std::string& its_address, std::string* error) override {
+    if (deadline_ == absl::InfiniteFuture()) deadline_ = SteadyNow() + timeout_;
     // Members of lower rank visit those of higher rank.
     const absl::Status status = rank_ < peer ? Visit(peer, its_address) : AwaitVisitor(peer);
     if (closed_) return Result::kAborted;
@@ -417,7 +418,9 @@ class SocketTransport final : public Transport {
   }
 
   const int rank_;
-  const absl::Time deadline_;
+  // Of all Connect() together, and when it ends: it begins with the first of them.
+  const absl::Duration timeout_;
+  absl::Time deadline_ = absl::InfiniteFuture();
   const Socket wake_;
   const Socket listener_;
   const Address address_;

@@ -14,8 +14,8 @@ namespace adaptdl::comm {
 struct TransportOptions {
   int rank = 0;
   int size = 1;
-  std::string host;  // on whose interface to listen; empty: that of the machine's host name
-  int64_t timeout_ms = 0;
+  std::string host;        // on whose interface to listen; empty: that of the machine's host name
+  int64_t timeout_ms = 0;  // of connecting to all, from the first Connect() on
 };
 
 // Used by one thread at a time with all its regions, but for Close() and Region::Abort(), which any may call.

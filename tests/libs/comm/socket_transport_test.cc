@@ -199,6 +199,17 @@ TEST(SocketTransportTest, ConnectingEndsAtTheDeadlineOrWhenItIsClosed) {
   other.join();
 }
 
+// Until all members have met, it is only there.
+TEST(SocketTransportTest, TheTimeToConnectBeginsWithIt) {
+  auto first = Make(0, /*timeout_ms=*/500);
+  auto second = Make(1, /*timeout_ms=*/500);
+  const absl::Time met = SteadyNow() + absl::Milliseconds(600);
+  while (SteadyNow() < met) continue;
+  std::string error;
+  EXPECT_EQ(first->Connect(1, second->address(), &error), Result::kDone) << error;
+  EXPECT_EQ(second->Connect(0, first->address(), &error), Result::kDone) << error;
+}
+
 TEST(SocketTransportTest, AnAddressThatIsNoneIsRefused) {
   for (const std::string address : {"", "127.0.0.1:80", ":", "0123456789abcdef0123456789abcdef",
                                     "0123456789abcdef0123456789abcdefport:host"}) {
