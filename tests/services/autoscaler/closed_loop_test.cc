@@ -14,7 +14,7 @@
 namespace adaptdl::autoscaler {
 namespace {
 
-using scheduling::ClusterUpdate;
+using scheduling::ClusterView;
 using scheduling::Decision;
 using scheduling::JobInfo;
 
@@ -75,7 +75,7 @@ class Cluster {
   const scheduling::GoodputPolicy policy_{{}};
   const PoolLimits limits_;
   absl::Time now_ = absl::FromUnixSeconds(1'700'000'000);
-  ClusterUpdate view_;
+  ClusterView view_;
   PoolView pool_;
 };
 
