@@ -48,6 +48,7 @@ set(ADAPTDL_NOT_UNDER_TSAN
   supervisor_rescale_test
   supervisor_security_test
   supervisor_service_test
+  supervisor_streams_test
   supervisor_text_test
   supervisor_watch_test
   worker_link_test

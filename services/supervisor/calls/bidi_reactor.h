@@ -27,9 +27,9 @@ namespace adaptdl::supervisor {
 template <typename Request, typename Response>
 class BidiReactor : public grpc::ServerBidiReactor<Request, Response>, public EndableStream {
  public:
-  // All outlive the stream.
-  BidiReactor(const Core* core, const Lanes* lanes, Strangers* strangers)
-      : core_(core), lanes_(lanes), strangers_(strangers) {}
+  // `name`: of the call, where something breaks that cannot. All outlive the stream.
+  BidiReactor(const char* name, const Core* core, const Lanes* lanes, Strangers* strangers)
+      : name_(name), core_(core), lanes_(lanes), strangers_(strangers) {}
 
   // Starts the stream, which keeps itself alive until gRPC is done with it. Until its first message it is one
   // of the strangers of `host`.
@@ -55,7 +55,9 @@ class BidiReactor : public grpc::ServerBidiReactor<Request, Response>, public En
     bool begin = false;
     {
       MutexLock lock(&mutex_);
-      Arrived({std::move(incoming_), core_->Now()});
+      Guarded([this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        Arrived({std::move(incoming_), core_->Now()});
+      });
       incoming_.Clear();
       begin = !handling_ && TakeNext();
       ReadOn();
@@ -115,13 +117,16 @@ class BidiReactor : public grpc::ServerBidiReactor<Request, Response>, public En
   void Write() {
     MutexLock lock(&mutex_);
     if (writing_ || finished_) return;
-    if (ending_) {
-      if (handling_) return;  // Proceed() comes back here.
-      finished_ = true;
-      this->Finish(end_status_);
-    } else if (NextResponse(&outgoing_)) {
+    bool found = false;
+    if (!ending_) {
+      Guarded([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { found = NextResponse(&outgoing_); });
+    }
+    if (found) {
       writing_ = true;
       this->StartWrite(&outgoing_);
+    } else if (ending_ && !handling_) {  // If it is, Proceed() comes back here.
+      finished_ = true;
+      this->Finish(end_status_);
     }
   }
 
@@ -185,9 +190,18 @@ class BidiReactor : public grpc::ServerBidiReactor<Request, Response>, public En
   }
 
   absl::Status GuardedHandle() {
-    const absl::Status status =
-        lanes_->invariants()->Guard(Request::descriptor()->name(), [this] { return Handle(message_); });
+    const absl::Status status = lanes_->invariants()->Guard(name_, [this] { return Handle(message_); });
     return core_->UnavailableUnlessLeading(status);
+  }
+
+  // What throws costs the stream, and not the program.
+  template <typename Body>
+  void Guarded(const Body& body) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const absl::Status status = lanes_->invariants()->Guard(name_, [&] {
+      body();
+      return absl::OkStatus();
+    });
+    if (!status.ok()) EndSoon(rpc::ToGrpcStatus(status));
   }
 
   // The message was dealt with. Whether there is another one.
@@ -205,6 +219,7 @@ class BidiReactor : public grpc::ServerBidiReactor<Request, Response>, public En
     return more;
   }
 
+  const char* const name_;
   const Core* const core_;
   const Lanes* const lanes_;
   Strangers* const strangers_;

@@ -29,7 +29,7 @@ class NodeStream final : public BidiReactor<v1::ConnectRequest, v1::ConnectRespo
   // `caller`: whoever opened the stream, or why that is not known.
   NodeStream(NodeManager* nodes, const Core* core, const Lanes* lanes, WorkerLauncher* launcher,
              Strangers* strangers, absl::StatusOr<security::Caller> caller)
-      : BidiReactor(core, lanes, strangers),
+      : BidiReactor("Connect", core, lanes, strangers),
         nodes_(nodes),
         core_(core),
         launcher_(launcher),

@@ -95,7 +95,9 @@ class HeartbeatStream final : public BidiReactor<v1::HeartbeatRequest, v1::Heart
                               public ReplicaStream {
  public:
   HeartbeatStream(const ReplicaServiceParts& parts, std::string token)
-      : BidiReactor(parts.core, parts.lanes, parts.strangers), parts_(parts), token_(std::move(token)) {}
+      : BidiReactor("Heartbeat", parts.core, parts.lanes, parts.strangers),
+        parts_(parts),
+        token_(std::move(token)) {}
 
   void Poke() override {
     {

@@ -38,7 +38,8 @@ void ReplicaSessions::Heard(const std::string& replica_id, const std::string& jo
   const auto it = sessions_.find(replica_id);
   if (it == sessions_.end()) return;  // It was fenced off meanwhile.
   Session& session = it->second;
-  session.pulse = {now, request.activity()};
+  // One that the state was at for long is older than those that came meanwhile.
+  if (now >= session.pulse.heard) session.pulse = {now, request.activity()};
   if (request.activity().waiting().seconds() > 0) waiting_.insert(job_uid);
   session.last_id = std::max(session.last_id, request.acknowledged_command_id());
   // A supervisor that was restarted may have given a number that the replica knows from before: STOP stays.

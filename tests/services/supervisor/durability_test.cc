@@ -119,5 +119,30 @@ TEST_F(DurabilityTest, AGroupIsFormedOnceThatIsOnTheDisk) {
   replica.join();
 }
 
+TEST_F(DurabilityTest, AReportIsAcknowledgedOnceItIsOnTheDisk) {
+  const auto worker = AddAnsweringWorker();
+  Allocate(Submit(NewJob("a")), {"n1"});
+  const v1::LaunchReplica launch = worker->NextLaunch();
+  worker->Running(launch);
+  WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  Heart heart(replicas_.get(), IdentityOf(launch), launch.token());
+  heart.BeatWithoutProgress();
+  EXPECT_TRUE(heart.Next().takes_reports());
+  slow_->Close();
+  v1::HeartbeatRequest report;
+  report.mutable_checkpoint()->set_error("disk full");
+  report.set_report_id(7);
+  heart.Send(report);
+  slow_->AwaitSync();
+  std::thread replica([&] {
+    heart.NextAcknowledged(7);
+    EXPECT_TRUE(durable_);
+  });
+  LetTimeGoBy(worker.get());
+  durable_ = true;
+  slow_->Open();
+  replica.join();
+}
+
 }  // namespace
 }  // namespace adaptdl::supervisor

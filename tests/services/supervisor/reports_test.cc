@@ -84,6 +84,37 @@ TEST_F(ReportsTest, ACheckpointErrorThatComesAndGoesIsStoredNowAndThenAndCounted
   EXPECT_EQ(EventsOf("CheckpointWritten")[0].count(), kTimes);
 }
 
+// Its acknowledgement was lost with the first stream.
+TEST_F(ReportsTest, AReportThatIsToldOverTwoStreamsCountsOnce) {
+  v1::HeartbeatRequest report;
+  report.mutable_checkpoint()->set_step(1);
+  report.mutable_checkpoint()->set_error("disk full");
+  report.set_report_id(3);
+  for (int i = 0; i < 2; ++i) {
+    Heart heart = MakeHeart(rank0_);
+    heart.Send(report);
+    heart.Send(report);
+    EXPECT_EQ(heart.NextAcknowledged(3).acknowledged_report_id(), 3);
+  }
+  ASSERT_EQ(EventsOf("CheckpointFailed").size(), 1u);
+  EXPECT_EQ(EventsOf("CheckpointFailed")[0].count(), 0) << "it was not repeated";
+}
+
+TEST_F(ReportsTest, ANewReportIsHeardBesideOneThatIsToldAgain) {
+  Heart heart = MakeHeart(rank0_);
+  v1::HeartbeatRequest report;
+  report.mutable_checkpoint()->set_error("disk full");
+  report.set_report_id(1);
+  heart.Send(report);
+  heart.NextAcknowledged(1);
+  report.mutable_checkpoint()->clear_error();
+  report.set_report_id(2);
+  heart.Send(report);
+  heart.NextAcknowledged(2);
+  EXPECT_EQ(Get("a").status().checkpoint_error(), "");
+  EXPECT_EQ(EventsOf("CheckpointWritten").size(), 1u);
+}
+
 TEST_F(ReportsTest, WhatHappensAgainSoonIsOneEventWithANewIdAndLaterAnother) {
   Heart heart = MakeHeart(rank0_);
   const auto fail = [&] {

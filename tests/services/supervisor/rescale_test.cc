@@ -466,6 +466,66 @@ TEST_F(RescaleTest, ARestartedSupervisorOffersThePlanAgain) {
   EXPECT_EQ(WaitForPhase("a", v1::JOB_PHASE_RUNNING).status().group(), 2);
 }
 
+// A supervisor that is started again knows what was acknowledged: it is told again, and counts once.
+TEST_F(RescaleTest, WhatARestartedSupervisorIsToldAgainCountsOnce) {
+  StartOne();
+  Allocate(job_, {"n1", "n2"});
+  const v1::LaunchReplica launch = n2_->NextLaunch();
+  n2_->Running(launch);
+  second_ = Play(launch, "n2:1");
+  const v1::GroupFormed plan = first_.heart->NextCommand().plan().formed();
+  v1::HeartbeatRequest report;
+  report.mutable_entered_group()->set_group(plan.group());
+  report.mutable_entered_group()->set_token(plan.token());
+  report.mutable_rescale()->set_group(plan.group());
+  report.mutable_rescale()->mutable_rebuild()->set_nanos(20'000'000);
+  report.set_report_id(2);
+  first_.heart->Send(report);
+  first_.heart->NextAcknowledged(2);
+  first_.heart = nullptr;
+  first_.join = nullptr;
+  second_.join = nullptr;
+  n1_ = nullptr;
+  n2_ = nullptr;
+  Stop();
+  Start();
+  EXPECT_EQ(Get("a").status().group(), plan.group());
+  first_.identity.set_group(plan.group());
+  Heart again(replicas_.get(), first_.identity, plan.token());
+  report.clear_entered_group();
+  again.Send(report);
+  again.NextAcknowledged(2);
+  EXPECT_EQ(Get("a").status().rescales(), 1);
+  EXPECT_EQ(Get("a").status().rescale_duration().nanos(), 20'000'000);
+  int rescaled = 0;
+  for (const v1::Event& event : Events("a")) rescaled += event.reason() == "Rescaled";
+  EXPECT_EQ(rescaled, 1);
+}
+
+// Its supervisor may have committed the change before the stream broke.
+TEST_F(RescaleTest, AGroupThatWasEnteredMayBeEnteredAgain) {
+  StartTwo();
+  Allocate(job_, {"n2"});
+  const v1::HeartbeatResponse command = second_.heart->NextCommand();
+  const v1::GroupFormed& plan = command.plan().formed();
+  v1::HeartbeatRequest entered;
+  entered.set_acknowledged_command_id(command.command_id());
+  entered.mutable_entered_group()->set_group(plan.group());
+  entered.mutable_entered_group()->set_token(plan.token());
+  entered.set_report_id(1);
+  second_.heart->Send(entered);
+  second_.heart->NextAcknowledged(1);
+  second_.heart->Send(entered);
+  EXPECT_EQ(second_.heart->Next().command(), v1::REPLICA_COMMAND_NONE);
+  Heart old(replicas_.get(), second_.identity, second_.token);
+  old.BeatWithoutProgress();
+  EXPECT_EQ(old.End().error_code(), grpc::StatusCode::ABORTED) << "it has left the group before";
+  Enter(&second_, plan);
+  second_.heart->Send(entered);
+  second_.heart->NextAcknowledged(1);
+  EXPECT_EQ(Get("a").status().rescales(), 1);
+}
+
 TEST_F(RescaleTest, AChangeOfMindIsANewerPlan) {
   StartTwo();
   Allocate(job_, {"n1"});

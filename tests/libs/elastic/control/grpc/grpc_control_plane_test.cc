@@ -420,6 +420,25 @@ TEST_F(GrpcControlPlaneTest, ABrokenGroupAndTheTimesOfAChangeAreToldAtOnce) {
   EXPECT_EQ(heartbeats.Take().broken().reason(), "rank 1 is lost");
 }
 
+// Older ones neither acknowledge reports nor say that they do.
+TEST_F(GrpcControlPlaneTest, AnOlderSupervisorIsToldAgainWithEachHeartbeat) {
+  Mailbox<v1::HeartbeatRequest> heartbeats;
+  supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    v1::HeartbeatRequest request;
+    stream->Read(&request);
+    stream->Write(Command(v1::REPLICA_COMMAND_NONE, 0, ""));
+    for (int told = 0; told < 3 && stream->Read(&request); told += request.has_broken() ? 1 : 0) {
+      if (request.has_broken()) heartbeats.Put(request);
+      stream->Write(Command(v1::REPLICA_COMMAND_NONE, 0, ""));
+    }
+    ReadAll(stream);
+    return grpc::Status::OK;
+  };
+  control_->Start(&observer_);
+  control_->ReportBroken(3, "rank 1 is lost");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(heartbeats.Take().broken().reason(), "rank 1 is lost");
+}
+
 TEST_F(GrpcControlPlaneTest, ReportsHintsFieldByField) {
   Hints hints;
   hints.init_batch_size = 64;
