@@ -33,7 +33,7 @@ absl::Status CheckCount(const std::string& name, const v1::JobSpec& spec, int co
 
 }  // namespace
 
-bool SameNodes(const Decision& decision, const v1::JobAllocation& allocation) {
+bool SameNodes(const AllocationDecision& decision, const v1::JobAllocation& allocation) {
   return std::equal(decision.nodes.begin(), decision.nodes.end(), allocation.node_ids().begin(),
                     allocation.node_ids().end());
 }

@@ -11,7 +11,7 @@
 namespace adaptdl::supervisor {
 
 // Whether the job is to be on these nodes already, in this order.
-bool SameNodes(const Decision& decision, const v1::JobAllocation& allocation);
+bool SameNodes(const AllocationDecision& decision, const v1::JobAllocation& allocation);
 
 absl::Status CheckAllocation(const Transaction& transaction, const v1::JobAllocation& allocation);
 

@@ -22,7 +22,7 @@ constexpr size_t kMaxSentence = 300;
 constexpr int kMaxSentences = 8;
 
 // Takes over why the allocator decided so. False: it is what is known.
-bool SetExplanation(const v1::JobAllocation& allocation, Decision* decision) {
+bool SetExplanation(const v1::JobAllocation& allocation, AllocationDecision* decision) {
   const std::string reason = ToUtf8(allocation.reason(), kMaxReason);
   std::vector<std::string> sentences;
   for (int i = 0; i < std::min(allocation.explanation_size(), kMaxSentences); ++i) {
@@ -39,14 +39,14 @@ void Allocate(Transaction* transaction, const v1::JobAllocation& allocation) {
   if (SameNodes(before->record.decision, allocation) &&
       before->record.decision.unschedulable == allocation.unschedulable()) {
     // A new wording alone is not worth a write.
-    Decision decision = before->record.decision;
+    AllocationDecision decision = before->record.decision;
     if (!SetExplanation(allocation, &decision)) return;
     transaction->EditJobInMemory(allocation.job_uid())->record.decision = std::move(decision);
     transaction->ShowToAllocator();
     return;
   }
   const bool news = allocation.unschedulable() && !before->record.decision.unschedulable;
-  Decision& decision = transaction->EditJob(allocation.job_uid())->record.decision;
+  AllocationDecision& decision = transaction->EditJob(allocation.job_uid())->record.decision;
   decision.unschedulable = allocation.unschedulable();
   decision.nodes = {allocation.node_ids().begin(), allocation.node_ids().end()};
   SetExplanation(allocation, &decision);

@@ -51,7 +51,7 @@ void FillStatus(const JobRecord& record, Audience audience, absl::Time now, v1::
   if (record.hints.has_value()) *status->mutable_hints() = *record.hints;
   if (record.progress.has_value()) *status->mutable_progress() = *record.progress;
   status->set_checkpoint_error(record.checkpoint_error);
-  const Decision& decision = record.decision;
+  const AllocationDecision& decision = record.decision;
   status->mutable_desired_allocation()->Assign(decision.nodes.begin(), decision.nodes.end());
   status->set_allocation_reason(decision.reason);
   status->mutable_allocation_explanation()->Assign(decision.explanation.begin(), decision.explanation.end());

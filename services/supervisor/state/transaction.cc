@@ -29,7 +29,7 @@ int BoundText(std::string* text) {
 // All texts of the record but what the user asked for and the tokens.
 int BoundRecord(JobRecord* record) {
   jobs::Job& state = record->state;
-  Decision& decision = record->decision;
+  AllocationDecision& decision = record->decision;
   std::vector<std::string*> texts = {&state.reason, &state.message, &state.rescale_note, &decision.reason,
                                      &record->checkpoint_error};
   for (std::vector<std::string>* list : {&state.allocation, &decision.nodes, &decision.explanation}) {

@@ -102,14 +102,14 @@ void TakeState(const StoredJob& stored, jobs::Job* state) {
   state->rescale_duration = ToDuration(stored.rescale_duration());
 }
 
-void PutDecision(const Decision& decision, store::v1::StoredDecision* stored) {
+void PutDecision(const AllocationDecision& decision, store::v1::StoredDecision* stored) {
   PutTexts(decision.nodes, stored->mutable_nodes());
   stored->set_reason(decision.reason);
   PutTexts(decision.explanation, stored->mutable_explanation());
   stored->set_unschedulable(decision.unschedulable);
 }
 
-Decision ToDecision(const store::v1::StoredDecision& stored) {
+AllocationDecision ToDecision(const store::v1::StoredDecision& stored) {
   return {ToVector(stored.nodes()), stored.reason(), ToVector(stored.explanation()), stored.unschedulable()};
 }
 

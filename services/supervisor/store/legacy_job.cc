@@ -26,8 +26,8 @@ void TakeStatus(const v1::JobStatus& status, jobs::Job* state) {
   state->rescale_duration = ToDuration(status.rescale_duration());
 }
 
-Decision DecisionOf(const v1::JobStatus& status) {
-  Decision decision;
+AllocationDecision DecisionOf(const v1::JobStatus& status) {
+  AllocationDecision decision;
   decision.nodes = {status.desired_allocation().begin(), status.desired_allocation().end()};
   decision.reason = status.allocation_reason();
   decision.explanation = {status.allocation_explanation().begin(), status.allocation_explanation().end()};

@@ -22,7 +22,7 @@
 namespace adaptdl::supervisor {
 
 // What the allocator decided last for a job.
-struct Decision {
+struct AllocationDecision {
   // Node of each replica. Empty: none.
   std::vector<std::string> nodes;
   // Why, and more about it, one sentence each: for people.
@@ -31,7 +31,7 @@ struct Decision {
   // Whether it said that no node could ever hold a replica.
   bool unschedulable = false;
 
-  bool operator==(const Decision&) const = default;
+  bool operator==(const AllocationDecision&) const = default;
 };
 
 // What the wall showed when something happened to a job, or is to happen: it stays, whatever is done to the
@@ -59,7 +59,7 @@ struct JobRecord {
   // What the state machine works on, in steady times (libs/base/clock.h); SetState() replaces it. In what is
   // stored, they are what the wall showed when the record was written.
   jobs::Job state;
-  Decision decision;
+  AllocationDecision decision;
   JobTimes times;
   // The latest ones, if it sent any. Whoever sets them sets state.tells_progress (TellsProgress()).
   std::optional<v1::Hints> hints;
@@ -127,9 +127,7 @@ struct FileDeletion {
   std::string job_uid;
 };
 
-inline absl::Time TimeOf(const v1::Event& event) {
-  return messages::ToTime(event.time());
-}
+inline absl::Time TimeOf(const v1::Event& event) { return messages::ToTime(event.time()); }
 
 }  // namespace adaptdl::supervisor
 

@@ -70,7 +70,7 @@ inline void Fill(const v1::Job& user_job, jobs::Job* job) {
   rescale_duration = absl::Milliseconds(3500);
 }
 
-inline void Fill(Decision* decision) {
+inline void Fill(AllocationDecision* decision) {
   auto& [nodes, reason, explanation, unschedulable] = *decision;
   nodes = {"n3", "n4"};
   reason = "goodput";

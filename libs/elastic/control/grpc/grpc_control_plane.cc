@@ -53,7 +53,7 @@ class GrpcControlPlane final : public ControlPlane {
   ~GrpcControlPlane() override { Shutdown(); }
 
   absl::StatusOr<GroupMembership> JoinGroup(const std::string& address) override {
-    Backoff backoff(link_.longest_pause());
+    JitteredBackoff backoff(link_.longest_pause());
     for (;;) {
       const rpc::Endpoint supervisor = link_.current();
       rpc::AwaitConnection(supervisor.channel.get());
@@ -239,7 +239,7 @@ class GrpcControlPlane final : public ControlPlane {
   }
 
   void SendHeartbeats() {
-    Backoff backoff(link_.longest_pause());
+    JitteredBackoff backoff(link_.longest_pause());
     for (;;) {
       GroupMembership member = Member();
       const rpc::Endpoint supervisor = link_.current();
@@ -285,7 +285,7 @@ class GrpcControlPlane final : public ControlPlane {
 
   // Sends until the stream breaks. `member`: as whom it speaks, at first and in the end.
   absl::Status RunHeartbeatStream(const rpc::Endpoint& supervisor, GroupMembership* member,
-                                  Backoff* backoff) {
+                                  JitteredBackoff* backoff) {
     grpc::ClientContext context;
     v1::ReplicaIdentity identity;
     link_.Identify(*member, &context, &identity);
@@ -373,7 +373,7 @@ class GrpcControlPlane final : public ControlPlane {
     changed_.SignalAll();
   }
 
-  void ReadCommands(HeartbeatStream* stream, Backoff* backoff) {
+  void ReadCommands(HeartbeatStream* stream, JitteredBackoff* backoff) {
     v1::HeartbeatResponse response;
     while (stream->Read(&response)) {
       if (!link_.IsCurrent(response.term())) {

@@ -38,13 +38,6 @@ std::vector<std::string> Addresses(const std::string& text) {
 
 }  // namespace
 
-absl::Duration Backoff::Next() {
-  std::uniform_real_distribution<double> jitter(0.5, 1.0);
-  const absl::Duration pause = current_ * jitter(random_);
-  current_ = std::min(current_ * 2, longest_);
-  return pause;
-}
-
 SupervisorLink::SupervisorLink(const GrpcControlPlaneOptions& options)
     : options_(options), supervisors_(Addresses(options.supervisor_address), Security(options)) {}
 

@@ -3,7 +3,7 @@
 // With several supervisors one leads. Each term of a leader has a larger number; what a former one still says
 // does not count.
 //
-// Thread-safety: thread-safe, except Backoff.
+// Thread-safety: thread-safe, except JitteredBackoff.
 
 #ifndef ADAPTDL_LIBS_ELASTIC_CONTROL_GRPC_SUPERVISOR_LINK_H_
 #define ADAPTDL_LIBS_ELASTIC_CONTROL_GRPC_SUPERVISOR_LINK_H_
@@ -16,26 +16,27 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/replica_service.grpc.pb.h"
 #include "grpcpp/client_context.h"
+#include "libs/base/backoff.h"
 #include "libs/base/mutex.h"
 #include "libs/elastic/control/control_plane.h"
 #include "libs/rpc/endpoints.h"
 
 namespace adaptdl::elastic {
 
-// Pauses between attempts: doubling up to the longest, with jitter so that a whole job does not come back at
-// once.
-class Backoff {
+// Pauses between attempts, with jitter so that a whole job does not come back at once.
+class JitteredBackoff {
  public:
-  explicit Backoff(absl::Duration longest) : longest_(longest) {}
+  explicit JitteredBackoff(absl::Duration longest) : backoff_(absl::Milliseconds(200), longest) {}
 
-  absl::Duration Next();
-  void Reset() { current_ = kFirst; }
+  // At least half of Backoff's.
+  absl::Duration Next() { return backoff_.Next() * jitter_(random_); }
+  void Reset() { backoff_.Reset(); }
 
  private:
-  static constexpr absl::Duration kFirst = absl::Milliseconds(200);
-  const absl::Duration longest_;
-  absl::Duration current_ = kFirst;
-  std::minstd_rand random_{std::random_device{}()};
+  Backoff backoff_;
+  std::mt19937_64 random_{std::random_device()()};
+  std::uniform_real_distribution<double> jitter_{0.5, 1.0};
+};
 };
 
 class SupervisorLink {

@@ -54,8 +54,8 @@ TEST(SupervisorLinkTest, OnlyARefusalIsFinal) {
   EXPECT_FALSE(SupervisorLink::IsFinal(absl::OkStatus()));
 }
 
-TEST(BackoffTest, DoublesUpToTheLongestAndStartsAgain) {
-  Backoff backoff(absl::Seconds(1));
+TEST(JitteredBackoffTest, DoublesUpToTheLongestAndStartsAgain) {
+  JitteredBackoff backoff(absl::Seconds(1));
   for (const int milliseconds : {200, 400, 800, 1000, 1000}) {
     const absl::Duration pause = backoff.Next();
     EXPECT_GE(pause, absl::Milliseconds(milliseconds) / 2);
