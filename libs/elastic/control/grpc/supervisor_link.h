@@ -37,7 +37,6 @@ class JitteredBackoff {
   std::mt19937_64 random_{std::random_device()()};
   std::uniform_real_distribution<double> jitter_{0.5, 1.0};
 };
-};
 
 class SupervisorLink {
  public:
