@@ -102,6 +102,8 @@ TEST_F(ClusterWatchTest, TellsWhatDiffersAndNoMore) {
   for (int i = 0; i < 20; ++i) Submit(NewJob(absl::StrCat("job-", i)));
   Watch();
   EXPECT_EQ(mirror_.Snapshot(clock_.Now()).jobs_size(), 20);
+  // What was on its way when the stream began is told once more. It is over when this one has come.
+  Submit(NewJob("first"));
   CatchUp();
   sizes_.clear();
   const v1::Job late = Submit(NewJob("late"));
@@ -110,7 +112,7 @@ TEST_F(ClusterWatchTest, TellsWhatDiffersAndNoMore) {
   EXPECT_LE(sizes_.back(), 1);
   EXPECT_EQ(snapshots_, 1);
   const v1::ClusterSnapshot seen = Seen();
-  EXPECT_EQ(seen.jobs(20).name(), "late");
+  EXPECT_EQ(seen.jobs(21).name(), "late");
 }
 
 TEST_F(ClusterWatchTest, FollowsAJobThroughItsLife) {
