@@ -58,7 +58,7 @@ class Process final : public Host {
     std::_Exit(code);
   }
 
-  const RealClock clock_;
+  const RealClock clock_{};
 };
 
 }  // namespace
