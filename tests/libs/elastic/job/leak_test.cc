@@ -13,8 +13,8 @@
 #include "adaptdl/data_loader.h"
 #include "gtest/gtest.h"
 #include "libs/base/mutex.h"
-#include "libs/comm/tcp_communicator.h"
 #include "libs/comm/in_process_communicator.h"
+#include "libs/comm/tcp_communicator.h"
 #include "libs/comm/tcp_rendezvous.h"
 #include "tests/libs/elastic/replica_threads.h"
 
@@ -55,11 +55,11 @@ Group::Transport OverSockets() {
       [rendezvous](const GroupMembership& group) -> absl::StatusOr<std::unique_ptr<comm::Communicator>> {
     if (group.world_size == 1) return std::move(comm::CreateInProcessGroup(1).front());
     return comm::ConnectTcp(*rendezvous, {.rank = group.rank,
-                                           .size = group.world_size,
-                                           .group = group.group,
-                                           .host = "127.0.0.1",
-                                           .timeout = absl::Minutes(1),
-                                           .address = group.rank == 0 ? "" : group.master_address});
+                                          .size = group.world_size,
+                                          .group = group.group,
+                                          .host = "127.0.0.1",
+                                          .timeout = absl::Minutes(1),
+                                          .address = group.rank == 0 ? "" : group.master_address});
   };
   transport.refuse_below = [rendezvous](int64_t group) { rendezvous->RefuseBelow(group); };
   return transport;
