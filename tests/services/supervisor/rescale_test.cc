@@ -181,9 +181,12 @@ TEST_F(RescaleTest, MembersEnterOnTheStreamThatTheyHave) {
   const v1::LaunchReplica launch = n2_->NextLaunch();
   n2_->Running(launch);
   second_ = Play(launch, "n2:1");
-  const v1::GroupFormed plan = first_.heart->NextCommand().plan().formed();
+  const v1::HeartbeatResponse command = first_.heart->NextCommand();
+  const v1::GroupFormed plan = command.plan().formed();
 
+  // What was not heard to be obeyed is said with each answer.
   v1::HeartbeatRequest entered;
+  entered.set_acknowledged_command_id(command.command_id());
   entered.mutable_entered_group()->set_group(plan.group());
   entered.mutable_entered_group()->set_token(plan.token());
   entered.mutable_rescale()->set_group(plan.group());
