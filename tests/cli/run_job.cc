@@ -4,18 +4,21 @@
 //   run_job STEPS [WHAT STEP RANK]
 //
 // WHAT happens at that step on that rank, in the first process of the job only: "term" and "int" send itself
-// the signal, "kill" kills it, "exit" ends it with 5, and "say" prints a line and takes its time from then
-// on.
+// the signal, "kill" kills it, "kill-saved" once a checkpoint of it is written, "exit" ends it with 5, and "say"
+// prints a line and takes its time from then on.
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "adaptdl/accumulator.h"
 #include "adaptdl/data_loader.h"
@@ -33,10 +36,20 @@ struct Event {
   int rank = 0;
 };
 
+// Steps are faster than the disk: returns once a checkpoint is whole.
+void AwaitCheckpoint() {
+  const auto whole = [](const std::filesystem::directory_entry& entry) {
+    return absl::StartsWith(entry.path().filename().string(), "checkpoint-");
+  };
+  const auto entries = [] { return std::filesystem::directory_iterator(adaptdl::env::CheckpointPath()); };
+  while (std::none_of(begin(entries()), end(entries()), whole)) usleep(1000);
+}
+
 void Happen(const Event& event) {
   if (event.what == "term") std::raise(SIGTERM);
   if (event.what == "int") std::raise(SIGINT);
-  if (event.what == "kill") std::raise(SIGKILL);
+  if (event.what == "kill-saved") AwaitCheckpoint();
+  if (event.what.substr(0, 4) == "kill") std::raise(SIGKILL);
   if (event.what == "exit") std::_Exit(5);
   if (event.what != "say") return;
   std::printf("at step %lld\n", static_cast<long long>(event.step));

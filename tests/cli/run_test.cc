@@ -221,7 +221,7 @@ TEST_F(RunTest, WithoutRestartsAKilledReplicaEndsTheGroup) {
 
 TEST_F(RunTest, AKilledReplicaIsStartedAgainFromTheCheckpoint) {
   const ProgramResult result =
-      Run(Job(3, {"400", "kill", "200", "0"},
+      Run(Job(3, {"400", "kill-saved", "200", "0"},
               {"--max-restarts", "1", "--env", "ADAPTDL_CHECKPOINT_PERIOD_STEPS=50"}));
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, AllOf(HasSubstr("rank 0 was killed by signal 9"), HasSubstr("restart 1 of 1"),
