@@ -2,7 +2,11 @@
 
 #include "libs/rpc/security.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -43,6 +47,31 @@ class MirrorService final : public v1::NodeService::Service {
       response->set_next_page_token(std::string(token->second.data(), token->second.size()));
     return grpc::Status::OK;
   }
+};
+
+// A port that is given to nobody who asks for any, and that a server may be bound to.
+class HeldPort {
+ public:
+  HeldPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    EXPECT_EQ(setsockopt(fd_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+  }
+  HeldPort(const HeldPort&) = delete;
+  HeldPort& operator=(const HeldPort&) = delete;
+  ~HeldPort() { close(fd_); }
+
+  const std::string& address() const { return address_; }
+
+ private:
+  const int fd_;
+  std::string address_;
 };
 
 class SecurityTest : public testing::Test {
@@ -168,7 +197,9 @@ TEST_F(SecurityTest, NeverFallsBackToPlaintext) {
 
 // Calls alone, with pauses between them, need not: the handshake then stands still until it times out.
 TEST_F(SecurityTest, ACallerThatAwaitsTheConnectionReachesAServerThatWasAway) {
-  Serve();
+  // Nobody else is given the port while the server is away.
+  const HeldPort port;
+  Serve(port.address());
   const std::shared_ptr<grpc::Channel> channel = CreateChannel(
       address_,
       ClientSecurity{.tls = Files("cluster", "allocator"), .token = "", .server_name = kSupervisorName});
