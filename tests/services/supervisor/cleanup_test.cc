@@ -22,16 +22,8 @@ class CleanupTest : public ClusterTest {
     auto worker = std::make_unique<FakeWorker>(channel_, id);
     EXPECT_TRUE(worker->Register().ok());
     worker->Connect({}, {}, true);
-    AwaitHello(worker.get());
+    worker->AwaitHeard();
     return worker;
-  }
-  // What was sent before was heard when this is answered.
-  void AwaitHello(FakeWorker* worker) {
-    v1::ReplicaReport stranger;
-    stranger.mutable_replica()->set_replica_id("stranger");
-    stranger.mutable_replica()->set_state(v1::REPLICA_STATE_RUNNING);
-    worker->Report(stranger);
-    EXPECT_EQ(worker->NextStop().replica_id(), "stranger");
   }
   static void Confirm(FakeWorker* worker, const std::string& uid) {
     v1::ConnectRequest request;
@@ -75,17 +67,17 @@ TEST_F(CleanupTest, ANodeIsToldToDeleteAJobsFilesUntilItHas) {
   EXPECT_EQ(again.delete_job_files().job(), "a");
   Confirm(n1.get(), uid);
   Confirm(n1.get(), "of a job that nobody knows");
-  AwaitHello(n1.get());
+  n1->AwaitHeard();
   EXPECT_EQ(Deletions(), 0u);
   n1->Disconnect();
   ASSERT_TRUE(n1->Register().ok());
   n1->Connect({}, {}, true);
-  AwaitHello(n1.get());
+  n1->AwaitHeard();
 }
 
 TEST_F(CleanupTest, AWorkerOfAnOlderVersionIsToldOnce) {
   const auto n1 = AddWorker("n1");
-  AwaitHello(n1.get());
+  n1->AwaitHeard();
   SubmitAndDelete("a");
   EXPECT_EQ(n1->Next().delete_job_files().job(), "a");
   EXPECT_EQ(Deletions(), 0u);
@@ -96,7 +88,7 @@ TEST_F(CleanupTest, AWorkerOfAnOlderVersionIsToldOnce) {
   EXPECT_EQ(Deletions(), 1u);
   n1->Connect();
   EXPECT_EQ(n1->Next().delete_job_files().job(), "b");
-  AwaitHello(n1.get());
+  n1->AwaitHeard();
   EXPECT_EQ(Deletions(), 0u);
 }
 
@@ -108,7 +100,7 @@ TEST_F(CleanupTest, WhatANodeIsToDeleteIsForgottenWithTheNode) {
   v1::ConnectRequest notice;
   notice.mutable_preemption_notice()->set_reason("spot reclaim");
   n1->Send(notice);
-  AwaitHello(n1.get());
+  n1->AwaitHeard();
   n1->Disconnect();
   Advance(absl::Hours(31), absl::Hours(1));
   EXPECT_EQ(memory_->Load(absl::Now())->nodes.size(), 0u);

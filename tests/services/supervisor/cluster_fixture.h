@@ -103,6 +103,15 @@ class FakeWorker {
     stream_ = nullptr;
   }
 
+  // What was sent before was heard when this is answered. A hello that is heard later has commands repeated.
+  void AwaitHeard() {
+    v1::ReplicaReport stranger;
+    stranger.mutable_replica()->set_replica_id("stranger");
+    stranger.mutable_replica()->set_state(v1::REPLICA_STATE_RUNNING);
+    Report(stranger);
+    EXPECT_EQ(NextStop().replica_id(), "stranger");
+  }
+
   // The next command; an empty one when the stream has ended.
   v1::ConnectResponse Next() {
     v1::ConnectResponse command;
@@ -231,6 +240,7 @@ class ClusterTest : public testing::Test {
     const grpc::Status status = worker->Register();
     EXPECT_TRUE(status.ok()) << status.error_message();
     worker->Connect();
+    worker->AwaitHeard();
     return worker;
   }
 

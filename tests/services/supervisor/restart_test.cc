@@ -111,7 +111,9 @@ TEST_F(RestartTest, LaunchThatWasNotDeliveredIsRepeated) {
   const v1::LaunchReplica launch = worker->NextLaunch();
   worker = nullptr;
   Restart();
-  auto again = AddWorker("n1");
+  auto again = std::make_unique<FakeWorker>(channel_, "n1");
+  ASSERT_TRUE(again->Register().ok());
+  again->Connect();
   const v1::LaunchReplica repeated = again->NextLaunch();
   EXPECT_EQ(repeated.replica_id(), launch.replica_id());
   EXPECT_EQ(repeated.token(), launch.token());

@@ -1,5 +1,6 @@
 // Streams that anybody may open, and that do not say whose they are.
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -69,7 +70,10 @@ TEST_F(SilentStreamsTest, ManyThatSayNothingKeepNobodyOutWhoSpeaks) {
   for (int i = 0; i < 100; ++i) {
     silent.push_back(std::make_unique<Heart>(replicas_.get(), v1::ReplicaIdentity(), "whatever"));
   }
-  EXPECT_EQ(silent[0]->End().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  // The first ones that came, which need not be the first that were sent.
+  EXPECT_TRUE(std::any_of(silent.begin(), silent.end(), [](const std::unique_ptr<Heart>& stream) {
+    return stream->Close().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+  }));
   // One that has spoken is not among them, and others find a place.
   Advance(absl::Minutes(1));
   speaks.BeatWithoutProgress();
