@@ -10,11 +10,16 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "libs/elastic/gradients/gradient_kernels.h"
+#include "libs/device/gradient_kernels.h"
 #include "libs/elastic/gradients/noise_scale.h"
 
 namespace adaptdl::elastic {
 namespace {
+
+using device::AdamPreconditioner;
+using device::Preconditioner;
+using device::Process;
+using device::SquaredNorm;
 
 std::vector<float> Gradient(int64_t size, uint32_t seed) {
   std::minstd_rand random(seed);

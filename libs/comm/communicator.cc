@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "libs/device/data_type.h"
+#include "libs/device/half.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -31,6 +33,18 @@ void ReduceTyped(ReduceOp op, T* to, const T* from, int64_t count) {
         for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(to[i] | from[i]);
       }
       return;
+  }
+}
+
+// In float32, rounded after each addition.
+template <typename Half, Half (*kRound)(float)>
+void ReduceHalves(ReduceOp op, void* to, const void* from, int64_t count) {
+  auto* const sums = static_cast<Half*>(to);
+  const auto* const values = static_cast<const Half*>(from);
+  for (int64_t i = 0; i < count; ++i) {
+    const float left = device::ToFloat(sums[i]);
+    const float right = device::ToFloat(values[i]);
+    sums[i] = kRound(op == ReduceOp::kMax ? std::max(left, right) : left + right);
   }
 }
 
@@ -70,19 +84,6 @@ Collective MakeAllGather(std::string value, std::vector<std::string>* values) {
 
 }  // namespace
 
-int64_t ElementSize(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return 4;
-    case DataType::kFloat64:
-    case DataType::kInt64:
-      return 8;
-    case DataType::kUint8:
-      return 1;
-  }
-  return 0;
-}
-
 void ReduceInto(ReduceOp op, DataType type, void* to, const void* from, int64_t count) {
   switch (type) {
     case DataType::kFloat32:
@@ -93,6 +94,10 @@ void ReduceInto(ReduceOp op, DataType type, void* to, const void* from, int64_t 
       return ReduceTyped(op, static_cast<int64_t*>(to), static_cast<const int64_t*>(from), count);
     case DataType::kUint8:
       return ReduceTyped(op, static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), count);
+    case DataType::kFloat16:
+      return ReduceHalves<device::Float16, device::ToFloat16>(op, to, from, count);
+    case DataType::kBFloat16:
+      return ReduceHalves<device::BFloat16, device::ToBFloat16>(op, to, from, count);
   }
 }
 

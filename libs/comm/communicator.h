@@ -31,16 +31,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "libs/device/data_type.h"
 
 namespace adaptdl::comm {
 
-enum class DataType : uint8_t { kFloat32, kFloat64, kInt64, kUint8 };
+using device::DataType;
+using device::ElementSize;
 
 // kOr is for integers: an element of the result is non-zero where that of any member is.
 enum class ReduceOp : uint8_t { kSum, kMax, kOr };
-
-// Size of one element in bytes.
-int64_t ElementSize(DataType type);
 
 // Contiguous elements that a collective reads and writes. Not owned.
 struct Buffer {

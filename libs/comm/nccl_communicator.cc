@@ -48,6 +48,10 @@ ncclDataType_t NcclType(DataType type, ReduceOp op) {
       return op == ReduceOp::kOr ? ncclUint64 : ncclInt64;
     case DataType::kUint8:
       return ncclUint8;
+    case DataType::kFloat16:
+      return ncclFloat16;
+    case DataType::kBFloat16:
+      return ncclBfloat16;
   }
   return ncclUint8;
 }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "libs/device/data_type.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -15,20 +16,6 @@ const char* NameOf(ReduceOp op) {
       return "max";
     case ReduceOp::kOr:
       return "or";
-  }
-  return "unknown";
-}
-
-const char* NameOf(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return "float32";
-    case DataType::kFloat64:
-      return "float64";
-    case DataType::kInt64:
-      return "int64";
-    case DataType::kUint8:
-      return "uint8";
   }
   return "unknown";
 }
@@ -60,10 +47,10 @@ std::string Describe(const Signature& signature) {
   switch (signature.kind) {
     case Collective::Kind::kAllReduce:
       return absl::StrCat("all-reduce (", NameOf(signature.op), ") of ", signature.bytes, " bytes of ",
-                          NameOf(signature.type));
+                          device::NameOf(signature.type));
     case Collective::Kind::kBroadcast:
       return absl::StrCat("broadcast from rank ", signature.root, " of ", signature.bytes, " bytes of ",
-                          NameOf(signature.type));
+                          device::NameOf(signature.type));
     case Collective::Kind::kAllGather:
       return "all-gather";
     case Collective::Kind::kBarrier:

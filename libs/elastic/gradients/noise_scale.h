@@ -30,7 +30,7 @@
 //   for each micro-batch: accumulation.Add(squared norms of its gradient, samples, loss scale);
 //   plan = noise.PlanStep(count, have_previous);
 //   average the gradient over micro-batches and replicas, sum accumulation.local_sqr() over replicas,
-//   measure what the plan says (gradient_kernels.h);
+//   measure what the plan says (TensorPass);
 //   if (noise.ScaleChanged(scale)) reset Adam's moments;
 //   noise.Update(norms); optimiser step with the factors of a ScalingRule; noise.Advance(gain);
 //

@@ -105,7 +105,7 @@ void GradientNorms::BeginStep() {
     const std::optional<AdamSettings> settings = SettingsOf(group.options());
     const std::optional<AdamMoments> adam = MomentsOf(StateOf(*optimizer_, parameters_[i]));
     if (!settings || !adam) continue;
-    const auto preconditioner = AdamPreconditioner(adam->step, settings->beta2, settings->eps);
+    const auto preconditioner = device::AdamPreconditioner(adam->step, settings->beta2, settings->eps);
     if (preconditioner) moments_[i] = {Plain(adam->exp_avg_sq), *preconditioner};
   }
 }
@@ -115,9 +115,9 @@ double GradientNorms::Squared(size_t i, const at::Tensor& gradient) const {
   const Moments& moments = moments_[i];
   return WithType(plain, [&](auto zero) {
     using T = decltype(zero);
-    if (!moments.exp_avg_sq.defined()) return SquaredNorm<T>(SpanOf<const T>(plain));
-    return SquaredNorm<T>(SpanOf<const T>(plain), SpanOf<const T>(moments.exp_avg_sq),
-                          moments.preconditioner);
+    if (!moments.exp_avg_sq.defined()) return device::SquaredNorm<T>(SpanOf<const T>(plain));
+    return device::SquaredNorm<T>(SpanOf<const T>(plain), SpanOf<const T>(moments.exp_avg_sq),
+                                  moments.preconditioner);
   });
 }
 
@@ -130,12 +130,12 @@ double GradientNorms::SquaredThenScale(size_t i, double factor, at::Tensor* grad
   const Moments& moments = moments_[i];
   const double scaled = WithType(*gradient, [&](auto zero) {
     using T = decltype(zero);
-    GradientPass<T> pass{.gradient = SpanOf<T>(*gradient), .factor = factor};
+    device::GradientPass<T> pass{.gradient = SpanOf<T>(*gradient), .factor = factor};
     if (moments.exp_avg_sq.defined()) {
       pass.exp_avg_sq = SpanOf<const T>(moments.exp_avg_sq);
       pass.preconditioner = moments.preconditioner;
     }
-    return Process<T>(pass).current;
+    return device::Process<T>(pass).current;
   });
   return scaled / (factor * factor);
 }
@@ -152,28 +152,29 @@ double GradientNorms::SquaredThenScaleTo(size_t i, double factor, const at::Tens
   const Moments& moments = moments_[i];
   const double scaled = WithType(gradient, [&](auto zero) {
     using T = decltype(zero);
-    GradientPass<T> pass{.gradient = SpanOf<T>(gradient), .factor = factor, .scaled = SpanOf<T>(*to)};
+    device::GradientPass<T> pass{.gradient = SpanOf<T>(gradient), .factor = factor, .scaled = SpanOf<T>(*to)};
     if (moments.exp_avg_sq.defined()) {
       pass.exp_avg_sq = SpanOf<const T>(moments.exp_avg_sq);
       pass.preconditioner = moments.preconditioner;
     }
-    return Process<T>(pass).current;
+    return device::Process<T>(pass).current;
   });
   return scaled / (factor * factor);
 }
 
-PairSums GradientNorms::Compare(size_t i, const at::Tensor& previous, const at::Tensor& current) const {
+device::PairSums GradientNorms::Compare(size_t i, const at::Tensor& previous,
+                                        const at::Tensor& current) const {
   const at::Tensor plain = Plain(current);
   const at::Tensor before = Plain(previous).to(plain.scalar_type());
   const Moments& moments = moments_[i];
   return WithType(plain, [&](auto zero) {
     using T = decltype(zero);
-    GradientPass<T> pass{.gradient = SpanOf<T>(plain), .previous = SpanOf<T>(before)};
+    device::GradientPass<T> pass{.gradient = SpanOf<T>(plain), .previous = SpanOf<T>(before)};
     if (moments.exp_avg_sq.defined()) {
       pass.exp_avg_sq = SpanOf<const T>(moments.exp_avg_sq);
       pass.preconditioner = moments.preconditioner;
     }
-    return Process<T>(pass);
+    return device::Process<T>(pass);
   });
 }
 

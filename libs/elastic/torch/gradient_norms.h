@@ -2,7 +2,7 @@
 // sqrt(v / (1 - beta2^t)) + eps once it has taken a few steps (the gradient noise scale of what Adam
 // applies).
 //
-// Contiguous float32 and float64 tensors in main memory are read in one pass (gradient_kernels.h); others are
+// Contiguous float32 and float64 tensors in main memory are read in one pass (libs/device); others are
 // converted.
 //
 // Thread-safety: the training thread, and the thread that runs its backward pass.
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "ATen/core/Tensor.h"
-#include "libs/elastic/gradients/gradient_kernels.h"
+#include "libs/device/gradient_kernels.h"
 
 namespace torch::optim {
 class Optimizer;
@@ -42,13 +42,13 @@ class GradientNorms {
   double SquaredThenScaleTo(size_t i, double factor, const at::Tensor& gradient, at::Tensor* to) const;
 
   // Sums over the gradients of two steps.
-  PairSums Compare(size_t i, const at::Tensor& previous, const at::Tensor& current) const;
+  device::PairSums Compare(size_t i, const at::Tensor& previous, const at::Tensor& current) const;
 
  private:
   struct Moments {
     // Undefined: p = 1.
     at::Tensor exp_avg_sq;
-    Preconditioner preconditioner;
+    device::Preconditioner preconditioner;
   };
 
   torch::optim::Optimizer* const optimizer_;

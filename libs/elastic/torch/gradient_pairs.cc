@@ -82,7 +82,7 @@ void GradientPairs::Add(size_t i, const at::Tensor& gradient) {
 
 void GradientPairs::Compare(size_t i, const at::Tensor& previous, const at::Tensor& current) {
   const auto group = static_cast<size_t>(groups_[i]);
-  const PairSums sums = norms_->Compare(i, previous, current);
+  const device::PairSums sums = norms_->Compare(i, previous, current);
   pair_.current_sqr[group] += sums.current;
   pair_.previous_sqr[group] += sums.previous;
   pair_.dot[group] += sums.dot;

@@ -9,11 +9,16 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "libs/elastic/gradients/gradient_kernels.h"
+#include "libs/device/gradient_kernels.h"
 #include "libs/elastic/gradients/noise_scale.h"
 
 namespace adaptdl::elastic {
 namespace {
+
+using device::GradientPass;
+using device::PairSums;
+using device::Process;
+using device::SquaredNorm;
 
 constexpr int kSteps = 4000;
 constexpr size_t kGroups = 2;

@@ -9,13 +9,20 @@
 
 #include "adaptdl/scaling_rule.h"
 #include "gtest/gtest.h"
-#include "libs/elastic/gradients/gradient_kernels.h"
+#include "libs/device/gradient_kernels.h"
 #include "libs/elastic/gradients/noise_scale.h"
 #include "nlohmann/json.hpp"
 #include "tests/vectors/vectors.h"
 
 namespace adaptdl::elastic {
 namespace {
+
+using device::AdamPreconditioner;
+using device::GradientPass;
+using device::PairSums;
+using device::Preconditioner;
+using device::Process;
+using device::SquaredNorm;
 
 using nlohmann::json;
 

@@ -1,4 +1,4 @@
-#include "libs/elastic/gradients/gradient_kernels.h"
+#include "libs/device/gradient_kernels.h"
 
 #include <cassert>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "absl/types/span.h"
-#include "libs/elastic/gradients/gradient_kernels_inl.h"
+#include "libs/device/gradient_kernels_inl.h"
 
-namespace adaptdl::elastic {
+namespace adaptdl::device {
 namespace kernels {
 
 Sums RunBaseline(const Operands<float>& operands) { return Run(operands); }
@@ -88,4 +88,4 @@ template double SquaredNorm(absl::Span<const double>, absl::Span<const double>, 
 template PairSums Process(const GradientPass<float>&);
 template PairSums Process(const GradientPass<double>&);
 
-}  // namespace adaptdl::elastic
+}  // namespace adaptdl::device

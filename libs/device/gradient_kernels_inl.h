@@ -7,8 +7,8 @@
 // changes nothing; conversions, divisions and
 // roots are exact to the last bit by IEEE 754.
 
-#ifndef ADAPTDL_LIBS_ELASTIC_GRADIENTS_GRADIENT_KERNELS_INL_H_
-#define ADAPTDL_LIBS_ELASTIC_GRADIENTS_GRADIENT_KERNELS_INL_H_
+#ifndef ADAPTDL_LIBS_DEVICE_GRADIENT_KERNELS_INL_H_
+#define ADAPTDL_LIBS_DEVICE_GRADIENT_KERNELS_INL_H_
 
 #include <cstddef>
 
@@ -16,7 +16,7 @@
 #include <immintrin.h>
 #endif
 
-namespace adaptdl::elastic::kernels {
+namespace adaptdl::device::kernels {
 
 // A pass as plain pointers; null: not wanted.
 template <typename T>
@@ -202,6 +202,6 @@ inline Sums Run(const Operands<T>& operands) {
 }
 
 }  // namespace
-}  // namespace adaptdl::elastic::kernels
+}  // namespace adaptdl::device::kernels
 
-#endif  // ADAPTDL_LIBS_ELASTIC_GRADIENTS_GRADIENT_KERNELS_INL_H_
+#endif  // ADAPTDL_LIBS_DEVICE_GRADIENT_KERNELS_INL_H_

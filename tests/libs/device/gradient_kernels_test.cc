@@ -1,4 +1,4 @@
-#include "libs/elastic/gradients/gradient_kernels.h"
+#include "libs/device/gradient_kernels.h"
 
 #include <cmath>
 #include <cstdint>
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "libs/elastic/gradients/gradient_kernels_inl.h"
+#include "libs/device/gradient_kernels_inl.h"
 
-namespace adaptdl::elastic {
+namespace adaptdl::device {
 namespace {
 
 template <typename T>
@@ -215,4 +215,4 @@ TEST(AdamPreconditioner, BeginsWithTheFifthStep) {
 }
 
 }  // namespace
-}  // namespace adaptdl::elastic
+}  // namespace adaptdl::device

@@ -13,26 +13,13 @@
 // Thread-safety: pure functions of their arguments. One call uses one thread; large gradients may be cut and
 // summed by several.
 
-#ifndef ADAPTDL_LIBS_ELASTIC_GRADIENTS_GRADIENT_KERNELS_H_
-#define ADAPTDL_LIBS_ELASTIC_GRADIENTS_GRADIENT_KERNELS_H_
-
-#include <cstdint>
-#include <optional>
+#ifndef ADAPTDL_LIBS_DEVICE_GRADIENT_KERNELS_H_
+#define ADAPTDL_LIBS_DEVICE_GRADIENT_KERNELS_H_
 
 #include "absl/types/span.h"
+#include "libs/device/preconditioner.h"
 
-namespace adaptdl::elastic {
-
-// Adam's scaling of a gradient g: g / p with p = root_factor * sqrt(exp_avg_sq) + epsilon, as its update has
-// it. Norms of g / p are the norms that matter for Adam.
-struct Preconditioner {
-  double root_factor = 1;
-  double epsilon = 1e-8;
-};
-
-// The preconditioner after `step` steps of Adam: root_factor = 1 / sqrt(1 - beta2^step). nullopt in the first
-// steps, whose second moments say too little: gradients count as they are.
-std::optional<Preconditioner> AdamPreconditioner(int64_t step, double beta2, double epsilon);
+namespace adaptdl::device {
 
 // |g|^2, |g_prev|^2 and g . g_prev. From them |(g + g_prev) / 2|^2 = (current + previous + 2 dot) / 4.
 struct PairSums {
@@ -80,6 +67,6 @@ struct GradientPass {
 template <typename T>
 PairSums Process(const GradientPass<T>& pass);
 
-}  // namespace adaptdl::elastic
+}  // namespace adaptdl::device
 
-#endif  // ADAPTDL_LIBS_ELASTIC_GRADIENTS_GRADIENT_KERNELS_H_
+#endif  // ADAPTDL_LIBS_DEVICE_GRADIENT_KERNELS_H_

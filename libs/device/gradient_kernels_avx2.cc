@@ -1,8 +1,8 @@
-#include "libs/elastic/gradients/gradient_kernels_inl.h"
+#include "libs/device/gradient_kernels_inl.h"
 
-namespace adaptdl::elastic::kernels {
+namespace adaptdl::device::kernels {
 
 Sums RunAvx2(const Operands<float>& operands) { return Run(operands); }
 Sums RunAvx2(const Operands<double>& operands) { return Run(operands); }
 
-}  // namespace adaptdl::elastic::kernels
+}  // namespace adaptdl::device::kernels
