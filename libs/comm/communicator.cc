@@ -117,6 +117,10 @@ Buffer BufferOf(absl::Span<uint8_t> values) {
   return {values.data(), static_cast<int64_t>(values.size()), DataType::kUint8};
 }
 
+absl::Status Work::Then(device::Stream /*stream*/) {
+  return absl::FailedPreconditionError("a collective over main memory has no place on a stream: wait for it");
+}
+
 Reduction::Reduction(std::unique_ptr<std::vector<std::string>> values, std::unique_ptr<Work> work,
                      Combine combine)
     : values_(std::move(values)), work_(std::move(work)), combine_(std::move(combine)) {}
@@ -136,6 +140,10 @@ absl::Status Communicator::Check(const Collective& collective) const {
   }
   if (buffer.data == nullptr && buffer.count > 0) {
     return absl::InvalidArgumentError(absl::StrCat("a buffer of ", buffer.count, " elements without memory"));
+  }
+  if (buffer.device != nullptr && !takes_device_buffers()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a buffer on ", buffer.device->name(), ", and this group exchanges main memory only"));
   }
   if (collective.root < 0 || collective.root >= size()) {
     return absl::InvalidArgumentError(

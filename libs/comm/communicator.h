@@ -32,6 +32,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "libs/device/data_type.h"
+#include "libs/device/device.h"
 
 namespace adaptdl::comm {
 
@@ -46,8 +47,10 @@ struct Buffer {
   void* data = nullptr;
   int64_t count = 0;
   DataType type = DataType::kFloat32;
-  // Index of the GPU that holds the data. Negative: main memory.
-  int cuda_device = -1;
+  // What holds the data. Null: main memory. The collective comes after what is on `stream` when it is started.
+  // Only for communicators that take such buffers.
+  device::Device* device = nullptr;
+  device::Stream stream = nullptr;
 
   int64_t bytes() const { return count * ElementSize(type); }
 };
@@ -65,6 +68,11 @@ class Work {
 
   // Blocks until the collective is done; the buffer holds the result when this returns OK. Call it once.
   virtual absl::Status Wait() = 0;
+
+  // For a buffer that a device holds: what is put on `stream` from now on comes after the collective. The caller
+  // goes on as far as it can. Call it once at most, and Wait() when that stream is known to have come so far:
+  // it then blocks for nothing, and says whether the result is there.
+  virtual absl::Status Then(device::Stream stream);
 };
 
 // Joins two values into one. Must be associative, and give the same on every member; is called in order of
@@ -115,6 +123,8 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // Whether all-reduces and broadcasts may be of buffers that a device holds.
+  virtual bool takes_device_buffers() const { return false; }
 
   // Fails the collectives under way and all later ones with ABORTED and `reason`, and lets the peers notice.
   virtual void Abort(absl::string_view reason) = 0;

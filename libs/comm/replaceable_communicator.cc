@@ -24,6 +24,11 @@ int ReplaceableCommunicator::size() const {
   return present_->size();
 }
 
+bool ReplaceableCommunicator::takes_device_buffers() const {
+  MutexLock lock(&mutex_);
+  return present_->takes_device_buffers();
+}
+
 void ReplaceableCommunicator::Abort(absl::string_view reason) {
   MutexLock lock(&mutex_);
   present_->Abort(reason);

@@ -128,11 +128,6 @@ class TcpCommunicator final : public Communicator {
     auto task = std::make_shared<Task>();
     task->collective = std::move(collective);
     task->timeout = timeout_;
-    if (task->collective.buffer.cuda_device >= 0) {
-      task->status = absl::InvalidArgumentError("between CPUs data must lie in main memory");
-      task->done = true;
-      return std::make_unique<TcpWork>(queue_, std::move(task));
-    }
     MutexLock lock(&queue_->mutex);
     task->number = queue_->next++;
     queue_->waiting.push_back(task);
@@ -145,7 +140,7 @@ class TcpCommunicator final : public Communicator {
     uint64_t number = 0;
     {
       MutexLock lock(&queue_->mutex);
-      if (!queue_->running && queue_->waiting.empty() && collective.buffer.cuda_device < 0) {
+      if (!queue_->running && queue_->waiting.empty()) {
         queue_->running = true;
         number = queue_->next++;
       }

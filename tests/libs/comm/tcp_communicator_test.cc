@@ -21,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "libs/comm/in_process_communicator.h"
 #include "libs/comm/replaceable_communicator.h"
+#include "libs/device/cpu_device.h"
 #include "tests/libs/comm/member_processes.h"
 
 namespace adaptdl::comm {
@@ -316,8 +317,8 @@ TEST(TcpCommunicator, RefusesWhatCannotBeAndStillWorks) {
     Buffer buffer = BufferOf(absl::MakeSpan(values));
     Check(absl::IsInvalidArgument(member->Broadcast(buffer, 2)), "root 2 of 2");
     Check(absl::IsInvalidArgument(member->AllReduce(buffer, ReduceOp::kOr)), "or of floats");
-    buffer.cuda_device = 0;
-    Check(absl::IsInvalidArgument(member->AllReduce(buffer)), "GPU memory");
+    buffer.device = &device::Cpu();
+    Check(absl::IsInvalidArgument(member->AllReduce(buffer)), "memory of a device");
     Check(absl::IsInvalidArgument(member->AllReduce({nullptr, 3, DataType::kFloat32})), "no memory");
     CheckOk(member->Barrier());
   });
