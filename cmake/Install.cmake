@@ -33,7 +33,7 @@ set_target_properties(adaptdl_elastic PROPERTIES EXPORT_NAME elastic)
 target_compile_features(adaptdl_elastic PUBLIC cxx_std_20)
 # Where such a program, wherever it lies, finds the libraries that it opens at run time.
 target_link_options(adaptdl_elastic INTERFACE "$<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/lib>")
-install(TARGETS adaptdl_elastic adaptdl_elastic_core adaptdl_statistics adaptdl_goodput adaptdl_comm
+install(TARGETS adaptdl_elastic adaptdl_step adaptdl_elastic_core adaptdl_gradients adaptdl_goodput adaptdl_comm
         adaptdl_device adaptdl_base
         EXPORT adaptdl ARCHIVE DESTINATION lib COMPONENT training INCLUDES DESTINATION include)
 install(EXPORT adaptdl NAMESPACE adaptdl:: FILE adaptdl-targets.cmake DESTINATION ${package} COMPONENT training)

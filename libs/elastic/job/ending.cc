@@ -33,6 +33,15 @@ void Ending::Fail(const absl::Status& status) {
   }
 }
 
+void Ending::FailDevice(const absl::Status& status) {
+  ExitIfFenced();
+  const bool lost = absl::IsUnavailable(status);
+  std::fprintf(stderr, "adaptdl: %s%s\n",
+               lost ? "the device is lost, this replica stops to be restarted: " : "",
+               std::string(status.message()).c_str());
+  Exit(lost ? kExitPeerLost : 1);
+}
+
 void Ending::FailUsage(const std::string& text) {
   std::fprintf(stderr, "adaptdl: %s\n", text.c_str());
   Exit(1);

@@ -35,6 +35,9 @@ class Ending {
   void Check(const absl::Status& status) {
     if (!status.ok()) Fail(status);
   }
+  // Ends the process because of what its device does: if that is lost as of a lost peer, so that the replica is
+  // restarted elsewhere; anything else is the program's own failure.
+  [[noreturn]] void FailDevice(const absl::Status& status);
   // Ends the process because the program uses the library wrongly.
   [[noreturn]] void FailUsage(const std::string& text);
   [[noreturn]] void Exit(int code);

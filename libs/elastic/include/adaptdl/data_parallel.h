@@ -56,6 +56,9 @@ struct DataParallelOptions {
   int64_t bucket_bytes = int64_t{4} << 20;
   // Whether buckets are sent during the backward pass, or all at its end.
   bool overlap = true;
+  // Gradients in float16 and bfloat16 are averaged in float32, or, with half the bytes to send, in their own
+  // type.
+  bool reduce_halves_as_they_are = false;
   // How the learning rate follows the batch size. None: AdamScale for Adam and AdamW, else AdaScale.
   std::shared_ptr<ScalingRule> scaling_rule = nullptr;
   // For mixed precision; must outlive the wrapper. None: losses are not scaled.
