@@ -10,12 +10,14 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "adaptdl/adaptdl.h"
 #include "examples/mnist/net.h"
 #include "libs/elastic/job/job_core.h"
 #include "torch/nn/modules/linear.h"
+#include "torch/optim/adam.h"
 #include "torch/optim/sgd.h"
 #include "torch/utils.h"
 
@@ -56,6 +58,13 @@ class Model {
   int64_t side_ = 0;
 };
 
+// The digits' network as its example trains it; the large one with Adam, whose state is twice its parameters'.
+std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(Model& model, int64_t parameters) {
+  const std::vector<torch::Tensor> trained = model.module().parameters();
+  if (parameters > 0) return std::make_unique<torch::optim::Adam>(trained, torch::optim::AdamOptions(1e-4));
+  return std::make_unique<torch::optim::SGD>(trained, torch::optim::SGDOptions(1e-4).momentum(0.9));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -66,11 +75,11 @@ int main(int argc, char** argv) {
   const auto job = adaptdl::Init();
   torch::set_num_threads(1);
   Model model(parameters);
-  torch::optim::SGD optimizer(model.module().parameters(), torch::optim::SGDOptions(1e-4).momentum(0.9));
+  const std::unique_ptr<torch::optim::Optimizer> optimizer = MakeOptimizer(model, parameters);
   const int file =
       open(absl::StrCat(folder, "/", getpid(), ".steps").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
   if (file < 0) return 3;
-  adaptdl::AdaptiveDataParallel parallel(*job, model.module(), optimizer);
+  adaptdl::AdaptiveDataParallel parallel(*job, model.module(), *optimizer);
   constexpr int64_t kForever = int64_t{1} << 40;
   adaptdl::AdaptiveDataLoader loader(*job, kForever, {.batch_size = batch_size, .shuffle = false});
   for (loader.BeginLoop(); loader.Next();) {

@@ -141,9 +141,10 @@ absl::Status Communicator::Check(const Collective& collective) const {
   if (buffer.data == nullptr && buffer.count > 0) {
     return absl::InvalidArgumentError(absl::StrCat("a buffer of ", buffer.count, " elements without memory"));
   }
-  if (buffer.device != nullptr && !takes_device_buffers()) {
+  if (buffer.device != nullptr && buffer.device != device()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a buffer on ", buffer.device->name(), ", and this group exchanges main memory only"));
+        absl::StrCat("a buffer on ", buffer.device->name(), ", and this group exchanges main memory",
+                     device() == nullptr ? " only" : absl::StrCat(" and that of ", device()->name())));
   }
   if (collective.root < 0 || collective.root >= size()) {
     return absl::InvalidArgumentError(

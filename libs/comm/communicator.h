@@ -48,7 +48,7 @@ struct Buffer {
   int64_t count = 0;
   DataType type = DataType::kFloat32;
   // What holds the data. Null: main memory. The collective comes after what is on `stream` when it is started.
-  // Only for communicators that take such buffers.
+  // Only that of the communicator.
   device::Device* device = nullptr;
   device::Stream stream = nullptr;
 
@@ -123,8 +123,8 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Whether all-reduces and broadcasts may be of buffers that a device holds.
-  virtual bool takes_device_buffers() const { return false; }
+  // The device on which buffers of all-reduces and broadcasts may lie, too. Null: none. Not owned.
+  virtual device::Device* device() const { return nullptr; }
 
   // Fails the collectives under way and all later ones with ABORTED and `reason`, and lets the peers notice.
   virtual void Abort(absl::string_view reason) = 0;
@@ -162,6 +162,7 @@ class Communicator {
 
  private:
   friend class ReplaceableCommunicator;
+  friend class StagedCommunicator;
 
   // `collective` has been checked. What can't be started is reported by the Work.
   virtual std::unique_ptr<Work> Start(Collective collective) = 0;

@@ -24,9 +24,9 @@ int ReplaceableCommunicator::size() const {
   return present_->size();
 }
 
-bool ReplaceableCommunicator::takes_device_buffers() const {
+device::Device* ReplaceableCommunicator::device() const {
   MutexLock lock(&mutex_);
-  return present_->takes_device_buffers();
+  return present_->device();
 }
 
 void ReplaceableCommunicator::Abort(absl::string_view reason) {

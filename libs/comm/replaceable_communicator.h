@@ -32,7 +32,7 @@ class ReplaceableCommunicator final : public Communicator {
 
   int rank() const override;
   int size() const override;
-  bool takes_device_buffers() const override;
+  device::Device* device() const override;
   // Of the present communicator only.
   void Abort(absl::string_view reason) override;
   void SetTimeout(absl::Duration timeout) override;

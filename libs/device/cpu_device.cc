@@ -1,5 +1,7 @@
 #include "libs/device/cpu_device.h"
 
+#include <sys/mman.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +18,9 @@ namespace adaptdl::device {
 namespace {
 
 // A page: what vector instructions and the kernel's copies like best.
-constexpr std::align_val_t kAlignment{4096};
+constexpr size_t kPage = 4096;
+// Where memory is large, pages of this size save most of the time that the first touch of it takes.
+constexpr size_t kHugePage = size_t{2} << 20;
 
 class NoStream final : public OwnedStream {
  public:
@@ -35,11 +39,15 @@ class CpuDevice final : public Device {
   bool asynchronous() const override { return false; }
 
   absl::StatusOr<Memory> Allocate(int64_t bytes) override {
-    void* data = ::operator new(static_cast<size_t>(bytes), kAlignment, std::nothrow);
+    const auto size = static_cast<size_t>(bytes);
+    const std::align_val_t alignment{size < kHugePage ? kPage : kHugePage};
+    void* data = ::operator new(size, alignment, std::nothrow);
     if (data == nullptr) {
       return absl::ResourceExhaustedError(absl::StrCat("no main memory for ", bytes, " bytes"));
     }
-    return Memory(data, bytes, [data] { ::operator delete(data, kAlignment); });
+    // Advice: where the kernel has none of them, small pages do.
+    if (size >= kHugePage) (void)madvise(data, size / kHugePage * kHugePage, MADV_HUGEPAGE);
+    return Memory(data, bytes, [data, alignment] { ::operator delete(data, alignment); });
   }
   absl::StatusOr<Memory> AllocateHost(int64_t bytes) override { return Allocate(bytes); }
 

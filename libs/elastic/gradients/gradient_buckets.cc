@@ -87,14 +87,17 @@ absl::Status GradientBuckets::LayOut(Bucket* bucket, bool is_last, int64_t tail_
   bucket->memory = std::make_shared<device::Memory>(*std::move(memory));
   int64_t begin = 0;
   for (const auto& [tensor, count] : tensors) {
-    *tensor = {bucket->memory->at(begin * ElementSize(bucket->type)), count, bucket->type};
-    begin += Padded(count, bucket->type);
+    *tensor = {bucket->memory->at(begin), count, bucket->type};
+    const int64_t end = begin + count * ElementSize(bucket->type);
+    begin += Padded(count, bucket->type) * ElementSize(bucket->type);
+    // What lies between the slots travels, too.
+    absl::Status status = device_->SetZero(bucket->memory->at(end), begin - end, stream);
+    if (!status.ok()) return status;
   }
   for (const size_t i : bucket->parameters) {
     if (SlotIsGradient(i)) model_->SetSlot(i, slots_[i].tensor.data, bucket->memory);
   }
-  // What lies between the slots travels, too.
-  return device_->SetZero(bucket->memory->data(), bytes, stream);
+  return absl::OkStatus();
 }
 
 void GradientBuckets::Clear() {

@@ -28,7 +28,14 @@ GradientExchange::GradientExchange(comm::Communicator* communicator, device::Dev
       units_(trained_.size(), 0),
       ready_(trained_.size(), false) {}
 
-GradientExchange::~GradientExchange() = default;
+GradientExchange::~GradientExchange() { AwaitDevice(); }
+
+// Memory is about to be freed that work on the model's stream may still be using.
+void GradientExchange::AwaitDevice() {
+  if (!device_->asynchronous() || !numbers_.made()) return;
+  // If the device cannot say, it uses nothing any more.
+  if (numbers_.Fetch(model_->stream()).ok()) (void)numbers_.Await();
+}
 
 bool GradientExchange::Note(const absl::Status& status) {
   error_.Update(status);
@@ -61,6 +68,8 @@ void GradientExchange::FollowFrozen() {
   for (size_t i = 0; i < trained_.size(); ++i) {
     if (model_->IsTrained(i) == trained_[i]) continue;
     trained_[i] = !trained_[i];
+    if (buckets_.empty()) continue;
+    AwaitDevice();
     buckets_.Clear();
   }
   if (pass_.last && !single() && buckets_.empty()) {

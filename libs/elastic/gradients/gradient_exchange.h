@@ -182,6 +182,7 @@ class GradientExchange {
   bool RunNow(const device::TensorPass& pass);
 
   absl::Status Prepare();
+  void AwaitDevice();
   void StartPass();
   void FollowFrozen();
   void DropAttempt();

@@ -1,11 +1,12 @@
-// A small regression problem, the same every time.
+// The regression problem of regression_numbers.h, as tensors.
 
 #ifndef ADAPTDL_TESTS_LIBS_ELASTIC_REGRESSION_SAMPLES_H_
 #define ADAPTDL_TESTS_LIBS_ELASTIC_REGRESSION_SAMPLES_H_
 
+#include <algorithm>
 #include <cstdint>
-#include <random>
 
+#include "tests/libs/elastic/regression_numbers.h"
 #include "torch/types.h"
 #include "torch/utils.h"
 
@@ -17,10 +18,11 @@ struct RegressionSamples {
 };
 
 inline RegressionSamples MakeRegressionSamples(int64_t count) {
-  torch::Tensor numbers = torch::empty({count, 4}, torch::kDouble);
-  std::mt19937 random(5);
-  for (int64_t i = 0; i < numbers.numel(); ++i) numbers.data_ptr<double>()[i] = random() / 4294967296.0 - 0.5;
-  return {numbers.narrow(1, 0, 3).to(torch::kFloat), numbers.narrow(1, 3, 1).to(torch::kFloat)};
+  torch::Tensor numbers = torch::empty({count, 4});
+  float* number = numbers.data_ptr<float>();
+  for (const auto& sample : MakeRegressionNumbers(count))
+    number = std::copy(sample.begin(), sample.end(), number);
+  return {numbers.narrow(1, 0, 3).clone(), numbers.narrow(1, 3, 1).clone()};
 }
 
 }  // namespace adaptdl::elastic

@@ -1,4 +1,5 @@
-// The reference's gradient statistics and scaling rules, from explicit gradients through the kernels.
+// The reference's gradient statistics and scaling rules, from explicit gradients through the kernels of a CPU, and
+// of a device that the host cannot touch.
 
 #include <cmath>
 #include <cstdint>
@@ -9,20 +10,23 @@
 
 #include "adaptdl/scaling_rule.h"
 #include "gtest/gtest.h"
+#include "libs/device/device.h"
 #include "libs/device/gradient_kernels.h"
+#include "libs/device/tensor_pass.h"
 #include "libs/elastic/gradients/noise_scale.h"
 #include "nlohmann/json.hpp"
+#include "tests/libs/device/device_memory.h"
+#include "tests/libs/elastic/device_kinds.h"
 #include "tests/vectors/vectors.h"
 
 namespace adaptdl::elastic {
 namespace {
 
 using device::AdamPreconditioner;
-using device::GradientPass;
+using device::DeviceNumbers;
 using device::PairSums;
 using device::Preconditioner;
-using device::Process;
-using device::SquaredNorm;
+using device::TensorPass;
 
 using nlohmann::json;
 
@@ -77,7 +81,7 @@ struct Step {
 // Takes steps as a training program does.
 class Trainer {
  public:
-  explicit Trainer(size_t groups) : noise_({.groups = groups}) {}
+  Trainer(device::Device& device, size_t groups) : device_(device), noise_({.groups = groups}) {}
 
   NoiseScale& noise() { return noise_; }
   const Gradient& mean() const { return mean_; }
@@ -106,25 +110,42 @@ class Trainer {
   bool moments_reset() const { return moments_reset_; }
 
  private:
-  static std::vector<double> Norms(const Gradient& gradient, const std::optional<Adam>& adam) {
-    std::vector<double> norms;
-    for (const std::vector<float>& group : gradient) {
-      norms.push_back(adam ? SquaredNorm<float>(group, adam->exp_avg_sq, adam->preconditioner)
-                           : SquaredNorm<float>(group));
+  // Runs a pass over `gradient`, scaled by `factor`, with all of them in the device's memory.
+  PairSums Run(double factor, std::vector<float>* gradient, const std::vector<float>* previous,
+               const std::optional<Adam>& adam) {
+    const auto on_device = [&](const std::vector<float>& numbers) {
+      return DeviceNumbers(device_, {numbers.begin(), numbers.end()}, device::DataType::kFloat32);
+    };
+    const DeviceNumbers sums(device_, {0, 0, 0});
+    const DeviceNumbers source = on_device(*gradient);
+    const DeviceNumbers before = on_device(previous == nullptr ? std::vector<float>() : *previous);
+    const DeviceNumbers moments = on_device(adam ? adam->exp_avg_sq : std::vector<float>());
+    TensorPass pass{
+        .source = source.data(), .count = static_cast<int64_t>(gradient->size()), .factor = factor};
+    pass.target = source.data();
+    pass.sum = 0;
+    if (previous != nullptr) pass.previous = before.data();
+    if (adam) {
+      pass.exp_avg_sq = moments.data();
+      pass.preconditioner = adam->preconditioner;
     }
+    EXPECT_TRUE(device_.Run({&pass, 1}, sums.doubles(), nullptr).ok());
+    const std::vector<double> scaled = source.Get();
+    gradient->assign(scaled.begin(), scaled.end());
+    const std::vector<double> found = sums.Get();
+    return {found[0], found[1], found[2]};
+  }
+
+  std::vector<double> Norms(Gradient gradient, const std::optional<Adam>& adam) {
+    std::vector<double> norms;
+    for (std::vector<float>& group : gradient) norms.push_back(Run(1, &group, nullptr, adam).current);
     return norms;
   }
 
   std::vector<PairSums> Average(double factor, const std::optional<Adam>& adam) {
     std::vector<PairSums> sums;
     for (size_t group = 0; group < mean_.size(); ++group) {
-      GradientPass<float> pass = {.gradient = absl::MakeSpan(mean_[group]), .factor = factor};
-      if (!previous_.empty()) pass.previous = absl::MakeSpan(previous_[group]);
-      if (adam) {
-        pass.exp_avg_sq = adam->exp_avg_sq;
-        pass.preconditioner = adam->preconditioner;
-      }
-      sums.push_back(Process(pass));
+      sums.push_back(Run(factor, &mean_[group], previous_.empty() ? nullptr : &previous_[group], adam));
     }
     return sums;
   }
@@ -154,6 +175,7 @@ class Trainer {
     previous_ = plan.keep ? mean_ : Gradient();
   }
 
+  device::Device& device_;
   NoiseScale noise_;
   Gradient mean_;
   Gradient previous_;
@@ -193,11 +215,16 @@ Step StepFrom(const json& step, double loss_scale) {
   return read;
 }
 
-TEST(StatisticsVectors, NoiseScaleIsTheReferences) {
+class StatisticsVectors : public testing::TestWithParam<DeviceKind> {
+ protected:
+  device::Device& device_ = MakeDevice(GetParam());
+};
+
+TEST_P(StatisticsVectors, NoiseScaleIsTheReferences) {
   const json vectors = ReadVectors("gns.json");
   for (const json& sequence : vectors["cases"]) {
     SCOPED_TRACE(sequence["name"].get<std::string>());
-    Trainer trainer(sequence["steps"][0]["after"]["sqr_avg_raw"].size());
+    Trainer trainer(device_, sequence["steps"][0]["after"]["sqr_avg_raw"].size());
     for (const json& step : sequence["steps"]) {
       SCOPED_TRACE(&step - &sequence["steps"][0]);
       trainer.Take(StepFrom(step, sequence.value("mp_scale", 1.0)));
@@ -206,9 +233,9 @@ TEST(StatisticsVectors, NoiseScaleIsTheReferences) {
   }
 }
 
-TEST(StatisticsVectors, PreconditionedNoiseScaleIsTheReferences) {
+TEST_P(StatisticsVectors, PreconditionedNoiseScaleIsTheReferences) {
   const json vectors = ReadVectors("gns_adam.json");
-  Trainer trainer(1);
+  Trainer trainer(device_, 1);
   for (const json& step : vectors["steps"]) {
     Step read;
     for (const json& micro_batch : step["micro_batches"]) {
@@ -237,7 +264,7 @@ void ExpectFactors(ScalingRule& rule, const StepContext& step, const json& expec
   }
 }
 
-TEST(StatisticsVectors, FactorsAreTheReferences) {
+TEST(ScalingRuleVectors, FactorsAreTheReferences) {
   const json vectors = ReadVectors("scaling_rules.json");
   for (const json& row : vectors["gain"]) {
     const StepContext step = {.scale = row["scale"], .sqr = row["sqr_avg"], .var = row["var_avg"]};
@@ -263,9 +290,9 @@ TEST(StatisticsVectors, FactorsAreTheReferences) {
   }
 }
 
-TEST(StatisticsVectors, AdaScaleTrainsAsTheReferenceDoes) {
+TEST_P(StatisticsVectors, AdaScaleTrainsAsTheReferenceDoes) {
   const json vectors = ReadVectors("scaling_rules.json");
-  Trainer trainer(2);
+  Trainer trainer(device_, 2);
   AdaScale rule;
   std::vector<std::vector<double>> parameters = {{0, 0}, {0, 0}};
   for (const json& row : vectors["adascale_sgd_sequence"]) {
@@ -289,6 +316,9 @@ TEST(StatisticsVectors, AdaScaleTrainsAsTheReferenceDoes) {
     ExpectState(trainer.noise(), row["after"], 1e-6);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(On, StatisticsVectors, testing::Values(DeviceKind::kCpu, DeviceKind::kGuarded),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace adaptdl::elastic
