@@ -154,26 +154,18 @@ absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name) {
 }
 
 const std::vector<absl::string_view>& SystemVariables() {
-  static const auto* names = new std::vector<absl::string_view>{"ADAPTDL_CHECKPOINT_PATH",
-                                                                "ADAPTDL_GROUP",
-                                                                "ADAPTDL_GROUP_TOKEN",
-                                                                "ADAPTDL_JOB_ID",
-                                                                "ADAPTDL_JOB_UID",
-                                                                "ADAPTDL_MASTER_ADDR",
-                                                                "ADAPTDL_MASTER_PORT",
-                                                                "ADAPTDL_NODE_ID",
-                                                                "ADAPTDL_NUM_NODES",
-                                                                "ADAPTDL_NUM_REPLICAS",
-                                                                "ADAPTDL_NUM_RESTARTS",
-                                                                "ADAPTDL_REPLICA_HOST",
-                                                                "ADAPTDL_REPLICA_ID",
-                                                                "ADAPTDL_REPLICA_RANK",
-                                                                "ADAPTDL_SCHED_VERSION",
-                                                                "ADAPTDL_SHARE_PATH",
-                                                                "ADAPTDL_SUPERVISOR_ADDRESS",
-                                                                "ADAPTDL_SUPERVISOR_CA",
-                                                                "ADAPTDL_SUPERVISOR_TLS_NAME",
-                                                                "ADAPTDL_SUPERVISOR_URL"};
+  static const auto* names =
+      new std::vector<absl::string_view>{"ADAPTDL_CHECKPOINT_PATH", "ADAPTDL_GROUP",
+                                         "ADAPTDL_GROUP_TOKEN",     "ADAPTDL_JOB_ID",
+                                         "ADAPTDL_JOB_UID",         "ADAPTDL_MASTER_ADDR",
+                                         "ADAPTDL_MASTER_PORT",     "ADAPTDL_NODE_ID",
+                                         "ADAPTDL_NUM_GPUS",        "ADAPTDL_NUM_NODES",
+                                         "ADAPTDL_NUM_REPLICAS",    "ADAPTDL_NUM_RESTARTS",
+                                         "ADAPTDL_REPLICA_HOST",    "ADAPTDL_REPLICA_ID",
+                                         "ADAPTDL_REPLICA_RANK",    "ADAPTDL_SCHED_VERSION",
+                                         "ADAPTDL_SHARE_PATH",      "ADAPTDL_SUPERVISOR_ADDRESS",
+                                         "ADAPTDL_SUPERVISOR_CA",   "ADAPTDL_SUPERVISOR_TLS_NAME",
+                                         "ADAPTDL_SUPERVISOR_URL"};
   return *names;
 }
 

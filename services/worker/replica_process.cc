@@ -205,6 +205,7 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
     Set(&env, "OMP_NUM_THREADS", Number(std::max<int64_t>(1, replica.resources().cpu_millis() / 1000)));
   }
   Set(&env, "CUDA_VISIBLE_DEVICES", absl::StrJoin(place.devices, ","));
+  Set(&env, "ADAPTDL_NUM_GPUS", Number(static_cast<int64_t>(place.devices.size())));
   Set(&env, "ADAPTDL_JOB_ID", absl::StrCat(launch.namespace_(), "/", launch.job()));
   Set(&env, "ADAPTDL_JOB_UID", launch.job_uid());
   Set(&env, "ADAPTDL_CHECKPOINT_PATH", place.checkpoint_path);

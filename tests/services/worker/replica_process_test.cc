@@ -76,6 +76,7 @@ TEST(ReplicaProcessTest, GivesTheWholeEnvironmentContract) {
                   {"ADAPTDL_NODE_ID", "node-a"},
                   {"ADAPTDL_REPLICA_HOST", "10.0.0.1"},
                   {"CUDA_VISIBLE_DEVICES", ""},
+                  {"ADAPTDL_NUM_GPUS", "0"},
                   {"OMP_NUM_THREADS", "1"}}));
   EXPECT_THAT(EnvironmentOf(Launch(), Place()), Contains(Key("ADAPTDL_SCHED_VERSION")));
 }
@@ -113,6 +114,7 @@ TEST(ReplicaProcessTest, OursWinOverTheJobsAndTheJobsOverTheInherited) {
   v1::LaunchReplica launch = Launch();
   AddEnv(&launch, "ADAPTDL_GROUP_TOKEN", "forged");
   AddEnv(&launch, "CUDA_VISIBLE_DEVICES", "0,1,2,3");
+  AddEnv(&launch, "ADAPTDL_NUM_GPUS", "4");
   AddEnv(&launch, "HOME", "/job");
   AddEnv(&launch, "ADAPTDL_SERVER_TOKEN", "x");
   ReplicaPlace place = Place();
@@ -120,6 +122,7 @@ TEST(ReplicaProcessTest, OursWinOverTheJobsAndTheJobsOverTheInherited) {
   const auto env = EnvironmentOf(launch, place, {{"HOME", "/root"}, {"PATH", "/opt/bin"}});
   EXPECT_THAT(env, IsSupersetOf(std::map<std::string, std::string>{{"ADAPTDL_GROUP_TOKEN", "token"},
                                                                    {"CUDA_VISIBLE_DEVICES", "2,5"},
+                                                                   {"ADAPTDL_NUM_GPUS", "2"},
                                                                    {"HOME", "/job"},
                                                                    {"PATH", "/opt/bin"}}));
   EXPECT_THAT(env, Not(Contains(Key("ADAPTDL_SERVER_TOKEN"))));
