@@ -14,13 +14,15 @@ namespace {
 
 std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
 
-Cell NodeStatus(const v1::NodeStatus& status) {
+Cell NodeStatus(const v1::Node& node) {
+  const v1::NodeStatus& status = node.status();
   std::string text = EnumText(v1::NodePhase_Name(status.phase()), "NODE_PHASE_");
   if (status.phase() == v1::NODE_PHASE_QUARANTINED) {
     absl::StrAppend(&text, " until ", FormatMinute(ToTime(status.quarantine_end_time())));
   }
   switch (status.phase()) {
     case v1::NODE_PHASE_READY:
+      if (!node.problems().empty()) return {absl::StrCat(text, " (problems)"), Colour::kYellow};
       return {text, Colour::kGreen};
     case v1::NODE_PHASE_LOST:
     case v1::NODE_PHASE_QUARANTINED:
@@ -88,7 +90,7 @@ Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now) {
     const v1::Resources& offered = node.capacity();
     const std::string gpu_type = node.gpu_type().empty() ? "" : absl::StrCat(" ", Printable(node.gpu_type()));
     table.rows.push_back(
-        {Printable(node.node_id()), NodeStatus(status), absl::StrCat(status.replicas()),
+        {Printable(node.node_id()), NodeStatus(node), absl::StrCat(status.replicas()),
          absl::StrCat(FormatCores(used.cpu_millis()), "/", FormatCores(offered.cpu_millis())),
          absl::StrCat(FormatBytes(used.memory_bytes()), "/", FormatBytes(offered.memory_bytes())),
          absl::StrCat(used.gpus(), "/", offered.gpus(), gpu_type),
@@ -96,6 +98,16 @@ Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now) {
          LabelsText(node.labels())});
   }
   return table;
+}
+
+std::string NodeProblems(const v1::ListNodesResponse& nodes) {
+  std::string lines;
+  for (const v1::Node& node : nodes.nodes()) {
+    for (const std::string& problem : node.problems()) {
+      absl::StrAppend(&lines, Printable(node.node_id()), ": ", Printable(problem), "\n");
+    }
+  }
+  return lines.empty() ? "" : absl::StrCat("\n", lines);
 }
 
 Table ReplicaTable(const v1::JobStatus& status) {

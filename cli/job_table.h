@@ -3,6 +3,8 @@
 #ifndef ADAPTDL_CLI_JOB_TABLE_H_
 #define ADAPTDL_CLI_JOB_TABLE_H_
 
+#include <string>
+
 #include "absl/time/time.h"
 #include "adaptdl/v1/job_service.pb.h"
 #include "adaptdl/v1/node_service.pb.h"
@@ -15,6 +17,9 @@ Table JobTable(const v1::ListJobsResponse& jobs, bool with_namespace, absl::Time
 
 // NAME STATUS REPLICAS CPU MEMORY GPUS AGE LABELS; CPU, MEMORY and GPUS as "used/offered".
 Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now);
+
+// What is wrong with nodes, to stand below their table: a blank line and a line for each. Empty: nothing.
+std::string NodeProblems(const v1::ListNodesResponse& nodes);
 
 // RANK NODE STATE STARTED REPLICA MESSAGE.
 Table ReplicaTable(const v1::JobStatus& status);

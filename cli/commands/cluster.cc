@@ -100,6 +100,7 @@ absl::StatusOr<int> Status(const Context& context, const ClusterOptions& options
     Print(Render(table, context.colours));
     if (!nodes.nodes().empty()) {
       Print(absl::StrCat("\n", Render(NodeTable(nodes, context.clock->Now()), context.colours)));
+      Print(NodeProblems(nodes));
     }
   }
   return healthy ? kExitOk : kExitError;

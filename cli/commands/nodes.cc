@@ -20,6 +20,7 @@ void AddNodes(CLI::App& app, Context* context) {
         Note("no nodes");
       } else {
         Print(Render(NodeTable(*nodes, context->clock->Now()), context->colours));
+        Print(NodeProblems(*nodes));
       }
       return kExitOk;
     };

@@ -246,6 +246,16 @@ TEST_F(CommandTest, ListsDrainsAndForgetsNodes) {
   EXPECT_EQ(Run({"nodes"}).out,
             "NAME      STATUS   REPLICAS   CPU   MEMORY   GPUS   AGE   LABELS\n"
             "local-0   Ready    1          1/2   0/4Gi    0/0    -     pool=local\n");
+  node.set_node_id("local-1");
+  node.mutable_capacity()->set_gpus(7);
+  node.add_problems("GPU-1f: GPU is lost");
+  supervisor_.AddNode(node);
+  EXPECT_EQ(Run({"nodes"}).out,
+            "NAME      STATUS             REPLICAS   CPU   MEMORY   GPUS   AGE   LABELS\n"
+            "local-0   Ready              1          1/2   0/4Gi    0/0    -     pool=local\n"
+            "local-1   Ready (problems)   1          1/2   0/4Gi    0/7    -     pool=local\n"
+            "\n"
+            "local-1: GPU-1f: GPU is lost\n");
   EXPECT_EQ(Run({"forget", "local-0"}).err, "error: node local-0 is ready; drain it first\n");
   EXPECT_EQ(Run({"drain", "local-0"}).out, "node local-0 is draining, 1 replicas on it\n");
   EXPECT_EQ(Json(Run({"nodes", "-o", "json"}))["nodes"][0]["status"]["phase"], "NODE_PHASE_DRAINING");

@@ -22,6 +22,8 @@ using jobspec::IsLowerAlnum;
 using jobspec::Show;
 using jobspec::Wrong;
 
+constexpr int kMaxNodeProblems = 1024;
+constexpr size_t kMaxNodeProblem = 1000;  // bytes
 constexpr int kMaxQuota = 1 << 20;
 constexpr int64_t kMaxBatchSize = int64_t{1} << 40;
 constexpr double kMaxSeconds = 1e9;
@@ -159,6 +161,11 @@ absl::Status ValidateNode(const v1::Node& node) {
   status.Update(jobspec::CheckLabels(node.labels()));
   if (node.gpu_type().size() > 253 || node.version().size() > 253) {
     status.Update(Wrong("node.gpu_type, node.version", "too long", "give at most 253 characters"));
+  }
+  status.Update(CheckRange("node.problems", node.problems_size(), 0, kMaxNodeProblems));
+  for (const std::string& problem : node.problems()) {
+    if (problem.size() <= kMaxNodeProblem) continue;
+    status.Update(Wrong("node.problems", "too long", "give at most 1000 bytes each"));
   }
   return status;
 }

@@ -78,6 +78,25 @@ NodeEntry NewEntry(const Transaction& transaction, const v1::RegisterNodeRequest
   return entry;
 }
 
+// Tells the jobs that run on the node what it says for the first time to be wrong with it.
+void TellProblems(Transaction* transaction, const v1::Node& node, ReportLimiter* limiter) {
+  const NodeEntry* before = transaction->FindNode(node.node_id());
+  std::set<std::string> known;
+  if (before != nullptr)
+    known.insert(before->record.node.problems().begin(), before->record.node.problems().end());
+  for (const std::string& problem : node.problems()) {
+    if (known.contains(problem)) continue;
+    for (const auto& [uid, ranks] : LiveOn(*transaction, node.node_id())) {
+      limiter->Report(
+          transaction, uid,
+          {true, "NodeProblem", absl::StrCat("node ", node.node_id(), ": ", problem), node.node_id(), ""});
+    }
+    transaction->effects()->reports.emplace_back([id = node.node_id(), problem](Metrics*) {
+      log::Warning("node has a problem", {{"node", id}, {"problem", problem}});
+    });
+  }
+}
+
 // The node as people see it.
 v1::Node Describe(const NodeEntry& entry, const NodeUse::Use& use, const Moment& now) {
   v1::Node node = entry.record.node;
@@ -148,6 +167,7 @@ absl::StatusOr<v1::RegisterNodeResponse> NodeManager::RegisterNode(const v1::Reg
   const int protocol = std::clamp(request.protocol_version(), kOldestProtocol, kNewestProtocol);
   const auto change = [&](Transaction* transaction) -> absl::StatusOr<v1::RegisterNodeResponse> {
     const int64_t session = transaction->NextSession();
+    TellProblems(transaction, request.node(), limiter_);
     transaction->AddNode(NewEntry(*transaction, request, session, protocol));
     transaction->FreeRoom();
     transaction->effects()->ended_sessions.push_back(

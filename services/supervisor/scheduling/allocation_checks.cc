@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "services/supervisor/calls/pages.h"
 #include "services/supervisor/state/amounts.h"
+#include "services/supervisor/state/node_use.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -72,7 +73,11 @@ absl::Status CheckCapacity(const Transaction& transaction) {
     const NodeEntry* node = transaction.FindNode(id);
     // Jobs may still want a node that is lost; nobody launches there.
     if (node == nullptr || node->phase() != v1::NODE_PHASE_READY) continue;
-    const std::string excess = transaction.UseOf(id).wanted.Excess(Amounts(node->record.node.capacity()));
+    // A node that has lost a GPU may be given away beyond what it has left, until its jobs have moved: that
+    // is no reason to refuse others what does not make it worse.
+    Amounts limit(node->record.node.capacity());
+    if (const NodeUse::Use* before = transaction.base().use.Find(id)) limit.RaiseTo(before->wanted);
+    const std::string excess = transaction.UseOf(id).wanted.Excess(limit);
     if (!excess.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("allocations: node \"", id, "\" is given more than it has (", excess, ")"));

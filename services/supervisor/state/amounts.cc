@@ -1,5 +1,6 @@
 #include "services/supervisor/state/amounts.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ void Amounts::Add(const Amounts& other, int64_t times) {
     int64_t& value = values_[name];
     value += times * amount;
     if (value == 0) values_.erase(name);
+  }
+}
+
+void Amounts::RaiseTo(const Amounts& other) {
+  for (const auto& [name, amount] : other.values_) {
+    int64_t& value = values_[name];
+    value = std::max(value, amount);
   }
 }
 

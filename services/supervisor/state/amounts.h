@@ -17,6 +17,8 @@ class Amounts {
   explicit Amounts(const v1::Resources& resources);
 
   void Add(const Amounts& other, int64_t times = 1);
+  // Of each kind the larger amount.
+  void RaiseTo(const Amounts& other);
 
   // What of this does not fit into `capacity`, for people ("cpu_millis: 3000 of 2000"). Empty: all of it
   // fits.

@@ -1,7 +1,9 @@
 // Nodes: leases, sessions, drains and preemptions.
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "tests/services/supervisor/cluster_fixture.h"
@@ -317,6 +319,79 @@ TEST_F(NodesTest, ListShowsWhatIsInUse) {
   EXPECT_EQ(node.status().replicas(), 2);
   EXPECT_EQ(node.status().allocated().cpu_millis(), 2000);
   EXPECT_TRUE(node.status().has_last_heartbeat());
+}
+
+// A node of which a GPU has failed, and the job that has all that it offered.
+class ShrunkNodeTest : public NodesTest {
+ protected:
+  void SetUp() override {
+    NodesTest::SetUp();
+    node_ = AddWorker("n1");
+    Register(2, {});
+    v1::Job job = NewJob("a");
+    job.mutable_spec()->set_preemptible(false);
+    job.mutable_spec()->mutable_template_()->mutable_resources()->set_gpus(1);
+    job_ = Submit(job);
+    Allocate(job_, {"n1", "n1"});
+    running_ = {node_->NextLaunch(), node_->NextLaunch()};
+    for (const v1::LaunchReplica& launch : running_) node_->Running(launch);
+    WaitForPhase("a", v1::JOB_PHASE_RUNNING);
+  }
+  // As a worker does when its offer has changed.
+  void Register(int gpus, const std::vector<std::string>& problems) {
+    node_->node()->mutable_capacity()->set_gpus(gpus);
+    node_->node()->mutable_problems()->Assign(problems.begin(), problems.end());
+    ASSERT_TRUE(node_->Register().ok());
+    std::vector<v1::ReplicaReport> inventory;
+    for (const v1::LaunchReplica& launch : running_) {
+      inventory.push_back(node_->ReportOf(launch, v1::REPLICA_STATE_RUNNING));
+    }
+    node_->Disconnect();
+    node_->Connect(inventory);
+    node_->AwaitHeard();
+  }
+
+  int64_t CountProblems() {
+    const std::vector<v1::Event> events = Events("a");
+    return std::count_if(events.begin(), events.end(),
+                         [](const v1::Event& event) { return event.reason() == "NodeProblem"; });
+  }
+
+  std::unique_ptr<FakeWorker> node_;
+  v1::Job job_;
+  std::vector<v1::LaunchReplica> running_;
+};
+
+TEST_F(ShrunkNodeTest, SaysWhatIsWrongAndItsReplicasStay) {
+  Register(1, {"GPU-a: lost"});
+  const v1::Node node = GetNode("n1");
+  EXPECT_EQ(node.status().phase(), v1::NODE_PHASE_READY);
+  EXPECT_EQ(node.capacity().gpus(), 1);
+  ASSERT_EQ(node.problems_size(), 1);
+  EXPECT_EQ(node.problems(0), "GPU-a: lost");
+  EXPECT_EQ(node.status().replicas(), 2);
+  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RUNNING);
+  EXPECT_EQ(CountProblems(), 1);
+  // The same again is no news; that it is over shows.
+  Register(1, {"GPU-a: lost"});
+  EXPECT_EQ(CountProblems(), 1);
+  Register(2, {});
+  EXPECT_EQ(GetNode("n1").problems_size(), 0);
+}
+
+TEST_F(ShrunkNodeTest, WhatItHoldsTooMuchOfStandsInNobodysWay) {
+  Register(1, {"GPU-a: lost"});
+  const v1::Job other = Submit(NewJob("b"));  // without GPUs
+  EXPECT_TRUE(Apply({AllocationOf(job_, {"n1", "n1"}), AllocationOf(other, {"n1"})}).ok());
+  v1::Job third = NewJob("c");
+  third.mutable_spec()->mutable_template_()->mutable_resources()->set_gpus(1);
+  third = Submit(third);
+  EXPECT_EQ(Apply({AllocationOf(third, {"n1"})}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ShrunkNodeTest, RefusesProblemsWithoutBounds) {
+  node_->node()->add_problems(std::string(1001, 'x'));
+  EXPECT_EQ(node_->Register().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 // Jobs that fail on one of two nodes.
