@@ -12,12 +12,13 @@ namespace adaptdl::worker {
 
 Housekeeper::Housekeeper(Options options, ReplicaManager* replicas, WorkerMetrics* metrics,
                          std::function<bool()> connected,
-                         std::function<void(const std::string& job_uid)> deleted)
+                         std::function<void(const std::string& job_uid)> deleted, std::function<void()> watch)
     : options_(options),
       replicas_(replicas),
       metrics_(metrics),
       connected_(std::move(connected)),
       deleted_(std::move(deleted)),
+      watch_(std::move(watch)),
       thread_([this] { Run(); }) {}
 
 Housekeeper::~Housekeeper() {
@@ -54,6 +55,7 @@ void Housekeeper::Run() {
       }
     }
     if (deletion && replicas_->DeleteJob(*deletion).ok()) deleted_(deletion->job_uid());
+    watch_();
     metrics_->Update(replicas_->Stats(), connected_());
     if (SteadyNow() < next_prune) continue;
     metrics_->SetLogBytes(replicas_->PruneLogs(options_.max_ended_replicas, options_.max_log_bytes,

@@ -1,4 +1,4 @@
-// The worker's slow work, on a thread of its own: deletions, the bounds of logs, metrics.
+// The worker's slow work, on a thread of its own: deletions, the bounds of logs, metrics, a look at the GPUs.
 //
 // Thread-safe.
 
@@ -32,9 +32,11 @@ class Housekeeper {
     absl::Duration prune_period = absl::Minutes(1);
   };
 
-  // All must outlive it. `deleted` hears of each job (uid) of which nothing is left here.
+  // All must outlive it. `deleted` hears of each job (uid) of which nothing is left here; `watch` is called
+  // every metrics_period, unless there is slower work.
   Housekeeper(Options options, ReplicaManager* replicas, WorkerMetrics* metrics,
-              std::function<bool()> connected, std::function<void(const std::string& job_uid)> deleted);
+              std::function<bool()> connected, std::function<void(const std::string& job_uid)> deleted,
+              std::function<void()> watch);
   // Finishes the deletion in progress, and no more.
   ~Housekeeper();
 
@@ -49,6 +51,7 @@ class Housekeeper {
   WorkerMetrics* const metrics_;
   const std::function<bool()> connected_;
   const std::function<void(const std::string& job_uid)> deleted_;
+  const std::function<void()> watch_;
 
   Mutex mutex_;
   CondVar changed_;

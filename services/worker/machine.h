@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -22,17 +21,6 @@ int64_t MachineMemoryBytes();
 // The two limits as the files of a version 2 control group give them. 0: no limit.
 int64_t CpuMillisOfCgroup(absl::string_view cpu_max);
 int64_t MemoryBytesOfCgroup(absl::string_view memory_max);
-
-struct GpuInventory {
-  // As CUDA_VISIBLE_DEVICES names them.
-  std::vector<std::string> devices;
-  // Model of the first one. Empty: none, or unknown.
-  std::string type;
-};
-
-// The GPUs that the driver (NVML, when it is installed) shows, limited to `visible_devices` (the worker's own
-// CUDA_VISIBLE_DEVICES; null: no limit). None is no error.
-GpuInventory FindGpus(const char* visible_devices);
 
 // The machine's name in lower case.
 std::string MachineName();

@@ -51,7 +51,13 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
   app.add_option("--cpus", options->cpus, "Cores to offer [all]");
   AddBytesFlag(app, "--memory", &options->memory_bytes, "Memory to offer; 0: all of the machine's");
   app.add_option("--gpus", options->gpus, "GPUs to offer: \"auto\" or a number")->capture_default_str();
-  app.add_option("--gpu-type", options->gpu_type, "Model of the GPUs [what the driver says]");
+  app.add_option(
+      "--gpu-type", options->gpu_type,
+      "Model of the GPUs; of several models, the one to offer [what the driver says; the most frequent]");
+  app.add_option("--nvml-library", options->nvml_library, "Library of NVIDIA's driver, path or name")
+      ->capture_default_str();
+  AddDurationFlag(app, "--gpu-check-period", &options->gpu_check_period,
+                  "How often the driver is asked how the GPUs are");
   app.add_option("--label", raw->labels, "Label of this node as KEY=VALUE; repeatable, or split by commas")
       ->delimiter(',')
       ->allow_extra_args(false);

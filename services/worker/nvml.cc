@@ -1,84 +1,146 @@
-// FindGpus(): NVML, the driver's own library, loaded only where it is installed.
+#include "services/worker/nvml.h"
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "libs/base/shared_library.h"
-#include "services/worker/machine.h"
+#include "absl/strings/str_join.h"
 
 namespace adaptdl::worker {
 namespace {
 
-// The few entry points that are needed; their signatures have been stable since NVML 2.
-using NvmlDevice = void*;
+// Of nvml.h, which machines without a GPU lack; its numbers don't change.
 constexpr int kNvmlSuccess = 0;
+constexpr int kNvmlFunctionNotFound = 13;
+constexpr int kNvmlGpuIsLost = 15;
+constexpr int kNvmlResetRequired = 16;
+constexpr unsigned kNvmlMigEnabled = 1;
+constexpr int kNvmlUncorrected = 1;
+constexpr int kNvmlVolatile = 0;
+constexpr unsigned kNvmlTextBytes = 96;  // the most that a UUID or a name takes
 
-class Nvml {
- public:
-  Nvml() {
-    if (!library_.ok()) return;  // no driver, hence no GPUs
-    const auto init = Find<int()>("nvmlInit_v2");
-    ready_ = init != nullptr && init() == kNvmlSuccess;
-  }
-  ~Nvml() {
-    if (const auto shutdown = Find<int()>("nvmlShutdown"); ready_ && shutdown != nullptr) shutdown();
-  }
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
+// Of nvmlClocksEventReasons, those that heat is behind.
+constexpr std::pair<unsigned long long, const char*> kHeat[] = {
+    {0x40, "hardware thermal slowdown"}, {0x08, "hardware slowdown"}, {0x20, "software thermal slowdown"}};
 
-  int Count() const {
-    const auto get_count = Find<int(unsigned*)>("nvmlDeviceGetCount_v2");
-    unsigned count = 0;
-    return ready_ && get_count != nullptr && get_count(&count) == kNvmlSuccess ? static_cast<int>(count) : 0;
-  }
+bool MeansLost(int code) { return code == kNvmlGpuIsLost || code == kNvmlResetRequired; }
 
-  std::string Name(int index) const {
-    const auto get_device = Find<int(unsigned, NvmlDevice*)>("nvmlDeviceGetHandleByIndex_v2");
-    const auto get_name = Find<int(NvmlDevice, char*, unsigned)>("nvmlDeviceGetName");
-    NvmlDevice device = nullptr;
-    char name[96] = "";
-    if (get_device == nullptr || get_name == nullptr || get_device(index, &device) != kNvmlSuccess ||
-        get_name(device, name, sizeof(name)) != kNvmlSuccess) {
-      return "";
-    }
-    return name;
+std::string DescribeHeat(unsigned long long reasons) {
+  std::vector<const char*> names;
+  for (const auto& [bit, name] : kHeat) {
+    if ((reasons & bit) != 0) names.push_back(name);
   }
-
- private:
-  template <typename Function>
-  Function* Find(const char* name) const {
-    return library_.ok() ? library_->Find<Function>(name).value_or(nullptr) : nullptr;
-  }
-
-  const absl::StatusOr<SharedLibrary> library_ =
-      SharedLibrary::Open({"libnvidia-ml.so.1"}, "install NVIDIA's driver");
-  bool ready_ = false;
-};
+  return absl::StrJoin(names, ", ");
+}
 
 }  // namespace
 
-GpuInventory FindGpus(const char* visible_devices) {
-  const Nvml nvml;
-  const int count = nvml.Count();
-  GpuInventory gpus;
-  if (count == 0) return gpus;
-  gpus.type = nvml.Name(0);
-  if (visible_devices == nullptr) {
-    for (int index = 0; index < count; ++index) gpus.devices.push_back(absl::StrCat(index));
-    return gpus;
+template <typename... Arguments>
+int Nvml::Call(const char* function, Arguments... arguments) const {
+  const auto found = library_.Find<int(Arguments...)>(function);
+  return found.ok() ? (*found)(arguments...) : kNvmlFunctionNotFound;
+}
+
+std::string Nvml::Describe(int code) const {
+  const auto describe = library_.Find<const char*(int)>("nvmlErrorString");
+  return absl::StrCat(describe.ok() ? (*describe)(code) : "error", " (NVML ", code, ")");
+}
+
+int Nvml::GetText(const char* function, Handle device, std::string* text) const {
+  char buffer[kNvmlTextBytes] = "";
+  const int code = Call(function, device, static_cast<char*>(buffer), kNvmlTextBytes);
+  *text = buffer;
+  return code;
+}
+
+absl::StatusOr<std::unique_ptr<Nvml>> Nvml::Open(const std::string& library) {
+  absl::StatusOr<SharedLibrary> opened = SharedLibrary::Open({library}, "install NVIDIA's driver");
+  if (!opened.ok()) return opened.status();
+  std::unique_ptr<Nvml> nvml(new Nvml(*std::move(opened)));
+  const int code = nvml->Call("nvmlInit_v2");
+  if (code != kNvmlSuccess) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(library, " can't reach the driver: ", nvml->Describe(code)));
   }
-  for (absl::string_view device : absl::StrSplit(visible_devices, ',', absl::SkipWhitespace())) {
-    device = absl::StripAsciiWhitespace(device);
-    // CUDA takes everything behind an invalid entry for invisible.
-    if (device == "-1" || device == "NoDevFiles") break;
-    gpus.devices.emplace_back(device);
+  nvml->ready_ = true;
+  nvml->FindGpus();
+  return nvml;
+}
+
+Nvml::~Nvml() {
+  if (ready_) Call("nvmlShutdown");
+}
+
+void Nvml::FindGpus() {
+  unsigned count = 0;
+  if (const int code = Call("nvmlDeviceGetCount_v2", &count); code != kNvmlSuccess) {
+    found_.problems.push_back(absl::StrCat("the GPUs can't be counted: ", Describe(code)));
+    return;
   }
-  if (gpus.devices.empty()) gpus.type.clear();
-  return gpus;
+  for (unsigned index = 0; index < count; ++index) {
+    const int code = FindGpu(index);
+    if (code == kNvmlSuccess) continue;
+    found_.problems.push_back(absl::StrCat("GPU ", index, ": ", Describe(code),
+                                           "; it is looked for again at a restart of the worker"));
+  }
+}
+
+int Nvml::FindGpu(unsigned index) {
+  Handle gpu = nullptr;
+  GpuDevice device;
+  device.index = static_cast<int>(index);
+  int code = Call("nvmlDeviceGetHandleByIndex_v2", index, &gpu);
+  if (code == kNvmlSuccess) code = GetText("nvmlDeviceGetUUID", gpu, &device.uuid);
+  if (code == kNvmlSuccess) code = GetText("nvmlDeviceGetName", gpu, &device.type);
+  if (code != kNvmlSuccess) return code;
+  device.gpu = device.uuid;
+  handles_[device.uuid] = gpu;
+  unsigned mode = 0;
+  unsigned pending = 0;
+  // GPUs and drivers that know no MIG say so by an error.
+  if (Call("nvmlDeviceGetMigMode", gpu, &mode, &pending) == kNvmlSuccess && mode == kNvmlMigEnabled) {
+    FindSlices(gpu, device);
+  } else {
+    found_.devices.push_back(device);
+  }
+  return kNvmlSuccess;
+}
+
+void Nvml::FindSlices(Handle gpu, const GpuDevice& whole) {
+  unsigned most = 0;
+  if (Call("nvmlDeviceGetMaxMigDeviceCount", gpu, &most) != kNvmlSuccess) return;
+  for (unsigned index = 0; index < most; ++index) {
+    Handle slice = nullptr;
+    GpuDevice device = whole;
+    // Places that no slice was made at are empty.
+    if (Call("nvmlDeviceGetMigDeviceHandleByIndex", gpu, index, &slice) != kNvmlSuccess) continue;
+    if (GetText("nvmlDeviceGetUUID", slice, &device.uuid) != kNvmlSuccess) continue;
+    if (GetText("nvmlDeviceGetName", slice, &device.type) != kNvmlSuccess) continue;
+    found_.devices.push_back(std::move(device));
+  }
+}
+
+GpuSample Nvml::Sample(const std::string& gpu) const {
+  const Handle handle = handles_.at(gpu);
+  GpuSample sample;
+  unsigned long long errors = 0;
+  int code = Call("nvmlDeviceGetTotalEccErrors", handle, kNvmlUncorrected, kNvmlVolatile, &errors);
+  if (code == kNvmlSuccess) sample.uncorrected_errors = errors;
+  if (MeansLost(code)) {
+    sample.lost = Describe(code);
+    return sample;
+  }
+  unsigned long long reasons = 0;
+  code = Call("nvmlDeviceGetCurrentClocksEventReasons", handle, &reasons);
+  if (code == kNvmlFunctionNotFound) {  // what drivers before 530 call it
+    code = Call("nvmlDeviceGetCurrentClocksThrottleReasons", handle, &reasons);
+  }
+  if (code == kNvmlSuccess) sample.slowdown = DescribeHeat(reasons);
+  if (MeansLost(code)) sample.lost = Describe(code);
+  return sample;
 }
 
 }  // namespace adaptdl::worker

@@ -63,7 +63,8 @@ ReplicaManager::ReplicaManager(Options options, ReplicaStore store, JobStorage s
       lanes_(lanes),
       store_(std::move(store)),
       preparer_(options_.node, &storage_, &store_),
-      devices_(options_.devices) {}
+      devices_(options_.devices, options_.other_device_names),
+      offer_{.count = devices_.offered(), .problems = {}} {}
 
 void ReplicaManager::Recover() {
   for (const StoredReplica& stored : store_.LoadAll()) {
@@ -225,7 +226,7 @@ void ReplicaManager::FailStart(const std::string& replica_id, const ExitRecord& 
 
 void ReplicaManager::EndWithoutProcess(Entry* entry, const ExitRecord& record) {
   const std::string replica_id = entry->report.replica().replica_id();
-  devices_.Release(replica_id);
+  ReleaseDevices(replica_id);
   SetEnded(record, entry->report.mutable_replica());
   ++stats_.exits[KindOfEnd(record)];
   log::Warning("replica was not started", {{"replica", replica_id}, {"error", record.message}});
@@ -442,7 +443,7 @@ void ReplicaManager::TakeEndOf(const std::string& replica_id, const ExitRecord& 
 
 void ReplicaManager::TakeEnd(Entry* entry, const ExitRecord& record) {
   const std::string& replica_id = entry->report.replica().replica_id();
-  devices_.Release(replica_id);
+  ReleaseDevices(replica_id);
   SetEnded(record, entry->report.mutable_replica());
   const std::string kind = KindOfEnd(record);
   ++stats_.exits[kind];
@@ -484,6 +485,8 @@ bool ReplicaManager::LogIsComplete(const std::string& replica_id) const {
 ReplicaStats ReplicaManager::Stats() const {
   MutexLock lock(&mutex_);
   ReplicaStats stats = stats_;
+  stats.gpus_offered = devices_.offered();
+  stats.gpus_unfit = devices_.unfit();
   for (const auto& [replica_id, entry] : replicas_) ++stats.by_state[entry.report.replica().state()];
   return stats;
 }

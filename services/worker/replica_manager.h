@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,19 @@ struct ReplicaStats {
   // By kind (KindOfEnd()).
   std::map<std::string, int64_t> exits;
   int64_t dropped_log_bytes = 0;
+  // GPUs that the node offers, and that are not fit for replicas.
+  int gpus_offered = 0;
+  int gpus_unfit = 0;
+};
+
+// What the node offers of its GPUs.
+struct GpuOffer {
+  // Those that are fit, or that a replica holds.
+  int count = 0;
+  // What is wrong with the others, for people.
+  std::vector<std::string> problems;
+
+  bool operator==(const GpuOffer&) const = default;
 };
 
 class ReplicaManager final : public ShimListener {
@@ -58,6 +72,8 @@ class ReplicaManager final : public ShimListener {
     NodeSetting node;
     // GPUs to give out, as CUDA_VISIBLE_DEVICES names them.
     std::vector<std::string> devices;
+    // What records of an earlier worker may call them (DeviceTable).
+    DeviceTable::Names other_device_names = {};
     // How long it may take to prepare a replica's folders before the node says that it can't, and to see
     // after a failure whether the storage works before it says that it does not.
     absl::Duration start_patience = absl::Minutes(1);
@@ -66,6 +82,8 @@ class ReplicaManager final : public ShimListener {
   // Gets every change, and repeated reports when they were asked for. Called with a lock held: it must not
   // call back.
   using Sink = std::function<void(const v1::ReplicaReport&)>;
+  // Gets what the node offers from now on, before the report of what has changed it. Called like a Sink.
+  using OfferSink = std::function<void(const GpuOffer&)>;
 
   // Finds what an earlier worker left and attaches to it. `clock`, `shims` and `lanes` must outlive it, and
   // `shims` must have stopped calling it, and `lanes` have nothing left to do, before it goes.
@@ -74,6 +92,11 @@ class ReplicaManager final : public ShimListener {
                                                                 WorkLanes* lanes);
 
   void SetSink(Sink sink);
+  void SetOfferSink(OfferSink sink);
+
+  // From now on `devices` are given to no replica, but stay with those that have them, and all others are
+  // fit. `problems`: what is wrong, for people.
+  void SetUnfitGpus(std::set<std::string> devices, std::vector<std::string> problems);
 
   // Commands; all idempotent.
   void Launch(const v1::LaunchReplica& launch);
@@ -175,6 +198,10 @@ class ReplicaManager final : public ShimListener {
                  const std::string& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeEnd(Entry* entry, const ExitRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Report(const v1::ReplicaReport& report) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The replica has ended: others may have its GPUs, if they are fit.
+  void ReleaseDevices(const std::string& replica_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells the sink what the node offers now, if that is new.
+  void Offer(std::vector<std::string> problems) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const JobStorage storage_;
@@ -188,6 +215,9 @@ class ReplicaManager final : public ShimListener {
   mutable Mutex mutex_;
   DeviceTable devices_ ABSL_GUARDED_BY(mutex_);
   Sink sink_ ABSL_GUARDED_BY(mutex_);
+  OfferSink offer_sink_ ABSL_GUARDED_BY(mutex_);
+  // What the sink was told, or would be.
+  GpuOffer offer_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Entry> replicas_ ABSL_GUARDED_BY(mutex_);
   ReplicaStats stats_ ABSL_GUARDED_BY(mutex_);
   // That the node goes away: since when it is known, when it does, and why.

@@ -55,7 +55,8 @@ SupervisorLink::SupervisorLink(Options options, std::unique_ptr<rpc::Endpoints> 
       supervisors_(std::move(supervisors)),
       handler_(handler),
       register_timeout_(supervisors_->several() ? options_.first_register_timeout
-                                                : options_.register_timeout) {}
+                                                : options_.register_timeout),
+      node_(options_.node) {}
 
 SupervisorLink::~SupervisorLink() { Shutdown(); }
 
@@ -94,6 +95,19 @@ void SupervisorLink::AnnounceFreePorts() {
   changed_.SignalAll();
 }
 
+void SupervisorLink::Offer(int gpus, const std::vector<std::string>& problems) {
+  MutexLock lock(&mutex_);
+  node_.mutable_capacity()->set_gpus(gpus);
+  node_.mutable_problems()->Assign(problems.begin(), problems.end());
+  node_changed_ = true;
+  if (context_ != nullptr) context_->TryCancel();
+}
+
+bool SupervisorLink::NodeHasChanged() const {
+  MutexLock lock(&mutex_);
+  return node_changed_;
+}
+
 void SupervisorLink::ConfirmDeletion(const std::string& job_uid) {
   MutexLock lock(&mutex_);
   deleted_.push_back(job_uid);
@@ -112,6 +126,10 @@ void SupervisorLink::Run() {
     bool heard = false;
     const rpc::Endpoint supervisor = supervisors_->current();
     const absl::Status status = RunSession(supervisor, &heard);
+    if (NodeHasChanged()) {
+      log::Info("registering again: what the node offers has changed");
+      continue;
+    }
     // ABORTED is what the leader says to a node that it has given up: register again.
     if (!absl::IsAborted(status)) supervisors_->GoOn(supervisor);
     if (heard) backoff.Reset();
@@ -138,7 +156,7 @@ bool SupervisorLink::WaitBeforeRetry(absl::Duration pause) {
 
 bool SupervisorLink::SetContext(grpc::ClientContext* context) {
   MutexLock lock(&mutex_);
-  if (stopping_ && context != nullptr) return false;
+  if ((stopping_ || node_changed_) && context != nullptr) return false;
   context_ = context;
   return true;
 }
@@ -147,15 +165,16 @@ absl::Status SupervisorLink::Register(v1::NodeService::Stub* stub, v1::RegisterN
   v1::RegisterNodeRequest request;
   // A new id for each attempt: each is a registration of its own.
   request.set_request_id(RandomHex(16));
-  *request.mutable_node() = options_.node;
   request.set_protocol_version(kProtocolVersion);
   {
     MutexLock lock(&mutex_);
+    *request.mutable_node() = node_;
+    node_changed_ = false;
     if (notice_.has_value()) *request.mutable_preemption_notice() = *notice_;
   }
   grpc::ClientContext context;
   rpc::SetTimeout(&context, register_timeout_);
-  if (!SetContext(&context)) return absl::CancelledError("ending");
+  if (!SetContext(&context)) return absl::CancelledError("ending, or registering again");
   const grpc::Status status = stub->RegisterNode(&context, request, response);
   SetContext(nullptr);
   if (!status.ok()) {
@@ -187,7 +206,7 @@ absl::Status SupervisorLink::RunSession(const rpc::Endpoint& supervisor, bool* h
   const absl::Time start = SteadyNow();
 
   grpc::ClientContext context;
-  if (!SetContext(&context)) return absl::CancelledError("ending");
+  if (!SetContext(&context)) return absl::CancelledError("ending, or registering again");
   const std::unique_ptr<Stream> stream = stub->Connect(&context);
   {
     MutexLock lock(&mutex_);

@@ -2,7 +2,8 @@
 //
 //   ┌──▶ register ──▶ connected: hello with the inventory, heartbeats and reports up, commands down
 //   │       │              │
-//   └───────┴──(any error)─┘   after a back-off that doubles up to a bound, with jitter; at the next address
+//   └───────┴──(any error)─┘   after a back-off that doubles up to a bound, with jitter; at the next address.
+//                              At once, and at the same one, when what the node offers has changed
 //
 // Of several supervisors one leads. One whose term is smaller than the largest seen is refused, since another
 // has taken over from it; one that does not answer heartbeats is left, if there is another to try.
@@ -49,7 +50,7 @@ class LinkHandler {
 class SupervisorLink {
  public:
   struct Options {
-    // What to register.
+    // What to register first; Offer() changes it.
     v1::Node node;
     // Time between attempts: doubles from the first to the second, each shortened by up to half at random.
     absl::Duration initial_backoff = absl::Milliseconds(100);
@@ -80,6 +81,10 @@ class SupervisorLink {
   // Tells the supervisor which ports are free now.
   void AnnounceFreePorts();
 
+  // From now on the node offers so many GPUs, and this is wrong with it (v1::Node.problems): registers it
+  // anew.
+  void Offer(int gpus, const std::vector<std::string>& problems);
+
   // Tells the supervisor that nothing of a deleted job is left. Not after a reconnection: it asks again then.
   void ConfirmDeletion(const std::string& job_uid);
 
@@ -103,7 +108,10 @@ class SupervisorLink {
   std::vector<v1::ConnectRequest> NextMessages(absl::Duration period, absl::Time* next_heartbeat);
   // Returns false if the link is to end.
   bool WaitBeforeRetry(absl::Duration pause);
+  // Returns false if the call is not to be made: the link ends, or the node has to register first.
   bool SetContext(grpc::ClientContext* context);
+  // Whether the node has changed since it was registered.
+  bool NodeHasChanged() const;
 
   const Options options_;
   const std::unique_ptr<rpc::Endpoints> supervisors_;
@@ -122,6 +130,8 @@ class SupervisorLink {
   bool answers_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time unanswered_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the call in progress
+  v1::Node node_ ABSL_GUARDED_BY(mutex_);
+  bool node_changed_ ABSL_GUARDED_BY(mutex_) = false;  // since it was registered
   // Latest report of each replica that is to be sent, in order of their first change.
   std::map<std::string, v1::ReplicaReport> reports_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::string> report_order_ ABSL_GUARDED_BY(mutex_);

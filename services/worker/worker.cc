@@ -8,7 +8,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,10 +28,13 @@
 #include "libs/service/client_security.h"
 #include "libs/service/listen_address.h"
 #include "libs/service/log.h"
+#include "services/worker/gpu_monitor.h"
+#include "services/worker/gpus.h"
 #include "services/worker/housekeeper.h"
 #include "services/worker/log_service.h"
 #include "services/worker/machine.h"
 #include "services/worker/names.h"
+#include "services/worker/nvml.h"
 #include "services/worker/port_reserve.h"
 #include "services/worker/process_shims.h"
 #include "services/worker/replica_accounts.h"
@@ -45,22 +50,48 @@ namespace {
 constexpr int kMaxGpus = 1024;
 // Replicas whose disk or start may hang before others wait for them.
 constexpr int kMaxLanes = 64;
+// For the last calls to the driver, at the end.
+constexpr absl::Duration kGpuPatience = absl::Seconds(1);
 
-absl::StatusOr<GpuInventory> Gpus(const WorkerOptions& options) {
-  GpuInventory gpus;
+// None where the driver is not installed, or a number of GPUs is declared.
+absl::StatusOr<std::shared_ptr<Nvml>> OpenNvml(const WorkerOptions& options) {
+  if (options.gpus != "auto") return nullptr;
+  absl::StatusOr<std::unique_ptr<Nvml>> nvml = Nvml::Open(options.nvml_library);
+  if (nvml.ok()) return *std::move(nvml);
+  if (!absl::IsNotFound(nvml.status())) {
+    log::Warning("no GPUs are offered", {{"reason", std::string(nvml.status().message())}});
+  } else if (options.nvml_library != kNvmlLibrary) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--nvml-library \"", options.nvml_library, "\": ", nvml.status().message()));
+  }
+  return nullptr;
+}
+
+absl::StatusOr<GpuInventory> Gpus(const WorkerOptions& options, const Nvml* nvml) {
   int count = 0;
-  if (options.gpus == "auto") {
-    gpus = FindGpus(getenv("CUDA_VISIBLE_DEVICES"));
-  } else if (absl::SimpleAtoi(options.gpus, &count) && count >= 0 && count <= kMaxGpus) {
-    for (int index = 0; index < count; ++index) gpus.devices.push_back(absl::StrCat(index));
-  } else {
+  if (options.gpus != "auto") {
+    if (absl::SimpleAtoi(options.gpus, &count) && count >= 0 && count <= kMaxGpus) {
+      return DeclareGpus(count, options.gpu_type);
+    }
     return absl::InvalidArgumentError(absl::StrCat("--gpus \"", options.gpus,
                                                    "\" is not valid: give \"auto\" or a "
                                                    "number from 0 to ",
                                                    kMaxGpus));
   }
-  if (!options.gpu_type.empty()) gpus.type = options.gpu_type;
+  GpuInventory gpus = SelectGpus(nvml == nullptr ? FoundGpus() : nvml->found(),
+                                 getenv("CUDA_VISIBLE_DEVICES"), options.gpu_type);
+  for (const std::string& warning : gpus.warnings) log::Warning("GPUs left out", {{"reason", warning}});
+  for (const std::string& problem : gpus.problems) log::Warning("GPU not found", {{"reason", problem}});
+  for (const GpuDevice& device : gpus.devices) {
+    log::Info("GPU offered", {{"device", device.uuid}, {"type", device.type}});
+  }
   return gpus;
+}
+
+std::vector<std::string> NamesOf(const GpuInventory& gpus) {
+  std::vector<std::string> names;
+  for (const GpuDevice& device : gpus.devices) names.push_back(device.uuid);
+  return names;
 }
 
 absl::StatusOr<std::string> AbsoluteFolder(const std::string& folder) {
@@ -135,13 +166,16 @@ void SayWhatSeparatesJobs(const ReplicaAccounts& accounts) {
 
 class WorkerImpl final : public Worker, public LinkHandler {
  public:
-  WorkerImpl(WorkerOptions options, GpuInventory gpus, int lock_fd)
-      : options_(std::move(options)), gpus_(std::move(gpus)), lock_fd_(lock_fd) {}
+  WorkerImpl(WorkerOptions options, std::shared_ptr<const Nvml> nvml, GpuInventory gpus, int lock_fd)
+      : options_(std::move(options)), nvml_(std::move(nvml)), gpus_(std::move(gpus)), lock_fd_(lock_fd) {}
 
   ~WorkerImpl() override {
     if (replicas_ != nullptr) replicas_->SetSink(nullptr);
+    if (replicas_ != nullptr) replicas_->SetOfferSink(nullptr);
     if (link_ != nullptr) link_->Shutdown();  // no more commands
     housekeeper_.reset();
+    // Nobody can wait for threads that hang in the driver.
+    if (gpu_monitor_ != nullptr && !gpu_monitor_->AwaitIdle(kGpuPatience)) gpu_lanes_.release();
     link_.reset();
     server_.reset();
     log_service_.reset();
@@ -172,12 +206,18 @@ class WorkerImpl final : public Worker, public LinkHandler {
     link_ = std::make_unique<SupervisorLink>(
         link_options, std::make_unique<rpc::Endpoints>(*std::move(supervisors), security), this);
     replicas_->SetSink([link = link_.get()](const v1::ReplicaReport& report) { link->Report(report); });
+    replicas_->SetOfferSink(
+        [link = link_.get()](const GpuOffer& offer) { link->Offer(offer.count, offer.problems); });
+    WatchGpus();
     housekeeper_ = std::make_unique<Housekeeper>(
         Housekeeper::Options{.max_ended_replicas = options_.keep_ended_replicas,
                              .max_log_bytes = options_.max_log_bytes,
                              .max_job_log_bytes = options_.max_job_log_bytes},
         replicas_.get(), metrics_.get(), [link = link_.get()] { return link->connected(); },
-        [link = link_.get()](const std::string& job_uid) { link->ConfirmDeletion(job_uid); });
+        [link = link_.get()](const std::string& job_uid) { link->ConfirmDeletion(job_uid); },
+        [monitor = gpu_monitor_.get()] {
+          if (monitor != nullptr) monitor->Step();
+        });
     link_->Start();
     return absl::OkStatus();
   }
@@ -197,6 +237,29 @@ class WorkerImpl final : public Worker, public LinkHandler {
   void Shutdown() override { server_->Shutdown(); }
 
  private:
+  void WatchGpus() {
+    if (nvml_ == nullptr || gpus_.devices.empty()) return;
+    std::set<std::string> watched;
+    for (const GpuDevice& device : gpus_.devices) watched.insert(device.gpu);
+    gpu_lanes_ = std::make_unique<ThreadLanes>(static_cast<int>(watched.size()));
+    gpu_monitor_ = std::make_unique<GpuMonitor>(
+        GpuMonitor::Options{.period = options_.gpu_check_period},
+        std::vector<std::string>(watched.begin(), watched.end()),
+        [nvml = nvml_](const std::string& gpu) { return nvml->Sample(gpu); }, &clock_, gpu_lanes_.get(),
+        [this](const std::map<std::string, std::string>& problems) { WithdrawGpus(problems); });
+  }
+
+  // `problems`: by GPU. With a GPU go all of its slices.
+  void WithdrawGpus(const std::map<std::string, std::string>& problems) {
+    std::set<std::string> devices;
+    for (const GpuDevice& device : gpus_.devices) {
+      if (problems.contains(device.gpu)) devices.insert(device.uuid);
+    }
+    std::vector<std::string> texts = gpus_.problems;
+    for (const auto& [gpu, problem] : problems) texts.push_back(absl::StrCat(gpu, ": ", problem));
+    replicas_->SetUnfitGpus(std::move(devices), std::move(texts));
+  }
+
   absl::Status StartReplicas() {
     absl::StatusOr<std::unique_ptr<ProcessShims>> shims =
         ProcessShims::Create({.shim_program = options_.shim_program,
@@ -224,7 +287,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
                   .inherited_environment = InheritedEnvironment(environ, options_.pass_env),
                   .max_processes = options_.max_processes,
                   .cgroup_base = cgroups.value_or("")},
-         .devices = gpus_.devices},
+         .devices = NamesOf(gpus_),
+         .other_device_names = gpus_.other_names},
         *std::move(storage), &clock_, shims_.get(), &lanes_);
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);
@@ -242,6 +306,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     capacity.set_memory_bytes(options_.memory_bytes > 0 ? options_.memory_bytes : MachineMemoryBytes());
     capacity.set_gpus(static_cast<int>(gpus_.devices.size()));
     node.set_gpu_type(gpus_.type);
+    node.mutable_problems()->Assign(gpus_.problems.begin(), gpus_.problems.end());
     for (const auto& [key, value] : options_.labels) (*node.mutable_labels())[key] = value;
     node.set_preemptible(options_.preemptible);
     node.set_version(Version());
@@ -303,12 +368,16 @@ class WorkerImpl final : public Worker, public LinkHandler {
   }
 
   const WorkerOptions options_;
+  // Null: nothing is watched.
+  const std::shared_ptr<const Nvml> nvml_;
   const GpuInventory gpus_;
   const int lock_fd_;
   const RealClock clock_;
   ThreadLanes lanes_{kMaxLanes};
   std::unique_ptr<ProcessShims> shims_;
   std::unique_ptr<ReplicaManager> replicas_;
+  std::unique_ptr<ThreadLanes> gpu_lanes_;
+  std::unique_ptr<GpuMonitor> gpu_monitor_;
   std::unique_ptr<LogServiceImpl> log_service_;
   std::unique_ptr<service::Server> server_;
   std::shared_ptr<prometheus::Registry> metrics_registry_;
@@ -322,11 +391,14 @@ class WorkerImpl final : public Worker, public LinkHandler {
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   if (absl::Status status = Complete(&options); !status.ok()) return status;
-  absl::StatusOr<GpuInventory> gpus = Gpus(options);
+  absl::StatusOr<std::shared_ptr<Nvml>> nvml = OpenNvml(options);
+  if (!nvml.ok()) return nvml.status();
+  absl::StatusOr<GpuInventory> gpus = Gpus(options, nvml->get());
   if (!gpus.ok()) return gpus.status();
   const absl::StatusOr<int> lock_fd = LockStateFolder(options.state_dir);
   if (!lock_fd.ok()) return lock_fd.status();
-  auto worker = std::make_unique<WorkerImpl>(std::move(options), *std::move(gpus), *lock_fd);
+  auto worker =
+      std::make_unique<WorkerImpl>(std::move(options), *std::move(nvml), *std::move(gpus), *lock_fd);
   if (absl::Status status = worker->Start(); !status.ok()) return status;
   return worker;
 }

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/service/server.h"
+#include "services/worker/nvml.h"
 #include "services/worker/replica_accounts.h"
 
 namespace adaptdl::worker {
@@ -43,8 +44,12 @@ struct WorkerOptions {
   int64_t memory_bytes = 0;
   // "auto", or a number of GPUs to offer whether they are there or not.
   std::string gpus = "auto";
-  // Empty: what the driver says.
+  // Empty: what the driver says. Of several, those of this type are offered.
   std::string gpu_type;
+  // NVML's, path or name. With "auto" only.
+  std::string nvml_library = kNvmlLibrary;
+  // How often the driver is asked how the GPUs are.
+  absl::Duration gpu_check_period = absl::Seconds(10);
   std::map<std::string, std::string> labels;
   bool preemptible = false;
   // Host at which others reach this node. Empty: found out from where the server listens.

@@ -30,6 +30,10 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry* registry)
                  .Name("adaptdl_worker_exits_total")
                  .Help("Replicas that ended since the worker's start, by kind")
                  .Register(*registry)),
+      gpus_(BuildGauge()
+                .Name("adaptdl_worker_gpus")
+                .Help("GPUs that this node offers, and those that are not fit for replicas")
+                .Register(*registry)),
       log_bytes_(BuildGauge()
                      .Name("adaptdl_worker_log_bytes")
                      .Help("Size of all replica logs on this node")
@@ -60,6 +64,8 @@ void WorkerMetrics::Update(const ReplicaStats& stats, bool connected) {
     const auto count = stats.by_state.find(state);
     replicas_.Add({{"state", name}}).Set(count == stats.by_state.end() ? 0 : count->second);
   }
+  gpus_.Add({{"state", "offered"}}).Set(stats.gpus_offered);
+  gpus_.Add({{"state", "unfit"}}).Set(stats.gpus_unfit);
   RaiseTo(launches_, stats.launches);
   for (const auto& [kind, count] : stats.exits) RaiseTo(exits_.Add({{"kind", kind}}), count);
   RaiseTo(dropped_log_bytes_, stats.dropped_log_bytes);

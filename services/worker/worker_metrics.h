@@ -25,6 +25,7 @@ class WorkerMetrics {
   prometheus::Family<prometheus::Gauge>& replicas_;
   prometheus::Counter& launches_;
   prometheus::Family<prometheus::Counter>& exits_;
+  prometheus::Family<prometheus::Gauge>& gpus_;
   prometheus::Gauge& log_bytes_;
   prometheus::Counter& dropped_log_bytes_;
   prometheus::Gauge& connected_;

@@ -106,6 +106,23 @@ TEST_F(SupervisorLinkTest, SaysThatItGoesAwayWheneverItRegisters) {
   EXPECT_TRUE(b_.WaitForLeavingRegistration());
 }
 
+TEST_F(SupervisorLinkTest, RegistersAgainAtTheSameOneWhenTheOfferChanges) {
+  Connect();
+  ASSERT_TRUE(a_.TakeHello().has_value());
+  EXPECT_EQ(a_.TakeRegistration()->capacity().gpus(), 0);
+  link_->Offer(7, {"GPU-a: lost"});
+  const auto node = a_.TakeRegistration();
+  ASSERT_TRUE(node.has_value());
+  EXPECT_EQ(node->node_id(), "n");
+  EXPECT_EQ(node->capacity().gpus(), 7);
+  ASSERT_EQ(node->problems_size(), 1);
+  EXPECT_EQ(node->problems(0), "GPU-a: lost");
+  ASSERT_TRUE(a_.TakeHello().has_value());
+  // It stays so, wherever the node registers next.
+  a_.Stop();
+  EXPECT_EQ(b_.TakeRegistration()->capacity().gpus(), 7);
+}
+
 TEST_F(SupervisorLinkTest, ExpectsNoAnswersFromAnOlderVersion) {
   a_.SetTerm(0);
   Connect();

@@ -58,8 +58,6 @@ class WorkerTest : public ::testing::Test {
                                           "--node-id=node-a",
                                           "--state-dir=" + folder_ / "state",
                                           "--storage-dir=" + folder_ / "storage",
-                                          "--gpus=2",
-                                          "--gpu-type=Fake 9000",
                                           "--cpus=1.5",
                                           "--label=zone=b",
                                           "--preemptible",
@@ -68,6 +66,7 @@ class WorkerTest : public ::testing::Test {
                                           "--replica-user=" + replica_user_,
                                           "--replica-processes=" + replica_processes_,
                                           "--orphan-timeout=" + orphan_timeout_};
+    arguments.insert(arguments.end(), gpu_flags_.begin(), gpu_flags_.end());
     std::vector<std::string> environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/root", "SECRET=s",
                                             "ADAPTDL_SERVER_MAX_LOG_BYTES=1Gi"};
     for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
@@ -154,6 +153,7 @@ class WorkerTest : public ::testing::Test {
   std::string replica_user_ = "self";
   std::string replica_processes_ = "1000";
   std::string orphan_timeout_ = "60s";
+  std::vector<std::string> gpu_flags_ = {"--gpus=2", "--gpu-type=Fake 9000"};
   // More variables of the worker's.
   std::vector<std::string> environment_;
   FakeSupervisor supervisor_;
