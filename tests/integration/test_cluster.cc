@@ -291,7 +291,7 @@ void TestCluster::StartWorker(int index) {
                                       "--cpus",
                                       "1",
                                       "--gpus",
-                                      "0",
+                                      options_.gpus,
                                       "--orphan-timeout",
                                       absl::FormatDuration(options_.orphan_timeout)};
   if (options_.drain_on_terminate) {
@@ -387,6 +387,25 @@ absl::Status TestCluster::WaitForNodes(int ready_nodes, absl::Duration timeout) 
     Pause();
   }
   return absl::DeadlineExceededError(absl::StrCat(ready, " of ", ready_nodes, " nodes are ready"));
+}
+
+absl::StatusOr<v1::Node> TestCluster::WaitForNode(const std::string& node_id,
+                                                  const std::function<bool(const v1::Node&)>& predicate,
+                                                  absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  v1::Node last;
+  while (absl::Now() < deadline) {
+    grpc::ClientContext context;
+    rpc::SetTimeout(&context, kCallTimeout);
+    v1::ListNodesResponse response;
+    nodes_->ListNodes(&context, v1::ListNodesRequest(), &response);
+    for (const v1::Node& node : response.nodes()) {
+      if (node.node_id() == node_id) last = node;
+    }
+    if (last.node_id() == node_id && predicate(last)) return last;
+    Pause();
+  }
+  return absl::DeadlineExceededError(absl::StrCat("node ", node_id, " is ", last.ShortDebugString()));
 }
 
 absl::StatusOr<v1::ClusterSnapshot> TestCluster::Snapshot() {

@@ -52,6 +52,8 @@ struct TestClusterOptions {
   bool adaptdl_http = false;
   // Whether all talk by TLS, and the test proves who it is by an admin's token. Otherwise in plaintext.
   bool tls = true;
+  // --gpus of the workers.
+  std::string gpus = "0";
   // Host of all but the workers, in the network of the test.
   std::string control_host = "127.0.0.1";
   // Where a worker runs: its host, and the network namespace of that (negative: that of the test). None: on
@@ -123,6 +125,10 @@ class TestCluster {
   absl::StatusOr<v1::Job> WaitForJob(const std::string& name, const JobPredicate& predicate,
                                      absl::Duration timeout);
   absl::Status WaitForNodes(int ready_nodes, absl::Duration timeout);
+  // Waits until the predicate holds for the node.
+  absl::StatusOr<v1::Node> WaitForNode(const std::string& node_id,
+                                       const std::function<bool(const v1::Node&)>& predicate,
+                                       absl::Duration timeout);
 
   // Gives the job exactly these nodes, in place of an allocator. Retries while the snapshot changes under it,
   // and while the supervisor is away.
