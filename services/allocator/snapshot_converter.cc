@@ -154,6 +154,19 @@ std::string BestKnownType(const v1::Hints& hints) {
   return "";
 }
 
+// Whether the job's nodes could take it, if they were empty.
+bool FitsWhereItIs(const JobInfo& job, const std::vector<NodeInfo>& nodes) {
+  std::map<std::string, int64_t> shares;
+  for (const std::string& id : job.allocation) ++shares[id];
+  return std::all_of(shares.begin(), shares.end(), [&](const auto& share) {
+    const auto node =
+        std::lower_bound(nodes.begin(), nodes.end(), share.first,
+                         [](const NodeInfo& info, const std::string& id) { return info.id < id; });
+    return node != nodes.end() && node->id == share.first && !node->draining &&
+           scheduling::TimesThatFit(job.request, node->capacity, share.second) == share.second;
+  });
+}
+
 // Leaves the job as it is: it keeps its room and is not decided about.
 void Freeze(JobInfo* info) {
   info->preemptible = false;
@@ -301,6 +314,9 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
     Freeze(&info);
   } else {
     info.preemptible = !job.spec().has_preemptible() || job.spec().preemptible();
+    // One that waits has nothing to keep on nodes that can't take it any more: a GPU may have failed.
+    const bool waits = job.status().phase() == v1::JOB_PHASE_PENDING && !info.preemptible;
+    if (waits && !FitsWhereItIs(info, result->view.nodes)) info.allocation.clear();
     info.min_replicas = std::max(1, job.spec().min_replicas());
     info.priority = job.spec().priority();
     info.allowed_replicas.assign(job.spec().allowed_replicas().begin(), job.spec().allowed_replicas().end());

@@ -20,6 +20,7 @@ const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 scheduling::JobInfo ConvertOne(const v1::Job& job) {
   v1::ClusterSnapshot snapshot;
@@ -330,6 +331,27 @@ TEST(SnapshotConverter, LeavesOutNodesThatCannotBe) {
   EXPECT_FALSE(cluster.view.nodes[0].draining);
   EXPECT_TRUE(cluster.view.nodes[1].draining);
   EXPECT_EQ(cluster.refusals.size(), 3u);
+}
+
+TEST(SnapshotConverter, AJobThatWaitsDoesNotHoldOnToNodesThatCannotTakeIt) {
+  v1::ClusterSnapshot snapshot;
+  *snapshot.add_nodes() = MakeNode("a", 2000);
+  v1::Job& job = *snapshot.add_jobs() = MakeJob("j");
+  job.mutable_spec()->set_preemptible(false);
+  job.mutable_status()->add_desired_allocation("a");
+  job.mutable_status()->add_desired_allocation("a");
+  const auto allocation = [&] {
+    return SnapshotConverter().Convert(snapshot, kNow).view.jobs.at(0).allocation;
+  };
+  EXPECT_THAT(allocation(), SizeIs(2));
+  snapshot.mutable_nodes(0)->mutable_capacity()->set_cpu_millis(1000);
+  EXPECT_THAT(allocation(), IsEmpty());
+  job.mutable_status()->set_phase(v1::JOB_PHASE_RUNNING);
+  EXPECT_THAT(allocation(), SizeIs(2)) << "what runs stays";
+  job.mutable_status()->set_phase(v1::JOB_PHASE_PENDING);
+  *snapshot.mutable_nodes(0) = MakeNode("a", 2000);
+  snapshot.mutable_nodes(0)->mutable_status()->set_phase(v1::NODE_PHASE_DRAINING);
+  EXPECT_THAT(allocation(), IsEmpty());
 }
 
 TEST(SnapshotConverter, AJobThatIsBeingCancelledIsLeftAlone) {
