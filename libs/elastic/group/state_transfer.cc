@@ -12,16 +12,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/elastic/checkpoint/streaming_copy.h"
+#include "libs/elastic/group/piece_transfer.h"
 #include "nlohmann/json.hpp"
 
 namespace adaptdl::elastic {
 namespace {
 
-// Of one collective. Those who do not want the states need no more memory than this.
-constexpr int64_t kBlockBytes = int64_t{32} << 20;
-// Pieces below this size travel with their neighbours, so many in one go: a collective takes longer.
-constexpr int64_t kSmallPiece = 64 << 10;
-constexpr int64_t kBundleBytes = int64_t{4} << 20;
 // Of all states together; more than any machine has, and far from the limits of the arithmetic.
 constexpr int64_t kMostBytes = int64_t{1} << 50;
 
@@ -31,17 +27,19 @@ struct Description {
   // Whether there is a head, of which the receiver can tell where the pieces belong.
   bool has_head = false;
   int64_t head_bytes = 0;
-  std::vector<int64_t> sizes;
+  Pieces pieces;
 };
 
-std::string Describe(const std::vector<OutgoingState>& states) {
+std::string Describe(const comm::Communicator& communicator, const std::vector<OutgoingState>& states) {
   nlohmann::json list = nlohmann::json::array();
   for (const OutgoingState& state : states) {
-    if (state.reader != nullptr) {
-      list.push_back({state.name, state.reader->head().size(), state.reader->sizes()});
-    } else {
+    if (state.reader == nullptr) {
       list.push_back({state.name, -1, {state.bytes.size()}});
+      continue;
     }
+    const Pieces pieces = PiecesOf(communicator, *state.reader);
+    list.push_back({state.name, state.reader->head().size(), pieces.sizes});
+    if (!pieces.on_device.empty()) list.back().push_back(pieces.on_device);
   }
   return list.dump();
 }
@@ -60,98 +58,18 @@ std::vector<Description> ParseDescriptions(const std::string& text) {
     description.name = entry.at(0).get<std::string>();
     description.has_head = entry.at(1).get<int64_t>() >= 0;
     if (description.has_head) description.head_bytes = entry.at(1).get<int64_t>();
-    description.sizes = entry.at(2).get<std::vector<int64_t>>();
+    description.pieces.sizes = entry.at(2).get<std::vector<int64_t>>();
+    if (entry.size() > 3) description.pieces.on_device = entry.at(3).get<std::vector<bool>>();
+    const size_t flags = description.pieces.on_device.size();
+    if (flags != 0 && flags != description.pieces.sizes.size()) {
+      throw std::invalid_argument("not every piece says where it is");
+    }
     if (!names.insert(description.name).second) throw std::invalid_argument("a name comes twice");
     count(description.head_bytes);
-    for (const int64_t bytes : description.sizes) count(bytes);
+    for (const int64_t bytes : description.pieces.sizes) count(bytes);
     descriptions.push_back(std::move(description));
   }
   return descriptions;
-}
-
-absl::Status BroadcastBytes(comm::Communicator& communicator, int source, char* bytes, int64_t size) {
-  for (int64_t begin = 0; begin < size; begin += kBlockBytes) {
-    const comm::Buffer block{bytes + begin, std::min(kBlockBytes, size - begin), comm::DataType::kUint8};
-    if (absl::Status status = communicator.Broadcast(block, source); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-// Consecutive pieces that travel in one go; all members come to the same ones.
-struct Bundle {
-  size_t begin = 0;
-  size_t end = 0;
-  int64_t bytes = 0;
-
-  bool single() const { return end - begin == 1; }
-};
-
-std::vector<Bundle> BundlesOf(const std::vector<int64_t>& sizes) {
-  std::vector<Bundle> bundles;
-  bool open = false;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const bool small = sizes[i] < kSmallPiece;
-    if (!small || !open || bundles.back().bytes + sizes[i] > kBundleBytes) bundles.push_back({i, i, 0});
-    bundles.back().end = i + 1;
-    bundles.back().bytes += sizes[i];
-    open = small;
-  }
-  return bundles;
-}
-
-absl::Status SendPieces(comm::Communicator& communicator, StateReader& reader, std::string* staging) {
-  for (const Bundle& bundle : BundlesOf(reader.sizes())) {
-    if (bundle.single()) {
-      // Only read: this member is the source.
-      char* const piece = const_cast<char*>(reader.Read(bundle.begin));
-      absl::Status status = BroadcastBytes(communicator, communicator.rank(), piece, bundle.bytes);
-      if (!status.ok()) return status;
-      continue;
-    }
-    staging->clear();
-    for (size_t i = bundle.begin; i < bundle.end; ++i) {
-      staging->append(reader.Read(i), static_cast<size_t>(reader.sizes()[i]));
-    }
-    absl::Status status = BroadcastBytes(communicator, communicator.rank(), staging->data(), bundle.bytes);
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReceivePieces(comm::Communicator& communicator, int source, StateWriter& writer,
-                           std::string* staging) {
-  for (const Bundle& bundle : BundlesOf(writer.sizes())) {
-    if (bundle.single()) {
-      absl::Status status = BroadcastBytes(communicator, source, writer.Open(bundle.begin), bundle.bytes);
-      if (!status.ok()) return status;
-      writer.Close(bundle.begin);
-      continue;
-    }
-    staging->resize(static_cast<size_t>(bundle.bytes));
-    absl::Status status = BroadcastBytes(communicator, source, staging->data(), bundle.bytes);
-    if (!status.ok()) return status;
-    const char* from = staging->data();
-    for (size_t i = bundle.begin; i < bundle.end; ++i) {
-      const auto bytes = static_cast<size_t>(writer.sizes()[i]);
-      if (bytes > 0) std::memcpy(writer.Open(i), from, bytes);
-      writer.Close(i);
-      from += bytes;
-    }
-  }
-  return writer.Commit();
-}
-
-absl::Status PassPieces(comm::Communicator& communicator, int source, const std::vector<int64_t>& sizes,
-                        std::string* staging) {
-  for (const Bundle& bundle : BundlesOf(sizes)) {
-    for (int64_t begin = 0; begin < bundle.bytes; begin += kBlockBytes) {
-      const int64_t count = std::min(kBlockBytes, bundle.bytes - begin);
-      staging->resize(static_cast<size_t>(count));
-      absl::Status status = BroadcastBytes(communicator, source, staging->data(), count);
-      if (!status.ok()) return status;
-    }
-  }
-  return absl::OkStatus();
 }
 
 // A state that is bytes, or one whose pieces have no place yet. Throws where there is no memory.
@@ -199,18 +117,18 @@ class BytesReader final : public StateReader {
 };
 
 absl::Status ReceiveState(comm::Communicator& communicator, int source, const Description& description,
-                          const std::string& head, StateReceiver& receiver, std::string* staging) {
+                          const std::string& head, StateReceiver& receiver) {
   if (description.has_head) {
     const absl::StatusOr<StateWriter*> writer = receiver.Open(description.name, head);
     if (!writer.ok()) return writer.status();
-    if (*writer != nullptr && (*writer)->sizes() != description.sizes) {
+    if (*writer != nullptr && (*writer)->sizes() != description.pieces.sizes) {
       return absl::InvalidArgumentError(
           absl::StrCat("the state \"", description.name, "\" has other sizes than it says"));
     }
-    if (*writer != nullptr) return ReceivePieces(communicator, source, **writer, staging);
+    if (*writer != nullptr) return ReceivePieces(communicator, source, description.pieces, **writer);
   }
-  BytesWriter bytes(head, description.sizes);
-  absl::Status status = ReceivePieces(communicator, source, bytes, staging);
+  BytesWriter bytes(head, description.pieces.sizes);
+  absl::Status status = ReceivePieces(communicator, source, description.pieces, bytes);
   if (status.ok()) receiver.Receive(description.name, bytes.TakeBytes());
   return status;
 }
@@ -218,15 +136,14 @@ absl::Status ReceiveState(comm::Communicator& communicator, int source, const De
 absl::Status ReceiveDescribed(comm::Communicator& communicator, int source,
                               const std::vector<Description>& descriptions, absl::string_view heads,
                               StateReceiver* receiver) {
-  std::string staging;
   for (const Description& description : descriptions) {
     const auto head_bytes = static_cast<size_t>(description.head_bytes);
     if (head_bytes > heads.size()) return absl::InternalError("the heads of the states are too short");
     const std::string head(heads.substr(0, head_bytes));
     heads.remove_prefix(head_bytes);
     absl::Status status = receiver == nullptr
-                              ? PassPieces(communicator, source, description.sizes, &staging)
-                              : ReceiveState(communicator, source, description, head, *receiver, &staging);
+                              ? PassPieces(communicator, source, description.pieces)
+                              : ReceiveState(communicator, source, description, head, *receiver);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -246,18 +163,18 @@ class IntoMap final : public StateReceiver {
 
 absl::Status SendStates(comm::Communicator& communicator, const std::vector<OutgoingState>& states) {
   const int source = communicator.rank();
-  std::string descriptions = Describe(states);
+  std::string descriptions = Describe(communicator, states);
   std::string heads;
   for (const OutgoingState& state : states) {
     if (state.reader != nullptr) heads += state.reader->head();
   }
   if (absl::Status status = communicator.BroadcastString(&descriptions, source); !status.ok()) return status;
   if (absl::Status status = communicator.BroadcastString(&heads, source); !status.ok()) return status;
-  std::string staging;
   for (const OutgoingState& state : states) {
     BytesReader bytes(state.bytes);
     StateReader& reader = state.reader != nullptr ? *state.reader : bytes;
-    if (absl::Status status = SendPieces(communicator, reader, &staging); !status.ok()) return status;
+    const Pieces pieces = PiecesOf(communicator, reader);
+    if (absl::Status status = SendPieces(communicator, pieces, reader); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
