@@ -1,6 +1,7 @@
 #include "adaptdl/data_parallel.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -90,10 +91,14 @@ class AdaptiveDataParallel::Impl {
         core_(Meet()),
         optimizer_(&optimizer),
         tensors_(TensorsOf(core_, model, optimizer), &optimizer_),
-        random_state_(options.name + "-random", job.rank()) {
+        random_state_(options.name + "-random", at::kCPU, job.rank()) {
     const bool restored = job.Register(&model_state_);
     job.Register(&optimizer_state_);
     job.Register(&random_state_);
+    if (!tensors_.device().is_cpu()) {
+      device_random_state_.emplace(options.name + "-device-random", tensors_.device(), job.rank());
+      job.Register(&*device_random_state_);
+    }
     // Whatever is restored is the same on all replicas.
     if (!restored) Broadcast(model);
     engine_ =
@@ -104,6 +109,7 @@ class AdaptiveDataParallel::Impl {
   ~Impl() {
     hooks_.reset();
     engine_.reset();
+    if (device_random_state_) job_.Unregister(&*device_random_state_);
     job_.Unregister(&random_state_);
     job_.Unregister(&optimizer_state_);
     job_.Unregister(&model_state_);
@@ -158,6 +164,8 @@ class AdaptiveDataParallel::Impl {
   elastic::TorchOptimizer optimizer_;
   TorchTensors tensors_;
   elastic::RandomState random_state_;
+  // Of the model's device, where that is not the CPU.
+  std::optional<elastic::RandomState> device_random_state_;
   std::unique_ptr<elastic::StepEngine> engine_;
   std::unique_ptr<elastic::GradientHooks> hooks_;
 };

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "ATen/core/grad_mode.h"
 #include "absl/strings/str_cat.h"
 #include "libs/elastic/checkpoint/streaming_copy.h"
+#include "libs/elastic/torch/torch_devices.h"
 
 namespace adaptdl::elastic {
 namespace {
@@ -34,6 +36,14 @@ const char* TypeName(at::ScalarType type) {
 
 // The tensor itself, or a copy of it whose elements lie one after the other, on the CPU.
 at::Tensor HostCopy(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
+
+// Nothing: it is on the CPU, or not in one piece.
+std::optional<DevicePiece> PieceOf(const at::Tensor& tensor) {
+  if (tensor.is_cpu() || !tensor.is_contiguous()) return std::nullopt;
+  const absl::StatusOr<device::Device*> device = DeviceFor(tensor.device());
+  if (!device.ok()) return std::nullopt;
+  return DevicePiece{tensor.data_ptr(), *device, CurrentStream(tensor.device())};
+}
 
 bool IsOnHost(const at::Tensor& tensor) { return tensor.is_cpu() && tensor.is_contiguous(); }
 
@@ -67,6 +77,8 @@ const char* TensorReader::Read(size_t index) {
   return static_cast<const char*>(current_.data_ptr());
 }
 
+std::optional<DevicePiece> TensorReader::OnDevice(size_t index) { return PieceOf(tensors_[index]); }
+
 TensorWriter::TensorWriter(std::string state, std::vector<at::Tensor> tensors, std::function<void()> commit)
     : state_(std::move(state)), tensors_(std::move(tensors)), commit_(std::move(commit)) {
   for (at::Tensor& tensor : tensors_) {
@@ -81,8 +93,10 @@ char* TensorWriter::Open(size_t index) {
   return static_cast<char*>(current_.data_ptr());
 }
 
+std::optional<DevicePiece> TensorWriter::OpenOnDevice(size_t index) { return PieceOf(tensors_[index]); }
+
 void TensorWriter::Close(size_t index) {
-  if (!IsOnHost(tensors_[index])) tensors_[index].copy_(current_);
+  if (current_.defined() && !IsOnHost(tensors_[index])) tensors_[index].copy_(current_);
   current_ = at::Tensor();
 }
 

@@ -1,7 +1,7 @@
 // States that are named tensors, as safetensors (checkpoint/safetensors.h): what model and optimiser have in
 // common.
 //
-// The pieces of piecewise_state.h are the tensors' own memory where that is in one piece and on the CPU.
+// The pieces of piecewise_state.h are the tensors' own memory where that is in one piece, on whatever device.
 // Saving copies each tensor once, into memory that is used again by the next checkpoint. Loading checks
 // names, types and shapes of all tensors before it changes any.
 //
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,7 @@ class TensorReader final : public StateReader {
   const std::string& head() const override { return head_; }
   const std::vector<int64_t>& sizes() const override { return sizes_; }
   const char* Read(size_t index) override;
+  std::optional<DevicePiece> OnDevice(size_t index) override;
 
   // All of it, in place of what `bytes` holds.
   void CopyInto(std::string* bytes) && { WriteSafetensors(std::move(items_), metadata_, bytes); }
@@ -75,6 +77,7 @@ class TensorWriter final : public StateWriter {
 
   const std::vector<int64_t>& sizes() const override { return sizes_; }
   char* Open(size_t index) override;
+  std::optional<DevicePiece> OpenOnDevice(size_t index) override;
   void Close(size_t index) override;
   absl::Status Commit() override;
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ATen/Context.h"
 #include "absl/strings/str_cat.h"
 #include "libs/elastic/data/philox.h"
 #include "torch/nn/module.h"
@@ -55,8 +56,10 @@ absl::StatusOr<std::unique_ptr<StateWriter>> ModuleState::Write(const std::strin
 
 // --- Random generator ---
 
+at::Generator RandomState::Generator() const { return at::globalContext().defaultGenerator(device_); }
+
 std::string RandomState::Save() {
-  const at::Tensor state = at::detail::getDefaultCPUGenerator().get_state().contiguous();
+  const at::Tensor state = Generator().get_state().contiguous();
   return std::string(static_cast<const char*>(state.data_ptr()), static_cast<size_t>(state.numel()));
 }
 
@@ -64,10 +67,10 @@ bool RandomState::Load(const std::string& bytes) {
   return LoadOrSay(name_, [&] {
     at::Tensor state = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
     std::memcpy(state.data_ptr(), bytes.data(), bytes.size());
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    at::Generator generator = Generator();
     generator.set_state(state);
     if (rank_ > 0) {
-      torch::manual_seed(SplitMix64(std::hash<std::string>{}(bytes) + static_cast<uint64_t>(rank_)));
+      generator.set_current_seed(SplitMix64(std::hash<std::string>{}(bytes) + static_cast<uint64_t>(rank_)));
     }
   });
 }

@@ -10,7 +10,9 @@
 #include <string>
 #include <utility>
 
+#include "ATen/core/Generator.h"
 #include "adaptdl/job.h"
+#include "c10/core/Device.h"
 #include "libs/elastic/checkpoint/piecewise_state.h"
 #include "libs/elastic/torch/tensor_pieces.h"
 
@@ -33,17 +35,21 @@ class ModuleState final : public TensorState {
   const torch::nn::Module* const model_;
 };
 
-// LibTorch's random generator on the CPU. Rank 0 goes on exactly; the others get streams of their own.
+// LibTorch's random generator of a device. Rank 0 goes on exactly; the others get streams of their own.
 class RandomState final : public CheckpointState {
  public:
-  RandomState(std::string name, int rank) : name_(std::move(name)), rank_(rank) {}
+  RandomState(std::string name, at::Device device, int rank)
+      : name_(std::move(name)), device_(device), rank_(rank) {}
 
   std::string name() const override { return name_; }
   std::string Save() override;
   bool Load(const std::string& bytes) override;
 
  private:
+  at::Generator Generator() const;
+
   const std::string name_;
+  const at::Device device_;
   const int rank_;
 };
 
