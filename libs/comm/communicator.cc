@@ -48,11 +48,11 @@ void ReduceHalves(ReduceOp op, void* to, const void* from, int64_t count) {
   }
 }
 
-// A collective that was refused before it began.
 class RefusedWork final : public Work {
  public:
   explicit RefusedWork(absl::Status status) : status_(std::move(status)) {}
   absl::Status Wait() override { return status_; }
+  absl::Status Then(device::Stream /*stream*/) override { return status_; }
 
  private:
   const absl::Status status_;
@@ -156,9 +156,21 @@ absl::Status Communicator::Check(const Collective& collective) const {
   return absl::OkStatus();
 }
 
+std::unique_ptr<Work> Communicator::StartOn(Communicator& other, Collective collective) {
+  return other.Start(std::move(collective));
+}
+
+absl::Status Communicator::RunOn(Communicator& other, Collective collective) {
+  return other.Run(std::move(collective));
+}
+
+std::unique_ptr<Work> Communicator::Refused(absl::Status status) {
+  return std::make_unique<RefusedWork>(std::move(status));
+}
+
 std::unique_ptr<Work> Communicator::AllReduceAsync(Buffer buffer, ReduceOp op) {
   Collective collective = MakeAllReduce(buffer, op);
-  if (absl::Status status = Check(collective); !status.ok()) return std::make_unique<RefusedWork>(status);
+  if (absl::Status status = Check(collective); !status.ok()) return Refused(status);
   return Start(std::move(collective));
 }
 
@@ -170,7 +182,7 @@ absl::Status Communicator::AllReduce(Buffer buffer, ReduceOp op) {
 
 std::unique_ptr<Work> Communicator::BroadcastAsync(Buffer buffer, int root) {
   Collective collective = MakeBroadcast(buffer, root);
-  if (absl::Status status = Check(collective); !status.ok()) return std::make_unique<RefusedWork>(status);
+  if (absl::Status status = Check(collective); !status.ok()) return Refused(status);
   return Start(std::move(collective));
 }
 

@@ -160,10 +160,15 @@ class Communicator {
   // Replaces `value` by that of member `root`, whatever its size.
   absl::Status BroadcastString(std::string* value, int root);
 
- private:
-  friend class ReplaceableCommunicator;
-  friend class StagedCommunicator;
+ protected:
+  // For communicators that hand on to another one. `collective` has been checked.
+  static std::unique_ptr<Work> StartOn(Communicator& other, Collective collective);
+  static absl::Status RunOn(Communicator& other, Collective collective);
 
+  // A collective that was refused before it began.
+  static std::unique_ptr<Work> Refused(absl::Status status);
+
+ private:
   // `collective` has been checked. What can't be started is reported by the Work.
   virtual std::unique_ptr<Work> Start(Collective collective) = 0;
 

@@ -42,11 +42,11 @@ std::optional<Standing> ReplaceableCommunicator::standing() {
 }
 
 std::unique_ptr<Work> ReplaceableCommunicator::Start(Collective collective) {
-  return present().Start(std::move(collective));
+  return StartOn(present(), std::move(collective));
 }
 
 absl::Status ReplaceableCommunicator::Run(Collective collective) {
-  return present().Run(std::move(collective));
+  return RunOn(present(), std::move(collective));
 }
 
 Communicator& ReplaceableCommunicator::present() const {

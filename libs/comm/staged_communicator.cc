@@ -1,321 +1,315 @@
 #include "libs/comm/staged_communicator.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
+#include "libs/comm/staging_pool.h"
 #include "libs/comm/threads.h"
 
 namespace adaptdl::comm {
 namespace {
 
-// Pinned main memory, and when the device has read the last of it.
-struct Staging {
-  device::Memory memory;
-  // The device's copy into it, and out of it.
-  std::unique_ptr<device::Event> filled;
-  std::unique_ptr<device::Event> emptied;
-};
-
-// A collective that waits for its turn, or is being run, and where its outcome will be.
-struct Task {
+// A collective that waits for its turn in the inner group, or is under way there.
+struct StagedTask {
+  // Over main memory: if `staging` is there, over that.
   Collective collective;
   std::optional<absl::Duration> timeout;
-  // Of one over a buffer on the device.
+  void* data = nullptr;  // on the device
   std::unique_ptr<Staging> staging;
-  // The exchange is over, and what came of it is on its way to the device.
-  bool done = false;
+  // The device's last work for it. Whoever has seen `exchanged` may look.
+  device::Event* last = nullptr;
+  // Guarded by the mutex of StagedState.
+  bool exchanged = false;
   absl::Status status;
 };
 
-}  // namespace
+// What a communicator shares with its Works.
+struct StagedState {
+  explicit StagedState(device::Device* used) : device(used), pool(used) {}
 
-class StagedCommunicator::Impl {
- public:
-  Impl(std::unique_ptr<Communicator> inner, device::Device* device)
-      : inner_(std::move(inner)), device_(device) {}
-
-  // Before the works' last use of this: what waits will not be run.
-  void Stop() {
+  // The device has failed: so does the group.
+  absl::Status Fail(const absl::Status& status) {
     {
-      MutexLock lock(&mutex_);
-      stopping_ = true;
-      changed_.SignalAll();
+      MutexLock lock(&mutex);
+      if (!failure.ok()) return failure;
+      failure = status;
     }
-    if (thread_.joinable()) thread_.join();
-    MutexLock lock(&mutex_);
-    while (!waiting_.empty()) {
-      Finish(waiting_.front().get(),
-             absl::AbortedError("the communicator was destroyed before this collective began"));
-      waiting_.pop_front();
-    }
-    // What it says to the others.
-    inner_.reset();
+    if (const std::shared_ptr<Communicator> group = inner.lock()) group->Abort(status.message());
+    return status;
   }
 
-  Communicator& inner() { return *inner_; }
-  device::Device* device() const { return device_; }
-  void SetTimeout(absl::Duration timeout) { timeout_ = timeout; }
+  device::Device* const device;
+  std::weak_ptr<Communicator> inner;
+  StagingPool pool;
+  // After the pool: what is on them uses its memory.
+  std::unique_ptr<device::OwnedStream> out;
+  std::unique_ptr<device::OwnedStream> back;
 
-  // To the inner communicator: it needs no staging, and nothing is before it.
-  bool GoesStraight(const Collective& collective) {
-    if (collective.buffer.device != nullptr || !Idle()) return false;
-    ApplyTimeout(timeout_);
-    return true;
+  Mutex mutex;
+  CondVar changed;
+  std::deque<std::shared_ptr<StagedTask>> waiting ABSL_GUARDED_BY(mutex);
+  bool running ABSL_GUARDED_BY(mutex) = false;
+  bool stopping ABSL_GUARDED_BY(mutex) = false;
+  absl::Status failure ABSL_GUARDED_BY(mutex);  // of the device
+};
+
+class StagedWork final : public Work {
+ public:
+  StagedWork(std::shared_ptr<StagedState> state, std::shared_ptr<StagedTask> task)
+      : state_(std::move(state)), task_(std::move(task)) {}
+
+  ~StagedWork() override {
+    (void)AwaitExchange();
+    if (task_->staging == nullptr) return;
+    (void)AwaitDevice();
+    state_->pool.Return(std::move(task_->staging));
   }
 
-  std::shared_ptr<Task> Enqueue(Collective collective) {
-    auto task = std::make_shared<Task>();
-    task->collective = std::move(collective);
-    task->timeout = timeout_;
-    absl::Status status = task->collective.buffer.device == nullptr ? absl::OkStatus() : Stage(task.get());
-    if (!thread_.joinable()) StartThread();
-    MutexLock lock(&mutex_);
-    if (!status.ok()) {
-      inner_->Abort(status.message());
-      Finish(task.get(), status);
-      return task;
-    }
-    waiting_.push_back(task);
-    changed_.SignalAll();
-    return task;
+  absl::Status Wait() override {
+    absl::Status status = AwaitExchange();
+    return status.ok() && task_->staging != nullptr ? AwaitDevice() : status;
   }
 
-  absl::Status AwaitExchange(Task* task) {
-    MutexLock lock(&mutex_);
-    while (!task->done) changed_.Wait(&mutex_);
-    return task->status;
-  }
-
-  absl::Status Then(Task* task, device::Stream stream) {
-    if (absl::Status status = AwaitExchange(task); !status.ok()) return status;
-    return device_->WaitFor(*task->staging->emptied, stream);
-  }
-
-  absl::Status Wait(Task* task) {
-    absl::Status status = AwaitExchange(task);
-    if (!status.ok() || task->staging == nullptr) return status;
-    const absl::StatusOr<bool> done = device_->IsDone(*task->staging->emptied);
-    if (!done.ok()) return done.status();
-    return *done ? absl::OkStatus() : device_->Await(*task->staging->emptied);
-  }
-
-  // The collective has let go of its buffer, or does so here.
-  void Release(Task* task) {
-    (void)Wait(task);
-    if (task->staging == nullptr) return;
-    MutexLock lock(&mutex_);
-    free_.push_back(std::move(task->staging));
-  }
-
-  int64_t pieces() {
-    MutexLock lock(&mutex_);
-    return pieces_;
+  absl::Status Then(device::Stream stream) override {
+    if (task_->staging == nullptr) return Work::Then(stream);
+    if (absl::Status status = AwaitExchange(); !status.ok()) return status;
+    absl::Status status = state_->device->WaitFor(*task_->last, stream);
+    return status.ok() ? status : state_->Fail(status);
   }
 
  private:
-  bool Idle() {
-    MutexLock lock(&mutex_);
-    return waiting_.empty() && !running_;
+  absl::Status AwaitExchange() {
+    MutexLock lock(&state_->mutex);
+    while (!task_->exchanged) state_->changed.Wait(&state_->mutex);
+    return task_->status;
   }
 
-  void ApplyTimeout(std::optional<absl::Duration> timeout) {
+  // What is done already is no wait, and is not counted as one.
+  absl::Status AwaitDevice() {
+    const absl::StatusOr<bool> done = state_->device->IsDone(*task_->last);
+    if (done.ok() && *done) return absl::OkStatus();
+    absl::Status status = done.ok() ? state_->device->Await(*task_->last) : done.status();
+    return status.ok() ? status : state_->Fail(status);
+  }
+
+  const std::shared_ptr<StagedState> state_;
+  const std::shared_ptr<StagedTask> task_;
+};
+
+class StagedCommunicator final : public Communicator {
+ public:
+  StagedCommunicator(std::unique_ptr<Communicator> inner, device::Device* device)
+      : inner_(std::move(inner)), state_(std::make_shared<StagedState>(device)) {
+    state_->inner = inner_;
+  }
+
+  ~StagedCommunicator() override {
+    {
+      MutexLock lock(&state_->mutex);
+      state_->stopping = true;
+      state_->changed.SignalAll();
+    }
+    if (thread_.joinable()) thread_.join();
+    DropWaiting();
+  }
+
+  absl::Status Begin() {
+    for (std::unique_ptr<device::OwnedStream>* stream : {&state_->out, &state_->back}) {
+      absl::StatusOr<std::unique_ptr<device::OwnedStream>> created = state_->device->CreateStream();
+      if (!created.ok()) return created.status();
+      *stream = *std::move(created);
+    }
+    absl::StatusOr<std::unique_ptr<device::Event>> before = state_->device->CreateEvent(/*timed=*/false);
+    if (!before.ok()) return before.status();
+    before_ = *std::move(before);
+    SignalsBlocked blocked;
+    thread_ = std::thread([this] { RunTasks(); });
+    return absl::OkStatus();
+  }
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  device::Device* device() const override { return state_->device; }
+  void Abort(absl::string_view reason) override { inner_->Abort(reason); }
+  void SetTimeout(absl::Duration timeout) override { timeout_ = timeout; }
+  std::optional<Standing> standing() override { return inner_->standing(); }
+
+ private:
+  std::unique_ptr<Work> Start(Collective collective) override {
+    if (absl::Status status = failure(); !status.ok()) return Refused(status);
+    if (collective.buffer.device != nullptr) return StartStaged(std::move(collective));
+    if (idle()) {
+      SetInnerTimeout(timeout_);
+      return StartOn(*inner_, std::move(collective));
+    }
+    auto task = std::make_shared<StagedTask>();
+    task->collective = std::move(collective);
+    return Queue(std::move(task));
+  }
+
+  absl::Status Run(Collective collective) override {
+    if (collective.buffer.device != nullptr || !idle()) return Start(std::move(collective))->Wait();
+    if (absl::Status status = failure(); !status.ok()) return status;
+    SetInnerTimeout(timeout_);
+    return RunOn(*inner_, std::move(collective));
+  }
+
+  absl::Status failure() {
+    MutexLock lock(&state_->mutex);
+    return state_->failure;
+  }
+
+  // Whether nothing is to be started in the inner group any more. It stays so until this thread starts something.
+  bool idle() {
+    MutexLock lock(&state_->mutex);
+    return !state_->running && state_->waiting.empty();
+  }
+
+  // By the thread that starts something there next. Empty: it has its own still.
+  void SetInnerTimeout(std::optional<absl::Duration> timeout) {
     if (timeout) inner_->SetTimeout(*timeout);
   }
 
-  void StartThread() {
-    SignalsBlocked blocked;
-    thread_ = std::thread([this] { RunTasks(); });
-  }
-
-  // --- Staging, on the thread that starts collectives ---
-
-  absl::Status Prepare() {
-    if (out_ != nullptr) return absl::OkStatus();
-    for (std::unique_ptr<device::OwnedStream>* stream : {&out_, &back_}) {
-      absl::StatusOr<std::unique_ptr<device::OwnedStream>> made = device_->CreateStream();
-      if (!made.ok()) return made.status();
-      *stream = *std::move(made);
-    }
-    return MakeEvent(&ready_);
-  }
-
-  absl::Status MakeEvent(std::unique_ptr<device::Event>* event) {
-    absl::StatusOr<std::unique_ptr<device::Event>> made = device_->CreateEvent(/*timed=*/false);
-    if (made.ok()) *event = *std::move(made);
-    return made.status();
-  }
-
-  absl::StatusOr<std::unique_ptr<Staging>> TakeStaging(int64_t bytes) {
-    {
-      MutexLock lock(&mutex_);
-      const auto fits = std::find_if(free_.begin(), free_.end(),
-                                     [&](const auto& staging) { return staging->memory.bytes() >= bytes; });
-      if (fits != free_.end()) {
-        std::unique_ptr<Staging> staging = std::move(*fits);
-        free_.erase(fits);
-        return staging;
-      }
-      // Those of a model have the same sizes in each step.
-      if (!free_.empty()) {
-        free_.erase(free_.begin());
-        --pieces_;
-      }
-      ++pieces_;
-    }
-    auto staging = std::make_unique<Staging>();
-    absl::StatusOr<device::Memory> memory = device_->AllocateHost(std::max<int64_t>(bytes, 1));
-    if (!memory.ok()) return memory.status();
-    staging->memory = *std::move(memory);
-    if (absl::Status status = MakeEvent(&staging->filled); !status.ok()) return status;
-    if (absl::Status status = MakeEvent(&staging->emptied); !status.ok()) return status;
-    return staging;
-  }
-
-  // Puts on its way what this member gives.
-  absl::Status Stage(Task* task) {
-    const Buffer& buffer = task->collective.buffer;
-    if (absl::Status status = Prepare(); !status.ok()) return status;
-    absl::StatusOr<std::unique_ptr<Staging>> staging = TakeStaging(buffer.bytes());
-    if (!staging.ok()) return staging.status();
+  std::unique_ptr<Work> StartStaged(Collective collective) {
+    absl::StatusOr<std::unique_ptr<Staging>> staging =
+        state_->pool.Take(size() == 1 ? 0 : collective.buffer.bytes());
+    if (!staging.ok()) return Refused(state_->Fail(staging.status()));
+    auto task = std::make_shared<StagedTask>();
     task->staging = *std::move(staging);
-    // Also where nothing is given: what is received must not come before what the caller does to the buffer.
-    absl::Status status = device_->Record(*ready_, buffer.stream);
-    if (status.ok()) status = device_->WaitFor(*ready_, out_->get());
-    if (status.ok() && Gives(task->collective)) {
-      status = device_->Copy(task->staging->memory.data(), buffer.data, buffer.bytes(), out_->get());
+    task->last = task->staging->copied_out.get();
+    task->collective = std::move(collective);
+    if (size() == 1) return StartAlone(std::move(task));
+    if (absl::Status status = CopyOut(task.get()); !status.ok()) {
+      // The device may still be at it.
+      state_->pool.Return(std::move(task->staging));
+      return Refused(state_->Fail(status));
     }
-    if (status.ok()) status = device_->Record(*task->staging->filled, out_->get());
-    return status;
+    return Queue(std::move(task));
   }
 
-  bool Gives(const Collective& collective) const {
-    return collective.kind != Collective::Kind::kBroadcast || collective.root == inner_->rank();
-  }
-  bool Takes(const Collective& collective) const {
-    return collective.kind != Collective::Kind::kBroadcast || collective.root != inner_->rank();
+  // The data stays where it is; the inner group says whether it has failed.
+  std::unique_ptr<Work> StartAlone(std::shared_ptr<StagedTask> task) {
+    task->status = RunOn(*inner_, Collective());
+    if (task->status.ok()) {
+      task->status = state_->device->Record(*task->last, task->collective.buffer.stream);
+      if (!task->status.ok()) task->status = state_->Fail(task->status);
+    }
+    task->exchanged = true;
+    return std::make_unique<StagedWork>(state_, std::move(task));
   }
 
-  // --- The exchange, on a thread of its own ---
+  // Leaves the collective over the memory that is copied to.
+  absl::Status CopyOut(StagedTask* task) {
+    device::Device& device = *state_->device;
+    const device::Stream out = state_->out->get();
+    Buffer& buffer = task->collective.buffer;
+    if (absl::Status status = device.Record(*before_, buffer.stream); !status.ok()) return status;
+    if (absl::Status status = device.WaitFor(*before_, out); !status.ok()) return status;
+    void* const staged = task->staging->memory.data();
+    if (Reads(task->collective) && buffer.bytes() > 0) {
+      if (absl::Status status = device.Copy(staged, buffer.data, buffer.bytes(), out); !status.ok()) {
+        return status;
+      }
+    }
+    task->data = buffer.data;
+    buffer = {staged, buffer.count, buffer.type};
+    return device.Record(*task->staging->copied_out, out);
+  }
 
+  absl::Status CopyBack(StagedTask* task) {
+    const Buffer& buffer = task->collective.buffer;
+    if (!Writes(task->collective) || buffer.bytes() == 0) return absl::OkStatus();
+    const device::Stream back = state_->back->get();
+    absl::Status status = state_->device->Copy(task->data, buffer.data, buffer.bytes(), back);
+    if (!status.ok()) return status;
+    task->last = task->staging->copied_back.get();
+    return state_->device->Record(*task->last, back);
+  }
+
+  bool Reads(const Collective& collective) const {
+    return collective.kind != Collective::Kind::kBroadcast || collective.root == rank();
+  }
+  bool Writes(const Collective& collective) const {
+    return collective.kind != Collective::Kind::kBroadcast || collective.root != rank();
+  }
+
+  std::unique_ptr<Work> Queue(std::shared_ptr<StagedTask> task) {
+    task->timeout = timeout_;
+    {
+      MutexLock lock(&state_->mutex);
+      state_->waiting.push_back(task);
+      state_->changed.SignalAll();
+    }
+    return std::make_unique<StagedWork>(state_, std::move(task));
+  }
+
+  // The thread of what is on the device, and of what came after that.
   void RunTasks() {
     for (;;) {
-      std::shared_ptr<Task> task;
+      std::shared_ptr<StagedTask> task;
       {
-        MutexLock lock(&mutex_);
-        while (!stopping_ && waiting_.empty()) changed_.Wait(&mutex_);
-        if (stopping_) return;
-        task = std::move(waiting_.front());
-        waiting_.pop_front();
-        running_ = true;
+        MutexLock lock(&state_->mutex);
+        while (!state_->stopping && state_->waiting.empty()) state_->changed.Wait(&state_->mutex);
+        if (state_->stopping) return;
+        task = std::move(state_->waiting.front());
+        state_->waiting.pop_front();
+        state_->running = true;
       }
-      ApplyTimeout(task->timeout);
-      absl::Status status =
-          task->staging == nullptr ? inner_->Run(std::move(task->collective)) : RunStaged(task.get());
-      MutexLock lock(&mutex_);
-      running_ = false;
-      Finish(task.get(), std::move(status));
+      absl::Status status = Exchange(task.get());
+      MutexLock lock(&state_->mutex);
+      task->status = std::move(status);
+      task->exchanged = true;
+      state_->running = false;
+      state_->changed.SignalAll();
     }
   }
 
-  absl::Status RunStaged(Task* task) {
-    Staging& staging = *task->staging;
-    absl::Status status = device_->Await(*staging.filled);
-    Collective collective = task->collective;
-    collective.buffer.data = staging.memory.data();
-    collective.buffer.device = nullptr;
-    if (!status.ok()) {
-      inner_->Abort(status.message());
-      return status;
+  absl::Status Exchange(StagedTask* task) {
+    if (absl::Status status = failure(); !status.ok()) return status;
+    if (task->staging != nullptr) {
+      absl::Status status = state_->device->Await(*task->staging->copied_out);
+      if (!status.ok()) return state_->Fail(status);
     }
-    if (status = inner_->Run(std::move(collective)); !status.ok()) return status;
-    const Buffer& buffer = task->collective.buffer;
-    if (Takes(task->collective)) {
-      status = device_->Copy(buffer.data, staging.memory.data(), buffer.bytes(), back_->get());
-    }
-    if (status.ok()) status = device_->Record(*staging.emptied, back_->get());
-    if (!status.ok()) inner_->Abort(status.message());
-    return status;
+    SetInnerTimeout(task->timeout);
+    absl::Status status = RunOn(*inner_, task->collective);
+    if (!status.ok() || task->staging == nullptr) return status;
+    status = CopyBack(task);
+    return status.ok() ? status : state_->Fail(status);
   }
 
-  void Finish(Task* task, absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    task->status = std::move(status);
-    task->done = true;
-    changed_.SignalAll();
+  // What nobody will run any more.
+  void DropWaiting() {
+    MutexLock lock(&state_->mutex);
+    for (const std::shared_ptr<StagedTask>& task : state_->waiting) {
+      task->status = absl::AbortedError("the communicator was destroyed before this collective began");
+      task->exchanged = true;
+    }
+    state_->waiting.clear();
+    state_->changed.SignalAll();
   }
 
-  std::unique_ptr<Communicator> inner_;
-  device::Device* const device_;
-  // Of the thread that starts collectives.
-  std::optional<absl::Duration> timeout_;
-  std::unique_ptr<device::OwnedStream> out_;
-  std::unique_ptr<device::OwnedStream> back_;
-  std::unique_ptr<device::Event> ready_;
-
-  Mutex mutex_;
-  CondVar changed_;
-  std::deque<std::shared_ptr<Task>> waiting_ ABSL_GUARDED_BY(mutex_);
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::unique_ptr<Staging>> free_ ABSL_GUARDED_BY(mutex_);
-  int64_t pieces_ ABSL_GUARDED_BY(mutex_) = 0;
+  const std::shared_ptr<Communicator> inner_;
+  const std::shared_ptr<StagedState> state_;
+  std::optional<absl::Duration> timeout_;  // of the thread that starts collectives
+  std::unique_ptr<device::Event> before_;  // what was on a buffer's stream when a collective was started
   std::thread thread_;
-};
-
-namespace {
-
-template <typename Owner>
-class StagedWork final : public Work {
- public:
-  StagedWork(std::shared_ptr<Owner> owner, std::shared_ptr<Task> task)
-      : owner_(std::move(owner)), task_(std::move(task)) {}
-  ~StagedWork() override { owner_->Release(task_.get()); }
-
-  absl::Status Wait() override { return owner_->Wait(task_.get()); }
-  absl::Status Then(device::Stream stream) override {
-    if (task_->staging == nullptr) return Work::Then(stream);
-    return owner_->Then(task_.get(), stream);
-  }
-
- private:
-  const std::shared_ptr<Owner> owner_;
-  const std::shared_ptr<Task> task_;
 };
 
 }  // namespace
 
-StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> inner, device::Device* device)
-    : impl_(std::make_shared<Impl>(std::move(inner), device)) {}
-
-StagedCommunicator::~StagedCommunicator() { impl_->Stop(); }
-
-int StagedCommunicator::rank() const { return impl_->inner().rank(); }
-int StagedCommunicator::size() const { return impl_->inner().size(); }
-void StagedCommunicator::Abort(absl::string_view reason) { impl_->inner().Abort(reason); }
-void StagedCommunicator::SetTimeout(absl::Duration timeout) { impl_->SetTimeout(timeout); }
-std::optional<Standing> StagedCommunicator::standing() { return impl_->inner().standing(); }
-device::Device* StagedCommunicator::device() const { return impl_->device(); }
-int64_t StagedCommunicator::pieces() const { return impl_->pieces(); }
-
-std::unique_ptr<Work> StagedCommunicator::Start(Collective collective) {
-  if (impl_->GoesStraight(collective)) return impl_->inner().Start(std::move(collective));
-  return std::make_unique<StagedWork<Impl>>(impl_, impl_->Enqueue(std::move(collective)));
-}
-
-absl::Status StagedCommunicator::Run(Collective collective) {
-  if (impl_->GoesStraight(collective)) return impl_->inner().Run(std::move(collective));
-  return StagedWork<Impl>(impl_, impl_->Enqueue(std::move(collective))).Wait();
+absl::StatusOr<std::unique_ptr<Communicator>> CreateStagedCommunicator(std::unique_ptr<Communicator> inner,
+                                                                       device::Device* device) {
+  auto communicator = std::make_unique<StagedCommunicator>(std::move(inner), device);
+  if (absl::Status status = communicator->Begin(); !status.ok()) return status;
+  return communicator;
 }
 
 }  // namespace adaptdl::comm

@@ -26,7 +26,7 @@ namespace adaptdl::elastic {
 inline std::unique_ptr<comm::Communicator> Over(std::unique_ptr<comm::Communicator> inner,
                                                 device::Device& device) {
   if (!device.asynchronous()) return inner;
-  return std::make_unique<comm::StagedCommunicator>(std::move(inner), &device);
+  return comm::CreateStagedCommunicator(std::move(inner), &device).value();
 }
 
 // A forward and backward pass: its part of the step's samples, and its gradients.

@@ -218,7 +218,7 @@ std::vector<absl::Status> RunGroupOnDevices(
   std::vector<device::GuardedDevice> devices(static_cast<size_t>(size));
   auto members = comm::CreateInProcessGroup(size, absl::Seconds(30));
   for (size_t rank = 0; rank < members.size(); ++rank) {
-    members[rank] = std::make_unique<comm::StagedCommunicator>(std::move(members[rank]), &devices[rank]);
+    members[rank] = comm::CreateStagedCommunicator(std::move(members[rank]), &devices[rank]).value();
   }
   std::vector<absl::Status> results = RunMembers(members, [&](comm::Communicator& communicator) {
     return body(communicator, devices[static_cast<size_t>(communicator.rank())]);
