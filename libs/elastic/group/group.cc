@@ -35,7 +35,12 @@ Group::Group(ControlPlane* control, Transport transport, States* states, Options
       transport_(std::move(transport)),
       states_(states),
       options_(std::move(options)),
-      communicator_(std::move(comm::CreateInProcessGroup(1).front())) {}
+      communicator_(std::move(comm::CreateInProcessGroup(1).front())),
+      connector_(transport_.connect) {}
+
+Group::~Group() {
+  if (!connector_.idle()) transport_.refuse_below(INT64_MAX);
+}
 
 // --- Forming and following ---
 
@@ -45,7 +50,7 @@ absl::StatusOr<bool> Group::Form() {
     const absl::StatusOr<GroupMembership> joined = control_->JoinGroup(transport_.address);
     if (!joined.ok()) return joined.status();
     Outcome outcome;
-    absl::Status status = Connect(*joined);
+    absl::Status status = Enter(*joined, transport_.connect(*joined));
     if (status.ok()) status = Synchronize(Place::kElsewhere, &outcome);
     if (status.ok()) {
       MutexLock lock(&mutex_);
@@ -81,7 +86,7 @@ absl::StatusOr<Group::Outcome> Group::Rebuild(absl::Status failure, Place place)
     if (plan->leaves()) return absl::CancelledError(plan->reason);
     // A newcomer finds its place only where the program agreed to change over.
     if (!failure.ok() && plan->next.newcomers > 0) continue;
-    const absl::Status connected = Connect(plan->next);
+    const absl::Status connected = Enter(plan->next, Connect(plan->next));
     const double built = options_.seconds();
     failure = connected.ok() ? Synchronize(place, &outcome) : connected;
     if (failure.ok()) {
@@ -115,8 +120,11 @@ absl::StatusOr<GroupPlan> Group::AwaitPlan(int64_t newer_than) {
   }
 }
 
-absl::Status Group::Connect(const GroupMembership& next) {
-  absl::StatusOr<std::unique_ptr<comm::Communicator>> connected = transport_.connect(next);
+Connector::Connected Group::Connect(const GroupMembership& next) {
+  return transport_.connects_ahead ? connector_.Take(next) : transport_.connect(next);
+}
+
+absl::Status Group::Enter(const GroupMembership& next, Connector::Connected connected) {
   if (!connected.ok()) return connected.status();
   communicator_.Replace(*std::move(connected));
   membership_ = next;
@@ -271,7 +279,8 @@ absl::StatusOr<Group::StepFate> Group::RecoverStep(const absl::Status& failure) 
 
 bool Group::HoldsPlan() const {
   MutexLock lock(&mutex_);
-  return plan_ && plan_->next.group > number_;
+  if (!plan_ || plan_->next.group <= number_) return false;
+  return plan_->leaves() || !transport_.connects_ahead || connector_.IsDone(plan_->next.group);
 }
 
 int64_t Group::NewestPlan() const {
@@ -304,6 +313,7 @@ void Group::OnPlan(const GroupPlan& plan) {
     changed_.SignalAll();
   }
   transport_.refuse_below(plan.next.group);
+  if (transport_.connects_ahead && !plan.leaves()) connector_.Begin(plan.next);
 }
 
 std::optional<Standing> Group::standing() {

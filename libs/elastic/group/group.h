@@ -37,6 +37,7 @@
 #include "libs/comm/replaceable_communicator.h"
 #include "libs/elastic/checkpoint/checkpoint_store.h"
 #include "libs/elastic/control/control_plane.h"
+#include "libs/elastic/group/connector.h"
 
 namespace adaptdl::elastic {
 
@@ -48,6 +49,8 @@ class Group {
     std::string address;
     // Blocks until all members of the group are connected.
     std::function<absl::StatusOr<std::unique_ptr<comm::Communicator>>(const GroupMembership& group)> connect;
+    // Whether that takes long: it is done ahead then, on a thread of its own, while the present group goes on.
+    bool connects_ahead = false;
     // Ends connect() for groups with lower numbers, one that waits included, with ABORTED. From any thread.
     std::function<void(int64_t group)> refuse_below;
   };
@@ -77,6 +80,7 @@ class Group {
 
   // None is owned. `states` may be called from Form() on.
   Group(ControlPlane* control, Transport transport, States* states, Options options);
+  ~Group();
 
   // Takes part in the job's group. True: the job goes on, and its state was loaded. False: nobody has one
   // yet. CANCELLED, ABORTED: as ControlPlane::JoinGroup().
@@ -111,7 +115,8 @@ class Group {
   // for.
   void SetPatience(absl::Duration patience) { patience_ = patience; }
 
-  // Whether a plan newer than this group is there. From any thread.
+  // Whether a plan newer than this group is there, and nothing is left to wait for until it can be followed:
+  // this member is connected to its group, cannot be, or leaves. From any thread.
   bool HoldsPlan() const;
   // Number of the newest plan. 0: none.
   int64_t NewestPlan() const;
@@ -155,7 +160,9 @@ class Group {
   // Builds the next group. `failure`: why, if this one is broken.
   absl::StatusOr<Outcome> Rebuild(absl::Status failure, Place place);
   absl::StatusOr<GroupPlan> AwaitPlan(int64_t newer_than);
-  absl::Status Connect(const GroupMembership& next);
+  Connector::Connected Connect(const GroupMembership& next);
+  // Makes `connected` the group's communicator.
+  absl::Status Enter(const GroupMembership& next, Connector::Connected connected);
   // Brings all members to the same position. Adds to `outcome`.
   absl::Status Synchronize(Place place, Outcome* outcome);
   // To newcomers, everything.
@@ -191,6 +198,8 @@ class Group {
   // Number of membership_, for other threads.
   int64_t number_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
+
+  Connector connector_;
 };
 
 // Of a process that is its group's only member for good.

@@ -105,6 +105,7 @@ class InProcessGroups {
     if (group.group < refused_below_) return absl::AbortedError("the group is over");
     auto& members = groups_[group.group];
     if (members.empty()) members = comm::CreateInProcessGroup(group.world_size, absl::Seconds(30));
+    if (members.at(group.rank) == nullptr) return absl::AbortedError("the group is over");
     return std::move(members.at(group.rank));
   }
 
