@@ -12,13 +12,15 @@
 #include "libs/device/cpu_device.h"
 #include "libs/device/data_type.h"
 #include "libs/device/device.h"
+#include "libs/device/device_loader.h"
 #include "libs/device/guarded_device.h"
+#include "tests/libs/device/chunked_device.h"
 #include "tests/libs/device/device_memory.h"
 
 namespace adaptdl::device {
 namespace {
 
-enum class Place { kCpu, kGuarded };
+enum class Place { kCpu, kGuarded, kChunked, kCuda };
 
 // More than a block of conversions, and no multiple of a vector.
 constexpr int64_t kCount = 2053;
@@ -52,7 +54,16 @@ constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType:
 class TensorPassTest : public testing::TestWithParam<std::tuple<Place, DataType>> {
  protected:
   Device& device() {
-    if (std::get<0>(GetParam()) == Place::kCpu) return Cpu();
+    switch (std::get<0>(GetParam())) {
+      case Place::kCpu:
+        return Cpu();
+      case Place::kGuarded:
+        return guarded_;
+      case Place::kChunked:
+        return chunked_;
+      case Place::kCuda:
+        return *CudaDeviceAt(0).value();
+    }
     return guarded_;
   }
   DataType type() const { return std::get<1>(GetParam()); }
@@ -64,6 +75,7 @@ class TensorPassTest : public testing::TestWithParam<std::tuple<Place, DataType>
   void ExpectScaledKeptAndSummed(DataType target_type, DataType moments_type);
 
   GuardedDevice guarded_;
+  ChunkedDevice chunked_;
   const std::vector<double> source_ = Rounded(Random(1, -2, 2), type());
   const std::vector<double> previous_ = Rounded(Random(2, -2, 2), type());
   const std::vector<double> moments_ = Random(3, 0.1, 2);
@@ -219,12 +231,19 @@ TEST_P(TensorPassTest, TheSameNumbersGiveTheSameBits) {
 
 std::string NameOfCase(const testing::TestParamInfo<TensorPassTest::ParamType>& info) {
   const auto& [place, type] = info.param;
-  return std::string(place == Place::kCpu ? "cpu" : "guarded") + "_" + NameOf(type);
+  constexpr const char* kNames[] = {"cpu", "guarded", "chunked", "cuda"};
+  return std::string(kNames[static_cast<size_t>(place)]) + "_" + NameOf(type);
+}
+
+// A GPU too, where this process sees one.
+std::vector<Place> Places() {
+  std::vector<Place> places = {Place::kCpu, Place::kGuarded, Place::kChunked};
+  if (CountCudaDevices().value_or(0) > 0) places.push_back(Place::kCuda);
+  return places;
 }
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, TensorPassTest,
-                         testing::Combine(testing::Values(Place::kCpu, Place::kGuarded),
-                                          testing::ValuesIn(kTypes)),
+                         testing::Combine(testing::ValuesIn(Places()), testing::ValuesIn(kTypes)),
                          NameOfCase);
 
 }  // namespace
