@@ -50,6 +50,12 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::vector<std::string>
                                           ")", reason, "; ", remedy));
 }
 
+absl::StatusOr<SharedLibrary> SharedLibrary::Loaded(const std::string& name) {
+  void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) return absl::NotFoundError(absl::StrCat(name, " is not open in this process"));
+  return SharedLibrary(name, handle);
+}
+
 absl::StatusOr<void*> SharedLibrary::Address(const std::string& symbol) const {
   void* const address = dlsym(handle_, symbol.c_str());
   if (address != nullptr) return address;

@@ -31,6 +31,9 @@ class SharedLibrary {
   // wrong with the last one, and `remedy`, what the user can do about it.
   static absl::StatusOr<SharedLibrary> Open(const std::vector<std::string>& places, absl::string_view remedy);
 
+  // The one of this name (no path) that the process has opened already, whoever did. NOT_FOUND: there is none.
+  static absl::StatusOr<SharedLibrary> Loaded(const std::string& name);
+
   // Where it was found.
   const std::string& path() const { return path_; }
 

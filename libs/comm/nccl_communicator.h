@@ -1,37 +1,48 @@
-// Members that are processes with a GPU each: NCCL. Needs the CUDA toolkit and NCCL to build, not LibTorch.
+// Members that are processes with a GPU each: what lies on the GPU goes by NCCL, all else by TCP.
 //
-// Takes buffers on the member's GPU and, by way of it, buffers in main memory. Everything runs on a stream of
-// the communicator's own, which first waits for what is on the current stream when a collective is started.
-// Wait() lets the current stream wait for the collective, not the caller: whatever is put on that stream
-// afterwards finds the result, and a failure shows in the next status. With buffers in main memory Wait()
-// blocks. An all-gather first agrees on the longest part, and blocks for that when it is started.
+//   auto communicator = ConnectNccl(**rendezvous, {.rank = 1, .size = 4, .host = "10.0.0.8"}, gpu);
 //
-// A thread watches the collectives under way, so that deadlines and lost members end them (ncclCommAbort):
-// NCCL's kernels would wait for ever.
+// All-reduces and broadcasts of buffers on the GPU run on a stream of the communicator's own, which first waits for
+// what is on the buffer's. Work::Then() puts a stream behind the collective and blocks for nothing; Work::Wait()
+// returns when the collective is done, and says how it ended. Collectives over main memory are those of ConnectTcp(),
+// and numbered apart: only those of the same kind need the same order on all members. A failure of either ends both.
+//
+// A thread watches the collectives under way, so that deadlines and lost members end them (ncclCommAbort): NCCL's
+// kernels would wait for ever. NCCL itself is opened when it is first needed (nccl_library.h, where the environment
+// variable ADAPTDL_NCCL_LIBRARY is described).
 
 #ifndef ADAPTDL_LIBS_COMM_NCCL_COMMUNICATOR_H_
 #define ADAPTDL_LIBS_COMM_NCCL_COMMUNICATOR_H_
 
-#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "libs/comm/communicator.h"
+#include "libs/comm/nccl_library.h"
 #include "libs/comm/tcp_rendezvous.h"
+#include "libs/device/device.h"
 
 namespace adaptdl::comm {
 
-struct NcclOptions {
-  // The GPU of this member.
-  int cuda_device = 0;
-  // The stream (a cudaStream_t) that the caller's kernels are put on now. Empty: the default stream.
-  std::function<void*()> current_stream;
-};
-
-// As ConnectTcp(). FAILED_PRECONDITION: no such GPU.
+// Blocks until all members are connected. `device` must be a GPU, and outlive the communicator. Codes as those of
+// ConnectTcp(); FAILED_PRECONDITION, on all members: one has no NCCL, or another version. A group of one needs none.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectNccl(TcpRendezvous& rendezvous,
                                                           const ConnectOptions& options,
-                                                          const NcclOptions& nccl_options);
+                                                          device::Device& device);
+
+struct NcclSettings {
+  // What this member has: an error is told to all.
+  absl::StatusOr<NcclLibrary> library;
+  // The longest that the ordinary end of a group may take.
+  absl::Duration ending = absl::Seconds(10);
+};
+
+// The same with another NCCL than the machine's.
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectNccl(TcpRendezvous& rendezvous,
+                                                          const ConnectOptions& options,
+                                                          device::Device& device,
+                                                          const NcclSettings& settings);
 
 }  // namespace adaptdl::comm
 

@@ -26,7 +26,7 @@
 namespace adaptdl::comm {
 namespace {
 
-constexpr uint32_t kMagic = 0x41445244;  // changes with every incompatible change of the records
+constexpr uint32_t kMagic = 0x41445245;  // changes with every incompatible change of the records
 constexpr uint32_t kLongestRecord = 8u << 20;
 constexpr size_t kMostGuests = 4096;
 
@@ -273,7 +273,7 @@ void TcpRendezvous::AwaitGuests(const Meeting& meeting, absl::Time deadline) {
 
 // True when the guest was a member of this group, which now has its place. Closes those that belong nowhere.
 bool TcpRendezvous::Seat(const ConnectOptions& options, Guest* guest, Meeting* meeting) {
-  // Decoded from a copy: the guest may belong to a later group.
+  // Decoded from a copy: the guest may belong to a later meeting.
   std::string received = guest->received;
   absl::StatusOr<std::optional<Record>> record = Decode(&received);
   absl::Status refusal = record.status();
@@ -283,7 +283,7 @@ bool TcpRendezvous::Seat(const ConnectOptions& options, Guest* guest, Meeting* m
   if (record.ok()) {
     if (!record->has_value()) return false;
     const std::vector<std::string>& fields = (*record)->fields;
-    if ((*record)->kind != RecordKind::kHello || fields.size() != 5 || !absl::SimpleAtoi(fields[0], &group) ||
+    if ((*record)->kind != RecordKind::kHello || fields.size() != 6 || !absl::SimpleAtoi(fields[0], &group) ||
         !absl::SimpleAtoi(fields[2], &rank) || !absl::SimpleAtoi(fields[3], &size)) {
       refusal = absl::InvalidArgumentError("a broken record");
     } else if (group > options.group) {
@@ -294,6 +294,9 @@ bool TcpRendezvous::Seat(const ConnectOptions& options, Guest* guest, Meeting* m
     } else if (!SameToken(fields[1], options.token)) {
       refusal = absl::PermissionDeniedError(
           absl::StrCat("group ", options.group, " has another token than this member"));
+    } else if (fields[5] != options.channel) {
+      guest->elsewhere = true;
+      return false;
     } else if (size != options.size || rank < 1 || rank >= options.size) {
       refusal = absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of ", size, " is not in group ",
                                                         options.group, ", which has ", options.size));
@@ -334,7 +337,7 @@ absl::StatusOr<TcpRendezvous::Meeting> TcpRendezvous::Visit(const ConnectOptions
       absl::UnavailableError(absl::StrCat(forming, ": rank 0 at ", address, " is lost"));
   const std::string hello =
       Encode(RecordKind::kHello, {absl::StrCat(options.group), options.token, absl::StrCat(options.rank),
-                                  absl::StrCat(options.size), part});
+                                  absl::StrCat(options.size), part, options.channel});
   if (!SendAll(socket, hello, deadline).ok()) return lost;
   std::string missing = absl::StrCat("rank 0 at ", address, " has not arrived");
   Meeting meeting;

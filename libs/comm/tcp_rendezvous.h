@@ -47,6 +47,8 @@ struct ConnectOptions {
   std::optional<absl::Duration> connect_timeout = std::nullopt;
   // "host:port" of rank 0's rendezvous, for the others. Empty: that which this rendezvous was made with.
   std::string address = "";
+  // Of groups that meet more than once: which of these meetings it is. The same on all members.
+  std::string channel = "";
 
   absl::Duration ConnectTimeout() const { return connect_timeout.value_or(timeout); }
 };
@@ -94,7 +96,7 @@ class TcpRendezvous {
   struct Guest {
     Socket socket;
     std::string received;
-    bool elsewhere = false;  // has asked for another group than the one that is forming
+    bool elsewhere = false;  // has asked for another meeting than the one that is going on
   };
 
   TcpRendezvous(Socket listener, Socket first, std::string address);

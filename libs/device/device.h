@@ -75,6 +75,12 @@ class Event {
   virtual ~Event() = default;
 };
 
+// Undone when it is destroyed.
+class Scope {
+ public:
+  virtual ~Scope() = default;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -85,6 +91,10 @@ class Device {
   virtual int index() const = 0;
   // Whether it works behind the caller's back, on memory that the host cannot touch.
   virtual bool asynchronous() const = 0;
+
+  // Makes it the calling thread's current device, as libraries of its vendor want it, while the result lives. Null:
+  // there is nothing to be done. All other methods do it themselves.
+  virtual std::unique_ptr<Scope> MakeCurrent() { return nullptr; }
 
   // Not initialised. Must outlive all that uses it: what is on a stream, too.
   virtual absl::StatusOr<Memory> Allocate(int64_t bytes) = 0;

@@ -302,6 +302,11 @@ absl::Status GuardedDevice::DoAwait(Event& event) {
   return absl::OkStatus();
 }
 
+void GuardedDevice::Enqueue(Stream stream, std::function<void()> function) {
+  impl_->Add(stream, std::move(function));
+}
+void* GuardedDevice::Translate(void* data) const { return impl_->Mine(static_cast<char*>(data)); }
+
 void GuardedDevice::Pause() { impl_->SetPaused(true); }
 void GuardedDevice::Resume() { impl_->SetPaused(false); }
 int64_t GuardedDevice::operations() const { return impl_->operations(); }

@@ -11,6 +11,7 @@
 #define ADAPTDL_LIBS_DEVICE_GUARDED_DEVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -38,6 +39,12 @@ class GuardedDevice final : public Device {
   absl::Status WaitFor(Event& event, Stream stream) override;
   absl::StatusOr<bool> IsDone(Event& event) override;
   absl::StatusOr<double> SecondsBetween(Event& from, Event& to) override;
+
+  // Puts a function on `stream`, as kernels of others would be. It finds what is in this device's memory by
+  // Translate(), and may block.
+  void Enqueue(Stream stream, std::function<void()> function);
+  // Where the device itself finds `data`; of other memory the same.
+  void* Translate(void* data) const;
 
   // From now on nothing runs on any stream until Resume(): what the caller does meanwhile is certainly before
   // it.

@@ -51,6 +51,14 @@ class CudaEvent final : public Event {
   const CUcontext context_;
 };
 
+class CurrentScope final : public Scope {
+ public:
+  explicit CurrentScope(CUcontext context) : current_(context) {}
+
+ private:
+  const CurrentContext current_;
+};
+
 cudaError_t FindName(int index, std::string* name) {
   cudaDeviceProp properties;
   const cudaError_t error = cudaGetDeviceProperties(&properties, index);
@@ -119,6 +127,8 @@ cudaError_t CudaDevice::CreatePool() {
   }
   return error;
 }
+
+std::unique_ptr<Scope> CudaDevice::MakeCurrent() { return std::make_unique<CurrentScope>(context_); }
 
 absl::StatusOr<Memory> CudaDevice::Allocate(int64_t bytes) {
   void* data = nullptr;

@@ -38,6 +38,7 @@ class CudaDevice final : public Device {
   std::string name() const override { return name_; }
   int index() const override { return index_; }
   bool asynchronous() const override { return true; }
+  std::unique_ptr<Scope> MakeCurrent() override;
 
   absl::StatusOr<Memory> Allocate(int64_t bytes) override;
   absl::StatusOr<Memory> AllocateHost(int64_t bytes) override;

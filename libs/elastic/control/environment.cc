@@ -72,13 +72,9 @@ void ReadJobId(Reader* reader, Environment* environment) {
 }
 
 absl::Status CheckBackend(const std::string& backend) {
-  if (backend == "gloo") return absl::OkStatus();
-  if (backend == "nccl") {
-    return absl::UnimplementedError(
-        "the backend \"nccl\" cannot be used: the training library exchanges gradients in main memory; give "
-        "\"gloo\"");
-  }
-  return absl::InvalidArgumentError(absl::StrCat("the backend \"", backend, "\": give \"gloo\""));
+  if (backend.empty() || backend == "gloo" || backend == "nccl") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the backend \"", backend, "\": give \"nccl\" or \"gloo\", or nothing to have it chosen"));
 }
 
 }  // namespace
@@ -99,6 +95,7 @@ absl::StatusOr<Environment> ReadVariables(const GetVariable& get) {
   environment.num_nodes = static_cast<int>(
       reader.Integer("ADAPTDL_NUM_NODES", environment.num_replicas, 1, environment.num_replicas));
   environment.num_restarts = static_cast<int>(reader.Integer("ADAPTDL_NUM_RESTARTS", 0, 0, kMaxInt));
+  environment.num_gpus = static_cast<int>(reader.Integer("ADAPTDL_NUM_GPUS", -1, 0, kMaxInt));
   environment.master_host = reader.Text("ADAPTDL_MASTER_ADDR");
   environment.master_port = static_cast<int>(reader.Integer("ADAPTDL_MASTER_PORT", 0, 0, 65535));
   environment.replica_id = reader.Text("ADAPTDL_REPLICA_ID");

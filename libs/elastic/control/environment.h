@@ -25,6 +25,8 @@ struct Environment {
   int num_replicas = 1;
   int num_nodes = 1;
   int num_restarts = 0;
+  // GPUs that this replica was given. Negative: nobody said.
+  int num_gpus = -1;
   // Standalone with several replicas: where rank 0 serves the rendezvous.
   std::string master_host;
   int master_port = 0;
@@ -69,7 +71,8 @@ absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get);
 
 // How a program asked for its group; what is left out comes from the environment.
 struct ProcessGroup {
-  std::string backend = "gloo";
+  // Of device buffers: "nccl", "gloo", or empty: as it suits the replica's device.
+  std::string backend = {};
   // Of rank 0: "host:port" or "tcp://host:port". Empty: left out.
   std::string address = {};
   // 0: left out.
@@ -78,8 +81,7 @@ struct ProcessGroup {
   int rank = -1;
 };
 
-// INVALID_ARGUMENT: as above, or `group` is wrong or contradicts the supervisor. UNIMPLEMENTED: the backend
-// cannot be used.
+// INVALID_ARGUMENT: as above, or `group` is wrong or contradicts the supervisor.
 absl::StatusOr<Environment> ReadEnvironment(const GetVariable& get, const ProcessGroup& group);
 
 }  // namespace adaptdl::elastic

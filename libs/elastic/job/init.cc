@@ -13,6 +13,8 @@
 #include "adaptdl/job.h"
 #include "libs/base/mutex.h"
 #include "libs/comm/in_process_communicator.h"
+#include "libs/comm/nccl_communicator.h"
+#include "libs/comm/staged_communicator.h"
 #include "libs/comm/tcp_communicator.h"
 #include "libs/elastic/control/control_loader.h"
 #include "libs/elastic/control/control_plane.h"
@@ -21,6 +23,7 @@
 #include "libs/elastic/host/freed_memory.h"
 #include "libs/elastic/host/process_host.h"
 #include "libs/elastic/job/job_core.h"
+#include "libs/elastic/job/replica_device.h"
 
 namespace adaptdl {
 namespace elastic {
@@ -102,7 +105,9 @@ std::unique_ptr<ControlPlane> MakeControlPlane(Host& host, const Environment& en
 // How this process reaches its peers, in one group after the other. Thread-safe.
 class Rendezvous {
  public:
-  Rendezvous(Host& host, const Environment& environment) : environment_(environment) {
+  // `device`: what its groups exchange besides main memory.
+  Rendezvous(Host& host, const Environment& environment, ReplicaDevice device)
+      : environment_(environment), device_(std::move(device)) {
     const bool alone = !environment.supervised() && environment.num_replicas == 1;
     if (alone) return;
     // Under a supervisor any replica may be rank 0 of a later group.
@@ -114,6 +119,8 @@ class Rendezvous {
   }
 
   std::string address() const { return tcp_ ? tcp_->address() : ""; }
+  // NCCL takes its time.
+  bool connects_ahead() const { return device_.nccl; }
 
   absl::StatusOr<std::unique_ptr<comm::Communicator>> Connect(const GroupMembership& group) {
     if (group.world_size == 1) return std::move(comm::CreateInProcessGroup(1).front());
@@ -123,17 +130,11 @@ class Rendezvous {
       if (!joined.ok()) return joined.status();
       tcp_ = *std::move(joined);
     }
-    return comm::ConnectTcp(
-        *tcp_, {.rank = group.rank,
-                .size = group.world_size,
-                .group = group.group,
-                .token = group.token.empty() ? environment_.group_token : group.token,
-                .host = HostName(),
-                .timeout = environment_.collective_timeout,
-                .connect_timeout = environment_.supervised()
-                                       ? std::min(kConnectTimeout, environment_.collective_timeout)
-                                       : environment_.collective_timeout,
-                .address = group.rank == 0 ? "" : group.master_address});
+    const comm::ConnectOptions options = OptionsFor(group);
+    if (device_.nccl) return comm::ConnectNccl(*tcp_, options, *device_.device);
+    absl::StatusOr<std::unique_ptr<comm::Communicator>> connected = comm::ConnectTcp(*tcp_, options);
+    if (!connected.ok() || device_.device == nullptr) return connected;
+    return comm::CreateStagedCommunicator(*std::move(connected), device_.device);
   }
 
   void RefuseBelow(int64_t group) {
@@ -141,11 +142,24 @@ class Rendezvous {
   }
 
  private:
+  comm::ConnectOptions OptionsFor(const GroupMembership& group) const {
+    const absl::Duration timeout = environment_.collective_timeout;
+    return {.rank = group.rank,
+            .size = group.world_size,
+            .group = group.group,
+            .token = group.token.empty() ? environment_.group_token : group.token,
+            .host = HostName(),
+            .timeout = timeout,
+            .connect_timeout = environment_.supervised() ? std::min(kConnectTimeout, timeout) : timeout,
+            .address = group.rank == 0 ? "" : group.master_address};
+  }
+
   std::string HostName() const {
     return environment_.replica_host.empty() ? "127.0.0.1" : environment_.replica_host;
   }
 
   const Environment environment_;
+  const ReplicaDevice device_;
   // Set once, before other threads know of this object if there are plans.
   std::unique_ptr<comm::TcpRendezvous> tcp_;
 };
@@ -170,6 +184,7 @@ std::unique_ptr<JobCore> Join(const std::shared_ptr<Life>& life, const Environme
   dependencies.transport.connect = [raw = life->rendezvous.get()](const GroupMembership& group) {
     return raw->Connect(group);
   };
+  dependencies.transport.connects_ahead = life->rendezvous->connects_ahead();
   dependencies.transport.refuse_below = [raw = life->rendezvous.get()](int64_t group) {
     raw->RefuseBelow(group);
   };
@@ -190,7 +205,9 @@ std::unique_ptr<Job> InitOn(std::shared_ptr<Host> host, const ProcessGroup& give
       life->host->WatchSignals([stop = &life->stop](const std::string& name) { stop->OnSignal(name); });
   const Environment environment = OrDie(*life->host, ReadEnvironment(GetFromProcess, given));
   if (environment.keep_freed_memory) KeepFreedMemory(GetFromProcess);
-  life->rendezvous = std::make_unique<Rendezvous>(*life->host, environment);
+  ReplicaDevice device = OrDie(*life->host, ChooseDevice(environment, given.backend, GpusOfProcess()));
+  if (!device.report.empty()) std::fprintf(stderr, "adaptdl: %s\n", device.report.c_str());
+  life->rendezvous = std::make_unique<Rendezvous>(*life->host, environment, std::move(device));
   const Job::Place place = {environment.replica_rank, environment.num_replicas, environment.num_nodes,
                             environment.share_path};
   return std::make_unique<Job>(place, [life, environment](std::vector<CheckpointState*> expected) {
@@ -200,7 +217,7 @@ std::unique_ptr<Job> InitOn(std::shared_ptr<Host> host, const ProcessGroup& give
 
 }  // namespace elastic
 
-std::unique_ptr<Job> Init() { return InitProcessGroup("gloo"); }
+std::unique_ptr<Job> Init() { return InitProcessGroup(""); }
 
 std::unique_ptr<Job> InitProcessGroup(const std::string& backend, const std::string& address, int world_size,
                                       int rank) {

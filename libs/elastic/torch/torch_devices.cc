@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "libs/device/cpu_device.h"
+#include "libs/device/device_loader.h"
 #ifdef ADAPTDL_TORCH_CUDA
 #include "c10/cuda/CUDAStream.h"
 #endif
@@ -29,6 +30,7 @@ std::optional<device::DataType> DataTypeOf(at::ScalarType type) {
 
 absl::StatusOr<device::Device*> DeviceFor(const at::Device& device) {
   if (device.is_cpu()) return &device::Cpu();
+  if (device.is_cuda()) return device::CudaDeviceAt(device.has_index() ? device.index() : 0);
 
   return absl::FailedPreconditionError(
       absl::StrCat("the model is on ", device.str(), "; it can be on a CPU or on a CUDA GPU"));

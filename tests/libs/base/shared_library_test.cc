@@ -40,6 +40,13 @@ TEST(SharedLibrary, NamesThePlacesAndTheRemedy) {
   EXPECT_THAT(library.status().ToString(), HasSubstr("; put it there"));
 }
 
+TEST(SharedLibrary, FindsWhatIsLoadedAlreadyAndLoadsNothing) {
+  const auto loaded = SharedLibrary::Loaded("libc.so.6");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE(loaded->Find<int()>("getpid").ok());
+  EXPECT_TRUE(absl::IsNotFound(SharedLibrary::Loaded("libx_that_is_nowhere.so").status()));
+}
+
 TEST(SharedLibrary, SaysWhatIsWrongWithAFileThatIsNone) {
   const std::string path = testing::TempDir() + "/no_library.so";
   std::ofstream(path) << "text";

@@ -64,6 +64,26 @@ TEST(TcpRendezvous, GuestsOfALaterGroupWaitForTheirTurn) {
   sooner.join();
 }
 
+// The member that is quicker asks for the second meeting before the first is over, in part.
+TEST(TcpRendezvous, MeetingsOfOneGroupAreKeptApart) {
+  auto host = HostOne();
+  const auto meet = [&host](const std::string& channel) {
+    auto meeting = JoinAt(*host)->Meet({.rank = 1, .size = 2, .group = 1, .channel = channel}, channel);
+    ASSERT_TRUE(meeting.ok()) << meeting.status();
+    EXPECT_THAT(meeting->parts, ElementsAre("host of " + channel, channel));
+  };
+  std::thread second(meet, "second");
+  std::thread first(meet, "first");
+  for (const std::string channel : {"first", "second"}) {
+    const ConnectOptions options = {.rank = 0, .size = 2, .group = 1, .channel = channel};
+    auto meeting = host->Meet(options, "host of " + channel);
+    ASSERT_TRUE(meeting.ok()) << meeting.status();
+    EXPECT_THAT(meeting->parts, ElementsAre("host of " + channel, channel));
+  }
+  first.join();
+  second.join();
+}
+
 // A guest of `host`.
 std::thread MeetIn(const TcpRendezvous& host, ConnectOptions options, absl::StatusCode expected,
                    const std::string& text = "") {

@@ -67,6 +67,17 @@ TEST(GuardedDeviceTest, AStreamWaitsForWhatAnotherHasRecorded) {
   }
 }
 
+TEST(GuardedDeviceTest, FunctionsRunInTheOrderOfTheirStream) {
+  GuardedDevice device;
+  const DeviceNumbers from(device, {2});
+  const DeviceNumbers to(device, {0});
+  device.Pause();
+  ASSERT_TRUE(device.Copy(to.data(), from.data(), 8, nullptr).ok());
+  device.Enqueue(nullptr, [&] { *static_cast<double*>(device.Translate(to.data())) += 1; });
+  device.Resume();
+  EXPECT_EQ(to.Get()[0], 3);
+}
+
 TEST(GuardedDeviceTest, WaitsAreCounted) {
   GuardedDevice device;
   const std::unique_ptr<Event> event = device.CreateEvent(false).value();

@@ -147,8 +147,12 @@ std::unique_ptr<Job> Init();
 
 // The same for programs that know their group themselves: `address` ("host:port" or "tcp://host:port") is
 // where rank 0 listens. What is left out ("", 0, negative) comes from the environment. Under a scheduler
-// nothing may be given that contradicts it. `backend` is "gloo", as PyTorch's programs ask for exchange between
-// CPUs; "nccl" is refused (exit code 1).
+// nothing may be given that contradicts it.
+//
+// `backend` says how what lies on a GPU is exchanged, in the words of PyTorch's programs: "nccl", from GPU to GPU
+// (exit code 1 where there is no GPU, or no NCCL); "gloo", by way of main memory; "", as Init() has it: NCCL where
+// this process sees a GPU and has NCCL. What lies in main memory never goes over NCCL. A replica trains on the
+// first GPU that it sees, or on the CPU.
 std::unique_ptr<Job> InitProcessGroup(const std::string& backend, const std::string& address = "",
                                       int world_size = 0, int rank = -1);
 

@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "libs/elastic/job/job_core.h"
+#include "libs/elastic/job/replica_device.h"
 #include "tests/libs/elastic/test_host.h"
 
 namespace adaptdl::elastic {
@@ -28,7 +29,10 @@ class SignalHost final : public Host {
   void End(int code) override { throw HostExit{code}; }
 };
 
+// Here there is no GPU.
 TEST(InitTest, ErrorsEndTheProcessAsTheHostDoes) {
+  EXPECT_EQ(ExitCodeOf([] { InitOn(std::make_shared<TestHost>(), {.backend = "mpi"}); }), 1);
+  if (GpusOfProcess().count().value_or(0) > 0) return;
   EXPECT_EQ(ExitCodeOf([] { InitOn(std::make_shared<TestHost>(), {.backend = "nccl"}); }), 1);
 }
 
