@@ -23,6 +23,9 @@ install(TARGETS adaptdl-sim RUNTIME DESTINATION bin COMPONENT simulator)
 # Both components run with them.
 foreach(component programs training)
   install(TARGETS adaptdl_control LIBRARY DESTINATION lib COMPONENT ${component})
+  if(TARGET adaptdl_cuda)
+    install(TARGETS adaptdl_cuda LIBRARY DESTINATION lib COMPONENT ${component})
+  endif()
 endforeach()
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/" DESTINATION share/adaptdl/examples COMPONENT programs

@@ -2,7 +2,7 @@
 # CMAKE_PREFIX_PATH). Gives the target adaptdl_torch. Part of the installed package too.
 
 if(NOT DEFINED TORCH_CUDA_ARCH_LIST)
-  # We compile no device code, so any architecture does; without one, LibTorch's configuration compiles and runs a
+  # No device code of ours depends on LibTorch, so any architecture does; without one, LibTorch's configuration compiles and runs a
   # program to ask the GPU, which need not be in the machine that builds.
   set(TORCH_CUDA_ARCH_LIST "9.0")
 endif()
@@ -15,4 +15,8 @@ if(NOT TARGET adaptdl_torch)
   target_link_libraries(adaptdl_torch INTERFACE ${TORCH_LIBRARIES})
   separate_arguments(ADAPTDL_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
   target_compile_options(adaptdl_torch INTERFACE ${ADAPTDL_TORCH_FLAGS})
+  # A LibTorch that knows CUDA's streams.
+  if(TARGET c10_cuda)
+    target_compile_definitions(adaptdl_torch INTERFACE ADAPTDL_TORCH_CUDA)
+  endif()
 endif()

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Compiles the training library against a CUDA LibTorch 2.x, and links a program with it. No GPU is needed.
+# Compiles the training library and its CUDA plugin against a CUDA LibTorch 2.x, and links programs with them. No GPU is
+# needed.
 #
-#   scripts/test-cuda-build.sh                  all of the library, and a program
-#   scripts/test-cuda-build.sh --quick          only the sources that depend most on the version: two minutes
+#   scripts/test-cuda-build.sh                  all of the library, its tests, and a program
+#   scripts/test-cuda-build.sh --quick          the plugin, and the sources that depend most on the version: three minutes
 #   scripts/test-cuda-build.sh --torch VERSION  another version than the newest of the Python registry
 #
 # LibTorch is that of the "torch" wheel (0.5 to 1 GB), which is kept in build/cuda. Exits with 77 (skipped) where the
@@ -47,18 +48,20 @@ say "LibTorch $(sed -n "s/^__version__ = '\(.*\)'/\1/p" "$torch/torch/version.py
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 export CUDACXX=$nvcc
 cmake -S . -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$torch/torch" \
-  -DADAPTDL_BUILD_TESTS=OFF -DADAPTDL_BUILD_BENCH=OFF >"$build/configure.log" 2>&1 ||
+  -DADAPTDL_CUDA=ON ${quick:+-DADAPTDL_CUDA_ARCHITECTURES=90-real} -DADAPTDL_BUILD_TESTS=$([[ -n $quick ]] && echo OFF || echo ON) \
+  -DADAPTDL_BUILD_BENCH=OFF >"$build/configure.log" 2>&1 ||
   { tail -30 "$build/configure.log" >&2; exit 1; }
 
 if [[ -n $quick ]]; then
-  sources=(data_parallel.cc.o gradient_exchange.cc.o)
-  cmake --build "$build/tree" --parallel "$(nproc)" --target adaptdl_comm_nccl \
+  sources=(data_parallel.cc.o gradient_hooks.cc.o torch_devices.cc.o torch_tensors.cc.o)
+  cmake --build "$build/tree" --parallel "$(nproc)" --target adaptdl_cuda adaptdl_step \
     "${sources[@]/#/libs/elastic/CMakeFiles/adaptdl_elastic.dir/torch/}"
-  say "the sources that depend most on LibTorch and NCCL compile"
+  say "the plugin links, and the sources that depend most on LibTorch compile"
   exit 0
 fi
 
-cmake --build "$build/tree" --parallel "$(nproc)" --target adaptdl_elastic adaptdl_comm_nccl adaptdl_control
+cmake --build "$build/tree" --parallel "$(nproc)" --target adaptdl_elastic adaptdl_control adaptdl_cuda \
+  device_test elastic_data_parallel_test elastic_in_place_test
 rm -rf "$build/installed"
 cmake --install "$build/tree" --prefix "$build/installed" --component training >"$build/install.log"
 # The wheel leaves cuDNN and its like to wheels of their own; a program is linked without them, but does not start.
