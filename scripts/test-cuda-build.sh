@@ -44,11 +44,14 @@ if [[ ! -f $torch/torch/share/cmake/Torch/TorchConfig.cmake ]]; then
 fi
 say "LibTorch $(sed -n "s/^__version__ = '\(.*\)'/\1/p" "$torch/torch/version.py"), $("$nvcc" --version | grep release)"
 
+tests=ON
+[[ -z $quick ]] || tests=OFF
+
 # Lets ccache find what another build has compiled already.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 export CUDACXX=$nvcc
 cmake -S . -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$torch/torch" \
-  -DADAPTDL_CUDA=ON ${quick:+-DADAPTDL_CUDA_ARCHITECTURES=90-real} -DADAPTDL_BUILD_TESTS=$([[ -n $quick ]] && echo OFF || echo ON) \
+  -DADAPTDL_CUDA=ON ${quick:+-DADAPTDL_CUDA_ARCHITECTURES=90-real} -DADAPTDL_BUILD_TESTS=$tests \
   -DADAPTDL_BUILD_BENCH=OFF >"$build/configure.log" 2>&1 ||
   { tail -30 "$build/configure.log" >&2; exit 1; }
 
