@@ -63,16 +63,19 @@ void StepLoop::FinishStep(const StepSummary& summary) {
 
 void StepLoop::Measure(const StepSummary& summary) {
   const GroupMembership& membership = parts_.team->membership();
-  const StepMeter::StepTime time = parts_.meter->FinishStep(
-      {membership.num_nodes, membership.world_size, summary.atomic_batch_size, membership.gpu_types},
-      summary.typical);
+  parts_.meter->FinishStep(
+      {.key = {membership.num_nodes, membership.world_size, summary.atomic_batch_size, membership.gpu_types},
+       .samples = summary.samples,
+       .typical = summary.typical});
   parts_.batches->OnStep(summary);
   parts_.progress->SetLoop(summary);
-  if (!time.first) {
-    parts_.watch->AddStep(time.seconds);
-    parts_.team->group().SetPatience(absl::Seconds(parts_.watch->patience()));
+  for (const StepMeter::StepTime& time : parts_.meter->TakeTimes()) {
+    if (!time.first) {
+      parts_.watch->AddStep(time.seconds);
+      parts_.team->group().SetPatience(absl::Seconds(parts_.watch->patience()));
+    }
+    if (time.profiled) parts_.progress->AddThroughput(static_cast<double>(time.samples) / time.seconds);
   }
-  if (time.profiled) parts_.progress->AddThroughput(static_cast<double>(summary.samples) / time.seconds);
 }
 
 void StepLoop::EndSteps() {

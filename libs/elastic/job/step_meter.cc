@@ -5,27 +5,58 @@
 
 namespace adaptdl::elastic {
 
+void StepMeter::UseDevice(device::Device* device, std::function<device::Stream()> stream) {
+  finished_.clear();
+  micro_batches_.clear();
+  begin_.reset();
+  clock_.UseDevice(device, std::move(stream));
+}
+
 void StepMeter::BeginMicroBatch() {
   sync_time_ = 0;
-  if (begin_ == 0) begin_ = seconds_();
+  if (!begin_) begin_ = clock_.Now();
 }
 
 void StepMeter::FinishMicroBatch() {
-  const double now = seconds_();
-  times_.push_back(now - begin_);
+  const StepClock::Mark now = clock_.Now();
+  // The device came into play within it.
+  micro_batches_.push_back({begin_.value_or(now), now});
   begin_ = now;
 }
 
-StepMeter::StepTime StepMeter::FinishStep(const ProfileKey& key, bool typical) {
+void StepMeter::FinishStep(const Kind& kind) {
   FinishMicroBatch();
+  finished_.push_back({kind, steps_++ == 0, sync_time_, std::move(micro_batches_)});
+  micro_batches_.clear();
+}
+
+std::optional<StepMeter::StepTime> StepMeter::TimeOf(const Step& step) {
+  std::vector<double> times;
+  for (const Span& span : step.micro_batches) {
+    const std::optional<double> seconds = clock_.Between(span.begin, span.end);
+    if (!seconds) return std::nullopt;
+    times.push_back(*seconds);
+  }
   StepTime time;
-  time.seconds = std::accumulate(times_.begin(), times_.end(), 0.0);
-  time.first = steps_++ == 0;
-  time.profiled = !time.first && typical && time.seconds > 0;
+  time.seconds = std::accumulate(times.begin(), times.end(), 0.0);
+  time.samples = step.kind.samples;
+  time.first = step.first;
+  time.profiled = !step.first && step.kind.typical && time.seconds > 0;
   if (!time.profiled) return time;
-  for (size_t i = 0; i + 1 < times_.size(); ++i) profile_.AddAccumulationStep(key, times_[i]);
-  profile_.AddOptimizerStep(key, times_.back(), sync_time_);
+  for (size_t i = 0; i + 1 < times.size(); ++i) profile_.AddAccumulationStep(step.kind.key, times[i]);
+  profile_.AddOptimizerStep(step.kind.key, times.back(), step.sync_time);
   return time;
+}
+
+std::vector<StepMeter::StepTime> StepMeter::TakeTimes() {
+  std::vector<StepTime> times;
+  while (!finished_.empty()) {
+    const std::optional<StepTime> time = TimeOf(finished_.front());
+    if (!time) break;
+    times.push_back(*time);
+    finished_.pop_front();
+  }
+  return times;
 }
 
 }  // namespace adaptdl::elastic

@@ -1,7 +1,8 @@
 // Measures how long steps take, and keeps the profile of it.
 //
 // Time between two steps of a loop, such as for reading samples, counts towards the next one; what is done at
-// a step's end, such as a checkpoint, towards none.
+// a step's end, such as a checkpoint, towards none. On a device that works behind the caller's back a step's time is known
+// some steps later.
 //
 // Thread-safety: the training thread only; the profile is thread-safe.
 
@@ -9,10 +10,14 @@
 #define ADAPTDL_LIBS_ELASTIC_JOB_STEP_METER_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "libs/device/device.h"
+#include "libs/elastic/job/step_clock.h"
 #include "libs/elastic/profile/step_profile.h"
 
 namespace adaptdl::elastic {
@@ -20,10 +25,13 @@ namespace adaptdl::elastic {
 class StepMeter {
  public:
   // Monotonic.
-  explicit StepMeter(std::function<double()> seconds) : seconds_(std::move(seconds)) {}
+  explicit StepMeter(std::function<double()> seconds) : clock_(std::move(seconds)) {}
 
   StepProfile& profile() { return profile_; }
   const StepProfile& profile() const { return profile_; }
+
+  // Where steps run, as StepClock has it. What was not known yet is forgotten.
+  void UseDevice(device::Device* device, std::function<device::Stream()> stream);
 
   // A micro-batch begins; is complete.
   void BeginMicroBatch();
@@ -32,30 +40,57 @@ class StepMeter {
   void AddSync(double seconds) { sync_time_ += seconds; }
   void ClearSync() { sync_time_ = 0; }
 
+  // What a step was.
+  struct Kind {
+    ProfileKey key = {};
+    // Of all replicas.
+    int64_t samples = 0;
+    // Whether its time says something about `key`.
+    bool typical = true;
+  };
   struct StepTime {
     double seconds = 0;
+    int64_t samples = 0;
     // The first step of a process is slow, and says nothing.
     bool first = false;
     // Whether it went into the profile.
     bool profiled = false;
   };
-  // The last micro-batch of a step is complete. `typical`: whether its time says something about `key`.
-  StepTime FinishStep(const ProfileKey& key, bool typical);
+  // The last micro-batch of a step is complete.
+  void FinishStep(const Kind& kind);
+  // The steps whose times are known since the last call, in their order. They are in the profile.
+  std::vector<StepTime> TakeTimes();
 
   // Forgets the micro-batches of the step in progress.
-  void DropTimes() { times_.clear(); }
+  void DropTimes() { micro_batches_.clear(); }
   // The next micro-batch's time begins now; or when it does.
-  void Resume() { begin_ = seconds_(); }
-  void Pause() { begin_ = 0; }
+  void Resume() { begin_ = clock_.Now(); }
+  void Pause() { begin_.reset(); }
 
  private:
-  const std::function<double()> seconds_;
+  struct Span {
+    StepClock::Mark begin;
+    StepClock::Mark end;
+  };
+  struct Step {
+    Kind kind = {};
+    bool first = false;
+    double sync_time = 0;
+    std::vector<Span> micro_batches = {};
+  };
+
+  // Nothing: not known yet.
+  std::optional<StepTime> TimeOf(const Step& step);
+
+  StepClock clock_;
   StepProfile profile_;
-  // When the micro-batch in progress began. 0: none did.
-  double begin_ = 0;
-  // Of the micro-batches of the step in progress that are complete.
-  std::vector<double> times_;
+  // When the micro-batch in progress began. Nothing: none did.
+  std::optional<StepClock::Mark> begin_;
+  // Of the step in progress, those that are complete.
+  std::vector<Span> micro_batches_;
   double sync_time_ = 0;
+  // Whose times are not known yet, in their order.
+  std::deque<Step> finished_;
   // Steps of this process.
   int64_t steps_ = 0;
 };

@@ -47,9 +47,11 @@ StepEngine::StepEngine(Job& job, device::Device* device, ModelTensors* model, Op
   exchange_ = std::make_unique<GradientExchange>(&core_.team().communicator(), device, model,
                                                  options.exchange, Callbacks());
   core_.team().OnGroupChange(this, [this](bool keeps_step) { exchange_->OnNewGroup(keeps_step); });
+  if (leads_) core_.meter().UseDevice(device, [model] { return model->stream(); });
 }
 
 StepEngine::~StepEngine() {
+  if (leads_) core_.meter().UseDevice(nullptr, nullptr);
   core_.team().OnGroupChange(this, nullptr);
   for (const auto& state : states_) job_.Unregister(state.get());
 }

@@ -5,6 +5,7 @@
 
 #include "adaptdl/accumulator.h"
 #include "adaptdl/autocast.h"
+#include "adaptdl/batch_device.h"
 #include "adaptdl/bptt.h"
 #include "adaptdl/data_loader.h"
 #include "adaptdl/data_parallel.h"

@@ -1,6 +1,13 @@
 #include "libs/elastic/job/step_meter.h"
 
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include "gtest/gtest.h"
+#include "libs/device/guarded_device.h"
+#include "tests/libs/device/device_memory.h"
 #include "tests/libs/elastic/test_host.h"
 
 namespace adaptdl::elastic {
@@ -18,10 +25,12 @@ class StepMeterTest : public testing::Test {
       if (i + 1 < micro_batches.size()) meter_.FinishMicroBatch();
     }
     meter_.AddSync(sync);
-    const auto time = meter_.FinishStep({1, 2, kBatch}, typical);
+    meter_.FinishStep({.key = {1, 2, kBatch}, .samples = kBatch, .typical = typical});
+    const auto times = meter_.TakeTimes();
     meter_.DropTimes();
     meter_.Resume();
-    return time;
+    EXPECT_EQ(times.size(), 1);
+    return times.at(0);
   }
 
   TestHost host_;
@@ -70,6 +79,65 @@ TEST_F(StepMeterTest, DroppedTimesCountForNothing) {
   meter_.DropTimes();
   meter_.Resume();
   EXPECT_EQ(Step({1}).seconds, 1);
+}
+
+TEST_F(StepMeterTest, TellsEachStepOnceAndItsSamples) {
+  EXPECT_EQ(Step({1}).samples, kBatch);
+  EXPECT_TRUE(meter_.TakeTimes().empty());
+}
+
+// Steps on a device whose streams run behind the caller's back.
+class StepMeterOnDeviceTest : public testing::Test {
+ protected:
+  static constexpr auto kWork = std::chrono::milliseconds(20);
+
+  StepMeterOnDeviceTest() {
+    meter_.UseDevice(&device_, [this] { return stream_->get(); });
+  }
+  ~StepMeterOnDeviceTest() override { meter_.UseDevice(nullptr, nullptr); }
+
+  // Puts a step's work on the stream, and goes on.
+  void Step() {
+    meter_.BeginMicroBatch();
+    device_.Enqueue(stream_->get(), [] { std::this_thread::sleep_for(kWork); });
+    meter_.FinishStep({.key = {1, 1, kBatch}});
+    meter_.Resume();
+  }
+
+  TestHost host_;
+  device::GuardedDevice device_;
+  std::unique_ptr<device::OwnedStream> stream_ = device_.CreateStream().value();
+  StepMeter meter_{host_.clock()};
+};
+
+TEST_F(StepMeterOnDeviceTest, TimesAreTheDevicesAndNobodyWaitsForThem) {
+  const int64_t waits = device::Device::WaitsOfThread();
+  device_.Pause();
+  for (int i = 0; i < 3; ++i) Step();
+  EXPECT_TRUE(meter_.TakeTimes().empty()) << "the caller is three steps ahead";
+  EXPECT_EQ(device::Device::WaitsOfThread(), waits);
+  device_.Resume();
+  device::Synchronize(device_, stream_->get());
+  const auto times = meter_.TakeTimes();
+  ASSERT_EQ(times.size(), 3);
+  EXPECT_TRUE(times[0].first);
+  for (const auto& time : times) {
+    EXPECT_GE(time.seconds, std::chrono::duration<double>(kWork).count())
+        << "the caller's clock stands still";
+  }
+  EXPECT_GT(meter_.profile().AddedSeconds(), 0);
+}
+
+TEST_F(StepMeterOnDeviceTest, ADeviceThatGoesTakesWhatWasNotKnownWithIt) {
+  device_.Pause();
+  Step();
+  meter_.UseDevice(nullptr, nullptr);
+  device_.Resume();
+  EXPECT_TRUE(meter_.TakeTimes().empty());
+  meter_.BeginMicroBatch();
+  host_.now += 2;
+  meter_.FinishStep({.key = {1, 1, kBatch}});
+  EXPECT_EQ(meter_.TakeTimes().at(0).seconds, 2);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "adaptdl/data_parallel.h"
@@ -52,6 +53,46 @@ TEST(TorchDataLoader, WorkersChangeNothing) {
   EXPECT_EQ(expected.size(), static_cast<size_t>(kSize));
   EXPECT_EQ(read(1), expected);
   EXPECT_EQ(read(3), expected);
+}
+
+// A device without memory stands for one that batches have to be brought to.
+TEST(TorchDataLoader, BatchesAreOnTheDeviceThatWasAskedFor) {
+  RunReplicas(1, {}, [&](Replica& replica) {
+    for (const int workers : {0, 1}) {
+      DataLoader stacked(replica.job, Stacked(), {.batch_size = 20, .workers = workers}, torch::kMeta);
+      for (auto& batch : stacked) {
+        EXPECT_TRUE(batch.data.is_meta());
+        EXPECT_TRUE(batch.target.is_meta());
+        EXPECT_EQ(batch.data.size(0), 20);
+      }
+      DataLoader listed(replica.job, Squares(), {.batch_size = 20, .workers = workers}, torch::kMeta);
+      for (auto& batch : listed) {
+        ASSERT_EQ(batch.size(), 20);
+        EXPECT_TRUE(batch[19].data.is_meta());
+        EXPECT_TRUE(batch[19].target.is_meta());
+      }
+      DataLoader on_cpu(replica.job, Stacked(), {.batch_size = 20, .workers = workers});
+      for (auto& batch : on_cpu) EXPECT_TRUE(batch.data.is_cpu());
+    }
+  });
+}
+
+// Batches that hide their tensors.
+struct Opaque {
+  int64_t first = 0;
+};
+class Opaques : public torch::data::datasets::BatchDataset<Opaques, Opaque> {
+ public:
+  Opaque get_batch(c10::ArrayRef<size_t> indices) override { return {static_cast<int64_t>(indices[0])}; }
+  torch::optional<size_t> size() const override { return kSize; }
+};
+
+TEST(TorchDataLoader, BatchesThatNobodyKnowsHowToMoveAreSaid) {
+  RunReplicas(1, {}, [&](Replica& replica) {
+    EXPECT_THROW(DataLoader(replica.job, Opaques(), {.batch_size = 20}, torch::kMeta), std::invalid_argument);
+    DataLoader loader(replica.job, Opaques(), {.batch_size = 20, .shuffle = false});
+    for (auto& batch : loader) EXPECT_EQ(batch.first % 20, 0);
+  });
 }
 
 // Parameters after two passes. `fails`: whether memory fails for a batch, asked before its backward pass and,
