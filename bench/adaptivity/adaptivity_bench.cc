@@ -275,7 +275,7 @@ void TrainElastic(const Options& options, const mnist::TrainAndTest& digits) {
 
 int main(int argc, char** argv) {
   const Options options = Parse(argc, argv);
-  mnist::Options digits;
+  examples::Options digits;
   digits.data = options.data;
   torch::manual_seed(options.seed);
   const mnist::TrainAndTest loaded = mnist::LoadDigits(digits);

@@ -4,6 +4,8 @@
 #include "adaptdl/adaptdl.h"
 #include "examples/cifar/images.h"
 #include "examples/cifar/resnet.h"
+#include "examples/common/device.h"
+#include "examples/common/mixed_precision.h"
 #include "examples/common/report.h"
 #include "torch/data.h"
 #include "torch/nn/functional/loss.h"
@@ -12,21 +14,25 @@
 #include "torch/utils.h"
 
 int main(int argc, char** argv) {
-  const examples::Options options = cifar::ParseOptions(argc, argv);
+  const examples::Options options = cifar::ParseOptions(argc, argv, examples::Program::kElastic);
   const auto job = adaptdl::Init();
   torch::manual_seed(options.seed);
   const auto [train, test] = cifar::LoadImages(options);
   cifar::ResNet net(options.width);
+  const torch::Device device = examples::DeviceOf(options);
+  net->to(device);
+  examples::MixedPrecision precision(options, device);
   torch::optim::SGD optimizer(
       net->parameters(), torch::optim::SGDOptions(options.learning_rate).momentum(0.9).weight_decay(5e-4));
   adaptdl::LrScheduler<torch::optim::StepLR> schedule(*job, "schedule", optimizer, /*step_size=*/15,
                                                       /*gamma=*/0.1);
-  adaptdl::DataLoader train_loader(*job, train, {.batch_size = options.batch_size, .seed = options.seed});
+  adaptdl::DataLoader train_loader(*job, train, {.batch_size = options.batch_size, .seed = options.seed},
+                                   device);
   if (options.max_batch_size > options.batch_size) {
     train_loader.AutoscaleBatchSize(options.max_batch_size, {.min = 16, .max = 512}, /*accumulation=*/true);
   }
-  adaptdl::DataLoader test_loader(*job, test, {.batch_size = 256, .shuffle = false});
-  adaptdl::AdaptiveDataParallel parallel(*job, *net, optimizer);
+  adaptdl::DataLoader test_loader(*job, test, {.batch_size = 256, .shuffle = false}, device);
+  adaptdl::AdaptiveDataParallel parallel(*job, *net, optimizer, {.grad_scaler = precision.grad_scaler()});
 
   for (int epoch : adaptdl::RemainingEpochsUntil(*job, options.epochs)) {
     adaptdl::Accumulator sums(*job);
@@ -34,8 +40,12 @@ int main(int argc, char** argv) {
     for (auto& batch : *train_loader) {
       const auto samples = static_cast<double>(train_loader.core().weight());
       parallel.ZeroGrad();
-      const auto loss = torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target);
-      loss.backward();
+      torch::Tensor loss;
+      {
+        const auto autocast = precision.ForwardPass();
+        loss = torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target);
+      }
+      precision.Scaled(loss).backward();
       parallel.Step();
       sums["loss"] += loss.item<double>() * samples;
       sums["samples"] += samples;

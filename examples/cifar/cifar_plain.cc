@@ -3,6 +3,7 @@
 
 #include "examples/cifar/images.h"
 #include "examples/cifar/resnet.h"
+#include "examples/common/device.h"
 #include "examples/common/report.h"
 #include "torch/data.h"
 #include "torch/nn/functional/loss.h"
@@ -11,10 +12,12 @@
 #include "torch/utils.h"
 
 int main(int argc, char** argv) {
-  const examples::Options options = cifar::ParseOptions(argc, argv);
+  const examples::Options options = cifar::ParseOptions(argc, argv, examples::Program::kPlain);
   torch::manual_seed(options.seed);
   const auto [train, test] = cifar::LoadImages(options);
   cifar::ResNet net(options.width);
+  const torch::Device device = examples::DeviceOf(options);
+  net->to(device);
   torch::optim::SGD optimizer(
       net->parameters(), torch::optim::SGDOptions(options.learning_rate).momentum(0.9).weight_decay(5e-4));
   torch::optim::StepLR schedule(optimizer, /*step_size=*/15, /*gamma=*/0.1);
@@ -28,7 +31,8 @@ int main(int argc, char** argv) {
     for (auto& batch : *train_loader) {
       const auto samples = static_cast<double>(batch.target.size(0));
       optimizer.zero_grad();
-      const auto loss = torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target);
+      const auto loss =
+          torch::nn::functional::cross_entropy(net->forward(batch.data.to(device)), batch.target.to(device));
       loss.backward();
       optimizer.step();
       sums["loss"] += loss.item<double>() * samples;
@@ -37,8 +41,8 @@ int main(int argc, char** argv) {
     net->eval();
     torch::NoGradGuard no_gradients;
     for (auto& batch : *test_loader) {
-      const auto guess = net->forward(batch.data).argmax(1);
-      sums["right"] += guess.eq(batch.target).sum().item<double>();
+      const auto guess = net->forward(batch.data.to(device)).argmax(1);
+      sums["right"] += guess.eq(batch.target.to(device)).sum().item<double>();
       sums["tested"] += static_cast<double>(batch.target.size(0));
     }
     examples::ReportEpoch(epoch, sums["loss"] / sums["samples"], "accuracy", sums["right"] / sums["tested"]);

@@ -55,13 +55,14 @@ torch::Tensor ResNetImpl::forward(const torch::Tensor& images) {
   return linear_->forward(stages_->forward(images).mean({2, 3}));
 }
 
-examples::Options ParseOptions(int argc, char** argv) {
+examples::Options ParseOptions(int argc, char** argv, examples::Program program) {
   return examples::ParseOptions(
       argc, argv,
       {.what = "Trains a ResNet-18 to tell pictures of 32 x 32 pixels apart.",
        .data = "folder with CIFAR-10's binary version; without it pictures are drawn",
        .samples = "pictures to draw when there is no --data",
-       .width = "channels of the network's first stage; 64 is the full ResNet-18"},
+       .width = "channels of the network's first stage; 64 is the full ResNet-18",
+       .mixed_precision = program == examples::Program::kElastic},
       {.samples = 2000, .epochs = 30, .batch_size = 128, .learning_rate = 0.1, .width = 64});
 }
 

@@ -27,7 +27,7 @@ class ResNetImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ResNet);
 
-examples::Options ParseOptions(int argc, char** argv);
+examples::Options ParseOptions(int argc, char** argv, examples::Program program);
 
 }  // namespace cifar
 

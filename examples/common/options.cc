@@ -27,10 +27,22 @@ Options ParseOptions(int argc, char** argv, const Description& description, Opti
   app.add_option("--lr", options.learning_rate, "learning rate")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--width", options.width, description.width)
-      ->check(CLI::Range(int64_t{4}, int64_t{4096}))
-      ->capture_default_str();
+  if (!description.width.empty()) {
+    app.add_option("--width", options.width, description.width)
+        ->check(CLI::Range(int64_t{4}, int64_t{4096}))
+        ->capture_default_str();
+  }
   app.add_option("--seed", options.seed, "seed of everything random")->capture_default_str();
+  app.add_option("--device", options.device,
+                 "where to train; auto: on a GPU if there is one, else on the CPU")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  if (description.mixed_precision) {
+    app.add_option("--precision", options.precision,
+                   "type of matrix products and convolutions; fp16 needs a GPU, and scales the loss")
+        ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+        ->capture_default_str();
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -22,6 +22,10 @@ struct Options {
   // Size of the network's layers.
   int64_t width = 32;
   uint64_t seed = 1;
+  // Where it trains: "auto", "cpu" or "cuda". DeviceOf() knows what that is here.
+  std::string device = "auto";
+  // Of matrix products and convolutions: "fp32", "bf16" or "fp16".
+  std::string precision = "fp32";
 };
 
 // What --help says of a program.
@@ -29,10 +33,15 @@ struct Description {
   std::string what;
   std::string data = {};
   std::string samples;
-  std::string width;
-  // Whether --max-batch-size means something.
+  // Empty: there is no such option.
+  std::string width = {};
+  // Whether --max-batch-size means something, and --precision.
   bool batch_may_grow = true;
+  bool mixed_precision = false;
 };
+
+// The same example, without AdaptDL and with it.
+enum class Program { kPlain, kElastic };
 
 // `options`: the defaults. Ends the process on --help and on wrong arguments.
 Options ParseOptions(int argc, char** argv, const Description& description, Options options);

@@ -47,7 +47,7 @@ torch::data::Example<> Digits::get_batch(c10::ArrayRef<size_t> indices) {
   return {images_.index_select(0, chosen), labels_.index_select(0, chosen)};
 }
 
-TrainAndTest LoadDigits(const Options& options) {
+TrainAndTest LoadDigits(const examples::Options& options) {
   if (options.data.empty()) return Split(FromPixels(DrawDigits(options.samples, options.seed)));
   const bool has_train = HasIdxPair(options.data, "train");
   const bool has_test = HasIdxPair(options.data, "t10k");

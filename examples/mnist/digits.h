@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "examples/mnist/options.h"
+#include "examples/common/options.h"
 #include "torch/data/datasets/base.h"
 #include "torch/data/example.h"
 
@@ -36,7 +36,7 @@ struct TrainAndTest {
 // From options.data: the train-* files for training and the t10k-* files for testing; if only one pair is
 // there, its first 80 % and the rest. Without options.data the digits are drawn and split likewise. Ends the
 // process with a message that names the file if one cannot be read.
-TrainAndTest LoadDigits(const Options& options);
+TrainAndTest LoadDigits(const examples::Options& options);
 
 }  // namespace mnist
 

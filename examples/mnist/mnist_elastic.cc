@@ -4,19 +4,22 @@
 #include <string>
 
 #include "adaptdl/adaptdl.h"
+#include "examples/common/device.h"
 #include "examples/mnist/net.h"
 #include "examples/mnist/report.h"
 #include "torch/data.h"
 #include "torch/optim/adam.h"
 
 int main(int argc, char** argv) {
-  const mnist::Options options = mnist::ParseOptions(argc, argv);
+  const examples::Options options = mnist::ParseOptions(argc, argv);
   const auto job = adaptdl::Init();
   torch::manual_seed(options.seed);
   const auto [train, test] = mnist::LoadDigits(options);
   mnist::Net net;
+  const torch::Device device = examples::DeviceOf(options);
+  net->to(device);
   torch::optim::Adam optimizer(net->parameters(), options.learning_rate);
-  adaptdl::DataLoader loader(*job, train, {.batch_size = options.batch_size, .seed = options.seed});
+  adaptdl::DataLoader loader(*job, train, {.batch_size = options.batch_size, .seed = options.seed}, device);
   adaptdl::AdaptiveDataParallel parallel(*job, *net, optimizer);
 
   for (int epoch : adaptdl::RemainingEpochsUntil(*job, options.epochs)) {

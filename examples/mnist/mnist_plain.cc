@@ -3,16 +3,19 @@
 
 #include <string>
 
+#include "examples/common/device.h"
 #include "examples/mnist/net.h"
 #include "examples/mnist/report.h"
 #include "torch/data.h"
 #include "torch/optim/adam.h"
 
 int main(int argc, char** argv) {
-  const mnist::Options options = mnist::ParseOptions(argc, argv);
+  const examples::Options options = mnist::ParseOptions(argc, argv);
   torch::manual_seed(options.seed);
   const auto [train, test] = mnist::LoadDigits(options);
   mnist::Net net;
+  const torch::Device device = examples::DeviceOf(options);
+  net->to(device);
   torch::optim::Adam optimizer(net->parameters(), options.learning_rate);
   auto loader =
       torch::data::make_data_loader<torch::data::samplers::RandomSampler>(train, options.batch_size);
@@ -21,7 +24,7 @@ int main(int argc, char** argv) {
     mnist::Sums sums;
     for (auto& batch : *loader) {
       optimizer.zero_grad();
-      const auto loss = torch::nll_loss(net->forward(batch.data), batch.target);
+      const auto loss = torch::nll_loss(net->forward(batch.data.to(device)), batch.target.to(device));
       loss.backward();
       optimizer.step();
       sums["loss"] += loss.item<double>() * batch.target.size(0);

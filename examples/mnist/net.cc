@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "examples/common/device.h"
 #include "torch/nn/functional.h"
 #include "torch/utils.h"
 
@@ -29,16 +30,27 @@ torch::Tensor NetImpl::forward(torch::Tensor images) {
   return torch::log_softmax(linear_->forward(x.flatten(1)), 1);
 }
 
+examples::Options ParseOptions(int argc, char** argv) {
+  return examples::ParseOptions(
+      argc, argv,
+      {.what = "Trains a CNN on handwritten digits: the first 80 % of the images, tested on the rest.",
+       .data = "folder with MNIST's IDX files, plain or .gz; without it digits are drawn",
+       .samples = "digits to draw when there is no --data",
+       .batch_may_grow = false},
+      {});
+}
+
 double Evaluate(Net& net, const Digits& digits) {
   torch::NoGradGuard no_gradients;
   net->eval();
+  const torch::Device device = examples::DeviceOf(*net);
   const int64_t count = digits.labels().size(0);
   int64_t right = 0;
   constexpr int64_t kBatch = 250;
   for (int64_t begin = 0; begin < count; begin += kBatch) {
     const int64_t size = std::min(kBatch, count - begin);
-    const torch::Tensor guess = net->forward(digits.images().narrow(0, begin, size)).argmax(1);
-    right += guess.eq(digits.labels().narrow(0, begin, size)).sum().item<int64_t>();
+    const torch::Tensor guess = net->forward(digits.images().narrow(0, begin, size).to(device)).argmax(1);
+    right += guess.eq(digits.labels().narrow(0, begin, size).to(device)).sum().item<int64_t>();
   }
   net->train();
   return static_cast<double>(right) / static_cast<double>(count);

@@ -3,6 +3,7 @@
 #ifndef ADAPTDL_EXAMPLES_MNIST_NET_H_
 #define ADAPTDL_EXAMPLES_MNIST_NET_H_
 
+#include "examples/common/options.h"
 #include "examples/mnist/digits.h"
 #include "torch/nn/modules/conv.h"
 #include "torch/nn/modules/linear.h"
@@ -25,6 +26,8 @@ class NetImpl : public torch::nn::Module {
   torch::nn::Linear linear_{nullptr};
 };
 TORCH_MODULE(Net);
+
+examples::Options ParseOptions(int argc, char** argv);
 
 // Part of `digits` that `net` recognises, in [0, 1].
 double Evaluate(Net& net, const Digits& digits);

@@ -14,7 +14,7 @@ void ReportEpoch(int epoch, double train_loss, double test_accuracy) {
   std::fflush(stdout);
 }
 
-void ReportResult(double test_accuracy, const Options& options) {
+void ReportResult(double test_accuracy, const examples::Options& options) {
   if (const char* share =
           std::getenv("ADAPTDL_SHARE_PATH")) {  // NOLINT(concurrency-mt-unsafe): nobody sets any
     const std::string path = std::string(share) + "/result.json";

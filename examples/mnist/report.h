@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "examples/mnist/options.h"
+#include "examples/common/options.h"
 
 namespace mnist {
 
@@ -17,7 +17,7 @@ using Sums = std::map<std::string, double>;
 void ReportEpoch(int epoch, double train_loss, double test_accuracy);
 
 // The last line on stdout, and result.json in $ADAPTDL_SHARE_PATH if that is set.
-void ReportResult(double test_accuracy, const Options& options);
+void ReportResult(double test_accuracy, const examples::Options& options);
 
 }  // namespace mnist
 

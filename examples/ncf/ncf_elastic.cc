@@ -2,6 +2,7 @@
 // made elastic.
 
 #include "adaptdl/adaptdl.h"
+#include "examples/common/device.h"
 #include "examples/common/report.h"
 #include "examples/ncf/net.h"
 #include "torch/data.h"
@@ -13,9 +14,11 @@ int main(int argc, char** argv) {
   torch::manual_seed(options.seed);
   const auto ratings = ncf::LoadRatings(options);
   ncf::Net net(ratings->users(), ratings->items(), options.width);
+  const torch::Device device = examples::DeviceOf(options);
+  net->to(device);
   torch::optim::Adam optimizer(net->parameters(), options.learning_rate);
   adaptdl::DataLoader loader(*job, ncf::Choices(ratings),
-                             {.batch_size = options.batch_size, .seed = options.seed});
+                             {.batch_size = options.batch_size, .seed = options.seed}, device);
   if (options.max_batch_size > options.batch_size) loader.AutoscaleBatchSize(options.max_batch_size);
   adaptdl::AdaptiveDataParallel parallel(*job, *net, optimizer);
 

@@ -1,6 +1,7 @@
 // Neural collaborative filtering. ncf_plain.cc is a plain LibTorch program; ncf_elastic.cc is the same one,
 // made elastic.
 
+#include "examples/common/device.h"
 #include "examples/common/report.h"
 #include "examples/ncf/net.h"
 #include "torch/data.h"
@@ -11,6 +12,8 @@ int main(int argc, char** argv) {
   torch::manual_seed(options.seed);
   const auto ratings = ncf::LoadRatings(options);
   ncf::Net net(ratings->users(), ratings->items(), options.width);
+  const torch::Device device = examples::DeviceOf(options);
+  net->to(device);
   torch::optim::Adam optimizer(net->parameters(), options.learning_rate);
   auto loader = torch::data::make_data_loader<torch::data::samplers::RandomSampler>(ncf::Choices(ratings),
                                                                                     options.batch_size);
@@ -20,7 +23,8 @@ int main(int argc, char** argv) {
     for (auto& batch : *loader) {
       const auto samples = static_cast<double>(batch.target.size(0));
       optimizer.zero_grad();
-      const auto loss = torch::binary_cross_entropy_with_logits(net->forward(batch.data), batch.target);
+      const auto loss = torch::binary_cross_entropy_with_logits(net->forward(batch.data.to(device)),
+                                                                batch.target.to(device));
       loss.backward();
       optimizer.step();
       sums["loss"] += loss.item<double>() * samples;

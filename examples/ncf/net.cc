@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/common/device.h"
 #include "examples/common/report.h"
 #include "torch/nn/modules/activation.h"
 #include "torch/types.h"
@@ -83,6 +84,7 @@ std::shared_ptr<const Ratings> LoadRatings(const examples::Options& options) {
 
 double HitRate(Net& net, const Ratings& ratings) {
   torch::NoGradGuard no_gradients;
+  const torch::Device device = examples::DeviceOf(*net);
   double hits = 0;
   for (const Choice& choice : ratings.test()) {
     std::vector<int64_t> pairs = {choice.user, choice.item};
@@ -90,7 +92,7 @@ double HitRate(Net& net, const Ratings& ratings) {
       pairs.push_back(choice.user);
       pairs.push_back(ratings.NotChosen(choice.user, static_cast<uint64_t>(i)));
     }
-    const torch::Tensor scores = net->forward(PairsOf(pairs));
+    const torch::Tensor scores = net->forward(PairsOf(pairs).to(device));
     if (scores.gt(scores[0]).sum().item<int64_t>() < kBest) ++hits;
   }
   return hits / static_cast<double>(ratings.test().size());

@@ -48,9 +48,10 @@ NetImpl::NetImpl(int64_t width)
 
 torch::Tensor NetImpl::forward(const torch::Tensor& input) {
   const int64_t length = input.size(0);
-  const torch::Tensor place = places_->forward(torch::arange(length)).unsqueeze(1);
+  const torch::Tensor place = places_->forward(torch::arange(length, input.device())).unsqueeze(1);
   // No byte sees those after it.
-  const torch::Tensor mask = torch::full({length, length}, -std::numeric_limits<float>::infinity()).triu(1);
+  const torch::Tensor mask =
+      torch::full({length, length}, -std::numeric_limits<float>::infinity(), input.device()).triu(1);
   return out_->forward(encoder_->forward(bytes_->forward(input) + place, mask));
 }
 
@@ -58,7 +59,7 @@ torch::Tensor LossOf(const torch::Tensor& logits, const torch::Tensor& target) {
   return torch::nn::functional::cross_entropy(logits.flatten(0, 1), target.flatten());
 }
 
-examples::Options ParseOptions(int argc, char** argv) {
+examples::Options ParseOptions(int argc, char** argv, examples::Program program) {
   examples::Options options = examples::ParseOptions(
       argc, argv,
       {.what = "Trains a small transformer to predict the next byte of a text.",
@@ -66,14 +67,15 @@ examples::Options ParseOptions(int argc, char** argv) {
        .samples = "sums to make up when there is no --data",
        .width = "size of the embeddings, a multiple of 4",
        // The batch is the columns of the text, which stay as many.
-       .batch_may_grow = false},
+       .batch_may_grow = false,
+       .mixed_precision = program == examples::Program::kElastic},
       {.samples = 4000, .epochs = 5, .batch_size = 32, .learning_rate = 1e-3, .width = 64});
   if (options.width % 4 != 0)
     examples::Fail("--width " + std::to_string(options.width) + " is no multiple of 4");
   return options;
 }
 
-TrainAndTest LoadText(const examples::Options& options) {
+TrainAndTest LoadText(const examples::Options& options, const torch::Device& device) {
   const std::string text = options.data.empty() ? Sums(options) : ReadText(options.data);
   // Each column has two bytes at least.
   if (static_cast<int64_t>(text.size()) < 4 * options.batch_size + 20) {
@@ -82,7 +84,7 @@ TrainAndTest LoadText(const examples::Options& options) {
   }
   std::vector<int64_t> bytes;
   for (const char byte : text) bytes.push_back(static_cast<unsigned char>(byte));
-  const torch::Tensor all = torch::tensor(bytes, torch::kLong);
+  const torch::Tensor all = torch::tensor(bytes, torch::kLong).to(device);
   const int64_t train = all.size(0) * 9 / 10;
   return {all.narrow(0, 0, train), all.narrow(0, train, all.size(0) - train)};
 }

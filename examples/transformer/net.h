@@ -34,7 +34,7 @@ TORCH_MODULE(Net);
 // Mean over the bytes, in nats. `target`: bytes, [length, rows].
 torch::Tensor LossOf(const torch::Tensor& logits, const torch::Tensor& target);
 
-examples::Options ParseOptions(int argc, char** argv);
+examples::Options ParseOptions(int argc, char** argv, examples::Program program);
 
 struct TrainAndTest {
   torch::Tensor train;
@@ -42,8 +42,8 @@ struct TrainAndTest {
 };
 
 // The first nine tenths and the rest of the file options.data, or of sums, as bytes. Ends the process with a
-// message if the file cannot be read or is too short.
-TrainAndTest LoadText(const examples::Options& options);
+// message if the file cannot be read or is too short. A text is small: all of it is on `device`.
+TrainAndTest LoadText(const examples::Options& options, const torch::Device& device);
 
 // Loss on `text`.
 double Evaluate(Net& net, const torch::Tensor& text);

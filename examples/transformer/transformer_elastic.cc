@@ -4,21 +4,26 @@
 #include <vector>
 
 #include "adaptdl/adaptdl.h"
+#include "examples/common/device.h"
+#include "examples/common/mixed_precision.h"
 #include "examples/common/report.h"
 #include "examples/transformer/net.h"
 #include "torch/optim/adamw.h"
 #include "torch/utils.h"
 
 int main(int argc, char** argv) {
-  const examples::Options options = transformer::ParseOptions(argc, argv);
+  const examples::Options options = transformer::ParseOptions(argc, argv, examples::Program::kElastic);
   const auto job = adaptdl::Init();
   torch::manual_seed(options.seed);
-  const auto [train, test] = transformer::LoadText(options);
+  const torch::Device device = examples::DeviceOf(options);
+  const auto [train, test] = transformer::LoadText(options, device);
   transformer::Net net(options.width);
+  net->to(device);
+  examples::MixedPrecision precision(options, device);
   torch::optim::AdamW optimizer(net->parameters(), options.learning_rate);
   adaptdl::BpttIterator text(*job, train.size(0),
                              {.columns = options.batch_size, .length = transformer::kLength});
-  adaptdl::AdaptiveDataParallel parallel(*job, *net, optimizer);
+  adaptdl::AdaptiveDataParallel parallel(*job, *net, optimizer, {.grad_scaler = precision.grad_scaler()});
 
   for (int epoch : adaptdl::RemainingEpochsUntil(*job, options.epochs)) {
     adaptdl::Accumulator sums(*job);
@@ -30,8 +35,12 @@ int main(int argc, char** argv) {
       }
       const auto bytes = static_cast<double>(text.core().weight() * inputs[0].size(0));
       parallel.ZeroGrad();
-      const auto loss = transformer::LossOf(net->forward(torch::stack(inputs, 1)), torch::stack(targets, 1));
-      loss.backward();
+      torch::Tensor loss;
+      {
+        const auto autocast = precision.ForwardPass();
+        loss = transformer::LossOf(net->forward(torch::stack(inputs, 1)), torch::stack(targets, 1));
+      }
+      precision.Scaled(loss).backward();
       parallel.Step();
       sums["loss"] += loss.item<double>() * bytes;
       sums["bytes"] += bytes;

@@ -4,16 +4,19 @@
 #include <algorithm>
 #include <vector>
 
+#include "examples/common/device.h"
 #include "examples/common/report.h"
 #include "examples/transformer/net.h"
 #include "torch/optim/adamw.h"
 #include "torch/utils.h"
 
 int main(int argc, char** argv) {
-  const examples::Options options = transformer::ParseOptions(argc, argv);
+  const examples::Options options = transformer::ParseOptions(argc, argv, examples::Program::kPlain);
   torch::manual_seed(options.seed);
-  const auto [train, test] = transformer::LoadText(options);
+  const torch::Device device = examples::DeviceOf(options);
+  const auto [train, test] = transformer::LoadText(options, device);
   transformer::Net net(options.width);
+  net->to(device);
   torch::optim::AdamW optimizer(net->parameters(), options.learning_rate);
   const int64_t column = (train.size(0) - 1) / options.batch_size;
 

@@ -75,14 +75,50 @@ TEST_P(ExampleProgramsTest, HelpSaysWhatItDoes) {
   EXPECT_THAT(help.output(), HasSubstr("--data"));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ExampleProgramsTest,
-    ::testing::Values(
-        Example{"cifar",
-                {"--samples", "400", "--epochs", "2", "--width", "4", "--batch-size", "16", "--lr", "0.05"}},
-        Example{"ncf", {"--samples", "4000", "--epochs", "2", "--width", "8", "--batch-size", "64"}},
-        Example{"transformer", {"--samples", "1000", "--epochs", "2", "--width", "16"}}),
-    [](const auto& info) { return info.param.name; });
+std::vector<std::string> With(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+const Example kCifar = {
+    "cifar", {"--samples", "400", "--epochs", "2", "--width", "4", "--batch-size", "16", "--lr", "0.05"}};
+const Example kNcf = {"ncf", {"--samples", "4000", "--epochs", "2", "--width", "8", "--batch-size", "64"}};
+const Example kTransformer = {"transformer", {"--samples", "1000", "--epochs", "2", "--width", "16"}};
+
+TEST(ExamplePrecisionTest, ShortNumbersLearnToo) {
+  for (const Example& example : {kCifar, kTransformer}) {
+    SCOPED_TRACE(example.name);
+    Process program("adaptdl-" + example.name, With(example.arguments, {"--precision", "bf16"}), {});
+    EXPECT_EQ(program.Wait(), 0) << program.output();
+    ExpectLearning(program, 2);
+  }
+}
+
+TEST(ExamplePrecisionTest, WhatIsImpossibleIsSaid) {
+  Process on_cpu("adaptdl-cifar", With(kCifar.arguments, {"--device", "cpu", "--precision", "fp16"}), {});
+  EXPECT_EQ(on_cpu.Wait(), 1);
+  EXPECT_THAT(on_cpu.output(), HasSubstr("--precision fp16 needs a GPU; give bf16 on a CPU"));
+  Process unknown("adaptdl-cifar", {"--precision", "fp8"}, {});
+  EXPECT_NE(unknown.Wait(), 0);
+  EXPECT_THAT(unknown.output(), HasSubstr("--precision"));
+  // LibTorch alone has no GradScaler.
+  Process plain("adaptdl-cifar-plain", {"--precision", "bf16"}, {});
+  EXPECT_NE(plain.Wait(), 0);
+}
+
+TEST(ExampleDeviceTest, AGpuThatIsNotThereIsMissedAtOnce) {
+  for (const Example& example : {Example{"mnist", {}}, kCifar, kNcf, kTransformer}) {
+    SCOPED_TRACE(example.name);
+    // Whatever this machine has.
+    Process program("adaptdl-" + example.name, With(example.arguments, {"--device", "cuda"}),
+                    {{"CUDA_VISIBLE_DEVICES", ""}});
+    EXPECT_EQ(program.Wait(), 1);
+    EXPECT_THAT(program.output(), HasSubstr("--device cuda: LibTorch sees no GPU"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExampleProgramsTest, ::testing::Values(kCifar, kNcf, kTransformer),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace examples

@@ -31,7 +31,7 @@ using adaptdl::elastic::RunReplicas;
 constexpr int64_t kBaseBatch = 16;
 
 TrainAndTest Load() {
-  Options options;
+  examples::Options options;
   const std::string folder = std::string(ADAPTDL_SOURCE_DIR) + "/../shared/data/mnist";
   if (std::filesystem::exists(folder)) options.data = folder;
   return LoadDigits(options);
