@@ -43,7 +43,7 @@ void SetBytes(benchmark::State& state, int arrays) {
 void BM_Copy(benchmark::State& state) {
   const std::vector<float> from = Gradient(state.range(0), 1);
   std::vector<float> to = from;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto iteration : state) {
     std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
     benchmark::ClobberMemory();
   }
@@ -56,7 +56,7 @@ void BM_Read(benchmark::State& state) {
   const std::vector<float> gradient = Gradient(state.range(0), 1);
   std::vector<uint64_t> words(gradient.size() / 2);
   std::memcpy(words.data(), gradient.data(), words.size() * sizeof(uint64_t));
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto iteration : state) {
     uint64_t all = 0;
     for (const uint64_t word : words) all |= word;
     benchmark::DoNotOptimize(all);
@@ -68,7 +68,7 @@ BENCHMARK(BM_Read)->Arg(1 << 14)->Arg(1 << 20)->Arg(1 << 26);
 // The same sum as SquaredNorm, written plainly: one addition after the other.
 void BM_PlainSquaredNorm(benchmark::State& state) {
   const std::vector<float> gradient = Gradient(state.range(0), 1);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto iteration : state) {
     double sum = 0;
     for (const double x : gradient) sum += x * x;
     benchmark::DoNotOptimize(sum);
@@ -79,7 +79,7 @@ BENCHMARK(BM_PlainSquaredNorm)->Arg(1 << 14)->Arg(1 << 20)->Arg(1 << 26);
 
 void BM_SquaredNorm(benchmark::State& state) {
   const std::vector<float> gradient = Gradient(state.range(0), 1);
-  for (auto _ : state) benchmark::DoNotOptimize(SquaredNorm<float>(gradient));
+  for ([[maybe_unused]] auto iteration : state) benchmark::DoNotOptimize(SquaredNorm<float>(gradient));
   SetBytes(state, 1);
 }
 BENCHMARK(BM_SquaredNorm)->Arg(1 << 14)->Arg(1 << 20)->Arg(1 << 26);
@@ -88,7 +88,7 @@ void BM_PreconditionedSquaredNorm(benchmark::State& state) {
   const std::vector<float> gradient = Gradient(state.range(0), 1);
   const std::vector<float> moments = SecondMoments(state.range(0));
   const Preconditioner preconditioner = *AdamPreconditioner(100, .999, 1e-8);
-  for (auto _ : state) benchmark::DoNotOptimize(SquaredNorm<float>(gradient, moments, preconditioner));
+  for ([[maybe_unused]] auto iteration : state) benchmark::DoNotOptimize(SquaredNorm<float>(gradient, moments, preconditioner));
   SetBytes(state, 2);
 }
 BENCHMARK(BM_PreconditionedSquaredNorm)->Arg(1 << 14)->Arg(1 << 20)->Arg(1 << 26);
@@ -97,7 +97,7 @@ BENCHMARK(BM_PreconditionedSquaredNorm)->Arg(1 << 14)->Arg(1 << 20)->Arg(1 << 26
 void BM_Compare(benchmark::State& state) {
   std::vector<float> gradient = Gradient(state.range(0), 1);
   std::vector<float> previous = Gradient(state.range(0), 2);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto iteration : state) {
     benchmark::DoNotOptimize(
         Process<float>({.gradient = absl::MakeSpan(gradient), .previous = absl::MakeSpan(previous)}));
   }
@@ -110,7 +110,7 @@ BENCHMARK(BM_Compare)->Arg(1 << 14)->Arg(1 << 20)->Arg(1 << 26);
 void BM_ScaleAndNorm(benchmark::State& state) {
   std::vector<float> gradient = Gradient(state.range(0), 1);
   double factor = .5;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto iteration : state) {
     benchmark::DoNotOptimize(Process<float>({.gradient = absl::MakeSpan(gradient), .factor = factor}));
     factor = 1 / factor;
   }
@@ -123,7 +123,7 @@ void BM_ScaleCompareKeep(benchmark::State& state) {
   std::vector<float> gradient = Gradient(state.range(0), 1);
   std::vector<float> previous = Gradient(state.range(0), 2);
   double factor = .5;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto iteration : state) {
     benchmark::DoNotOptimize(Process<float>({.gradient = absl::MakeSpan(gradient),
                                              .factor = factor,
                                              .previous = absl::MakeSpan(previous),
@@ -140,7 +140,7 @@ void BM_UpdateNoiseScale(benchmark::State& state) {
   NoiseScale noise({.groups = groups});
   const std::vector<double> local(groups, 3);
   const std::vector<double> total(groups, 1);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto iteration : state) {
     benchmark::DoNotOptimize(noise.Update({.count = 2, .scale = 2, .local_sqr = local, .total_sqr = total}));
   }
 }

@@ -31,7 +31,7 @@
 namespace {
 
 constexpr double kMomentum = 0.9;
-constexpr int64_t kPixels = 28 * 28;
+constexpr int64_t kPixels = int64_t{28} * 28;
 
 struct Options {
   std::string data;

@@ -29,6 +29,7 @@ constexpr char kJob[] = "rescaled";
 
 std::vector<std::string> Nodes(int count) {
   std::vector<std::string> nodes;
+  nodes.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) nodes.push_back(absl::StrCat("node-", i));
   return nodes;
 }

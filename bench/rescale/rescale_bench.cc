@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -89,7 +90,7 @@ int64_t UntilStepAfter(const Steps& steps, int64_t group, int64_t time) {
 double Quantile(std::vector<double> values, double q) {
   if (values.empty()) return -1;
   std::sort(values.begin(), values.end());
-  const auto index = static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5);
+  const auto index = static_cast<size_t>(std::llround(q * static_cast<double>(values.size() - 1)));
   return values[index];
 }
 
@@ -185,7 +186,7 @@ class Experiment {
   void Must(const absl::Status& status) {
     if (status.ok()) return;
     std::fprintf(stderr, "rescale_bench: %s\n%s\n", status.ToString().c_str(), cluster_->Logs(name_).c_str());
-    std::exit(1);
+    std::exit(1);  // NOLINT(concurrency-mt-unsafe): nothing else ends the process
   }
 
   void AwaitTraining(int size, int64_t after_group = -1) {

@@ -37,18 +37,18 @@ struct ConnectOptions {
   // Number of the group. A group with a higher number follows those with lower ones, which are over then.
   int64_t group = 0;
   // Secret of the group's members. Empty: whoever reaches the rendezvous may take part.
-  std::string token = "";
+  std::string token = {};
   // Host name or address of this machine, on whose interface to listen. Empty: the machine's host name.
-  std::string host = "";
+  std::string host = {};
   // Longest that any single collective may take; see Communicator::SetTimeout().
   absl::Duration timeout = absl::Minutes(5);
   // Longest that each of the two parts of connecting may take: until all members are here, and until they are
   // connected to each other. Absent: as `timeout`.
   std::optional<absl::Duration> connect_timeout = std::nullopt;
   // "host:port" of rank 0's rendezvous, for the others. Empty: that which this rendezvous was made with.
-  std::string address = "";
+  std::string address = {};
   // Of groups that meet more than once: which of these meetings it is. The same on all members.
-  std::string channel = "";
+  std::string channel = {};
 
   absl::Duration ConnectTimeout() const { return connect_timeout.value_or(timeout); }
 };

@@ -43,6 +43,7 @@ class Host {
   // From now on calls `on_signal` with the name of each signal that asks the process to end, from any one
   // thread. One at a time. Null: the host sees to its signals itself.
   virtual std::unique_ptr<SignalWatch> WatchSignals(
+      // NOLINTNEXTLINE(performance-unnecessary-value-param): hosts that watch keep it
       std::function<void(const std::string& name)> /*on_signal*/) {
     return nullptr;
   }

@@ -23,14 +23,11 @@ at::Tensor ToDevice(const at::Tensor& tensor, const c10::Device& device);
 // `target`, such as torch::data::Example; a container of these.
 template <typename Batch>
 constexpr bool HasKnownTensors() {
-  if constexpr (std::is_same_v<Batch, at::Tensor>) {
-    return true;
-  } else if constexpr (requires(Batch & batch) { batch.data.defined(); }) {
-    return true;
-  } else if constexpr (std::ranges::range<Batch>) {
+  constexpr bool kHasData = requires(Batch & batch) { batch.data.defined(); };
+  if constexpr (!kHasData && std::ranges::range<Batch>) {
     return HasKnownTensors<std::ranges::range_value_t<Batch>>();
   } else {
-    return false;
+    return kHasData || std::is_same_v<Batch, at::Tensor>;
   }
 }
 
