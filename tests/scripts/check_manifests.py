@@ -45,6 +45,18 @@ def container_problems(container):
         yield f'has the untagged image {container["image"]}'
 
 
+def gpu_problems(pod, container):
+    """NVIDIA's device plugin hands out GPUs by limits ("nvidia.com/gpu", or "nvidia.com/mig-..." for slices)."""
+    gpus = [name for name in container.get("resources", {}).get("limits", {}) if name.startswith("nvidia.com/")]
+    if bool(gpus) != container["image"].endswith("cuda"):
+        yield f'has {", ".join(gpus) or "no GPU"} and the image {container["image"]}'
+    shared = {v["name"] for v in pod.get("volumes", []) if v.get("emptyDir", {}).get("medium") == "Memory"}
+    if gpus and not any(m["mountPath"] == "/dev/shm" and m["name"] in shared for m in container.get("volumeMounts", [])):
+        yield "has 64 MB of shared memory, too little for NCCL"
+    if gpus and not any(t.get("key") == "nvidia.com/gpu" for t in pod.get("tolerations", [])):
+        yield "has GPUs, but does not tolerate the taint of nodes that have some"
+
+
 def secret_problems(pod, container):
     """A container proves who it is by a Secret of its own, and gets no other service's key."""
     secrets = {v["name"]: v["secret"] for v in pod.get("volumes", []) if "secret" in v}
@@ -84,7 +96,7 @@ def pod_problems(item, claims):
         for mount in container.get("volumeMounts", []):
             if mount["name"] not in volumes:
                 yield f'mounts {mount["name"]}, which is no volume'
-        for problem in [*container_problems(container), *secret_problems(pod, container)]:
+        for problem in [*container_problems(container), *gpu_problems(pod, container), *secret_problems(pod, container)]:
             yield f'container {container["name"]} {problem}'
 
 
