@@ -12,7 +12,7 @@
 namespace adaptdl::cli {
 namespace {
 
-std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
+std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
 Cell NodeStatus(const v1::Node& node) {
   const v1::NodeStatus& status = node.status();

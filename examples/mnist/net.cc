@@ -23,7 +23,7 @@ NetImpl::NetImpl()
       conv3_(register_module("conv3", Convolution(16, 32))),
       linear_(register_module("linear", torch::nn::Linear(32 * 7 * 7, 10))) {}
 
-torch::Tensor NetImpl::forward(torch::Tensor images) {
+torch::Tensor NetImpl::forward(const torch::Tensor& images) {
   torch::Tensor x = torch::relu(conv1_->forward(images));
   x = torch::max_pool2d(torch::relu(conv2_->forward(x)), 2);
   x = torch::max_pool2d(torch::relu(conv3_->forward(x)), 2);

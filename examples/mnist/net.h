@@ -17,7 +17,7 @@ class NetImpl : public torch::nn::Module {
   NetImpl();
 
   // Logarithms of the ten digits' probabilities.
-  torch::Tensor forward(torch::Tensor images);
+  torch::Tensor forward(const torch::Tensor& images);
 
  private:
   torch::nn::Conv2d conv1_{nullptr};

@@ -124,7 +124,9 @@ class GuardedDevice::Impl {
     if (piece == pieces_.begin()) return theirs;
     --piece;
     const uintptr_t offset = address - piece->first;
-    return offset < piece->second.size ? reinterpret_cast<T*>(piece->second.mine + offset) : theirs;
+    if (offset >= piece->second.size) return theirs;
+    return reinterpret_cast<T*>(piece->second.mine +
+                                offset);  // NOLINT(performance-no-int-to-ptr): another mapping
   }
 
   std::unique_ptr<Queue> NewQueue() { return std::make_unique<Queue>(&mutex_, &changed_, &paused_); }

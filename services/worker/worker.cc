@@ -175,7 +175,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     if (link_ != nullptr) link_->Shutdown();  // no more commands
     housekeeper_.reset();
     // Nobody can wait for threads that hang in the driver.
-    if (gpu_monitor_ != nullptr && !gpu_monitor_->AwaitIdle(kGpuPatience)) gpu_lanes_.release();
+    if (gpu_monitor_ != nullptr && !gpu_monitor_->AwaitIdle(kGpuPatience)) (void)gpu_lanes_.release();
     link_.reset();
     server_.reset();
     log_service_.reset();

@@ -61,7 +61,8 @@ void Happen(const Event& event) {
 int main(int argc, char** argv) {
   const int64_t steps = std::atoll(argv[1]);
   Event event;
-  if (argc == 5 && std::string_view(std::getenv("ADAPTDL_NUM_RESTARTS")) == "0") {
+  const char* const restarts = std::getenv("ADAPTDL_NUM_RESTARTS");
+  if (argc == 5 && restarts != nullptr && std::string_view(restarts) == "0") {
     event = {argv[2], std::atoll(argv[3]), std::atoi(argv[4])};
   }
   // What it could find out by itself, as programs do that are launched by others.

@@ -72,11 +72,11 @@ JobPredicate StepsReached(int64_t steps) {
   };
 }
 
-TestCluster::TestCluster(TestClusterOptions options) : options_(options), folder_(MakeFolder()) {
+TestCluster::TestCluster(TestClusterOptions options) : options_(std::move(options)), folder_(MakeFolder()) {
   // Also of workers that the autoscaler starts.
-  setenv("ADAPTDL_SERVER_REPLICA_USER", options.separate_users ? "per-job" : "self", /*overwrite=*/1);
+  setenv("ADAPTDL_SERVER_REPLICA_USER", options_.separate_users ? "per-job" : "self", /*overwrite=*/1);
   // Jobs of other users than the test's have to come to their folders.
-  if (options.separate_users) chmod(folder_.c_str(), 0711);
+  if (options_.separate_users) chmod(folder_.c_str(), 0711);
 }
 
 TestCluster::~TestCluster() {

@@ -277,7 +277,7 @@ ADAPTDL_HOST_DEVICE inline void AddToPlace(const PassBatch& batch, const Sums* o
   for (int other = 0; other < 3 * batch.size; ++other) {
     if (PlaceOf(batch, other / 3, other % 3) != place) continue;
     if (other < number) return;
-    sum += batch.passes[other / 3].weight * of_passes[other / 3 * kLanes].numbers[other % 3];
+    sum += batch.passes[other / 3].weight * of_passes[int64_t{other / 3} * kLanes].numbers[other % 3];
   }
   sums[place] = sum;
 }

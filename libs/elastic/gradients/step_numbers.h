@@ -42,8 +42,8 @@ class StepNumbers {
   double* sums() const { return static_cast<double*>(device_memory_.data()); }
   int64_t total(int group) const { return group; }
   // |current|^2, |previous|^2, current . previous.
-  int64_t pair(int group) const { return groups_ + 3 * group; }
-  int64_t local(int group) const { return 4 * groups_ + group; }
+  int64_t pair(int group) const { return groups_ + int64_t{3} * group; }
+  int64_t local(int group) const { return int64_t{4} * groups_ + group; }
 
   // What is told: the local sums, then `told`, as many numbers as were announced. PutTail() is the pass that
   // writes them to `tail`, TakeTail() the one that reads what came of it.

@@ -54,6 +54,7 @@ TEST(ReduceInto, RoundsHalvesAfterEachAddition) {
        {std::pair{DataType::kFloat16, 2048.0}, std::pair{DataType::kBFloat16, 256.0}}) {
     auto members = CreateInProcessGroup(3, absl::Seconds(20));
     std::vector<std::thread> threads;
+    threads.reserve(members.size());
     for (auto& member : members) {
       threads.emplace_back([&member, type = type, large = large] {
         std::vector<char> values = BytesOf({member->rank() == 0 ? large : 1, 1}, type);

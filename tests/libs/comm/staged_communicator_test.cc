@@ -210,14 +210,14 @@ TEST(StagedCommunicator, KeepsTheOrderOfMainMemoryAndDevice) {
 TEST(StagedCommunicator, RunsSeveralAtOnceAndReusesItsMemory) {
   Group(2).Run([](Communicator& member, WatchedDevice& device) {
     std::vector<std::unique_ptr<DeviceNumbers>> buffers;
-    for (int i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < 4; ++i) {
       buffers.push_back(std::make_unique<DeviceNumbers>(device, std::vector<double>(100 * (i + 1), 1)));
     }
     for (int round = 1; round <= 4; ++round) {
       const int before = device.host_allocations();
       std::vector<std::unique_ptr<Work>> works;
-      for (int i = 0; i < 4; ++i)
-        works.push_back(member.AllReduceAsync(On(device, *buffers[i], 100 * (i + 1))));
+      for (int64_t i = 0; i < 4; ++i)
+        works.push_back(member.AllReduceAsync(On(device, *buffers[static_cast<size_t>(i)], 100 * (i + 1))));
       for (auto& work : works) ASSERT_TRUE(work->Wait().ok());
       works.clear();
       EXPECT_EQ(device.host_allocations() - before, round == 1 ? 4 : 0);

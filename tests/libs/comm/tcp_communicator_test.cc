@@ -52,10 +52,10 @@ TEST(TcpCommunicator, RunsAllCollectivesBetweenProcesses) {
     std::string value = member->rank() == 2 ? std::string(100'000, 'z') : "";
     Check(member->BroadcastString(&value, 2).ok() && value == std::string(100'000, 'z'), "broadcast");
 
-    auto all = member->AllGather(std::string(member->rank() * 30'000, 'x'));
+    auto all = member->AllGather(std::string(static_cast<size_t>(member->rank()) * 30'000, 'x'));
     Check(all.ok() && (*all)[0].empty() && (*all)[2] == std::string(60'000, 'x'), "all-gather");
 
-    auto join = [](std::string left, const std::string& right) { return left + "," + right; };
+    auto join = [](std::string left, const std::string& right) { return std::move(left) + "," + right; };
     auto joined = member->ReduceAsync(absl::StrCat(member->rank()), join);
     CheckOk(member->Barrier());
     auto text = joined->Wait();
@@ -78,7 +78,7 @@ TEST(TcpCommunicator, ReducesAndBroadcastsBuffersOfAnySize) {
         Check(root == Pattern(count, 1), absl::StrCat("broadcast of ", count));
         std::vector<float> expected(count);
         for (int64_t i = 0; i < count; ++i) {
-          expected[i] = static_cast<float>(size * (i % 1000) + size * (size - 1) / 2);
+          expected[i] = static_cast<float>(size * (i % 1000) + static_cast<int64_t>(size * (size - 1) / 2));
         }
         Check(sums == expected, absl::StrCat("sum of ", count));
       }

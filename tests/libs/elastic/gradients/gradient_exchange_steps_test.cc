@@ -28,7 +28,7 @@ ExchangeMember Alone(DeviceKind kind, const ModelTensors::Layout& layout = kLayo
 
 class Steps : public testing::TestWithParam<DeviceKind> {
  protected:
-  bool guarded() const { return GetParam() == DeviceKind::kGuarded; }
+  bool asynchronous() const { return GetParam() != DeviceKind::kCpu; }
 };
 
 // --- One replica compares steps in a row ---
@@ -85,7 +85,7 @@ TEST_P(Steps, GradientsThatAProgramChangesAreComparedAsTheyWere) {
       member.model().Overwrite(0, {100, 100}, counted);
       member.model().Overwrite(1, {100, 100, 100}, counted);
     }
-    EXPECT_EQ(pairs[1].has_value(), guarded()) << "it is found out, and costs one comparison";
+    EXPECT_EQ(pairs[1].has_value(), asynchronous()) << "it is found out, and costs one comparison";
     ASSERT_TRUE(pairs[2]);
     EXPECT_THAT(pairs[2]->previous_sqr, ElementsAre(17, 6));
   }
@@ -122,7 +122,7 @@ TEST_P(Steps, OfSeveralReplicasWaitOnce) {
           member.model().Backward(member.exchange(), passes);
           ASSERT_TRUE(member.exchange().TakeResult().ok());
         });
-        EXPECT_EQ(waits, guarded() ? 1 : 0);
+        EXPECT_EQ(waits, asynchronous() ? 1 : 0);
       }
     }
   });
@@ -141,10 +141,10 @@ TEST_P(Steps, OfOneReplicaWaitOnlyForWhatTheyMeasure) {
     });
   };
   EXPECT_EQ(waits_with({}, false), 0);
-  EXPECT_EQ(waits_with({.norms = true}, false), guarded() ? 1 : 0);
+  EXPECT_EQ(waits_with({.norms = true}, false), asynchronous() ? 1 : 0);
   EXPECT_EQ(waits_with({.keep = true}, false), 0);
-  EXPECT_EQ(waits_with({.norms = true, .compare = true, .keep = true}, false), guarded() ? 1 : 0);
-  EXPECT_EQ(waits_with({}, true), guarded() ? 1 : 0);
+  EXPECT_EQ(waits_with({.norms = true, .compare = true, .keep = true}, false), asynchronous() ? 1 : 0);
+  EXPECT_EQ(waits_with({}, true), asynchronous() ? 1 : 0);
   EXPECT_EQ(waits_with({}, false), 0);
 }
 
@@ -280,7 +280,7 @@ TEST_P(Steps, RefuseGradientsThatWereChangedBetweenTheirPasses) {
   EXPECT_TRUE(absl::IsFailedPrecondition(member.exchange().TakeResult().status()));
 }
 
-INSTANTIATE_TEST_SUITE_P(On, Steps, testing::Values(DeviceKind::kCpu, DeviceKind::kGuarded),
+INSTANTIATE_TEST_SUITE_P(On, Steps, testing::ValuesIn(DeviceKinds()),
                          [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace

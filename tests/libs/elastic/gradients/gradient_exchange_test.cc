@@ -176,7 +176,7 @@ TEST_P(Averages, AreTheWholeBatchs) {
 
 INSTANTIATE_TEST_SUITE_P(
     Dealt, Averages,
-    testing::Combine(testing::Values(DeviceKind::kCpu, DeviceKind::kGuarded),
+    testing::Combine(testing::ValuesIn(DeviceKinds()),
                      testing::Values(DataType::kFloat32, DataType::kFloat64, DataType::kFloat16,
                                      DataType::kBFloat16),
                      testing::Values(Dealt{{1}}, Dealt{{.5, .5}}, Dealt{{.625, .25, .125}}, Dealt{{.5}, {.5}},
@@ -331,7 +331,7 @@ TEST_P(Exchange, SeesOverflowsOfAnyReplicaOnAll) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(On, Exchange, testing::Values(DeviceKind::kCpu, DeviceKind::kGuarded),
+INSTANTIATE_TEST_SUITE_P(On, Exchange, testing::ValuesIn(DeviceKinds()),
                          [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace

@@ -317,7 +317,7 @@ TEST_P(StatisticsVectors, AdaScaleTrainsAsTheReferenceDoes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(On, StatisticsVectors, testing::Values(DeviceKind::kCpu, DeviceKind::kGuarded),
+INSTANTIATE_TEST_SUITE_P(On, StatisticsVectors, testing::ValuesIn(DeviceKinds()),
                          [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace

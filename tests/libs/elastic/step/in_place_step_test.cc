@@ -162,7 +162,7 @@ TEST_P(InPlaceStepTest, AllComeToTheSameBatchWhenAMemberDiesInTheStepThatDecided
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(On, InPlaceStepTest, testing::Values(DeviceKind::kCpu, DeviceKind::kGuarded),
+INSTANTIATE_TEST_SUITE_P(On, InPlaceStepTest, testing::ValuesIn(DeviceKinds()),
                          [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 class StepEngineTest : public testing::TestWithParam<DeviceKind> {
  protected:
-  bool guarded() const { return GetParam() == DeviceKind::kGuarded; }
+  bool asynchronous() const { return GetParam() != DeviceKind::kCpu; }
 
   // Replicas with a device each.
   void Run(int size, const std::function<void(Replica& replica, device::Device& device)>& body) {
@@ -92,14 +92,14 @@ TEST_P(StepEngineTest, WaitsOnceInAStepOfSeveralAndAloneOnlyForWhatItMeasures) {
         if (size == 1) {
           waits_alone += waits;
         } else {
-          EXPECT_EQ(waits, guarded() ? 1 : 0) << step;
+          EXPECT_EQ(waits, asynchronous() ? 1 : 0) << step;
         }
         if (training.engine().noise().weight() != weight) ++measured_steps;
       }
       EXPECT_GT(measured_steps, 30) << "each of the first steps, and then every fourth";
       EXPECT_LT(measured_steps, 45);
       // The first gradients of all have nothing to be compared with, and are measured all the same.
-      EXPECT_LE(waits_alone, guarded() ? measured_steps + 1 : 0);
+      EXPECT_LE(waits_alone, asynchronous() ? measured_steps + 1 : 0);
     });
   }
 }
@@ -123,7 +123,7 @@ TEST_P(StepEngineTest, MeasuresTheSameOnEveryDevice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(On, StepEngineTest, testing::Values(DeviceKind::kCpu, DeviceKind::kGuarded),
+INSTANTIATE_TEST_SUITE_P(On, StepEngineTest, testing::ValuesIn(DeviceKinds()),
                          [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace

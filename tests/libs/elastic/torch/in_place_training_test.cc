@@ -2,8 +2,10 @@
 // pass is in one step, no step is taken twice or left out, and the parameters in the end are the same.
 
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adaptdl/accumulator.h"
@@ -15,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "tests/libs/elastic/in_place_planner.h"
 #include "tests/libs/elastic/regression_samples.h"
+#include "tests/libs/elastic/torch/torch_test_device.h"
 #include "torch/nn/functional.h"
 #include "torch/nn/modules/linear.h"
 #include "torch/optim/schedulers/step_lr.h"
@@ -27,8 +30,9 @@ namespace {
 std::vector<float> NumbersOf(const std::vector<torch::Tensor>& tensors) {
   std::vector<float> numbers;
   for (const torch::Tensor& tensor : tensors) {
-    const float* data = tensor.data_ptr<float>();
-    numbers.insert(numbers.end(), data, data + tensor.numel());
+    const torch::Tensor copy = tensor.detach().cpu();
+    const float* data = copy.data_ptr<float>();
+    numbers.insert(numbers.end(), data, data + copy.numel());
   }
   return numbers;
 }
@@ -38,9 +42,16 @@ class Planner final : public InPlacePlanner {
   using InPlacePlanner::InPlacePlanner;
 
  private:
+  std::unique_ptr<comm::Communicator> OnDevice(std::unique_ptr<comm::Communicator> inner) override {
+    return OverTorchTestDevice(std::move(inner));
+  }
+
   void Train(const std::string& name, Replica& replica) override {
-    const RegressionSamples samples = MakeRegressionSamples(kSamples);
+    const torch::Device device = TorchTestDevice();
+    RegressionSamples samples = MakeRegressionSamples(kSamples);
+    samples = {samples.inputs.to(device), samples.targets.to(device)};
     torch::nn::Linear model(3, 1);
+    model->to(device);
     {
       torch::NoGradGuard no_gradients;
       // Newcomers have other parameters than rank 0 begins with.
@@ -58,7 +69,7 @@ class Planner final : public InPlacePlanner {
         OnStep(name, replica);
         if (program().adapts) Propose(replica, loader);
         const int64_t step = replica.job.optimizer_steps();
-        const torch::Tensor indices = torch::tensor(loader.indices());
+        const torch::Tensor indices = torch::tensor(loader.indices()).to(device);
         if (program().gathers_before) {
           sums["before"] += static_cast<double>(loader.weight());
           sums.Synchronize();
