@@ -12,6 +12,8 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
+# shellcheck source=scripts/lib/torch-wheel.sh
+source scripts/lib/torch-wheel.sh
 say() { echo "cuda-build: $*"; }
 skip() { echo "cuda-build: SKIPPED, nothing was checked: $*" >&2; exit 77; }
 
@@ -32,17 +34,12 @@ nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 python3 -m pip --version >/dev/null 2>&1 || skip "there is no pip"
 
 build=$root/build/cuda
-mkdir -p "$build/wheel"
+mkdir -p "$build"
 torch=$build/$requirement
-if [[ ! -f $torch/torch/share/cmake/Torch/TorchConfig.cmake ]]; then
-  say "getting the wheel of $requirement"
-  timeout "$((${#quick} > 0 ? 300 : 3600))" python3 -m pip download --quiet --no-deps --dest "$build/wheel" "$requirement" ||
-    skip "the Python registry does not give $requirement, or not in time"
-  rm -rf "$torch"
-  python3 -m zipfile -e "$build"/wheel/torch-*.whl "$torch"
-  rm -r "$build/wheel"
-fi
-say "LibTorch $(sed -n "s/^__version__ = '\(.*\)'/\1/p" "$torch/torch/version.py"), $("$nvcc" --version | grep release)"
+say "LibTorch is that of the wheel of $requirement"
+get_torch_wheel "$requirement" "$torch" "$((${#quick} > 0 ? 300 : 3600))" ||
+  skip "the Python registry does not give $requirement, or not in time"
+say "LibTorch $(torch_wheel_version "$torch"), $("$nvcc" --version | grep release)"
 
 tests=ON
 [[ -z $quick ]] || tests=OFF
