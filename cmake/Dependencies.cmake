@@ -1,6 +1,12 @@
 # Every third-party package; docs/dependencies.md says what each is for and under which licence.
 
 find_package(Threads REQUIRED)
+# A LibTorch has headers of the protobuf within it, which is not the one that is linked here.
+foreach(prefix IN LISTS CMAKE_PREFIX_PATH)
+  if(EXISTS "${prefix}/include/ATen")
+    list(APPEND CMAKE_IGNORE_PATH "${prefix}/include")
+  endif()
+endforeach()
 find_package(Protobuf REQUIRED)
 find_package(absl CONFIG REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
