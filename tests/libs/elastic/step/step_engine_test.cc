@@ -2,14 +2,18 @@
 
 #include "libs/elastic/step/step_engine.h"
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <thread>
 #include <vector>
 
+#include "adaptdl/data_loader.h"
 #include "adaptdl/grad_scaler.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/device/guarded_device.h"
 #include "tests/libs/elastic/replica_threads.h"
 #include "tests/libs/elastic/step/described_training.h"
 
@@ -121,6 +125,29 @@ TEST_P(StepEngineTest, MeasuresTheSameOnEveryDevice) {
       EXPECT_GT(training.engine().noise().var_avg(), 0.5);
     });
   }
+}
+
+// The replica's clock ticks a millisecond at each reading, which a step makes few of.
+TEST(StepEngineTiming, StepsAreTimedByTheDeviceThatTheyRunOn) {
+  device::GuardedDevice device;
+  constexpr auto kWork = std::chrono::milliseconds(60);
+  RunReplicas(1, {}, [&](Replica& replica) {
+    DescribedTraining training(replica.job, device, {2}, 1);
+    AdaptiveDataLoader loader(replica.job, 48, {.batch_size = 4});
+    ASSERT_TRUE(loader.BeginLoop());
+    while (loader.Next()) {
+      training.engine().ZeroGrad();
+      const auto gradients = training.model().Prepare({Numbers{1, 2}});
+      device.Enqueue(training.model().stream(), [&] { std::this_thread::sleep_for(kWork); });
+      training.model().Backward(training.engine().exchange(), gradients);
+      training.engine().Step();
+    }
+    const auto entries = replica.job.core().meter().profile().Entries();
+    ASSERT_EQ(entries.size(), 1);
+    const ProfileEntry& entry = entries.begin()->second;
+    EXPECT_GT(entry.optim_count, 5);
+    EXPECT_GE(entry.optim_step_time / entry.optim_count, std::chrono::duration<double>(kWork).count());
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(On, StepEngineTest, testing::ValuesIn(DeviceKinds()),
