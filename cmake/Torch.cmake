@@ -15,6 +15,9 @@ if(NOT TARGET adaptdl_torch)
   target_link_libraries(adaptdl_torch INTERFACE ${TORCH_LIBRARIES})
   separate_arguments(ADAPTDL_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
   target_compile_options(adaptdl_torch INTERFACE ${ADAPTDL_TORCH_FLAGS})
+  # Upstream's LibTorch shows a std::filesystem of its own, of another libstdc++, and programs that get that one crash. They get
+  # that of the library which they name first.
+  target_link_options(adaptdl_torch INTERFACE "LINKER:--push-state,--no-as-needed" -lstdc++ "LINKER:--pop-state")
   # A LibTorch that knows CUDA's streams.
   if(TARGET c10_cuda)
     target_compile_definitions(adaptdl_torch INTERFACE ADAPTDL_TORCH_CUDA)

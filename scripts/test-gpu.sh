@@ -92,6 +92,7 @@ export CUDACXX=$nvcc
 # The wheel leaves cuDNN and its like to wheels of their own; programs are linked without them, but do not start.
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$torch/torch" -DADAPTDL_CUDA=ON \
   -DADAPTDL_BUILD_TESTS=ON -DADAPTDL_BUILD_BENCH=ON -DCMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined \
+  -DCMAKE_GTEST_DISCOVER_TESTS_DISCOVERY_MODE=PRE_TEST \
   >"$build/configure.log" 2>&1 || { tail -30 "$build/configure.log" >&2; exit 1; }
 cmake --build "$build" --parallel "$(nproc)" --target adaptdl_cuda "${tests[@]}" "${benches[@]}" "${examples[@]}"
 
@@ -100,10 +101,26 @@ if [[ -z $bundle ]]; then
   exec python3 scripts/lib/gpu_parts.py --programs "$build" --device cuda "${parts[@]}"
 fi
 
-# Prints the libraries that program $1 needs, but those of the C library, which every machine has, and of LibTorch.
+# Prints the libraries that program or library $1 itself is linked with, but those that every machine has that runs LibTorch:
+# the C library's, NVIDIA's, and LibTorch's own.
 libraries_of() {
-  LD_LIBRARY_PATH=$torch/torch/lib ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
-    grep -v -e "^$torch/" -e '/lib\(c\|m\|dl\|rt\|pthread\)\.so' || true
+  local name
+  for name in $(readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+    case $name in
+      libc.so*|libm.so*|libdl.so*|librt.so*|libpthread.so*|ld-linux*|libcu*|libnv*|libnccl*) continue ;;
+    esac
+    [[ -f $torch/torch/lib/$name ]] || ldconfig -p | awk -v name="$name" '$1 == name { print $NF; exit }'
+  done
+}
+
+# Copies them to folder $2, and what they are linked with.
+copy_libraries_of() {
+  local library
+  for library in $(libraries_of "$1"); do
+    [[ ! -f $2/${library##*/} ]] || continue
+    cp -L "$library" "$2/"
+    copy_libraries_of "$library" "$2"
+  done
 }
 
 staged=$(mktemp -d)
@@ -116,10 +133,7 @@ for name in "${tests[@]}" "${benches[@]}" "${examples[@]}"; do
   done
 done
 find "$build" -name libadaptdl_cuda.so -exec strip --strip-unneeded -o "$folder/lib/libadaptdl_cuda.so" {} \;
-for program in "$folder"/bin/* "$folder/lib/libadaptdl_cuda.so"; do libraries_of "$program"; done | sort -u |
-  while read -r library; do
-    [[ -f $folder/lib/${library##*/} ]] || cp -L "$library" "$folder/lib/"
-  done
+for program in "$folder"/bin/* "$folder/lib/libadaptdl_cuda.so"; do copy_libraries_of "$program" "$folder/lib"; done
 cp scripts/test-gpu.sh scripts/lib/gpu_parts.py "$folder/"
 echo "$version" >"$folder/torch-version"
 tar -C "$staged" -cJf "$bundle" adaptdl-gpu
