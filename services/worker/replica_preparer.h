@@ -34,7 +34,7 @@ struct NodeSetting {
   // of its own. 0: no bound.
   int64_t max_processes = 0;
   // Where the replicas' control groups are made (shim/cgroup.h). Empty: there are none.
-  std::string cgroup_base = "";
+  std::string cgroup_base = {};
 };
 
 class ReplicaPreparer {

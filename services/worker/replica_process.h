@@ -42,7 +42,7 @@ struct ReplicaPlace {
   // Most processes and threads of that account. 0: no bound.
   int64_t max_processes = 0;
   // Folder of its control group. Empty: none.
-  std::string cgroup = "";
+  std::string cgroup = {};
 };
 
 // Variables that replicas get from the worker's own environment: PATH, HOME, LANG and such, and `more_names`.

@@ -78,8 +78,9 @@ absl::StatusOr<GpuInventory> Gpus(const WorkerOptions& options, const Nvml* nvml
                                                    "number from 0 to ",
                                                    kMaxGpus));
   }
-  GpuInventory gpus = SelectGpus(nvml == nullptr ? FoundGpus() : nvml->found(),
-                                 getenv("CUDA_VISIBLE_DEVICES"), options.gpu_type);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets any
+  const char* const visible = getenv("CUDA_VISIBLE_DEVICES");
+  GpuInventory gpus = SelectGpus(nvml == nullptr ? FoundGpus() : nvml->found(), visible, options.gpu_type);
   for (const std::string& warning : gpus.warnings) log::Warning("GPUs left out", {{"reason", warning}});
   for (const std::string& problem : gpus.problems) log::Warning("GPU not found", {{"reason", problem}});
   for (const GpuDevice& device : gpus.devices) {

@@ -29,7 +29,7 @@ constexpr int kRow = kThreads * kVector;
 
 // A chunk is large enough that the sum over its threads costs little beside reading it. Large tensors have
 // larger chunks, and not more of them: so many fill any GPU, and their sums are soon added.
-constexpr int64_t kSmallestChunk = 16 * kRow;
+constexpr int64_t kSmallestChunk = int64_t{16} * kRow;
 constexpr int64_t kMostChunks = 2048;
 
 // Elements of each chunk but the last one.

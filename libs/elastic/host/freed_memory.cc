@@ -47,8 +47,10 @@ bool MallocIsGlibc() {
 
 bool KeepFreedMemory(const GetVariable& get) {
   if (UserHasSetMalloc(get) || !MallocIsGlibc()) return false;
+  // NOLINTBEGIN(concurrency-mt-unsafe): glibc locks its arenas for it
   return mallopt(M_MMAP_THRESHOLD, kMmapThreshold) != 0 && mallopt(M_TRIM_THRESHOLD, kNeverTrim) != 0 &&
          mallopt(M_TOP_PAD, kTopPad) != 0;
+  // NOLINTEND(concurrency-mt-unsafe)
 }
 #else
 bool KeepFreedMemory(const GetVariable&) { return false; }

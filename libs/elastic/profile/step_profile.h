@@ -34,6 +34,7 @@ struct ProfileKey {
   // Distinct GPU types that the replicas were on, ascending. Empty: none, or unknown.
   std::vector<std::string> gpu_types = {};
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy takes the operator for a zero
   auto operator<=>(const ProfileKey&) const = default;
 };
 

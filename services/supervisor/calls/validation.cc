@@ -106,7 +106,7 @@ absl::Status ValidateHints(const v1::Hints& hints) {
 
 absl::Status ValidateRescaleTimes(const v1::RescaleTimes& times) {
   // Nobody waits longer for a plan.
-  constexpr int64_t kMaxSeconds = 24 * 3600;
+  constexpr int64_t kMaxSeconds = int64_t{24} * 3600;
   absl::Status status;
   status.Update(CheckRange("rescale.agree", times.agree().seconds(), 0, kMaxSeconds));
   status.Update(CheckRange("rescale.rebuild", times.rebuild().seconds(), 0, kMaxSeconds));

@@ -78,7 +78,8 @@ void* HandleOf(size_t gpu, size_t slice) {
 size_t SliceOf(void* handle) { return reinterpret_cast<size_t>(handle) & ((1 << kSliceBits) - 1); }
 
 [[noreturn]] void Hang() {
-  std::ofstream(std::string(std::getenv("FAKE_NVML_FILE")) + ".hangs") << "";
+  const char* const file = std::getenv("FAKE_NVML_FILE");
+  if (file != nullptr) std::ofstream(std::string(file) + ".hangs") << "";
   while (true) pause();
 }
 

@@ -49,7 +49,7 @@ class WorkerTest : public ::testing::Test {
   void StartWorker() {
     const std::string address_file = folder_ / "address";
     std::filesystem::remove(address_file);
-    std::vector<std::string> arguments = {ADAPTDL_BINARY_DIR "/bin/adaptdl-worker",
+    std::vector<std::string> arguments = {std::string(ADAPTDL_BINARY_DIR) + "/bin/adaptdl-worker",
                                           "--listen=127.0.0.1:0",
                                           "--metrics-listen=127.0.0.1:0",
                                           "--insecure",

@@ -107,7 +107,8 @@ class ShardReader {
     return read;
   }
 
-  // Of the first shard. The thread that reads, without the mutex.
+  // Of the first shard; ahead of who takes, it is put to the others that are ready, and nothing is returned. The thread
+  // that reads, without the mutex.
   Read ReadOn() {
     std::lock_guard<std::mutex> reading(reading_);
     Shard at;
@@ -138,8 +139,9 @@ class ShardReader {
     } else {
       shards_.pop_front();
     }
-    if (ahead_ > 0) ready_.push_back(std::move(read));
-    return read;
+    if (ahead_ == 0) return read;
+    ready_.push_back(std::move(read));
+    return {};
   }
 
   void Run() {
