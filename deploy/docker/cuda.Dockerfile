@@ -1,5 +1,5 @@
 # The image for nodes with NVIDIA's GPUs: the same programs, built against a CUDA LibTorch, and libadaptdl_cuda.so. Not
-# built yet; the training library alone is known to compile with these versions of LibTorch and CUDA.
+# built yet; the training library, its tests and the examples are known to build with these versions of LibTorch and CUDA.
 #
 #   docker build -f deploy/docker/Dockerfile --target runtime -t adaptdl-runtime .
 #   docker build -f deploy/docker/cuda.Dockerfile -t adaptdl:cuda .
@@ -27,7 +27,7 @@ RUN dpkg -i /tmp/cuda-keyring.deb \
       cuda-profiler-api-${CUDA_VERSION}
 ENV PATH=/usr/local/cuda/bin:$PATH
 # Of the same major version of CUDA. Where the registry is out of reach, PIP_INDEX_URL names another one.
-ARG TORCH_VERSION=2.15.0
+ARG TORCH_VERSION=2.11.0
 ARG PIP_INDEX_URL
 RUN python3 -m pip install --no-cache-dir --target /opt/torch "torch==${TORCH_VERSION}"
 COPY . .
