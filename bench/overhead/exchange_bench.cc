@@ -216,11 +216,16 @@ void Print(const Flags& flags, const torch::Device& device, const std::string& h
   const double megabytes = static_cast<double>(bytes) / 1e6;
   const double ratio = flat_seconds / bucket_seconds;
   std::printf(
-      "%s on %s, over %s: the backward pass ends at %.2f ms, and %.2f of %.2f MB had been exchanged; the "
-      "exchange ends "
-      "%.2f ms later\n",
-      flags.model.c_str(), device.str().c_str(), how.c_str(), 1e3 * BackwardEnd(spans),
-      static_cast<double>(hidden) / 1e6, megabytes, 1e3 * Exposed(spans));
+      "%s on %s, over %s: %.2f MB; the backward pass ends at %.2f ms, and the exchange %.2f ms later\n",
+      flags.model.c_str(), device.str().c_str(), how.c_str(), megabytes, 1e3 * BackwardEnd(spans),
+      1e3 * Exposed(spans));
+  if (device.is_cpu()) {
+    std::puts(
+        "(on a CPU an exchange is seen to end when it is waited for, which is after the backward pass)");
+  } else {
+    std::printf("%.2f MB had been exchanged when the backward pass ended\n",
+                static_cast<double>(hidden) / 1e6);
+  }
   std::printf(
       "without a backward pass: %.2f ms in buckets, %.2f ms (%.2f GB/s) in one piece: %.2f of its "
       "bandwidth\n",

@@ -19,14 +19,14 @@ int main(int argc, char** argv) {
   const torch::Device device = examples::DeviceOf(options);
   net->to(device);
   torch::optim::Adam optimizer(net->parameters(), options.learning_rate);
-  adaptdl::DataLoader loader(*job, train, {.batch_size = options.batch_size, .seed = options.seed}, device);
+  adaptdl::DataLoader loader(*job, train, {.batch_size = options.batch_size, .seed = options.seed});
   adaptdl::AdaptiveDataParallel parallel(*job, *net, optimizer);
 
   for (int epoch : adaptdl::RemainingEpochsUntil(*job, options.epochs)) {
     adaptdl::Accumulator sums(*job);
     for (auto& batch : *loader) {
       parallel.ZeroGrad();
-      const auto loss = torch::nll_loss(net->forward(batch.data), batch.target);
+      const auto loss = torch::nll_loss(net->forward(batch.data.to(device)), batch.target.to(device));
       loss.backward();
       parallel.Step();
       sums["loss"] += loss.item<double>() * batch.target.size(0);
