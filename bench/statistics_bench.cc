@@ -88,7 +88,8 @@ void BM_PreconditionedSquaredNorm(benchmark::State& state) {
   const std::vector<float> gradient = Gradient(state.range(0), 1);
   const std::vector<float> moments = SecondMoments(state.range(0));
   const Preconditioner preconditioner = *AdamPreconditioner(100, .999, 1e-8);
-  for ([[maybe_unused]] auto iteration : state) benchmark::DoNotOptimize(SquaredNorm<float>(gradient, moments, preconditioner));
+  for ([[maybe_unused]] auto iteration : state)
+    benchmark::DoNotOptimize(SquaredNorm<float>(gradient, moments, preconditioner));
   SetBytes(state, 2);
 }
 BENCHMARK(BM_PreconditionedSquaredNorm)->Arg(1 << 14)->Arg(1 << 20)->Arg(1 << 26);
