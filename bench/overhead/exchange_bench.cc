@@ -31,6 +31,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "adaptdl/adaptdl.h"
+#include "bench/overhead/median.h"
 #include "bench/overhead/models.h"
 #include "bench/overhead/traced_communicator.h"
 #include "libs/comm/nccl_communicator.h"
@@ -59,12 +60,6 @@ struct Flags {
 
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // How the two are connected, and how to say that.

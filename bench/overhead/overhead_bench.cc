@@ -12,7 +12,6 @@
 // Counters: milliseconds of a plain and of an elastic step; by how much the latter is longer, in per cent, as the median
 // over the pairs.
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -22,6 +21,7 @@
 
 #include "CLI/CLI.hpp"
 #include "adaptdl/adaptdl.h"
+#include "bench/overhead/median.h"
 #include "bench/overhead/models.h"
 #include "benchmark/benchmark.h"
 
@@ -110,12 +110,6 @@ void WarmUp(Program& program, const Setting& setting) {
   for (int64_t i = 0; i < setting.flags.warm_up; ++i) program.Step(1);
   for (int64_t i = 0; i < 2; ++i) program.Step(setting.model.batch);
   Synchronize(setting.device);
-}
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 void Overhead(benchmark::State& state, const Setting& setting, Job& job) {

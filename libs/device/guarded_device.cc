@@ -77,7 +77,7 @@ class Queue {
 struct Marks {
   int64_t recorded = 0;
   int64_t reached = 0;
-  std::chrono::steady_clock::time_point time;
+  double seconds = 0;
 };
 
 class Mark final : public Event {
@@ -95,10 +95,15 @@ class QueueStream final : public OwnedStream {
   const std::unique_ptr<Queue> queue_;
 };
 
+double SteadySeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace
 
 class GuardedDevice::Impl {
  public:
+  explicit Impl(std::function<double()> seconds) : seconds_(std::move(seconds)) {}
   ~Impl() { default_queue_.reset(); }
 
   absl::StatusOr<Memory> Allocate(int64_t bytes) {
@@ -148,7 +153,7 @@ class GuardedDevice::Impl {
     Add(stream, [this, marks, number] {
       MutexLock lock(&mutex_);
       marks->reached = std::max(marks->reached, number);
-      marks->time = std::chrono::steady_clock::now();
+      marks->seconds = seconds_();
       changed_.SignalAll();
     });
   }
@@ -176,9 +181,9 @@ class GuardedDevice::Impl {
     return marks.reached == marks.recorded;
   }
 
-  std::chrono::steady_clock::time_point TimeOf(const Marks& marks) {
+  double SecondsAt(const Marks& marks) {
     MutexLock lock(&mutex_);
-    return marks.time;
+    return marks.seconds;
   }
 
   void SetPaused(bool paused) {
@@ -219,6 +224,7 @@ class GuardedDevice::Impl {
     while (marks.reached < number) changed_.Wait(&mutex_);
   }
 
+  const std::function<double()> seconds_;
   Mutex memory_mutex_;
   std::map<uintptr_t, Piece> pieces_ ABSL_GUARDED_BY(memory_mutex_);
 
@@ -230,7 +236,8 @@ class GuardedDevice::Impl {
   std::unique_ptr<Queue> default_queue_ = NewQueue();
 };
 
-GuardedDevice::GuardedDevice() : impl_(std::make_unique<Impl>()) {}
+GuardedDevice::GuardedDevice(std::function<double()> seconds)
+    : impl_(std::make_unique<Impl>(seconds ? std::move(seconds) : SteadySeconds)) {}
 GuardedDevice::~GuardedDevice() = default;
 
 absl::StatusOr<Memory> GuardedDevice::Allocate(int64_t bytes) { return impl_->Allocate(bytes); }
@@ -294,9 +301,7 @@ absl::StatusOr<bool> GuardedDevice::IsDone(Event& event) {
 }
 
 absl::StatusOr<double> GuardedDevice::SecondsBetween(Event& from, Event& to) {
-  const std::chrono::duration<double> seconds =
-      impl_->TimeOf(*static_cast<Mark&>(to).marks) - impl_->TimeOf(*static_cast<Mark&>(from).marks);
-  return seconds.count();
+  return impl_->SecondsAt(*static_cast<Mark&>(to).marks) - impl_->SecondsAt(*static_cast<Mark&>(from).marks);
 }
 
 absl::Status GuardedDevice::DoAwait(Event& event) {

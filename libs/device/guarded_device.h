@@ -21,7 +21,9 @@ namespace adaptdl::device {
 
 class GuardedDevice final : public Device {
  public:
-  GuardedDevice();
+  // `seconds`: the device's clock, as its streams read it when they get to an event; monotonic, and thread-safe. Null: the
+  // machine's.
+  explicit GuardedDevice(std::function<double()> seconds = nullptr);
   ~GuardedDevice() override;
 
   std::string name() const override { return "guarded"; }
