@@ -18,19 +18,32 @@ using device::ElementSize;
 // Of a slot's first byte: what vector instructions like.
 constexpr int64_t kAlignment = 16;
 
+// Numbers in the tail besides one for each parameter, at most, for which a reserve has room: a model with more
+// parameter groups than that gets memory for its last bucket in the first step.
+constexpr int64_t kTailBesides = 1024;
+
 // Elements that a slot of `count` takes up.
 int64_t Padded(int64_t count, DataType type) {
   const int64_t step = kAlignment / ElementSize(type);
   return (count + step - 1) / step * step;
 }
 
+// Returns when it is done: nobody may need the memory any more by then.
+absl::Status Touch(device::Device* device, device::Memory* memory, device::Stream stream) {
+  absl::StatusOr<std::unique_ptr<device::Event>> touched = device->CreateEvent(/*timed=*/false);
+  if (!touched.ok()) return touched.status();
+  absl::Status status = device->SetZero(memory->data(), memory->bytes(), stream);
+  if (status.ok()) status = device->Record(**touched, stream);
+  return status.ok() ? device->Await(**touched) : status;
+}
+
 }  // namespace
 
 // --- Layout ---
 
-DataType GradientBuckets::TypeOf(size_t i) const {
-  const DataType type = model_->layout().parameters[i].type;
-  return device::IsHalf(type) && !options_.reduce_halves_as_they_are ? DataType::kFloat32 : type;
+DataType GradientBuckets::TypeOf(const ModelTensors::Parameter& parameter, const Options& options) {
+  return device::IsHalf(parameter.type) && !options.reduce_halves_as_they_are ? DataType::kFloat32
+                                                                              : parameter.type;
 }
 
 bool GradientBuckets::SlotIsGradient(size_t i) const {
@@ -39,33 +52,75 @@ bool GradientBuckets::SlotIsGradient(size_t i) const {
 
 absl::Status GradientBuckets::Make(const std::vector<bool>& trained, int64_t tail_size,
                                    device::Stream stream) {
-  Deal(trained);
+  buckets_ = Deal(model_->layout(), trained, options_);
+  slots_.assign(trained.size(), {});
   for (Bucket& bucket : buckets_) {
     const absl::Status status = LayOut(&bucket, &bucket == &buckets_.back(), tail_size, stream);
     if (status.ok()) continue;
     Clear();
     return status;
   }
+  // What did not fit is of no more use.
+  if (options_.reserve != nullptr) options_.reserve->clear();
   return absl::OkStatus();
 }
 
-void GradientBuckets::Deal(const std::vector<bool>& trained) {
-  const std::vector<ModelTensors::Parameter>& parameters = model_->layout().parameters;
-  slots_.assign(parameters.size(), {});
+std::vector<GradientBuckets::Bucket> GradientBuckets::Deal(const ModelTensors::Layout& layout,
+                                                           const std::vector<bool>& trained,
+                                                           const Options& options) {
+  std::vector<Bucket> buckets;
   int64_t bytes = 0;
-  for (size_t i = parameters.size(); i-- > 0;) {
+  for (size_t i = layout.parameters.size(); i-- > 0;) {
     if (!trained[i]) continue;
-    const DataType type = TypeOf(i);
-    if (buckets_.empty() || buckets_.back().type != type || bytes >= options_.bytes) {
-      buckets_.emplace_back().type = type;
+    const DataType type = TypeOf(layout.parameters[i], options);
+    if (buckets.empty() || buckets.back().type != type || bytes >= options.bytes) {
+      buckets.emplace_back().type = type;
       bytes = 0;
     }
-    slots_[i].bucket = buckets_.size() - 1;
-    buckets_.back().parameters.push_back(i);
-    bytes += parameters[i].count * ElementSize(type);
+    buckets.back().parameters.push_back(i);
+    bytes += layout.parameters[i].count * ElementSize(type);
   }
   // For buffers and tail.
-  if (buckets_.empty() || device::IsHalf(buckets_.back().type)) buckets_.emplace_back();
+  if (buckets.empty() || device::IsHalf(buckets.back().type)) buckets.emplace_back();
+  return buckets;
+}
+
+absl::StatusOr<GradientBuckets::Reserve> GradientBuckets::GetReserve(device::Device* device,
+                                                                     ModelTensors* model,
+                                                                     const Options& options) {
+  const ModelTensors::Layout& layout = model->layout();
+  std::vector<bool> trained;
+  for (size_t i = 0; i < layout.parameters.size(); ++i) trained.push_back(model->IsTrained(i));
+  Reserve reserve;
+  const std::vector<Bucket> buckets = Deal(layout, trained, options);
+  for (const Bucket& bucket : buckets) {
+    int64_t count = 0;
+    for (const size_t i : bucket.parameters) count += Padded(layout.parameters[i].count, bucket.type);
+    if (&bucket == &buckets.back()) {
+      for (const int64_t buffer : layout.buffers) count += Padded(buffer, bucket.type);
+      count += Padded(static_cast<int64_t>(layout.parameters.size()) + kTailBesides, bucket.type);
+    }
+    absl::StatusOr<device::Memory> memory = device->Allocate(count * ElementSize(bucket.type));
+    if (!memory.ok()) return memory.status();
+    if (absl::Status status = Touch(device, &*memory, model->stream()); !status.ok()) return status;
+    reserve.push_back(*std::move(memory));
+  }
+  return reserve;
+}
+
+// The smallest piece of the reserve that is large enough, or else new memory.
+absl::StatusOr<device::Memory> GradientBuckets::GetMemory(int64_t bytes) {
+  if (options_.reserve == nullptr) return device_->Allocate(bytes);
+  Reserve& reserve = *options_.reserve;
+  auto best = reserve.end();
+  for (auto piece = reserve.begin(); piece != reserve.end(); ++piece) {
+    if (piece->bytes() < bytes) continue;
+    if (best == reserve.end() || piece->bytes() < best->bytes()) best = piece;
+  }
+  if (best == reserve.end()) return device_->Allocate(bytes);
+  device::Memory memory = std::move(*best);
+  reserve.erase(best);
+  return memory;
 }
 
 absl::Status GradientBuckets::LayOut(Bucket* bucket, bool is_last, int64_t tail_size, device::Stream stream) {
@@ -78,11 +133,12 @@ absl::Status GradientBuckets::LayOut(Bucket* bucket, bool is_last, int64_t tail_
     for (size_t b = 0; b < buffers_.size(); ++b) tensors.emplace_back(&buffers_[b], layout.buffers[b]);
     tensors.emplace_back(&tail_, tail_size);
   }
+  for (const size_t i : bucket->parameters) slots_[i].bucket = static_cast<size_t>(bucket - buckets_.data());
   bucket->missing = bucket->parameters.size();
   bucket->count = 0;
   for (const auto& [tensor, count] : tensors) bucket->count += Padded(count, bucket->type);
   const int64_t bytes = bucket->count * ElementSize(bucket->type);
-  absl::StatusOr<device::Memory> memory = device_->Allocate(std::max<int64_t>(bytes, 1));
+  absl::StatusOr<device::Memory> memory = GetMemory(std::max<int64_t>(bytes, 1));
   if (!memory.ok()) return memory.status();
   bucket->memory = std::make_shared<device::Memory>(*std::move(memory));
   int64_t begin = 0;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/comm/communicator.h"
+#include "libs/elastic/gradients/gradient_buckets.h"
 #include "libs/elastic/job/job_core.h"
 #include "libs/elastic/step/step_engine.h"
 #include "libs/elastic/torch/gradient_hooks.h"
@@ -32,8 +33,8 @@ using elastic::TorchTensors;
 
 // The model's parameters that the optimiser trains, by its groups, and the buffers that are averaged: each
 // once, under however many names the model has it. Those that are frozen may be trained later.
-TorchTensors::Tensors TensorsOf(elastic::JobCore& core, torch::nn::Module& model,
-                                torch::optim::Optimizer& optimizer) {
+absl::StatusOr<TorchTensors::Tensors> TensorsOf(torch::nn::Module& model,
+                                                torch::optim::Optimizer& optimizer) {
   TorchTensors::Tensors tensors;
   std::unordered_map<const void*, int> group_of;
   tensors.num_groups = static_cast<int>(optimizer.param_groups().size());
@@ -54,7 +55,7 @@ TorchTensors::Tensors TensorsOf(elastic::JobCore& core, torch::nn::Module& model
   for (int group = 0; group < tensors.num_groups; ++group) {
     for (const at::Tensor& parameter : optimizer.param_groups()[static_cast<size_t>(group)].params()) {
       if (seen.contains(parameter.unsafeGetTensorImpl())) continue;
-      core.ending().FailUsage(absl::StrCat(
+      return absl::InvalidArgumentError(absl::StrCat(
           "parameter group ", group, " of the optimiser holds a tensor of shape [",
           absl::StrJoin(parameter.sizes(), ", "),
           "] that is no parameter of the model: its gradient would not be averaged over the replicas. Make "
@@ -62,13 +63,14 @@ TorchTensors::Tensors TensorsOf(elastic::JobCore& core, torch::nn::Module& model
           "AdaptiveDataParallel of its own"));
     }
   }
-  if (tensors.parameters.empty()) core.ending().FailUsage("the optimiser has none of the model's parameters");
+  if (tensors.parameters.empty()) {
+    return absl::InvalidArgumentError("the optimiser has none of the model's parameters");
+  }
   for (const at::Tensor& buffer : model.buffers()) {
     if (!buffer.is_floating_point() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
     tensors.buffers.push_back(buffer);
   }
-  const absl::Status possible = TorchTensors::Check(tensors);
-  if (!possible.ok()) core.ending().FailUsage(std::string(possible.message()));
+  if (absl::Status possible = TorchTensors::Check(tensors); !possible.ok()) return possible;
   return tensors;
 }
 
@@ -88,22 +90,22 @@ class AdaptiveDataParallel::Impl {
       : job_(job),
         model_state_(options.name + "-model.safetensors", &model),
         optimizer_state_(options.name + "-optimizer.safetensors", &model, &optimizer),
-        core_(Meet()),
         optimizer_(&optimizer),
-        tensors_(TensorsOf(core_, model, optimizer), &optimizer_),
+        tensors_(Describe(model, optimizer)),
+        core_(Meet(options)),
         random_state_(options.name + "-random", at::kCPU, job.rank()) {
     const bool restored = job.Register(&model_state_);
     job.Register(&optimizer_state_);
     job.Register(&random_state_);
-    if (!tensors_.device().is_cpu()) {
-      device_random_state_.emplace(options.name + "-device-random", tensors_.device(), job.rank());
+    if (!tensors().device().is_cpu()) {
+      device_random_state_.emplace(options.name + "-device-random", tensors().device(), job.rank());
       job.Register(&*device_random_state_);
     }
     // Whatever is restored is the same on all replicas.
     if (!restored) Broadcast(model);
     engine_ =
-        std::make_unique<elastic::StepEngine>(job, Device(), &tensors_, &optimizer_, EngineOptions(options));
-    hooks_ = std::make_unique<elastic::GradientHooks>(&engine_->exchange(), &tensors_);
+        std::make_unique<elastic::StepEngine>(job, Device(), &tensors(), &optimizer_, EngineOptions(options));
+    hooks_ = std::make_unique<elastic::GradientHooks>(&engine_->exchange(), &tensors());
   }
 
   ~Impl() {
@@ -119,10 +121,35 @@ class AdaptiveDataParallel::Impl {
   const elastic::StepEngine& engine() const { return *engine_; }
 
  private:
-  elastic::JobCore& Meet() {
+  using Described = absl::StatusOr<std::unique_ptr<TorchTensors>>;
+
+  Described Describe(torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
+    absl::StatusOr<TorchTensors::Tensors> found = TensorsOf(model, optimizer);
+    if (!found.ok()) return found.status();
+    return std::make_unique<TorchTensors>(*std::move(found), &optimizer_);
+  }
+
+  // Once the replicas have met.
+  TorchTensors& tensors() { return **tensors_; }
+
+  elastic::JobCore& Meet(const DataParallelOptions& options) {
     job_.Expect(&model_state_);
     job_.Expect(&optimizer_state_);
-    return job_.core();
+    if (tensors_.ok() && job_.num_replicas() > 1) ReserveBuckets(options);
+    elastic::JobCore& core = job_.core();
+    if (!tensors_.ok()) core.ending().FailUsage(std::string(tensors_.status().message()));
+    return core;
+  }
+
+  // While the other replicas of a job that this one joins go on. Where it fails the first step tries again, and
+  // says what is wrong.
+  void ReserveBuckets(const DataParallelOptions& options) {
+    const absl::StatusOr<device::Device*> device = elastic::DeviceFor(tensors().device());
+    if (!device.ok()) return;
+    absl::StatusOr<elastic::GradientBuckets::Reserve> reserve =
+        elastic::GradientBuckets::GetReserve(*device, &tensors(), BucketOptions(options));
+    if (!reserve.ok()) return;
+    reserve_ = *std::move(reserve);
   }
 
   void Broadcast(torch::nn::Module& model) {
@@ -140,16 +167,20 @@ class AdaptiveDataParallel::Impl {
 
   // The tensors', which all of them are on.
   device::Device* Device() {
-    const absl::StatusOr<device::Device*> device = elastic::DeviceFor(tensors_.device());
+    const absl::StatusOr<device::Device*> device = elastic::DeviceFor(tensors().device());
     if (!device.ok()) core_.ending().FailUsage(std::string(device.status().message()));
     return *device;
   }
 
-  elastic::StepEngine::Options EngineOptions(const DataParallelOptions& options) const {
+  static elastic::GradientBuckets::Options BucketOptions(const DataParallelOptions& options) {
+    return {.bytes = options.bucket_bytes, .reduce_halves_as_they_are = options.reduce_halves_as_they_are};
+  }
+
+  elastic::StepEngine::Options EngineOptions(const DataParallelOptions& options) {
     elastic::StepEngine::Options engine;
     engine.name = options.name;
-    engine.exchange.buckets = {.bytes = options.bucket_bytes,
-                               .reduce_halves_as_they_are = options.reduce_halves_as_they_are};
+    engine.exchange.buckets = BucketOptions(options);
+    engine.exchange.buckets.reserve = &reserve_;
     engine.exchange.overlap = options.overlap;
     engine.scaling_rule = RuleFor(options, optimizer_.is_adam());
     engine.grad_scaler = options.grad_scaler;
@@ -160,9 +191,11 @@ class AdaptiveDataParallel::Impl {
   Job& job_;
   elastic::ModuleState model_state_;
   elastic::OptimizerState optimizer_state_;
-  elastic::JobCore& core_;
   elastic::TorchOptimizer optimizer_;
-  TorchTensors tensors_;
+  const Described tensors_;
+  // What buckets will be made of, if it is there before the replicas meet.
+  elastic::GradientBuckets::Reserve reserve_;
+  elastic::JobCore& core_;
   elastic::RandomState random_state_;
   // Of the model's device, where that is not the CPU.
   std::optional<elastic::RandomState> device_random_state_;
