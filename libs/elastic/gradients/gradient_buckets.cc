@@ -18,7 +18,7 @@ using device::ElementSize;
 // Of a slot's first byte: what vector instructions like.
 constexpr int64_t kAlignment = 16;
 
-// Numbers in the tail besides one for each parameter, at most, for which a reserve has room: a model with more
+// Numbers in the tail besides one for each parameter, at most, that SizesFor() has room for: a model with more
 // parameter groups than that gets memory for its last bucket in the first step.
 constexpr int64_t kTailBesides = 1024;
 
@@ -26,15 +26,6 @@ constexpr int64_t kTailBesides = 1024;
 int64_t Padded(int64_t count, DataType type) {
   const int64_t step = kAlignment / ElementSize(type);
   return (count + step - 1) / step * step;
-}
-
-// Returns when it is done: nobody may need the memory any more by then.
-absl::Status Touch(device::Device* device, device::Memory* memory, device::Stream stream) {
-  absl::StatusOr<std::unique_ptr<device::Event>> touched = device->CreateEvent(/*timed=*/false);
-  if (!touched.ok()) return touched.status();
-  absl::Status status = device->SetZero(memory->data(), memory->bytes(), stream);
-  if (status.ok()) status = device->Record(**touched, stream);
-  return status.ok() ? device->Await(**touched) : status;
 }
 
 }  // namespace
@@ -61,7 +52,7 @@ absl::Status GradientBuckets::Make(const std::vector<bool>& trained, int64_t tai
     return status;
   }
   // What did not fit is of no more use.
-  if (options_.reserve != nullptr) options_.reserve->clear();
+  if (options_.reserve != nullptr) options_.reserve->Drop();
   return absl::OkStatus();
 }
 
@@ -85,13 +76,11 @@ std::vector<GradientBuckets::Bucket> GradientBuckets::Deal(const ModelTensors::L
   return buckets;
 }
 
-absl::StatusOr<GradientBuckets::Reserve> GradientBuckets::GetReserve(device::Device* device,
-                                                                     ModelTensors* model,
-                                                                     const Options& options) {
+std::vector<int64_t> GradientBuckets::SizesFor(ModelTensors* model, const Options& options) {
   const ModelTensors::Layout& layout = model->layout();
   std::vector<bool> trained;
   for (size_t i = 0; i < layout.parameters.size(); ++i) trained.push_back(model->IsTrained(i));
-  Reserve reserve;
+  std::vector<int64_t> sizes;
   const std::vector<Bucket> buckets = Deal(layout, trained, options);
   for (const Bucket& bucket : buckets) {
     int64_t count = 0;
@@ -100,27 +89,9 @@ absl::StatusOr<GradientBuckets::Reserve> GradientBuckets::GetReserve(device::Dev
       for (const int64_t buffer : layout.buffers) count += Padded(buffer, bucket.type);
       count += Padded(static_cast<int64_t>(layout.parameters.size()) + kTailBesides, bucket.type);
     }
-    absl::StatusOr<device::Memory> memory = device->Allocate(count * ElementSize(bucket.type));
-    if (!memory.ok()) return memory.status();
-    if (absl::Status status = Touch(device, &*memory, model->stream()); !status.ok()) return status;
-    reserve.push_back(*std::move(memory));
+    sizes.push_back(count * ElementSize(bucket.type));
   }
-  return reserve;
-}
-
-// The smallest piece of the reserve that is large enough, or else new memory.
-absl::StatusOr<device::Memory> GradientBuckets::GetMemory(int64_t bytes) {
-  if (options_.reserve == nullptr) return device_->Allocate(bytes);
-  Reserve& reserve = *options_.reserve;
-  auto best = reserve.end();
-  for (auto piece = reserve.begin(); piece != reserve.end(); ++piece) {
-    if (piece->bytes() < bytes) continue;
-    if (best == reserve.end() || piece->bytes() < best->bytes()) best = piece;
-  }
-  if (best == reserve.end()) return device_->Allocate(bytes);
-  device::Memory memory = std::move(*best);
-  reserve.erase(best);
-  return memory;
+  return sizes;
 }
 
 absl::Status GradientBuckets::LayOut(Bucket* bucket, bool is_last, int64_t tail_size, device::Stream stream) {
@@ -138,7 +109,9 @@ absl::Status GradientBuckets::LayOut(Bucket* bucket, bool is_last, int64_t tail_
   bucket->count = 0;
   for (const auto& [tensor, count] : tensors) bucket->count += Padded(count, bucket->type);
   const int64_t bytes = bucket->count * ElementSize(bucket->type);
-  absl::StatusOr<device::Memory> memory = GetMemory(std::max<int64_t>(bytes, 1));
+  const int64_t least = std::max<int64_t>(bytes, 1);
+  absl::StatusOr<device::Memory> memory =
+      options_.reserve != nullptr ? options_.reserve->Allocate(least) : device_->Allocate(least);
   if (!memory.ok()) return memory.status();
   bucket->memory = std::make_shared<device::Memory>(*std::move(memory));
   int64_t begin = 0;

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "libs/comm/communicator.h"
 #include "libs/device/device.h"
+#include "libs/elastic/gradients/bucket_reserve.h"
 #include "libs/elastic/gradients/model_tensors.h"
 #include "libs/elastic/gradients/tensor_ref.h"
 
@@ -30,23 +31,17 @@ namespace adaptdl::elastic {
 
 class GradientBuckets {
  public:
-  // Memory that has been touched already.
-  using Reserve = std::vector<device::Memory>;
-
   struct Options {
     // Of a bucket, about.
     int64_t bytes = int64_t{4} << 20;
     bool reduce_halves_as_they_are = false;
-    // What buckets are made of before they get memory of their own, and take away from it. Not owned; null:
-    // nothing.
-    Reserve* reserve = nullptr;
+    // Where buckets get their memory, and what they leave there is given back. Not owned; null: from the device.
+    BucketReserve* reserve = nullptr;
   };
 
-  // What the buckets of a model will need, for those of its parameters that are trained now. The first touch of
-  // new memory takes long (up to seconds for a GiB): a replica that did it within a step would keep all others
-  // of its group waiting. RESOURCE_EXHAUSTED: there is not enough.
-  static absl::StatusOr<Reserve> GetReserve(device::Device* device, ModelTensors* model,
-                                            const Options& options);
+  // The bytes that the buckets of a model will have, or a few more, for those of its parameters that are trained
+  // now.
+  static std::vector<int64_t> SizesFor(ModelTensors* model, const Options& options);
 
   // None is owned. `communicator` takes buffers on `device`.
   GradientBuckets(comm::Communicator* communicator, device::Device* device, ModelTensors* model,
@@ -108,7 +103,6 @@ class GradientBuckets {
   static device::DataType TypeOf(const ModelTensors::Parameter& parameter, const Options& options);
   static std::vector<Bucket> Deal(const ModelTensors::Layout& layout, const std::vector<bool>& trained,
                                   const Options& options);
-  absl::StatusOr<device::Memory> GetMemory(int64_t bytes);
   absl::Status LayOut(Bucket* bucket, bool is_last, int64_t tail_size, device::Stream stream);
 
   comm::Communicator* const communicator_;

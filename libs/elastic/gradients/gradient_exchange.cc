@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -10,6 +12,13 @@ namespace adaptdl::elastic {
 
 using device::Stream;
 using device::TensorPass;
+
+namespace {
+
+// Bytes of new memory that are touched in a few milliseconds.
+constexpr int64_t kQuicklyTouched = int64_t{16} << 20;
+
+}  // namespace
 
 GradientExchange::GradientExchange(comm::Communicator* communicator, device::Device* device,
                                    ModelTensors* model, const Options& options, Callbacks callbacks)
@@ -431,6 +440,16 @@ absl::StatusOr<ExchangeResult> GradientExchange::TakeResult() {
   failed_here_ = !error_.ok();
   EndStep();
   return result;
+}
+
+bool GradientExchange::IsReadyForSeveral() {
+  BucketReserve* const reserve = options_.buckets.reserve;
+  if (reserve == nullptr || !buckets_.empty()) return true;
+  if (reserve->begun()) return reserve->ready();
+  const std::vector<int64_t> sizes = GradientBuckets::SizesFor(model_, options_.buckets);
+  if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) <= kQuicklyTouched) return true;
+  reserve->Begin(sizes);
+  return false;
 }
 
 void GradientExchange::OnNewGroup(bool keeps_result) {

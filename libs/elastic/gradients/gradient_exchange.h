@@ -156,6 +156,10 @@ class GradientExchange {
   // without gradients.
   absl::StatusOr<ExchangeResult> TakeResult();
 
+  // For a group of several to come: whether nothing that takes long is left to be done for it. Begins to get memory
+  // for buckets, if there are none, while the caller goes on.
+  bool IsReadyForSeveral();
+
   // The communicator's group has changed. `keeps_result`: a result that was not taken stays. Else the step in
   // progress is dropped.
   void OnNewGroup(bool keeps_result);

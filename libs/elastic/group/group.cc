@@ -283,6 +283,11 @@ bool Group::HoldsPlan() const {
   return plan_->leaves() || !transport_.connects_ahead || connector_.IsDone(plan_->next.group);
 }
 
+int Group::PlannedSize() const {
+  MutexLock lock(&mutex_);
+  return plan_ && plan_->next.group > number_ && !plan_->leaves() ? plan_->next.world_size : 0;
+}
+
 int64_t Group::NewestPlan() const {
   MutexLock lock(&mutex_);
   return plan_ ? plan_->next.group : 0;

@@ -118,6 +118,8 @@ class Group {
   // Whether a plan newer than this group is there, and nothing is left to wait for until it can be followed:
   // this member is connected to its group, cannot be, or leaves. From any thread.
   bool HoldsPlan() const;
+  // Members of the newest plan's group, if it is newer than this one and keeps this replica; else 0. From any thread.
+  int PlannedSize() const;
   // Number of the newest plan. 0: none.
   int64_t NewestPlan() const;
   // Whether the newest plan leaves this replica out.

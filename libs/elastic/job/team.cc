@@ -67,6 +67,22 @@ void Team::OnGroupChange(const void* owner, GroupHandler handler) {
   }
 }
 
+void Team::OnPlanned(const void* owner, Readiness is_ready) {
+  if (is_ready) {
+    readiness_[owner] = std::move(is_ready);
+  } else {
+    readiness_.erase(owner);
+  }
+}
+
+bool Team::IsReadyForPlan() const {
+  const int size = group_.PlannedSize();
+  // All are asked, so that all begin.
+  int waiting = 0;
+  for (const auto& [owner, is_ready] : readiness_) waiting += size > 0 && !is_ready(size) ? 1 : 0;
+  return waiting == 0;
+}
+
 void Team::TellGroupChange(bool keeps_step) {
   for (const auto& [owner, handler] : handlers_) handler(keeps_step);
 }

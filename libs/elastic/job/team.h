@@ -61,24 +61,32 @@ class Team final : public SignalSource {
   void OnGroupChange(const void* owner, GroupHandler handler);
   void TellGroupChange(bool keeps_step);
 
+  // Before this replica says that it holds a plan for a group of `size`, all of these have to be ready for that; they
+  // are asked in each step. Until set to null; `owner` is a key.
+  using Readiness = std::function<bool(int size)>;
+  void OnPlanned(const void* owner, Readiness is_ready);
+
   // Whether all have said, with the last step, that they hold a plan for the next group, if not the same one.
   // Once.
   bool TakeAllHoldPlans() { return std::exchange(all_hold_plans_, false); }
 
   size_t num_signals() const override { return 1; }
   void Offer(bool /*in_step*/, absl::Span<double> signals) override {
-    signals[0] = group_.HoldsPlan() ? 1 : 0;
+    signals[0] = group_.HoldsPlan() && IsReadyForPlan() ? 1 : 0;
   }
   void OnAgreed(absl::Span<const double> sums, int members) override {
     all_hold_plans_ = sums[0] > 0 && static_cast<int>(sums[0]) == members;
   }
 
  private:
+  bool IsReadyForPlan() const;
+
   Group group_;
   TrainingWatch* const watch_;
   Ending* const ending_;
   StepInProgress step_;
   std::map<const void*, GroupHandler> handlers_;
+  std::map<const void*, Readiness> readiness_;
   bool all_hold_plans_ = false;
 };
 

@@ -47,11 +47,13 @@ StepEngine::StepEngine(Job& job, device::Device* device, ModelTensors* model, Op
   exchange_ = std::make_unique<GradientExchange>(&core_.team().communicator(), device, model,
                                                  options.exchange, Callbacks());
   core_.team().OnGroupChange(this, [this](bool keeps_step) { exchange_->OnNewGroup(keeps_step); });
+  core_.team().OnPlanned(this, [this](int size) { return size == 1 || exchange_->IsReadyForSeveral(); });
   if (leads_) core_.meter().UseDevice(device, [model] { return model->stream(); });
 }
 
 StepEngine::~StepEngine() {
   if (leads_) core_.meter().UseDevice(nullptr, nullptr);
+  core_.team().OnPlanned(this, nullptr);
   core_.team().OnGroupChange(this, nullptr);
   for (const auto& state : states_) job_.Unregister(state.get());
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/comm/communicator.h"
+#include "libs/elastic/gradients/bucket_reserve.h"
 #include "libs/elastic/gradients/gradient_buckets.h"
 #include "libs/elastic/job/job_core.h"
 #include "libs/elastic/step/step_engine.h"
@@ -135,21 +136,20 @@ class AdaptiveDataParallel::Impl {
   elastic::JobCore& Meet(const DataParallelOptions& options) {
     job_.Expect(&model_state_);
     job_.Expect(&optimizer_state_);
-    if (tensors_.ok() && job_.num_replicas() > 1) ReserveBuckets(options);
+    if (tensors_.ok()) ReserveBuckets(options);
     elastic::JobCore& core = job_.core();
     if (!tensors_.ok()) core.ending().FailUsage(std::string(tensors_.status().message()));
     return core;
   }
 
-  // While the other replicas of a job that this one joins go on. Where it fails the first step tries again, and
-  // says what is wrong.
+  // While the other replicas of a job that this one joins go on.
   void ReserveBuckets(const DataParallelOptions& options) {
     const absl::StatusOr<device::Device*> device = elastic::DeviceFor(tensors().device());
+    // What is wrong with it is said once the replicas have met.
     if (!device.ok()) return;
-    absl::StatusOr<elastic::GradientBuckets::Reserve> reserve =
-        elastic::GradientBuckets::GetReserve(*device, &tensors(), BucketOptions(options));
-    if (!reserve.ok()) return;
-    reserve_ = *std::move(reserve);
+    reserve_.emplace(*device);
+    if (job_.num_replicas() == 1) return;
+    reserve_->Get(elastic::GradientBuckets::SizesFor(&tensors(), BucketOptions(options)));
   }
 
   void Broadcast(torch::nn::Module& model) {
@@ -180,7 +180,7 @@ class AdaptiveDataParallel::Impl {
     elastic::StepEngine::Options engine;
     engine.name = options.name;
     engine.exchange.buckets = BucketOptions(options);
-    engine.exchange.buckets.reserve = &reserve_;
+    if (reserve_) engine.exchange.buckets.reserve = &*reserve_;
     engine.exchange.overlap = options.overlap;
     engine.scaling_rule = RuleFor(options, optimizer_.is_adam());
     engine.grad_scaler = options.grad_scaler;
@@ -193,8 +193,8 @@ class AdaptiveDataParallel::Impl {
   elastic::OptimizerState optimizer_state_;
   elastic::TorchOptimizer optimizer_;
   const Described tensors_;
-  // What buckets will be made of, if it is there before the replicas meet.
-  elastic::GradientBuckets::Reserve reserve_;
+  // What buckets are made of.
+  std::optional<elastic::BucketReserve> reserve_;
   elastic::JobCore& core_;
   elastic::RandomState random_state_;
   // Of the model's device, where that is not the CPU.

@@ -2,13 +2,12 @@
 
 #include "libs/elastic/gradients/gradient_buckets.h"
 
-#include <algorithm>
 #include <memory>
 #include <numeric>
-#include <set>
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/libs/elastic/gradients/exchange_member.h"
 
@@ -16,6 +15,7 @@ namespace adaptdl::elastic {
 namespace {
 
 using device::DataType;
+using ::testing::Each;
 
 // The last of them fill a bucket of floats, the others one of doubles.
 const ModelTensors::Layout kLayout = {
@@ -24,9 +24,8 @@ const ModelTensors::Layout kLayout = {
     .buffers = {3}};
 constexpr int64_t kTail = 20;
 
-int64_t BytesOf(const GradientBuckets::Reserve& reserve) {
-  return std::accumulate(reserve.begin(), reserve.end(), int64_t{0},
-                         [](int64_t sum, const device::Memory& piece) { return sum + piece.bytes(); });
+int64_t Sum(const std::vector<int64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
 }
 
 class GradientBucketsTest : public ::testing::TestWithParam<DeviceKind> {
@@ -45,48 +44,64 @@ class GradientBucketsTest : public ::testing::TestWithParam<DeviceKind> {
 };
 
 TEST_P(GradientBucketsTest, AreMadeOfTheReserve) {
-  GradientBuckets::Options options = {.bytes = 512};
-  auto reserve = GradientBuckets::GetReserve(&device_, &model_, options);
-  ASSERT_TRUE(reserve.ok()) << reserve.status();
-  std::vector<std::pair<const char*, const char*>> pieces;
-  for (const device::Memory& piece : *reserve) pieces.emplace_back(piece.at(0), piece.at(piece.bytes()));
-  options.reserve = &*reserve;
-  const GradientBuckets buckets = Make(options, {true, true, true});
-  EXPECT_EQ(buckets.size(), 2U);
-  const auto is_in_reserve = [&](const TensorRef& tensor) {
-    const auto* const begin = static_cast<const char*>(tensor.data);
-    const char* const end = begin + tensor.count * device::ElementSize(tensor.type);
-    return std::any_of(pieces.begin(), pieces.end(),
-                       [&](const auto& piece) { return piece.first <= begin && end <= piece.second; });
-  };
-  std::set<const void*> places = {buckets.tail().data, buckets.buffer(0).data};
-  EXPECT_TRUE(is_in_reserve(buckets.tail()));
-  EXPECT_TRUE(is_in_reserve(buckets.buffer(0)));
-  for (size_t i = 0; i < kLayout.parameters.size(); ++i) {
-    EXPECT_TRUE(is_in_reserve(buckets.slot(i))) << i;
-    places.insert(buckets.slot(i).data);
+  for (const bool ahead : {false, true}) {
+    BucketReserve reserve(&device_);
+    const GradientBuckets::Options options = {.bytes = 512, .reserve = &reserve};
+    std::vector<int64_t> sizes = GradientBuckets::SizesFor(&model_, options);
+    EXPECT_FALSE(reserve.begun());
+    // And one that no bucket can be as small as, or has a use for.
+    sizes.push_back(8);
+    if (ahead) {
+      reserve.Begin(sizes);
+    } else {
+      reserve.Get(sizes);
+      EXPECT_TRUE(reserve.ready());
+    }
+    EXPECT_TRUE(reserve.begun());
+    EXPECT_EQ(reserve.Allocate(4).value().bytes(), 8) << "of the reserve";
+    EXPECT_TRUE(reserve.ready());
+    const GradientBuckets buckets = Make(options, {true, true, true});
+    EXPECT_EQ(buckets.size(), 2U);
+    // A guarded device's new memory is full of NaN; what was reserved has been written to.
+    EXPECT_THAT(model_.Read(buckets.slot(2)), Each(0));
+    EXPECT_THAT(model_.Read(buckets.slot(1)), Each(0));
   }
-  EXPECT_EQ(places.size(), kLayout.parameters.size() + 2);
-  EXPECT_TRUE(reserve->empty());
 }
 
-TEST_P(GradientBucketsTest, AReserveIsForWhatIsTrained) {
-  const auto all = GradientBuckets::GetReserve(&device_, &model_, {});
-  ASSERT_TRUE(all.ok()) << all.status();
+TEST_P(GradientBucketsTest, WhatIsFrozenNeedsNoRoom) {
+  const int64_t all = Sum(GradientBuckets::SizesFor(&model_, {}));
   model_.SetTrained(2, false);
-  const auto fewer = GradientBuckets::GetReserve(&device_, &model_, {});
-  ASSERT_TRUE(fewer.ok()) << fewer.status();
-  EXPECT_LT(BytesOf(*fewer), BytesOf(*all));
+  EXPECT_LT(Sum(GradientBuckets::SizesFor(&model_, {})), all);
 }
 
 TEST_P(GradientBucketsTest, AReserveThatDoesNotFitIsGivenBack) {
-  GradientBuckets::Options options = {.bytes = 512};
-  GradientBuckets::Reserve reserve;
-  reserve.push_back(device_.Allocate(8).value());
-  options.reserve = &reserve;
-  const GradientBuckets buckets = Make(options, {true, true, true});
+  BucketReserve reserve(&device_);
+  reserve.Get({8});
+  const GradientBuckets buckets = Make({.bytes = 512, .reserve = &reserve}, {true, true, true});
   EXPECT_EQ(buckets.slot(2).count, 200);
-  EXPECT_TRUE(reserve.empty());
+  // The piece of 8 bytes is gone: this is new, and as small as it was asked for.
+  EXPECT_EQ(reserve.Allocate(4).value().bytes(), 4);
+}
+
+// A model whose gradients take long to get memory for.
+TEST_P(GradientBucketsTest, OneThatWasAloneGetsReadyWhileItGoesOn) {
+  const ModelTensors::Layout large = {.parameters = {{5'000'000, DataType::kFloat32, 0}}};
+  BucketReserve reserve(&device_);
+  ExchangeMember member(GetParam(), std::move(comm::CreateInProcessGroup(1).front()), large,
+                        {.buckets = {.reserve = &reserve}});
+  EXPECT_FALSE(member.exchange().IsReadyForSeveral());
+  EXPECT_TRUE(reserve.begun());
+  // Waits until it is.
+  EXPECT_GE(reserve.Allocate(1).value().bytes(), 20'000'000);
+  EXPECT_TRUE(member.exchange().IsReadyForSeveral());
+}
+
+TEST_P(GradientBucketsTest, ASmallModelIsAlwaysReady) {
+  BucketReserve reserve(&device_);
+  ExchangeMember member(GetParam(), std::move(comm::CreateInProcessGroup(1).front()), kLayout,
+                        {.buckets = {.reserve = &reserve}});
+  EXPECT_TRUE(member.exchange().IsReadyForSeveral());
+  EXPECT_FALSE(reserve.begun());
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, GradientBucketsTest, ::testing::ValuesIn(DeviceKinds()),

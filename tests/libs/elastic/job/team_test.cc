@@ -82,5 +82,29 @@ TEST_F(TeamTest, APlanCountsOnceAllHoldOne) {
   EXPECT_EQ(signal, 1);
 }
 
+TEST_F(TeamTest, APlanIsHeldOnceAllAreReadyForIt) {
+  bool ready = false;
+  std::vector<int> asked;
+  team_.OnPlanned(this, [&](int size) {
+    asked.push_back(size);
+    return ready;
+  });
+  const auto holds_plan = [&] {
+    double signal = -1;
+    team_.Offer(/*in_step=*/true, absl::MakeSpan(&signal, 1));
+    return signal == 1;
+  };
+  EXPECT_FALSE(holds_plan());
+  EXPECT_THAT(asked, IsEmpty());
+  team_.group().OnPlan({.next = {.group = 2, .rank = 0, .world_size = 3}, .reason = "test"});
+  EXPECT_FALSE(holds_plan());
+  ready = true;
+  EXPECT_TRUE(holds_plan());
+  EXPECT_THAT(asked, ElementsAre(3, 3));
+  ready = false;
+  team_.OnPlanned(this, nullptr);
+  EXPECT_TRUE(holds_plan());
+}
+
 }  // namespace
 }  // namespace adaptdl::elastic
