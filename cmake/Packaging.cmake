@@ -38,9 +38,9 @@ install(TARGETS ${cli_programs} RUNTIME DESTINATION bin COMPONENT cli EXCLUDE_FR
 install(FILES "${PROJECT_SOURCE_DIR}/deploy/debian/bash-completion/adaptdl"
         DESTINATION share/bash-completion/completions COMPONENT cli EXCLUDE_FROM_ALL)
 
-# The worker starts the shim, which has no use of its own, and finds it beside itself.
-adaptdl_package(services adaptdl-services TARGETS ${service_programs} adaptdl-shim MANUALS ${service_programs})
-install(TARGETS ${service_programs} adaptdl-shim RUNTIME DESTINATION bin COMPONENT services EXCLUDE_FROM_ALL)
+# The worker starts the shim and adaptdl-environment, which have no use of their own, and finds them beside itself.
+adaptdl_package(services adaptdl-services TARGETS ${service_programs} adaptdl-shim adaptdl-environment MANUALS ${service_programs})
+install(TARGETS ${service_programs} adaptdl-shim adaptdl-environment RUNTIME DESTINATION bin COMPONENT services EXCLUDE_FROM_ALL)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/systemd/" DESTINATION lib/systemd/system COMPONENT services EXCLUDE_FROM_ALL
         FILES_MATCHING PATTERN "*.service")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/systemd/" DESTINATION /etc/adaptdl COMPONENT services EXCLUDE_FROM_ALL
