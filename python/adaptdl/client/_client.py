@@ -190,7 +190,7 @@ class Client:
                     if not response.HasField("job"):
                         continue
                     changed = _types.job_from(response.job)
-                    if changed != last:
+                    if changed.raw != last.raw:
                         last = changed
                         yield last
                     if last.finished:
