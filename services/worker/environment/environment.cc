@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -117,12 +118,17 @@ class Provider {
     const std::string path = absl::StrCat(options_.folder, "/", kEnvironmentLock);
     UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+    bool said = false;
     while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, absl::StrCat("lock ", path));
       if (clock_.Steady() >= deadline_) {
         return absl::DeadlineExceededError(
             "another replica makes the same virtual environment, and has not finished in time");
       }
+      if (!said && options_.output_fd >= 0) {
+        dprintf(options_.output_fd, "waiting for another replica that makes this virtual environment\n");
+      }
+      said = true;
       clock_.SleepFor(kLockPeriod);
     }
     return fd;
@@ -203,6 +209,8 @@ class Provider {
     command.command = std::move(words);
     // Of another environment, in which the worker may run.
     command.variables = {{"PYTHONHOME", ""}, {"PYTHONPATH", ""}, {"VIRTUAL_ENV", ""}};
+    // What this job's user has at home, the next one's has not.
+    command.variables.emplace("PYTHONNOUSERSITE", "1");
     if (!scratch.empty()) command.variables["TMPDIR"] = scratch;
     command.working_directory = options_.folder;
     command.deadline = deadline_;

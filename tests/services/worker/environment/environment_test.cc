@@ -131,6 +131,25 @@ TEST_F(EnvironmentTest, WhatPipRefusesIsToldAndLeavesNothing) {
   EXPECT_TRUE(ProvideEnvironment(options_, clock_).ok());
 }
 
+TEST_F(EnvironmentTest, WhatAUserHasAtHomeIsInstalledAllTheSame) {
+  const auto version = RunBounded(
+      {.command = {kPython, "-c", "import sys; print('python%d.%d' % sys.version_info[:2], end='')"},
+       .name = "python"},
+      clock_);
+  ASSERT_TRUE(version.ok()) << version.status();
+  const std::string at_home = folder_ / absl::StrCat(".local/lib/", *version, "/site-packages");
+  fs::create_directories(at_home + "/tinypkg-1.5.dist-info");
+  WriteFile(at_home + "/tinypkg.py", "__version__ = 'at home'\n");
+  WriteFile(at_home + "/tinypkg-1.5.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: tinypkg\nVersion: 1.5\n");
+  setenv("HOME", folder_.path().c_str(), 1);
+  Wheel("tinypkg", "1.5");
+  Require(absl::StrCat("--find-links ", folder_.path(), "\ntinypkg==1.5\n"));
+  const auto made = ProvideEnvironment(options_, clock_);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_TRUE(fs::exists(absl::StrCat(*made, "/lib/", *version, "/site-packages/tinypkg.py")));
+}
+
 TEST_F(EnvironmentTest, AHalfMadeOneIsNeverUsed) {
   fs::create_directories(options_.folder + "/made-of-a-crash/bin");
   fs::create_symlink(kPython, options_.folder + "/made-of-a-crash/bin/python");
