@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -29,6 +30,9 @@ constexpr absl::Duration kPatience = absl::Minutes(2);
 
 class PythonEnvironmentTest : public testing::Test {
  protected:
+  explicit PythonEnvironmentTest(TestClusterOptions options = {.workers = 1})
+      : cluster_(std::move(options)) {}
+
   void SetUp() override {
     // Whatever this machine's pip is told otherwise.
     cluster_.SetWorkerEnvironment({"PIP_CONFIG_FILE=/dev/null"});
@@ -70,7 +74,7 @@ class PythonEnvironmentTest : public testing::Test {
     return count;
   }
 
-  TestCluster cluster_{{.workers = 1}};
+  TestCluster cluster_;
 };
 
 TEST_F(PythonEnvironmentTest, AJobRunsInItsEnvironmentWhichTheNextOneUsesAgain) {
@@ -104,6 +108,42 @@ TEST_F(PythonEnvironmentTest, WhatPipSaysIsShownWhereTheJobIsLookedAt) {
   EXPECT_THAT(events, HasSubstr("No matching distribution found for there-is-no-such-package==9"));
   EXPECT_THAT(cluster_.Logs("broken"), AllOf(HasSubstr("No matching distribution"), Not(HasSubstr("begun"))));
   EXPECT_EQ(Made(0), 0);
+}
+
+// The test allocates by itself.
+class GrowingJobTest : public PythonEnvironmentTest {
+ protected:
+  GrowingJobTest() : PythonEnvironmentTest({.workers = 2, .allocator = false}) {}
+};
+
+TEST_F(GrowingJobTest, AJobTrainsOnWhileANewNodeMakesTheEnvironment) {
+  const std::string record = cluster_.folder() + "/record";
+  fs::create_directories(record);
+  v1::Job job = cluster_.CommandJob("job", {ADAPTDL_BINARY_DIR "/tests/chaos_job", record, "fixed"});
+  v1::ReplicaTemplate* replica = job.mutable_spec()->mutable_template_();
+  replica->mutable_python()->set_interpreter("/usr/bin/python3");
+  replica->mutable_python()->set_requirements(Wheel());
+  for (const auto& [name, value] : {std::pair("PIP_CONFIG_FILE", "/dev/null"), {"PIP_NO_INDEX", "1"}}) {
+    v1::EnvironmentVariable* variable = replica->add_env();
+    variable->set_name(name);
+    variable->set_value(value);
+  }
+  ASSERT_TRUE(cluster_.Submit(job).ok());
+  ASSERT_TRUE(cluster_.Allocate("job", {"node-0"}).ok());
+  ASSERT_TRUE(cluster_.WaitForJob("job", StepsReached(20), kPatience).ok()) << cluster_.Logs("job");
+  ASSERT_TRUE(cluster_.Allocate("job", {"node-0", "node-1"}).ok());
+  const auto grown = cluster_.WaitForJob("job", RunningWith(2), kPatience);
+  ASSERT_TRUE(grown.ok()) << grown.status() << "\n" << cluster_.Logs("job");
+  const int64_t steps = grown->status().progress().optimizer_steps();
+  ASSERT_TRUE(cluster_.WaitForJob("job", StepsReached(steps + 20), kPatience).ok()) << cluster_.Logs("job");
+  std::ofstream(record + "/finish").close();
+  const auto finished = cluster_.WaitForJob("job", Finished, kPatience);
+  ASSERT_TRUE(finished.ok()) << finished.status() << "\n" << cluster_.Logs("job");
+  EXPECT_EQ(finished->status().phase(), v1::JOB_PHASE_SUCCEEDED) << cluster_.Logs("job");
+  EXPECT_EQ(finished->status().rescales(), 1);
+  EXPECT_EQ(finished->status().restarts(), 0);
+  EXPECT_EQ(Made(0), 1);
+  EXPECT_EQ(Made(1), 1);
 }
 
 }  // namespace
