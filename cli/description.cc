@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "cli/format.h"
@@ -59,6 +61,24 @@ std::string CommandText(const v1::ReplicaTemplate& replica) {
   return absl::StrJoin(words, " ");
 }
 
+// The interpreter and the packages that pip is to install. Empty: no virtual environment is asked for.
+std::string PythonText(const v1::ReplicaTemplate& replica) {
+  if (!replica.has_python()) return "";
+  std::vector<std::string> words = {Printable(replica.python().interpreter())};
+  for (absl::string_view line : absl::StrSplit(replica.python().requirements(), '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (!line.empty() && line[0] != '#') words.push_back(Printable(line));
+  }
+  constexpr size_t kShown = 8;
+  if (words.size() > kShown + 1) {
+    const size_t more = words.size() - kShown;
+    words.resize(kShown);
+    words.push_back(absl::StrCat("and ", more, " more"));
+  }
+  return absl::StrCat(words.front(), words.size() > 1 ? " with " : "",
+                      absl::StrJoin(words.begin() + 1, words.end(), ", "));
+}
+
 Section SpecSection(const v1::JobSpec& spec) {
   Section section("Spec");
   const v1::ReplicaTemplate& replica = spec.template_();
@@ -69,6 +89,7 @@ Section SpecSection(const v1::JobSpec& spec) {
   section.Add("Preemptible", !spec.has_preemptible() || spec.preemptible() ? "yes" : "no");
   section.Add("Max restarts", absl::StrCat(spec.has_max_restarts() ? spec.max_restarts() : 3));
   section.Add("Command", CommandText(replica));
+  section.Add("Python", PythonText(replica));
   section.Add("Folder", Printable(replica.working_directory()));
   std::vector<std::string> variables;
   for (const v1::EnvironmentVariable& variable : replica.env()) {

@@ -10,7 +10,7 @@ include(CMakePackageConfigHelpers)
 # plain "lib".
 set(package lib/cmake/adaptdl)
 
-foreach(program adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker adaptdl-shim
+foreach(program adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker adaptdl-shim adaptdl-environment
                 adaptdl-mnist adaptdl-mnist-plain adaptdl-cifar adaptdl-cifar-plain adaptdl-ncf adaptdl-ncf-plain
                 adaptdl-transformer adaptdl-transformer-plain)
   if(TARGET ${program})

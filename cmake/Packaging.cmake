@@ -38,9 +38,9 @@ install(TARGETS ${cli_programs} RUNTIME DESTINATION bin COMPONENT cli EXCLUDE_FR
 install(FILES "${PROJECT_SOURCE_DIR}/deploy/debian/bash-completion/adaptdl"
         DESTINATION share/bash-completion/completions COMPONENT cli EXCLUDE_FROM_ALL)
 
-# The worker starts the shim, which has no use of its own, and finds it beside itself.
-adaptdl_package(services adaptdl-services TARGETS ${service_programs} adaptdl-shim MANUALS ${service_programs})
-install(TARGETS ${service_programs} adaptdl-shim RUNTIME DESTINATION bin COMPONENT services EXCLUDE_FROM_ALL)
+# The worker starts the shim and adaptdl-environment, which have no use of their own, and finds them beside itself.
+adaptdl_package(services adaptdl-services TARGETS ${service_programs} adaptdl-shim adaptdl-environment MANUALS ${service_programs})
+install(TARGETS ${service_programs} adaptdl-shim adaptdl-environment RUNTIME DESTINATION bin COMPONENT services EXCLUDE_FROM_ALL)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/systemd/" DESTINATION lib/systemd/system COMPONENT services EXCLUDE_FROM_ALL
         FILES_MATCHING PATTERN "*.service")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/systemd/" DESTINATION /etc/adaptdl COMPONENT services EXCLUDE_FROM_ALL
@@ -77,6 +77,7 @@ set(CPACK_DEBIAN_SERVICES_PACKAGE_NAME adaptdl-services)
 set(CPACK_DEBIAN_SERVICES_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_SERVICES_PACKAGE_DEPENDS adduser)
 set(CPACK_DEBIAN_SERVICES_PACKAGE_RECOMMENDS adaptdl-cli)
+set(CPACK_DEBIAN_SERVICES_PACKAGE_SUGGESTS python3-venv)
 set(CPACK_DEBIAN_SERVICES_PACKAGE_CONTROL_EXTRA
     "${PROJECT_SOURCE_DIR}/deploy/debian/services/conffiles"
     "${PROJECT_SOURCE_DIR}/deploy/debian/services/postinst"

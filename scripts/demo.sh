@@ -13,7 +13,7 @@ case ${1:-} in
 esac
 
 "$root/scripts/build.sh" "$@" adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker \
-  adaptdl-shim adaptdl-mnist
+  adaptdl-shim adaptdl-environment adaptdl-mnist
 export PATH=$root/build/release/bin:$PATH
 
 nodes=$(nproc)

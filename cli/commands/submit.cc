@@ -18,10 +18,13 @@
 #include "cli/commands/log_printer.h"
 #include "cli/commands/wait.h"
 #include "cli/output.h"
+#include "libs/base/file.h"
 #include "libs/base/random_id.h"
+#include "libs/base/utf8.h"
 #include "libs/jobfile/job_file.h"
 #include "libs/jobfile/names.h"
 #include "libs/jobfile/quantity.h"
+#include "libs/jobspec/python.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -35,6 +38,10 @@ struct SubmitOptions {
   std::string name_prefix;
   bool wait = false;
   bool follow = false;
+  // Program that makes a virtual environment. Empty: none is asked for.
+  std::string python;
+  // File of what is installed in it. Empty: none, or what the job file says.
+  std::string requirements;
   // For a command only.
   std::string name;
   int min_replicas = 0;
@@ -81,6 +88,24 @@ void ResolveFolder(const std::string& file, v1::ReplicaTemplate* replica) {
   if (folder.empty() || folder.is_absolute()) return;
   const std::filesystem::path base = std::filesystem::absolute(file).parent_path();
   replica->set_working_directory((base / folder).lexically_normal().string());
+}
+
+// What the flags say of a virtual environment. The text of the requirements goes with the job: the nodes do not have
+// the file.
+absl::Status SetPython(const SubmitOptions& options, v1::ReplicaTemplate* replica) {
+  if (options.python.empty() && options.requirements.empty()) return absl::OkStatus();
+  v1::PythonEnvironment* python = replica->mutable_python();
+  // What the flag alone stands for.
+  if (!options.python.empty()) python->set_interpreter(options.python == "true" ? "python3" : options.python);
+  if (options.requirements.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> text = ReadWholeFile(options.requirements, 1 << 20);
+  if (!text.ok()) return text.status();
+  if (!IsUtf8(*text))
+    return absl::InvalidArgumentError(absl::StrCat(options.requirements, " is no UTF-8 text"));
+  if (absl::Status status = jobspec::CheckRequirements(options.requirements, *text); !status.ok())
+    return status;
+  python->set_requirements(*text);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::SubmitJobRequest> FromFile(const Context& context, const SubmitOptions& options) {
@@ -194,6 +219,8 @@ absl::StatusOr<int> Submit(const Context& context, const SubmitOptions& options)
     request->mutable_job()->clear_name();
     request->set_generate_name(prefix);
   }
+  const absl::Status python = SetPython(options, request->mutable_job()->mutable_spec()->mutable_template_());
+  if (!python.ok()) return python;
   if (!context.name_space.empty()) request->mutable_job()->set_namespace_(context.name_space);
   request->set_request_id(RandomHex(16));
   Client client(context);
@@ -244,6 +271,10 @@ void AddSubmit(CLI::App& app, Context* context) {
   command->add_option("-n", options->name_prefix, "Beginning of the job's name; the system completes it");
   CLI::Option* wait = command->add_flag("--wait", options->wait, "Wait until the job has finished");
   command->add_flag("--follow", options->follow, "Print the job's output and wait")->excludes(wait);
+  command->add_flag("--python", options->python,
+                    "Run it in a virtual environment of Python; --python=PROGRAM: of this one");
+  command->add_option("--requirements", options->requirements,
+                      "Install what this requirements file lists there; implies --python");
   AddCommandFlags(command, options.get());
   command->callback([context, options, command] {
     for (const CLI::Option* option : command->get_options()) {

@@ -41,7 +41,12 @@ constexpr KnownField kMetadata[] = {
 constexpr KnownField kSpec[] = {
     {"minReplicas", Type::kInteger},  {"maxReplicas", Type::kInteger}, {"preemptible", Type::kBoolean},
     {"maxRestarts", Type::kInteger},  {"rescale", Type::kText},        {"template", Type::kMap},
-    {"allowedReplicas", Type::kList}, {"priority", Type::kInteger},
+    {"allowedReplicas", Type::kList}, {"priority", Type::kInteger},    {"python", Type::kMap},
+};
+
+constexpr KnownField kPython[] = {
+    {"interpreter", Type::kText},
+    {"requirements", Type::kText},
 };
 
 constexpr KnownField kTemplate[] = {
@@ -138,6 +143,7 @@ constexpr KnownField kResources[] = {
 absl::Span<const KnownField> RootFields() { return kRoot; }
 absl::Span<const KnownField> MetadataFields() { return kMetadata; }
 absl::Span<const KnownField> SpecFields() { return kSpec; }
+absl::Span<const KnownField> PythonFields() { return kPython; }
 absl::Span<const KnownField> TemplateFields() { return kTemplate; }
 absl::Span<const KnownField> PodFields() { return kPod; }
 absl::Span<const KnownField> ContainerFields() { return kContainer; }

@@ -18,6 +18,7 @@
 #include "libs/jobfile/resources.h"
 #include "libs/jobspec/job_spec.h"
 #include "libs/jobspec/limits.h"
+#include "libs/jobspec/python.h"
 
 namespace adaptdl::jobfile {
 namespace {
@@ -52,6 +53,7 @@ class Reader {
   // Whether a job that may have these sizes only can run within its bounds.
   void CheckAllowedReplicas(const Node& list);
   void ReadRescale(const Node& spec);
+  void ReadPython(const Node& python);
   void ReadPod(const Node& pod);
   void ReadContainer(const Node& container);
   // Appends the texts of `list`, each free of NUL, to `texts`.
@@ -230,6 +232,19 @@ void Reader::ReadRescale(const Node& spec) {
   }
 }
 
+void Reader::ReadPython(const Node& python) {
+  CheckFields(python, "spec.python", PythonFields(), problems_);
+  v1::PythonEnvironment* out = file_->job.mutable_spec()->mutable_template_()->mutable_python();
+  if (const Node* interpreter = Get(&python, "interpreter", Type::kText);
+      interpreter != nullptr && CheckNoNul(*interpreter, "spec.python.interpreter")) {
+    out->set_interpreter(interpreter->text);
+  }
+  const Node* requirements = Get(&python, "requirements", Type::kText);
+  if (requirements == nullptr) return;
+  AddStatus(requirements->line, jobspec::CheckRequirements("spec.python.requirements", requirements->text));
+  out->set_requirements(requirements->text);
+}
+
 void Reader::ReadSpec(const Node& spec) {
   CheckFields(spec, "spec", SpecFields(), problems_);
   ReadReplicaBounds(spec);
@@ -249,6 +264,7 @@ void Reader::ReadSpec(const Node& spec) {
     file_->job.mutable_spec()->set_max_restarts(static_cast<int32_t>(restarts));
   }
   ReadRescale(spec);
+  if (const Node* python = Get(&spec, "python", Type::kMap)) ReadPython(*python);
   const Node* pod_template =
       RequireField(spec, "spec", "template", Type::kMap, "it holds the container to run");
   if (pod_template == nullptr) return;

@@ -9,12 +9,14 @@
 #include "absl/strings/str_join.h"
 #include "libs/jobspec/checks.h"
 #include "libs/jobspec/limits.h"
+#include "libs/jobspec/python.h"
 #include "libs/messages/proto_time.h"
 
 namespace adaptdl::jobspec {
 namespace {
 
 constexpr int kDefaultRestarts = 3;
+constexpr absl::string_view kDefaultInterpreter = "python3";
 constexpr absl::Duration kDefaultGracePeriod = absl::Seconds(30);
 
 absl::Status CheckPrefix(absl::string_view prefix) {
@@ -73,6 +75,7 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
     status.Update(
         Wrong("spec.template.image", Show(replica.image()), "give at most 4096 printable characters"));
   }
+  if (replica.has_python()) status.Update(CheckPython(replica.python()));
   if (replica.has_termination_grace_period()) {
     const auto& grace = replica.termination_grace_period();
     const bool good = grace.seconds() >= 0 && grace.nanos() >= 0 && grace.nanos() <= 999'999'999 &&
@@ -183,6 +186,9 @@ void FillDefaults(v1::JobSpec* spec) {
   if (!replica->has_termination_grace_period())
     replica->mutable_termination_grace_period()->set_seconds(absl::ToInt64Seconds(kDefaultGracePeriod));
   v1::Resources* resources = replica->mutable_resources();
+  if (replica->has_python() && replica->python().interpreter().empty()) {
+    replica->mutable_python()->set_interpreter(std::string(kDefaultInterpreter));
+  }
   if (resources->cpu_millis() == 0 && resources->gpus() == 0) resources->set_cpu_millis(1000);
 }
 

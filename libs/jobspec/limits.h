@@ -15,6 +15,7 @@ inline constexpr int kMaxNameLength = 63;
 inline constexpr int kMaxPrefixLength = 57;
 inline constexpr int kMaxPathLength = 4096;
 inline constexpr size_t kMaxSpecBytes = 256 << 10;
+inline constexpr size_t kMaxRequirementsBytes = 64 << 10;
 inline constexpr int kMaxLabels = 64;
 inline constexpr int kMaxLabelLength = 63;
 // Of a command, its arguments, and its environment.

@@ -60,6 +60,7 @@ void Housekeeper::Run() {
     if (SteadyNow() < next_prune) continue;
     metrics_->SetLogBytes(replicas_->PruneLogs(options_.max_ended_replicas, options_.max_log_bytes,
                                                options_.max_job_log_bytes));
+    replicas_->TrimPython();
     next_prune = SteadyNow() + options_.prune_period;
   }
 }

@@ -1,4 +1,5 @@
-// The worker's slow work, on a thread of its own: deletions, the bounds of logs, metrics, a look at the GPUs.
+// The worker's slow work, on a thread of its own: deletions, the bounds of logs and of
+// virtual environments, metrics, a look at the GPUs.
 //
 // Thread-safe.
 

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 // Another node that removes the same folder takes entries away under our hands.
 constexpr int kRemoveAttempts = 5;
 
+constexpr char kPythonFolder[] = ".python";
 constexpr char kProbe[] = "written to see whether the storage works\n";
 
 std::string FolderNameOf(const v1::LaunchReplica& launch) {
@@ -100,6 +101,16 @@ absl::StatusOr<std::optional<Account>> JobStorage::Prepare(const v1::LaunchRepli
   }
   if (!status.ok()) return status;
   return account;
+}
+
+absl::StatusOr<std::optional<gid_t>> JobStorage::NamespaceGroup(const std::string& job_namespace) const {
+  if (!accounts_.per_job()) return std::optional<gid_t>();
+  // Numbered like a job; no job has such a name.
+  const std::string folder = absl::StrCat(job_namespace, "/", kPythonFolder);
+  if (absl::Status status = MakeFolder(absl::StrCat(folder_, "/", folder), 0700); !status.ok()) return status;
+  const absl::StatusOr<std::optional<Account>> account = accounts_.Find(folder);
+  if (!account.ok()) return account.status();
+  return std::optional<gid_t>((*account)->gid);
 }
 
 absl::Status JobStorage::Probe(const v1::ReplicaReport& replica) const {

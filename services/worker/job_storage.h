@@ -1,5 +1,6 @@
 // The folders of jobs in the storage that all nodes share:
 // <storage-dir>/<namespace>/<job>-<uid>/{checkpoint,share}.
+// <storage-dir>/<namespace>/.python holds the number of the namespace's group, where it needs one.
 //
 // Those two belong to the account that the job runs as, and nobody else may look into them; what is above
 // them belongs to the worker.
@@ -8,6 +9,8 @@
 
 #ifndef ADAPTDL_SERVICES_WORKER_JOB_STORAGE_H_
 #define ADAPTDL_SERVICES_WORKER_JOB_STORAGE_H_
+
+#include <sys/types.h>
 
 #include <optional>
 #include <string>
@@ -32,6 +35,10 @@ class JobStorage {
 
   // Makes the job's folders, if they are not there. The account that the job runs as; none: the worker's own.
   absl::StatusOr<std::optional<Account>> Prepare(const v1::LaunchReplica& launch) const;
+
+  // A group of the namespace's own, the same on all nodes and for good. None: jobs have no users of their own. The
+  // namespace's folder is there.
+  absl::StatusOr<std::optional<gid_t>> NamespaceGroup(const std::string& job_namespace) const;
 
   // Whether the storage works for the job now: writes, syncs, reads and removes a file in its folder, and
   // looks into the checkpoints'. May wait for as long as the storage does.

@@ -80,6 +80,16 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
                  "Environment variable that replicas get from the worker; repeatable, or split by commas")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option("--python-dir", options->python.folder,
+                 "Folder for the virtual environments of jobs on this node [STATE_DIR/python]");
+  AddDurationFlag(app, "--python-timeout", &options->python.timeout,
+                  "Most time that making a virtual environment takes");
+  AddBytesFlag(app, "--max-python-environment-bytes", &options->python.max_environment_bytes,
+               "Most bytes of one virtual environment");
+  AddBytesFlag(app, "--max-python-bytes", &options->python.max_unused_bytes,
+               "Size of all virtual environments that no replica uses above which the oldest go");
+  app.add_option("--python-library", options->python.library,
+                 "Folder of a Python package that programs in a virtual environment can import");
   app.add_option("--shim", options->shim_program, "Path of adaptdl-shim")->capture_default_str();
   AddDurationFlag(app, "--orphan-timeout", &options->orphan_timeout,
                   "Replicas are stopped when no worker came back for this long");
@@ -142,6 +152,8 @@ int main(int argc, char** argv) {
   options.server.listen = "127.0.0.1:7103";
   options.server.metrics_listen = "127.0.0.1:7203";
   options.shim_program = adaptdl::BesideProgram("adaptdl-shim");
+  options.python.program = adaptdl::BesideProgram("adaptdl-environment");
+  options.python.library = adaptdl::BesideProgram("../python");
   RawFlags raw;
   adaptdl::service::AddServerFlags(app, &options.server);
   AddFlags(app, &options, &raw);

@@ -62,7 +62,8 @@ ReplicaManager::ReplicaManager(Options options, ReplicaStore store, JobStorage s
       shims_(shims),
       lanes_(lanes),
       store_(std::move(store)),
-      preparer_(options_.node, &storage_, &store_),
+      python_(options_.python),
+      preparer_(options_.node, &storage_, &store_, &python_),
       devices_(options_.devices, options_.other_device_names),
       offer_{.count = devices_.offered(), .problems = {}} {}
 

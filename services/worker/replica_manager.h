@@ -35,6 +35,7 @@
 #include "libs/base/mutex.h"
 #include "services/worker/devices.h"
 #include "services/worker/job_storage.h"
+#include "services/worker/python_environments.h"
 #include "services/worker/replica_preparer.h"
 #include "services/worker/replica_store.h"
 #include "services/worker/shims.h"
@@ -74,6 +75,8 @@ class ReplicaManager final : public ShimListener {
     std::vector<std::string> devices;
     // What records of an earlier worker may call them (DeviceTable).
     DeviceTable::Names other_device_names = {};
+    // The virtual environments that jobs ask for.
+    PythonOptions python = {};
     // How long it may take to prepare a replica's folders before the node says that it can't, and to see
     // after a failure whether the storage works before it says that it does not.
     absl::Duration start_patience = absl::Minutes(1);
@@ -137,6 +140,9 @@ class ReplicaManager final : public ShimListener {
   // the most of what is too much, its oldest first: a job that writes much, or fails often, costs no other
   // one its logs. Returns the bytes that are left. Waits for disks; one call at a time, DeleteJob() included.
   int64_t PruneLogs(int max_replicas, int64_t max_bytes, int64_t max_job_bytes);
+
+  // Removes virtual environments that no replica uses, as PythonEnvironments::Trim() does. One call at a time.
+  void TrimPython();
 
   ReplicaStats Stats() const;
 
@@ -210,6 +216,7 @@ class ReplicaManager final : public ShimListener {
   WorkLanes* const lanes_;
   // Used on lanes, and by whoever may wait; never with the lock held.
   ReplicaStore store_;
+  PythonEnvironments python_;
   const ReplicaPreparer preparer_;
 
   mutable Mutex mutex_;

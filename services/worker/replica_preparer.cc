@@ -13,6 +13,8 @@ ReplicaPreparer::Outcome ReplicaPreparer::Prepare(const v1::LaunchReplica& launc
                                                   const std::vector<std::string>& devices) const {
   const absl::StatusOr<std::optional<Account>> account = storage_->Prepare(launch);
   if (!account.ok()) return {account.status(), Cause::kStorage};
+  absl::StatusOr<std::optional<PythonPlace>> python = PreparePython(launch, *account);
+  if (!python.ok()) return {python.status(), Cause::kNode};
   const ReplicaPlace place{.checkpoint_path = storage_->CheckpointPath(launch),
                            .share_path = storage_->SharePath(launch),
                            .node_id = node_.node_id,
@@ -22,7 +24,8 @@ ReplicaPreparer::Outcome ReplicaPreparer::Prepare(const v1::LaunchReplica& launc
                            .supervisor_tls_name = node_.supervisor_tls_name,
                            .devices = devices,
                            .account = *account,
-                           .max_processes = node_.max_processes};
+                           .max_processes = node_.max_processes,
+                           .python = *std::move(python)};
   absl::StatusOr<ProcessSpec> process = MakeProcessSpec(launch, place, node_.inherited_environment);
   if (!process.ok()) {
     // The folder has to be there for its exit record.
@@ -35,6 +38,17 @@ ReplicaPreparer::Outcome ReplicaPreparer::Prepare(const v1::LaunchReplica& launc
   if (!cgroup.ok()) return {cgroup.status(), Cause::kNode};
   process->cgroup = *cgroup;
   return {store_->Add(launch, devices, *process), Cause::kNode, *std::move(cgroup)};
+}
+
+absl::StatusOr<std::optional<PythonPlace>> ReplicaPreparer::PreparePython(
+    const v1::LaunchReplica& launch, const std::optional<Account>& account) const {
+  if (!launch.template_().has_python()) return std::optional<PythonPlace>();
+  const absl::StatusOr<std::optional<gid_t>> group = storage_->NamespaceGroup(launch.namespace_());
+  if (!group.ok()) return group.status();
+  absl::StatusOr<std::vector<std::string>> command = python_->Prepare(
+      launch.namespace_(), launch.template_(), PythonUser{.account = account, .group = *group});
+  if (!command.ok()) return command.status();
+  return PythonPlace{.command = *std::move(command), .group = *group};
 }
 
 absl::StatusOr<std::string> ReplicaPreparer::PrepareCgroup(const v1::LaunchReplica& launch) const {

@@ -1,5 +1,5 @@
 // Makes all that the shim of a replica needs: the job's folders in the storage, the replica's own with its
-// launch.json, and its control group.
+// launch.json, its control group, and the folder of its virtual environment.
 //
 // Waits for disks. Thread-safe, but for two calls about the same replica.
 
@@ -7,6 +7,7 @@
 #define ADAPTDL_SERVICES_WORKER_REPLICA_PREPARER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "adaptdl/v1/node_service.pb.h"
 #include "services/worker/job_storage.h"
+#include "services/worker/python_environments.h"
 #include "services/worker/replica_process.h"
 #include "services/worker/replica_store.h"
 
@@ -39,9 +41,10 @@ struct NodeSetting {
 
 class ReplicaPreparer {
  public:
-  // `storage` and `store` must outlive it.
-  ReplicaPreparer(NodeSetting node, const JobStorage* storage, ReplicaStore* store)
-      : node_(std::move(node)), storage_(storage), store_(store) {}
+  // All must outlive it.
+  ReplicaPreparer(NodeSetting node, const JobStorage* storage, ReplicaStore* store,
+                  PythonEnvironments* python)
+      : node_(std::move(node)), storage_(storage), store_(store), python_(python) {}
 
   const NodeSetting& node() const { return node_; }
 
@@ -58,9 +61,14 @@ class ReplicaPreparer {
   // The control group's folder; empty if there are none.
   absl::StatusOr<std::string> PrepareCgroup(const v1::LaunchReplica& launch) const;
 
+  // None: the job asked for no virtual environment.
+  absl::StatusOr<std::optional<PythonPlace>> PreparePython(const v1::LaunchReplica& launch,
+                                                           const std::optional<Account>& account) const;
+
   const NodeSetting node_;
   const JobStorage* const storage_;
   ReplicaStore* const store_;
+  PythonEnvironments* const python_;
 };
 
 }  // namespace adaptdl::worker

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "libs/base/version.h"
 #include "libs/jobspec/job_spec.h"
+#include "libs/jobspec/python.h"
 #include "services/worker/names.h"
 
 namespace adaptdl::worker {
@@ -96,6 +97,9 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
       if (absl::Status status = CheckText("template.env", *text, &total); !status.ok()) return status;
     }
   }
+  if (replica.has_python()) {
+    if (absl::Status status = jobspec::CheckPython(replica.python()); !status.ok()) return status;
+  }
   return CheckText("template.working_directory", replica.working_directory(), &total);
 }
 
@@ -176,6 +180,11 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
   spec.argv.insert(spec.argv.end(), replica.args().begin(), replica.args().end());
   if (spec.argv.empty()) {
     return absl::InvalidArgumentError("template.command is empty: give the program to run");
+  }
+  if (place.python.has_value()) {
+    spec.argv.insert(spec.argv.begin(), place.python->command.begin(), place.python->command.end());
+    spec.prepares = true;
+    if (place.python->group.has_value()) spec.groups = {*place.python->group};
   }
   spec.working_directory =
       replica.working_directory().empty() ? place.share_path : replica.working_directory();

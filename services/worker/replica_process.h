@@ -3,6 +3,8 @@
 #ifndef ADAPTDL_SERVICES_WORKER_REPLICA_PROCESS_H_
 #define ADAPTDL_SERVICES_WORKER_REPLICA_PROCESS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +23,14 @@
 namespace adaptdl::worker {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// How a program gets into the virtual environment that its job asked for.
+struct PythonPlace {
+  // Program and arguments that the job's command is to follow.
+  std::vector<std::string> command;
+  // Group that may see the environments of the namespace. None: they belong to the account.
+  std::optional<gid_t> group = std::nullopt;
+};
 
 // What the node adds to a launch order.
 struct ReplicaPlace {
@@ -43,6 +53,8 @@ struct ReplicaPlace {
   int64_t max_processes = 0;
   // Folder of its control group. Empty: none.
   std::string cgroup = {};
+  // None: the job asked for no virtual environment.
+  std::optional<PythonPlace> python = std::nullopt;
 };
 
 // Variables that replicas get from the worker's own environment: PATH, HOME, LANG and such, and `more_names`.

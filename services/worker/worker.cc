@@ -139,6 +139,13 @@ absl::Status Complete(WorkerOptions* options) {
       options->storage_dir.empty() ? absl::StrCat(options->state_dir, "/storage") : options->storage_dir);
   if (!storage_dir.ok()) return storage_dir.status();
   options->storage_dir = *storage_dir;
+  if (options->python.folder.empty()) options->python.folder = absl::StrCat(options->state_dir, "/python");
+  std::error_code error;
+  // One that is not there has nothing for jobs.
+  if (!std::filesystem::is_directory(options->python.library, error)) options->python.library.clear();
+  for (std::string* path : {&options->python.folder, &options->python.program, &options->python.library}) {
+    if (absl::Status status = CompletePath(path); !status.ok()) return status;
+  }
   return CompletePath(&options->server.security.tls.ca);
 }
 
@@ -289,7 +296,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
                   .max_processes = options_.max_processes,
                   .cgroup_base = cgroups.value_or("")},
          .devices = NamesOf(gpus_),
-         .other_device_names = gpus_.other_names},
+         .other_device_names = gpus_.other_names,
+         .python = options_.python},
         *std::move(storage), &clock_, shims_.get(), &lanes_);
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);

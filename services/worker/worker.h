@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "libs/service/server.h"
 #include "services/worker/nvml.h"
+#include "services/worker/python_environments.h"
 #include "services/worker/replica_accounts.h"
 
 namespace adaptdl::worker {
@@ -73,6 +74,8 @@ struct WorkerOptions {
   int64_t max_log_bytes = int64_t{10} << 30;
   // Of one job's.
   int64_t max_job_log_bytes = int64_t{1} << 30;
+  // Virtual environments of Python; an empty folder: <state-dir>/python.
+  PythonOptions python;
   // Accounts that replicas run as.
   AccountOptions accounts;
   // Most processes and threads of a job on this node, where it has an account or a control group of its own.

@@ -149,11 +149,15 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
   replica->set_state(v1::REPLICA_STATE_EXITED);
   replica->set_exit_code(127);
   replica->set_message("command not found");
+  v1::PythonEnvironment* python = job.mutable_spec()->mutable_template_()->mutable_python();
+  python->set_interpreter("python3");
+  python->set_requirements("# data\nnumpy==1.24\n\n  torch\n");
   v1::ListEventsResponse events;
   events.add_events()->set_reason("ReplicaFailed");
   const std::string text = DescribeJob(job, events, kNow, false);
   for (const char* part :
-       {"default/a (u1)", "team=vision", "train 'two words'", "Replicas:          1 to any",
+       {"default/a (u1)", "team=vision", "train 'two words'",
+        "Python:            python3 with numpy==1.24, torch\n", "Replicas:          1 to any",
         "Allowed:           1, 2, 4", "Priority:          10", "Max restarts:      3",
         "Phase:             Running", "Epoch:             1 of 10", "Done:              25 %",
         "Exited (code 127)", "command not found", "ReplicaFailed", "Batch size:        64",

@@ -121,6 +121,42 @@ TEST_F(SubmitTest, TakesACommand) {
   EXPECT_EQ(replica.working_directory() + "/", folder_.path() + "/");
 }
 
+TEST_F(SubmitTest, TheRequirementsGoWithTheJob) {
+  folder_.Write("requirements.txt", "numpy==1.24\n");
+  EXPECT_EQ(
+      Run({"submit", "--python", "--requirements", "requirements.txt", "--", "python", "train.py"}).code, 0);
+  const v1::PythonEnvironment python = Submitted().job().spec().template_().python();
+  EXPECT_EQ(python.interpreter(), "python3");
+  EXPECT_EQ(python.requirements(), "numpy==1.24\n");
+}
+
+TEST_F(SubmitTest, AnEnvironmentMayBeEmptyAndOfAnotherPython) {
+  EXPECT_EQ(Run({"submit", "--python=python3.12", "--", "python", "train.py"}).code, 0);
+  const v1::ReplicaTemplate replica = Submitted().job().spec().template_();
+  EXPECT_EQ(replica.python().interpreter(), "python3.12");
+  EXPECT_EQ(replica.python().requirements(), "");
+  EXPECT_THAT(replica.command(), ElementsAre("python", "train.py"));
+}
+
+TEST_F(SubmitTest, AJobFileCanBeGivenRequirementsToo) {
+  const std::string path = folder_.Write("one.yaml", kFile);
+  folder_.Write("requirements.txt", "torch\n");
+  EXPECT_EQ(Run({"submit", path, "--requirements", "requirements.txt"}).code, 0);
+  EXPECT_EQ(Submitted().job().spec().template_().python().requirements(), "torch\n");
+}
+
+TEST_F(SubmitTest, RequirementsThatTheNodesCannotHaveAreRefused) {
+  folder_.Write("requirements.txt", "numpy\n-r more.txt\n");
+  const ProgramResult result = Run({"submit", "--requirements", "requirements.txt", "--", "true"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("requirements.txt, line 2: \"-r more.txt\""));
+  folder_.Write("binary.txt", "\xff\xfe");
+  EXPECT_THAT(Run({"submit", "--requirements", "binary.txt", "--", "true"}).err,
+              HasSubstr("is no UTF-8 text"));
+  EXPECT_THAT(Run({"submit", "--requirements", "none.txt", "--", "true"}).err, HasSubstr("none.txt"));
+  EXPECT_TRUE(supervisor_.submissions().empty());
+}
+
 TEST_F(SubmitTest, KeepsOneRequestIdOverRetries) {
   supervisor_.FailNext(2);
   EXPECT_EQ(Run({"submit", "--name", "once", "--", "true"}).code, 0);

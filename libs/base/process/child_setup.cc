@@ -146,7 +146,8 @@ bool GiveUpRights(const SpawnOptions& options) {
     const rlimit processes = {most, most};
     if (most > 0 && setrlimit(RLIMIT_NPROC, &processes) != 0) return false;
     umask(0077);
-    if (setgroups(0, nullptr) != 0 || setresgid(account.gid, account.gid, account.gid) != 0 ||
+    if (setgroups(account.groups.size(), account.groups.data()) != 0 ||
+        setresgid(account.gid, account.gid, account.gid) != 0 ||
         setresuid(account.uid, account.uid, account.uid) != 0) {
       return false;
     }

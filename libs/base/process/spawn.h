@@ -28,11 +28,12 @@
 
 namespace adaptdl {
 
-// The account that a program runs under, without supplementary groups, and with files of its own (umask
-// 0077).
+// The account that a program runs under, with files of its own (umask 0077).
 struct SpawnAccount {
   uid_t uid = 0;
   gid_t gid = 0;
+  // Supplementary groups: these, and no other ones.
+  std::vector<gid_t> groups = {};
   // Most processes and threads of the account. 0: no bound.
   int64_t max_processes = 0;
 };

@@ -123,6 +123,7 @@ SpawnOptions OptionsFor(const ProcessSpec& spec, const std::string& program, con
   if (spec.uid >= 0) {
     options.account = SpawnAccount{.uid = static_cast<uid_t>(spec.uid),
                                    .gid = static_cast<gid_t>(spec.gid),
+                                   .groups = {spec.groups.begin(), spec.groups.end()},
                                    .max_processes = spec.max_processes};
   }
   return options;
@@ -153,7 +154,8 @@ StartedChild StartChild(const ProcessSpec& spec) {
   }
   absl::StatusOr<Pipe> output = Pipe::Open();
   absl::StatusOr<Pipe> errors = Pipe::Open();
-  for (const absl::StatusOr<Pipe>* pipe : {&output, &errors}) {
+  absl::StatusOr<Pipe> report = Pipe::Open();
+  for (const absl::StatusOr<Pipe>* pipe : {&output, &errors, &report}) {
     if (!pipe->ok()) {
       return Failure(Cause::kNode, kExitCannotExecute,
                      absl::StrCat("no process can be made: ", pipe->status().message()));
@@ -161,13 +163,16 @@ StartedChild StartChild(const ProcessSpec& spec) {
     // A pipe of ours takes it.
     SetNonBlocking((*pipe)->read_end.get()).IgnoreError();
   }
+  SpawnOptions options = OptionsFor(spec, program, *output, *errors);
+  if (spec.prepares) options.files = {report->write_end.get()};  // the first of them is number 3, kReportFd
   SpawnFailure failure;
-  const absl::StatusOr<pid_t> pid = Spawn(OptionsFor(spec, program, *output, *errors), &failure);
+  const absl::StatusOr<pid_t> pid = Spawn(options, &failure);
   if (!pid.ok()) return Explain(failure, spec);
   StartedChild child;
   child.pid = *pid;
   child.stdout_fd = output->read_end.Release();
   child.stderr_fd = errors->read_end.Release();
+  if (spec.prepares) child.report_fd = report->read_end.Release();
   return child;
 }
 

@@ -21,6 +21,8 @@ struct StartedChild {
   // Read ends, non-blocking, owned by the caller. -1 when it could not be started.
   int stdout_fd = -1;
   int stderr_fd = -1;
+  // Read end, non-blocking, owned by the caller, of what a process that prepares says (ProcessSpec). -1: it does not.
+  int report_fd = -1;
   // Why it could not be started, as a shell would report it, and whose fault that is. Meaningful while pid is
   // -1.
   int exit_code = 0;
@@ -28,8 +30,8 @@ struct StartedChild {
   std::string failure;
 };
 
-// Starts `spec` in a session of its own, with /dev/null as input and no other open file than that and its
-// output. The process dies when the caller's does. It can never gain rights (no_new_privs), and leaves no
+// Starts `spec` in a session of its own, with /dev/null as input and no other open file than that, its
+// output and the pipe of one that prepares. The process dies when the caller's does. It can never gain rights (no_new_privs), and leaves no
 // core.
 StartedChild StartChild(const ProcessSpec& spec);
 

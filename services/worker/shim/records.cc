@@ -124,9 +124,11 @@ std::string ProcessSpecToJson(const ProcessSpec& spec) {
                {"grace_ms", absl::ToInt64Milliseconds(spec.grace_period)},
                {"uid", spec.uid},
                {"gid", spec.gid},
+               {"groups", spec.groups},
                {"max_processes", spec.max_processes},
                {"cgroup", spec.cgroup},
-               {"memory_bytes", spec.memory_bytes}});
+               {"memory_bytes", spec.memory_bytes},
+               {"prepares", spec.prepares}});
 }
 
 absl::StatusOr<ProcessSpec> ProcessSpecFromLaunchFile(absl::string_view launch_json) {
@@ -151,6 +153,10 @@ absl::StatusOr<ProcessSpec> ProcessSpecFromLaunchFile(absl::string_view launch_j
   spec.grace_period = absl::Milliseconds(GetInteger(*process, "grace_ms"));
   spec.uid = GetInteger(*process, "uid", -1);
   spec.gid = GetInteger(*process, "gid", -1);
+  for (const Json& group : process->value("groups", Json::array())) {
+    if (group.is_number_integer()) spec.groups.push_back(group.get<int64_t>());
+  }
+  spec.prepares = GetBool(*process, "prepares");
   spec.max_processes = GetInteger(*process, "max_processes");
   spec.cgroup = GetString(*process, "cgroup");
   spec.memory_bytes = GetInteger(*process, "memory_bytes");
@@ -173,6 +179,19 @@ absl::StatusOr<ExitRecord> ExitRecordFromJson(absl::string_view text) {
   if (!json.ok()) return json.status();
   if (!json->contains("exit_code")) return absl::InvalidArgumentError("\"exit_code\" is missing");
   return ExitFrom(*json);
+}
+
+std::string StartFailureToJson(const StartFailure& failure) {
+  return Dump(
+      {{"cause", NameOf(failure.cause)}, {"exit_code", failure.exit_code}, {"message", failure.message}});
+}
+
+absl::StatusOr<StartFailure> StartFailureFromJson(absl::string_view text) {
+  absl::StatusOr<Json> json = ParseObject(text);
+  if (!json.ok()) return json.status();
+  return StartFailure{.cause = CauseNamed(GetString(*json, "cause")),
+                      .exit_code = static_cast<int>(GetInteger(*json, "exit_code")),
+                      .message = GetString(*json, "message")};
 }
 
 std::string ShimEventToLine(const ShimEvent& event) {

@@ -45,16 +45,23 @@ struct ProcessSpec {
   std::string working_directory;
   // Time between SIGTERM and SIGKILL when the shim stops the replica on its own account.
   absl::Duration grace_period = absl::Seconds(30);
-  // Account that it runs as, with this group and no other one. -1: that of the shim.
+  // Account that it runs as, with this group and `groups`, and no other ones. -1: that of the shim.
   int64_t uid = -1;
   int64_t gid = -1;
+  std::vector<int64_t> groups = {};
   // Most processes and threads that the account may have on this machine. 0: no bound but the machine's own.
   int64_t max_processes = 0;
   // Folder of the control group that it runs in (shim/cgroup.h), and bytes of memory that this allows. Empty:
   // that of the shim; 0: as many as the machine has.
   std::string cgroup = {};
   int64_t memory_bytes = 0;
+  // Whether argv only prepares the program and then becomes it: it gets a pipe as descriptor 3, into which it writes
+  // a StartFailure if it can't, and which is closed when the program begins.
+  bool prepares = false;
 };
+
+// Descriptor of that pipe.
+inline constexpr int kReportFd = 3;
 
 struct RunningRecord {
   int64_t pid = 0;
@@ -63,6 +70,14 @@ struct RunningRecord {
 
 // Whose fault an end was, as far as the node can tell (EndCause of the protocol).
 enum class Cause { kUnknown, kJob, kNode, kStorage, kPreemption, kImage };
+
+// Why a program was not begun.
+struct StartFailure {
+  Cause cause = Cause::kUnknown;
+  // As a shell would have it.
+  int exit_code = 0;
+  std::string message;
+};
 
 struct ExitRecord {
   // 0 to 255. Meaningful while signal is 0.
@@ -84,11 +99,13 @@ struct ExitRecord {
 std::string ProcessSpecToJson(const ProcessSpec& spec);
 std::string RunningRecordToJson(const RunningRecord& record);
 std::string ExitRecordToJson(const ExitRecord& record);
+std::string StartFailureToJson(const StartFailure& failure);
 
 // The reverse. INVALID_ARGUMENT if the text is no such JSON.
 absl::StatusOr<ProcessSpec> ProcessSpecFromLaunchFile(absl::string_view launch_json);
 absl::StatusOr<RunningRecord> RunningRecordFromJson(absl::string_view json);
 absl::StatusOr<ExitRecord> ExitRecordFromJson(absl::string_view json);
+absl::StatusOr<StartFailure> StartFailureFromJson(absl::string_view json);
 
 // "2026-01-02T03:04:05.123456789Z".
 std::string FormatTimestamp(absl::Time time);

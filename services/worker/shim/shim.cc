@@ -19,7 +19,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/file.h"
+#include "libs/base/process/pipe.h"
 #include "libs/base/process/wait.h"
+#include "libs/base/unique_fd.h"
 #include "services/worker/shim/cgroup.h"
 #include "services/worker/shim/child.h"
 #include "services/worker/shim/control.h"
@@ -95,6 +97,7 @@ class Shim {
     pid_ = child.pid;
     output_[0] = child.stdout_fd;
     output_[1] = child.stderr_fd;
+    report_.Reset(child.report_fd);
     const RunningRecord running{.pid = pid_, .start_time = record_.start_time};
     if (const absl::Status status = WriteFileAtomically(kRunningFile, RunningRecordToJson(running), 0640);
         !status.ok()) {
@@ -231,7 +234,22 @@ class Shim {
     RemoveCgroup(cgroup_);
   }
 
+  // A process that only prepares the program (ProcessSpec) may have said why that did not begin.
+  void TakeStartFailure() {
+    if (!report_.valid()) return;
+    // All that a pipe holds.
+    std::string report(64 << 10, '\0');
+    const ssize_t count = ReadSome(report_.get(), report.data(), report.size());
+    if (count <= 0) return;
+    report.resize(static_cast<size_t>(count));
+    const absl::StatusOr<StartFailure> failure = StartFailureFromJson(report);
+    if (!failure.ok() || record_.signal != 0 || record_.exit_code != failure->exit_code) return;
+    record_.cause = failure->cause;
+    record_.message = failure->message;
+  }
+
   int Conclude() {
+    TakeStartFailure();
     ExplainOutOfMemory();
     log_.Finish(clock_.Now());
     if (!exited_) record_.end_time = clock_.Now();
@@ -265,6 +283,7 @@ class Shim {
   int64_t memory_bytes_ = 0;
   int signal_fd_ = -1;
   int output_[2] = {-1, -1};
+  UniqueFd report_;
   pid_t pid_ = -1;
 
   bool exited_ = false;       // the process itself

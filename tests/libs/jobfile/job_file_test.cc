@@ -43,6 +43,11 @@ spec:
   preemptible: false
   maxRestarts: 5
   rescale: restart
+  python:
+    interpreter: python3.11
+    requirements: |
+      numpy==1.24
+      torch
   template:
     spec:
       terminationGracePeriodSeconds: 45
@@ -93,6 +98,8 @@ TEST(JobFileTest, ReadsEveryField) {
   EXPECT_FALSE(spec.preemptible());
   EXPECT_EQ(spec.max_restarts(), 5);
   EXPECT_EQ(spec.rescale(), v1::RESCALE_MODE_RESTART);
+  EXPECT_EQ(spec.template_().python().interpreter(), "python3.11");
+  EXPECT_EQ(spec.template_().python().requirements(), "numpy==1.24\ntorch\n");
   const v1::ReplicaTemplate& replica = spec.template_();
   EXPECT_EQ(replica.termination_grace_period().seconds(), 45);
   EXPECT_EQ(replica.image(), "example.com/train:1");

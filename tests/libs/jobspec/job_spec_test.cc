@@ -51,6 +51,15 @@ TEST(NewJobTest, WrongFieldsAreRefusedByName) {
        }},
       {"spec: ",
        [](v1::Job* job) { job->mutable_spec()->mutable_template_()->add_args(std::string(257 << 10, 'x')); }},
+      {"spec.template.python.interpreter",
+       [](v1::Job* job) {
+         job->mutable_spec()->mutable_template_()->mutable_python()->set_interpreter("python\n");
+       }},
+      {"spec.template.python.requirements",
+       [](v1::Job* job) {
+         job->mutable_spec()->mutable_template_()->mutable_python()->set_requirements(
+             std::string((64 << 10) + 1, '#'));
+       }},
       {"spec.min_replicas", [](v1::Job* job) { job->mutable_spec()->set_min_replicas(-1); }},
       {"spec.min_replicas",
        [](v1::Job* job) {

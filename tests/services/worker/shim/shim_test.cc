@@ -318,5 +318,22 @@ TEST_F(ShimTest, LeavesNothingButItsRecords) {
   EXPECT_THAT(ReadFile(folder_ / "shim.log"), IsEmpty());
 }
 
+TEST_F(ShimTest, AProgramThatOnlyPreparesSaysWhyItDidNotBecomeTheOther) {
+  ProcessSpec spec =
+      Shell(R"(echo '{"cause":"job","exit_code":126,"message":"no such package"}' >&3; exit 126)");
+  spec.prepares = true;
+  Start(spec);
+  const ExitRecord record = WaitForExit();
+  EXPECT_EQ(record.exit_code, 126);
+  EXPECT_EQ(record.cause, Cause::kJob);
+  EXPECT_EQ(record.message, "no such package");
+}
+
+TEST_F(ShimTest, OthersHaveNobodyToSayItTo) {
+  Start(Shell("echo x 2>/dev/null >&3 || echo closed"));
+  EXPECT_EQ(WaitForExit().exit_code, 0);
+  EXPECT_THAT(Output(), ::testing::Contains("stdout F closed"));
+}
+
 }  // namespace
 }  // namespace adaptdl::worker
