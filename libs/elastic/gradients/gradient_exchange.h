@@ -59,8 +59,9 @@ struct BackwardPass {
   double weight = 1;
   // Whether the optimiser runs after it.
   bool last = true;
-  // What the loss was multiplied by.
+  // What the loss was multiplied by; and whether the averages stay multiplied, because the program divides them.
   double loss_scale = 1;
+  bool keeps_loss_scale = false;
   // Whether the result is to say if the step's gradients overflowed.
   bool check_finite = false;
   // Total batch size divided by the initial one.
@@ -166,6 +167,9 @@ class GradientExchange {
   // Makes all gradients undefined. Not to be called between the micro-batches of a step.
   void ClearGradients();
 
+  // Whether a step's exchange is over, for good or ill, and TakeResult() has not told of it yet.
+  bool has_result() const { return result_.has_value(); }
+
   // Whether a step is between two of its micro-batches.
   bool accumulating() const { return passes_ > 0 && !result_; }
 
@@ -189,6 +193,9 @@ class GradientExchange {
   void BeginStep();
   void CheckUnchanged();
   uint64_t ProbedVersion();
+  // What averages are divided by; and what squared norms of the averages are.
+  double Divisor() const { return pass_.keeps_loss_scale ? 1 : pass_.loss_scale; }
+  double NormDivisor() const { return pass_.keeps_loss_scale ? pass_.loss_scale * pass_.loss_scale : 1; }
   bool MeasuresMean() const { return plan_.norms && !plan_.compare; }
 
   void Complete(size_t i);
