@@ -24,7 +24,7 @@ class Place(ctypes.Structure):
     _fields_ = [("met", c_int32), ("rank", c_int32), ("replicas", c_int32), ("nodes", c_int32),
                 ("current_epoch", c_int32), ("finished_epochs", c_int32), ("in_loop", c_int32),
                 ("replaying", c_int32), ("is_void", c_int32), ("stand_in", c_int32), ("joined", c_int32),
-                ("optimizer_steps", c_int64)]
+                ("optimizer_steps", c_int64), ("group", c_int64)]
 
 
 class LoaderOptions(ctypes.Structure):

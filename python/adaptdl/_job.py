@@ -67,6 +67,10 @@ class Job:
         states = (c_void_p * max(len(expected), 1))(*expected)
         check(engine.job_meet(self.handle, states, len(expected)))
         self.met = True
+        # They know this module.
+        from adaptdl import _accumulator, _replay
+        _replay.attach(self)
+        _accumulator.attach(self)
         while self._waiting:
             self._waiting.pop(0)()
         return self

@@ -93,13 +93,16 @@ class Memory:
 
 
 _memory: Optional[Memory] = None
-_owner: Optional[_job.Job] = None
 
 
-def memory(job: _job.Job) -> Memory:
+def attach(job: _job.Job) -> None:
+    """As soon as the replicas have met."""
+    global _memory
+    _memory = Memory(job)
+    job.at_close(_memory.close)
+
+
+def memory() -> Memory:
     """The job's memory; its replicas have met."""
-    global _memory, _owner
-    if _memory is None or _owner is not job:
-        _memory, _owner = Memory(job), job
-        job.at_close(_memory.close)
+    assert _memory is not None
     return _memory

@@ -87,7 +87,7 @@ def gather_now(value: Any) -> Optional[List[Any]]:
 def gather(value: T) -> List[T]:
     """All replicas' values, by rank."""
     job = _job.job().meet()
-    memory = _replay.memory(job)
+    memory = _replay.memory()
     place = job.place()
     if not place.in_loop:
         known = memory.next_result(place)

@@ -74,6 +74,8 @@ typedef struct {
   // Whether it has joined a job that trained already.
   int32_t joined;
   int64_t optimizer_steps;
+  // Number of the group of replicas, which grows with each change of it.
+  int64_t group;
 } adaptdl_place;
 ADAPTDL_API void adaptdl_job_place(adaptdl_job* job, adaptdl_place* place);
 

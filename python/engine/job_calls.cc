@@ -100,6 +100,7 @@ void adaptdl_job_place(adaptdl_job* job, adaptdl_place* place) {
   const adaptdl::elastic::MicroBatch& batch = core.step().micro_batch();
   place->stand_in = batch.step_total > 0 && batch.local == 0 ? 1 : 0;
   place->optimizer_steps = core.progress().optimizer_steps();
+  place->group = core.team().membership().group;
 }
 
 // --- Requests ---
