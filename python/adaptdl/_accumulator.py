@@ -11,7 +11,9 @@ its batch stands in for an empty share does not count; neither does what was add
 """
 
 import copy
+import ctypes
 import weakref
+from ctypes import c_int64
 from typing import Any, Dict, Iterator, List, MutableMapping, Optional, Tuple
 
 from adaptdl import _job, _replay, collective
@@ -48,8 +50,10 @@ class _Sums:
     def __init__(self, job: _job.Job) -> None:
         self._job = job
         self._live: "weakref.WeakSet[Accumulator]" = weakref.WeakSet()
+        # Whether something was added, or synchronised, in the loop's step in progress.
+        self.in_step = c_int64()
         self._calls = SumsCalls(callback(Nothing, self._merge), callback(Nothing, self._keep_step),
-                                callback(Nothing, self._drop_step))
+                                callback(Nothing, self._drop_step), ctypes.pointer(self.in_step))
         self._handle = make(lambda made: engine.sums_open(job.handle, self._calls, made))
         job.at_close(lambda: check(engine.sums_close(self._handle)))
 
@@ -61,10 +65,12 @@ class _Sums:
         merge(by_name, self._job)
 
     def _keep_step(self) -> None:
+        self.in_step.value = 0
         for accumulator in self._live:
             accumulator._keep_step()
 
     def _drop_step(self) -> None:
+        self.in_step.value = 0
         for accumulator in self._live:
             accumulator._drop_step()
 
@@ -91,6 +97,11 @@ def attach(job: _job.Job) -> None:
     """As soon as the replicas have met: all of them merge their sums alike, also those that have none yet."""
     global _sums
     _sums = (job, _Sums(job))
+
+
+def _note_step() -> None:
+    assert _sums is not None
+    _sums[1].in_step.value = 1
 
 
 class Accumulator(MutableMapping):
@@ -122,14 +133,16 @@ class Accumulator(MutableMapping):
         if self._visible is not None:
             self._visible[key] = self._visible[key] + value if key in self._visible else value
             return
-        in_loop = False
+        to = self._pending
         if self._job.met:
             place = self._job.place()
             # What this code added before is in the totals; and what is computed on a stand-in is nobody's.
             if place.replaying or place.stand_in:
                 return
-            in_loop = bool(place.in_loop)
-        _added(self._step if in_loop else self._pending, {key: value})
+            if place.in_loop:
+                to = self._step
+                _note_step()
+        _added(to, {key: value})
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Adds each value to that of its key; within synchronized() as a dictionary has it."""
@@ -193,6 +206,7 @@ class Accumulator(MutableMapping):
         record = memory.sum(self._name, place)
         if place.in_loop:
             # Should the step be begun anew, so is what it adds.
+            _note_step()
             if self._before is None:
                 self._before = (copy.deepcopy(record.totals), dict(self._pending))
             merge({self._name: self}, job)

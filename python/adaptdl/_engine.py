@@ -17,6 +17,8 @@ OK, ERROR, EXIT, CALLBACK = range(4)
 KEEP, DROP, USE_SLOT = range(3)
 SPARSE = 1
 
+LOOKS_AT_PASS, LOOKS_AT_GRADIENTS = 1, 2
+
 RULE_OWN, RULE_ADASCALE, RULE_ADAMSCALE, RULE_LINEAR, RULE_SQRT, RULE_LEGW = range(6)
 
 
@@ -36,7 +38,8 @@ class LoaderOptions(ctypes.Structure):
 class Batch(ctypes.Structure):
     _fields_ = [("more", c_int32), ("is_optimizer_step", c_int32), ("count", c_int64), ("indices", POINTER(c_int64)),
                 ("weight", c_int64), ("micro_batch", c_int64), ("micro_batches", c_int64), ("batch_size", c_int64),
-                ("local_batch_size", c_int64), ("position", c_int64), ("pass_", c_int64)]
+                ("local_batch_size", c_int64), ("position", c_int64), ("pass_", c_int64),
+                ("replicas", c_int64)]
 
 
 class Parameter(ctypes.Structure):
@@ -82,7 +85,7 @@ RuleFactors = ctypes.CFUNCTYPE(c_int, c_double, c_double, c_int64, POINTER(c_dou
 
 
 class SumsCalls(ctypes.Structure):
-    _fields_ = [("merge", Nothing), ("keep_step", Nothing), ("drop_step", Nothing)]
+    _fields_ = [("merge", Nothing), ("keep_step", Nothing), ("drop_step", Nothing), ("in_step", POINTER(c_int64))]
 
 
 class BytesCalls(ctypes.Structure):
@@ -151,9 +154,10 @@ _FUNCTIONS = {
     "model_begin": (c_int, _HANDLE, POINTER(c_int)),
     "model_pass_gradient": (c_int, _HANDLE, c_int64, c_uint64, POINTER(c_int)),
     "model_ready": (c_int, _HANDLE, c_int64, c_uint64),
+    "model_all_ready": (c_int, _HANDLE),
     "model_end": (c_int, _HANDLE),
-    "model_pass": (c_int, _HANDLE),
-    "model_step": (c_int, _HANDLE, c_int64),
+    "model_abandon": (c_int, _HANDLE),
+    "model_step": (c_int, _HANDLE, c_int64, c_int),
     "model_leave_out": (c_int, _HANDLE),
     "model_zero_grad": (c_int, _HANDLE),
     "model_accumulating": (c_int, _HANDLE),

@@ -108,6 +108,8 @@ typedef struct {
   int (*merge)(void);
   int (*keep_step)(void);
   int (*drop_step)(void);
+  // Whether there is anything that the last two are about: they are not called else. The caller's.
+  const int64_t* in_step;
 } adaptdl_sums_calls;
 ADAPTDL_API int adaptdl_sums_open(adaptdl_job* job, const adaptdl_sums_calls* calls, adaptdl_sums** sums);
 ADAPTDL_API int adaptdl_sums_close(adaptdl_sums* sums);
@@ -182,6 +184,7 @@ typedef struct {
   int64_t local_batch_size;
   int64_t position;
   int64_t pass;
+  int64_t replicas;
 } adaptdl_batch;
 
 ADAPTDL_API int adaptdl_loader_open(adaptdl_job* job, const adaptdl_loader_options* options,
@@ -297,19 +300,23 @@ ADAPTDL_API int adaptdl_model_open(adaptdl_job* job, const adaptdl_shared* share
                                    adaptdl_model** model);
 ADAPTDL_API int adaptdl_model_close(adaptdl_model* model);
 
-// The backward pass. begin(): before the first gradient; `looks` is whether pass_gradient() wants each one. ready():
-// the parameter's gradient is at `gradient`. end(): all are there. pass(): all of these, for gradients that are all in
-// adaptdl_shared::gradients.
+// The backward pass. begin(): before the first gradient; `looks` is what the pass wants to know. ready(): the
+// parameter's gradient is at `gradient`. all_ready(): they are where adaptdl_shared::gradients says. end(): all are
+// there.
+enum { ADAPTDL_LOOKS_AT_PASS = 1, ADAPTDL_LOOKS_AT_GRADIENTS = 2 };
 ADAPTDL_API int adaptdl_model_begin(adaptdl_model* model, int* looks);
 // The gradient of this pass alone. `counts` 0: zeros are to be added in its place.
 ADAPTDL_API int adaptdl_model_pass_gradient(adaptdl_model* model, int64_t parameter, uint64_t gradient,
                                             int* counts);
 ADAPTDL_API int adaptdl_model_ready(adaptdl_model* model, int64_t parameter, uint64_t gradient);
+ADAPTDL_API int adaptdl_model_all_ready(adaptdl_model* model);
 ADAPTDL_API int adaptdl_model_end(adaptdl_model* model);
-ADAPTDL_API int adaptdl_model_pass(adaptdl_model* model);
+// A pass that was begun is none: nothing of it has a gradient.
+ADAPTDL_API int adaptdl_model_abandon(adaptdl_model* model);
 
-// The optimiser's step, and its zero_grad(). `parameters`: how many the optimiser has. Collective.
-ADAPTDL_API int adaptdl_model_step(adaptdl_model* model, int64_t parameters);
+// The optimiser's step, and its zero_grad(). `parameters`: how many the optimiser has. `ends_pass`: end() comes first.
+// Collective.
+ADAPTDL_API int adaptdl_model_step(adaptdl_model* model, int64_t parameters, int ends_pass);
 ADAPTDL_API int adaptdl_model_leave_out(adaptdl_model* model);
 ADAPTDL_API int adaptdl_model_zero_grad(adaptdl_model* model);
 ADAPTDL_API int adaptdl_model_accumulating(const adaptdl_model* model);

@@ -32,8 +32,12 @@ struct adaptdl_sums final : adaptdl::elastic::StepSums {
   adaptdl_sums(adaptdl_job* job, const adaptdl_sums_calls& calls) : job(job), calls(calls) {}
 
   void Merge() override { CallBack(job, calls.merge); }
-  void KeepStep() override { CallBack(job, calls.keep_step); }
-  void DropStep() override { CallBack(job, calls.drop_step); }
+  void KeepStep() override {
+    if (*calls.in_step != 0) CallBack(job, calls.keep_step);
+  }
+  void DropStep() override {
+    if (*calls.in_step != 0) CallBack(job, calls.drop_step);
+  }
 
   adaptdl_job* const job;
   const adaptdl_sums_calls calls;

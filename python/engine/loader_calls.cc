@@ -70,6 +70,7 @@ int adaptdl_loader_next(adaptdl_loader* loader, adaptdl_batch* batch) {
     batch->indices = loader->loader->indices().data();
     batch->weight = loader->loader->weight();
     Describe(*loader->loader, batch);
+    batch->replicas = loader->job->job->num_replicas();
   });
 }
 

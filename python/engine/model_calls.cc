@@ -106,10 +106,6 @@ struct adaptdl_model {
   std::unique_ptr<adaptdl::elastic::StepEngine> engine;
 
   adaptdl::elastic::GradientExchange& exchange() { return engine->exchange(); }
-  void Begin() {
-    tensors.BeginPass();
-    exchange().BeginPass();
-  }
 };
 
 struct adaptdl_memory {
@@ -130,8 +126,10 @@ int adaptdl_model_close(adaptdl_model* model) {
 
 int adaptdl_model_begin(adaptdl_model* model, int* looks) {
   return Call(model->job, [&] {
-    model->Begin();
-    *looks = model->exchange().looks_at_passes() ? 1 : 0;
+    model->tensors.BeginPass();
+    model->exchange().BeginPass();
+    *looks = (model->exchange().looks_at_passes() ? ADAPTDL_LOOKS_AT_PASS : 0) |
+             (model->exchange().looks_at_gradients() ? ADAPTDL_LOOKS_AT_GRADIENTS : 0);
   });
 }
 
@@ -154,21 +152,24 @@ int adaptdl_model_end(adaptdl_model* model) {
   return Call(model->job, [&] { model->exchange().EndPass(); });
 }
 
-int adaptdl_model_pass(adaptdl_model* model) {
+int adaptdl_model_all_ready(adaptdl_model* model) {
   return Call(model->job, [&] {
-    model->Begin();
     const adaptdl_shared& shared = model->tensors.shared();
     for (int64_t i = 0; i < shared.num_parameters; ++i) {
       if (shared.gradients[i] != 0) model->exchange().OnGradientReady(static_cast<size_t>(i));
     }
-    model->exchange().EndPass();
   });
+}
+
+int adaptdl_model_abandon(adaptdl_model* model) {
+  return Call(model->job, [&] { model->exchange().AbandonPass(); });
 }
 
 // --- Steps ---
 
-int adaptdl_model_step(adaptdl_model* model, int64_t parameters) {
+int adaptdl_model_step(adaptdl_model* model, int64_t parameters, int ends_pass) {
   return Call(model->job, [&] {
+    if (ends_pass != 0) model->exchange().EndPass();
     model->optimizer.SetParameters(parameters);
     model->engine->Step();
   });

@@ -181,6 +181,10 @@ void GradientExchange::EndPass() {
   version_ = ProbedVersion();
 }
 
+void GradientExchange::AbandonPass() {
+  if (in_pass_ && passes_ == 0) EndStep();
+}
+
 uint64_t GradientExchange::ProbedVersion() {
   return probed_ < trained_.size() ? model_->GradientVersion(probed_) : 0;
 }

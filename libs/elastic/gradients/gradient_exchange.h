@@ -144,12 +144,21 @@ class GradientExchange {
   bool BeginPass();
   // Whether OnPassGradient() wants to know; to be asked after BeginPass().
   bool looks_at_passes() const { return summing_ && !pass_.is_void; }
+  // Whether it matters to the pass that has begun what the gradients are: alone, in a step that is not measured, nothing
+  // is done to them, and nobody needs to say OnGradientReady().
+  bool looks_at_gradients() const {
+    const bool as_they_are = pass_.weight == Divisor() && !pass_.check_finite;
+    const bool measures = plan_.norms || plan_.compare || plan_.keep;
+    return !single() || summing_ || measures || !as_they_are;
+  }
   // The gradient of this pass alone, before it is added to that of the parameter. False: it counts for nothing,
   // and zeros are to be added in its place.
   bool OnPassGradient(size_t i, const TensorRef& gradient);
   // The parameter's gradient holds the sum over the passes so far.
   void OnGradientReady(size_t i);
   void EndPass();
+  // The pass that has begun is none: no gradient of it was told of. Only where it is the step's first and last.
+  void AbandonPass();
 
   // --- From the training loop ---
 

@@ -1,7 +1,7 @@
 """The steps of one model: what its backward passes and its optimiser tell the engine, and what the engine has done to them.
 
-With one replica, and a step that is one backward pass, there are no hooks on parameters: all gradients are handed over when
-backward() ends. With several replicas each gradient is handed over as it is ready, so that it travels while the backward pass goes
+With one replica, and a step that is one backward pass, there are no hooks on parameters: gradients are handed over when
+backward() ends, and only in steps in which the engine measures something of them. With several replicas each gradient is handed over as it is ready, so that it travels while the backward pass goes
 on. Where a step is several micro-batches the gradient of each is looked at before it is added to the others.
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch.autograd import Variable
 
 from adaptdl import Error, _job
-from adaptdl._engine import (Batch, ModelCalls, ModelOptions, Nothing, Place, RuleFactors, WithFactors, WithNumber, WithVersions,
+from adaptdl._engine import (LOOKS_AT_PASS, Batch, ModelCalls, ModelOptions, Nothing, RuleFactors, WithFactors, WithNumber, WithVersions,
                              callback, check, engine, fail, make)
 from adaptdl.torch._tensors import SharedTensors
 from adaptdl.torch.scaling_rules import ScalingRuleBase
@@ -49,10 +49,10 @@ class ModelStep:
         self._awaits_end = False
         self._in_pass = False
         self._looks = c_int()
+        self._looks_reference = ctypes.byref(self._looks)
         self._seen = bytearray(len(tensors.parameters))
-        # Whether all gradients of the step were handed over; the first gradient before the pass, to see if there was one.
+        # Whether all gradients of the step were handed over.
         self._handed_over = False
-        self._before: Any = None
         # The optimiser's own functions.
         self._step = optimizer.step
         self._zero_grad = optimizer.zero_grad
@@ -69,7 +69,7 @@ class ModelStep:
         optimizer.zero_grad = types.MethodType(self._patched_zero_grad(), optimizer)
         job.models.append(self)
         job.at_close(self.close)
-        self._choose_mode(job.place(), 1)
+        self._choose_mode(job.place().replicas, 1)
 
     def close(self) -> None:
         """Gives the optimiser its functions back, and the parameters theirs."""
@@ -106,27 +106,33 @@ class ModelStep:
     def before_next(self) -> None:
         """The loop goes on to its next micro-batch: a step that the program has left out, because of an overflow, is
         complete."""
-        if self._handed_over:
-            self._handed_over = False
-            check(engine.model_leave_out(self.handle))
-            self._tensors.apply_changes()
+        if not self._handed_over and not self._in_pass:
+            return
+        if self._in_pass and self._mode == _GATHER:
+            self._in_pass = False
+            if self._scaler is None:
+                # The model was called, and nothing came of it.
+                check(engine.model_abandon(self.handle))
+                return
+            check(engine.model_end(self.handle))
+        self._handed_over = False
+        check(engine.model_leave_out(self.handle))
+        self._tensors.apply_changes()
 
     def after_next(self, batch: Batch, init_batch_size: int) -> None:
         """A micro-batch begins."""
         # The group may have changed, and dropped gradients.
         self._tensors.apply_changes()
-        self._awaits_end = False
-        place = self._job.place()
         self.init_batch_size = init_batch_size
         self.micro_batches = batch.micro_batches
-        self.accum_scale = batch.local_batch_size * place.replicas / init_batch_size
-        self._choose_mode(place, batch.micro_batches)
+        self.accum_scale = batch.local_batch_size * batch.replicas / init_batch_size
+        self._choose_mode(batch.replicas, batch.micro_batches)
 
-    def _choose_mode(self, place: Place, micro_batches: int) -> None:
-        if micro_batches > 1 or place.is_void:
+    def _choose_mode(self, replicas: int, micro_batches: int) -> None:
+        if micro_batches > 1:
             mode = _LOOK
         else:
-            mode = _GATHER if place.replicas == 1 else _READY
+            mode = _GATHER if replicas == 1 else _READY
         if mode != self._mode:
             self._unhook()
             self._mode = mode
@@ -168,7 +174,11 @@ class ModelStep:
         that, as gradient checkpointing has it, does not."""
         self._awaits_end = False
         if self._mode == _GATHER:
-            self._before = self._first_gradient()
+            if self._in_pass or self._handed_over:
+                return
+            self._begin_gathering()
+            if not self._looks.value:
+                return
         for tensor in _tensors_of(output):
             if tensor.requires_grad:
                 tensor.register_hook(self._on_output_gradient)
@@ -178,18 +188,23 @@ class ModelStep:
             self._awaits_end = True
             Variable._execution_engine.queue_callback(self._on_backward_end)
 
-    def _first_gradient(self) -> Any:
-        for parameter in self._tensors.parameters:
-            if parameter.grad is not None:
-                return parameter.grad, parameter.grad._version
-        return None
+    def _begin_gathering(self) -> None:
+        self._tensors.follow_frozen()
+        self._take_loss_scale()
+        status = engine.model_begin(self.handle, self._looks_reference)
+        if status:
+            fail(status)
+        self._in_pass = True
+
+    def _has_gradients(self) -> bool:
+        return any(parameter.grad is not None for parameter in self._tensors.parameters)
 
     def _begin_pass(self) -> None:
         tensors = self._tensors
         tensors.follow_frozen()
         tensors.place_buffers()
         self._take_loss_scale()
-        check(engine.model_begin(self.handle, ctypes.byref(self._looks)))
+        check(engine.model_begin(self.handle, self._looks_reference))
         tensors.apply_changes()
         self._in_pass = True
         self._seen = bytearray(len(self._seen))
@@ -208,7 +223,7 @@ class ModelStep:
             if not self._in_pass:
                 self._begin_pass()
             # A sparse one is refused when it is complete.
-            if not self._looks.value or gradient.layout is not torch.strided:
+            if not self._looks.value & LOOKS_AT_PASS or gradient.layout is not torch.strided:
                 return None
             counts = c_int()
             address = self._tensors.address(i, gradient, False)
@@ -234,31 +249,23 @@ class ModelStep:
         self._awaits_end = False
         if self.handle is None:
             return
-        if self._mode == _GATHER:
-            now = self._first_gradient()
-            # Not a pass over parameters: torch.autograd.grad(), for one.
-            if now is None or (self._before is not None and now[0] is self._before[0] and now[1] == self._before[1]):
-                return
-            self._before = now
-            self._gather()
-        elif self._in_pass:
-            with torch.no_grad():
-                self._in_pass = False
-                check(engine.model_end(self.handle))
-                self._tensors.store_buffers()
-                self._tensors.apply_changes()
-        else:
+        if not self._in_pass:
             return
+        if self._mode == _GATHER:
+            # Not so after torch.autograd.grad(), for one.
+            if not self._has_gradients():
+                return
+            self._hand_over_all()
+        with torch.no_grad():
+            self._in_pass = False
+            check(engine.model_end(self.handle))
+            self._tensors.store_buffers()
+            self._tensors.apply_changes()
         self._handed_over = True
 
-    def _gather(self) -> None:
-        with torch.no_grad():
-            tensors = self._tensors
-            tensors.follow_frozen()
-            tensors.gather()
-            self._take_loss_scale()
-            check(engine.model_pass(self.handle))
-            tensors.apply_changes()
+    def _hand_over_all(self) -> None:
+        self._tensors.gather()
+        check(engine.model_all_ready(self.handle))
 
     # --- The optimiser ---
 
@@ -298,13 +305,17 @@ class ModelStep:
                             "another optimiser")
             with torch.enable_grad():
                 result = closure()
-        if self._mode == _GATHER and not self._handed_over and self._first_gradient() is not None:
-            # The program has not called the model by its wrapper.
-            self._gather()
-        self._handed_over = False
+        if self._mode == _GATHER and not self._handed_over:
+            if not self._in_pass:
+                # The program has not called the model by its wrapper.
+                self._begin_gathering()
+            if self._looks.value:
+                self._hand_over_all()
+        ends_pass = self._mode == _GATHER and self._in_pass
+        self._in_pass = self._handed_over = False
         self._arguments = (args, kwargs)
         self._result = None
-        status = engine.model_step(self.handle, self._count_parameters())
+        status = engine.model_step(self.handle, self._count_parameters(), ends_pass)
         if status:
             fail(status)
         self._tensors.apply_changes()

@@ -1,6 +1,7 @@
 """A model's tensors as the engine sees them: addresses in memory that both sides read and write (adaptdl_shared)."""
 
 import ctypes
+import operator
 from ctypes import c_double, c_int32, c_int64, c_uint8, c_uint64
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -8,6 +9,8 @@ import torch
 
 from adaptdl import Error
 from adaptdl._engine import DROP, SPARSE, Moments, Parameter, Shared, engine
+
+_requires_grad = operator.attrgetter("requires_grad")
 
 # As the engine numbers types that can be averaged.
 TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 4, torch.bfloat16: 5}
@@ -69,6 +72,7 @@ class SharedTensors:
         self.gradients = (c_uint64 * count)()
         self._buffer_addresses = (c_uint64 * max(buffers, 1))()
         self.trained = (c_uint8 * count)()
+        self._last_trained: List[bool] = []
         self._changes = (c_uint8 * count)()
         self.changed = c_int64()
         self._slot_addresses = (c_uint64 * count)()
@@ -120,12 +124,14 @@ class SharedTensors:
 
     def gather(self) -> None:
         """Says of all gradients where they are."""
-        with torch.no_grad():
-            self.gradients[:] = [self.address(i, p.grad, True) for i, p in enumerate(self.parameters)]
+        self.gradients[:] = [self.address(i, p.grad, True) for i, p in enumerate(self.parameters)]
 
     def follow_frozen(self) -> None:
         """Says which parameters require gradients."""
-        self.trained[:] = [p.requires_grad for p in self.parameters]
+        trained = list(map(_requires_grad, self.parameters))
+        if trained != self._last_trained:
+            self._last_trained = trained
+            self.trained[:] = trained
 
     def apply_changes(self) -> None:
         """Does with gradients what the engine wants done."""
