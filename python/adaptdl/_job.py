@@ -144,6 +144,14 @@ def open_job(backend: str = "", address: str = "", world_size: int = 0, rank: in
 
 def close_job() -> None:
     """Leaves the job before the program's end; a new one may be opened afterwards."""
+    global _job
+    if current() is not None:
+        _job.close()
+        _job = None
+
+
+def _at_exit() -> None:
+    """Leaves the job for good: what is destroyed later finds it closed."""
     if _job is not None:
         _job.close()
 
@@ -156,5 +164,5 @@ def _after_fork_in_child() -> None:
             _job._signals.restore()
 
 
-atexit.register(close_job)
+atexit.register(_at_exit)
 os.register_at_fork(after_in_child=_after_fork_in_child)
