@@ -6,7 +6,7 @@ two replicas against DistributedDataParallel over Gloo.
     python_bench.py --two [--rounds N]           two replicas; needs `adaptdl run` on the PATH or beside the build's package
 
 Of each pair of blocks, one of them plain, the ratio of their times is taken: the figure is the median over all pairs, and what it
-scatters is the distance of the quartiles. Wall time, one thread.
+scatters is the distance of the quartiles. One thread; wall time and, which others on the machine disturb less, processor time.
 """
 
 import argparse
@@ -80,28 +80,29 @@ def steps(model, optimizer, loader):
 
 
 def timed(loop, count):
-    start = time.perf_counter()
+    start, start_cpu = time.perf_counter(), time.process_time()
     for _ in range(count):
         next(loop)
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - start_cpu
 
 
 def compare(plain, elastic, rounds, seconds):
-    """Median and quartiles' distance of elastic by plain, and the plain time of a step."""
+    """Median and quartiles' distance of elastic by plain, by the wall and by the processor; and the plain time of a step."""
     for loop in (plain, elastic):
         timed(loop, 20)
-    count = max(int(seconds / (timed(plain, 20) / 20)), 16)
-    ratios, base = [], []
+    count = max(int(seconds / (timed(plain, 20)[0] / 20)), 16)
+    ratios, base = ([], []), []
     for number in range(rounds):
         # Each is first in turn: what comes later finds other caches.
         if number % 2:
             one, other = timed(plain, count), timed(elastic, count)
         else:
             other, one = timed(elastic, count), timed(plain, count)
-        ratios.append(other / one)
-        base.append(one / count)
-    quarters = statistics.quantiles(ratios, n=4)
-    return statistics.median(ratios), quarters[2] - quarters[0], statistics.median(base)
+        for of_kind, ours, theirs in zip(ratios, other, one):
+            of_kind.append(ours / theirs)
+        base.append(one[0] / count)
+    spreads = [statistics.quantiles(of_kind, n=4) for of_kind in ratios]
+    return [(statistics.median(of_kind), spread[2] - spread[0]) for of_kind, spread in zip(ratios, spreads)], statistics.median(base)
 
 
 def one_replica(rounds, seconds):
@@ -116,10 +117,10 @@ def one_replica(rounds, seconds):
         model, optimizer = make(kind)
         model = adl.AdaptiveDataParallel(model, optimizer, name=kind.__name__ + str(batch))
         elastic = steps(model, optimizer, loaders[name])
-        ratio, spread, base = compare(plain, elastic, rounds, seconds)
+        ((wall, wall_spread), (cpu, cpu_spread)), base = compare(plain, elastic, rounds, seconds)
         elastic.close()
-        print(f"  {name}: {base * 1e3:.2f} ms plain, overhead {100 * (ratio - 1):+.1f} % (quartiles {100 * spread:.1f} % apart)",
-              flush=True)
+        print(f"  {name}: {base * 1e3:.2f} ms plain, overhead {100 * (wall - 1):+.1f} % (quartiles {100 * wall_spread:.1f} % apart), "
+              f"in processor time {100 * (cpu - 1):+.1f} % ({100 * cpu_spread:.1f} %)", flush=True)
 
 
 def replica(kind, rounds, seconds):
@@ -140,7 +141,7 @@ def replica(kind, rounds, seconds):
         model = nn.parallel.DistributedDataParallel(model)
     loop = steps(model, optimizer, loader)
     timed(loop, 20)
-    times = [timed(loop, 20) / 20 for _ in range(rounds)]
+    times = [timed(loop, 20)[0] / 20 for _ in range(rounds)]
     if rank == 0:
         print(statistics.median(times), flush=True)
 

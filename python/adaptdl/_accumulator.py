@@ -76,8 +76,8 @@ class _Sums:
 
 
 def merge(accumulators: Dict[str, "Accumulator"], job: _job.Job) -> bool:
-    """Adds everyone's pending values to the totals. Collective. False: the step in progress is void, nothing was changed."""
-    all_updates = collective.gather_now({name: accumulator._updates() for name, accumulator in accumulators.items()})
+    """Adds everyone's pending values to the totals, but for those of a step in progress. Collective. False: the step in progress is void, nothing was changed."""
+    all_updates = collective.gather_now({name: accumulator._pending for name, accumulator in accumulators.items()})
     if all_updates is None:
         return False
     memory, place = _replay.memory(), job.place()
@@ -86,7 +86,7 @@ def merge(accumulators: Dict[str, "Accumulator"], job: _job.Job) -> bool:
         for name, values in updates.items():
             _added(memory.sum(name, place).totals, values)
     for accumulator in accumulators.values():
-        accumulator._merged()
+        accumulator._pending = {}
     return True
 
 
@@ -157,6 +157,14 @@ class Accumulator(MutableMapping):
         for key, value in dict(*args, **kwargs).items():
             self._add(key, -value)
 
+    def __iadd__(self, values: Any) -> "Accumulator":
+        self.update(values)
+        return self
+
+    def __isub__(self, values: Any) -> "Accumulator":
+        self.subtract(values)
+        return self
+
     # --- As a dictionary ---
 
     __hash__ = object.__hash__
@@ -209,6 +217,7 @@ class Accumulator(MutableMapping):
             _note_step()
             if self._before is None:
                 self._before = (copy.deepcopy(record.totals), dict(self._pending))
+            self._keep_values()
             merge({self._name: self}, job)
             self._visible = record.totals
             return
@@ -228,18 +237,12 @@ class Accumulator(MutableMapping):
     def _leave(self) -> None:
         self._visible = None
 
-    def _updates(self) -> _Values:
-        updates = dict(self._pending)
-        _added(updates, self._step)
-        return updates
-
-    def _merged(self) -> None:
-        self._step.clear()
-        self._pending.clear()
-
-    def _keep_step(self) -> None:
+    def _keep_values(self) -> None:
         _added(self._pending, self._step)
         self._step.clear()
+
+    def _keep_step(self) -> None:
+        self._keep_values()
         self._before = None
 
     def _drop_step(self) -> None:

@@ -104,7 +104,7 @@ class StepsTest(JobTest):
         before = model.gns.var_avg()
         take_steps(model, optimizer, loader)
         self.assertGreater(model.gns.var_avg(), before)
-        self.assertEqual(len(model.gns.raw_sqr_avg()), 1)
+        self.assertEqual(len(model.gns.raw_sqr_avg), 1)
         self.assertEqual(model.gns.get_progress(), 10)
         self.assertEqual(model.gain, 1)
 
@@ -542,7 +542,7 @@ class VectorsTest(JobTest):
 
     def test_legw(self):
         for case in self.vectors("scaling_rules.json")["legw"]:
-            rule = scaling_rules.LEGW(case["base_warmup_epochs"], case["data_size"])
+            rule = scaling_rules.LEGWScale(case["base_warmup_epochs"], case["data_size"])
             found = rule.factors(case["scale"], [1.0], [0.0], case["progress"], case["batch_size"])
             self.assertAlmostEqual(found[0], case["lr_factor"], delta=1e-6 * abs(case["lr_factor"]) + 1e-12)
 

@@ -15,32 +15,59 @@ from adaptdl._engine import Batch, LoaderOptions, check, engine, fail, make
 
 
 class ElasticSampler(Sampler):
-    """The order of samples alone: what this replica reads of an epoch. The same on every machine and in every run."""
+    """The order of samples alone: what this replica reads of an epoch. The same on every machine and in every run. All replicas
+    have as many: some samples are read twice for that. (AdaptiveDataLoader reads each once.)"""
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
         self.dataset = dataset
         self.shuffle = shuffle
         self.seed = seed
-        self.epoch = 0
+        self.epoch: Optional[int] = 0
         self.index = 0
+        self._rank: Optional[int] = None
+        self._replicas: Optional[int] = None
 
-    def set_epoch(self, epoch: int, index: int = 0) -> None:
+    def set_epoch(self, epoch: Optional[int], index: int = 0) -> None:
         """Chooses the epoch, and how many samples of it all replicas together have read."""
         self.epoch = epoch
         self.index = index
 
-    def _indices(self) -> List[int]:
+    @property
+    def rank(self) -> int:
+        """This replica's number; another one's may be set."""
+        return env.replica_rank() if self._rank is None else self._rank
+
+    @rank.setter
+    def rank(self, rank: int) -> None:
+        self._rank = rank
+
+    @property
+    def num_replicas(self) -> int:
+        """How many replicas there are; another number may be set."""
+        return env.num_replicas() if self._replicas is None else self._replicas
+
+    @num_replicas.setter
+    def num_replicas(self, replicas: int) -> None:
+        self._replicas = replicas
+
+    def _share(self, index: int, rank: int) -> List[int]:
         room = len(self.dataset)
         indices = (c_int64 * max(room, 1))()
-        count = engine.sampler_indices(room, int(self.shuffle), self.seed, max(self.epoch or 0, 0), self.index,
-                                       env.replica_rank(), env.num_replicas(), indices, room)
+        count = engine.sampler_indices(room, int(self.shuffle), self.seed, max(self.epoch or 0, 0), index, rank,
+                                       self.num_replicas, indices, room)
         return indices[:count]
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._indices())
+        share = self._share(self.index, self.rank)
+        if len(share) < len(self):
+            # As many as the others have: one of the beginning of the pass.
+            size = len(self.dataset)
+            share += self._share(self.index - self.index % size, self.rank % size)[:1]
+        return iter(share)
 
     def __len__(self) -> int:
-        return len(self._indices())
+        left = len(self.dataset) - self.index % len(self.dataset)
+        return -(-left // self.num_replicas)
 
 
 class AdaptiveDataLoader(DataLoader):
@@ -174,6 +201,11 @@ class AdaptiveDataLoader(DataLoader):
         return whole + (1 if rest and not self.drop_last else 0)
 
     # --- Where it is ---
+
+    @property
+    def _elastic(self) -> "AdaptiveDataLoader":
+        """As some of AdaptDL's programs ask for what `current_dataloader()` gives."""
+        return self
 
     def _sizes(self) -> Batch:
         if self._handle is None:

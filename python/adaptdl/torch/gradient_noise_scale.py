@@ -36,10 +36,12 @@ class GradientNoiseScale:
         """Over all parameter groups."""
         return self._statistics().var_avg
 
+    @property
     def raw_sqr_avg(self) -> List[float]:
         """By parameter group, as estimated: it may be negative."""
         return self._raw()[0]
 
+    @property
     def raw_var_avg(self) -> List[float]:
         """By parameter group, as estimated: it may be negative."""
         return self._raw()[1]
