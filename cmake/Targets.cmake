@@ -68,6 +68,13 @@ function(adaptdl_script_test name)
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77)
 endfunction()
 
+# adaptdl_python_test(NAME MODULE [LABEL unit] [TIMEOUT seconds])
+# Tests of Python's package, by unittest: a module of python/tests, run by Debian's Python, whose PyTorch is Debian's.
+function(adaptdl_python_test name module)
+  adaptdl_script_test(${name} ${ARGN}
+    COMMAND /usr/bin/python3 "${PROJECT_SOURCE_DIR}/python/tests/run.py" "${PROJECT_BINARY_DIR}/python" ${module})
+endfunction()
+
 # adaptdl_benchmark(NAME SOURCES a_bench.cc ... DEPS x ...)
 # A program that measures. Tests don't need it: it is built when named, or with all others by the target "benchmarks".
 function(adaptdl_benchmark name)

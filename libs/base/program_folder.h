@@ -14,7 +14,10 @@ namespace adaptdl {
 // The folder of this program. Empty: the system does not say.
 std::string ProgramFolder();
 
-// The path of the file `name` in that folder; `name` alone if the system does not say.
+// The folder of the shared library that this code is part of, or of the program. Empty: the system does not say.
+std::string ModuleFolder();
+
+// The path of the file `name` in the program's folder; `name` alone if the system does not say.
 std::string BesideProgram(absl::string_view name);
 
 }  // namespace adaptdl

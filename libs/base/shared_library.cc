@@ -33,7 +33,11 @@ bool IsMissing(const std::string& place) {
 }  // namespace
 
 std::vector<std::string> LibraryPlaces(const std::string& file) {
-  return {BesideProgram(file), BesideProgram(absl::StrCat("../lib/", file)), file};
+  std::vector<std::string> places = {BesideProgram(file), BesideProgram(absl::StrCat("../lib/", file)), file};
+  const std::string module = ModuleFolder();
+  if (!module.empty() && module != ProgramFolder())
+    places.insert(places.begin(), absl::StrCat(module, "/", file));
+  return places;
 }
 
 absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::vector<std::string>& places,

@@ -21,8 +21,9 @@
 
 namespace adaptdl {
 
-// Where a library of ours may be, in this order: beside the program, in ../lib of the program's folder, and
-// where the dynamic linker looks.
+// Where a library of ours may be, in this order: beside the library that this code is part of, where that is one
+// (of a Python package, say), beside the program, in ../lib of the program's folder, and where the dynamic linker
+// looks.
 std::vector<std::string> LibraryPlaces(const std::string& file);
 
 class SharedLibrary {

@@ -87,8 +87,11 @@ Membership::~Membership() {
     farewell.number = done_;
   }
   SendToAll(farewell, "", nullptr);
-  close(wake_[1]);
+  // A byte, and not the pipe's end: a forked child may hold on to that.
+  ending_ = true;
+  (void)!write(wake_[1], "", 1);
   thread_.join();
+  close(wake_[1]);
   close(wake_[0]);
 }
 
@@ -290,7 +293,7 @@ void Membership::Watch() {
     const absl::Duration wait =
         absl::Ceil(std::max(NextWake(now) - now, absl::ZeroDuration()), absl::Milliseconds(1));
     (void)poll(entries.data(), entries.size(), static_cast<int>(absl::ToInt64Milliseconds(wait)));
-    if ((entries[0].revents & POLLHUP) != 0) return;
+    if (ending_) return;
     if (entries[0].revents != 0) (void)!read(wake_[0], drained, sizeof(drained));
     for (size_t i = 0; i < links_.size(); ++i) {
       if (entries[i + 1].revents != 0) Read(links_[i].get());

@@ -16,6 +16,7 @@
 #ifndef ADAPTDL_LIBS_COMM_MEMBERSHIP_H_
 #define ADAPTDL_LIBS_COMM_MEMBERSHIP_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -135,7 +136,8 @@ class Membership {
   const int size_;
   const std::function<void()> on_failure_;
   std::vector<std::unique_ptr<Link>> links_;
-  int wake_[2];  // a pipe: a byte wakes the watching thread, its end does so for good
+  int wake_[2];  // a pipe: a byte wakes the watching thread, which looks at ending_
+  std::atomic<bool> ending_{false};
 
   Mutex mutex_;
   CondVar changed_;

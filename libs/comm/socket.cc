@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -68,7 +70,28 @@ Socket TryConnect(const addrinfo& address, absl::Time deadline, int wake_fd, std
   return socket;
 }
 
+// Which file descriptors of this process are sockets of ours. A forked child asks, in which any lock may be held by
+// a thread that is not there: so there is none. What is beyond the table stays open in children.
+constexpr int kMostKnown = 1 << 16;
+
+std::array<std::atomic<bool>, kMostKnown>& OwnSockets() {
+  static auto* const own = new std::array<std::atomic<bool>, kMostKnown>();
+  return *own;
+}
+
+void NoteOwn(int fd, bool own) {
+  if (fd >= 0 && fd < kMostKnown) OwnSockets()[static_cast<size_t>(fd)] = own;
+}
+
 }  // namespace
+
+void CloseSocketsOfParent() {
+  for (int fd = 0; fd < kMostKnown; ++fd) {
+    if (OwnSockets()[static_cast<size_t>(fd)].exchange(false)) close(fd);
+  }
+}
+
+Socket::Socket(int fd) : fd_(fd) { NoteOwn(fd_, true); }
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
@@ -81,6 +104,7 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 }
 
 void Socket::Close() {
+  NoteOwn(fd_, false);
   if (fd_ >= 0) close(fd_);
   fd_ = -1;
 }

@@ -18,7 +18,7 @@ namespace adaptdl::comm {
 class Socket {
  public:
   Socket() = default;
-  explicit Socket(int fd) : fd_(fd) {}
+  explicit Socket(int fd);
   ~Socket() { Close(); }
   Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Socket& operator=(Socket&& other) noexcept;
@@ -30,6 +30,11 @@ class Socket {
  private:
   int fd_ = -1;
 };
+
+// For a child that a process with sockets has forked and that goes on in the same program: closes its copies of
+// them, which would keep the parent's connections open when that is gone. The child's objects must not be used any
+// more.
+void CloseSocketsOfParent();
 
 // What an errno means.
 std::string ErrorText(int error);

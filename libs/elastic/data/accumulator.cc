@@ -87,7 +87,9 @@ class Accumulator::Impl final : public elastic::StepSums {
     if (core_.replay().in_loop()) {
       // Should the step be begun anew, so is what it adds.
       if (!before_step_) before_step_ = BeforeStep{record.totals, pending_};
+      for (const auto& [key, value] : step_) pending_[key] += value;
       Merge();
+      if (!core_.step().is_void()) step_.clear();
       if (!core_.step().is_void()) visible_ = record.totals;
       return visible_;
     }
@@ -105,13 +107,10 @@ class Accumulator::Impl final : public elastic::StepSums {
   }
 
   void Merge() override {
-    std::map<std::string, double> updates = pending_;
-    for (const auto& [key, value] : step_) updates[key] += value;
-    const std::vector<std::string> all = core_.team().Gather(Encode(updates));
+    const std::vector<std::string> all = core_.team().Gather(Encode(pending_));
     if (core_.step().is_void()) return;
     // In order of rank, so that all replicas get the same to the last bit.
     for (const std::string& update : all) AddEncoded(update, &core_.replay().accumulator(name_).totals);
-    step_.clear();
     pending_.clear();
   }
 

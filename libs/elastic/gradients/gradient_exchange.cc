@@ -104,7 +104,10 @@ void GradientExchange::StartPass() {
         "loader accumulate gradients");
   }
   const int attempt = pass_.attempt;
+  const double norm_divisor = NormDivisor();
   pass_ = callbacks_.begin_pass();
+  // Those that were kept are multiplied by another number.
+  if (NormDivisor() != norm_divisor) pairs_.Forget();
   if (passes_ > 0 && pass_.attempt != attempt) DropAttempt();
   in_pass_ = true;
   if (pass_.is_void) return;
@@ -187,6 +190,10 @@ void GradientExchange::EndPass() {
   version_ = ProbedVersion();
 }
 
+void GradientExchange::AbandonPass() {
+  if (in_pass_ && passes_ == 0) EndStep();
+}
+
 uint64_t GradientExchange::ProbedVersion() {
   return probed_ < trained_.size() ? model_->GradientVersion(probed_) : 0;
 }
@@ -217,7 +224,8 @@ void GradientExchange::Complete(size_t i) {
 void GradientExchange::CompleteSingle(size_t i, const std::optional<TensorRef>& gradient) {
   if (!gradient) return;
   TensorPass pass = PassOver(*gradient, model_->MomentsOf(i));
-  pass.factor = units_[i] / pass_.loss_scale;
+  pass.factor = units_[i] / Divisor();
+  pass.weight = 1 / NormDivisor();
   if (pass.factor != 1) {
     pass.target = gradient->data;
     pass.target_type = gradient->type;
@@ -236,11 +244,11 @@ void GradientExchange::Pack(size_t i, const std::optional<TensorRef>& gradient) 
   pass.target = to.data;
   pass.target_type = to.type;
   // A share of nothing may hold anything, even NaN.
-  pass.factor = units_[i] / pass_.loss_scale;
+  pass.factor = units_[i] / Divisor();
   if (gradient && plan_.norms && !summing_) {
     pass.sum = numbers_.local(parameter(i).group);
     // The sum is of units_[i] times the gradient.
-    pass.weight = 1 / units_[i];
+    pass.weight = 1 / (units_[i] * NormDivisor());
   }
   Run(pass);
 }
@@ -366,6 +374,7 @@ absl::Status GradientExchange::MeasureBucket(size_t k, Stream stream) {
   for (const size_t i : buckets_.parameters(k)) {
     TensorPass pass = PassOver(buckets_.slot(i), model_->MomentsOf(i));
     pass.sum = numbers_.total(parameter(i).group);
+    pass.weight = 1 / NormDivisor();
     if (absl::Status status = passes_after_.Add(pass, stream); !status.ok()) return status;
   }
   return passes_after_.Flush(stream);

@@ -59,8 +59,9 @@ struct BackwardPass {
   double weight = 1;
   // Whether the optimiser runs after it.
   bool last = true;
-  // What the loss was multiplied by.
+  // What the loss was multiplied by; and whether the averages stay multiplied, because the program divides them.
   double loss_scale = 1;
+  bool keeps_loss_scale = false;
   // Whether the result is to say if the step's gradients overflowed.
   bool check_finite = false;
   // Total batch size divided by the initial one.
@@ -143,12 +144,21 @@ class GradientExchange {
   bool BeginPass();
   // Whether OnPassGradient() wants to know; to be asked after BeginPass().
   bool looks_at_passes() const { return summing_ && !pass_.is_void; }
+  // Whether it matters to the pass that has begun what the gradients are: alone, in a step that is not measured, nothing
+  // is done to them, and nobody needs to say OnGradientReady().
+  bool looks_at_gradients() const {
+    const bool as_they_are = pass_.weight == Divisor() && !pass_.check_finite;
+    const bool measures = plan_.norms || plan_.compare || plan_.keep;
+    return !single() || summing_ || measures || !as_they_are;
+  }
   // The gradient of this pass alone, before it is added to that of the parameter. False: it counts for nothing,
   // and zeros are to be added in its place.
   bool OnPassGradient(size_t i, const TensorRef& gradient);
   // The parameter's gradient holds the sum over the passes so far.
   void OnGradientReady(size_t i);
   void EndPass();
+  // The pass that has begun is none: no gradient of it was told of. Only where it is the step's first and last.
+  void AbandonPass();
 
   // --- From the training loop ---
 
@@ -169,6 +179,9 @@ class GradientExchange {
 
   // Makes all gradients undefined. Not to be called between the micro-batches of a step.
   void ClearGradients();
+
+  // Whether a step's exchange is over, for good or ill, and TakeResult() has not told of it yet.
+  bool has_result() const { return result_.has_value(); }
 
   // Whether a step is between two of its micro-batches.
   bool accumulating() const { return passes_ > 0 && !result_; }
@@ -193,6 +206,9 @@ class GradientExchange {
   void BeginStep();
   void CheckUnchanged();
   uint64_t ProbedVersion();
+  // What averages are divided by; and what squared norms of the averages are.
+  double Divisor() const { return pass_.keeps_loss_scale ? 1 : pass_.loss_scale; }
+  double NormDivisor() const { return pass_.keeps_loss_scale ? pass_.loss_scale * pass_.loss_scale : 1; }
   bool MeasuresMean() const { return plan_.norms && !plan_.compare; }
 
   void Complete(size_t i);

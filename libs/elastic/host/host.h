@@ -6,6 +6,7 @@
 #ifndef ADAPTDL_LIBS_ELASTIC_HOST_HOST_H_
 #define ADAPTDL_LIBS_ELASTIC_HOST_HOST_H_
 
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -29,6 +30,9 @@ class Host {
     End(code);
     std::abort();
   }
+
+  // Says why the process is about to end. An interpreter may make an exception of it.
+  virtual void Tell(const std::string& reason) { std::fprintf(stderr, "adaptdl: %s\n", reason.c_str()); }
 
   // Monotonic.
   virtual double Seconds() = 0;

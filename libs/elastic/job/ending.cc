@@ -1,9 +1,9 @@
 #include "libs/elastic/job/ending.h"
 
-#include <cstdio>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "adaptdl/job.h"
 
 namespace adaptdl::elastic {
@@ -17,18 +17,16 @@ void Ending::Fail(const absl::Status& status) {
   ExitIfFenced();
   switch (status.code()) {
     case absl::StatusCode::kCancelled:
-      std::fprintf(stderr, "adaptdl: leaves the job, which goes on without this replica: %s\n",
-                   std::string(status.message()).c_str());
+      host_->Tell(absl::StrCat("leaves the job, which goes on without this replica: ", status.message()));
       Exit(kExitStopped);
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kAborted:
-      std::fprintf(stderr, "adaptdl: a peer was lost, this replica stops to be restarted: %s\n",
-                   std::string(status.message()).c_str());
+      host_->Tell(absl::StrCat("a peer was lost, this replica stops to be restarted: ", status.message()));
       Exit(kExitPeerLost);
     default:
-      std::fprintf(stderr, "adaptdl: %s\n", status.ToString().c_str());
+      host_->Tell(status.ToString());
       Exit(1);
   }
 }
@@ -36,14 +34,13 @@ void Ending::Fail(const absl::Status& status) {
 void Ending::FailDevice(const absl::Status& status) {
   ExitIfFenced();
   const bool lost = absl::IsUnavailable(status);
-  std::fprintf(stderr, "adaptdl: %s%s\n",
-               lost ? "the device is lost, this replica stops to be restarted: " : "",
-               std::string(status.message()).c_str());
+  host_->Tell(
+      absl::StrCat(lost ? "the device is lost, this replica stops to be restarted: " : "", status.message()));
   Exit(lost ? kExitPeerLost : 1);
 }
 
 void Ending::FailUsage(const std::string& text) {
-  std::fprintf(stderr, "adaptdl: %s\n", text.c_str());
+  host_->Tell(text);
   Exit(1);
 }
 

@@ -36,7 +36,7 @@ constexpr char kLibraryVersion[] = "0.1.0";
 constexpr absl::Duration kConnectTimeout = absl::Seconds(30);
 
 [[noreturn]] void Die(Host& host, const absl::Status& status) {
-  std::fprintf(stderr, "adaptdl: %s\n", status.ToString().c_str());
+  host.Tell(status.ToString());
   switch (status.code()) {
     case absl::StatusCode::kCancelled:
       host.Exit(kExitStopped);

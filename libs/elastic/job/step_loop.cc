@@ -167,9 +167,11 @@ bool StepLoop::SaveCheckpoint() {
 }
 
 bool StepLoop::SaveNow() {
-  if (parts_.replay->in_loop()) {
+  // Before anything of the step was applied, its samples are still to be read.
+  if (parts_.replay->in_loop() && (step().taken() || step().exchanging())) {
     parts_.ending->FailUsage(
-        "SaveAll() within a data loader's loop: ask with RequestCheckpoint() for a checkpoint there");
+        "SaveAll() within a data loader's loop, after the step's gradients were computed: ask with "
+        "RequestCheckpoint() for a checkpoint there");
   }
   const bool written = SaveCheckpoint() && parts_.checkpoints->AwaitWritten().ok();
   return parts_.team->SumOf(written ? 1 : 0) > 0;

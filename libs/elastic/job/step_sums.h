@@ -9,7 +9,7 @@ namespace adaptdl::elastic {
 class StepSums {
  public:
   virtual ~StepSums() = default;
-  // Collective: adds everyone's pending updates to the totals.
+  // Collective: adds everyone's pending updates to the totals, but for those of a step in progress.
   virtual void Merge() = 0;
   // What was added in the step in progress counts; or it comes to nothing.
   virtual void KeepStep() = 0;

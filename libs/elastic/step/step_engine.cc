@@ -38,6 +38,7 @@ StepEngine::StepEngine(Job& job, device::Device* device, ModelTensors* model, Op
       num_groups_(static_cast<size_t>(model->layout().num_groups)),
       num_parameters_(optimizer->CountParameters()),
       scaler_(options.grad_scaler),
+      loss_scale_(options.loss_scale),
       rule_(options.scaling_rule),
       noise_(
           {.groups = num_groups_, .period = options.statistics_period, .first_estimates = kFirstEstimates}),
@@ -94,6 +95,10 @@ BackwardPass StepEngine::Pass() const {
   pass.last = batch.last;
   pass.loss_scale = scaler_ ? scaler_->scale() : 1;
   pass.check_finite = scaler_ != nullptr;
+  if (loss_scale_) {
+    pass.loss_scale = loss_scale_();
+    pass.keeps_loss_scale = true;
+  }
   pass.batch_scale = SampleScale();
   pass.attempt = batch.attempt;
   // Without a data loader every pass is one of a new attempt.
@@ -120,13 +125,21 @@ void StepEngine::Step() {
         "be averaged. Give them to it before, with requires_grad false as long as they are not to be "
         "trained");
   }
+  Complete(/*left_out=*/false);
+}
+
+void StepEngine::LeaveOut() {
+  if (exchange_->has_result()) Complete(/*left_out=*/true);
+}
+
+void StepEngine::Complete(bool left_out) {
   // A replica was lost between the backward pass and here.
   const bool dropped = exchange_->TakeDropped();
   if (dropped && !core_.step().is_void()) TakeOver();
   // Without a data loader nobody else begins the next attempt.
   if (core_.step().is_void() && core_.step().micro_batch().step_total == 0) core_.loop().RestartStep();
   if (dropped || core_.step().is_void()) return;
-  if (const std::optional<ExchangeResult> taken = Take()) Finish(*taken);
+  if (const std::optional<ExchangeResult> taken = Take()) Finish(*taken, left_out);
 }
 
 // Nothing: a replica was lost meanwhile, and the step was taken elsewhere or is void.
@@ -152,14 +165,14 @@ void StepEngine::TellStatistics() {
   if (leads_) core_.batches().SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
 }
 
-void StepEngine::Finish(const ExchangeResult& result) {
+void StepEngine::Finish(const ExchangeResult& result, bool left_out) {
   core_.loop().AgreeOn(result.signals);
   const int64_t replicas = core_.team().communicator().size();
   accum_count_ = (result.micro_batches + replicas - 1) / replicas;
   UpdateStatistics(result);
   const bool overflowed = !result.finite;
   if (scaler_) scaler_->Update(overflowed);
-  if (overflowed) {
+  if (overflowed || left_out) {
     gain_ = 0;
   } else {
     Apply();

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,9 @@ class StepEngine {
     std::shared_ptr<ScalingRule> scaling_rule = {};
     // Not owned. Null: losses are not scaled.
     GradScaler* grad_scaler = nullptr;
+    // What the program multiplies the losses of the next pass by, and divides the gradients by when backward() has
+    // returned, if it does that itself. Null: it does not.
+    std::function<double()> loss_scale = nullptr;
     // Statistics are measured in one step of so many.
     int statistics_period = 8;
   };
@@ -61,6 +65,9 @@ class StepEngine {
 
   // After each backward pass. Collective. Ends the process when the job cannot go on here.
   void Step();
+  // The program has not called Step() after its last backward pass, and goes on: if the step's exchange is over, it
+  // is complete without the optimiser, as one that overflowed. On all replicas alike.
+  void LeaveOut();
   // Makes all gradients undefined, but for between the micro-batches of a step.
   void ZeroGrad();
 
@@ -79,7 +86,8 @@ class StepEngine {
   double SampleScale() const;
   std::optional<ExchangeResult> Take();
   void TakeOver();
-  void Finish(const ExchangeResult& result);
+  void Finish(const ExchangeResult& result, bool left_out);
+  void Complete(bool left_out);
   void UpdateStatistics(const ExchangeResult& result);
   void Apply();
   void CheckFactors(const std::vector<double>& factors);
@@ -92,6 +100,7 @@ class StepEngine {
   // How many the optimiser had when this was made.
   const size_t num_parameters_;
   GradScaler* const scaler_;
+  const std::function<double()> loss_scale_;
   const std::shared_ptr<ScalingRule> rule_;
   NoiseScale noise_;
   // Whether this model's gradients tell the job's progress.

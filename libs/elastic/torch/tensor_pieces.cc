@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -139,41 +138,6 @@ bool LoadOrSay(const std::string& state, const std::function<void()>& load) {
     std::fprintf(stderr, "adaptdl: %s: %s\n", state.c_str(), error.what());
     return false;
   }
-}
-
-// --- States ---
-
-std::string TensorState::Save() {
-  std::string bytes;
-  SaveInto(&bytes);
-  return bytes;
-}
-
-void TensorState::SaveInto(std::string* bytes) {
-  const std::unique_ptr<StateReader> reader = Read();
-  std::move(static_cast<TensorReader&>(*reader)).CopyInto(bytes);
-}
-
-bool TensorState::Load(const std::string& bytes) {
-  return LoadOrSay(name_, [&] {
-    const auto layout = ReadSafetensorsHead(bytes);
-    if (!layout.ok()) throw std::invalid_argument(std::string(layout.status().message()));
-    const auto head_bytes = static_cast<size_t>(layout->head_bytes);
-    if (static_cast<int64_t>(bytes.size() - head_bytes) != layout->data_bytes) {
-      throw std::invalid_argument("the tensors do not fit the size of the data");
-    }
-    const auto writer = Write(bytes.substr(0, head_bytes));
-    if (!writer.ok()) throw std::invalid_argument(std::string(writer.status().message()));
-    const char* from = bytes.data() + head_bytes;
-    const std::vector<int64_t>& sizes = (*writer)->sizes();
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      if (sizes[i] > 0) std::memcpy((*writer)->Open(i), from, static_cast<size_t>(sizes[i]));
-      if (sizes[i] > 0) (*writer)->Close(i);
-      from += sizes[i];
-    }
-    const absl::Status committed = (*writer)->Commit();
-    if (!committed.ok()) throw std::invalid_argument(std::string(committed.message()));
-  });
 }
 
 }  // namespace adaptdl::elastic

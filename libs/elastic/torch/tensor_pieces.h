@@ -1,5 +1,4 @@
-// States that are named tensors, as safetensors (checkpoint/safetensors.h): what model and optimiser have in
-// common.
+// LibTorch's tensors as pieces of states (checkpoint/tensor_state.h): what model and optimiser have in common.
 //
 // The pieces of piecewise_state.h are the tensors' own memory where that is in one piece, on whatever device.
 // Saving copies each tensor once, into memory that is used again by the next checkpoint. Loading checks
@@ -22,33 +21,15 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "adaptdl/job.h"
 #include "libs/elastic/checkpoint/piecewise_state.h"
 #include "libs/elastic/checkpoint/safetensors.h"
+#include "libs/elastic/checkpoint/tensor_state.h"
 
 namespace adaptdl::elastic {
 
-// Saving and loading, by pieces.
-class TensorState : public CheckpointState, protected PiecewiseState {
- public:
-  explicit TensorState(std::string name) : name_(std::move(name)) {}
-
-  std::string name() const final { return name_; }
-  // Types that safetensors does not have, such as complex ones, make it throw.
-  std::string Save() final;
-  void SaveInto(std::string* bytes) final;
-  // False, and nothing is changed, if the tensors are not exactly those that there are.
-  bool Load(const std::string& bytes) final;
-  bool changes_with_steps() const final { return true; }
-  PiecewiseState* piecewise() final { return this; }
-
- private:
-  const std::string name_;
-};
-
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
-class TensorReader final : public StateReader {
+class TensorReader final : public TensorStateReader {
  public:
   // Throws when safetensors has no such type.
   TensorReader(std::vector<NamedTensor> tensors, SafetensorsMetadata metadata);
@@ -58,8 +39,7 @@ class TensorReader final : public StateReader {
   const char* Read(size_t index) override;
   std::optional<DevicePiece> OnDevice(size_t index) override;
 
-  // All of it, in place of what `bytes` holds.
-  void CopyInto(std::string* bytes) && { WriteSafetensors(std::move(items_), metadata_, bytes); }
+  void CopyInto(std::string* bytes) override { WriteSafetensors(std::move(items_), metadata_, bytes); }
 
  private:
   const SafetensorsMetadata metadata_;

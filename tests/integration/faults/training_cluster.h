@@ -38,6 +38,9 @@ class TrainingCluster {
     std::filesystem::create_directories(folder());
   }
 
+  // Trains by another program than chaos_job, which notes the same, in folder().
+  void SetCommand(std::vector<std::string> command) { command_ = std::move(command); }
+
   TestCluster& cluster() { return cluster_; }
   std::string folder() const { return cluster_.folder() + "/record"; }
 
@@ -45,8 +48,7 @@ class TrainingCluster {
   void Start(const std::vector<std::string>& nodes) {
     const absl::Status started = cluster_.Start();
     ASSERT_TRUE(started.ok()) << started;
-    v1::Job job =
-        cluster_.CommandJob("job", {absl::StrCat(ADAPTDL_BINARY_DIR, "/tests/chaos_job"), folder(), "fixed"});
+    v1::Job job = cluster_.CommandJob("job", command_);
     job.mutable_spec()->set_rescale(v1::RESCALE_MODE_IN_PLACE);
     ASSERT_TRUE(cluster_.Submit(job).ok());
     Rescale(nodes);
@@ -87,20 +89,23 @@ class TrainingCluster {
   int64_t group() const { return group_; }
 
   // Lets the job end, and looks at all that it did: nothing was lost, nothing came from a checkpoint. So many
-  // steps may have been taken by a replica alone that was given up, and by the others later.
-  void ExpectOneTraining(int most_taken_alone = 0) {
+  // steps may have been taken by a replica alone that was given up, and by the others later. `failures`: replicas
+  // that failed by themselves.
+  void ExpectOneTraining(int most_taken_alone = 0, int failures = 0) {
     std::ofstream(folder() + "/finish").close();
     const auto job = cluster_.WaitForJob("job", Finished, kPatience);
     ASSERT_TRUE(job.ok()) << job.status() << "\n" << cluster_.Logs("job");
     EXPECT_EQ(job->status().phase(), v1::JOB_PHASE_SUCCEEDED) << job->status().ShortDebugString();
     EXPECT_EQ(job->status().restarts(), 0) << cluster_.Logs("job");
-    EXPECT_EQ(job->status().failures(), 0) << cluster_.Logs("job");
+    EXPECT_EQ(job->status().failures(), failures) << cluster_.Logs("job");
     const auto record = ReadTrainingRecord(folder());
     ASSERT_TRUE(record.ok()) << record.status();
     EXPECT_LE(Rollbacks(*record), most_taken_alone);
     const auto repeated = std::count_if(record->taken.begin(), record->taken.end(),
                                         [](const auto& taken) { return taken.second.size() > 1; });
     EXPECT_LE(repeated, most_taken_alone);
+    const absl::Status alike = AllAlike(*record);
+    EXPECT_TRUE(alike.ok()) << alike;
     const auto steps = StepsThatCount(*record);
     ASSERT_TRUE(steps.ok()) << steps.status();
     ASSERT_FALSE(record->weights.empty());
@@ -110,12 +115,15 @@ class TrainingCluster {
     ExpectEachSampleOncePerEpoch(*steps, steps->size() / epochs);
   }
 
-  // Processes that train: a shim's command line holds its state folder as well.
+  // Processes that train, which note it: a shim's command line holds its state folder as well, and those that read
+  // data for a replica have its command line.
   std::vector<pid_t> Replicas() const {
     std::vector<pid_t> replicas = FindProcesses(folder());
     const std::vector<pid_t> shims = FindProcesses(cluster_.folder() + "/node-");
-    std::erase_if(replicas,
-                  [&](pid_t pid) { return std::find(shims.begin(), shims.end(), pid) != shims.end(); });
+    std::erase_if(replicas, [&](pid_t pid) {
+      return std::find(shims.begin(), shims.end(), pid) != shims.end() ||
+             !std::filesystem::exists(absl::StrCat(folder(), "/", pid, ".steps"));
+    });
     return replicas;
   }
 
@@ -135,6 +143,8 @@ class TrainingCluster {
   }
 
   TestCluster cluster_;
+  std::vector<std::string> command_ = {absl::StrCat(ADAPTDL_BINARY_DIR, "/tests/chaos_job"), folder(),
+                                       "fixed"};
   // With the start of the processes, and some steps.
   static constexpr int kChanges = 2;
   absl::Duration usual_;

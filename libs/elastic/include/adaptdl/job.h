@@ -108,7 +108,8 @@ class Job {
   void RequestCheckpoint();
   void RequestStop();
 
-  // Collective: all replicas call it at the same point, outside data loader loops. Checkpoints now, and
+  // Collective: all replicas call it at the same point, outside data loader loops, or in one before the step's
+  // gradients are computed; its samples are then read again by whoever goes on from there. Checkpoints now, and
   // returns when that is on storage. False: it could not be written, or there is no checkpoint folder.
   bool SaveAll();
 

@@ -246,12 +246,33 @@ TEST_F(JobCoreTest, SaveAllSaysThatItCouldNot) {
   EXPECT_FALSE(HasCheckpoint());
 }
 
-TEST_F(JobCoreTest, SaveAllWithinALoopIsAnError) {
+TEST_F(JobCoreTest, SaveAllWithinALoopLeavesTheSamplesOfItsStepToBeReadAgain) {
   EXPECT_THAT(RunReplicas(1, {.checkpoint_path = folder_.path()},
                           [&](Replica& replica) {
                             AdaptiveDataLoader loader(replica.job, 8, {.batch_size = 4});
                             loader.BeginLoop();
                             loader.Next();
+                            loader.Next();
+                            EXPECT_TRUE(replica.job.SaveAll());
+                          }),
+              ElementsAre(0));
+  EXPECT_THAT(RunReplicas(1, {.checkpoint_path = folder_.path()},
+                          [&](Replica& replica) {
+                            AdaptiveDataLoader loader(replica.job, 8, {.batch_size = 4});
+                            loader.BeginLoop();
+                            EXPECT_TRUE(loader.Next());
+                            EXPECT_EQ(loader.position(), 4);
+                          }),
+              ElementsAre(0));
+}
+
+TEST_F(JobCoreTest, SaveAllAfterTheStepOfALoopIsAnError) {
+  EXPECT_THAT(RunReplicas(1, {.checkpoint_path = folder_.path()},
+                          [&](Replica& replica) {
+                            AdaptiveDataLoader loader(replica.job, 8, {.batch_size = 4});
+                            loader.BeginLoop();
+                            loader.Next();
+                            replica.job.core().loop().OnOptimizerStep(0);
                             replica.job.SaveAll();
                           }),
               ElementsAre(1));

@@ -1,0 +1,177 @@
+"""What test_replicas.py and others run in processes of their own: jobs.py FUNCTION ARGUMENT..."""
+
+import hashlib
+import os
+import signal
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import adaptdl.collective
+import adaptdl.env
+import adaptdl.torch as adl
+from adaptdl import _job
+
+SAMPLES = 37
+
+
+def samples():
+    random = torch.Generator().manual_seed(3)
+    inputs = torch.randn(SAMPLES, 4, generator=random, dtype=torch.double)
+    return TensorDataset(torch.arange(SAMPLES), inputs, inputs.sum(1, keepdim=True))
+
+
+def network():
+    """Without a BatchNorm: a mean over a share is not that over the batch."""
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+
+
+def digest(model):
+    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
+
+
+def train(workers="0", local="0", epochs="2", optimizer_name="SGD"):
+    """Trains on unequal shares, and says what came out, beside what the plain loop gives."""
+    torch.manual_seed(1)
+    plain = network()
+    make = {"SGD": lambda model: torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
+            "Adam": lambda model: torch.optim.Adam(model.parameters(), lr=0.01)}[optimizer_name]
+    optimizer = make(plain)
+    dataset = samples()
+    torch.manual_seed(os.getpid())
+    ours = network()
+    own = make(ours)
+    # What rank 0 begins with is what all do.
+    if adaptdl.env.replica_rank() == 0:
+        ours.load_state_dict(plain.state_dict())
+    adl.init_process_group("gloo")
+    loader = adl.AdaptiveDataLoader(dataset, batch_size=10, num_workers=int(workers), max_local_batch_size=int(local))
+    model = adl.AdaptiveDataParallel(ours, own)
+    seen = adl.Accumulator()
+    for _ in adl.remaining_epochs_until(int(epochs)):
+        for indices, inputs, targets in loader:
+            own.zero_grad()
+            F.mse_loss(model(inputs), targets).backward()
+            own.step()
+            for index in indices.tolist():
+                seen[index] += 1
+        for _, inputs, targets in torch.utils.data.DataLoader(dataset, batch_size=10):
+            optimizer.zero_grad()
+            F.mse_loss(plain(inputs), targets).backward()
+            optimizer.step()
+    with seen.synchronized():
+        once = sorted(seen.items()) == [(index, int(epochs)) for index in range(SAMPLES)]
+    same = len(set(adaptdl.collective.gather(digest(ours)))) == 1
+    difference = max((a - b).abs().max().item() for a, b in zip(ours.parameters(), plain.parameters()))
+    if adaptdl.env.replica_rank() == 0:
+        print(f"once: {once}, alike: {same}, as plain: {difference < 1e-9}", flush=True)
+
+
+def collectives():
+    """Objects of all kinds."""
+    adl.init_process_group("gloo")
+    rank = adaptdl.env.replica_rank()
+    total = adaptdl.collective.allreduce(rank + 1)
+    union = adaptdl.collective.allreduce({rank}, lambda one, other: one | other)
+    later = adaptdl.collective.allreduce_async([rank])
+    first = adaptdl.collective.broadcast({"rank": rank})
+    print(total, sorted(union), later.result(), first, flush=True)
+
+
+def left_out():
+    """A step that the program leaves out on all replicas, as a scaler of the loss does."""
+    torch.manual_seed(1)
+    ours = network()
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    loader = adl.AdaptiveDataLoader(samples(), batch_size=10)
+    model = adl.AdaptiveDataParallel(ours, optimizer)
+    changes = []
+    for number, (_, inputs, targets) in enumerate(loader):
+        before = digest(ours)
+        optimizer.zero_grad()
+        F.mse_loss(model(inputs), targets).backward()
+        if number != 1:
+            optimizer.step()
+        changes.append(digest(ours) != before)
+    same = len(set(adaptdl.collective.gather(digest(ours)))) == 1
+    if adaptdl.env.replica_rank() == 0:
+        print(changes, same, _job.job().place().optimizer_steps, flush=True)
+
+
+def misuse(what):
+    """Ways to use the package wrongly."""
+    ours = network()
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    loader = adl.AdaptiveDataLoader(samples(), batch_size=10)
+    model = adl.AdaptiveDataParallel(ours, optimizer)
+    for number, (_, inputs, targets) in enumerate(loader):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(inputs), targets)
+        if what == "raise" and number == 1 and adaptdl.env.replica_rank() == 1:
+            raise ValueError("of the program")
+        loss.backward()
+        if what == "twice":
+            F.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+
+
+def kill_worker():
+    """A process that reads the data is killed."""
+    import multiprocessing
+    loader = adl.AdaptiveDataLoader(samples(), batch_size=2, num_workers=1)
+    for number, _ in enumerate(loader):
+        if number == 1:
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+
+
+def endless(workers="0"):
+    """Trains until it is stopped."""
+    ours = network()
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    loader = adl.AdaptiveDataLoader(samples(), batch_size=10, num_workers=int(workers))
+    model = adl.AdaptiveDataParallel(ours, optimizer)
+    steps = 0
+    try:
+        for _ in adl.remaining_epochs_until(10 ** 9):
+            for _, inputs, targets in loader:
+                optimizer.zero_grad()
+                F.mse_loss(model(inputs), targets).backward()
+                optimizer.step()
+                steps += 1
+                if steps == 5:
+                    print("trains", flush=True)
+    finally:
+        print("ends", flush=True)
+
+
+def handler():
+    """A handler of the program's own is called too."""
+    signal.signal(signal.SIGTERM, lambda number, frame: print("handled", flush=True))
+    endless()
+
+
+def before_meeting():
+    """Nothing has begun."""
+    adl.init_process_group("gloo")
+    print("trains", flush=True)
+    signal.pause()
+
+
+def computes():
+    """After a first Ctrl-C, Python is busy in a step that does not end."""
+    ours = network()
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    loader = adl.AdaptiveDataLoader(samples(), batch_size=10)
+    adl.AdaptiveDataParallel(ours, optimizer)
+    for _ in loader:
+        print("trains", flush=True)
+        while True:
+            signal.pause()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    globals()[sys.argv[1]](*sys.argv[2:])

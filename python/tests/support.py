@@ -1,0 +1,77 @@
+"""What the tests share."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+
+from adaptdl import _engine, _job
+
+# Where the build puts programs, beside the package.
+PROGRAMS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(_engine.LIBRARY)))), "bin")
+# Long beside what anything here takes; only a hang reaches it.
+PATIENCE = 120
+
+
+class JobTest(unittest.TestCase):
+    """Each test has a job of one replica, and a folder for it."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        self._folder = tempfile.TemporaryDirectory()
+        self.folder = self._folder.name
+        for name in [name for name in os.environ if name.startswith("ADAPTDL_")]:
+            del os.environ[name]
+
+    def tearDown(self):
+        _job.close_job()
+        forget_states()
+        os.environ.pop("ADAPTDL_CHECKPOINT_PATH", None)
+        self._folder.cleanup()
+
+    def restart(self):
+        """A new job in place of the present one, as if the program had been started again."""
+        _job.close_job()
+        forget_states()
+
+
+def forget_states():
+    """A program that starts again makes its states anew."""
+    from adaptdl import checkpoint
+    checkpoint._registry.clear()
+
+
+def start(job, *arguments, replicas=1, environment=None):
+    """Starts a function of jobs.py on replicas of its own."""
+    command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs.py"), job, *map(str, arguments)]
+    if replicas > 1:
+        command = [os.path.join(PROGRAMS, "adaptdl"), "run", "-n", str(replicas), "--", *command]
+    path = os.pathsep.join([os.path.dirname(os.path.dirname(_engine.LIBRARY)), os.path.dirname(os.path.abspath(__file__))])
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ADAPTDL_")}
+    return subprocess.Popen(command, env=dict(clean, PYTHONPATH=path, OMP_NUM_THREADS="1", **(environment or {})),
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(process):
+    """Its exit code and what it wrote. One that hangs is killed, with its replicas, and fails the test."""
+    try:
+        output, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGTERM)
+        try:
+            output, _ = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+        raise AssertionError("it hangs; it wrote:\n" + output) from None
+    return process.returncode, output
+
+
+def run(job, *arguments, replicas=1, environment=None):
+    """Runs it to its end."""
+    return finish(start(job, *arguments, replicas=replicas, environment=environment))

@@ -1,0 +1,53 @@
+// A Python program on this project's own package, under a real cluster: its replicas change in place, and one of them
+// is killed, while each sample is used once in an epoch and all replicas keep the same parameters, to the last bit.
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/faults/training_cluster.h"
+#include "tests/integration/test_cluster.h"
+
+namespace adaptdl::integration {
+namespace {
+
+class PythonRescaleTest : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    training_.SetCommand({"/usr/bin/env", absl::StrCat("PYTHONPATH=", ADAPTDL_BINARY_DIR, "/python"),
+                          "/usr/bin/python3",
+                          absl::StrCat(ADAPTDL_SOURCE_DIR, "/tests/integration/python/recorded_job.py"),
+                          training_.folder(), absl::StrCat(GetParam())});
+  }
+
+  TrainingCluster training_{{.workers = 3, .allocator = false}};
+};
+
+TEST_P(PythonRescaleTest, GrowsShrinksAndLosesAReplicaInPlace) {
+  training_.Start({"node-0"});
+  training_.Rescale({"node-0", "node-1"});
+  training_.Rescale({"node-0", "node-1", "node-2"});
+
+  // The eldest is rank 0, which holds what newcomers are handed.
+  const std::vector<pid_t> replicas = training_.Replicas();
+  ASSERT_EQ(replicas.size(), 3u);
+  const int64_t group = training_.group();
+  ASSERT_EQ(kill(replicas.front(), SIGKILL), 0);
+  const auto recovered =
+      training_.cluster().WaitForJob("job", RunningAfterGroup(group), TrainingCluster::kPatience);
+  ASSERT_TRUE(recovered.ok()) << recovered.status() << "\n" << training_.cluster().Logs("job");
+  training_.AwaitTrainingOn(3);
+
+  training_.Rescale({"node-1"});
+  training_.ExpectOneTraining(/*most_taken_alone=*/0, /*failures=*/1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, PythonRescaleTest, testing::Values(0, 2));
+
+}  // namespace
+}  // namespace adaptdl::integration
