@@ -62,6 +62,8 @@ bool Parse(int argc, char** argv, Flags* flags) {
   return !flags->environment.folder.empty() && !flags->environment.interpreter.empty();
 }
 
+// NOLINTBEGIN(concurrency-mt-unsafe): there is one thread.
+
 // Says why the program was not begun: to the shim, which tells the supervisor, and in the log.
 int Fail(const Flags& flags, Cause cause, int exit_code, const std::string& message) {
   // It is shown in tables and lists, where a message is one line.
@@ -96,6 +98,8 @@ int Become(const Flags& flags) {
   return Fail(flags, Cause::kImage, error == ENOENT ? kExitNotFound : kExitCannotExecute,
               absl::StrCat("command '", name, "' can't be executed: ", strerror(error)));
 }
+
+// NOLINTEND(concurrency-mt-unsafe)
 
 }  // namespace
 
