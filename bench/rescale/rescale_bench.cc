@@ -9,6 +9,7 @@
 // same run), and 100 ms.
 //
 //   build/release/bench/rescale_bench [-o json] [small] [restart] [large]     # default: all parts
+//   build/release/bench/rescale_bench python                                  # a job of Python's package, in place
 
 #include <signal.h>
 
@@ -122,10 +123,16 @@ std::vector<std::string> Nodes(int count) {
 class Experiment {
  public:
   Experiment(TestCluster* cluster, std::string name, int64_t parameters, v1::RescaleMode mode)
+      : Experiment(cluster, std::move(name), {absl::StrCat(ADAPTDL_BINARY_DIR, "/bench/rescale_job")},
+                   {absl::StrCat(parameters), "64"}, mode) {}
+  // `command` gets the folder, and then `arguments`.
+  Experiment(TestCluster* cluster, std::string name, std::vector<std::string> command,
+             const std::vector<std::string>& arguments, v1::RescaleMode mode)
       : cluster_(cluster), name_(std::move(name)), folder_(cluster->folder() + "/steps-" + name_) {
     std::filesystem::create_directories(folder_);
-    v1::Job job = cluster_->CommandJob(name_, {absl::StrCat(ADAPTDL_BINARY_DIR, "/bench/rescale_job"),
-                                               folder_, absl::StrCat(parameters), "64"});
+    command.push_back(folder_);
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    v1::Job job = cluster_->CommandJob(name_, command);
     job.mutable_spec()->set_rescale(mode);
     Must(cluster_->Submit(job).status());
   }
@@ -300,6 +307,22 @@ int Main(bool json, const std::vector<std::string>& parts) {
     for (const int size : {2, 4, 2, 1}) experiment.Resize(size);
     experiment.End();
     Add("restart", experiment.Pauses(), &cases);
+  }
+  if (std::find(parts.begin(), parts.end(), "python") != parts.end()) {
+    std::fprintf(stderr, "rescale_bench: Python, in place, %d rounds\n", kRounds);
+    Experiment experiment(
+        &cluster, "python",
+        {"/usr/bin/env", absl::StrCat("PYTHONPATH=", ADAPTDL_BINARY_DIR, "/python"), "/usr/bin/python3",
+         absl::StrCat(ADAPTDL_SOURCE_DIR, "/bench/rescale/rescale_job.py")},
+        {"64"}, v1::RESCALE_MODE_IN_PLACE);
+    experiment.Resize(1);
+    for (int round = 0; round < kRounds; ++round) {
+      for (const int size : {2, 1}) experiment.Resize(size);
+    }
+    experiment.Resize(2, /*measured=*/false);
+    for (int i = 0; i < 3; ++i) experiment.Kill();
+    experiment.End();
+    Add("Python, in place", experiment.Pauses(), &cases);
   }
   nlohmann::json large;
   if (wanted("large")) large = RunLarge(&cluster, 100'000'000, &cases);
