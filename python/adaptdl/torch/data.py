@@ -15,7 +15,12 @@ from adaptdl._engine import Batch, LoaderOptions, check, engine, fail, make
 
 
 class ElasticSampler(Sampler):
-    """The order of samples alone: what this replica reads of an epoch. The same on every machine and in every run."""
+    """The order of samples alone: what this replica reads of an epoch. The same on every machine and in every run.
+
+    It is replica `rank` of `num_replicas`: this one of all there are, unless the program sets them. All get as many samples, as
+    programs need that step together with a DataLoader of their own: where that does not come out, some samples are read twice.
+    (`AdaptiveDataLoader` reads none twice.)
+    """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
         self.dataset = dataset
@@ -23,24 +28,55 @@ class ElasticSampler(Sampler):
         self.seed = seed
         self.epoch = 0
         self.index = 0
+        # Set by the program. None: as it is in the job, which changes.
+        self._num_replicas: Optional[int] = None
+        self._rank: Optional[int] = None
+
+    @property
+    def num_replicas(self) -> int:
+        """How many replicas share the samples."""
+        return env.num_replicas() if self._num_replicas is None else self._num_replicas
+
+    @num_replicas.setter
+    def num_replicas(self, replicas: int) -> None:
+        self._num_replicas = replicas
+
+    @property
+    def rank(self) -> int:
+        """Which of them this is."""
+        return env.replica_rank() if self._rank is None else self._rank
+
+    @rank.setter
+    def rank(self, rank: int) -> None:
+        self._rank = rank
 
     def set_epoch(self, epoch: int, index: int = 0) -> None:
         """Chooses the epoch, and how many samples of it all replicas together have read."""
         self.epoch = epoch
         self.index = index
 
-    def _indices(self) -> List[int]:
+    def _share(self, index: int, rank: int, num_replicas: int) -> List[int]:
+        """What that replica reads from sample `index` on, each sample once."""
         room = len(self.dataset)
         indices = (c_int64 * max(room, 1))()
-        count = engine.sampler_indices(room, int(self.shuffle), self.seed, max(self.epoch or 0, 0), self.index,
-                                       env.replica_rank(), env.num_replicas(), indices, room)
+        count = engine.sampler_indices(room, int(self.shuffle), self.seed, max(self.epoch or 0, 0), index, rank, num_replicas,
+                                       indices, room)
         return indices[:count]
+
+    def _indices(self) -> List[int]:
+        share = self._share(self.index, self.rank, self.num_replicas)
+        if len(share) < len(self):
+            begin_of_pass = self.index - self.index % len(self.dataset)
+            order = self._share(begin_of_pass, 0, 1)
+            share.append(order[self.rank % len(order)])
+        return share
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._indices())
 
     def __len__(self) -> int:
-        return len(self._indices())
+        size = len(self.dataset)
+        return -(-(size - self.index % size) // self.num_replicas) if size else 0
 
 
 class AdaptiveDataLoader(DataLoader):

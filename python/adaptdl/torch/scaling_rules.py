@@ -16,8 +16,9 @@ from typing import Any, Sequence, Union
 
 from adaptdl import _engine
 from adaptdl._engine import check, engine
+from adaptdl.torch.data import current_dataloader
 
-__all__ = ["AdaScale", "AdamScale", "LEGW", "LinearScale", "ScalingRuleBase", "SqrtScale"]
+__all__ = ["AdaScale", "AdamScale", "LEGWScale", "LinearScale", "ScalingRuleBase", "SqrtScale"]
 
 Factors = Union[float, Sequence[float]]
 
@@ -48,8 +49,7 @@ class _KnownRule(ScalingRuleBase):
     def scale_lr(self, scale: float) -> Factors:
         """The factor of each parameter group, by what is known of the gradients now."""
         gns = self.adp.gns
-        sqr, var = gns.raw_sqr_avg(), gns.raw_var_avg()
-        return self.factors(scale, sqr, var, gns.get_progress(), gns.init_batch_size)
+        return self.factors(scale, gns.raw_sqr_avg, gns.raw_var_avg)
 
     def factors(self, scale: float, sqr: Sequence[float], var: Sequence[float], progress: float = 0.0,
                 init_batch_size: int = 1) -> Sequence[float]:
@@ -80,13 +80,19 @@ class LinearScale(_KnownRule):
     """The scale itself."""
     _rule = _engine.RULE_LINEAR
 
+    def scale_lr(self, scale: float) -> Factors:
+        return self.factors(scale, [0.0], [0.0])[0]
+
 
 class SqrtScale(_KnownRule):
     """The scale's square root."""
     _rule = _engine.RULE_SQRT
 
+    def scale_lr(self, scale: float) -> Factors:
+        return self.factors(scale, [0.0], [0.0])[0]
 
-class LEGW(_KnownRule):
+
+class LEGWScale(_KnownRule):
     """The square root, after a warm-up that grows with the scale. `base_warmup_epochs`: at the initial batch size;
     `data_size`: samples in an epoch."""
     _rule = _engine.RULE_LEGW
@@ -95,3 +101,9 @@ class LEGW(_KnownRule):
         super().__init__()
         self._number = base_warmup_epochs
         self._samples = data_size
+
+    def scale_lr(self, scale: float) -> Factors:
+        """As the rule has it at the progress of now, within a loop of the data loader."""
+        gns, loader = self.adp.gns, current_dataloader()
+        init_batch_size = gns.init_batch_size if loader is None else loader.batch_size
+        return self.factors(scale, [0.0], [0.0], gns.get_progress(), init_batch_size)[0]
