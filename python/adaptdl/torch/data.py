@@ -15,8 +15,12 @@ from adaptdl._engine import Batch, LoaderOptions, check, engine, fail, make
 
 
 class ElasticSampler(Sampler):
-    """The order of samples alone: what this replica reads of an epoch. The same on every machine and in every run. All replicas
-    have as many: some samples are read twice for that. (AdaptiveDataLoader reads each once.)"""
+    """The order of samples alone: what this replica reads of an epoch. The same on every machine and in every run.
+
+    It is replica `rank` of `num_replicas`: this one of all there are, unless the program sets them. All get as many samples, as
+    programs need that step together with a DataLoader of their own: where that does not come out, some samples are read twice.
+    (`AdaptiveDataLoader` reads none twice.)
+    """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
         self.dataset = dataset
@@ -24,50 +28,55 @@ class ElasticSampler(Sampler):
         self.seed = seed
         self.epoch: Optional[int] = 0
         self.index = 0
+        # Set by the program. None: as it is in the job, which changes.
+        self._num_replicas: Optional[int] = None
         self._rank: Optional[int] = None
-        self._replicas: Optional[int] = None
 
-    def set_epoch(self, epoch: Optional[int], index: int = 0) -> None:
-        """Chooses the epoch, and how many samples of it all replicas together have read."""
-        self.epoch = epoch
-        self.index = index
+    @property
+    def num_replicas(self) -> int:
+        """How many replicas share the samples."""
+        return env.num_replicas() if self._num_replicas is None else self._num_replicas
+
+    @num_replicas.setter
+    def num_replicas(self, replicas: int) -> None:
+        self._num_replicas = replicas
 
     @property
     def rank(self) -> int:
-        """This replica's number; another one's may be set."""
+        """Which of them this is."""
         return env.replica_rank() if self._rank is None else self._rank
 
     @rank.setter
     def rank(self, rank: int) -> None:
         self._rank = rank
 
-    @property
-    def num_replicas(self) -> int:
-        """How many replicas there are; another number may be set."""
-        return env.num_replicas() if self._replicas is None else self._replicas
+    def set_epoch(self, epoch: Optional[int], index: int = 0) -> None:
+        """Chooses the epoch, and how many samples of it all replicas together have read."""
+        self.epoch = epoch
+        self.index = index
 
-    @num_replicas.setter
-    def num_replicas(self, replicas: int) -> None:
-        self._replicas = replicas
-
-    def _share(self, index: int, rank: int) -> List[int]:
+    def _share(self, index: int, rank: int, num_replicas: int) -> List[int]:
+        """What that replica reads from sample `index` on, each sample once."""
         room = len(self.dataset)
         indices = (c_int64 * max(room, 1))()
-        count = engine.sampler_indices(room, int(self.shuffle), self.seed, max(self.epoch or 0, 0), index, rank,
-                                       self.num_replicas, indices, room)
+        count = engine.sampler_indices(room, int(self.shuffle), self.seed, max(self.epoch or 0, 0), index, rank, num_replicas,
+                                       indices, room)
         return indices[:count]
 
-    def __iter__(self) -> Iterator[int]:
-        share = self._share(self.index, self.rank)
+    def _indices(self) -> List[int]:
+        share = self._share(self.index, self.rank, self.num_replicas)
         if len(share) < len(self):
-            # As many as the others have: one of the beginning of the pass.
-            size = len(self.dataset)
-            share += self._share(self.index - self.index % size, self.rank % size)[:1]
-        return iter(share)
+            begin_of_pass = self.index - self.index % len(self.dataset)
+            order = self._share(begin_of_pass, 0, 1)
+            share.append(order[self.rank % len(order)])
+        return share
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._indices())
 
     def __len__(self) -> int:
-        left = len(self.dataset) - self.index % len(self.dataset)
-        return -(-left // self.num_replicas)
+        size = len(self.dataset)
+        return -(-(size - self.index % size) // self.num_replicas) if size else 0
 
 
 class AdaptiveDataLoader(DataLoader):

@@ -14,7 +14,7 @@ must be a function of them alone.
 from ctypes import c_double
 from typing import Any, Sequence, Union
 
-from adaptdl import Error, _engine
+from adaptdl import _engine
 from adaptdl._engine import check, engine
 from adaptdl.torch.data import current_dataloader
 
@@ -82,7 +82,7 @@ class LinearScale(_KnownRule):
 
     def scale_lr(self, scale: float) -> Factors:
         """The factor, which all parameter groups have."""
-        return self.factors(scale, [1.0], [0.0])[0]
+        return self.factors(scale, [0.0], [0.0])[0]
 
 
 class SqrtScale(_KnownRule):
@@ -91,7 +91,7 @@ class SqrtScale(_KnownRule):
 
     def scale_lr(self, scale: float) -> Factors:
         """The factor, which all parameter groups have."""
-        return self.factors(scale, [1.0], [0.0])[0]
+        return self.factors(scale, [0.0], [0.0])[0]
 
 
 class LEGWScale(_KnownRule):
@@ -105,8 +105,7 @@ class LEGWScale(_KnownRule):
         self._samples = data_size
 
     def scale_lr(self, scale: float) -> Factors:
-        """The factor, which all parameter groups have; within a data loader's loop, whose batch size it goes by."""
-        loader = current_dataloader()
-        if loader is None:
-            raise Error("LEGWScale goes by the batch size of a data loader, and none is in a loop")
-        return self.factors(scale, [1.0], [0.0], self.adp.gns.get_progress(), loader.batch_size)[0]
+        """As the rule has it at the progress of now, within a loop of the data loader."""
+        gns, loader = self.adp.gns, current_dataloader()
+        init_batch_size = gns.init_batch_size if loader is None else loader.batch_size
+        return self.factors(scale, [0.0], [0.0], gns.get_progress(), init_batch_size)[0]
