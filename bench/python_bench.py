@@ -106,21 +106,29 @@ def compare(plain, elastic, rounds, seconds):
 
 
 def one_replica(rounds, seconds):
+    print(f"one replica, torch {torch.__version__}, {rounds} pairs of blocks of {seconds} s:", flush=True)
+    for name in CASES:
+        # A process of its own: what one model costs is none of the next one's.
+        subprocess.run([sys.executable, os.path.abspath(__file__), "--case", name, "--rounds", str(rounds), "--seconds", str(seconds)],
+                       check=True)
+
+
+def case(name, rounds, seconds):
+    """One of CASES, alone."""
     import adaptdl.torch as adl
     adl.init_process_group("gloo")
+    kind, batch = CASES[name]
     dataset = data()
-    loaders = {name: adl.AdaptiveDataLoader(dataset, batch_size=batch, shuffle=True) for name, (_, batch) in CASES.items()}
-    print(f"one replica, torch {torch.__version__}, {rounds} pairs of blocks of {seconds} s:")
-    for name, (kind, batch) in CASES.items():
-        plain_model, plain_optimizer = make(kind)
-        plain = steps(plain_model, plain_optimizer, DataLoader(dataset, batch_size=batch, shuffle=True))
-        model, optimizer = make(kind)
-        model = adl.AdaptiveDataParallel(model, optimizer, name=kind.__name__ + str(batch))
-        elastic = steps(model, optimizer, loaders[name])
-        ((wall, wall_spread), (cpu, cpu_spread)), base = compare(plain, elastic, rounds, seconds)
-        elastic.close()
-        print(f"  {name}: {base * 1e3:.2f} ms plain, overhead {100 * (wall - 1):+.1f} % (quartiles {100 * wall_spread:.1f} % apart), "
-              f"in processor time {100 * (cpu - 1):+.1f} % ({100 * cpu_spread:.1f} %)", flush=True)
+    plain_model, plain_optimizer = make(kind)
+    plain = steps(plain_model, plain_optimizer, DataLoader(dataset, batch_size=batch, shuffle=True))
+    model, optimizer = make(kind)
+    loader = adl.AdaptiveDataLoader(dataset, batch_size=batch, shuffle=True)
+    model = adl.AdaptiveDataParallel(model, optimizer)
+    elastic = steps(model, optimizer, loader)
+    ((wall, wall_spread), (cpu, cpu_spread)), base = compare(plain, elastic, rounds, seconds)
+    elastic.close()
+    print(f"  {name}: {base * 1e3:.2f} ms plain, overhead {100 * (wall - 1):+.1f} % (quartiles {100 * wall_spread:.1f} % apart), "
+          f"in processor time {100 * (cpu - 1):+.1f} % ({100 * cpu_spread:.1f} %)", flush=True)
 
 
 def replica(kind, rounds, seconds):
@@ -171,11 +179,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0.25)
     parser.add_argument("--two", action="store_true")
+    parser.add_argument("--case", choices=list(CASES))
     parser.add_argument("--replica", choices=["adaptdl", "ddp"])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.replica:
         replica(arguments.replica, 10, arguments.seconds)
+    elif arguments.case:
+        case(arguments.case, arguments.rounds or 40, arguments.seconds)
     elif arguments.two:
         two_replicas(arguments.rounds or 5)
     else:

@@ -358,10 +358,10 @@ int main(int argc, char** argv) {
   const bool json = parts.size() >= 2 && parts[0] == "-o" && parts[1] == "json";
   if (json) parts.erase(parts.begin(), parts.begin() + 2);
   const auto known = [](const std::string& part) {
-    return part == "small" || part == "restart" || part == "large";
+    return part == "small" || part == "restart" || part == "large" || part == "python";
   };
   if (!std::all_of(parts.begin(), parts.end(), known)) {
-    std::fprintf(stderr, "usage: rescale_bench [-o json] [small] [restart] [large]\n");
+    std::fprintf(stderr, "usage: rescale_bench [-o json] [small] [restart] [large] [python]\n");
     return 2;
   }
   return adaptdl::integration::Main(json, parts);

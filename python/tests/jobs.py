@@ -101,6 +101,28 @@ def left_out():
         print(changes, same, _job.job().place().optimizer_steps, flush=True)
 
 
+def without_backward():
+    """A replica that computes nothing in a step, with buffers and with a parameter that nobody uses."""
+    torch.manual_seed(1)
+    ours = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1)).double()
+    ours.register_parameter("unused", nn.Parameter(torch.zeros(2, dtype=torch.double)))
+    ours.register_buffer("turned", torch.arange(6.0).reshape(2, 3).t())
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    loader = adl.AdaptiveDataLoader(samples(), batch_size=10)
+    model = adl.AdaptiveDataParallel(ours, optimizer)
+    for number, (_, inputs, targets) in enumerate(loader):
+        optimizer.zero_grad(set_to_none=True)
+        if number % 2 == 0 or adaptdl.env.replica_rank() != 0:
+            F.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+    same = len(set(adaptdl.collective.gather(digest(ours)))) == 1
+    buffers = hashlib.sha256(b"".join(b.contiguous().numpy().tobytes() for b in ours.buffers()
+                                      if b.is_floating_point())).hexdigest()
+    same_buffers = len(set(adaptdl.collective.gather(buffers))) == 1
+    if adaptdl.env.replica_rank() == 0:
+        print(same, same_buffers, ours.unused.grad is None, ours.turned[2].tolist(), _job.job().place().optimizer_steps, flush=True)
+
+
 def misuse(what):
     """Ways to use the package wrongly."""
     ours = network()

@@ -35,6 +35,11 @@ class ReplicasTest(unittest.TestCase):
         self.assertEqual(code, 0, output)
         self.assertIn("[True, False, True, True] True 4", output)
 
+    def test_a_replica_without_a_backward_pass(self):
+        code, output = run("without_backward", replicas=2)
+        self.assertEqual(code, 0, output)
+        self.assertIn("True True True [2.0, 5.0] 4", output)
+
 
 class FaultsTest(unittest.TestCase):
 

@@ -200,17 +200,20 @@ class ModelStep:
         return any(parameter.grad is not None for parameter in self._tensors.parameters)
 
     def _begin_pass(self) -> None:
-        tensors = self._tensors
-        tensors.follow_frozen()
-        tensors.place_buffers()
-        self._take_loss_scale()
+        self._describe()
         check(engine.model_begin(self.handle, self._looks_reference))
-        tensors.apply_changes()
+        self._tensors.apply_changes()
         self._in_pass = True
         self._seen = bytearray(len(self._seen))
         if not self._awaits_end:
             self._awaits_end = True
             Variable._execution_engine.queue_callback(self._on_backward_end)
+
+    def _describe(self) -> None:
+        """What the engine is to know of a pass before it begins."""
+        self._tensors.follow_frozen()
+        self._tensors.place_buffers()
+        self._take_loss_scale()
 
     def _take_loss_scale(self) -> None:
         if self._scaler is not None:
@@ -311,6 +314,9 @@ class ModelStep:
                 self._begin_gathering()
             if self._looks.value:
                 self._hand_over_all()
+        if self._mode != _GATHER and not self._handed_over:
+            # There was no backward pass here: the others may have had one.
+            self._describe()
         ends_pass = self._mode == _GATHER and self._in_pass
         self._in_pass = self._handed_over = False
         self._arguments = (args, kwargs)
@@ -322,6 +328,9 @@ class ModelStep:
         return result if closure is not None else self._result
 
     def _take_step(self, factors: Any, groups: int) -> None:
+        # Without a backward pass here, the averages have come just now.
+        self._tensors.store_buffers()
+        self._tensors.apply_changes()
         args, kwargs = self._arguments
         changed = [group for group in range(groups) if factors[group] != 1.0]
         rates = []

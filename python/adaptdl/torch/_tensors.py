@@ -184,6 +184,7 @@ class SharedTensors:
 
     def place_buffers(self) -> None:
         """Says where the buffers are."""
+        self._copies.clear()
         for b in range(len(self._buffers)):
             buffer = self._buffer(b)
             if not buffer.is_contiguous():
@@ -194,9 +195,12 @@ class SharedTensors:
 
     def store_buffers(self) -> None:
         """A step was exchanged: what was copied goes back."""
-        for buffer, plain in self._copies:
-            if buffer is not plain:
-                buffer.copy_(plain)
+        if not self._copies:
+            return
+        with torch.no_grad():
+            for buffer, plain in self._copies:
+                if buffer is not plain:
+                    buffer.copy_(plain)
         self._copies.clear()
 
     # --- Adam's moments ---

@@ -2,8 +2,12 @@
 
 #include "libs/comm/socket_transport.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -218,6 +222,25 @@ TEST(SocketTransportTest, AnAddressThatIsNoneIsRefused) {
     EXPECT_EQ(first->Connect(1, address, &error), Result::kBroken) << address;
     EXPECT_EQ(error, "it has given no address");
   }
+}
+
+TEST(SocketTest, AForkedChildGivesTheParentsSocketsBack) {
+  const absl::StatusOr<Socket> listener = Listen(0);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  Socket closed = Listen(0).value();
+  const int other = open("/dev/null", O_RDONLY);
+  closed.Close();
+  const pid_t child = fork();
+  if (child == 0) {
+    CloseSocketsOfParent();
+    const bool is_closed = fcntl(listener->fd(), F_GETFD) < 0 && errno == EBADF;
+    _exit(is_closed && fcntl(other, F_GETFD) >= 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_GE(fcntl(listener->fd(), F_GETFD), 0);
+  close(other);
 }
 
 }  // namespace

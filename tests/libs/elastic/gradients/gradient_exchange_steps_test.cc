@@ -55,6 +55,47 @@ TEST_P(Steps, InARowAreCompared) {
   }
 }
 
+TEST_P(Steps, OfOneReplicaThatMeasureNothingNeedNotBeToldOfGradients) {
+  ExchangeMember member = Alone(GetParam());
+  for (const NoiseScale::Plan& plan :
+       {NoiseScale::Plan{}, NoiseScale::Plan{.norms = true}, NoiseScale::Plan{.keep = true}}) {
+    member.plan = plan;
+    EXPECT_TRUE(member.exchange().BeginPass());
+    EXPECT_EQ(member.exchange().looks_at_gradients(), plan.norms || plan.keep);
+    // Nothing came of it: the next one is a pass of its own.
+    member.exchange().AbandonPass();
+  }
+  member.plan = {};
+  member.exchange().BeginPass();
+  member.exchange().EndPass();
+  EXPECT_TRUE(member.exchange().has_result());
+  const auto result = member.exchange().TakeResult();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->measured);
+  EXPECT_EQ(result->micro_batches, 1);
+  EXPECT_FALSE(member.exchange().has_result());
+  member.plan = {.norms = true};
+  const auto measured = member.Step({{1, kFirst}});
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_THAT(measured->total_sqr, ElementsAre(5, 50));
+}
+
+TEST_P(Steps, WithAnotherLossScaleAreNotComparedIfGradientsStayMultiplied) {
+  ExchangeMember member = Alone(GetParam());
+  member.plan = {.norms = true, .compare = true, .keep = true};
+  member.pass.keeps_loss_scale = true;
+  for (const double scale : {2.0, 2.0, 4.0}) {
+    member.exchange().ClearGradients();
+    const bool same = scale == member.pass.loss_scale;
+    member.pass.loss_scale = scale;
+    const auto result = member.Step({{1, kFirst}});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->pair.has_value(), same);
+    if (!same) continue;
+    EXPECT_THAT(result->pair->dot, ElementsAre(5 / 4.0, 50 / 4.0));
+  }
+}
+
 TEST_P(Steps, WhatOneOfTwoLacksIsZeroThere) {
   ExchangeMember member = Alone(GetParam());
   member.plan = {.norms = true, .compare = true, .keep = true};

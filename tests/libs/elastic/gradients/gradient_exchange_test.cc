@@ -292,17 +292,25 @@ TEST_P(Exchange, TheLossScaleIsTakenOutOfAllThatIsTold) {
       }
     }
     const Expected expected = Define(layout, passes);
-    ExchangeGroup group(GetParam(), size, layout);
-    group.Run([&](ExchangeMember& member, size_t rank) {
-      member.pass.loss_scale = 1024;
-      member.pass.check_finite = true;
-      const auto result = member.Step(scaled[rank]);
-      ASSERT_TRUE(result.ok()) << result.status();
-      ExpectAverages(member.Averages(), expected.averages, 1e-6);
-      ExpectSums(result->local_sqr, expected.local_sqr, 1e-6);
-      ExpectSums(result->total_sqr, expected.total_sqr, 1e-6);
-      EXPECT_TRUE(result->finite);
-    });
+    // Gradients may stay multiplied, for the program to divide them; what is told of them is the same.
+    for (const bool keeps : {false, true}) {
+      std::vector<std::optional<Numbers>> averages = expected.averages;
+      for (auto& average : averages) {
+        for (double& number : *average) number *= keeps ? 1024 : 1;
+      }
+      ExchangeGroup group(GetParam(), size, layout);
+      group.Run([&](ExchangeMember& member, size_t rank) {
+        member.pass.loss_scale = 1024;
+        member.pass.keeps_loss_scale = keeps;
+        member.pass.check_finite = true;
+        const auto result = member.Step(scaled[rank]);
+        ASSERT_TRUE(result.ok()) << result.status();
+        ExpectAverages(member.Averages(), averages, keeps ? 1e-3 : 1e-6);
+        ExpectSums(result->local_sqr, expected.local_sqr, 1e-6);
+        ExpectSums(result->total_sqr, expected.total_sqr, 1e-6);
+        EXPECT_TRUE(result->finite);
+      });
+    }
   }
 }
 

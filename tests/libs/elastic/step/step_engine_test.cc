@@ -74,6 +74,27 @@ TEST_P(StepEngineTest, ScalesLossesAndLeavesOutStepsThatOverflowAnywhere) {
   }
 }
 
+TEST_P(StepEngineTest, AStepThatTheProgramLeavesOutIsCompleteWithoutTheOptimiser) {
+  for (const int size : {1, 2}) {
+    Run(size, [&](Replica& replica, device::Device& device) {
+      DescribedTraining training(replica.job, device, {2}, 1, {});
+      // Nothing to be left out.
+      training.engine().LeaveOut();
+      SetShare(replica);
+      training.Backward({Numbers{1, 0.5}});
+      training.engine().LeaveOut();
+      EXPECT_EQ(training.steps(), 0);
+      EXPECT_EQ(training.engine().gain(), 0);
+      training.engine().ZeroGrad();
+      SetShare(replica);
+      training.Backward({Numbers{1, 0.5}});
+      training.engine().Step();
+      EXPECT_EQ(training.steps(), 1);
+      EXPECT_NEAR(training.Parameters()[0], 0.9, 1e-3);
+    });
+  }
+}
+
 TEST_P(StepEngineTest, WaitsOnceInAStepOfSeveralAndAloneOnlyForWhatItMeasures) {
   for (const int size : {1, 2}) {
     Run(size, [&](Replica& replica, device::Device& device) {
