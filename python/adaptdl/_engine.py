@@ -18,6 +18,7 @@ KEEP, DROP, USE_SLOT = range(3)
 SPARSE = 1
 
 LOOKS_AT_PASS, LOOKS_AT_GRADIENTS = 1, 2
+PASS_IS_OVER, PASS_ENDS, PASS_BEGINS = range(3)
 
 RULE_OWN, RULE_ADASCALE, RULE_ADAMSCALE, RULE_LINEAR, RULE_SQRT, RULE_LEGW = range(6)
 
@@ -56,7 +57,8 @@ class Shared(ctypes.Structure):
                 ("parameters", POINTER(Parameter)), ("buffer_counts", POINTER(c_int64)),
                 ("buffer_types", POINTER(c_int32)), ("gradients", POINTER(c_uint64)), ("buffers", POINTER(c_uint64)),
                 ("trained", POINTER(c_uint8)), ("changes", POINTER(c_uint8)), ("changed", POINTER(c_int64)),
-                ("slots", POINTER(c_uint64)), ("moments", POINTER(Moments)), ("loss_scale", POINTER(c_double))]
+                ("slots", POINTER(c_uint64)), ("moments", POINTER(Moments)), ("loss_scale", POINTER(c_double)),
+                ("may_look", POINTER(c_int64))]
 
 
 class ModelOptions(ctypes.Structure):
@@ -157,7 +159,7 @@ _FUNCTIONS = {
     "model_all_ready": (c_int, _HANDLE),
     "model_end": (c_int, _HANDLE),
     "model_abandon": (c_int, _HANDLE),
-    "model_step": (c_int, _HANDLE, c_int64, c_int),
+    "model_step": (c_int, _HANDLE, c_int64, c_int, POINTER(c_int)),
     "model_leave_out": (c_int, _HANDLE),
     "model_zero_grad": (c_int, _HANDLE),
     "model_accumulating": (c_int, _HANDLE),

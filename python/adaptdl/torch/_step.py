@@ -15,8 +15,9 @@ import torch
 from torch.autograd import Variable
 
 from adaptdl import Error, _job
-from adaptdl._engine import (LOOKS_AT_PASS, Batch, ModelCalls, ModelOptions, Nothing, RuleFactors, WithFactors, WithNumber, WithVersions,
-                             callback, check, engine, fail, make)
+from adaptdl._engine import (LOOKS_AT_PASS, PASS_BEGINS, PASS_ENDS, PASS_IS_OVER, Batch, ModelCalls, ModelOptions,
+                             Nothing, RuleFactors, WithFactors, WithNumber, WithVersions, callback, check, engine, fail,
+                             make)
 from adaptdl.torch._tensors import SharedTensors
 from adaptdl.torch.scaling_rules import ScalingRuleBase
 
@@ -176,6 +177,9 @@ class ModelStep:
         if self._mode == _GATHER:
             if self._in_pass or self._handed_over:
                 return
+            # A scaler may leave the step out, and step() would not be called.
+            if not self._tensors.may_look.value and self._scaler is None:
+                return
             self._begin_gathering()
             if not self._looks.value:
                 return
@@ -308,29 +312,42 @@ class ModelStep:
                             "another optimiser")
             with torch.enable_grad():
                 result = closure()
-        if self._mode == _GATHER and not self._handed_over:
-            if not self._in_pass:
-                # The program has not called the model by its wrapper.
-                self._begin_gathering()
-            if self._looks.value:
-                self._hand_over_all()
-        if self._mode != _GATHER and not self._handed_over:
+        if self._handed_over:
+            passed = PASS_IS_OVER
+        elif self._mode != _GATHER:
             # There was no backward pass here: the others may have had one.
             self._describe()
-        ends_pass = self._mode == _GATHER and self._in_pass
+            passed = PASS_IS_OVER
+        elif self._in_pass:
+            passed = PASS_ENDS
+            if self._looks.value:
+                self._hand_over_all()
+        else:
+            passed = PASS_BEGINS
         self._in_pass = self._handed_over = False
         self._arguments = (args, kwargs)
         self._result = None
-        status = engine.model_step(self.handle, self._count_parameters(), ends_pass)
-        if status:
-            fail(status)
+        self._take(passed)
+        if passed == PASS_BEGINS and self._looks.value:
+            # It looks all the same: the program has not called the model by its wrapper, say.
+            self._tensors.apply_changes()
+            self._hand_over_all()
+            self._take(PASS_ENDS)
         self._tensors.apply_changes()
         return result if closure is not None else self._result
 
+    def _take(self, passed: int) -> None:
+        if passed == PASS_BEGINS and self._tensors.may_look.value:
+            self._tensors.follow_frozen()
+        status = engine.model_step(self.handle, self._count_parameters(), passed, self._looks_reference)
+        if status:
+            fail(status)
+
     def _take_step(self, factors: Any, groups: int) -> None:
-        # Without a backward pass here, the averages have come just now.
-        self._tensors.store_buffers()
-        self._tensors.apply_changes()
+        if self._mode != _GATHER:
+            # Without a backward pass here, the averages have come just now.
+            self._tensors.store_buffers()
+            self._tensors.apply_changes()
         args, kwargs = self._arguments
         changed = [group for group in range(groups) if factors[group] != 1.0]
         rates = []
