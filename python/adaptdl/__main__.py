@@ -29,8 +29,9 @@ def main() -> int:
         problems.append(f"{control} is missing: programs train by hand, and not on a cluster")
     try:
         old = importlib.metadata.version("adaptdl")
-        problems.append(f"AdaptDL's own package {old} is installed beside this one, under the same name: pip uninstall adaptdl, "
-                        "and install this one anew")
+        problems.append(
+            f"AdaptDL's own package {old} is installed beside this one, under the same name: pip uninstall adaptdl, "
+            "and install this one anew")
     except importlib.metadata.PackageNotFoundError:
         pass
     for problem in problems:

@@ -3,8 +3,8 @@
 
     adaptdl_tests.py PACKAGE WHEEL [PYTEST ARGUMENT...]
 
-PACKAGE is a folder with this package, WHEEL one with AdaptDL's. The tests are put into a temporary folder beside links to this
-package. What is left out is listed below, with its reason.
+PACKAGE is a folder with this package, WHEEL one with AdaptDL's. The tests are put into a temporary folder
+beside links to this package. What is left out is listed below, with its reason.
 """
 
 import os
@@ -12,18 +12,22 @@ import shutil
 import sys
 import tempfile
 
-TESTS = ["checkpoint_test.py", "collective_test.py", "torch/accumulator_test.py", "torch/data_test.py", "torch/epoch_test.py",
-         "torch/parallel_test.py", "torch/scaling_rules_test.py"]
+TESTS = [
+    "checkpoint_test.py", "collective_test.py", "torch/accumulator_test.py", "torch/data_test.py",
+    "torch/epoch_test.py", "torch/parallel_test.py", "torch/scaling_rules_test.py"
+]
 
 LEFT_OUT = {
     "reducer_test.py": "of AdaptDL's inside: its reducer, which speaks pickle to everybody",
     "torch/_metrics_test.py": "of AdaptDL's inside: its table of step times; here the engine has one",
-    "torch/gradient_noise_scale_test.py": "of AdaptDL's inside: sets the fields of an estimator without a model; here the engine "
-                                          "estimates, and tests/vectors compares the results",
+    "torch/gradient_noise_scale_test.py":
+        "of AdaptDL's inside: sets the fields of an estimator without a model; here the engine "
+        "estimates, and tests/vectors compares the results",
     "goodput_test.py": "of adaptdl.goodput, which is not in this package yet",
     "fit_test.py": "the same",
-    "torch/data_test.py::test_dataloader_restarts": "asks for batches of 12 where 10 were asked for: here the total stays what "
-                                                    "it is, and shares differ",
+    "torch/data_test.py::test_dataloader_restarts":
+        "asks for batches of 12 where 10 were asked for: here the total stays what "
+        "it is, and shares differ",
     "torch/data_test.py::test_bptt_iterator": "needs torchtext's data sets, which torchtext has given up",
     "torch/scaling_rules_test.py::test_optimization_1": "makes an estimator without a model, of AdaptDL's inside",
     "torch/scaling_rules_test.py::test_optimization_2": "the same",
@@ -76,9 +80,10 @@ def main():
     assert adaptdl.__file__.startswith(folder), adaptdl.__file__
     deselected = [f"--deselect=adaptdl/{name}" for name in LEFT_OUT if "::" in name]
     os.chdir(folder)
-    code = pytest.main(["-q", "-p", "no:cacheprovider", f"--rootdir={folder}", "--import-mode=importlib",
-                        "-W", "ignore", *deselected,
-                        *sys.argv[3:], *(f"adaptdl/{name}" for name in TESTS)])
+    code = pytest.main([
+        "-q", "-p", "no:cacheprovider", f"--rootdir={folder}", "--import-mode=importlib", "-W", "ignore",
+        *deselected, *sys.argv[3:], *(f"adaptdl/{name}" for name in TESTS)
+    ])
     for name, reason in LEFT_OUT.items():
         print(f"left out: {name}: {reason}")
     shutil.rmtree(folder)
