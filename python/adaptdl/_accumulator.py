@@ -148,10 +148,7 @@ class Accumulator(MutableMapping):
         _added(to, {key: value})
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Adds each value to that of its key; within synchronized() as a dictionary has it."""
-        if self._visible is not None:
-            self._visible.update(*args, **kwargs)
-            return
+        """Adds each value to that of its key, unlike a dictionary's, also within synchronized()."""
         for key, value in dict(*args, **kwargs).items():
             self._add(key, value)
 
