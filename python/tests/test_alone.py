@@ -534,6 +534,22 @@ class VectorsTest(JobTest):
                 for found, factor in zip(rule.factors(scale, sqr, var), expected):
                     self.assertAlmostEqual(found, factor, delta=1e-6 * abs(factor))
 
+    def test_rules_asked_as_programs_ask_them(self):
+        ours = network()
+        optimizer = sgd(ours)
+        for rule, expected in ((scaling_rules.LinearScale(), 4.0), (scaling_rules.SqrtScale(), 2.0)):
+            adl.AdaptiveDataParallel(ours, optimizer, scaling_rule=rule, name=type(rule).__name__)._engine.close()
+            self.assertEqual(rule.scale_lr(4), expected)
+        loader = adl.AdaptiveDataLoader(samples(), batch_size=4)
+        legw = scaling_rules.LEGWScale(2, len(samples()))
+        model = adl.AdaptiveDataParallel(ours, optimizer, scaling_rule=legw)
+        for _, inputs, targets in loader:
+            progress = model.gns.get_progress()
+            self.assertAlmostEqual(legw.scale_lr(4), min(2, 2 * progress * 4 / (2 * 4 * len(samples()))))
+            optimizer.zero_grad()
+            F.mse_loss(model(inputs), targets).backward()
+            optimizer.step()
+
     def test_legw(self):
         for case in self.vectors("scaling_rules.json")["legw"]:
             rule = scaling_rules.LEGWScale(case["base_warmup_epochs"], case["data_size"])
@@ -542,22 +558,15 @@ class VectorsTest(JobTest):
 
     def test_partitions_of_unshuffled_data(self):
         for case in self.vectors("sampler.json")["partitions"]:
-            if case["shuffle"] or case["n"] < case["num_replicas"]:
+            if case["shuffle"]:
                 continue
-            shares = [index for rank in range(case["num_replicas"]) for index in self.share(case, rank)]
-            # AdaptDL reads some samples again to fill up; here each is read once.
-            self.assertEqual(sorted(shares), list(range(case["index"] % case["n"], case["n"])))
-
-    @staticmethod
-    def share(case, rank):
-        import ctypes
-
-        from adaptdl._engine import engine
-        room = case["n"]
-        indices = (ctypes.c_int64 * room)()
-        count = engine.sampler_indices(room, 0, 0, case["epoch"], case["index"], rank, case["num_replicas"],
-                                       indices, room)
-        return indices[:count]
+            sampler = adl.ElasticSampler(range(case["n"]), shuffle=False)
+            sampler.num_replicas = case["num_replicas"]
+            sampler.set_epoch(case["epoch"], case["index"])
+            for rank, expected in enumerate(case["indices_by_rank"]):
+                sampler.rank = rank
+                self.assertEqual(list(sampler), expected)
+                self.assertEqual(len(sampler), case["len"])
 
 
 class EncodingTest(unittest.TestCase):

@@ -5,6 +5,8 @@ import ctypes
 from ctypes import c_double
 from typing import Any, List, Tuple
 
+import numpy
+
 from adaptdl._engine import Statistics, engine
 
 __all__ = ["GradientNoiseScale"]
@@ -37,14 +39,14 @@ class GradientNoiseScale:
         return self._statistics().var_avg
 
     @property
-    def raw_sqr_avg(self) -> List[float]:
+    def raw_sqr_avg(self) -> "numpy.ndarray[Any, Any]":
         """By parameter group, as estimated: it may be negative."""
-        return self._raw()[0]
+        return numpy.array(self._raw()[0])
 
     @property
-    def raw_var_avg(self) -> List[float]:
+    def raw_var_avg(self) -> "numpy.ndarray[Any, Any]":
         """By parameter group, as estimated: it may be negative."""
-        return self._raw()[1]
+        return numpy.array(self._raw()[1])
 
     def gain(self, scale: float) -> float:
         """How many steps at the initial batch size a step with one `scale` times as large is worth."""
