@@ -96,6 +96,15 @@ class StepsTest(JobTest):
         for expected, found in zip(plain.parameters(), ours.parameters()):
             self.assertTrue(torch.allclose(expected, found, atol=1e-6))
 
+    def test_the_schedule_s_state_is_as_it_would_be_without_us(self):
+        ours = network()
+        optimizer = sgd(ours)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        before = set(schedule.state_dict())
+        adl.AdaptiveDataParallel(ours, optimizer, schedule)
+        self.assertEqual(set(schedule.state_dict()), before)
+        self.assertIsInstance(schedule, torch.optim.lr_scheduler.StepLR)
+
     def test_measures_how_noisy_gradients_are(self):
         ours = network()
         optimizer = sgd(ours)
