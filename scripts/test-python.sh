@@ -25,16 +25,9 @@ skip() { echo "SKIPPED: $*" >&2; exit 77; }
 [[ -d $build ]] || cmake --preset release
 cmake --build --preset release --target adaptdl_python adaptdl
 
-mkdir -p "$kept"
-python=$(tests/venv.sh "$kept/venv" python/tests/requirements.txt --system-site-packages)
-# Not installed: it would be found in place of ours.
-if [[ ! -d $kept/adaptdl-wheel ]]; then
-  "$python" -m pip download --quiet --no-deps --dest "$kept/download" adaptdl==0.2.11 ||
-    skip "the Python registry, which has AdaptDL's wheel, is out of reach"
-  "$python" -m zipfile -e "$kept"/download/adaptdl-*.whl "$kept/adaptdl-wheel"
-fi
-"$python" python/tests/adaptdl_tests.py "$build/python" "$kept/adaptdl-wheel"
+scripts/test-adaptdl-compat.sh "$build"
 
+mkdir -p "$kept"
 if [[ -n $newest ]]; then
   python=$(tests/venv.sh "$kept/venv-newest" python/tests/requirements-newest.txt)
   "$python" python/tests/run.py "$build/python" test_alone test_checkpoints test_replicas
