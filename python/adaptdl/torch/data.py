@@ -265,6 +265,12 @@ class AdaptiveDataLoader(DataLoader):
         """Whether the optimiser runs after this micro-batch."""
         return bool(self._batch.is_optimizer_step)
 
+    def is_last_batch(self) -> bool:
+        """Whether the pass is over after this batch, as it looks now: a step that comes to nothing is taken again."""
+        address, count = POINTER(c_int64)(), c_int64()
+        check(engine.loader_peek(self._handle, 1, ctypes.byref(address), ctypes.byref(count)))
+        return count.value == 0
+
     def to_tensorboard(self, writer: Any, global_step: int, tag_prefix: str = "") -> None:
         """Writes the sizes, as scalars whose tags begin with `tag_prefix`, into a SummaryWriter."""
         sizes = self._sizes()
