@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What Python's package costs a step: the same loop plain and elastic, with one replica, in turns in one process; and with
-two replicas against DistributedDataParallel over Gloo.
+"""What Python's package costs a step: the same loop plain and elastic, with one replica, in turns in one
+process; and with two replicas against DistributedDataParallel over Gloo.
 
     python_bench.py [--rounds N] [--seconds S]
     python_bench.py --two [--rounds N]           two replicas; needs `adaptdl run` on the PATH or beside the build's package
 
-Of each pair of blocks, one of them plain, the ratio of their times is taken: the figure is the median over all pairs, and what it
-scatters is the distance of the quartiles. One thread; wall time and, which others on the machine disturb less, processor time.
+Of each pair of blocks, one of them plain, the ratio of their times is taken: the figure is the median over
+all pairs, and what it scatters is the distance of the quartiles. One thread; wall time and, which others
+on the machine disturb less, processor time.
 """
 
 import argparse
@@ -27,7 +28,6 @@ SAMPLES = 20_000
 
 class Mnist(nn.Module):
     """The network of examples/python-mnist."""
-
     def __init__(self):
         super().__init__()
         self.conv1 = nn.Conv2d(1, 16, 3, padding=1)
@@ -42,7 +42,6 @@ class Mnist(nn.Module):
 
 class Transformer(nn.Module):
     """An encoder of 8 layers: 100 tensors of parameters."""
-
     def __init__(self):
         super().__init__()
         layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0)
@@ -54,7 +53,10 @@ class Transformer(nn.Module):
         return self.out(self.encoder(self.embed(x.squeeze(1))).mean(1))
 
 
-CASES = {"MNIST CNN, batch 8": (Mnist, 8), "MNIST CNN, batch 64": (Mnist, 64), "transformer, 100 tensors, batch 16": (Transformer, 16)}
+CASES = {
+    "MNIST CNN, batch 8": (Mnist, 8), "MNIST CNN, batch 64": (Mnist, 64),
+    "transformer, 100 tensors, batch 16": (Transformer, 16)
+}
 
 
 def make(kind):
@@ -87,7 +89,8 @@ def timed(loop, count):
 
 
 def compare(plain, elastic, rounds, seconds):
-    """Median and quartiles' distance of elastic by plain, by the wall and by the processor; and the plain time of a step."""
+    """Median and quartiles' distance of elastic by plain, by the wall and by the processor; and the plain
+    time of a step."""
     for loop in (plain, elastic):
         timed(loop, 20)
     count = max(int(seconds / (timed(plain, 20)[0] / 20)), 16)
@@ -102,14 +105,20 @@ def compare(plain, elastic, rounds, seconds):
             of_kind.append(ours / theirs)
         base.append(one[0] / count)
     spreads = [statistics.quantiles(of_kind, n=4) for of_kind in ratios]
-    return [(statistics.median(of_kind), spread[2] - spread[0]) for of_kind, spread in zip(ratios, spreads)], statistics.median(base)
+    return [(statistics.median(of_kind), spread[2] - spread[0]) for of_kind, spread in zip(ratios, spreads)
+           ], statistics.median(base)
 
 
 def one_replica(rounds, seconds):
     print(f"one replica, torch {torch.__version__}, {rounds} pairs of blocks of {seconds} s:", flush=True)
     for name in CASES:
         # A process of its own: what one model costs is none of the next one's.
-        subprocess.run([sys.executable, os.path.abspath(__file__), "--case", name, "--rounds", str(rounds), "--seconds", str(seconds)],
+        subprocess.run([
+            sys.executable,
+            os.path.abspath(__file__), "--case", name, "--rounds",
+            str(rounds), "--seconds",
+            str(seconds)
+        ],
                        check=True)
 
 
@@ -127,8 +136,10 @@ def case(name, rounds, seconds):
     elastic = steps(model, optimizer, loader)
     ((wall, wall_spread), (cpu, cpu_spread)), base = compare(plain, elastic, rounds, seconds)
     elastic.close()
-    print(f"  {name}: {base * 1e3:.2f} ms plain, overhead {100 * (wall - 1):+.1f} % (quartiles {100 * wall_spread:.1f} % apart), "
-          f"in processor time {100 * (cpu - 1):+.1f} % ({100 * cpu_spread:.1f} %)", flush=True)
+    print(
+        f"  {name}: {base * 1e3:.2f} ms plain, overhead {100 * (wall - 1):+.1f} % (quartiles {100 * wall_spread:.1f} % apart), "
+        f"in processor time {100 * (cpu - 1):+.1f} % ({100 * cpu_spread:.1f} %)",
+        flush=True)
 
 
 def replica(kind, rounds, seconds):
@@ -143,7 +154,10 @@ def replica(kind, rounds, seconds):
         rank = int(os.environ["ADAPTDL_REPLICA_RANK"])
     else:
         rank = int(os.environ["ADAPTDL_REPLICA_RANK"])
-        torch.distributed.init_process_group("gloo", init_method="file://" + os.environ["BENCH_FILE"], world_size=2, rank=rank)
+        torch.distributed.init_process_group("gloo",
+                                             init_method="file://" + os.environ["BENCH_FILE"],
+                                             world_size=2,
+                                             rank=rank)
         sampler = torch.utils.data.distributed.DistributedSampler(dataset)
         loader = DataLoader(dataset, batch_size=batch, sampler=sampler)
         model = nn.parallel.DistributedDataParallel(model)
@@ -161,21 +175,28 @@ def two_replicas(rounds):
     for number in range(rounds):
         for kind in ("adaptdl", "ddp") if number % 2 else ("ddp", "adaptdl"):
             environment = dict(os.environ, BENCH_FILE=f"/tmp/python_bench.{os.getpid()}.{number}.{kind}")
-            output = subprocess.run(
-                [command, "run", "-n", "2", "--", sys.executable, os.path.abspath(__file__), "--replica", kind],
-                env=environment, check=True, capture_output=True, text=True).stdout
+            output = subprocess.run([
+                command, "run", "-n", "2", "--", sys.executable,
+                os.path.abspath(__file__), "--replica", kind
+            ],
+                                    env=environment,
+                                    check=True,
+                                    capture_output=True,
+                                    text=True).stdout
             results[kind].append(float(output.split()[-1]))
             with contextlib.suppress(FileNotFoundError):
                 os.remove(environment["BENCH_FILE"])
     ratios = [ours / theirs for ours, theirs in zip(results["adaptdl"], results["ddp"])]
-    print(f"two replicas, MNIST CNN, 64 samples each, {rounds} pairs of runs: {statistics.median(results['ddp']) * 1e3:.2f} ms by "
-          f"DistributedDataParallel over Gloo, {statistics.median(results['adaptdl']) * 1e3:.2f} ms by adaptdl, "
-          f"{100 * (statistics.median(ratios) - 1):+.1f} % (from {100 * (min(ratios) - 1):+.1f} to {100 * (max(ratios) - 1):+.1f} %)",
-          flush=True)
+    print(
+        f"two replicas, MNIST CNN, 64 samples each, {rounds} pairs of runs: {statistics.median(results['ddp']) * 1e3:.2f} ms by "
+        f"DistributedDataParallel over Gloo, {statistics.median(results['adaptdl']) * 1e3:.2f} ms by adaptdl, "
+        f"{100 * (statistics.median(ratios) - 1):+.1f} % (from {100 * (min(ratios) - 1):+.1f} to {100 * (max(ratios) - 1):+.1f} %)",
+        flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0.25)
     parser.add_argument("--two", action="store_true")

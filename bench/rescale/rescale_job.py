@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The job of rescale_bench's part "python": trains the MNIST network of python_bench.py until it is cancelled, and notes each step,
-as "group begin end" in nanoseconds of the monotonic clock, in one file "<folder>/<pid>" per process.
+"""The job of rescale_bench's part "python": trains the MNIST network of python_bench.py until it is
+cancelled, and notes each step, as "group begin end" in nanoseconds of the monotonic clock, in one file
+"<folder>/<pid>" per process.
 
     rescale_job.py FOLDER BATCH
 """
@@ -28,7 +29,7 @@ def main():
     model = adl.AdaptiveDataParallel(model, optimizer)
     job = _job.job()
     with open(os.path.join(folder, str(os.getpid())), "w", encoding="ascii", buffering=1) as file:
-        for _ in adl.remaining_epochs_until(2 ** 31 - 1):
+        for _ in adl.remaining_epochs_until(2**31 - 1):
             for inputs, targets in loader:
                 group, begin = job.place().group, time.monotonic_ns()
                 optimizer.zero_grad()

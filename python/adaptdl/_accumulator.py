@@ -6,8 +6,9 @@
     with sums.synchronized():                   # on all replicas alike
         mean = sums["loss"] / sums["samples"]   # of all of them
 
-Outside of synchronized() values can only be added and subtracted, and reads show an empty dictionary. What a replica adds while
-its batch stands in for an empty share does not count; neither does what was added in a step that came to nothing.
+Outside of synchronized() values can only be added and subtracted, and reads show an empty dictionary. What
+a replica adds while its batch stands in for an empty share does not count; neither does what was added in
+a step that came to nothing.
 """
 
 import copy
@@ -28,8 +29,8 @@ def _added(to: _Values, values: _Values) -> None:
 
 
 class _Change:
-    """What `sums[key]` is outside of synchronized(): it takes `+=` and `-=`, and goes back where it came from."""
-
+    """What `sums[key]` is outside of synchronized(): it takes `+=` and `-=`, and goes back where it came
+    from."""
     def __init__(self, owner: "Accumulator", key: Any) -> None:
         self.owner = owner
         self.key = key
@@ -46,7 +47,6 @@ class _Change:
 
 class _Sums:
     """All accumulators of a job, as the engine sees them."""
-
     def __init__(self, job: _job.Job) -> None:
         self._job = job
         self._live: "weakref.WeakSet[Accumulator]" = weakref.WeakSet()
@@ -61,7 +61,9 @@ class _Sums:
         self._live.add(accumulator)
 
     def _merge(self) -> None:
-        by_name = {accumulator._name: accumulator for accumulator in self._live if accumulator._name is not None}
+        by_name = {
+            accumulator._name: accumulator for accumulator in self._live if accumulator._name is not None
+        }
         merge(by_name, self._job)
 
     def _keep_step(self) -> None:
@@ -76,8 +78,10 @@ class _Sums:
 
 
 def merge(accumulators: Dict[str, "Accumulator"], job: _job.Job) -> bool:
-    """Adds everyone's pending values to the totals, but for those of a step in progress. Collective. False: the step in progress is void, nothing was changed."""
-    all_updates = collective.gather_now({name: accumulator._pending for name, accumulator in accumulators.items()})
+    """Adds everyone's pending values to the totals, but for those of a step in progress. Collective.
+    False: the step in progress is void, nothing was changed."""
+    all_updates = collective.gather_now(
+        {name: accumulator._pending for name, accumulator in accumulators.items()})
     if all_updates is None:
         return False
     memory, place = _replay.memory(), job.place()
@@ -106,7 +110,6 @@ def _note_step() -> None:
 
 class Accumulator(MutableMapping):
     """See the top of this module. Values are whatever can be added and pickled."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._job = _job.job()
         self._name: Optional[str] = None
@@ -200,8 +203,8 @@ class Accumulator(MutableMapping):
     # --- Synchronisation ---
 
     def synchronized(self) -> "_Synchronized":
-        """Within it reads and writes are of the totals over all replicas. Collective: all call it at the same point, and do
-        the same within. Re-entrant."""
+        """Within it reads and writes are of the totals over all replicas. Collective: all call it at the
+        same point, and do the same within. Re-entrant."""
         return _Synchronized(self)
 
     def _enter(self) -> None:
@@ -253,7 +256,6 @@ class Accumulator(MutableMapping):
 
 class _Synchronized:
     """What synchronized() gives: a context, and a dictionary of the totals within it."""
-
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
         self._outermost = False

@@ -1,7 +1,8 @@
-"""The engine's C interface (python/engine/adaptdl_engine.h) by ctypes: its structures, its functions, and its failures as
-exceptions.
+"""The engine's C interface (python/engine/adaptdl_engine.h) by ctypes: its structures, its functions, and its
+failures as exceptions.
 
-The library is opened at the first use, not at import. Calls release the interpreter's lock; callbacks take it.
+The library is opened at the first use, not at import. Calls release the interpreter's lock; callbacks take
+it.
 """
 
 import ctypes
@@ -18,6 +19,7 @@ KEEP, DROP, USE_SLOT = range(3)
 SPARSE = 1
 
 LOOKS_AT_PASS, LOOKS_AT_GRADIENTS = 1, 2
+PASS_IS_OVER, PASS_ENDS, PASS_BEGINS = range(3)
 
 RULE_OWN, RULE_ADASCALE, RULE_ADAMSCALE, RULE_LINEAR, RULE_SQRT, RULE_LEGW = range(6)
 
@@ -31,15 +33,15 @@ class Place(ctypes.Structure):
 
 class LoaderOptions(ctypes.Structure):
     _fields_ = [("size", c_int64), ("batch_size", c_int64), ("base_batch_size", c_int64),
-                ("max_local_batch_size", c_int64), ("seed", c_uint64), ("band", c_double), ("shuffle", c_int32),
-                ("drop_last", c_int32)]
+                ("max_local_batch_size", c_int64), ("seed", c_uint64), ("band", c_double),
+                ("shuffle", c_int32), ("drop_last", c_int32)]
 
 
 class Batch(ctypes.Structure):
-    _fields_ = [("more", c_int32), ("is_optimizer_step", c_int32), ("count", c_int64), ("indices", POINTER(c_int64)),
-                ("weight", c_int64), ("micro_batch", c_int64), ("micro_batches", c_int64), ("batch_size", c_int64),
-                ("local_batch_size", c_int64), ("position", c_int64), ("pass_", c_int64),
-                ("replicas", c_int64)]
+    _fields_ = [("more", c_int32), ("is_optimizer_step", c_int32), ("count", c_int64),
+                ("indices", POINTER(c_int64)), ("weight", c_int64), ("micro_batch", c_int64),
+                ("micro_batches", c_int64), ("batch_size", c_int64), ("local_batch_size", c_int64),
+                ("position", c_int64), ("pass_", c_int64), ("replicas", c_int64)]
 
 
 class Parameter(ctypes.Structure):
@@ -54,20 +56,22 @@ class Moments(ctypes.Structure):
 class Shared(ctypes.Structure):
     _fields_ = [("num_parameters", c_int64), ("num_buffers", c_int64), ("num_groups", c_int32),
                 ("parameters", POINTER(Parameter)), ("buffer_counts", POINTER(c_int64)),
-                ("buffer_types", POINTER(c_int32)), ("gradients", POINTER(c_uint64)), ("buffers", POINTER(c_uint64)),
-                ("trained", POINTER(c_uint8)), ("changes", POINTER(c_uint8)), ("changed", POINTER(c_int64)),
-                ("slots", POINTER(c_uint64)), ("moments", POINTER(Moments)), ("loss_scale", POINTER(c_double))]
+                ("buffer_types", POINTER(c_int32)), ("gradients", POINTER(c_uint64)),
+                ("buffers", POINTER(c_uint64)), ("trained", POINTER(c_uint8)), ("changes", POINTER(c_uint8)),
+                ("changed", POINTER(c_int64)), ("slots", POINTER(c_uint64)), ("moments", POINTER(Moments)),
+                ("loss_scale", POINTER(c_double)), ("may_look", POINTER(c_int64))]
 
 
 class ModelOptions(ctypes.Structure):
-    _fields_ = [("name", c_char_p), ("bucket_bytes", c_int64), ("overlap", c_int32), ("statistics_period", c_int32),
-                ("is_adam", c_int32), ("scales_loss", c_int32), ("rule", c_int32), ("rule_number", c_double),
-                ("rule_samples", c_int64), ("num_optimizer_parameters", c_int64)]
+    _fields_ = [("name", c_char_p), ("bucket_bytes", c_int64), ("overlap", c_int32),
+                ("statistics_period", c_int32), ("is_adam", c_int32), ("scales_loss", c_int32),
+                ("rule", c_int32), ("rule_number", c_double), ("rule_samples", c_int64),
+                ("num_optimizer_parameters", c_int64)]
 
 
 class Statistics(ctypes.Structure):
-    _fields_ = [("gain", c_double), ("learning_rate_factor", c_double), ("sqr_avg", c_double), ("var_avg", c_double),
-                ("progress", c_double)]
+    _fields_ = [("gain", c_double), ("learning_rate_factor", c_double), ("sqr_avg", c_double),
+                ("var_avg", c_double), ("progress", c_double)]
 
 
 class Tensor(ctypes.Structure):
@@ -85,7 +89,8 @@ RuleFactors = ctypes.CFUNCTYPE(c_int, c_double, c_double, c_int64, POINTER(c_dou
 
 
 class SumsCalls(ctypes.Structure):
-    _fields_ = [("merge", Nothing), ("keep_step", Nothing), ("drop_step", Nothing), ("in_step", POINTER(c_int64))]
+    _fields_ = [("merge", Nothing), ("keep_step", Nothing), ("drop_step", Nothing),
+                ("in_step", POINTER(c_int64))]
 
 
 class BytesCalls(ctypes.Structure):
@@ -98,8 +103,8 @@ class TensorsCalls(ctypes.Structure):
 
 class ModelCalls(ctypes.Structure):
     _fields_ = [("optimizer_step", WithFactors), ("take_moments", Nothing), ("make_gradient", WithNumber),
-                ("gradient_version", WithVersions), ("hold_gradients", WithNumber), ("held_versions", WithVersions),
-                ("release_gradients", WithNumber), ("factors", RuleFactors)]
+                ("gradient_version", WithVersions), ("hold_gradients", WithNumber),
+                ("held_versions", WithVersions), ("release_gradients", WithNumber), ("factors", RuleFactors)]
 
 
 _HANDLE = c_void_p
@@ -148,7 +153,8 @@ _FUNCTIONS = {
     "loader_sizes": (c_int, _HANDLE, POINTER(Batch)),
     "loader_end": (c_int, _HANDLE),
     "loader_close": (c_int, _HANDLE),
-    "sampler_indices": (c_int64, c_int64, c_int, c_uint64, c_int64, c_int64, c_int, c_int, POINTER(c_int64), c_int64),
+    "sampler_indices":
+        (c_int64, c_int64, c_int, c_uint64, c_int64, c_int64, c_int, c_int, POINTER(c_int64), c_int64),
     "model_open": (c_int, _HANDLE, POINTER(Shared), POINTER(ModelCalls), POINTER(ModelOptions), _MADE),
     "model_close": (c_int, _HANDLE),
     "model_begin": (c_int, _HANDLE, POINTER(c_int)),
@@ -157,7 +163,7 @@ _FUNCTIONS = {
     "model_all_ready": (c_int, _HANDLE),
     "model_end": (c_int, _HANDLE),
     "model_abandon": (c_int, _HANDLE),
-    "model_step": (c_int, _HANDLE, c_int64, c_int),
+    "model_step": (c_int, _HANDLE, c_int64, c_int, POINTER(c_int)),
     "model_leave_out": (c_int, _HANDLE),
     "model_zero_grad": (c_int, _HANDLE),
     "model_accumulating": (c_int, _HANDLE),
@@ -175,7 +181,6 @@ LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libadaptdl_e
 
 class _Engine:
     """The library's functions, without their prefix, as attributes. Opened when the first is asked for."""
-
     def __getattr__(self, name: str) -> Callable[..., Any]:
         self._open()
         return self.__dict__[name]
@@ -184,8 +189,9 @@ class _Engine:
         try:
             library = ctypes.CDLL(LIBRARY)
         except OSError as error:
-            raise Error(f"the engine cannot be opened: {error}; install the package's wheel, or build the target "
-                        "adaptdl_python") from error
+            raise Error(
+                f"the engine cannot be opened: {error}; install the package's wheel, or build the target "
+                "adaptdl_python") from error
         for name, (result, *arguments) in _FUNCTIONS.items():
             function = getattr(library, "adaptdl_" + name)
             function.restype = result
@@ -203,7 +209,6 @@ _raised: List[BaseException] = []
 
 def callback(prototype: Any, function: Callable[..., None]) -> Any:
     """`function` for the engine to call. What it raises comes out of the call that the engine is in."""
-
     def guarded(*arguments: Any) -> int:
         try:
             function(*arguments)

@@ -1,7 +1,9 @@
-"""The job that this process is a replica of: one per process, opened when it is first needed, closed at the end.
+"""The job that this process is a replica of: one per process, opened when it is first needed, closed at the
+end.
 
-The replicas meet when something is used that needs them (`Job.meet()`), so that a replica that joins a job that trains
-imports, reads its data and builds its model while the others go on. What is made before that waits (`Job.when_met()`).
+The replicas meet when something is used that needs them (`Job.meet()`), so that a replica that joins a job
+that trains imports, reads its data and builds its model while the others go on. What is made before that
+waits (`Job.when_met()`).
 """
 
 import atexit
@@ -22,7 +24,6 @@ _job: Optional["Job"] = None
 
 class Job:
     """A replica's end of its job. Use `job()` to get it."""
-
     def __init__(self, backend: str, address: str, world_size: int, rank: int) -> None:
         self._place = Place()
         self._waiting: List[Callable[[], None]] = []
@@ -34,7 +35,8 @@ class Job:
         self.models: List[Any] = []
         self.loader: Any = None
         try:
-            self.handle: Optional[c_void_p] = make(engine.job_open, backend.encode(), address.encode(), world_size, rank)
+            self.handle: Optional[c_void_p] = make(engine.job_open, backend.encode(), address.encode(),
+                                                   world_size, rank)
         except BaseException:
             self._signals.restore()
             raise
@@ -50,7 +52,8 @@ class Job:
         if self.handle is None:
             raise Error("the job is over: this process has left it")
         if self._pid != os.getpid():
-            raise Error("this process was forked from a replica, and is none itself: use adaptdl in the parent only")
+            raise Error(
+                "this process was forked from a replica, and is none itself: use adaptdl in the parent only")
 
     def when_met(self, action: Callable[[], None]) -> None:
         """Runs `action` as soon as the replicas have met: now, or in the order of these calls."""
@@ -60,7 +63,8 @@ class Job:
             self._waiting.append(action)
 
     def meet(self, expected: Sequence[c_void_p] = ()) -> "Job":
-        """Meets the other replicas, if that was not done yet. `expected`: states that are registered right after."""
+        """Meets the other replicas, if that was not done yet. `expected`: states that are registered right
+        after."""
         if self.met:
             return self
         self.check_usable()
@@ -96,9 +100,9 @@ class Job:
 
 
 class _Signals:
-    """Python's own part in SIGTERM: whatever handler there was runs too, and before the replicas have met, when nothing
-    is there to be saved, the program ends at once. The engine's handlers are put before Python's."""
-
+    """Python's own part in SIGTERM: whatever handler there was runs too, and before the replicas have met,
+    when nothing is there to be saved, the program ends at once. The engine's handlers are put before
+    Python's."""
     def __init__(self, owner: Job) -> None:
         self._installed = threading.current_thread() is threading.main_thread()
         if not self._installed:
@@ -136,8 +140,9 @@ def open_job(backend: str = "", address: str = "", world_size: int = 0, rank: in
     global _job
     if _job is not None and _job.handle is not None:
         _job.check_usable()
-        raise Error("the process group is there already: init_process_group() is to be called once, before loaders, "
-                    "models and epochs")
+        raise Error(
+            "the process group is there already: init_process_group() is to be called once, before loaders, "
+            "models and epochs")
     _job = Job(backend, address, world_size, rank)
     return _job
 

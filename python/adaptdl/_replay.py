@@ -1,8 +1,9 @@
 """What code that runs again needs of the first time: results of collectives, and sums over replicas.
 
-After a restart, and on a replica that joins, an epoch's code runs from its beginning, and finished loops are skipped. What it
-asked the others then, they do not say again: results are kept until the epoch ends, in a state of the job's checkpoints that
-newcomers are handed too. Pickled: its contents are the program's own objects.
+After a restart, and on a replica that joins, an epoch's code runs from its beginning, and finished loops
+are skipped. What it asked the others then, they do not say again: results are kept until the epoch ends,
+in a state of the job's checkpoints that newcomers are handed too. Pickled: its contents are the program's
+own objects.
 """
 
 import pickle
@@ -17,7 +18,6 @@ _STATE = "adaptdl-python"
 
 class SumRecord:
     """What is known of an accumulator: its totals, and those that each synchronisation of the epoch gave."""
-
     def __init__(self, created: int) -> None:
         self.created = created
         self.totals: Dict[Any, Any] = {}
@@ -27,13 +27,14 @@ class SumRecord:
 
 class Memory:
     """The state. One of each job."""
-
     def __init__(self, job: _job.Job) -> None:
         self._job = job
-        # By epoch: of the one in progress, and of what is outside of epochs (-1), which newcomers run as well.
+        # By epoch: of the one in progress, and of what is outside of epochs (-1), which newcomers run as
+        # well.
         self._results: Dict[int, List[bytes]] = {}
         self._sums: Dict[str, SumRecord] = {}
-        # Of this process: the epoch it is in, what it has made since that began, and what it has asked, by epoch.
+        # Of this process: the epoch it is in, what it has made since that began, and what it has asked, by
+        # epoch.
         self._epoch = -1
         self._made = 0
         self._asked: Dict[int, int] = {}
@@ -53,10 +54,15 @@ class Memory:
         if place.current_epoch != self._epoch:
             self._epoch, self._made = place.current_epoch, 0
             if self._epoch >= 0:
-                self._results = {epoch: self._results[epoch] for epoch in (-1, self._epoch) if epoch in self._results}
+                self._results = {
+                    epoch: self._results[epoch] for epoch in (-1, self._epoch) if epoch in self._results
+                }
             # Objects of earlier epochs never come back.
-            self._sums = {name: record for name, record in self._sums.items()
-                          if record.created < 0 or record.created >= place.finished_epochs}
+            self._sums = {
+                name: record
+                for name, record in self._sums.items()
+                if record.created < 0 or record.created >= place.finished_epochs
+            }
 
     def next_result(self, place: Place) -> Optional[bytes]:
         """What the collective that comes next gave the first time. None: this is the first time."""

@@ -7,8 +7,9 @@
     best = Best("best")
     adaptdl.checkpoint.load_state(best)
 
-Model, optimiser, loaders, epochs and accumulators are in there anyway. Checkpoints are written every 30 s, when the job is
-asked to stop, and at its end; replicas that join a job that trains are handed the states from memory to memory.
+Model, optimiser, loaders, epochs and accumulators are in there anyway. Checkpoints are written every 30 s,
+when the job is asked to stop, and at its end; replicas that join a job that trains are handed the states
+from memory to memory.
 """
 
 import ctypes
@@ -27,9 +28,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class State:
-    """Something that belongs into checkpoints, under a name of its own, the same in every run: letters, digits, "-", "_"
-    and "."."""
-
+    """Something that belongs into checkpoints, under a name of its own, the same in every run: letters,
+    digits, "-", "_" and "."."""
     def __init__(self, name: str) -> None:
         if not _NAME.fullmatch(name):
             raise ValueError(f"the state's name is {name!r}; give letters, digits, '-', '_' and '.'")
@@ -51,9 +51,8 @@ class State:
 
 
 class _Entry:
-    """What the engine knows of a state. It lasts as long as the job, whatever becomes of the program's object: a checkpoint
-    holds what was saved last."""
-
+    """What the engine knows of a state. It lasts as long as the job, whatever becomes of the program's
+    object: a checkpoint holds what was saved last."""
     def __init__(self, state: State) -> None:
         # A state that nobody refers to is still saved, as AdaptDL has it.
         self._state = state
@@ -104,8 +103,8 @@ def register_all(job: _job.Job) -> None:
 
 
 def load_state(state: State) -> bool:
-    """Loads the state if the job goes on from a checkpoint, or from replicas that train, that have it: whether it was.
-    Collective."""
+    """Loads the state if the job goes on from a checkpoint, or from replicas that train, that have it:
+    whether it was. Collective."""
     job = _job.job().meet()
     entry = _registry.get(state.name)
     if entry is None or entry._state is not state:
@@ -115,8 +114,8 @@ def load_state(state: State) -> bool:
 
 
 def save_all_states() -> bool:
-    """Checkpoints now, and returns when that is on storage: whether it could be written. Collective; outside of data loader
-    loops."""
+    """Checkpoints now, and returns when that is on storage: whether it could be written. Collective;
+    outside of data loader loops."""
     job = _job.job().meet()
     register_all(job)
     saved = ctypes.c_int()

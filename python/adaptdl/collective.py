@@ -1,11 +1,12 @@
 """What replicas tell each other: objects, by pickle, between members that have proved the group's token.
 
-All replicas call the same functions in the same order. When a replica is lost the others go on: a call that has not
-ended is made anew among those that are left. Inside of a loop's step that came to nothing for that reason, a call gives
-what this replica has said alone: the loop's body runs again, and what it does until then does not count.
+All replicas call the same functions in the same order. When a replica is lost the others go on: a call that
+has not ended is made anew among those that are left. Inside of a loop's step that came to nothing for that
+reason, a call gives what this replica has said alone: the loop's body runs again, and what it does until then
+does not count.
 
-What is called outside of data loader loops is remembered until the epoch ends: code that runs again after a restart, and on
-a replica that joins, gets the results of then.
+What is called outside of data loader loops is remembered until the epoch ends: code that runs again after
+a restart, and on a replica that joins, gets the results of then.
 """
 
 import ctypes
@@ -21,12 +22,13 @@ from adaptdl._engine import engine, make
 
 T = TypeVar("T")
 
-__all__ = ["Future", "allreduce", "allreduce_async", "broadcast", "gather", "initialize", "initialized", "teardown"]
+__all__ = [
+    "Future", "allreduce", "allreduce_async", "broadcast", "gather", "initialize", "initialized", "teardown"
+]
 
 
 class Future(Generic[T]):
     """What `allreduce_async()` gives."""
-
     def __init__(self, value: T) -> None:
         self._value = value
 
@@ -35,8 +37,10 @@ class Future(Generic[T]):
         return self._value
 
 
-def initialize(master_addr: Optional[str] = None, master_port: Optional[int] = None,
-               replica_rank: Optional[int] = None, num_replicas: Optional[int] = None) -> None:
+def initialize(master_addr: Optional[str] = None,
+               master_port: Optional[int] = None,
+               replica_rank: Optional[int] = None,
+               num_replicas: Optional[int] = None) -> None:
     """Meets the other replicas; what is left out comes from the environment."""
     if _job.current() is not None and _job.job().met:
         raise Error("the replicas have met already: initialize() is to be called once")
@@ -102,7 +106,8 @@ def gather(value: T) -> List[T]:
 
 
 def allreduce(value: T, reduce_fn: Callable[[T, T], T] = operator.add) -> T:
-    """All replicas' values, folded from rank 0 on by `reduce_fn`, which must not change its arguments for others."""
+    """All replicas' values, folded from rank 0 on by `reduce_fn`, which must not change its arguments for
+    others."""
     return functools.reduce(reduce_fn, gather(value))
 
 

@@ -1,7 +1,7 @@
 """Who this replica is, and what it was given: the environment variables that the scheduler sets, checked.
 
-Ranks and numbers change while a job trains: they are those of now, once the replicas have met, and before that those
-that this process was started with.
+Ranks and numbers change while a job trains: they are those of now, once the replicas have met, and before
+that those that this process was started with.
 """
 
 import os

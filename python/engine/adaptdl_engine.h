@@ -252,6 +252,8 @@ typedef struct {
   adaptdl_moments* moments;
   // What the loss of the next pass is multiplied by.
   double* loss_scale;
+  // From the engine, after a step: whether the next one may look at gradients, if it is one pass of one replica.
+  int64_t* may_look;
 } adaptdl_shared;
 
 typedef struct {
@@ -314,9 +316,11 @@ ADAPTDL_API int adaptdl_model_end(adaptdl_model* model);
 // A pass that was begun is none: nothing of it has a gradient.
 ADAPTDL_API int adaptdl_model_abandon(adaptdl_model* model);
 
-// The optimiser's step, and its zero_grad(). `parameters`: how many the optimiser has. `ends_pass`: end() comes first.
-// Collective.
-ADAPTDL_API int adaptdl_model_step(adaptdl_model* model, int64_t parameters, int ends_pass);
+// The optimiser's step, and its zero_grad(). `parameters`: how many the optimiser has. `pass`: whether end() comes first,
+// or begin() and end(); where such a pass turns out to look at gradients the step is not taken, `looks` is what begin()
+// says, and the caller goes on from there. Collective.
+enum { ADAPTDL_PASS_IS_OVER = 0, ADAPTDL_PASS_ENDS = 1, ADAPTDL_PASS_BEGINS = 2 };
+ADAPTDL_API int adaptdl_model_step(adaptdl_model* model, int64_t parameters, int pass, int* looks);
 ADAPTDL_API int adaptdl_model_leave_out(adaptdl_model* model);
 ADAPTDL_API int adaptdl_model_zero_grad(adaptdl_model* model);
 ADAPTDL_API int adaptdl_model_accumulating(const adaptdl_model* model);

@@ -106,6 +106,13 @@ struct adaptdl_model {
   std::unique_ptr<adaptdl::elastic::StepEngine> engine;
 
   adaptdl::elastic::GradientExchange& exchange() { return engine->exchange(); }
+  // What the pass looks at.
+  int BeginPass() {
+    tensors.BeginPass();
+    exchange().BeginPass();
+    return (exchange().looks_at_passes() ? ADAPTDL_LOOKS_AT_PASS : 0) |
+           (exchange().looks_at_gradients() ? ADAPTDL_LOOKS_AT_GRADIENTS : 0);
+  }
 };
 
 struct adaptdl_memory {
@@ -125,12 +132,7 @@ int adaptdl_model_close(adaptdl_model* model) {
 // --- The backward pass ---
 
 int adaptdl_model_begin(adaptdl_model* model, int* looks) {
-  return Call(model->job, [&] {
-    model->tensors.BeginPass();
-    model->exchange().BeginPass();
-    *looks = (model->exchange().looks_at_passes() ? ADAPTDL_LOOKS_AT_PASS : 0) |
-             (model->exchange().looks_at_gradients() ? ADAPTDL_LOOKS_AT_GRADIENTS : 0);
-  });
+  return Call(model->job, [&] { *looks = model->BeginPass(); });
 }
 
 int adaptdl_model_pass_gradient(adaptdl_model* model, int64_t parameter, uint64_t gradient, int* counts) {
@@ -167,11 +169,17 @@ int adaptdl_model_abandon(adaptdl_model* model) {
 
 // --- Steps ---
 
-int adaptdl_model_step(adaptdl_model* model, int64_t parameters, int ends_pass) {
+int adaptdl_model_step(adaptdl_model* model, int64_t parameters, int pass, int* looks) {
   return Call(model->job, [&] {
-    if (ends_pass != 0) model->exchange().EndPass();
+    *looks = 0;
+    if (pass == ADAPTDL_PASS_BEGINS) {
+      *looks = model->BeginPass();
+      if (*looks != 0) return;
+    }
+    if (pass != ADAPTDL_PASS_IS_OVER) model->exchange().EndPass();
     model->optimizer.SetParameters(parameters);
     model->engine->Step();
+    *model->tensors.shared().may_look = model->engine->MayMeasureNext() ? 1 : 0;
   });
 }
 

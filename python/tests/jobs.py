@@ -37,8 +37,10 @@ def train(workers="0", local="0", epochs="2", optimizer_name="SGD"):
     """Trains on unequal shares, and says what came out, beside what the plain loop gives."""
     torch.manual_seed(1)
     plain = network()
-    make = {"SGD": lambda model: torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
-            "Adam": lambda model: torch.optim.Adam(model.parameters(), lr=0.01)}[optimizer_name]
+    make = {
+        "SGD": lambda model: torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
+        "Adam": lambda model: torch.optim.Adam(model.parameters(), lr=0.01)
+    }[optimizer_name]
     optimizer = make(plain)
     dataset = samples()
     torch.manual_seed(os.getpid())
@@ -48,7 +50,10 @@ def train(workers="0", local="0", epochs="2", optimizer_name="SGD"):
     if adaptdl.env.replica_rank() == 0:
         ours.load_state_dict(plain.state_dict())
     adl.init_process_group("gloo")
-    loader = adl.AdaptiveDataLoader(dataset, batch_size=10, num_workers=int(workers), max_local_batch_size=int(local))
+    loader = adl.AdaptiveDataLoader(dataset,
+                                    batch_size=10,
+                                    num_workers=int(workers),
+                                    max_local_batch_size=int(local))
     model = adl.AdaptiveDataParallel(ours, own)
     seen = adl.Accumulator()
     for _ in adl.remaining_epochs_until(int(epochs)):
@@ -116,11 +121,16 @@ def without_backward():
             F.mse_loss(model(inputs), targets).backward()
         optimizer.step()
     same = len(set(adaptdl.collective.gather(digest(ours)))) == 1
-    buffers = hashlib.sha256(b"".join(b.contiguous().numpy().tobytes() for b in ours.buffers()
-                                      if b.is_floating_point())).hexdigest()
+    buffers = hashlib.sha256(b"".join(
+        b.contiguous().numpy().tobytes() for b in ours.buffers() if b.is_floating_point())).hexdigest()
     same_buffers = len(set(adaptdl.collective.gather(buffers))) == 1
     if adaptdl.env.replica_rank() == 0:
-        print(same, same_buffers, ours.unused.grad is None, ours.turned[2].tolist(), _job.job().place().optimizer_steps, flush=True)
+        print(same,
+              same_buffers,
+              ours.unused.grad is None,
+              ours.turned[2].tolist(),
+              _job.job().place().optimizer_steps,
+              flush=True)
 
 
 def misuse(what):
@@ -157,7 +167,7 @@ def endless(workers="0"):
     model = adl.AdaptiveDataParallel(ours, optimizer)
     steps = 0
     try:
-        for _ in adl.remaining_epochs_until(10 ** 9):
+        for _ in adl.remaining_epochs_until(10**9):
             for _, inputs, targets in loader:
                 optimizer.zero_grad()
                 F.mse_loss(model(inputs), targets).backward()

@@ -19,7 +19,6 @@ PATIENCE = 120
 
 class JobTest(unittest.TestCase):
     """Each test has a job of one replica, and a folder for it."""
-
     def setUp(self):
         torch.manual_seed(0)
         torch.set_num_threads(1)
@@ -48,13 +47,21 @@ def forget_states():
 
 def start(job, *arguments, replicas=1, environment=None):
     """Starts a function of jobs.py on replicas of its own."""
-    command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs.py"), job, *map(str, arguments)]
+    command = [
+        sys.executable,
+        os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs.py"), job, *map(str, arguments)
+    ]
     if replicas > 1:
         command = [os.path.join(PROGRAMS, "adaptdl"), "run", "-n", str(replicas), "--", *command]
-    path = os.pathsep.join([os.path.dirname(os.path.dirname(_engine.LIBRARY)), os.path.dirname(os.path.abspath(__file__))])
+    path = os.pathsep.join(
+        [os.path.dirname(os.path.dirname(_engine.LIBRARY)),
+         os.path.dirname(os.path.abspath(__file__))])
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ADAPTDL_")}
-    return subprocess.Popen(command, env=dict(clean, PYTHONPATH=path, OMP_NUM_THREADS="1", **(environment or {})),
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(command,
+                            env=dict(clean, PYTHONPATH=path, OMP_NUM_THREADS="1", **(environment or {})),
+                            stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT,
+                            text=True)
 
 
 def finish(process):

@@ -51,10 +51,10 @@ def take_steps(model, optimizer, batches, clip=None, zero=lambda optimizer: opti
 
 
 class StepsTest(JobTest):
-
     def expect_as_plain(self, make_optimizer, epochs=3, **kwargs):
         plain = network()
-        take_steps(plain, make_optimizer(plain), list(torch.utils.data.DataLoader(samples(), batch_size=8)) * epochs, **kwargs)
+        take_steps(plain, make_optimizer(plain),
+                   list(torch.utils.data.DataLoader(samples(), batch_size=8)) * epochs, **kwargs)
         ours = network()
         optimizer = make_optimizer(ours)
         loader = adl.AdaptiveDataLoader(samples(), batch_size=8)
@@ -96,6 +96,15 @@ class StepsTest(JobTest):
         for expected, found in zip(plain.parameters(), ours.parameters()):
             self.assertTrue(torch.allclose(expected, found, atol=1e-6))
 
+    def test_the_schedule_s_state_is_as_it_would_be_without_us(self):
+        ours = network()
+        optimizer = sgd(ours)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        before = set(schedule.state_dict())
+        adl.AdaptiveDataParallel(ours, optimizer, schedule)
+        self.assertEqual(set(schedule.state_dict()), before)
+        self.assertIsInstance(schedule, torch.optim.lr_scheduler.StepLR)
+
     def test_measures_how_noisy_gradients_are(self):
         ours = network()
         optimizer = sgd(ours)
@@ -126,7 +135,6 @@ class StepsTest(JobTest):
         self.assertEqual(optimizer.param_groups[0]["lr"], 0.5)
 
     def test_a_rule_of_the_programs_own(self):
-
         class Third(scaling_rules.ScalingRuleBase):
             def scale_lr(self, scale):
                 return scale / 3
@@ -139,7 +147,6 @@ class StepsTest(JobTest):
         self.assertAlmostEqual(model.learning_rate_factor, 2 / 3)
 
     def test_what_a_rule_raises_comes_out_of_the_step(self):
-
         class Wrong(scaling_rules.ScalingRuleBase):
             def scale_lr(self, scale):
                 raise ZeroDivisionError("of the rule")
@@ -220,7 +227,9 @@ class StepsTest(JobTest):
         one, other = nn.Linear(4, 4), nn.Linear(4, 1)
         first, second = sgd(one), sgd(other)
         loader = adl.AdaptiveDataLoader(samples(), batch_size=8)
-        one, other = adl.AdaptiveDataParallel(one, first, name="one"), adl.AdaptiveDataParallel(other, second, name="other")
+        one, other = adl.AdaptiveDataParallel(one, first, name="one"), adl.AdaptiveDataParallel(other,
+                                                                                                second,
+                                                                                                name="other")
         for _, inputs, targets in loader:
             for optimizer in (first, second):
                 optimizer.zero_grad()
@@ -255,10 +264,9 @@ class StepsTest(JobTest):
         for expected, found in zip(plain.parameters(), ours.parameters()):
             self.assertTrue(torch.allclose(expected, found, atol=1e-6))
 
-
     @unittest.skipUnless(hasattr(torch.amp, "GradScaler"), "this PyTorch scales losses on GPUs only")
     def test_pytorchs_scaler_leaves_out_a_step_that_overflows(self):
-        scaler = torch.amp.GradScaler("cpu", init_scale=2.0 ** 127)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
         ours = nn.Linear(4, 1)
         optimizer = sgd(ours)
         loader = adl.AdaptiveDataLoader(samples(), batch_size=8)
@@ -273,7 +281,7 @@ class StepsTest(JobTest):
             changes.append(not torch.equal(before, ours.weight))
         self.assertFalse(changes[0])
         self.assertEqual(_job.job().place().optimizer_steps, 5)
-        self.assertLess(scaler.get_scale(), 2.0 ** 127)
+        self.assertLess(scaler.get_scale(), 2.0**127)
 
     @unittest.skipUnless(hasattr(torch, "compile"), "this PyTorch does not compile")
     def test_a_compiled_model(self):
@@ -282,7 +290,8 @@ class StepsTest(JobTest):
         take_steps(plain, sgd(plain), torch.utils.data.DataLoader(samples(), batch_size=8))
         optimizer = sgd(ours)
         loader = adl.AdaptiveDataLoader(samples(), batch_size=8)
-        take_steps(adl.AdaptiveDataParallel(torch.compile(ours, backend="aot_eager"), optimizer), optimizer, loader)
+        take_steps(adl.AdaptiveDataParallel(torch.compile(ours, backend="aot_eager"), optimizer), optimizer,
+                   loader)
         for expected, found in zip(plain.parameters(), ours.parameters()):
             self.assertTrue(torch.allclose(expected, found, atol=1e-5))
 
@@ -303,7 +312,6 @@ class StepsTest(JobTest):
 
 class FakeScaler:
     """As torch's GradScaler, of which the CPU has none before PyTorch 2.3."""
-
     def is_enabled(self):
         return True
 
@@ -318,7 +326,6 @@ class FakeScaler:
 
 
 class WrapperTest(JobTest):
-
     def test_is_a_distributed_data_parallel_by_name(self):
         ours = network()
         model = adl.AdaptiveDataParallel(ours, sgd(ours))
@@ -366,7 +373,6 @@ class WrapperTest(JobTest):
 
 
 class LoaderTest(JobTest):
-
     def seen(self, loader):
         return [index for indices, _, _ in loader for index in indices.tolist()]
 
@@ -385,7 +391,10 @@ class LoaderTest(JobTest):
 
     def test_reads_the_same_through_workers(self):
         for persistent in (False, True):
-            loader = adl.AdaptiveDataLoader(samples(), batch_size=7, num_workers=2, persistent_workers=persistent)
+            loader = adl.AdaptiveDataLoader(samples(),
+                                            batch_size=7,
+                                            num_workers=2,
+                                            persistent_workers=persistent)
             for _ in range(3):
                 self.assertEqual(self.seen(loader), list(range(SAMPLES)))
             self.restart()
@@ -397,7 +406,6 @@ class LoaderTest(JobTest):
         self.assertEqual(self.seen(loader), list(range(SAMPLES)))
 
     def test_what_a_data_set_raises_comes_out_of_the_loop(self):
-
         class Broken(TensorDataset):
             def __getitem__(self, index):
                 raise KeyError("of the data set")
@@ -418,7 +426,6 @@ class LoaderTest(JobTest):
         self.assertIsNone(adl.current_dataloader())
 
     def test_wrong_arguments_are_refused(self):
-
         class Stream(IterableDataset):
             def __iter__(self):
                 return iter(())
@@ -439,7 +446,6 @@ class LoaderTest(JobTest):
 
 
 class AccumulatorTest(JobTest):
-
     def test_shows_sums_when_synchronised_alone(self):
         sums = adl.Accumulator()
         sums["loss"] += 2
@@ -475,7 +481,6 @@ class AccumulatorTest(JobTest):
 
 
 class CollectiveTest(JobTest):
-
     def test_one_replica(self):
         self.assertEqual(adaptdl.collective.allreduce(3), 3)
         self.assertEqual(adaptdl.collective.broadcast("text"), "text")
@@ -483,7 +488,6 @@ class CollectiveTest(JobTest):
 
 
 class JobsTest(JobTest):
-
     def test_epochs(self):
         self.assertIsNone(adl.current_epoch())
         for epoch in adl.remaining_epochs_until(2):
@@ -524,7 +528,6 @@ class JobsTest(JobTest):
 
 class VectorsTest(JobTest):
     """AdaptDL's own results, through this package."""
-
     def vectors(self, name):
         with open(os.path.join(VECTORS, name), encoding="utf-8") as file:
             return json.load(file)
@@ -533,8 +536,8 @@ class VectorsTest(JobTest):
         for case in self.vectors("scaling_rules.json")["gain"]:
             sqr, var, scale = case["sqr_avg"], case["var_avg"], case["scale"]
             groups = len(sqr)
-            for rule, expected in ((scaling_rules.AdaScale(), case["adascale_lr"]),
-                                   (scaling_rules.AdamScale(), case["adamscale_lr"]),
+            for rule, expected in ((scaling_rules.AdaScale(),
+                                    case["adascale_lr"]), (scaling_rules.AdamScale(), case["adamscale_lr"]),
                                    (scaling_rules.LinearScale(), [case["linear"]] * groups),
                                    (scaling_rules.SqrtScale(), [case["sqrt"]] * groups)):
                 for found, factor in zip(rule.factors(scale, sqr, var), expected):
@@ -576,9 +579,10 @@ class VectorsTest(JobTest):
 
 
 class EncodingTest(unittest.TestCase):
-
     def test_gives_back_what_it_got(self):
-        value = {"a": [1, 2.5, None, True], ("no", 1)[0]: (float("inf"), "text"), 3: {"lr": torch.tensor(0.5)}}
+        value = {
+            "a": [1, 2.5, None, True], ("no", 1)[0]: (float("inf"), "text"), 3: {"lr": torch.tensor(0.5)}
+        }
         found = _encoding.from_text(_encoding.to_text(value, "it"))
         self.assertEqual(found[3].pop("lr").item(), value[3].pop("lr").item())
         self.assertEqual(found, value)

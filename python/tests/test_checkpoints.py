@@ -28,7 +28,6 @@ def sgd(model):
 
 class Count(adaptdl.checkpoint.State):
     """A state of a program's own."""
-
     def __init__(self, name="count"):
         super().__init__(name)
         self.value = 0
@@ -40,15 +39,14 @@ class Count(adaptdl.checkpoint.State):
         self.value = pickle.load(fileobj)
 
 
-
 class CheckpointTest(JobTest):
-
     def setUp(self):
         super().setUp()
         os.environ["ADAPTDL_CHECKPOINT_PATH"] = self.folder
 
     def train(self, make_optimizer=sgd, stop_after=None, epochs=2, make_model=lambda: nn.Linear(4, 1)):
-        """Trains, and stops after so many steps, as the scheduler would have it; gives the model and the samples."""
+        """Trains, and stops after so many steps, as the scheduler would have it; gives the model and the
+        samples."""
         torch.manual_seed(1)
         ours = make_model()
         optimizer = make_optimizer(ours)
@@ -151,7 +149,6 @@ class CheckpointTest(JobTest):
         self.assertRaises(ValueError, Count, "no/path")
 
     def test_a_state_whose_class_has_changed_fails_with_its_error(self):
-
         class Other(Count):
             def load(self, fileobj):
                 raise KeyError("another class")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""docs/python.md, followed by a reader: every block is written down, applied or run, in the order of the document. The
-folder of the build is the only argument. Exits with 77 (skipped) where /usr/bin/python3 has no PyTorch."""
+"""docs/python.md, followed by a reader: every block is written down, applied or run, in the order of the
+document. The folder of the build is the only argument. Exits with 77 (skipped) where /usr/bin/python3 has
+no PyTorch."""
 
 import os
 import pathlib
@@ -16,7 +17,6 @@ EPOCH = re.compile(r"epoch (\d+): accuracy ([\d.]+) %")
 
 class Reader:
     """Somebody who has built the package and follows the document in an empty folder."""
-
     def __init__(self, build, home):
         self.build = build
         self.home = home
@@ -24,13 +24,23 @@ class Reader:
         python.mkdir()
         (python / "python3").symlink_to("/usr/bin/python3")
         clean = {name: value for name, value in os.environ.items() if not name.startswith("ADAPTDL_")}
-        self.environment = dict(clean, HOME=str(home), ADAPTDL_HOME=str(home / "state"), OMP_NUM_THREADS="1", PYTHONPATH=str(build / "python"),
+        self.environment = dict(clean,
+                                HOME=str(home),
+                                ADAPTDL_HOME=str(home / "state"),
+                                OMP_NUM_THREADS="1",
+                                PYTHONPATH=str(build / "python"),
                                 PATH=f"{python}:{build / 'bin'}:{os.environ['PATH']}")
 
     def runs(self, script):
         print(f"--- running\n{script}", flush=True)
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", "trap 'env -0 > environment' EXIT\n" + script], cwd=self.home, timeout=300,
-                              env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", "trap 'env -0 > environment' EXIT\n" + script],
+            cwd=self.home,
+            timeout=300,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True)
         print(done.stdout, flush=True)
         if done.returncode:
             sys.exit(f"exit code {done.returncode}")
@@ -46,14 +56,17 @@ class Reader:
         elif language == "diff":
             program.write_text(changed(program.read_text(), text))
         elif language == "yaml":
-            (self.home / "adaptdljob.yaml").write_text(text.replace("/path/of/the/package", str(self.build / "python")))
+            (self.home / "adaptdljob.yaml").write_text(
+                text.replace("/path/of/the/package", str(self.build / "python")))
         elif language == "sh" and "cmake" in text:
             # What has been built already.
             self.runs("python3 -m adaptdl")
         elif "cluster up" in text:
             # Whatever comes of it, nothing is left running.
-            self.runs("up=0\nunset ADAPTDL_CHECKPOINT_PATH\n" + text.replace("adaptdl cluster down", "").replace(
-                "adaptdl submit . --follow", "adaptdl submit . --follow || up=1") + "adaptdl cluster down --purge\nexit $up")
+            self.runs("up=0\nunset ADAPTDL_CHECKPOINT_PATH\n" +
+                      text.replace("adaptdl cluster down", "").replace("adaptdl submit . --follow",
+                                                                       "adaptdl submit . --follow || up=1") +
+                      "adaptdl cluster down --purge\nexit $up")
         elif language == "sh":
             self.learns(self.runs(text), text)
         else:

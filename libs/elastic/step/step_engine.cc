@@ -128,6 +128,14 @@ void StepEngine::Step() {
   Complete(/*left_out=*/false);
 }
 
+bool StepEngine::MayMeasureNext() const {
+  for (const bool have_previous : {false, true}) {
+    const NoiseScale::Plan plan = noise_.PlanStep(1, have_previous);
+    if (plan.norms || plan.compare || plan.keep) return true;
+  }
+  return false;
+}
+
 void StepEngine::LeaveOut() {
   if (exchange_->has_result()) Complete(/*left_out=*/true);
 }

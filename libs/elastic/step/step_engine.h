@@ -72,6 +72,8 @@ class StepEngine {
   void ZeroGrad();
 
   const NoiseScale& noise() const { return noise_; }
+  // Whether something may be measured in the next step, if that is one pass of one replica.
+  bool MayMeasureNext() const;
   // Of the last step: the steps at the initial batch size that it was worth; the factor on the learning rate,
   // averaged over the parameter groups.
   double gain() const { return gain_; }

@@ -25,28 +25,40 @@ from adaptdl.torch.epoch import current_epoch, finished_epochs, remaining_epochs
 from adaptdl.torch.parallel import AdaptiveDataParallel
 
 __all__ = [
-    "Accumulator", "AdaptiveDataLoader", "AdaptiveDataParallel", "ElasticSampler", "busy", "current_dataloader",
-    "current_epoch", "finished_epochs", "init_process_group", "remaining_epochs_until",
+    "Accumulator",
+    "AdaptiveDataLoader",
+    "AdaptiveDataParallel",
+    "ElasticSampler",
+    "busy",
+    "current_dataloader",
+    "current_epoch",
+    "finished_epochs",
+    "init_process_group",
+    "remaining_epochs_until",
 ]
 
 
-def init_process_group(backend: Optional[str] = None, init_method: Optional[str] = None,
-                       world_size: Optional[int] = None, rank: Optional[int] = None) -> None:
+def init_process_group(backend: Optional[str] = None,
+                       init_method: Optional[str] = None,
+                       world_size: Optional[int] = None,
+                       rank: Optional[int] = None) -> None:
     """Makes this process a replica of its job. First thing in the program.
 
-    `backend` is "gloo", or None. `init_method` ("tcp://host:port"), `world_size` and `rank` are for programs that know
-    their group themselves; what is left out comes from the environment, as a scheduler or `adaptdl run` sets it.
+    `backend` is "gloo", or None. `init_method` ("tcp://host:port"), `world_size` and `rank` are for programs
+    that know their group themselves; what is left out comes from the environment, as a scheduler or `adaptdl
+    run` sets it.
 
-    Returns at once: the replicas meet when something is used that needs them. No default group of torch.distributed is
-    made: its functions refuse to work; `adaptdl.collective` has what replicas tell each other.
+    Returns at once: the replicas meet when something is used that needs them. No default group of
+    torch.distributed is made: its functions refuse to work; `adaptdl.collective` has what replicas tell
+    each other.
     """
     _job.open_job(backend or "", init_method or "", world_size or 0, -1 if rank is None else rank)
 
 
 @contextlib.contextmanager
 def busy() -> Iterator[None]:
-    """Around what may take long without using the training thread, such as a compiler in a process of its own: the job does
-    not take it for a hang."""
+    """Around what may take long without using the training thread, such as a compiler in a process of its
+    own: the job does not take it for a hang."""
     job = _job.job().meet()
     engine.job_busy(job.handle, 1)
     try:

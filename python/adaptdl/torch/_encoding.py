@@ -1,7 +1,7 @@
 """State dictionaries as named tensors and a JSON text: no pickles, so that a checkpoint runs no code.
 
-Numbers, texts, None, lists, tuples and dictionaries are kept as they are; tensors by name, beside the text. Functions are left
-out: whoever loads the state has them. Anything else is refused.
+Numbers, texts, None, lists, tuples and dictionaries are kept as they are; tensors by name, beside the
+text. Functions are left out: whoever loads the state has them. Anything else is refused.
 """
 
 import json
@@ -28,12 +28,17 @@ def encode(value: Any, path: str, tensors: Dict[str, torch.Tensor]) -> Any:
         items = [encode(item, f"{path}.{index}", tensors) for index, item in enumerate(value)]
         return items if isinstance(value, list) else {"is": _TUPLE, "items": items}
     if isinstance(value, dict):
-        return {"is": _ITEMS, "items": [[encode(key, path, tensors), encode(item, f"{path}.{key}", tensors)]
-                                        for key, item in value.items() if not callable(item)]}
+        return {
+            "is": _ITEMS, "items": [[encode(key, path, tensors),
+                                     encode(item, f"{path}.{key}", tensors)]
+                                    for key, item in value.items()
+                                    if not callable(item)]
+        }
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         return encode(value.item(), path, tensors)
-    raise Error(f"{path} is a {type(value).__name__}, which cannot be saved: numbers, texts, tensors, lists, tuples and "
-                "dictionaries can")
+    raise Error(
+        f"{path} is a {type(value).__name__}, which cannot be saved: numbers, texts, tensors, lists, tuples and "
+        "dictionaries can")
 
 
 def decode(value: Any, tensor: Callable[[str], torch.Tensor]) -> Any:
@@ -57,8 +62,10 @@ def to_text(value: Any, what: str) -> str:
     tensors: Dict[str, torch.Tensor] = {}
     encoded = encode(value, what, tensors)
     # Few and small, such as a learning rate.
-    plain = {name: {"dtype": str(tensor.dtype).split(".")[-1], "values": tensor.tolist()}
-             for name, tensor in tensors.items()}
+    plain = {
+        name: {"dtype": str(tensor.dtype).split(".")[-1], "values": tensor.tolist()}
+        for name, tensor in tensors.items()
+    }
     return json.dumps({"value": encoded, "tensors": plain})
 
 

@@ -1,21 +1,25 @@
-"""The steps of one model: what its backward passes and its optimiser tell the engine, and what the engine has done to them.
+"""The steps of one model: what its backward passes and its optimiser tell the engine, and what the engine has
+done to them.
 
-With one replica, and a step that is one backward pass, there are no hooks on parameters: gradients are handed over when
-backward() ends, and only in steps in which the engine measures something of them. With several replicas each gradient is handed over as it is ready, so that it travels while the backward pass goes
-on. Where a step is several micro-batches the gradient of each is looked at before it is added to the others.
+With one replica, and a step that is one backward pass, there are no hooks on parameters: gradients are
+handed over when backward() ends, and only in steps in which the engine measures something of them. With
+several replicas each gradient is handed over as it is ready, so that it travels while the backward pass
+goes on. Where a step is several micro-batches the gradient of each is looked at before it is added to the
+others.
 """
 
 import ctypes
 import functools
 import types
-from ctypes import c_int, c_int64
+from ctypes import c_int
 from typing import Any, Callable, List, Optional
 
 import torch
 from torch.autograd import Variable
 
 from adaptdl import Error, _job
-from adaptdl._engine import (LOOKS_AT_PASS, Batch, ModelCalls, ModelOptions, Nothing, RuleFactors, WithFactors, WithNumber, WithVersions,
+from adaptdl._engine import (LOOKS_AT_PASS, PASS_BEGINS, PASS_ENDS, PASS_IS_OVER, Batch, ModelCalls,
+                             ModelOptions, Nothing, RuleFactors, WithFactors, WithNumber, WithVersions,
                              callback, check, engine, fail, make)
 from adaptdl.torch._tensors import SharedTensors
 from adaptdl.torch.scaling_rules import ScalingRuleBase
@@ -26,7 +30,6 @@ _GATHER, _READY, _LOOK = range(3)
 
 class ModelStep:
     """See the top of this module."""
-
     def __init__(self, job: _job.Job, name: str, module: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  tensors: SharedTensors, scaler: Any, rule: ScalingRuleBase, bucket_bytes: int,
                  statistics_period: int) -> None:
@@ -45,7 +48,8 @@ class ModelStep:
         self._mode = _GATHER
         self._handles: List[Any] = []
         self._nodes: List[Any] = []
-        # The backward pass: whether its end will be told, whether it has begun, and parameters that are complete.
+        # The backward pass: whether its end will be told, whether it has begun, and parameters that are
+        # complete.
         self._awaits_end = False
         self._in_pass = False
         self._looks = c_int()
@@ -59,11 +63,12 @@ class ModelStep:
         self._result: Any = None
         self._arguments: Any = ((), {})
         self._calls = self._make_calls()
-        options = ModelOptions(
-            name.encode(), bucket_bytes, 1, statistics_period, int(_is_adam(optimizer)),
-            int(scaler is not None), rule._rule, rule._number, rule._samples, self._count_parameters())
-        self.handle = make(functools.partial(engine.model_open, job.handle, ctypes.byref(tensors.shared),
-                                             ctypes.byref(self._calls), ctypes.byref(options)))
+        options = ModelOptions(name.encode(), bucket_bytes, 1, statistics_period, int(_is_adam(optimizer)),
+                               int(scaler is not None), rule._rule, rule._number, rule._samples,
+                               self._count_parameters())
+        self.handle = make(
+            functools.partial(engine.model_open, job.handle, ctypes.byref(tensors.shared),
+                              ctypes.byref(self._calls), ctypes.byref(options)))
         tensors.handle = self.handle
         optimizer.step = types.MethodType(self._patched_step(), optimizer)
         optimizer.zero_grad = types.MethodType(self._patched_zero_grad(), optimizer)
@@ -86,17 +91,17 @@ class ModelStep:
 
     def _make_calls(self) -> ModelCalls:
         tensors = self._tensors
-        return ModelCalls(
-            callback(WithFactors, self._take_step), callback(Nothing, tensors.take_moments),
-            callback(WithNumber, tensors.make_gradient), callback(WithVersions, tensors.version),
-            callback(WithNumber, tensors.hold), callback(WithVersions, tensors.held_versions),
-            callback(WithNumber, tensors.release), callback(RuleFactors, self._own_factors))
+        return ModelCalls(callback(WithFactors, self._take_step), callback(Nothing, tensors.take_moments),
+                          callback(WithNumber,
+                                   tensors.make_gradient), callback(WithVersions, tensors.version),
+                          callback(WithNumber, tensors.hold), callback(WithVersions, tensors.held_versions),
+                          callback(WithNumber, tensors.release), callback(RuleFactors, self._own_factors))
 
     def _count_parameters(self) -> int:
         return sum(len(group["params"]) for group in self._optimizer.param_groups)
 
-    def _own_factors(self, scale: float, progress: float, init_batch_size: int, sqr: Any, var: Any, factors: Any,
-                     groups: int) -> None:
+    def _own_factors(self, scale: float, progress: float, init_batch_size: int, sqr: Any, var: Any,
+                     factors: Any, groups: int) -> None:
         made = self._rule.scale_lr(scale)
         for group in range(groups):
             factors[group] = float(made[group] if hasattr(made, "__getitem__") else made)
@@ -104,8 +109,8 @@ class ModelStep:
     # --- The loop ---
 
     def before_next(self) -> None:
-        """The loop goes on to its next micro-batch: a step that the program has left out, because of an overflow, is
-        complete."""
+        """The loop goes on to its next micro-batch: a step that the program has left out, because of an
+        overflow, is complete."""
         if not self._handed_over and not self._in_pass:
             return
         if self._in_pass and self._mode == _GATHER:
@@ -143,7 +148,8 @@ class ModelStep:
 
     def _hook(self) -> None:
         for i, parameter in enumerate(self._tensors.parameters):
-            # Only what requires gradients takes hooks; what is frozen keeps them, for when it does not stay so.
+            # Only what requires gradients takes hooks; what is frozen keeps them, for when it does not stay
+            # so.
             frozen = not parameter.requires_grad
             if frozen:
                 parameter.requires_grad_(True)
@@ -155,8 +161,8 @@ class ModelStep:
         if self._mode == _LOOK:
             self._handles.append(parameter.register_hook(functools.partial(self._on_pass_gradient, i)))
         if hasattr(parameter, "register_post_accumulate_grad_hook"):
-            self._handles.append(parameter.register_post_accumulate_grad_hook(
-                lambda ready, i=i: self._on_ready(i, ready)))
+            self._handles.append(
+                parameter.register_post_accumulate_grad_hook(lambda ready, i=i: self._on_ready(i, ready)))
             return
         # Lives only as long as somebody holds on to it.
         node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
@@ -170,11 +176,14 @@ class ModelStep:
         self._nodes.clear()
 
     def watch(self, output: Any) -> None:
-        """The model's output: its gradient tells that a backward pass begins, in the graph whose end counts; a graph within
-        that, as gradient checkpointing has it, does not."""
+        """The model's output: its gradient tells that a backward pass begins, in the graph whose end
+        counts; a graph within that, as gradient checkpointing has it, does not."""
         self._awaits_end = False
         if self._mode == _GATHER:
             if self._in_pass or self._handed_over:
+                return
+            # A scaler may leave the step out, and step() would not be called.
+            if not self._tensors.may_look.value and self._scaler is None:
                 return
             self._begin_gathering()
             if not self._looks.value:
@@ -242,7 +251,8 @@ class ModelStep:
             if self._seen[i]:
                 raise Error(
                     f"the parameter of shape {tuple(parameter.shape)} got gradients from two graphs of one backward pass, as "
-                    "one has that is used in several segments of reentrant gradient checkpointing: use use_reentrant=False")
+                    "one has that is used in several segments of reentrant gradient checkpointing: use use_reentrant=False"
+                )
             self._seen[i] = 1
             status = engine.model_ready(self.handle, i, self._tensors.address(i, parameter.grad, True))
             if status:
@@ -275,7 +285,10 @@ class ModelStep:
     def _patched_step(self) -> Callable[..., Any]:
         own = self
 
-        def step(_: torch.optim.Optimizer, closure: Optional[Callable[[], Any]] = None, *args: Any, **kwargs: Any) -> Any:
+        def step(_: torch.optim.Optimizer,
+                 closure: Optional[Callable[[], Any]] = None,
+                 *args: Any,
+                 **kwargs: Any) -> Any:
             return own.step(closure, *args, **kwargs)
 
         # Schedulers of the learning rate leave a mark there, and look for it.
@@ -294,50 +307,67 @@ class ModelStep:
 
     def accumulating(self) -> bool:
         """Whether gradients are to stay, between the micro-batches of a step."""
-        return self._mode == _LOOK and self.handle is not None and bool(engine.model_accumulating(self.handle))
+        return self._mode == _LOOK and self.handle is not None and bool(engine.model_accumulating(
+            self.handle))
 
     def step(self, closure: Optional[Callable[[], Any]], *args: Any, **kwargs: Any) -> Any:
-        """In place of the optimiser's: takes its step, once the replicas have agreed on the gradients; does nothing after the
-        other micro-batches of a step."""
+        """In place of the optimiser's: takes its step, once the replicas have agreed on the gradients;
+        does nothing after the other micro-batches of a step."""
         if self.handle is None:
-            return self._step(closure, *args, **kwargs) if closure is not None else self._step(*args, **kwargs)
+            return self._step(closure, *args, **kwargs) if closure is not None else self._step(
+                *args, **kwargs)
         result = None
         if closure is not None:
             if isinstance(self._optimizer, torch.optim.LBFGS):
-                raise Error("LBFGS computes the loss several times in a step, which is not one step of all replicas: use "
-                            "another optimiser")
+                raise Error(
+                    "LBFGS computes the loss several times in a step, which is not one step of all replicas: use "
+                    "another optimiser")
             with torch.enable_grad():
                 result = closure()
-        if self._mode == _GATHER and not self._handed_over:
-            if not self._in_pass:
-                # The program has not called the model by its wrapper.
-                self._begin_gathering()
-            if self._looks.value:
-                self._hand_over_all()
-        if self._mode != _GATHER and not self._handed_over:
+        if self._handed_over:
+            passed = PASS_IS_OVER
+        elif self._mode != _GATHER:
             # There was no backward pass here: the others may have had one.
             self._describe()
-        ends_pass = self._mode == _GATHER and self._in_pass
+            passed = PASS_IS_OVER
+        elif self._in_pass:
+            passed = PASS_ENDS
+            if self._looks.value:
+                self._hand_over_all()
+        else:
+            passed = PASS_BEGINS
         self._in_pass = self._handed_over = False
         self._arguments = (args, kwargs)
         self._result = None
-        status = engine.model_step(self.handle, self._count_parameters(), ends_pass)
-        if status:
-            fail(status)
+        self._take(passed)
+        if passed == PASS_BEGINS and self._looks.value:
+            # It looks all the same: the program has not called the model by its wrapper, say.
+            self._tensors.apply_changes()
+            self._hand_over_all()
+            self._take(PASS_ENDS)
         self._tensors.apply_changes()
         return result if closure is not None else self._result
 
+    def _take(self, passed: int) -> None:
+        if passed == PASS_BEGINS and self._tensors.may_look.value:
+            self._tensors.follow_frozen()
+        status = engine.model_step(self.handle, self._count_parameters(), passed, self._looks_reference)
+        if status:
+            fail(status)
+
     def _take_step(self, factors: Any, groups: int) -> None:
-        # Without a backward pass here, the averages have come just now.
-        self._tensors.store_buffers()
-        self._tensors.apply_changes()
+        if self._mode != _GATHER:
+            # Without a backward pass here, the averages have come just now.
+            self._tensors.store_buffers()
+            self._tensors.apply_changes()
         args, kwargs = self._arguments
         changed = [group for group in range(groups) if factors[group] != 1.0]
         rates = []
         for group in changed:
             options = self._optimizer.param_groups[group]
             if "lr" not in options:
-                raise Error("the optimiser's parameter groups have no \"lr\" that could follow the batch size")
+                raise Error(
+                    "the optimiser's parameter groups have no \"lr\" that could follow the batch size")
             rates.append(options["lr"])
             options["lr"] = options["lr"] * factors[group]
         try:

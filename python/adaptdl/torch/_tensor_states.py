@@ -1,4 +1,5 @@
-"""A model and an optimiser as states of checkpoints: their tensors where they lie, named, and the rest as JSON."""
+"""A model and an optimiser as states of checkpoints: their tensors where they lie, named, and the rest as
+JSON."""
 
 import json
 from typing import Any, Dict, List, Sequence, Tuple
@@ -11,8 +12,16 @@ from adaptdl.torch._encoding import decode, encode
 
 # As safetensors names types.
 _NAMES = {
-    torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
-    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+    torch.float32: "F32",
+    torch.float64: "F64",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
 }
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 
@@ -20,7 +29,8 @@ _Saved = List[Tuple[str, str, Tuple[int, ...]]]
 _Listed = Tuple[Sequence[Tuple[str, str, Sequence[int], int]], str]
 
 
-def _listed(tensors: Dict[str, torch.Tensor], held: List[torch.Tensor]) -> List[Tuple[str, str, Sequence[int], int]]:
+def _listed(tensors: Dict[str, torch.Tensor],
+            held: List[torch.Tensor]) -> List[Tuple[str, str, Sequence[int], int]]:
     """The tensors as they are saved. `held` keeps what had to be copied for that."""
     listed = []
     for name, tensor in tensors.items():
@@ -34,7 +44,6 @@ def _listed(tensors: Dict[str, torch.Tensor], held: List[torch.Tensor]) -> List[
 
 class _Places:
     """Where tensors that are loaded go: into those that there are, or into new ones."""
-
     def __init__(self) -> None:
         self._copies: List[Tuple[torch.Tensor, torch.Tensor]] = []
 
@@ -55,7 +64,6 @@ class _Places:
 
 class ModelState:
     """Parameters and buffers."""
-
     def __init__(self, job: _job.Job, name: str, module: torch.nn.Module) -> None:
         self._name = name
         self._module = module
@@ -77,12 +85,14 @@ class ModelState:
         if set(tensors) != {name for name, _, _ in saved}:
             names = {name for name, _, _ in saved}
             lacks, more = sorted(names - set(tensors)), sorted(set(tensors) - names)
-            raise Error(f"the model {self._name!r} is another one than the checkpoint's: it lacks {lacks or 'nothing'}, and "
-                        f"{more or 'nothing'} was not saved; was the program changed since it was written?")
+            raise Error(
+                f"the model {self._name!r} is another one than the checkpoint's: it lacks {lacks or 'nothing'}, and "
+                f"{more or 'nothing'} was not saved; was the program changed since it was written?")
         for name, dtype, shape in saved:
             if _NAMES.get(tensors[name].dtype) != dtype or tuple(tensors[name].shape) != shape:
-                raise Error(f"{name} of the model {self._name!r} has shape {tuple(tensors[name].shape)} and type "
-                            f"{tensors[name].dtype}, and in the checkpoint {shape} and {_TYPES.get(dtype)}")
+                raise Error(
+                    f"{name} of the model {self._name!r} has shape {tuple(tensors[name].shape)} and type "
+                    f"{tensors[name].dtype}, and in the checkpoint {shape} and {_TYPES.get(dtype)}")
         return [self._places.of(tensors[name]) for name, _, _ in saved]
 
     def _commit(self) -> None:
@@ -91,7 +101,6 @@ class ModelState:
 
 class OptimizerState:
     """What `state_dict()` of any optimiser gives. Tensors that are there already are written in place."""
-
     def __init__(self, job: _job.Job, name: str, optimizer: torch.optim.Optimizer) -> None:
         self._name = name
         self._optimizer = optimizer
@@ -126,8 +135,9 @@ class OptimizerState:
         sizes = [len(group["params"]) for group in groups]
         saved_sizes = [len(group["params"]) for group in saved["param_groups"]]
         if sizes != saved_sizes:
-            raise Error(f"the optimiser of {self._name!r} has parameter groups of {sizes} parameters, and in the checkpoint "
-                        f"of {saved_sizes}; was the program changed since it was written?")
+            raise Error(
+                f"the optimiser of {self._name!r} has parameter groups of {sizes} parameters, and in the checkpoint "
+                f"of {saved_sizes}; was the program changed since it was written?")
 
     def _commit(self) -> None:
         self._places.commit()

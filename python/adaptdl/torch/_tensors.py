@@ -1,4 +1,5 @@
-"""A model's tensors as the engine sees them: addresses in memory that both sides read and write (adaptdl_shared)."""
+"""A model's tensors as the engine sees them: addresses in memory that both sides read and write
+(adaptdl_shared)."""
 
 import ctypes
 import operator
@@ -19,7 +20,8 @@ TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 4, torch.bfloat16: 5
 def _is_dense(tensor: torch.Tensor) -> bool:
     """Whether its elements fill one piece of memory, in whatever order."""
     expected = 1
-    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1):
+    for stride, size in sorted(
+        (stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1):
         if stride != expected:
             return False
         expected *= size
@@ -28,7 +30,6 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 class _Owner:
     """Lets go of the engine's memory at the end."""
-
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
@@ -54,7 +55,6 @@ def _tensor_at(address: int, like: torch.Tensor, strides: Tuple[int, ...], owner
 
 class SharedTensors:
     """Parameters that the optimiser has, their gradients, and the buffers that are averaged."""
-
     def __init__(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self.parameters, self.groups = _trained_parameters(module, optimizer)
         self.num_groups = len(optimizer.param_groups)
@@ -62,10 +62,12 @@ class SharedTensors:
         self._buffers = _averaged_buffers(module)
         self._check_places(module)
         count, buffers = len(self.parameters), len(self._buffers)
-        self._strides = [tuple(p.stride()) if _is_dense(p) else tuple(torch.empty(p.shape).stride())
-                         for p in self.parameters]
-        self._layouts = (Parameter * count)(*(Parameter(p.numel(), TYPES[p.dtype], group)
-                                              for p, group in zip(self.parameters, self.groups)))
+        self._strides = [
+            tuple(p.stride()) if _is_dense(p) else tuple(torch.empty(p.shape).stride())
+            for p in self.parameters
+        ]
+        self._layouts = (Parameter * count)(
+            *(Parameter(p.numel(), TYPES[p.dtype], group) for p, group in zip(self.parameters, self.groups)))
         found = [self._buffer(b) for b in range(buffers)]
         self._buffer_counts = (c_int64 * max(buffers, 1))(*(buffer.numel() for buffer in found))
         self._buffer_types = (c_int32 * max(buffers, 1))(*(TYPES[buffer.dtype] for buffer in found))
@@ -78,31 +80,35 @@ class SharedTensors:
         self._slot_addresses = (c_uint64 * count)()
         self.moments = (Moments * count)()
         self.loss_scale = c_double(1.0)
+        self.may_look = c_int64(1)
         self._slots: List[Tuple[int, Optional[torch.Tensor]]] = [(0, None)] * count
         # Copies of buffers whose elements do not lie one after the other, while a step is exchanged.
         self._copies: List[Tuple[torch.Tensor, torch.Tensor]] = []
         self._held: Dict[int, List[Optional[torch.Tensor]]] = {}
         # Of the engine's model, once there is one.
         self.handle: Any = None
-        self.shared = Shared(
-            count, buffers, self.num_groups, self._layouts, self._buffer_counts, self._buffer_types, self.gradients,
-            self._buffer_addresses, self.trained, self._changes, ctypes.pointer(self.changed), self._slot_addresses,
-            self.moments, ctypes.pointer(self.loss_scale))
+        self.shared = Shared(count, buffers, self.num_groups, self._layouts, self._buffer_counts,
+                             self._buffer_types, self.gradients, self._buffer_addresses, self.trained,
+                             self._changes, ctypes.pointer(self.changed), self._slot_addresses, self.moments,
+                             ctypes.pointer(self.loss_scale), ctypes.pointer(self.may_look))
 
     def _check_places(self, module: torch.nn.Module) -> None:
         for what, tensor in [*module.named_parameters(), *module.named_buffers()]:
             if tensor.device.type != "cpu":
-                raise Error(f"{what} is on {tensor.device}: this version trains on CPUs only, so that models are to stay "
-                            "there; adaptdl's C++ library trains on GPUs")
+                raise Error(
+                    f"{what} is on {tensor.device}: this version trains on CPUs only, so that models are to stay "
+                    "there; adaptdl's C++ library trains on GPUs")
         for tensor in self.parameters:
             if tensor.dtype not in TYPES:
-                raise Error(f"a parameter is of type {tensor.dtype}; float32, float64, float16 and bfloat16 can be averaged")
+                raise Error(
+                    f"a parameter is of type {tensor.dtype}; float32, float64, float16 and bfloat16 can be averaged"
+                )
 
     # --- Gradients ---
 
     def address(self, i: int, gradient: Optional[torch.Tensor], own: bool) -> int:
-        """Where the numbers of a gradient are, in the order of the parameter's. `own`: it is the parameter's `grad`, which may
-        be replaced by one in that order."""
+        """Where the numbers of a gradient are, in the order of the parameter's. `own`: it is the
+        parameter's `grad`, which may be replaced by one in that order."""
         if gradient is None:
             return 0
         if gradient.layout is not torch.strided:
@@ -222,8 +228,8 @@ class SharedTensors:
 
 def _trained_parameters(module: torch.nn.Module,
                         optimizer: torch.optim.Optimizer) -> Tuple[List[torch.nn.Parameter], List[int]]:
-    """The model's parameters that the optimiser has, each once, and their groups. Those that are frozen may be trained
-    later."""
+    """The model's parameters that the optimiser has, each once, and their groups. Those that are frozen
+    may be trained later."""
     group_of = {id(p): number for number, group in enumerate(optimizer.param_groups) for p in group["params"]}
     parameters, groups = [], []
     for parameter in module.parameters():

@@ -10,96 +10,99 @@ from typing import Any, Callable, Deque, Iterator, List, Optional, Sized, Tuple
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Sampler
 
-from adaptdl import Error, _job, checkpoint, env
+from adaptdl import _job, checkpoint, env
 from adaptdl._engine import Batch, LoaderOptions, check, engine, fail, make
 
 
 class ElasticSampler(Sampler):
-    """The order of samples alone: what this replica reads of an epoch. The same on every machine and in every run.
-
-    It is replica `rank` of `num_replicas`: this one of all there are, unless the program sets them. All get as many samples, as
-    programs need that step together with a DataLoader of their own: where that does not come out, some samples are read twice.
-    (`AdaptiveDataLoader` reads none twice.)
-    """
-
+    """The order of samples alone: what this replica reads of an epoch. The same on every machine and in
+    every run. All replicas have as many: some samples are read twice for that. (AdaptiveDataLoader reads
+    each once.)"""
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
         self.dataset = dataset
         self.shuffle = shuffle
         self.seed = seed
         self.epoch: Optional[int] = 0
         self.index = 0
-        # Set by the program. None: as it is in the job, which changes.
-        self._num_replicas: Optional[int] = None
         self._rank: Optional[int] = None
-
-    @property
-    def num_replicas(self) -> int:
-        """How many replicas share the samples."""
-        return env.num_replicas() if self._num_replicas is None else self._num_replicas
-
-    @num_replicas.setter
-    def num_replicas(self, replicas: int) -> None:
-        self._num_replicas = replicas
-
-    @property
-    def rank(self) -> int:
-        """Which of them this is."""
-        return env.replica_rank() if self._rank is None else self._rank
-
-    @rank.setter
-    def rank(self, rank: int) -> None:
-        self._rank = rank
+        self._replicas: Optional[int] = None
 
     def set_epoch(self, epoch: Optional[int], index: int = 0) -> None:
         """Chooses the epoch, and how many samples of it all replicas together have read."""
         self.epoch = epoch
         self.index = index
 
-    def _share(self, index: int, rank: int, num_replicas: int) -> List[int]:
-        """What that replica reads from sample `index` on, each sample once."""
+    @property
+    def rank(self) -> int:
+        """This replica's number; another one's may be set."""
+        return env.replica_rank() if self._rank is None else self._rank
+
+    @rank.setter
+    def rank(self, rank: int) -> None:
+        self._rank = rank
+
+    @property
+    def num_replicas(self) -> int:
+        """How many replicas there are; another number may be set."""
+        return env.num_replicas() if self._replicas is None else self._replicas
+
+    @num_replicas.setter
+    def num_replicas(self, replicas: int) -> None:
+        self._replicas = replicas
+
+    def _share(self, index: int, rank: int) -> List[int]:
         room = len(self.dataset)
         indices = (c_int64 * max(room, 1))()
-        count = engine.sampler_indices(room, int(self.shuffle), self.seed, max(self.epoch or 0, 0), index, rank, num_replicas,
-                                       indices, room)
+        count = engine.sampler_indices(room, int(self.shuffle), self.seed, max(self.epoch or 0, 0), index,
+                                       rank, self.num_replicas, indices, room)
         return indices[:count]
 
-    def _indices(self) -> List[int]:
-        share = self._share(self.index, self.rank, self.num_replicas)
-        if len(share) < len(self):
-            begin_of_pass = self.index - self.index % len(self.dataset)
-            order = self._share(begin_of_pass, 0, 1)
-            share.append(order[self.rank % len(order)])
-        return share
-
     def __iter__(self) -> Iterator[int]:
-        return iter(self._indices())
+        share = self._share(self.index, self.rank)
+        if len(share) < len(self):
+            # As many as the others have: one of the beginning of the pass.
+            size = len(self.dataset)
+            share += self._share(self.index - self.index % size, self.rank % size)[:1]
+        return iter(share)
 
     def __len__(self) -> int:
-        size = len(self.dataset)
-        return -(-(size - self.index % size) // self.num_replicas) if size else 0
+        left = len(self.dataset) - self.index % len(self.dataset)
+        return -(-left // self.num_replicas)
 
 
 class AdaptiveDataLoader(DataLoader):
-    """A DataLoader whose `batch_size` is the total over all replicas, and stays what it is with any number of them.
+    """A DataLoader whose `batch_size` is the total over all replicas, and stays what it is with any number of
+    them.
 
-    Each sample is read exactly once in a pass, over any sequence of changes. A replica's share of a batch may be larger or
-    smaller than that of another by one. One whose share is empty gets a sample that counts for nothing.
+    Each sample is read exactly once in a pass, over any sequence of changes. A replica's share of a batch may
+    be larger or smaller than that of another by one. One whose share is empty gets a sample that counts for
+    nothing.
 
-    `seed` is of the order of samples. `base_batch_size`: the learning rate was found with batches of this size, if
-    `batch_size` is another. `max_local_batch_size`: most samples that a replica computes at once; larger shares become
-    several micro-batches, after the last of which the optimiser runs. `band`: part of `batch_size` by which the total may
-    differ so that all shares are equal.
+    `seed` is of the order of samples. `base_batch_size`: the learning rate was found with batches of this
+    size, if `batch_size` is another. `max_local_batch_size`: most samples that a replica computes at once;
+    larger shares become several micro-batches, after the last of which the optimiser runs. `band`: part of
+    `batch_size` by which the total may differ so that all shares are equal.
 
     Everything else is as DataLoader has it. Samplers of one's own and iterable data sets are refused.
     """
-
-    def __init__(self, dataset: Any, batch_size: int = 1, shuffle: bool = False, *, drop_last: bool = False, seed: int = 0,
-                 base_batch_size: int = 0, max_local_batch_size: int = 0, band: float = 0.0, **kwargs: Any) -> None:
+    def __init__(self,
+                 dataset: Any,
+                 batch_size: int = 1,
+                 shuffle: bool = False,
+                 *,
+                 drop_last: bool = False,
+                 seed: int = 0,
+                 base_batch_size: int = 0,
+                 max_local_batch_size: int = 0,
+                 band: float = 0.0,
+                 **kwargs: Any) -> None:
         if kwargs.get("batch_sampler") is not None or kwargs.get("sampler") is not None:
-            raise ValueError("AdaptiveDataLoader deals samples out itself; leave sampler and batch_sampler away")
+            raise ValueError(
+                "AdaptiveDataLoader deals samples out itself; leave sampler and batch_sampler away")
         if isinstance(dataset, IterableDataset):
-            raise ValueError("an IterableDataset has no indices that could be dealt out to replicas; use a data set with "
-                             "__len__() and __getitem__()")
+            raise ValueError(
+                "an IterableDataset has no indices that could be dealt out to replicas; use a data set with "
+                "__len__() and __getitem__()")
         if not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size is {batch_size!r}; give a whole number of at least 1")
         kwargs.pop("sampler", None)
@@ -117,12 +120,13 @@ class AdaptiveDataLoader(DataLoader):
         # A DataLoader with a sampler of batches says that it has none.
         object.__setattr__(self, "batch_size", batch_size)
         object.__setattr__(self, "drop_last", drop_last)
-        self._options = LoaderOptions(len(dataset), batch_size, base_batch_size, max_local_batch_size, seed, band,
-                                      int(shuffle), int(drop_last))
+        self._options = LoaderOptions(len(dataset), batch_size, base_batch_size, max_local_batch_size, seed,
+                                      band, int(shuffle), int(drop_last))
         self._job.when_met(self._open)
 
     def _open(self) -> None:
-        self._handle = make(functools.partial(engine.loader_open, self._job.handle, ctypes.byref(self._options)))
+        self._handle = make(
+            functools.partial(engine.loader_open, self._job.handle, ctypes.byref(self._options)))
         self._job.at_close(self._close)
         if self._max_batch_size:
             self._autoscale()
@@ -134,24 +138,29 @@ class AdaptiveDataLoader(DataLoader):
 
     def _autoscale(self) -> None:
         low, high = self._local_bsz_bounds or (None, None)
-        check(engine.loader_autoscale(self._handle, self._max_batch_size, low or 0, high or 0,
-                                      int(self._gradient_accumulation)))
+        check(
+            engine.loader_autoscale(self._handle, self._max_batch_size, low or 0, high or 0,
+                                    int(self._gradient_accumulation)))
 
-    def autoscale_batch_size(self, max_batch_size: int,
+    def autoscale_batch_size(self,
+                             max_batch_size: int,
                              local_bsz_bounds: Optional[Tuple[Optional[int], Optional[int]]] = None,
                              gradient_accumulation: bool = False) -> None:
-        """Lets the total batch size change, up to `max_batch_size`, as is best for the training's progress. One loader of a
-        job may. `local_bsz_bounds`: least and most samples that a replica computes at once; either may be None.
-        `gradient_accumulation`: whether more samples in a step than the replicas hold at once are worth considering. All
-        replicas call it alike, outside of the loop."""
+        """Lets the total batch size change, up to `max_batch_size`, as is best for the training's
+        progress. One loader of a job may. `local_bsz_bounds`: least and most samples that a replica
+        computes at once; either may be None. `gradient_accumulation`: whether more samples in a step than
+        the replicas hold at once are worth considering. All replicas call it alike, outside of the loop."""
         if not isinstance(max_batch_size, int) or max_batch_size < self.batch_size:
-            raise ValueError(f"max_batch_size is {max_batch_size!r}; give a whole number of at least batch_size = "
-                             f"{self.batch_size}")
+            raise ValueError(
+                f"max_batch_size is {max_batch_size!r}; give a whole number of at least batch_size = "
+                f"{self.batch_size}")
         low, high = local_bsz_bounds or (None, None)
         if low is not None and low > self.batch_size:
-            raise ValueError(f"the lower of local_bsz_bounds is {low}; give at most batch_size = {self.batch_size}")
+            raise ValueError(
+                f"the lower of local_bsz_bounds is {low}; give at most batch_size = {self.batch_size}")
         if high is not None and high < self.batch_size:
-            raise ValueError(f"the upper of local_bsz_bounds is {high}; give at least batch_size = {self.batch_size}")
+            raise ValueError(
+                f"the upper of local_bsz_bounds is {high}; give at least batch_size = {self.batch_size}")
         self._max_batch_size = max_batch_size
         self._local_bsz_bounds = local_bsz_bounds
         self._gradient_accumulation = gradient_accumulation
@@ -256,6 +265,12 @@ class AdaptiveDataLoader(DataLoader):
         """Whether the optimiser runs after this micro-batch."""
         return bool(self._batch.is_optimizer_step)
 
+    def is_last_batch(self) -> bool:
+        """Whether the pass is over after this batch, as it looks now: a step that comes to nothing is taken again."""
+        address, count = POINTER(c_int64)(), c_int64()
+        check(engine.loader_peek(self._handle, 1, ctypes.byref(address), ctypes.byref(count)))
+        return count.value == 0
+
     def to_tensorboard(self, writer: Any, global_step: int, tag_prefix: str = "") -> None:
         """Writes the sizes, as scalars whose tags begin with `tag_prefix`, into a SummaryWriter."""
         sizes = self._sizes()
@@ -266,7 +281,6 @@ class AdaptiveDataLoader(DataLoader):
 
 class _WorkerInit:
     """Gives the workers of each replica random numbers of their own; then what the program wants."""
-
     def __init__(self, own: Optional[Callable[[int], None]], workers: int) -> None:
         self._own = own
         self._workers = workers
@@ -278,7 +292,7 @@ class _WorkerInit:
         random.seed(seed)
         try:
             import numpy
-            numpy.random.seed(seed % 2 ** 32)
+            numpy.random.seed(seed % 2**32)
         except ImportError:
             pass
         if self._own is not None:
@@ -286,12 +300,13 @@ class _WorkerInit:
 
 
 class _ReadAhead(Sampler):
-    """What the loader's workers are to read: the batches that are expected, each as soon as somebody is free for it.
+    """What the loader's workers are to read: the batches that are expected, each as soon as somebody is free
+    for it.
 
-    `asked` holds those that were asked for and are not used yet, in order. What was expected may not come about, as the batch
-    size and the replicas change: then they are asked for anew, from the batch in progress on.
+    `asked` holds those that were asked for and are not used yet, in order. What was expected may not come
+    about, as the batch size and the replicas change: then they are asked for anew, from the batch in
+    progress on.
     """
-
     def __init__(self, loader: "AdaptiveDataLoader") -> None:
         self._loader = loader
         self.asked: Deque[List[int]] = deque()
@@ -326,7 +341,6 @@ class _ReadAhead(Sampler):
 
 class _Workers:
     """Reads through a DataLoader's workers."""
-
     def __init__(self, ahead: _ReadAhead, start: Callable[[], Iterator[Any]]) -> None:
         self._ahead = ahead
         self._start = start

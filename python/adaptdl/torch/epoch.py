@@ -2,8 +2,9 @@
 
     for epoch in adl.remaining_epochs_until(90): ...
 
-runs the epochs from the first unfinished one to 89. One that was interrupted is entered again; its data loader loops that were
-finished are then skipped, and the interrupted one goes on where it stopped. An epoch that is left by `break` is finished.
+runs the epochs from the first unfinished one to 89. One that was interrupted is entered again; its data
+loader loops that were finished are then skipped, and the interrupted one goes on where it stopped. An
+epoch that is left by `break` is finished.
 """
 
 import ctypes

@@ -1,4 +1,5 @@
-"""What is known of how noisy a model's gradients are: the gradient noise scale, and what it says of larger batches."""
+"""What is known of how noisy a model's gradients are: the gradient noise scale, and what it says of larger
+batches."""
 
 import ctypes
 from ctypes import c_double
@@ -12,9 +13,8 @@ __all__ = ["GradientNoiseScale"]
 
 
 class GradientNoiseScale:
-    """The estimates of one model, as the engine measures them; `AdaptiveDataParallel.gns` is one. At the initial batch
-    size: `sqr` is the squared norm of the true gradient, `var` the trace of its covariance."""
-
+    """The estimates of one model, as the engine measures them; `AdaptiveDataParallel.gns` is one. At the
+    initial batch size: `sqr` is the squared norm of the true gradient, `var` the trace of its covariance."""
     def __init__(self, step: Any) -> None:
         # What the model's steps are: its handle, its parameter groups, the micro-batch in progress.
         self._step = step

@@ -18,29 +18,39 @@ from adaptdl.torch.gradient_noise_scale import GradientNoiseScale
 from adaptdl.torch.scaling_rules import AdamScale, AdaScale, ScalingRuleBase
 
 # Of DistributedDataParallel, without a meaning here: the engine does what they ask for, or has no need to.
-_IGNORED = frozenset(["device_ids", "output_device", "dim", "broadcast_buffers", "find_unused_parameters", "check_reduction",
-                      "gradient_as_bucket_view", "static_graph"])
+_IGNORED = frozenset([
+    "device_ids", "output_device", "dim", "broadcast_buffers", "find_unused_parameters", "check_reduction",
+    "gradient_as_bucket_view", "static_graph"
+])
 
 
 class AdaptiveDataParallel(DistributedDataParallel):
-    """Averages the gradients over the replicas and the micro-batches of each step, by samples, so that the step is the one
-    that a single process takes with the whole batch; restores model and optimiser, and makes them the same everywhere.
+    """Averages the gradients over the replicas and the micro-batches of each step, by samples, so that the
+    step is the one that a single process takes with the whole batch; restores model and optimiser, and makes
+    them the same everywhere.
 
-    The loop stays as it is: `optimizer.step()` and `optimizer.zero_grad()` know of it. When `backward()` returns, the
-    gradients are the averages, and may be clipped. The loss must be a mean over the batch. A step is taken on all replicas
-    or on none.
+    The loop stays as it is: `optimizer.step()` and `optimizer.zero_grad()` know of it. When `backward()`
+    returns, the gradients are the averages, and may be clipped. The loss must be a mean over the batch. A
+    step is taken on all replicas or on none.
 
-    `lr_scheduler` and `mp_scaler` (a GradScaler) become part of the job's checkpoints. `scaling_rule` is how the learning rate
-    follows the batch size: AdamScale for Adam and AdamW, else AdaScale. `name` tells several models of a job apart.
-    `statistics_period`: gradient statistics are measured in one step of so many.
+    `lr_scheduler` and `mp_scaler` (a GradScaler) become part of the job's checkpoints. `scaling_rule` is how
+    the learning rate follows the batch size: AdamScale for Adam and AdamW, else AdaScale. `name` tells
+    several models of a job apart. `statistics_period`: gradient statistics are measured in one step of so
+    many.
 
-    It is a DistributedDataParallel by name, so that what asks for one finds it (`module`, `state_dict()`), and nothing
-    of that one's inside is used.
+    It is a DistributedDataParallel by name, so that what asks for one finds it (`module`, `state_dict()`),
+    and nothing of that one's inside is used.
     """
-
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, lr_scheduler: Any = None,
-                 mp_scaler: Any = None, scaling_rule: Optional[ScalingRuleBase] = None,
-                 name: str = "adaptdl-dataparallel", *, bucket_cap_mb: float = 4, statistics_period: int = 8,
+    def __init__(self,
+                 model: torch.nn.Module,
+                 optimizer: torch.optim.Optimizer,
+                 lr_scheduler: Any = None,
+                 mp_scaler: Any = None,
+                 scaling_rule: Optional[ScalingRuleBase] = None,
+                 name: str = "adaptdl-dataparallel",
+                 *,
+                 bucket_cap_mb: float = 4,
+                 statistics_period: int = 8,
                  **kwargs: Any) -> None:
         unknown = sorted(set(kwargs) - _IGNORED)
         if unknown:
@@ -56,7 +66,10 @@ class AdaptiveDataParallel(DistributedDataParallel):
         model_state = ModelState(job, name, model)
         optimizer_state = OptimizerState(job, name, optimizer)
         job.meet([model_state.state.handle, optimizer_state.state.handle])
-        self._states = [model_state.state, optimizer_state.state, BytesState(job, name + "-random", _save_random, _load_random)]
+        self._states = [
+            model_state.state, optimizer_state.state,
+            BytesState(job, name + "-random", _save_random, _load_random)
+        ]
         restored = self._states[0].register()
         for state in self._states[1:]:
             state.register()
@@ -72,9 +85,10 @@ class AdaptiveDataParallel(DistributedDataParallel):
             _leave_out_void_steps(job, lr_scheduler)
         job.at_close(self._close)
         # In no list of modules: it is none.
-        object.__setattr__(self, "_engine", ModelStep(
-            job, name, model, optimizer, tensors, self._scaler, self.scaling_rule, int(bucket_cap_mb * 2 ** 20),
-            statistics_period))
+        object.__setattr__(
+            self, "_engine",
+            ModelStep(job, name, model, optimizer, tensors, self._scaler, self.scaling_rule,
+                      int(bucket_cap_mb * 2**20), statistics_period))
         self.gns = GradientNoiseScale(self._engine)
         self.scaling_rule.initialize(self, optimizer)
 
@@ -86,7 +100,9 @@ class AdaptiveDataParallel(DistributedDataParallel):
         with torch.no_grad():
             for tensor in [*self.module.parameters(), *self.module.buffers()]:
                 plain = tensor.detach().contiguous()
-                check(engine.job_broadcast(self._job.handle, plain.data_ptr(), plain.numel() * plain.element_size()))
+                check(
+                    engine.job_broadcast(self._job.handle, plain.data_ptr(),
+                                         plain.numel() * plain.element_size()))
                 if plain.data_ptr() != tensor.data_ptr():
                     tensor.copy_(plain)
 
@@ -112,17 +128,21 @@ class AdaptiveDataParallel(DistributedDataParallel):
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """Refused: the data loader cuts steps into micro-batches where that is needed."""
-        raise Error("no_sync() is not supported: give the data loader max_local_batch_size, or gradient_accumulation, and "
-                    "leave the loop as it is")
+        raise Error(
+            "no_sync() is not supported: give the data loader max_local_batch_size, or gradient_accumulation, and "
+            "leave the loop as it is")
         yield
 
     def join(self, *args: Any, **kwargs: Any) -> Any:
         """Refused: replicas have unequal shares anyway."""
-        raise Error("join() is not needed: batches are dealt out to all replicas, and an empty share counts for nothing")
+        raise Error(
+            "join() is not needed: batches are dealt out to all replicas, and an empty share counts for nothing"
+        )
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
         """Refused: the engine exchanges gradients."""
-        raise Error("register_comm_hook() is not supported: the engine exchanges gradients, in their own type")
+        raise Error(
+            "register_comm_hook() is not supported: the engine exchanges gradients, in their own type")
 
     def __getstate__(self) -> Any:
         raise Error("AdaptiveDataParallel cannot be pickled: save its state_dict(), or pickle its module")
@@ -145,12 +165,14 @@ class AdaptiveDataParallel(DistributedDataParallel):
         return self._statistics().learning_rate_factor
 
     def to_tensorboard(self, writer: Any, global_step: int, tag_prefix: str = "") -> None:
-        """Writes what is known of the gradients, as scalars whose tags begin with `tag_prefix`, into a SummaryWriter."""
+        """Writes what is known of the gradients, as scalars whose tags begin with `tag_prefix`, into a
+        SummaryWriter."""
         statistics = self._statistics()
-        for tag, value in (("Gradient_Norm_Sqr", statistics.sqr_avg), ("Gradient_Variance", statistics.var_avg),
-                           ("Gain", statistics.gain), ("Learning_Rate_Factor", statistics.learning_rate_factor),
-                           ("Accum_Scale", self.gns.accum_scale), ("Accum_Count", self.gns.accum_count),
-                           ("Progress", statistics.progress)):
+        for tag, value in (("Gradient_Norm_Sqr", statistics.sqr_avg),
+                           ("Gradient_Variance", statistics.var_avg), ("Gain", statistics.gain),
+                           ("Learning_Rate_Factor", statistics.learning_rate_factor), ("Accum_Scale",
+                                                                                       self.gns.accum_scale),
+                           ("Accum_Count", self.gns.accum_count), ("Progress", statistics.progress)):
             writer.add_scalar(tag_prefix + tag, value, global_step)
 
 
@@ -164,7 +186,7 @@ def _load_random(data: bytes) -> None:
     torch.set_rng_state(state)
     rank = env.replica_rank()
     if rank > 0:
-        torch.manual_seed(int(torch.randint(2 ** 62, ()).item()) + rank)
+        torch.manual_seed(int(torch.randint(2**62, ()).item()) + rank)
 
 
 def _part_state(job: _job.Job, name: str, part: Any) -> BytesState:
@@ -173,12 +195,14 @@ def _part_state(job: _job.Job, name: str, part: Any) -> BytesState:
 
 
 def _leave_out_void_steps(job: _job.Job, scheduler: Any) -> None:
-    """A step that came to nothing, because a replica was lost, is none of the schedule's: the loop's body runs again."""
-    own = scheduler.step
+    """A step that came to nothing, because a replica was lost, is none of the schedule's: the loop's body
+    runs again."""
+    kind = type(scheduler)
 
-    def step(*args: Any, **kwargs: Any) -> Any:
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
         if job.handle is None or not job.place().is_void:
-            return own(*args, **kwargs)
+            return kind.step(self, *args, **kwargs)
         return None
 
-    scheduler.step = step
+    # By a class of its own: what is put into the object itself would be part of its state_dict().
+    scheduler.__class__ = type(kind.__name__, (kind,), {"step": step, "__module__": kind.__module__})

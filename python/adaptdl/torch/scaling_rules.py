@@ -1,20 +1,20 @@
 """How the learning rate follows the batch size.
 
-A rule gives factors by which the learning rate of each parameter group is multiplied for one step; between steps it stays what
-the program has set. A rule of one's own:
+A rule gives factors by which the learning rate of each parameter group is multiplied for one step; between
+steps it stays what the program has set. A rule of one's own:
 
     class CubeRoot(ScalingRuleBase):
         def scale_lr(self, scale):
             return scale ** (1 / 3)
 
-`scale` is the total batch size of the step by the initial one. All replicas use the same rule and get the same numbers, so a rule
-must be a function of them alone.
+`scale` is the total batch size of the step by the initial one. All replicas use the same rule and get the
+same numbers, so a rule must be a function of them alone.
 """
 
 from ctypes import c_double
 from typing import Any, Sequence, Union
 
-from adaptdl import _engine
+from adaptdl import Error, _engine
 from adaptdl._engine import check, engine
 from adaptdl.torch.data import current_dataloader
 
@@ -24,7 +24,8 @@ Factors = Union[float, Sequence[float]]
 
 
 class ScalingRuleBase:
-    """The base of all rules. `adp` is the model that it is used with; `adp.gns` tells what is known of its gradients."""
+    """The base of all rules. `adp` is the model that it is used with; `adp.gns` tells what is known of its
+    gradients."""
 
     # How the engine knows it; a program's own rule is called.
     _rule = _engine.RULE_OWN
@@ -45,20 +46,24 @@ class ScalingRuleBase:
 
 class _KnownRule(ScalingRuleBase):
     """A rule of the engine's."""
-
     def scale_lr(self, scale: float) -> Factors:
         """The factor of each parameter group, by what is known of the gradients now."""
         gns = self.adp.gns
         return self.factors(scale, gns.raw_sqr_avg, gns.raw_var_avg)
 
-    def factors(self, scale: float, sqr: Sequence[float], var: Sequence[float], progress: float = 0.0,
+    def factors(self,
+                scale: float,
+                sqr: Sequence[float],
+                var: Sequence[float],
+                progress: float = 0.0,
                 init_batch_size: int = 1) -> Sequence[float]:
         """The factor of each parameter group, by the estimates of its gradients at the initial batch size."""
         groups = len(sqr)
         doubles = c_double * groups
         made = doubles()
-        check(engine.rule_factors(self._rule, self._number, self._samples, scale, progress, init_batch_size,
-                                  doubles(*sqr), doubles(*var), made, groups))
+        check(
+            engine.rule_factors(self._rule, self._number, self._samples, scale, progress, init_batch_size,
+                                doubles(*sqr), doubles(*var), made, groups))
         return list(made)
 
 
@@ -82,7 +87,7 @@ class LinearScale(_KnownRule):
 
     def scale_lr(self, scale: float) -> Factors:
         """The factor, which all parameter groups have."""
-        return self.factors(scale, [0.0], [0.0])[0]
+        return self.factors(scale, [1.0], [0.0])[0]
 
 
 class SqrtScale(_KnownRule):
@@ -91,12 +96,12 @@ class SqrtScale(_KnownRule):
 
     def scale_lr(self, scale: float) -> Factors:
         """The factor, which all parameter groups have."""
-        return self.factors(scale, [0.0], [0.0])[0]
+        return self.factors(scale, [1.0], [0.0])[0]
 
 
 class LEGWScale(_KnownRule):
-    """The square root, after a warm-up that grows with the scale. `base_warmup_epochs`: at the initial batch size;
-    `data_size`: samples in an epoch."""
+    """The square root, after a warm-up that grows with the scale. `base_warmup_epochs`: at the initial
+    batch size; `data_size`: samples in an epoch."""
     _rule = _engine.RULE_LEGW
 
     def __init__(self, base_warmup_epochs: float, data_size: int) -> None:
@@ -105,7 +110,9 @@ class LEGWScale(_KnownRule):
         self._samples = data_size
 
     def scale_lr(self, scale: float) -> Factors:
-        """As the rule has it at the progress of now, within a loop of the data loader."""
-        gns, loader = self.adp.gns, current_dataloader()
-        init_batch_size = gns.init_batch_size if loader is None else loader.batch_size
-        return self.factors(scale, [0.0], [0.0], gns.get_progress(), init_batch_size)[0]
+        """The factor, which all parameter groups have; within a data loader's loop, whose batch size it
+        goes by."""
+        loader = current_dataloader()
+        if loader is None:
+            raise Error("LEGWScale goes by the batch size of a data loader, and none is in a loop")
+        return self.factors(scale, [1.0], [0.0], self.adp.gns.get_progress(), loader.batch_size)[0]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A job that notes what it does, as tests/integration/chaos/chaos_job.cc has it, in one file "<folder>/<pid>.steps" per
-process, and "<folder>/<pid>.weights" at the end. Trains until the file "<folder>/finish" is there.
+"""A job that notes what it does, as tests/integration/chaos/chaos_job.cc has it, in one file
+"<folder>/<pid>.steps" per process, and "<folder>/<pid>.weights" at the end. Trains until the file
+"<folder>/finish" is there.
 
     recorded_job.py FOLDER [WORKERS]     WORKERS: processes that read the data
 """
@@ -25,7 +26,6 @@ STEP_TIME = 0.015
 
 class Samples(Dataset):
     """Each sample with its number."""
-
     def __init__(self):
         random = torch.Generator().manual_seed(1)
         self.inputs = torch.randn(SAMPLES, 3, generator=random, dtype=torch.double)
@@ -40,7 +40,6 @@ class Samples(Dataset):
 
 class Model(torch.nn.Module):
     """Beside its weights it has one parameter per sample, which counts the uses of the sample."""
-
     def __init__(self):
         super().__init__()
         self.net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(),
@@ -53,7 +52,6 @@ class Model(torch.nn.Module):
 
 class Record:
     """Whole lines, each with one write: a killed process leaves no half of one."""
-
     def __init__(self, folder):
         self._file = os.open(f"{folder}/{os.getpid()}.steps", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
@@ -63,8 +61,11 @@ class Record:
 
 def checksum(model, optimizer):
     """Of all bits of the parameters, and of the optimiser's moments."""
-    tensors = [*model.parameters(), *(state["momentum_buffer"] for state in optimizer.state.values()
-                                      if state.get("momentum_buffer") is not None)]
+    tensors = [
+        *model.parameters(), *(state["momentum_buffer"]
+                               for state in optimizer.state.values()
+                               if state.get("momentum_buffer") is not None)
+    ]
     digest = hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in tensors)).digest()
     return int.from_bytes(digest[:7], "big")
 
@@ -76,13 +77,14 @@ def main():
     torch.manual_seed(os.getpid())  # all are to begin with rank 0's model
     plain = Model()
     optimizer = torch.optim.SGD([{"params": plain.net.parameters(), "lr": 0.002, "momentum": 0.9},
-                                 {"params": [plain.uses], "lr": float(BATCH)}], lr=0.002)
+                                 {"params": [plain.uses], "lr": float(BATCH)}],
+                                lr=0.002)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1000)
     loader = adl.AdaptiveDataLoader(Samples(), batch_size=BATCH, shuffle=True, seed=3, num_workers=workers)
     model = adl.AdaptiveDataParallel(plain, optimizer, scheduler)
     record, job = Record(folder), _job.job()
     done = 0
-    for epoch in adl.remaining_epochs_until(2 ** 31 - 1):
+    for epoch in adl.remaining_epochs_until(2**31 - 1):
         for indices, inputs, targets in loader:
             place = job.place()
             step, group = place.optimizer_steps, place.group
@@ -102,7 +104,9 @@ def main():
             if told["to finish"] > 0:
                 break
     with open(f"{folder}/{os.getpid()}.weights", "w", encoding="ascii") as file:
-        print(done, *(value.hex() for p in plain.parameters() for value in p.detach().flatten().tolist()), sep="\n",
+        print(done,
+              *(value.hex() for p in plain.parameters() for value in p.detach().flatten().tolist()),
+              sep="\n",
               file=file)
 
 

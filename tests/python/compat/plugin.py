@@ -34,12 +34,6 @@ class _Reducer:
         self.broadcast = adaptdl.collective.broadcast
 
 
-def _name_loader() -> None:
-    """A loader's elastic part, which current_dataloader() gives, is the loader itself here."""
-    from adaptdl.torch import AdaptiveDataLoader
-    setattr(AdaptiveDataLoader, "_elastic", property(lambda loader: loader))
-
-
 class _NoIterator:
     """In place of an iterator that the package does not have, for tests that import it beside others."""
 
@@ -60,6 +54,5 @@ def pytest_configure() -> None:
     reducer = types.ModuleType("adaptdl.reducer")
     setattr(reducer, "Reducer", _Reducer)
     sys.modules["adaptdl.reducer"] = reducer
-    _name_loader()
     _name_iterator()
     _load("adaptdl.conftest", os.path.join(os.environ["ADAPTDL_COMPAT_TESTS"], "conftest.py"))
