@@ -118,6 +118,7 @@ _FUNCTIONS = {
     "job_meet": (c_int, _HANDLE, _MADE, c_int64),
     "job_close": (c_int, _HANDLE),
     "job_forget_in_child": (None, _HANDLE),
+    "ignore_stops_of_others": (None,),
     "job_place": (None, _HANDLE, POINTER(Place)),
     "job_request_stop": (c_int, _HANDLE),
     "job_request_checkpoint": (c_int, _HANDLE),

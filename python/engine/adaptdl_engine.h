@@ -56,6 +56,9 @@ ADAPTDL_API int adaptdl_job_close(adaptdl_job* job);
 // In a forked child: gives the signals back, and closes what belongs to the parent. The job must not be used there.
 ADAPTDL_API void adaptdl_job_forget_in_child(adaptdl_job* job);
 
+// In a process that reads data for a replica: from now on SIGTERM and SIGINT end it only if the replica sends them.
+ADAPTDL_API void adaptdl_ignore_stops_of_others(void);
+
 typedef struct {
   int32_t met;
   int32_t rank;

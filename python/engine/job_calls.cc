@@ -13,6 +13,7 @@
 #include "libs/elastic/job/job_core.h"
 #include "libs/elastic/job/step_sums.h"
 #include "python/engine/calls.h"
+#include "python/engine/shared_signals.h"
 #include "python/engine/state_calls.h"
 
 using adaptdl::python::Call;
@@ -85,6 +86,8 @@ void adaptdl_job_forget_in_child(adaptdl_job* job) {
   job->host->ForgetSignals();
   adaptdl::comm::CloseSocketsOfParent();
 }
+
+void adaptdl_ignore_stops_of_others(void) { adaptdl::python::IgnoreStopsOfOthers(); }
 
 void adaptdl_job_place(adaptdl_job* job, adaptdl_place* place) {
   *place = {};

@@ -63,6 +63,13 @@ extern "C" void HandleSharedSignal(int signal, siginfo_t* info, void* context) {
   errno = saved_errno;
 }
 
+extern "C" void HandleSignalOfWorker(int signal, siginfo_t* info, void* /*context*/) {
+  if (info->si_pid != getppid()) return;
+  // When the handler returns.
+  std::signal(signal, SIG_DFL);  // NOLINT(bugprone-signal-handler): async-signal-safe
+  raise(signal);
+}
+
 void Install(int signal, struct sigaction* earlier) {
   struct sigaction action = {};
   action.sa_sigaction = HandleSharedSignal;
@@ -114,6 +121,14 @@ void SharedSignals::Forget() {
 bool SharedSignals::SetNative(bool native) { return g_state.native.exchange(native); }
 
 void SharedSignals::SetMet() { g_state.met = true; }
+
+void IgnoreStopsOfOthers() {
+  struct sigaction action = {};
+  action.sa_sigaction = HandleSignalOfWorker;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
 
 void SharedSignals::Run() {
   // Stop() and Forget() change the member.

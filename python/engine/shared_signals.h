@@ -39,6 +39,10 @@ class SharedSignals {
   std::thread thread_;
 };
 
+// For a process that works for this one, such as one that reads its data: from now on it ends by SIGTERM and SIGINT only if
+// its parent sends them. What stops a replica goes to all its processes, and the replica still has a step to finish.
+void IgnoreStopsOfOthers();
+
 }  // namespace adaptdl::python
 
 #endif  // ADAPTDL_PYTHON_ENGINE_SHARED_SIGNALS_H_

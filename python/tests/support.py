@@ -45,7 +45,7 @@ def forget_states():
     checkpoint._registry.clear()
 
 
-def start(job, *arguments, replicas=1, environment=None):
+def start(job, *arguments, replicas=1, environment=None, own_group=False):
     """Starts a function of jobs.py on replicas of its own."""
     command = [
         sys.executable,
@@ -61,6 +61,7 @@ def start(job, *arguments, replicas=1, environment=None):
                             env=dict(clean, PYTHONPATH=path, OMP_NUM_THREADS="1", **(environment or {})),
                             stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT,
+                            start_new_session=own_group,
                             text=True)
 
 

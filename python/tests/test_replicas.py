@@ -94,6 +94,15 @@ class SignalsTest(unittest.TestCase):
         # By an exception, not in the midst of it all.
         self.assertIn("ends", output)
 
+    def test_workers_of_the_loader_outlive_what_stops_the_replica(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process = start("endless", 2, own_group=True)
+            self.assertEqual(process.stdout.readline(), "trains\n")
+            os.killpg(process.pid, number)
+            code, output = finish(process)
+            self.assertEqual(code, 143, output)
+            self.assertNotIn("Error", output)
+
     def test_ctrl_c_does_the_same(self):
         code, output = self.signalled("endless", signal.SIGINT)
         self.assertEqual(code, 143, output)

@@ -55,6 +55,15 @@ TEST_P(PythonRescaleTest, GrowsShrinksAndLosesAReplicaInPlace) {
   training_.ExpectOneTraining(/*most_taken_alone=*/0, /*failures=*/1);
 }
 
+// As for programs that cannot change in place: SIGTERM, a checkpoint, exit 143, and the next group goes on there.
+TEST_P(PythonRescaleTest, GoesByItsCheckpointsWithoutLosingAStep) {
+  training_.SetMode(v1::RESCALE_MODE_RESTART);
+  training_.Start({"node-0"});
+  training_.Rescale({"node-0", "node-1"});
+  training_.Rescale({"node-1"});
+  training_.ExpectOneTraining(/*most_taken_alone=*/0, /*failures=*/0, /*restarts=*/2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Workers, PythonRescaleTest, testing::Values(0, 2));
 
 }  // namespace

@@ -280,13 +280,15 @@ class AdaptiveDataLoader(DataLoader):
 
 
 class _WorkerInit:
-    """Gives the workers of each replica random numbers of their own; then what the program wants."""
+    """Gives the workers of each replica random numbers of their own; then what the program wants. What stops
+    a replica goes to its workers too, which it needs until its step is finished."""
     def __init__(self, own: Optional[Callable[[int], None]], workers: int) -> None:
         self._own = own
         self._workers = workers
         self.rank = 0
 
     def __call__(self, worker: int) -> None:
+        engine.ignore_stops_of_others()
         seed = torch.initial_seed() + self.rank * self._workers
         torch.manual_seed(seed)
         random.seed(seed)

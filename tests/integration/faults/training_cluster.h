@@ -40,6 +40,8 @@ class TrainingCluster {
 
   // Trains by another program than chaos_job, which notes the same, in folder().
   void SetCommand(std::vector<std::string> command) { command_ = std::move(command); }
+  // How its replicas are changed. Default: in place.
+  void SetMode(v1::RescaleMode mode) { mode_ = mode; }
 
   TestCluster& cluster() { return cluster_; }
   std::string folder() const { return cluster_.folder() + "/record"; }
@@ -49,7 +51,7 @@ class TrainingCluster {
     const absl::Status started = cluster_.Start();
     ASSERT_TRUE(started.ok()) << started;
     v1::Job job = cluster_.CommandJob("job", command_);
-    job.mutable_spec()->set_rescale(v1::RESCALE_MODE_IN_PLACE);
+    job.mutable_spec()->set_rescale(mode_);
     ASSERT_TRUE(cluster_.Submit(job).ok());
     Rescale(nodes);
   }
@@ -90,13 +92,13 @@ class TrainingCluster {
 
   // Lets the job end, and looks at all that it did: nothing was lost, nothing came from a checkpoint. So many
   // steps may have been taken by a replica alone that was given up, and by the others later. `failures`: replicas
-  // that failed by themselves.
-  void ExpectOneTraining(int most_taken_alone = 0, int failures = 0) {
+  // that failed by themselves; `restarts`: of the job, in order.
+  void ExpectOneTraining(int most_taken_alone = 0, int failures = 0, int restarts = 0) {
     std::ofstream(folder() + "/finish").close();
     const auto job = cluster_.WaitForJob("job", Finished, kPatience);
     ASSERT_TRUE(job.ok()) << job.status() << "\n" << cluster_.Logs("job");
     EXPECT_EQ(job->status().phase(), v1::JOB_PHASE_SUCCEEDED) << job->status().ShortDebugString();
-    EXPECT_EQ(job->status().restarts(), 0) << cluster_.Logs("job");
+    EXPECT_EQ(job->status().restarts(), restarts) << cluster_.Logs("job");
     EXPECT_EQ(job->status().failures(), failures) << cluster_.Logs("job");
     const auto record = ReadTrainingRecord(folder());
     ASSERT_TRUE(record.ok()) << record.status();
@@ -143,6 +145,7 @@ class TrainingCluster {
   }
 
   TestCluster cluster_;
+  v1::RescaleMode mode_ = v1::RESCALE_MODE_IN_PLACE;
   std::vector<std::string> command_ = {absl::StrCat(ADAPTDL_BINARY_DIR, "/tests/chaos_job"), folder(),
                                        "fixed"};
   // With the start of the processes, and some steps.
