@@ -9,9 +9,14 @@ Importing starts no thread, installs no signal handler and opens nothing: a job 
 `adaptdl.torch.init_process_group()`, or with the first use of what needs it.
 """
 
+from adaptdl import _installed
+
 __version__ = "0.1.0"
 __all__ = ["Error", "__version__"]
 
 
 class Error(RuntimeError):
     """The library was used wrongly, or something that it needs is not there; the text says what to do."""
+
+
+_installed.warn_of_old_package()

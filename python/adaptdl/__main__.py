@@ -1,42 +1,21 @@
-"""`python -m adaptdl`: the package's version, and what it has found."""
+"""python -m adaptdl: says which version this is, what it has found, and whether that works."""
 
-import importlib.metadata
-import os
+import argparse
+import json
 import sys
 
-import adaptdl
-from adaptdl import Error, _engine
+from adaptdl import _report
 
 
 def main() -> int:
-    """Says it; the exit code is 1 if something is missing that training needs."""
-    problems = []
-    print(f"adaptdl {adaptdl.__version__}, {os.path.dirname(os.path.abspath(adaptdl.__file__))}")
-    print(f"Python {sys.version.split()[0]}, {sys.executable}")
-    try:
-        import torch
-        print(f"PyTorch {torch.__version__}")
-    except ImportError as error:
-        problems.append(f"PyTorch cannot be imported ({error}): install torch")
-    try:
-        print(f"engine: {_engine.LIBRARY}, interface {_engine.engine.interface()}")
-    except Error as error:
-        problems.append(str(error))
-    control = os.path.join(os.path.dirname(_engine.LIBRARY), "libadaptdl_control.so")
-    if os.path.exists(control):
-        print(f"talks to supervisors by: {control}")
-    else:
-        problems.append(f"{control} is missing: programs train by hand, and not on a cluster")
-    try:
-        old = importlib.metadata.version("adaptdl")
-        problems.append(
-            f"AdaptDL's own package {old} is installed beside this one, under the same name: pip uninstall adaptdl, "
-            "and install this one anew")
-    except importlib.metadata.PackageNotFoundError:
-        pass
-    for problem in problems:
-        print(f"problem: {problem}")
-    return 1 if problems else 0
+    """The exit code: 1 where something that training needs is missing or broken."""
+    parser = argparse.ArgumentParser(prog="python -m adaptdl", description="Says which version of the package this is, what it "
+                                     "has found, and whether that works. Exit code 1: something that training needs does not.")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    arguments = parser.parse_args()
+    report = _report.make()
+    print(json.dumps(report, indent=2) if arguments.json else "\n".join(_report.lines(report)))
+    return 1 if report["problems"] else 0
 
 
 if __name__ == "__main__":
