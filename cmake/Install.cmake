@@ -1,6 +1,7 @@
-# What "cmake --install" puts where, in three components:
+# What "cmake --install" puts where, in four components:
 #
 #   programs   the programs, and the examples' job folders to submit with them: what the container image has
+#   python     the Python package, with its libraries: what the container image has beside the programs
 #   simulator  adaptdl-sim, which needs a solver beside what the programs need
 #   training   the training library as the CMake package "adaptdl", for programs that are built elsewhere
 
@@ -17,6 +18,11 @@ foreach(program adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler 
     install(TARGETS ${program} RUNTIME DESTINATION bin COMPONENT programs)
   endif()
 endforeach()
+
+# The package opens the library of the control plane beside itself.
+install(TARGETS adaptdl_python_engine adaptdl_control LIBRARY DESTINATION python/adaptdl COMPONENT python)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/python/adaptdl/" DESTINATION python/adaptdl COMPONENT python
+        FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 
 install(TARGETS adaptdl-sim RUNTIME DESTINATION bin COMPONENT simulator)
 

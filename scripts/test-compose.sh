@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves docker-compose.yml and the image: builds the image from binaries that are already built, brings the cluster
-# up, trains a job to its end, reads the cluster's metrics from Prometheus, and takes everything down.
+# up, trains a job to its end, and one in Python, reads the cluster's metrics from Prometheus, and takes everything down.
 #
 #   scripts/test-compose.sh [--build-dir build/release]
 #   scripts/test-compose.sh --from-source                 brings it up as a newcomer does, by "docker compose up --build"
@@ -70,8 +70,11 @@ build_from_programs() {
   local context=$work/context runtime=adaptdl-runtime:test
   mkdir -p "$context/scripts"
   cp "$root/scripts/setup.sh" "$root/scripts/packages.txt" "$context/scripts/"
-  cmake --install "$build_dir" --prefix "$work/prebuilt" --component programs --strip >"$work/install.log" 2>&1 ||
-    fail "cmake --install failed; has everything been built? $(tail -4 "$work/install.log")"
+  local component
+  for component in programs python; do
+    cmake --install "$build_dir" --prefix "$work/prebuilt" --component "$component" --strip >"$work/install.log" 2>&1 ||
+      fail "cmake --install failed; has everything been built? $(tail -4 "$work/install.log")"
+  done
   say "building $ADAPTDL_IMAGE from the programs in $build_dir/bin"
   "${build[@]}" --build-arg "BASE_IMAGE=$BASE_IMAGE" --file "$root/deploy/docker/Dockerfile" --target runtime \
     --tag "$runtime" "$context"
@@ -140,8 +143,14 @@ adaptdl wait compose-mnist --timeout 600s || { adaptdl describe compose-mnist; f
 adaptdl describe compose-mnist
 adaptdl logs compose-mnist | tail -3
 
+compose exec -T worker-0 python3 -m adaptdl || fail "the Python package does not work in the image"
+adaptdl submit --name compose-python --max-replicas 2 --wait -- \
+  python3 /opt/adaptdl/share/adaptdl/examples/python-mnist/mnist.py --samples 2000 --epochs 2 ||
+  { adaptdl describe compose-python; adaptdl logs compose-python; fail "the job in Python did not succeed"; }
+adaptdl logs compose-python | grep "epoch 1: test accuracy" || fail "the job in Python did not say what it has learnt"
+
 prometheus=$(compose port prometheus 9090)
 eventually 60 query_is 'sum(up{job="adaptdl"})' 5 || fail "Prometheus does not reach all five services"
-eventually 30 query_is 'sum(adaptdl_supervisor_jobs{phase="JOB_PHASE_SUCCEEDED"})' 1 || fail "Prometheus does not know the finished job"
-say "Prometheus scrapes 5 services and counts 1 finished job"
+eventually 30 query_is 'sum(adaptdl_supervisor_jobs{phase="JOB_PHASE_SUCCEEDED"})' 2 || fail "Prometheus does not know the finished jobs"
+say "Prometheus scrapes 5 services and counts 2 finished jobs"
 say "passed"

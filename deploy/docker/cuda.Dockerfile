@@ -36,6 +36,7 @@ RUN cmake --preset release -DADAPTDL_BUILD_TESTS=OFF -DADAPTDL_BUILD_BENCH=OFF \
       -DADAPTDL_CUDA=ON -DCMAKE_PREFIX_PATH=/opt/torch/torch \
  && cmake --build --preset release \
  && cmake --install build/release --prefix /opt/adaptdl --component programs --strip \
+ && cmake --install build/release --prefix /opt/adaptdl --component python --strip \
  && readelf -d /opt/adaptdl/bin/adaptdl-mnist | grep libtorch_cuda
 
 FROM ${RUNTIME_IMAGE}
