@@ -96,7 +96,7 @@ cd "$build_dir"
 package=$(echo "$venv"/lib/python3*/site-packages)
 
 say "the package's own tests"
-modules=(test_alone test_report test_checkpoints test_replicas)
+modules=(test_alone test_workers test_report test_checkpoints test_replicas)
 [[ -z $quick ]] || modules=(test_alone test_replicas.ReplicasTest.test_with_micro_batches_and_processes_that_read)
 "$venv/bin/python" "$root/python/tests/run.py" "$package" "${modules[@]}"
 

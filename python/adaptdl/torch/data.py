@@ -358,6 +358,15 @@ class _Workers:
         return data
 
     def _next(self) -> Any:
+        try:
+            return self._ask()
+        except (ConnectionError, EOFError, FileNotFoundError) as error:
+            if "in DataLoader worker process" in str(error):  # the program's own, which the process passes on
+                raise
+            # A batch that was ready lay in the memory of a process that is gone.
+            raise RuntimeError("a DataLoader worker has exited unexpectedly, and its batch with it") from error
+
+    def _ask(self) -> Any:
         if self._workers is None:
             self._workers = self._start()
         try:
