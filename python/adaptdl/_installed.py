@@ -1,5 +1,5 @@
-"""What is installed under the name `adaptdl`: this package's own files, and AdaptDL's package of old, which has the same
-import name and must not lie beside it."""
+"""What is installed under the name `adaptdl`: this package's own files, and AdaptDL's package of old, which
+has the same import name and must not lie beside it."""
 
 import base64
 import hashlib
@@ -36,17 +36,20 @@ def warn_of_old_package() -> None:
     """Says that the old package is installed too, if it is."""
     old = old_package()
     if old is not None:
-        warnings.warn(f"AdaptDL's package 'adaptdl' {old['version']} is installed too, in {old['folder']}, and has the same "
-                      f"import name as '{DISTRIBUTION}': one takes the place of the other. Remove it: {old['removal']}",
+        warnings.warn(f"AdaptDL's package 'adaptdl' {old['version']} is installed too, in {old['folder']}, "
+                      f"and has the same import name as '{DISTRIBUTION}': one takes the place of the other. "
+                      f"Remove it: {old['removal']}",
                       RuntimeWarning, stacklevel=3)
 
 
 def altered_files() -> List[str]:
-    """The package's files that are not as its wheel has them. Nothing is known of what no wheel has installed."""
+    """The package's files that are not as its wheel has them. Nothing is known of what no wheel has
+    installed."""
     own = _found(DISTRIBUTION)
     if own is None or not os.path.samefile(FOLDER, _folder_of(own)):
         return []
-    return [str(file) for file in own.files or [] if file.hash is not None and str(file).startswith("adaptdl/")
+    return [str(file) for file in own.files or []
+            if file.hash is not None and str(file).startswith("adaptdl/")
             and _digest(str(own.locate_file(file))) != file.hash.value]
 
 

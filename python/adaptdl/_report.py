@@ -34,14 +34,15 @@ def make() -> Dict[str, Any]:
     if sys.version_info < OLDEST_PYTHON:
         problems.append(f"Python {platform.python_version()} is too old: use 3.9 or a newer one")
     if report["altered_files"]:
-        problems.append("files are not those of the wheel, another package may have overwritten them: python -m pip install "
-                        f"--force-reinstall --no-deps {_installed.DISTRIBUTION}")
+        problems.append("files are not those of the wheel, another package may have overwritten them: "
+                        f"python -m pip install --force-reinstall --no-deps {_installed.DISTRIBUTION}")
     report["problems"] = problems
     return report
 
 
 def _engine_found(problems: List[str]) -> Dict[str, Any]:
-    found: Dict[str, Any] = {"path": _engine.LIBRARY, "interface": None, "expected_interface": _engine.INTERFACE}
+    found: Dict[str, Any] = {"path": _engine.LIBRARY, "interface": None,
+                             "expected_interface": _engine.INTERFACE}
     try:
         found["interface"] = _engine.engine.interface()
     except (Error, AttributeError) as error:
@@ -51,7 +52,8 @@ def _engine_found(problems: List[str]) -> Dict[str, Any]:
 
 def _control_found(problems: List[str]) -> Dict[str, Any]:
     """The library that jobs on a cluster talk to the supervisor by."""
-    path = os.environ.get("ADAPTDL_CONTROL_LIBRARY") or os.path.join(_installed.FOLDER, "libadaptdl_control.so")
+    own = os.path.join(_installed.FOLDER, "libadaptdl_control.so")
+    path = os.environ.get("ADAPTDL_CONTROL_LIBRARY") or own
     found = {"path": path, "opens": False}
     try:
         # As the engine opens it.
@@ -71,8 +73,9 @@ def _torch_found(problems: List[str]) -> Optional[Dict[str, Any]]:
     supported = is_supported(torch.__version__)
     if not supported:
         problems.append(f"PyTorch {torch.__version__} is too old: use 1.13 or a newer one")
-    return {"version": str(torch.__version__), "supported": supported, "path": os.path.dirname(torch.__file__),
-            "cuda": torch.version.cuda, "cuda_devices": torch.cuda.device_count() if torch.version.cuda else 0,
+    devices = torch.cuda.device_count() if torch.version.cuda else 0
+    return {"version": str(torch.__version__), "supported": supported,
+            "path": os.path.dirname(torch.__file__), "cuda": torch.version.cuda, "cuda_devices": devices,
             "nccl": _nccl_version(torch)}
 
 
@@ -92,7 +95,8 @@ def _nccl_version(torch: ModuleType) -> Optional[str]:
 
 def environment(variables: Dict[str, str]) -> Dict[str, str]:
     """The variables of AdaptDL, without what only the job may know."""
-    return {name: _shown(name, value) for name, value in sorted(variables.items()) if name.startswith("ADAPTDL_")}
+    return {name: _shown(name, value) for name, value in sorted(variables.items())
+            if name.startswith("ADAPTDL_")}
 
 
 def _shown(name: str, value: str) -> str:
@@ -109,18 +113,22 @@ def _shown(name: str, value: str) -> str:
 def lines(report: Dict[str, Any]) -> List[str]:
     """The report for people."""
     torch, old = report["torch"], report["old_package"]
+    opens = "opens" if report["control"]["opens"] else "does not open"
     texts = [f"adaptdl {report['version']} in {report['folder']}",
              f"Python   {report['python']['version']}, {report['python']['path']}",
              f"engine   {report['engine']['path']}, interface {report['engine']['interface'] or 'unknown'}",
-             f"control  {report['control']['path']}, {'opens' if report['control']['opens'] else 'does not open'}"]
+             f"control  {report['control']['path']}, {opens}"]
     if torch is None:
         texts.append("PyTorch  none")
     else:
-        texts.append(f"PyTorch  {torch['version']}, {'supported' if torch['supported'] else 'not supported'}, {torch['path']}")
-        devices = f"{torch['cuda']}, {torch['cuda_devices']} devices" if torch["cuda"] else "not in this PyTorch"
+        supported = "supported" if torch["supported"] else "not supported"
+        texts.append(f"PyTorch  {torch['version']}, {supported}, {torch['path']}")
+        devices = "not in this PyTorch"
+        if torch["cuda"]:
+            devices = f"{torch['cuda']}, {torch['cuda_devices']} devices"
         texts.append(f"CUDA     {devices}; NCCL {torch['nccl'] or 'none'}")
     if old is not None:
-        texts.append(f"warning: AdaptDL's package {old['version']} is installed too, in {old['folder']}; remove it: "
-                     f"{old['removal']}")
+        texts.append(f"warning: AdaptDL's package {old['version']} is installed too, in {old['folder']}; "
+                     f"remove it: {old['removal']}")
     texts += [f"{name}={value}" for name, value in report["environment"].items()]
     return texts + [f"problem: {problem}" for problem in report["problems"]]

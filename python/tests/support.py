@@ -12,7 +12,8 @@ import torch
 from adaptdl import _engine, _job
 
 # Where the build puts programs, beside the package, unless that is installed elsewhere.
-PROGRAMS = os.environ.get("ADAPTDL_TEST_PROGRAMS") or os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(_engine.LIBRARY)))), "bin")
+PROGRAMS = os.environ.get("ADAPTDL_TEST_PROGRAMS") or os.path.join(
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(_engine.LIBRARY)))), "bin")
 # Long beside what anything here takes; only a hang reaches it.
 PATIENCE = 120
 

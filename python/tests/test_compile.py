@@ -1,4 +1,5 @@
-"""Models that torch.compile has compiled. Takes a C++ compiler and a minute; scripts/test-python.sh runs it."""
+"""Models that torch.compile has compiled. Takes a C++ compiler and a minute;
+scripts/test-python.sh runs it."""
 
 import unittest
 

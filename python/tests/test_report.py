@@ -19,8 +19,9 @@ PACKAGE = pathlib.Path(_engine.LIBRARY).parent
 def python(folder, *arguments, **variables):
     """Runs an interpreter that finds the package in `folder`; its exit code, output and complaints."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ADAPTDL_")}
-    done = subprocess.run([sys.executable, *arguments], env=dict(clean, PYTHONPATH=str(folder), **variables), check=False,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, cwd="/")
+    done = subprocess.run([sys.executable, *arguments], env=dict(clean, PYTHONPATH=str(folder), **variables),
+                          check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
+                          cwd="/")
     return done.returncode, done.stdout, done.stderr
 
 
@@ -44,9 +45,11 @@ class InstalledTest(unittest.TestCase):
         """What pip leaves of a distribution that consists of the package."""
         information = site / f"{name}-{version}.dist-info"
         information.mkdir()
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n")
+        (information / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n")
         files = sorted(path for path in (self.site / "adaptdl").rglob("*") if path.is_file())
-        digests = [base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode() for path in files]
+        digests = [base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()
+                   for path in files]
         (information / "RECORD").write_text("".join(f"{path.relative_to(self.site)},sha256={digest},1\n"
                                                     for path, digest in zip(files, digests)))
 
@@ -91,8 +94,9 @@ class InstalledTest(unittest.TestCase):
         self.assertIn("PyTorch cannot be imported: no such thing", found["problems"][0])
 
     def test_supported_pytorch(self):
-        supported = {version: _report.is_supported(version) for version in ("1.12.1", "1.13.0a0", "2.0.1+cpu", "2.15.0+cu132", "?")}
-        self.assertEqual(list(supported.values()), [False, True, True, True, False])
+        versions = ("1.12.1", "1.13.0a0", "2.0.1+cpu", "2.15.0+cu132", "?")
+        self.assertEqual([_report.is_supported(version) for version in versions],
+                         [False, True, True, True, False])
 
     def test_files_are_altered(self):
         with open(self.site / "adaptdl/env.py", "a", encoding="utf-8") as file:
@@ -102,11 +106,12 @@ class InstalledTest(unittest.TestCase):
         self.assertIn("--force-reinstall", found["problems"][0])
 
     def test_secrets_are_not_shown(self):
-        _, output, _ = python(self.site, "-m", "adaptdl", ADAPTDL_GROUP_TOKEN="hush", ADAPTDL_JOB_ID="default/mine",
-                              ADAPTDL_SUPERVISOR_URL="http://me:hush@host:7300/hush/", ADAPTDL_TOKEN_FILE="/etc/token")
+        _, output, _ = python(self.site, "-m", "adaptdl", ADAPTDL_GROUP_TOKEN="hush",
+                              ADAPTDL_JOB_ID="default/mine", ADAPTDL_TOKEN_FILE="/etc/token",
+                              ADAPTDL_SUPERVISOR_URL="http://me:hush@host:7300/hush/")
         self.assertNotIn("hush", output)
-        for line in ("ADAPTDL_GROUP_TOKEN=(hidden)", "ADAPTDL_JOB_ID=default/mine", "ADAPTDL_TOKEN_FILE=/etc/token",
-                     "ADAPTDL_SUPERVISOR_URL=http://host:7300/(hidden)"):
+        for line in ("ADAPTDL_GROUP_TOKEN=(hidden)", "ADAPTDL_JOB_ID=default/mine",
+                     "ADAPTDL_TOKEN_FILE=/etc/token", "ADAPTDL_SUPERVISOR_URL=http://host:7300/(hidden)"):
             self.assertIn(line, output.splitlines())
 
     def test_import_is_silent(self):
@@ -117,7 +122,8 @@ class InstalledTest(unittest.TestCase):
         code, _, complaints = python(self.site, "-c", "import adaptdl")
         self.assertEqual(code, 0)
         self.assertIn("AdaptDL's package 'adaptdl' 0.2.11 is installed too", complaints)
-        self.assertIn("python -m pip uninstall adaptdl && python -m pip install --force-reinstall", complaints)
+        self.assertIn("python -m pip uninstall adaptdl && python -m pip install --force-reinstall",
+                      complaints)
         self.assertEqual(report(self.site)[1]["old_package"]["version"], "0.2.11")
 
     def test_old_package_elsewhere(self):

@@ -1,9 +1,9 @@
-"""The shared libraries of a wheel: the package's own, and copies of those that they need, which find each other wherever
-the wheel is installed.
+"""The shared libraries of a wheel: the package's own, and copies of those that they need, which find each
+other wherever the wheel is installed.
 
-Copies get names of their own ("libz-1a2b3c4d.so.1"): another package of the same program may have brought a library of
-the same name along, and the loader takes whichever it has met first. The C library and GCC's are the system's: they are
-newer there than here, or the wheel's tag keeps it from being installed.
+Copies get names of their own ("libz-1a2b3c4d.so.1"): another package of the same program may have brought a
+library of the same name along, and the loader takes whichever it has met first. The C library and GCC's are
+the system's: they are newer there than here, or the wheel's tag keeps it from being installed.
 """
 
 import hashlib
@@ -15,11 +15,13 @@ from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
 
 # The folder of the copies, beside the package's own libraries.
 FOLDER = "_libs"
-SYSTEM = re.compile(r"(ld-linux[-.\w]*|lib(c|m|mvec|dl|rt|pthread|resolv|util|anl|stdc\+\+|gcc_s))\.so(\.\d+)*")
+SYSTEM = re.compile(r"(ld-linux[-.\w]*|lib(c|m|mvec|dl|rt|pthread|resolv|util|anl|stdc\+\+|gcc_s))"
+                    r"\.so(\.\d+)*")
 _LINE = re.compile(r"^\s*(\S+) (?:=> (\S+|not found) ?)?(?:\(0x[0-9a-f]+\))?$")
 _GLIBC = re.compile(r"\bGLIBC_2\.(\d+)")
 _GLIBCXX = re.compile(r"\bGLIBCXX_3\.4\.(\d+)")
-# Up to which GLIBCXX_3.4.N the systems go that have the C library 2.M or a newer one: (N, M), as PEP 600's policies say.
+# Up to which GLIBCXX_3.4.N the systems go that have the C library 2.M or a newer one: (N, M), as the
+# policies of PEP 600 say.
 _GLIBCXX_SINCE = ((24, 28), (28, 31), (29, 34), (30, 35), (33, 39))
 
 
@@ -33,7 +35,8 @@ class Bundled(NamedTuple):
 
 
 def _output(*command: object) -> str:
-    return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=True).stdout
+    words = [str(word) for word in command]
+    return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def is_system(name: str) -> bool:
@@ -65,8 +68,8 @@ def _own_name(name: str, path: pathlib.Path) -> str:
 
 
 def bundle(own: Sequence[pathlib.Path], target: pathlib.Path) -> Dict[str, pathlib.Path]:
-    """Puts the libraries `own` into the folder `target`, stripped, and all that they need into a folder of it. Returns
-    where each of these was taken from."""
+    """Puts the libraries `own` into the folder `target`, stripped, and all that they need into a folder of
+    it. Returns where each of these was taken from."""
     sources: Dict[str, pathlib.Path] = {}
     for library in own:
         sources.update(_resolved(library))
@@ -87,7 +90,8 @@ def _place(source: pathlib.Path, copy: pathlib.Path, names: Dict[str, str], sear
     shutil.copyfile(source, copy)
     copy.chmod(0o755)
     _output("strip", "--strip-unneeded", copy)
-    replaced = [word for name in needed(copy) if name in names for word in ("--replace-needed", name, names[name])]
+    replaced = [word for name in needed(copy) if name in names
+                for word in ("--replace-needed", name, names[name])]
     # One by one: patchelf 0.14 mixes up names if it is to do both at once.
     _output("patchelf", "--set-rpath", search, copy)
     if replaced:
@@ -95,7 +99,8 @@ def _place(source: pathlib.Path, copy: pathlib.Path, names: Dict[str, str], sear
 
 
 def _check(library: pathlib.Path) -> None:
-    """What patchelf has done: versions are asked of libraries that are asked for, and these are copies or the system's."""
+    """What patchelf has done: versions are asked of libraries that are asked for, and these are copies or the
+    system's."""
     names = needed(library)
     versions = re.findall(r"\bFile: (\S+)", _output("readelf", "-V", library))
     wrong = [name for name in versions if name not in names]
@@ -109,10 +114,12 @@ def packages_of(sources: Sequence[pathlib.Path]) -> List[Bundled]:
     found: Dict[Tuple[str, str], Tuple[pathlib.Path, Set[str]]] = {}
     for path in sources:
         package = _owner(path)
-        source, version = _output("dpkg-query", "-W", "-f=${source:Package} ${source:Version}", package).split()
+        about = _output("dpkg-query", "-W", "-f=${source:Package} ${source:Version}", package)
+        source, version = about.split()
         document = pathlib.Path("/usr/share/doc") / package.partition(":")[0] / "copyright"
         if not document.is_file():
-            raise SystemExit(f"{document} is not there, which says what licence {path} has: install {package} anew")
+            raise SystemExit(f"{document} is not there, which says what licence {path} has: "
+                             f"install {package} anew")
         found.setdefault((source, version), (document, set()))[1].add(path.name)
     return [Bundled(source, version, document, tuple(sorted(files)))
             for (source, version), (document, files) in sorted(found.items())]
@@ -127,16 +134,18 @@ def _owner(path: pathlib.Path) -> str:
         asked = subprocess.run(["dpkg-query", "-S", place], capture_output=True, text=True, check=False)
         if asked.returncode == 0:
             return asked.stdout.rpartition(": ")[0].partition(",")[0].strip()
-    raise SystemExit(f"{path} belongs to no Debian package: its licence is not known, and it is not put into a wheel")
+    raise SystemExit(f"{path} belongs to no Debian package: its licence is not known, and it is not put into "
+                     "a wheel")
 
 
 def oldest_system(libraries: Sequence[pathlib.Path]) -> int:
-    """The minor version of the oldest C library that these work with, by what they ask of it, and of the C++ library that
-    systems of that time have."""
+    """The minor version of the oldest C library that these work with, by what they ask of it, and of the C++
+    library that systems of that time have."""
     texts = [_output("readelf", "-V", library) for library in libraries]
     c_library = max(int(minor) for text in texts for minor in _GLIBC.findall(text))
     cpp_library = max((int(minor) for text in texts for minor in _GLIBCXX.findall(text)), default=0)
     for newest, since in _GLIBCXX_SINCE:
         if cpp_library <= newest:
             return max(c_library, since)
-    raise SystemExit(f"GLIBCXX_3.4.{cpp_library} is newer than what this script knows: add it to _GLIBCXX_SINCE")
+    raise SystemExit(f"GLIBCXX_3.4.{cpp_library} is newer than what this script knows: add it to "
+                     "_GLIBCXX_SINCE")

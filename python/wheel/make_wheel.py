@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Makes the wheel of the package that the build has put together.
 
-    make_wheel.py PACKAGE VERSION OUTPUT    PACKAGE: the folder "adaptdl", with its libraries; OUTPUT: where the wheel goes
+    make_wheel.py PACKAGE VERSION OUTPUT
+        PACKAGE: the folder "adaptdl", with its libraries; OUTPUT: where the wheel goes
 
-Needs patchelf, binutils and, for the licences of what is bundled, a Debian. The same package gives the same wheel, byte
-by byte.
+Needs patchelf, binutils and, for the licences of what is bundled, a Debian. The same package gives the same
+wheel, byte by byte.
 """
 
 import base64
@@ -56,8 +57,9 @@ Tag: {tag}
 """
 
 LICENCES = """\
-Libraries in adaptdl/_libs that are not AdaptDL's own, by the Debian source package that they are built from. They are
-linked dynamically, and unchanged but for their names and search paths. `<package>.copyright` has the licences.
+Libraries in adaptdl/_libs that are not AdaptDL's own, by the Debian source package that they are built from.
+They are linked dynamically, and unchanged but for their names and search paths. `<package>.copyright` has the
+licences.
 
 """
 
@@ -74,7 +76,8 @@ def check_version(package: pathlib.Path, version: str) -> None:
     """The package says its version itself; it is to be the project's."""
     said = re.search(r'^__version__ = "([^"]+)"', (package / "__init__.py").read_text(), re.MULTILINE)
     if said is None or said[1] != version:
-        raise SystemExit(f"python/adaptdl/__init__.py says version {said and said[1]}, and the project is {version}")
+        raise SystemExit(f"python/adaptdl/__init__.py says version {said and said[1]}, and the project is "
+                         f"{version}")
 
 
 def write_licences(folder: pathlib.Path, bundled: List[Bundled]) -> None:
