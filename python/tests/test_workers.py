@@ -1,10 +1,23 @@
 """What processes that read the data leave behind when they are gone."""
 
 import collections
+import os
+import signal
 import types
 import unittest
 
-from adaptdl.torch.data import _Workers
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from adaptdl.torch.data import _WorkerInit, _Workers
+
+# Whether children stop themselves as soon as they are there. There is no way back from register_at_fork().
+_stops_at_once = False
+
+
+def _stop_in_child():
+    if _stops_at_once:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def read(error):
@@ -17,6 +30,22 @@ def read(error):
 
 
 class WorkersTest(unittest.TestCase):
+
+    def test_what_stops_a_replica_may_come_before_its_process_has_begun(self):
+        # As from a stranger: the sender is not the parent.
+        global _stops_at_once
+        os.register_at_fork(after_in_child=_stop_in_child)
+        loader = DataLoader(TensorDataset(torch.arange(8)), batch_size=4, num_workers=1,
+                            worker_init_fn=_WorkerInit(None, 1), timeout=60)
+        ahead = types.SimpleNamespace(asked=collections.deque(), current=None)
+        workers = _Workers(ahead, loader.__iter__)
+        _stops_at_once = True
+        try:
+            batch = workers._next()
+        finally:
+            _stops_at_once = False
+        self.assertEqual(batch[0].tolist(), [0, 1, 2, 3])
+        self.assertNotIn(signal.SIGTERM, signal.pthread_sigmask(signal.SIG_BLOCK, []))
 
     def test_a_batch_that_went_with_its_process(self):
         for error in (ConnectionResetError("by peer"), EOFError(), FileNotFoundError("/tmp/socket")):

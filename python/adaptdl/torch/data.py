@@ -1,8 +1,10 @@
 """Data loaders that deal each batch out to the replicas of a job, however many there are."""
 
+import contextlib
 import ctypes
 import functools
 import random
+import signal
 from collections import deque
 from ctypes import POINTER, c_int, c_int64
 from typing import Any, Callable, Deque, Iterator, List, Optional, Sized, Tuple
@@ -279,6 +281,21 @@ class AdaptiveDataLoader(DataLoader):
         writer.add_scalar(tag_prefix + "Accumulation_Steps", sizes.micro_batches - 1, global_step)
 
 
+# What asks a replica to stop, which comes to its workers too.
+_STOPS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextlib.contextmanager
+def _stops_wait() -> Iterator[None]:
+    """What stops this replica waits meanwhile, in this thread and in the processes that it makes, until
+    _WorkerInit lets it come: before that they do not know yet that they are to outlive it."""
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
+
+
 class _WorkerInit:
     """Gives the workers of each replica random numbers of their own; then what the program wants. What stops
     a replica goes to its workers too, which it needs until its step is finished."""
@@ -289,6 +306,7 @@ class _WorkerInit:
 
     def __call__(self, worker: int) -> None:
         engine.ignore_stops_of_others()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         seed = torch.initial_seed() + self.rank * self._workers
         torch.manual_seed(seed)
         random.seed(seed)
@@ -374,13 +392,17 @@ class _Workers:
 
     def _ask(self) -> Any:
         if self._workers is None:
-            self._workers = self._start()
+            self._workers = self._begin()
         try:
             return next(self._workers)
         except StopIteration:
             # There was nothing to be read for a while, at the end of a pass.
-            self._workers = self._start()
+            self._workers = self._begin()
             return next(self._workers)
+
+    def _begin(self) -> Iterator[Any]:
+        with _stops_wait():
+            return self._start()
 
 
 def current_dataloader() -> Optional[AdaptiveDataLoader]:
