@@ -12,7 +12,7 @@ from typing import Any, Callable, List, NoReturn
 
 from adaptdl import Error
 
-INTERFACE = 1
+INTERFACE = 2
 OK, ERROR, EXIT, CALLBACK = range(4)
 
 KEEP, DROP, USE_SLOT = range(3)
@@ -20,6 +20,7 @@ SPARSE = 1
 
 LOOKS_AT_PASS, LOOKS_AT_GRADIENTS = 1, 2
 PASS_IS_OVER, PASS_ENDS, PASS_BEGINS = range(3)
+STEP_IS_ENGINES, STEP_IS_PLAIN, STEP_TAKEN = range(3)
 
 RULE_OWN, RULE_ADASCALE, RULE_ADAMSCALE, RULE_LINEAR, RULE_SQRT, RULE_LEGW = range(6)
 
@@ -59,7 +60,8 @@ class Shared(ctypes.Structure):
                 ("buffer_types", POINTER(c_int32)), ("gradients", POINTER(c_uint64)),
                 ("buffers", POINTER(c_uint64)), ("trained", POINTER(c_uint8)), ("changes", POINTER(c_uint8)),
                 ("changed", POINTER(c_int64)), ("slots", POINTER(c_uint64)), ("moments", POINTER(Moments)),
-                ("loss_scale", POINTER(c_double)), ("may_look", POINTER(c_int64))]
+                ("loss_scale", POINTER(c_double)), ("may_look", POINTER(c_int64)),
+                ("step", POINTER(c_int64))]
 
 
 class ModelOptions(ctypes.Structure):
@@ -119,7 +121,7 @@ _FUNCTIONS = {
     "job_close": (c_int, _HANDLE),
     "job_forget_in_child": (None, _HANDLE),
     "ignore_stops_of_others": (None,),
-    "job_place": (None, _HANDLE, POINTER(Place)),
+    "job_place": (c_int, _HANDLE, POINTER(Place)),
     "job_request_stop": (c_int, _HANDLE),
     "job_request_checkpoint": (c_int, _HANDLE),
     "job_synchronize": (c_int, _HANDLE),
@@ -168,8 +170,8 @@ _FUNCTIONS = {
     "model_leave_out": (c_int, _HANDLE),
     "model_zero_grad": (c_int, _HANDLE),
     "model_accumulating": (c_int, _HANDLE),
-    "model_statistics": (None, _HANDLE, POINTER(Statistics)),
-    "model_raw_statistics": (None, _HANDLE, POINTER(c_double), POINTER(c_double)),
+    "model_statistics": (c_int, _HANDLE, POINTER(Statistics)),
+    "model_raw_statistics": (c_int, _HANDLE, POINTER(c_double), POINTER(c_double)),
     "model_gain_at": (c_double, _HANDLE, c_double),
     "memory_of_slot": (c_void_p, _HANDLE, c_int64),
     "memory_close": (None, _HANDLE),

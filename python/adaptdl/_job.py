@@ -44,7 +44,7 @@ class Job:
     def place(self) -> Place:
         """Where this replica is, in the group and in the program. Overwritten by the next call."""
         self.check_usable()
-        engine.job_place(self.handle, ctypes.byref(self._place))
+        check(engine.job_place(self.handle, ctypes.byref(self._place)))
         return self._place
 
     def check_usable(self) -> None:

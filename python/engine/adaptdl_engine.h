@@ -28,7 +28,7 @@ extern "C" {
 enum { ADAPTDL_OK = 0, ADAPTDL_ERROR = 1, ADAPTDL_EXIT = 2, ADAPTDL_CALLBACK = 3 };
 
 // Grows with each change of this interface that a caller has to follow.
-enum { ADAPTDL_INTERFACE = 1 };
+enum { ADAPTDL_INTERFACE = 2 };
 ADAPTDL_API int adaptdl_interface(void);
 
 // Of the calling thread's last call that failed.
@@ -80,7 +80,7 @@ typedef struct {
   // Number of the group of replicas, which grows with each change of it.
   int64_t group;
 } adaptdl_place;
-ADAPTDL_API void adaptdl_job_place(adaptdl_job* job, adaptdl_place* place);
+ADAPTDL_API int adaptdl_job_place(adaptdl_job* job, adaptdl_place* place);
 
 ADAPTDL_API int adaptdl_job_request_stop(adaptdl_job* job);
 ADAPTDL_API int adaptdl_job_request_checkpoint(adaptdl_job* job);
@@ -257,7 +257,14 @@ typedef struct {
   double* loss_scale;
   // From the engine, after a step: whether the next one may look at gradients, if it is one pass of one replica.
   int64_t* may_look;
+  // What the optimiser's step of the micro-batch in progress needs: see below.
+  int64_t* step;
 } adaptdl_shared;
+
+// Of adaptdl_shared::step. Where a step is plain, nothing depends on the engine: the caller may take it by itself, after the
+// backward pass and with the learning rates as they are, and sets that it was taken. The engine learns of it in the next
+// call on the job, before anything else.
+enum { ADAPTDL_STEP_IS_ENGINES = 0, ADAPTDL_STEP_IS_PLAIN = 1, ADAPTDL_STEP_TAKEN = 2 };
 
 typedef struct {
   // Takes a step with the learning rate of each group multiplied.
@@ -335,9 +342,9 @@ typedef struct {
   double var_avg;
   double progress;
 } adaptdl_statistics;
-ADAPTDL_API void adaptdl_model_statistics(const adaptdl_model* model, adaptdl_statistics* statistics);
+ADAPTDL_API int adaptdl_model_statistics(adaptdl_model* model, adaptdl_statistics* statistics);
 // One number for each group.
-ADAPTDL_API void adaptdl_model_raw_statistics(const adaptdl_model* model, double* sqr, double* var);
+ADAPTDL_API int adaptdl_model_raw_statistics(adaptdl_model* model, double* sqr, double* var);
 ADAPTDL_API double adaptdl_model_gain_at(const adaptdl_model* model, double scale);
 
 // Keeps the memory of the parameter's slot until it is closed, even if the engine has no use for it any more.

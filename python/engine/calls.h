@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "adaptdl/job.h"
@@ -22,6 +23,8 @@ struct adaptdl_job {
   bool met = false;
   // The code that this process has been told to end with. Negative: none yet.
   int exit_code = -1;
+  // Those that are open, not owned.
+  std::vector<adaptdl_model*> models = {};
 };
 
 namespace adaptdl::python {
@@ -33,11 +36,16 @@ struct CallbackFailed {};
 int NoteError(const std::string& text);
 int NoteExit(int code);
 
-// Runs `body` as a call on the job.
+// Completes steps that the caller has taken by itself (ADAPTDL_STEP_TAKEN): model_calls.cc. `keeps_plain`: the call that follows
+// changes nothing about those that are still to be taken.
+void CompleteTakenSteps(adaptdl_job* job, bool keeps_plain);
+// Says of the step of the micro-batch that has just begun whether it is plain: model_calls.cc.
+void ForeseeSteps(adaptdl_job* job);
+
+// Runs `body` as a call on the job, from any thread.
 template <typename Body>
-int Call(adaptdl_job* job, Body&& body) {
+int CallFromAnyThread(adaptdl_job* job, Body&& body) {
   if (job->exit_code >= 0) return NoteExit(job->exit_code);
-  const InterpreterHost::NativeScope native(job->host.get());
   try {
     std::forward<Body>(body)();
     return ADAPTDL_OK;
@@ -52,6 +60,16 @@ int Call(adaptdl_job* job, Body&& body) {
   } catch (const std::exception& error) {
     return NoteError(error.what());
   }
+}
+
+// Runs `body` as a call of the training thread on the job.
+template <typename Body>
+int Call(adaptdl_job* job, Body&& body, bool keeps_plain = false) {
+  const InterpreterHost::NativeScope native(job->host.get());
+  return CallFromAnyThread(job, [&] {
+    CompleteTakenSteps(job, keeps_plain);
+    std::forward<Body>(body)();
+  });
 }
 
 // Runs a callback, which may raise and wait for locks of the interpreter.

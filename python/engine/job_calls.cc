@@ -18,6 +18,7 @@
 
 using adaptdl::python::Call;
 using adaptdl::python::CallBack;
+using adaptdl::python::CallFromAnyThread;
 using adaptdl::python::InterpreterHost;
 
 struct adaptdl_epochs {
@@ -89,35 +90,40 @@ void adaptdl_job_forget_in_child(adaptdl_job* job) {
 
 void adaptdl_ignore_stops_of_others(void) { adaptdl::python::IgnoreStopsOfOthers(); }
 
-void adaptdl_job_place(adaptdl_job* job, adaptdl_place* place) {
-  *place = {};
-  place->met = job->met ? 1 : 0;
-  place->rank = job->job->rank();
-  place->replicas = job->job->num_replicas();
-  place->nodes = job->job->num_nodes();
-  place->current_epoch = -1;
-  if (!job->met) return;
-  adaptdl::elastic::JobCore& core = job->job->core();
-  place->current_epoch = core.replay().current_epoch();
-  place->finished_epochs = core.replay().finished_epochs();
-  place->in_loop = core.replay().in_loop() ? 1 : 0;
-  place->replaying = core.replay().replaying() ? 1 : 0;
-  place->is_void = core.step().is_void() ? 1 : 0;
-  place->joined = core.states().has_others_state() ? 1 : 0;
-  const adaptdl::elastic::MicroBatch& batch = core.step().micro_batch();
-  place->stand_in = batch.step_total > 0 && batch.local == 0 ? 1 : 0;
-  place->optimizer_steps = core.progress().optimizer_steps();
-  place->group = core.team().membership().group;
+int adaptdl_job_place(adaptdl_job* job, adaptdl_place* place) {
+  return Call(
+      job,
+      [&] {
+        *place = {};
+        place->met = job->met ? 1 : 0;
+        place->rank = job->job->rank();
+        place->replicas = job->job->num_replicas();
+        place->nodes = job->job->num_nodes();
+        place->current_epoch = -1;
+        if (!job->met) return;
+        adaptdl::elastic::JobCore& core = job->job->core();
+        place->current_epoch = core.replay().current_epoch();
+        place->finished_epochs = core.replay().finished_epochs();
+        place->in_loop = core.replay().in_loop() ? 1 : 0;
+        place->replaying = core.replay().replaying() ? 1 : 0;
+        place->is_void = core.step().is_void() ? 1 : 0;
+        place->joined = core.states().has_others_state() ? 1 : 0;
+        const adaptdl::elastic::MicroBatch& batch = core.step().micro_batch();
+        place->stand_in = batch.step_total > 0 && batch.local == 0 ? 1 : 0;
+        place->optimizer_steps = core.progress().optimizer_steps();
+        place->group = core.team().membership().group;
+      },
+      /*keeps_plain=*/true);
 }
 
 // --- Requests ---
 
 int adaptdl_job_request_stop(adaptdl_job* job) {
-  return Call(job, [&] { job->job->RequestStop(); });
+  return CallFromAnyThread(job, [&] { job->job->RequestStop(); });
 }
 
 int adaptdl_job_request_checkpoint(adaptdl_job* job) {
-  return Call(job, [&] { job->job->RequestCheckpoint(); });
+  return CallFromAnyThread(job, [&] { job->job->RequestCheckpoint(); });
 }
 
 int adaptdl_job_synchronize(adaptdl_job* job) {

@@ -71,6 +71,7 @@ int adaptdl_loader_next(adaptdl_loader* loader, adaptdl_batch* batch) {
     batch->weight = loader->loader->weight();
     Describe(*loader->loader, batch);
     batch->replicas = loader->job->job->num_replicas();
+    adaptdl::python::ForeseeSteps(loader->job);
   });
 }
 

@@ -1,8 +1,10 @@
 // Models: their backward passes, and their optimisers' steps.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,16 +26,25 @@ class CalledOptimizer final : public elastic::Optimizer {
       : job_(job), calls_(calls), parameters_(parameters) {}
 
   void SetParameters(int64_t parameters) { parameters_ = parameters; }
+  // Whether the caller has taken the next step by itself.
+  void SetTaken(bool taken) { taken_ = taken; }
 
   size_t CountParameters() const override { return static_cast<size_t>(parameters_); }
   void Step(absl::Span<const double> factors) override {
+    if (taken_) return CheckUnchanged(factors);
     CallBack(job_, calls_.optimizer_step, factors.data(), static_cast<int64_t>(factors.size()));
   }
 
  private:
+  static void CheckUnchanged(absl::Span<const double> factors) {
+    if (std::all_of(factors.begin(), factors.end(), [](double factor) { return factor == 1; })) return;
+    throw std::logic_error("a step that was to be plain changes the learning rate");
+  }
+
   adaptdl_job* const job_;
   const adaptdl_model_calls calls_;
   int64_t parameters_;
+  bool taken_ = false;
 };
 
 class CalledRule final : public ScalingRule {
@@ -98,7 +109,11 @@ struct adaptdl_model {
     }
     engine = std::make_unique<adaptdl::elastic::StepEngine>(*job->job, &adaptdl::device::Cpu(), &tensors,
                                                             &optimizer, of_engine);
+    job->models.push_back(this);
   }
+  ~adaptdl_model() { std::erase(job->models, this); }
+  adaptdl_model(const adaptdl_model&) = delete;
+  adaptdl_model& operator=(const adaptdl_model&) = delete;
 
   adaptdl_job* const job;
   adaptdl::python::SharedTensors tensors;
@@ -113,7 +128,33 @@ struct adaptdl_model {
     return (exchange().looks_at_passes() ? ADAPTDL_LOOKS_AT_PASS : 0) |
            (exchange().looks_at_gradients() ? ADAPTDL_LOOKS_AT_GRADIENTS : 0);
   }
+  void Step() {
+    engine->Step();
+    *tensors.shared().may_look = engine->MayMeasureNext() ? 1 : 0;
+  }
+  void CompleteTakenStep() {
+    BeginPass();
+    exchange().EndPass();
+    optimizer.SetTaken(true);
+    Step();
+    optimizer.SetTaken(false);
+  }
 };
+
+void adaptdl::python::CompleteTakenSteps(adaptdl_job* job, bool keeps_plain) {
+  for (adaptdl_model* model : job->models) {
+    int64_t* step = model->tensors.shared().step;
+    if (keeps_plain && *step == ADAPTDL_STEP_IS_PLAIN) continue;
+    if (std::exchange(*step, ADAPTDL_STEP_IS_ENGINES) == ADAPTDL_STEP_TAKEN) model->CompleteTakenStep();
+  }
+}
+
+void adaptdl::python::ForeseeSteps(adaptdl_job* job) {
+  for (adaptdl_model* model : job->models) {
+    *model->tensors.shared().step =
+        model->engine->IsPlain() ? ADAPTDL_STEP_IS_PLAIN : ADAPTDL_STEP_IS_ENGINES;
+  }
+}
 
 struct adaptdl_memory {
   std::shared_ptr<const adaptdl::device::Memory> memory;
@@ -125,8 +166,9 @@ int adaptdl_model_open(adaptdl_job* job, const adaptdl_shared* shared, const ada
 }
 
 int adaptdl_model_close(adaptdl_model* model) {
+  const int status = Call(model->job, [] {});
   delete model;
-  return ADAPTDL_OK;
+  return status;
 }
 
 // --- The backward pass ---
@@ -178,8 +220,7 @@ int adaptdl_model_step(adaptdl_model* model, int64_t parameters, int pass, int* 
     }
     if (pass != ADAPTDL_PASS_IS_OVER) model->exchange().EndPass();
     model->optimizer.SetParameters(parameters);
-    model->engine->Step();
-    *model->tensors.shared().may_look = model->engine->MayMeasureNext() ? 1 : 0;
+    model->Step();
   });
 }
 
@@ -197,18 +238,22 @@ int adaptdl_model_accumulating(const adaptdl_model* model) {
 
 // --- What came out ---
 
-void adaptdl_model_statistics(const adaptdl_model* model, adaptdl_statistics* statistics) {
-  const adaptdl::elastic::NoiseScale& noise = model->engine->noise();
-  *statistics = {model->engine->gain(), model->engine->learning_rate_factor(), noise.sqr_avg(),
-                 noise.var_avg(), noise.progress()};
+int adaptdl_model_statistics(adaptdl_model* model, adaptdl_statistics* statistics) {
+  return Call(model->job, [&] {
+    const adaptdl::elastic::NoiseScale& noise = model->engine->noise();
+    *statistics = {model->engine->gain(), model->engine->learning_rate_factor(), noise.sqr_avg(),
+                   noise.var_avg(), noise.progress()};
+  });
 }
 
-void adaptdl_model_raw_statistics(const adaptdl_model* model, double* sqr, double* var) {
-  const adaptdl::elastic::NoiseScale& noise = model->engine->noise();
-  for (size_t group = 0; group < noise.groups(); ++group) {
-    sqr[group] = noise.raw_sqr_avg()[group];
-    var[group] = noise.raw_var_avg()[group];
-  }
+int adaptdl_model_raw_statistics(adaptdl_model* model, double* sqr, double* var) {
+  return Call(model->job, [&] {
+    const adaptdl::elastic::NoiseScale& noise = model->engine->noise();
+    for (size_t group = 0; group < noise.groups(); ++group) {
+      sqr[group] = noise.raw_sqr_avg()[group];
+      var[group] = noise.raw_var_avg()[group];
+    }
+  });
 }
 
 double adaptdl_model_gain_at(const adaptdl_model* model, double scale) {

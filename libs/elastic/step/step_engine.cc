@@ -136,6 +136,15 @@ bool StepEngine::MayMeasureNext() const {
   return false;
 }
 
+bool StepEngine::IsPlain() const {
+  const StepInProgress& step = core_.step();
+  const MicroBatch& batch = step.micro_batch();
+  const bool only_pass = step.open() && !step.is_void() && batch.last && batch.local == batch.step_total &&
+                         !exchange_->accumulating() && core_.team().communicator().size() == 1;
+  return only_pass && !scaler_ && !loss_scale_ && batch.scale == 1 && rule_->KeepsRateAtScale1() &&
+         !MayMeasureNext();
+}
+
 void StepEngine::LeaveOut() {
   if (exchange_->has_result()) Complete(/*left_out=*/true);
 }

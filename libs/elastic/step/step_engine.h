@@ -74,6 +74,9 @@ class StepEngine {
   const NoiseScale& noise() const { return noise_; }
   // Whether something may be measured in the next step, if that is one pass of one replica.
   bool MayMeasureNext() const;
+  // Whether the step of the loop's micro-batch in progress is such a pass, measures nothing, and leaves the learning rates as
+  // they are: the optimiser may take it before Step() is called.
+  bool IsPlain() const;
   // Of the last step: the steps at the initial batch size that it was worth; the factor on the learning rate,
   // averaged over the parameter groups.
   double gain() const { return gain_; }

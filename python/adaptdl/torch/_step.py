@@ -2,7 +2,8 @@
 done to them.
 
 With one replica, and a step that is one backward pass, there are no hooks on parameters: gradients are
-handed over when backward() ends, and only in steps in which the engine measures something of them. With
+handed over when backward() ends, and only in steps in which the engine measures something of them. In the
+others the optimiser just takes its step, and the engine learns of it when the loop goes on. With
 several replicas each gradient is handed over as it is ready, so that it travels while the backward pass
 goes on. Where a step is several micro-batches the gradient of each is looked at before it is added to the
 others.
@@ -18,8 +19,8 @@ import torch
 from torch.autograd import Variable
 
 from adaptdl import Error, _job
-from adaptdl._engine import (LOOKS_AT_PASS, PASS_BEGINS, PASS_ENDS, PASS_IS_OVER, Batch, ModelCalls,
-                             ModelOptions, Nothing, RuleFactors, WithFactors, WithNumber, WithVersions,
+from adaptdl._engine import (LOOKS_AT_PASS, PASS_BEGINS, PASS_ENDS, PASS_IS_OVER, STEP_IS_PLAIN, STEP_TAKEN,
+                             Batch, ModelCalls, ModelOptions, Nothing, RuleFactors, WithFactors, WithNumber, WithVersions,
                              callback, check, engine, fail, make)
 from adaptdl.torch._tensors import SharedTensors
 from adaptdl.torch.scaling_rules import ScalingRuleBase
@@ -42,8 +43,7 @@ class ModelStep:
         self.num_groups = tensors.num_groups
         # The micro-batch in progress.
         self.init_batch_size = 1
-        self.accum_scale = 1.0
-        self.micro_batches = 1
+        self.batch = Batch(micro_batches=1, local_batch_size=1, replicas=1)
         # How gradients are handed over in it, and the hooks for that.
         self._mode = _GATHER
         self._handles: List[Any] = []
@@ -60,6 +60,7 @@ class ModelStep:
         # The optimiser's own functions.
         self._step = optimizer.step
         self._zero_grad = optimizer.zero_grad
+        self._careful_zero_grad = types.MethodType(self._patched_zero_grad(), optimizer)
         self._result: Any = None
         self._arguments: Any = ((), {})
         self._calls = self._make_calls()
@@ -71,7 +72,6 @@ class ModelStep:
                               ctypes.byref(self._calls), ctypes.byref(options)))
         tensors.handle = self.handle
         optimizer.step = types.MethodType(self._patched_step(), optimizer)
-        optimizer.zero_grad = types.MethodType(self._patched_zero_grad(), optimizer)
         job.models.append(self)
         job.at_close(self.close)
         self._choose_mode(job.place().replicas, 1)
@@ -85,9 +85,8 @@ class ModelStep:
         if self in self._job.models:
             self._job.models.remove(self)
         engine.model_close(handle)
-        # Those of the class, or what somebody else has put there before.
+        # That of the class, or what somebody else has put there before.
         self._optimizer.step = self._step
-        self._optimizer.zero_grad = self._zero_grad
 
     def _make_calls(self) -> ModelCalls:
         tensors = self._tensors
@@ -129,8 +128,7 @@ class ModelStep:
         # The group may have changed, and dropped gradients.
         self._tensors.apply_changes()
         self.init_batch_size = init_batch_size
-        self.micro_batches = batch.micro_batches
-        self.accum_scale = batch.local_batch_size * batch.replicas / init_batch_size
+        self.batch = batch
         self._choose_mode(batch.replicas, batch.micro_batches)
 
     def _choose_mode(self, replicas: int, micro_batches: int) -> None:
@@ -143,6 +141,8 @@ class ModelStep:
             self._mode = mode
             if mode != _GATHER:
                 self._hook()
+            if mode == _LOOK:
+                self._optimizer.zero_grad = self._careful_zero_grad
 
     # --- Hooks ---
 
@@ -170,6 +170,8 @@ class ModelStep:
         self._handles.append(node.register_hook(lambda *_, i=i, ready=parameter: self._on_ready(i, ready)))
 
     def _unhook(self) -> None:
+        if self._mode == _LOOK:
+            self._optimizer.zero_grad = self._zero_grad
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -283,12 +285,16 @@ class ModelStep:
     # --- The optimiser ---
 
     def _patched_step(self) -> Callable[..., Any]:
-        own = self
+        own, own_step, told = self, self._step, self._tensors.step
 
         def step(_: torch.optim.Optimizer,
                  closure: Optional[Callable[[], Any]] = None,
                  *args: Any,
                  **kwargs: Any) -> Any:
+            if told.value == STEP_IS_PLAIN and closure is None:
+                result = own_step(*args, **kwargs)
+                told.value = STEP_TAKEN
+                return result
             return own.step(closure, *args, **kwargs)
 
         # Schedulers of the learning rate leave a mark there, and look for it.

@@ -81,6 +81,7 @@ class SharedTensors:
         self.moments = (Moments * count)()
         self.loss_scale = c_double(1.0)
         self.may_look = c_int64(1)
+        self.step = c_int64()
         self._slots: List[Tuple[int, Optional[torch.Tensor]]] = [(0, None)] * count
         # Copies of buffers whose elements do not lie one after the other, while a step is exchanged.
         self._copies: List[Tuple[torch.Tensor, torch.Tensor]] = []
@@ -90,7 +91,8 @@ class SharedTensors:
         self.shared = Shared(count, buffers, self.num_groups, self._layouts, self._buffer_counts,
                              self._buffer_types, self.gradients, self._buffer_addresses, self.trained,
                              self._changes, ctypes.pointer(self.changed), self._slot_addresses, self.moments,
-                             ctypes.pointer(self.loss_scale), ctypes.pointer(self.may_look))
+                             ctypes.pointer(self.loss_scale), ctypes.pointer(self.may_look),
+                             ctypes.pointer(self.step))
 
     def _check_places(self, module: torch.nn.Module) -> None:
         for what, tensor in [*module.named_parameters(), *module.named_buffers()]:

@@ -10,7 +10,8 @@ from ctypes import POINTER, c_int, c_int64
 from typing import Any, Callable, Deque, Iterator, List, Optional, Sized, Tuple
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, Sampler
+from torch.utils.data import DataLoader, IterableDataset, Sampler, TensorDataset
+from torch.utils.data._utils.collate import default_collate
 
 from adaptdl import _job, checkpoint, env
 from adaptdl._engine import Batch, LoaderOptions, check, engine, fail, make
@@ -206,6 +207,8 @@ class AdaptiveDataLoader(DataLoader):
             self._worker_init.rank = env.replica_rank()
             return _Workers(self._ahead, super().__iter__).read
         dataset, collate = self.dataset, self.collate_fn
+        if _holds_tensors(dataset) and collate is default_collate and not self.pin_memory:
+            return lambda indices: [tensor[indices] for tensor in dataset.tensors]
         read_all = getattr(dataset, "__getitems__", None)
         pin = self.pin_memory and torch.cuda.is_available()
 
@@ -279,6 +282,12 @@ class AdaptiveDataLoader(DataLoader):
         writer.add_scalar(tag_prefix + "Total_Batch_Size", sizes.batch_size, global_step)
         writer.add_scalar(tag_prefix + "Local_Batch_Size", sizes.local_batch_size, global_step)
         writer.add_scalar(tag_prefix + "Accumulation_Steps", sizes.micro_batches - 1, global_step)
+
+
+def _holds_tensors(dataset: Any) -> bool:
+    """Whether a batch can be read at once, by which it comes out as if its samples had been put together."""
+    return type(dataset) is TensorDataset and all(tensor.layout is torch.strided
+                                                  for tensor in dataset.tensors)
 
 
 # What asks a replica to stop, which comes to its workers too.

@@ -7,7 +7,7 @@ from typing import Any, List, Tuple
 
 import numpy
 
-from adaptdl._engine import Statistics, engine
+from adaptdl._engine import Statistics, check, engine
 
 __all__ = ["GradientNoiseScale"]
 
@@ -21,13 +21,13 @@ class GradientNoiseScale:
 
     def _statistics(self) -> Statistics:
         statistics = Statistics()
-        engine.model_statistics(self._step.handle, ctypes.byref(statistics))
+        check(engine.model_statistics(self._step.handle, ctypes.byref(statistics)))
         return statistics
 
     def _raw(self) -> Tuple[List[float], List[float]]:
         doubles = c_double * self._step.num_groups
         sqr, var = doubles(), doubles()
-        engine.model_raw_statistics(self._step.handle, sqr, var)
+        check(engine.model_raw_statistics(self._step.handle, sqr, var))
         return list(sqr), list(var)
 
     def sqr_avg(self) -> float:
@@ -64,9 +64,10 @@ class GradientNoiseScale:
     @property
     def accum_scale(self) -> float:
         """A micro-batch of all replicas by the initial batch size."""
-        return self._step.accum_scale
+        batch = self._step.batch
+        return batch.local_batch_size * batch.replicas / self._step.init_batch_size
 
     @property
     def accum_count(self) -> int:
         """Micro-batches of the step in progress."""
-        return self._step.micro_batches
+        return self._step.batch.micro_batches

@@ -8,7 +8,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from adaptdl import Error, _job, env
-from adaptdl._engine import Statistics, check, engine
+from adaptdl._engine import STEP_IS_PLAIN, Statistics, check, engine
 from adaptdl._states import BytesState
 from adaptdl.torch import _encoding
 from adaptdl.torch._step import ModelStep, _is_adam
@@ -89,6 +89,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
             self, "_engine",
             ModelStep(job, name, model, optimizer, tensors, self._scaler, self.scaling_rule,
                       int(bucket_cap_mb * 2**20), statistics_period))
+        self._step_kind = tensors.step
         self.gns = GradientNoiseScale(self._engine)
         self.scaling_rule.initialize(self, optimizer)
 
@@ -110,8 +111,9 @@ class AdaptiveDataParallel(DistributedDataParallel):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """As the model's."""
-        output = self.module(*inputs, **kwargs)
-        if torch.is_grad_enabled():
+        # Not by name: looking for one is most of what a module costs.
+        output = self._modules["module"](*inputs, **kwargs)  # type: ignore[misc]
+        if self._step_kind.value != STEP_IS_PLAIN and torch.is_grad_enabled():
             self._engine.watch(output)
         return output
 
@@ -151,7 +153,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
 
     def _statistics(self) -> Statistics:
         statistics = Statistics()
-        engine.model_statistics(self._engine.handle, ctypes.byref(statistics))
+        check(engine.model_statistics(self._engine.handle, ctypes.byref(statistics)))
         return statistics
 
     @property

@@ -50,6 +50,9 @@ class ScalingRule {
 
   // One finite factor >= 0 for each group. Called in every optimiser step.
   virtual std::vector<double> Factors(const StepContext& step) = 0;
+
+  // Whether all factors are 1 at scale 1, whatever else a step is like: programs may be told so beforehand.
+  virtual bool KeepsRateAtScale1() const { return false; }
 };
 
 // Each group's gain (Johnson et al., "AdaScale SGD", 2020): for SGD.
@@ -57,6 +60,7 @@ class AdaScale final : public ScalingRule {
  public:
   std::string name() const override { return "adascale"; }
   std::vector<double> Factors(const StepContext& step) override;
+  bool KeepsRateAtScale1() const override { return true; }
 };
 
 // gain^power: for Adam and its kin, whose steps do not grow with the gradient.
@@ -65,6 +69,7 @@ class AdamScale final : public ScalingRule {
   explicit AdamScale(double power = 0.5) : power_(power) {}
   std::string name() const override { return "adamscale"; }
   std::vector<double> Factors(const StepContext& step) override;
+  bool KeepsRateAtScale1() const override { return true; }
 
  private:
   const double power_;
@@ -75,6 +80,7 @@ class LinearScale final : public ScalingRule {
  public:
   std::string name() const override { return "linear"; }
   std::vector<double> Factors(const StepContext& step) override;
+  bool KeepsRateAtScale1() const override { return true; }
 };
 
 // sqrt(scale) (Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014).
@@ -82,6 +88,7 @@ class SqrtScale final : public ScalingRule {
  public:
   std::string name() const override { return "sqrt"; }
   std::vector<double> Factors(const StepContext& step) override;
+  bool KeepsRateAtScale1() const override { return true; }
 };
 
 // sqrt(scale) after a linear warm-up whose length in epochs grows with scale (You et al., "Large-Batch
