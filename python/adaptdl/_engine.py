@@ -61,14 +61,14 @@ class Shared(ctypes.Structure):
                 ("buffers", POINTER(c_uint64)), ("trained", POINTER(c_uint8)), ("changes", POINTER(c_uint8)),
                 ("changed", POINTER(c_int64)), ("slots", POINTER(c_uint64)), ("moments", POINTER(Moments)),
                 ("loss_scale", POINTER(c_double)), ("may_look", POINTER(c_int64)),
-                ("step", POINTER(c_int64))]
+                ("step", POINTER(c_int64)), ("stream", POINTER(c_uint64))]
 
 
 class ModelOptions(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("bucket_bytes", c_int64), ("overlap", c_int32),
                 ("statistics_period", c_int32), ("is_adam", c_int32), ("scales_loss", c_int32),
                 ("rule", c_int32), ("rule_number", c_double), ("rule_samples", c_int64),
-                ("num_optimizer_parameters", c_int64)]
+                ("num_optimizer_parameters", c_int64), ("device", c_int32)]
 
 
 class Statistics(ctypes.Structure):

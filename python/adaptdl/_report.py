@@ -26,6 +26,7 @@ def make() -> Dict[str, Any]:
         "python": {"version": platform.python_version(), "path": sys.executable},
         "engine": _engine_found(problems),
         "control": _control_found(problems),
+        "gpus": _gpus_found(),
         "torch": _torch_found(problems),
         "old_package": _installed.old_package(),
         "altered_files": _installed.altered_files(),
@@ -36,6 +37,9 @@ def make() -> Dict[str, Any]:
     if report["altered_files"]:
         problems.append("files are not those of the wheel, another package may have overwritten them: "
                         f"python -m pip install --force-reinstall --no-deps {_installed.DISTRIBUTION}")
+    if (report["torch"] or {}).get("cuda_devices") and not report["gpus"]["opens"]:
+        problems.append(f"PyTorch sees GPUs, and {report['gpus']['path']} cannot be opened, without which models there are "
+                        "refused: use a build of the package with -DADAPTDL_CUDA=ON")
     report["problems"] = problems
     return report
 
@@ -62,6 +66,17 @@ def _control_found(problems: List[str]) -> Dict[str, Any]:
     except (OSError, AttributeError) as error:
         problems.append(f"the control plane's library, which jobs on a cluster need, does not work: {error}")
     return found
+
+
+def _gpus_found() -> Dict[str, Any]:
+    """The library that drives NVIDIA's GPUs, which not every build has."""
+    own = os.path.join(_installed.FOLDER, "libadaptdl_cuda.so")
+    path = os.environ.get("ADAPTDL_CUDA_LIBRARY") or own
+    try:
+        ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL)
+        return {"path": path, "opens": True}
+    except OSError:
+        return {"path": path, "opens": False}
 
 
 def _torch_found(problems: List[str]) -> Optional[Dict[str, Any]]:
@@ -114,10 +129,11 @@ def lines(report: Dict[str, Any]) -> List[str]:
     """The report for people."""
     torch, old = report["torch"], report["old_package"]
     opens = "opens" if report["control"]["opens"] else "does not open"
+    drives = report["gpus"]["path"] if report["gpus"]["opens"] else "no library for them in this build"
     texts = [f"adaptdl {report['version']} in {report['folder']}",
              f"Python   {report['python']['version']}, {report['python']['path']}",
              f"engine   {report['engine']['path']}, interface {report['engine']['interface'] or 'unknown'}",
-             f"control  {report['control']['path']}, {opens}"]
+             f"control  {report['control']['path']}, {opens}", f"GPUs     {drives}"]
     if torch is None:
         texts.append("PyTorch  none")
     else:

@@ -233,7 +233,8 @@ enum { ADAPTDL_KEEP = 0, ADAPTDL_DROP = 1, ADAPTDL_USE_SLOT = 2 };
 // In place of an address: a gradient of a kind that cannot be averaged.
 enum { ADAPTDL_SPARSE = 1 };
 
-// Memory that both sides read and write, the caller's. By parameter, or by buffer.
+// Memory that both sides read and write, the caller's, in main memory. By parameter, or by buffer. What it gives addresses
+// of lies on the model's device.
 typedef struct {
   int64_t num_parameters;
   int64_t num_buffers;
@@ -259,6 +260,8 @@ typedef struct {
   int64_t* may_look;
   // What the optimiser's step of the micro-batch in progress needs: see below.
   int64_t* step;
+  // Of a GPU, the stream on which gradients come about and are used: as it is when a function is called. The caller's.
+  const uint64_t* stream;
 } adaptdl_shared;
 
 // Of adaptdl_shared::step. Where a step is plain, nothing depends on the engine: the caller may take it by itself, after the
@@ -305,6 +308,8 @@ typedef struct {
   double rule_number;
   int64_t rule_samples;
   int64_t num_optimizer_parameters;
+  // The GPU that all addresses are of, as CUDA counts. Negative: main memory.
+  int32_t device;
 } adaptdl_model_options;
 
 ADAPTDL_API int adaptdl_model_open(adaptdl_job* job, const adaptdl_shared* shared,

@@ -9,9 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "adaptdl/scaling_rule.h"
 #include "libs/device/cpu_device.h"
+#include "libs/device/device.h"
+#include "libs/device/device_loader.h"
+#include "libs/elastic/job/job_core.h"
 #include "libs/elastic/step/optimizer.h"
 #include "libs/elastic/step/step_engine.h"
 #include "python/engine/calls.h"
@@ -83,6 +87,14 @@ std::shared_ptr<ScalingRule> KnownRule(int rule, double number, int64_t samples)
   }
 }
 
+// Ends the process where it cannot be used.
+device::Device* DeviceAt(elastic::JobCore& core, int index) {
+  if (index < 0) return &device::Cpu();
+  const absl::StatusOr<device::Device*> gpu = device::CudaDeviceAt(index);
+  if (!gpu.ok()) core.ending().FailUsage(std::string(gpu.status().message()));
+  return *gpu;
+}
+
 }  // namespace
 }  // namespace adaptdl::python
 
@@ -107,8 +119,9 @@ struct adaptdl_model {
     if (options.scales_loss != 0) {
       of_engine.loss_scale = [scale = shared.loss_scale] { return *scale; };
     }
-    engine = std::make_unique<adaptdl::elastic::StepEngine>(*job->job, &adaptdl::device::Cpu(), &tensors,
-                                                            &optimizer, of_engine);
+    engine = std::make_unique<adaptdl::elastic::StepEngine>(
+        *job->job, adaptdl::python::DeviceAt(job->job->core(), options.device), &tensors, &optimizer,
+        of_engine);
     job->models.push_back(this);
   }
   ~adaptdl_model() { std::erase(job->models, this); }

@@ -1,5 +1,5 @@
 // A model's tensors, by the memory that the engine and the interpreter share (adaptdl_shared): the engine's view of
-// them. All in main memory.
+// them, on whatever device.
 //
 // What the engine does to gradients is noted in that memory, for the interpreter to follow after the call; where the
 // engine needs something at once it calls back.
@@ -39,7 +39,7 @@ class SharedTensors final : public elastic::ModelTensors {
   elastic::TensorRef Describe(size_t i, uint64_t address) const;
 
   const Layout& layout() const override { return layout_; }
-  device::Stream stream() override { return nullptr; }
+  device::Stream stream() override { return reinterpret_cast<device::Stream>(*shared_.stream); }
   bool IsTrained(size_t i) override { return shared_.trained[i] != 0; }
   absl::StatusOr<std::optional<elastic::TensorRef>> Gradient(size_t i) override;
   elastic::TensorRef MakeGradient(size_t i) override;

@@ -30,13 +30,13 @@ def network():
 
 
 def digest(model):
-    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
+    return hashlib.sha256(b"".join(p.detach().cpu().numpy().tobytes() for p in model.parameters())).hexdigest()
 
 
-def train(workers="0", local="0", epochs="2", optimizer_name="SGD"):
+def train(workers="0", local="0", epochs="2", optimizer_name="SGD", device="cpu"):
     """Trains on unequal shares, and says what came out, beside what the plain loop gives."""
     torch.manual_seed(1)
-    plain = network()
+    plain = network().to(device)
     make = {
         "SGD": lambda model: torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
         "Adam": lambda model: torch.optim.Adam(model.parameters(), lr=0.01)
@@ -44,12 +44,12 @@ def train(workers="0", local="0", epochs="2", optimizer_name="SGD"):
     optimizer = make(plain)
     dataset = samples()
     torch.manual_seed(os.getpid())
-    ours = network()
+    ours = network().to(device)
     own = make(ours)
     # What rank 0 begins with is what all do.
     if adaptdl.env.replica_rank() == 0:
         ours.load_state_dict(plain.state_dict())
-    adl.init_process_group("gloo")
+    adl.init_process_group("gloo" if device == "cpu" else "")
     loader = adl.AdaptiveDataLoader(dataset,
                                     batch_size=10,
                                     num_workers=int(workers),
@@ -59,13 +59,13 @@ def train(workers="0", local="0", epochs="2", optimizer_name="SGD"):
     for _ in adl.remaining_epochs_until(int(epochs)):
         for indices, inputs, targets in loader:
             own.zero_grad()
-            F.mse_loss(model(inputs), targets).backward()
+            F.mse_loss(model(inputs.to(device)), targets.to(device)).backward()
             own.step()
             for index in indices.tolist():
                 seen[index] += 1
         for _, inputs, targets in torch.utils.data.DataLoader(dataset, batch_size=10):
             optimizer.zero_grad()
-            F.mse_loss(plain(inputs), targets).backward()
+            F.mse_loss(plain(inputs.to(device)), targets.to(device)).backward()
             optimizer.step()
     with seen.synchronized():
         once = sorted(seen.items()) == [(index, int(epochs)) for index in range(SAMPLES)]

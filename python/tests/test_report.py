@@ -82,6 +82,12 @@ class InstalledTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("of another version", " ".join(found["problems"]))
 
+    def test_library_for_gpus(self):
+        _, found = report(self.site, ADAPTDL_CUDA_LIBRARY="/nowhere/libadaptdl_cuda.so")
+        self.assertEqual(found["gpus"], {"path": "/nowhere/libadaptdl_cuda.so", "opens": False})
+        _, found = report(self.site, ADAPTDL_CUDA_LIBRARY=found["engine"]["path"])
+        self.assertTrue(found["gpus"]["opens"])
+
     def test_control_library_is_missing(self):
         code, found = report(self.site, ADAPTDL_CONTROL_LIBRARY="/nowhere/libadaptdl_control.so")
         self.assertEqual((code, found["control"]["opens"]), (1, False))

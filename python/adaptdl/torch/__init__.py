@@ -44,9 +44,9 @@ def init_process_group(backend: Optional[str] = None,
                        rank: Optional[int] = None) -> None:
     """Makes this process a replica of its job. First thing in the program.
 
-    `backend` is "gloo", or None. `init_method` ("tcp://host:port"), `world_size` and `rank` are for programs
-    that know their group themselves; what is left out comes from the environment, as a scheduler or `adaptdl
-    run` sets it.
+    `backend` is "nccl", "gloo", or None: NCCL where this process sees a GPU and has NCCL. `init_method`
+    ("tcp://host:port"), `world_size` and `rank` are for programs that know their group themselves; what is
+    left out comes from the environment, as a scheduler or `adaptdl run` sets it.
 
     Returns at once: the replicas meet when something is used that needs them. No default group of
     torch.distributed is made: its functions refuse to work; `adaptdl.collective` has what replicas tell

@@ -22,6 +22,7 @@ from adaptdl import Error, _job
 from adaptdl._engine import (LOOKS_AT_PASS, PASS_BEGINS, PASS_ENDS, PASS_IS_OVER, STEP_IS_PLAIN, STEP_TAKEN,
                              Batch, ModelCalls, ModelOptions, Nothing, RuleFactors, WithFactors, WithNumber, WithVersions,
                              callback, check, engine, fail, make)
+from adaptdl.torch import _devices
 from adaptdl.torch._tensors import SharedTensors
 from adaptdl.torch.scaling_rules import ScalingRuleBase
 
@@ -66,7 +67,7 @@ class ModelStep:
         self._calls = self._make_calls()
         options = ModelOptions(name.encode(), bucket_bytes, 1, statistics_period, int(_is_adam(optimizer)),
                                int(scaler is not None), rule._rule, rule._number, rule._samples,
-                               self._count_parameters())
+                               self._count_parameters(), _devices.index_of(tensors.device))
         self.handle = make(
             functools.partial(engine.model_open, job.handle, ctypes.byref(tensors.shared),
                               ctypes.byref(self._calls), ctypes.byref(options)))
@@ -200,6 +201,7 @@ class ModelStep:
             Variable._execution_engine.queue_callback(self._on_backward_end)
 
     def _begin_gathering(self) -> None:
+        self._tensors.follow_stream()
         self._tensors.follow_frozen()
         self._take_loss_scale()
         status = engine.model_begin(self.handle, self._looks_reference)
@@ -222,6 +224,7 @@ class ModelStep:
 
     def _describe(self) -> None:
         """What the engine is to know of a pass before it begins."""
+        self._tensors.follow_stream()
         self._tensors.follow_frozen()
         self._tensors.place_buffers()
         self._take_loss_scale()
@@ -250,6 +253,7 @@ class ModelStep:
         with torch.no_grad():
             if not self._in_pass:
                 self._begin_pass()
+            self._tensors.follow_stream()
             if self._seen[i]:
                 raise Error(
                     f"the parameter of shape {tuple(parameter.shape)} got gradients from two graphs of one backward pass, as "
@@ -271,6 +275,7 @@ class ModelStep:
             if not self._has_gradients():
                 return
             self._hand_over_all()
+        self._tensors.follow_stream()
         with torch.no_grad():
             self._in_pass = False
             check(engine.model_end(self.handle))
@@ -355,6 +360,7 @@ class ModelStep:
         return result if closure is not None else self._result
 
     def _take(self, passed: int) -> None:
+        self._tensors.follow_stream()
         if passed == PASS_BEGINS and self._tensors.may_look.value:
             self._tensors.follow_frozen()
         status = engine.model_step(self.handle, self._count_parameters(), passed, self._looks_reference)

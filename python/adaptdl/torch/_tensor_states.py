@@ -1,5 +1,5 @@
-"""A model and an optimiser as states of checkpoints: their tensors where they lie, named, and the rest as
-JSON."""
+"""A model and an optimiser as states of checkpoints: their tensors, named, where they lie in main memory or else
+copied there, and the rest as JSON."""
 
 import json
 from typing import Any, Dict, List, Sequence, Tuple
@@ -36,7 +36,7 @@ def _listed(tensors: Dict[str, torch.Tensor],
     for name, tensor in tensors.items():
         if tensor.dtype not in _NAMES:
             raise Error(f"{name} is of type {tensor.dtype}, which cannot be saved")
-        plain = tensor.detach().contiguous()
+        plain = tensor.detach().contiguous().cpu()
         held.append(plain)
         listed.append((name, _NAMES[tensor.dtype], tuple(tensor.shape), plain.data_ptr()))
     return listed
@@ -49,7 +49,7 @@ class _Places:
 
     def of(self, tensor: torch.Tensor) -> int:
         """An address for the elements of `tensor`; they are in their place after `commit()`."""
-        if tensor.is_contiguous():
+        if tensor.is_contiguous() and tensor.device.type == "cpu":
             return tensor.data_ptr()
         plain = torch.empty(tensor.shape, dtype=tensor.dtype)
         self._copies.append((tensor, plain))
@@ -130,6 +130,10 @@ class OptimizerState:
         self._loading = (value, loaded)
         return [self._places.of(loaded[name]) for name, _, _ in saved]
 
+    def _is_in_main_memory(self) -> bool:
+        return all(parameter.device.type == "cpu" for group in self._optimizer.param_groups
+                   for parameter in group["params"])
+
     def _check(self, saved: Dict[str, Any]) -> None:
         groups = self._optimizer.param_groups
         sizes = [len(group["params"]) for group in groups]
@@ -145,7 +149,9 @@ class OptimizerState:
         self._loading = ({}, {})
         saved = decode(value, tensors.__getitem__)
         optimizer = self._optimizer
-        if type(optimizer).load_state_dict is not torch.optim.Optimizer.load_state_dict:
+        own = type(optimizer).load_state_dict is not torch.optim.Optimizer.load_state_dict
+        if own or not self._is_in_main_memory():
+            # It knows what belongs on a GPU.
             optimizer.load_state_dict(saved)
             return
         # As load_state_dict(), without copies of all tensors.

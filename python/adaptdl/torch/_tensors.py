@@ -10,6 +10,7 @@ import torch
 
 from adaptdl import Error
 from adaptdl._engine import DROP, SPARSE, Moments, Parameter, Shared, engine
+from adaptdl.torch import _devices
 
 _requires_grad = operator.attrgetter("requires_grad")
 
@@ -37,22 +38,6 @@ class _Owner:
         engine.memory_close(self._handle)
 
 
-def _tensor_at(address: int, like: torch.Tensor, strides: Tuple[int, ...], owner: "_Owner") -> torch.Tensor:
-    """A tensor whose elements are there. The owner lasts as long as it."""
-    count = max(like.numel(), 1)
-
-    class Block(ctypes.Array):
-        _type_ = ctypes.c_char
-        _length_ = count * like.element_size()
-
-    block = Block.from_address(address)
-    block.owner = owner
-    flat = torch.frombuffer(block, dtype=like.dtype, count=count)
-    storage = flat.untyped_storage() if hasattr(flat, "untyped_storage") else flat.storage()
-    # Not a view, which some of PyTorch's functions refuse.
-    return torch.empty(0, dtype=like.dtype).set_(storage, 0, like.shape, strides)
-
-
 class SharedTensors:
     """Parameters that the optimiser has, their gradients, and the buffers that are averaged."""
     def __init__(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -60,7 +45,7 @@ class SharedTensors:
         self.num_groups = len(optimizer.param_groups)
         self._optimizer = optimizer
         self._buffers = _averaged_buffers(module)
-        self._check_places(module)
+        self.device = self._find_device(module)
         count, buffers = len(self.parameters), len(self._buffers)
         self._strides = [
             tuple(p.stride()) if _is_dense(p) else tuple(torch.empty(p.shape).stride())
@@ -82,6 +67,7 @@ class SharedTensors:
         self.loss_scale = c_double(1.0)
         self.may_look = c_int64(1)
         self.step = c_int64()
+        self._stream = c_uint64(_devices.stream_of(self.device))
         self._slots: List[Tuple[int, Optional[torch.Tensor]]] = [(0, None)] * count
         # Copies of buffers whose elements do not lie one after the other, while a step is exchanged.
         self._copies: List[Tuple[torch.Tensor, torch.Tensor]] = []
@@ -92,19 +78,20 @@ class SharedTensors:
                              self._buffer_types, self.gradients, self._buffer_addresses, self.trained,
                              self._changes, ctypes.pointer(self.changed), self._slot_addresses, self.moments,
                              ctypes.pointer(self.loss_scale), ctypes.pointer(self.may_look),
-                             ctypes.pointer(self.step))
+                             ctypes.pointer(self.step), ctypes.pointer(self._stream))
 
-    def _check_places(self, module: torch.nn.Module) -> None:
-        for what, tensor in [*module.named_parameters(), *module.named_buffers()]:
-            if tensor.device.type != "cpu":
-                raise Error(
-                    f"{what} is on {tensor.device}: this version trains on CPUs only, so that models are to stay "
-                    "there; adaptdl's C++ library trains on GPUs")
+    def _find_device(self, module: torch.nn.Module) -> torch.device:
         for tensor in self.parameters:
             if tensor.dtype not in TYPES:
                 raise Error(
                     f"a parameter is of type {tensor.dtype}; float32, float64, float16 and bfloat16 can be averaged"
                 )
+        return _devices.device_of([*module.named_parameters(), *module.named_buffers()])
+
+    def follow_stream(self) -> None:
+        """Says on which stream this thread works."""
+        if self.device.type != "cpu":
+            self._stream.value = _devices.stream_of(self.device)
 
     # --- Gradients ---
 
@@ -128,7 +115,10 @@ class SharedTensors:
 
     def _empty(self, i: int) -> torch.Tensor:
         parameter = self.parameters[i]
-        return torch.empty_strided(parameter.shape, self._strides[i], dtype=parameter.dtype)
+        return torch.empty_strided(parameter.shape,
+                                   self._strides[i],
+                                   dtype=parameter.dtype,
+                                   device=parameter.device)
 
     def gather(self) -> None:
         """Says of all gradients where they are."""
@@ -157,7 +147,7 @@ class SharedTensors:
         known, slot = self._slots[i]
         if known != address or slot is None:
             owner = _Owner(engine.memory_of_slot(self.handle, i))
-            slot = _tensor_at(address, self.parameters[i], self._strides[i], owner)
+            slot = _devices.tensor_at(address, self.parameters[i], self._strides[i], owner)
             self._slots[i] = (address, slot)
         return slot
 

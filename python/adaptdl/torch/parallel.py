@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 from adaptdl import Error, _job, env
 from adaptdl._engine import STEP_IS_PLAIN, Statistics, check, engine
 from adaptdl._states import BytesState
-from adaptdl.torch import _encoding
+from adaptdl.torch import _devices, _encoding
 from adaptdl.torch._step import ModelStep, _is_adam
 from adaptdl.torch._tensor_states import ModelState, OptimizerState
 from adaptdl.torch._tensors import SharedTensors
@@ -70,6 +70,8 @@ class AdaptiveDataParallel(DistributedDataParallel):
             model_state.state, optimizer_state.state,
             BytesState(job, name + "-random", _save_random, _load_random)
         ]
+        if tensors.device.type != "cpu":
+            self._states.append(_device_random_state(job, name, tensors.device))
         restored = self._states[0].register()
         for state in self._states[1:]:
             state.register()
@@ -100,7 +102,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
     def _broadcast(self) -> None:
         with torch.no_grad():
             for tensor in [*self.module.parameters(), *self.module.buffers()]:
-                plain = tensor.detach().contiguous()
+                plain = tensor.detach().contiguous().cpu()
                 check(
                     engine.job_broadcast(self._job.handle, plain.data_ptr(),
                                          plain.numel() * plain.element_size()))
@@ -189,6 +191,20 @@ def _load_random(data: bytes) -> None:
     rank = env.replica_rank()
     if rank > 0:
         torch.manual_seed(int(torch.randint(2**62, ()).item()) + rank)
+
+
+def _device_random_state(job: _job.Job, name: str, device: torch.device) -> BytesState:
+    def save() -> bytes:
+        return torch.cuda.get_rng_state(device).numpy().tobytes()
+
+    def load(data: bytes) -> None:
+        torch.cuda.set_rng_state(torch.frombuffer(bytearray(data), dtype=torch.uint8), device)
+        rank = env.replica_rank()
+        if rank > 0:
+            seed = torch.randint(2**62, (), device=device).item()
+            torch.cuda.default_generators[_devices.index_of(device)].manual_seed(int(seed) + rank)
+
+    return BytesState(job, name + "-device-random", save, load)
 
 
 def _part_state(job: _job.Job, name: str, part: Any) -> BytesState:
