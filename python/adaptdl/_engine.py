@@ -158,7 +158,8 @@ _FUNCTIONS = {
     "loader_close": (c_int, _HANDLE),
     "sampler_indices":
         (c_int64, c_int64, c_int, c_uint64, c_int64, c_int64, c_int, c_int, POINTER(c_int64), c_int64),
-    "model_open": (c_int, _HANDLE, POINTER(Shared), POINTER(ModelCalls), POINTER(ModelOptions), _MADE),
+    "model_make": (c_int, _HANDLE, POINTER(Shared), POINTER(ModelCalls), POINTER(ModelOptions), _MADE),
+    "model_open": (c_int, _HANDLE),
     "model_close": (c_int, _HANDLE),
     "model_begin": (c_int, _HANDLE, POINTER(c_int)),
     "model_pass_gradient": (c_int, _HANDLE, c_int64, c_uint64, POINTER(c_int)),

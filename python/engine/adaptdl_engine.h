@@ -312,9 +312,12 @@ typedef struct {
   int32_t device;
 } adaptdl_model_options;
 
-ADAPTDL_API int adaptdl_model_open(adaptdl_job* job, const adaptdl_shared* shared,
+// Best before the replicas meet: memory that exchanges need is got while the others of a job that this one joins go on.
+ADAPTDL_API int adaptdl_model_make(adaptdl_job* job, const adaptdl_shared* shared,
                                    const adaptdl_model_calls* calls, const adaptdl_model_options* options,
                                    adaptdl_model** model);
+// Once they have met, and what the model is restored from is registered: from now on its steps are the job's.
+ADAPTDL_API int adaptdl_model_open(adaptdl_model* model);
 ADAPTDL_API int adaptdl_model_close(adaptdl_model* model);
 
 // The backward pass. begin(): before the first gradient; `looks` is what the pass wants to know. ready(): the

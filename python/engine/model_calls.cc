@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "libs/device/cpu_device.h"
 #include "libs/device/device.h"
 #include "libs/device/device_loader.h"
+#include "libs/elastic/gradients/bucket_reserve.h"
+#include "libs/elastic/gradients/gradient_buckets.h"
 #include "libs/elastic/job/job_core.h"
 #include "libs/elastic/step/optimizer.h"
 #include "libs/elastic/step/step_engine.h"
@@ -87,12 +90,9 @@ std::shared_ptr<ScalingRule> KnownRule(int rule, double number, int64_t samples)
   }
 }
 
-// Ends the process where it cannot be used.
-device::Device* DeviceAt(elastic::JobCore& core, int index) {
+absl::StatusOr<device::Device*> DeviceAt(int index) {
   if (index < 0) return &device::Cpu();
-  const absl::StatusOr<device::Device*> gpu = device::CudaDeviceAt(index);
-  if (!gpu.ok()) core.ending().FailUsage(std::string(gpu.status().message()));
-  return *gpu;
+  return device::CudaDeviceAt(index);
 }
 
 }  // namespace
@@ -101,37 +101,58 @@ device::Device* DeviceAt(elastic::JobCore& core, int index) {
 using adaptdl::python::Call;
 
 struct adaptdl_model {
+  using StepEngine = adaptdl::elastic::StepEngine;
+
   adaptdl_model(adaptdl_job* job, const adaptdl_shared& shared, const adaptdl_model_calls& calls,
                 const adaptdl_model_options& options)
       : job(job),
         tensors(job, shared, calls, options.is_adam != 0),
-        optimizer(job, calls, options.num_optimizer_parameters) {
-    adaptdl::elastic::StepEngine::Options of_engine;
-    of_engine.name = options.name;
-    of_engine.exchange.buckets.bytes = options.bucket_bytes;
-    of_engine.exchange.overlap = options.overlap != 0;
-    of_engine.statistics_period = options.statistics_period;
-    of_engine.scaling_rule =
+        optimizer(job, calls, options.num_optimizer_parameters),
+        device_index(options.device) {
+    step_options.name = options.name;
+    step_options.exchange.buckets.bytes = options.bucket_bytes;
+    step_options.exchange.overlap = options.overlap != 0;
+    step_options.statistics_period = options.statistics_period;
+    step_options.scaling_rule =
         adaptdl::python::KnownRule(options.rule, options.rule_number, options.rule_samples);
-    if (!of_engine.scaling_rule) {
-      of_engine.scaling_rule = std::make_shared<adaptdl::python::CalledRule>(job, calls);
+    if (!step_options.scaling_rule) {
+      step_options.scaling_rule = std::make_shared<adaptdl::python::CalledRule>(job, calls);
     }
     if (options.scales_loss != 0) {
-      of_engine.loss_scale = [scale = shared.loss_scale] { return *scale; };
+      step_options.loss_scale = [scale = shared.loss_scale] { return *scale; };
     }
-    engine = std::make_unique<adaptdl::elastic::StepEngine>(
-        *job->job, adaptdl::python::DeviceAt(job->job->core(), options.device), &tensors, &optimizer,
-        of_engine);
-    job->models.push_back(this);
+    Reserve();
   }
   ~adaptdl_model() { std::erase(job->models, this); }
   adaptdl_model(const adaptdl_model&) = delete;
   adaptdl_model& operator=(const adaptdl_model&) = delete;
 
+  void Reserve() {
+    const absl::StatusOr<adaptdl::device::Device*> device = adaptdl::python::DeviceAt(device_index);
+    // What is wrong with it is said when the model is opened.
+    if (!device.ok()) return;
+    reserve.emplace(*device);
+    step_options.exchange.buckets.reserve = &*reserve;
+    if (job->job->num_replicas() == 1) return;
+    reserve->Get(adaptdl::elastic::GradientBuckets::SizesFor(&tensors, step_options.exchange.buckets));
+  }
+
+  void Open() {
+    const absl::StatusOr<adaptdl::device::Device*> device = adaptdl::python::DeviceAt(device_index);
+    if (!device.ok()) job->job->core().ending().FailUsage(std::string(device.status().message()));
+    engine = std::make_unique<StepEngine>(*job->job, *device, &tensors, &optimizer, step_options);
+    job->models.push_back(this);
+  }
+
   adaptdl_job* const job;
   adaptdl::python::SharedTensors tensors;
   adaptdl::python::CalledOptimizer optimizer;
-  std::unique_ptr<adaptdl::elastic::StepEngine> engine;
+  const int device_index;
+  StepEngine::Options step_options;
+  // What buckets are made of.
+  std::optional<adaptdl::elastic::BucketReserve> reserve;
+  // Null: not opened yet.
+  std::unique_ptr<StepEngine> engine;
 
   adaptdl::elastic::GradientExchange& exchange() { return engine->exchange(); }
   // What the pass looks at.
@@ -173,9 +194,13 @@ struct adaptdl_memory {
   std::shared_ptr<const adaptdl::device::Memory> memory;
 };
 
-int adaptdl_model_open(adaptdl_job* job, const adaptdl_shared* shared, const adaptdl_model_calls* calls,
+int adaptdl_model_make(adaptdl_job* job, const adaptdl_shared* shared, const adaptdl_model_calls* calls,
                        const adaptdl_model_options* options, adaptdl_model** model) {
   return Call(job, [&] { *model = new adaptdl_model(job, *shared, *calls, *options); });
+}
+
+int adaptdl_model_open(adaptdl_model* model) {
+  return Call(model->job, [&] { model->Open(); });
 }
 
 int adaptdl_model_close(adaptdl_model* model) {

@@ -31,7 +31,8 @@ _GATHER, _READY, _LOOK = range(3)
 
 
 class ModelStep:
-    """See the top of this module."""
+    """See the top of this module. Best made before the replicas meet, and opened once what the model is restored
+    from is registered."""
     def __init__(self, job: _job.Job, name: str, module: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  tensors: SharedTensors, scaler: Any, rule: ScalingRuleBase, bucket_bytes: int,
                  statistics_period: int) -> None:
@@ -68,14 +69,20 @@ class ModelStep:
         options = ModelOptions(name.encode(), bucket_bytes, 1, statistics_period, int(_is_adam(optimizer)),
                                int(scaler is not None), rule._rule, rule._number, rule._samples,
                                self._count_parameters(), _devices.index_of(tensors.device))
-        self.handle = make(
-            functools.partial(engine.model_open, job.handle, ctypes.byref(tensors.shared),
+        self._made = make(
+            functools.partial(engine.model_make, job.handle, ctypes.byref(tensors.shared),
                               ctypes.byref(self._calls), ctypes.byref(options)))
-        tensors.handle = self.handle
-        optimizer.step = types.MethodType(self._patched_step(), optimizer)
-        job.models.append(self)
-        job.at_close(self.close)
-        self._choose_mode(job.place().replicas, 1)
+        # Once it is open.
+        self.handle: Any = None
+
+    def open(self) -> None:
+        """From now on the optimiser's steps are the job's."""
+        check(engine.model_open(self._made))
+        self.handle = self._tensors.handle = self._made
+        self._optimizer.step = types.MethodType(self._patched_step(), self._optimizer)
+        self._job.models.append(self)
+        self._job.at_close(self.close)
+        self._choose_mode(self._job.place().replicas, 1)
 
     def close(self) -> None:
         """Gives the optimiser its functions back, and the parameters theirs."""

@@ -65,6 +65,8 @@ class AdaptiveDataParallel(DistributedDataParallel):
         job = self._job = _job.job()
         model_state = ModelState(job, name, model)
         optimizer_state = OptimizerState(job, name, optimizer)
+        step = ModelStep(job, name, model, optimizer, tensors, self._scaler, self.scaling_rule,
+                         int(bucket_cap_mb * 2**20), statistics_period)
         job.meet([model_state.state.handle, optimizer_state.state.handle])
         self._states = [
             model_state.state, optimizer_state.state,
@@ -86,11 +88,9 @@ class AdaptiveDataParallel(DistributedDataParallel):
         if lr_scheduler is not None:
             _leave_out_void_steps(job, lr_scheduler)
         job.at_close(self._close)
+        step.open()
         # In no list of modules: it is none.
-        object.__setattr__(
-            self, "_engine",
-            ModelStep(job, name, model, optimizer, tensors, self._scaler, self.scaling_rule,
-                      int(bucket_cap_mb * 2**20), statistics_period))
+        object.__setattr__(self, "_engine", step)
         self._step_kind = tensors.step
         self.gns = GradientNoiseScale(self._engine)
         self.scaling_rule.initialize(self, optimizer)
