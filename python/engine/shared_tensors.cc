@@ -14,6 +14,15 @@ namespace adaptdl::python {
 
 using elastic::TensorRef;
 
+namespace {
+
+// NOLINTNEXTLINE(performance-no-int-to-ptr): the interpreter's addresses are numbers.
+void* At(uint64_t address) { return reinterpret_cast<void*>(address); }
+
+}  // namespace
+
+device::Stream SharedTensors::stream() { return At(*shared_.stream); }
+
 // The gradients of one step, which the interpreter holds on to under a number. Versions are looked at once in a pass.
 class SharedTensors::HeldStep {
  public:
@@ -84,7 +93,7 @@ void SharedTensors::Change(size_t i, uint8_t change) {
 
 TensorRef SharedTensors::Describe(size_t i, uint64_t address) const {
   const Parameter& parameter = layout_.parameters[i];
-  return {reinterpret_cast<void*>(address), parameter.count, parameter.type};
+  return {At(address), parameter.count, parameter.type};
 }
 
 absl::StatusOr<std::optional<TensorRef>> SharedTensors::Gradient(size_t i) {
@@ -156,7 +165,7 @@ const elastic::ModelTensors::Moments* SharedTensors::MomentsOf(size_t i) const {
 }
 
 TensorRef SharedTensors::LoadBuffer(size_t b) {
-  return {reinterpret_cast<void*>(shared_.buffers[b]), shared_.buffer_counts[b],
+  return {At(shared_.buffers[b]), shared_.buffer_counts[b],
           static_cast<device::DataType>(shared_.buffer_types[b])};
 }
 

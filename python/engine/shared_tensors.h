@@ -39,7 +39,7 @@ class SharedTensors final : public elastic::ModelTensors {
   elastic::TensorRef Describe(size_t i, uint64_t address) const;
 
   const Layout& layout() const override { return layout_; }
-  device::Stream stream() override { return reinterpret_cast<device::Stream>(*shared_.stream); }
+  device::Stream stream() override;
   bool IsTrained(size_t i) override { return shared_.trained[i] != 0; }
   absl::StatusOr<std::optional<elastic::TensorRef>> Gradient(size_t i) override;
   elastic::TensorRef MakeGradient(size_t i) override;
