@@ -45,6 +45,10 @@ class Batch(ctypes.Structure):
                 ("position", c_int64), ("pass_", c_int64), ("replicas", c_int64)]
 
 
+class StreamSample(ctypes.Structure):
+    _fields_ = [("shard", c_int64), ("position", c_int64), ("number", c_int64)]
+
+
 class Parameter(ctypes.Structure):
     _fields_ = [("count", c_int64), ("type", c_int32), ("group", c_int32)]
 
@@ -88,6 +92,13 @@ WithVersions = ctypes.CFUNCTYPE(c_int, c_int64, POINTER(c_uint64))
 WithFactors = ctypes.CFUNCTYPE(c_int, POINTER(c_double), c_int64)
 RuleFactors = ctypes.CFUNCTYPE(c_int, c_double, c_double, c_int64, POINTER(c_double), POINTER(c_double),
                                POINTER(c_double), c_int64)
+WithLease = ctypes.CFUNCTYPE(c_int, c_int64, c_int64)
+WithSample = ctypes.CFUNCTYPE(c_int, POINTER(StreamSample))
+WithShard = ctypes.CFUNCTYPE(c_int, c_int64, POINTER(c_int64))
+
+
+class StreamCalls(ctypes.Structure):
+    _fields_ = [("lease", WithLease), ("forget", Nothing), ("take", WithSample), ("first", WithShard)]
 
 
 class SumsCalls(ctypes.Structure):
@@ -149,10 +160,12 @@ _FUNCTIONS = {
     "state_register": (c_int, _HANDLE, POINTER(c_int)),
     "state_close": (c_int, _HANDLE),
     "loader_open": (c_int, _HANDLE, POINTER(LoaderOptions), _MADE),
+    "stream_open": (c_int, _HANDLE, POINTER(LoaderOptions), c_int64, POINTER(StreamCalls), _MADE),
     "loader_autoscale": (c_int, _HANDLE, c_int64, c_int64, c_int64, c_int),
     "loader_begin": (c_int, _HANDLE, POINTER(c_int)),
     "loader_next": (c_int, _HANDLE, POINTER(Batch)),
     "loader_peek": (c_int, _HANDLE, c_int64, POINTER(POINTER(c_int64)), POINTER(c_int64)),
+    "loader_is_last": (c_int, _HANDLE, POINTER(c_int)),
     "loader_sizes": (c_int, _HANDLE, POINTER(Batch)),
     "loader_end": (c_int, _HANDLE),
     "loader_close": (c_int, _HANDLE),

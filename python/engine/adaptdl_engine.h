@@ -159,7 +159,7 @@ ADAPTDL_API int adaptdl_state_open_tensors(adaptdl_job* job, const char* name,
 ADAPTDL_API int adaptdl_state_register(adaptdl_state* state, int* loaded);
 ADAPTDL_API int adaptdl_state_close(adaptdl_state* state);
 
-// --- Data loaders: loader_calls.cc ---
+// --- Data loaders: loader_calls.cc; stream_calls.cc ---
 
 typedef struct {
   int64_t size;
@@ -192,6 +192,30 @@ typedef struct {
 
 ADAPTDL_API int adaptdl_loader_open(adaptdl_job* job, const adaptdl_loader_options* options,
                                     adaptdl_loader** loader);
+
+// A sample of a shard, counted up to and with it by `position`; the caller numbers all samples that it reads, in order.
+// `number` negative: there is none, the shard has ended at `position`.
+typedef struct {
+  int64_t shard;
+  int64_t position;
+  int64_t number;
+} adaptdl_stream_sample;
+// lease(): the shard, without its first `skip` samples, is to be read. forget(): all shards that were leased are void.
+// take(): the next sample of any of those that have not ended; each one's are taken in order. first(): the first sample
+// of a shard, apart from all others, to stand in for an empty share; negative: it has none.
+typedef struct {
+  int (*lease)(int64_t shard, int64_t skip);
+  int (*forget)(void);
+  int (*take)(adaptdl_stream_sample* sample);
+  int (*first)(int64_t shard, int64_t* number);
+} adaptdl_stream_calls;
+// Streams, options->size of them. `base_batch_size` and `band` mean nothing here, adaptdl_loader_autoscale() and
+// adaptdl_loader_peek() are not for them, and a batch's indices are numbers of samples. Once a micro-batch that counts
+// begins, samples with lower numbers than its first one are not asked for any more.
+ADAPTDL_API int adaptdl_stream_open(adaptdl_job* job, const adaptdl_loader_options* options,
+                                    int64_t shards_at_once, const adaptdl_stream_calls* calls,
+                                    adaptdl_loader** loader);
+
 ADAPTDL_API int adaptdl_loader_autoscale(adaptdl_loader* loader, int64_t max_batch_size, int64_t min_local,
                                          int64_t max_local, int accumulation);
 // `begun` 0: the loop was finished before a restart.
@@ -200,6 +224,8 @@ ADAPTDL_API int adaptdl_loader_next(adaptdl_loader* loader, adaptdl_batch* batch
 // The indices of the micro-batch that is `ahead` (from 1) after the one in progress, as it is expected. `count` 0: none.
 ADAPTDL_API int adaptdl_loader_peek(adaptdl_loader* loader, int64_t ahead, const int64_t** indices,
                                     int64_t* count);
+// Whether no micro-batch comes after the one in progress, as it looks now. Collective.
+ADAPTDL_API int adaptdl_loader_is_last(adaptdl_loader* loader, int* last);
 // As they would be in the next step.
 ADAPTDL_API int adaptdl_loader_sizes(adaptdl_loader* loader, adaptdl_batch* batch);
 ADAPTDL_API int adaptdl_loader_end(adaptdl_loader* loader);

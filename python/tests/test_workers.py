@@ -1,15 +1,13 @@
 """What processes that read the data leave behind when they are gone."""
 
-import collections
 import os
 import signal
-import types
 import unittest
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from adaptdl.torch.data import _WorkerInit, _Workers
+from adaptdl.torch._workers import Results, WorkerInit
 
 # Whether children stop themselves as soon as they are there. There is no way back from register_at_fork().
 _stops_at_once = False
@@ -26,7 +24,7 @@ def read(error):
         yield from ()
         raise error
 
-    _Workers(types.SimpleNamespace(asked=collections.deque([[1]]), current=None), start).read([1])
+    next(Results(start))
 
 
 class WorkersTest(unittest.TestCase):
@@ -36,12 +34,11 @@ class WorkersTest(unittest.TestCase):
         global _stops_at_once
         os.register_at_fork(after_in_child=_stop_in_child)
         loader = DataLoader(TensorDataset(torch.arange(8)), batch_size=4, num_workers=1,
-                            worker_init_fn=_WorkerInit(None, 1), timeout=60)
-        ahead = types.SimpleNamespace(asked=collections.deque(), current=None)
-        workers = _Workers(ahead, loader.__iter__)
+                            worker_init_fn=WorkerInit(None, 1), timeout=60)
+        results = Results(loader.__iter__)
         _stops_at_once = True
         try:
-            batch = workers._next()
+            batch = next(results)
         finally:
             _stops_at_once = False
         self.assertEqual(batch[0].tolist(), [0, 1, 2, 3])

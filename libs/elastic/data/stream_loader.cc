@@ -6,6 +6,8 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,10 +83,11 @@ class StreamLoop::Impl {
   };
 
  public:
-  Impl(Job& job, int64_t shards, const StreamLoaderOptions& options)
+  Impl(Job& job, int64_t shards, const StreamLoaderOptions& options, int64_t at_once)
       : job_(job),
         core_(job.core()),
         num_shards_(shards),
+        at_once_(at_once),
         options_(options),
         name_(core_.replay().NewLoaderName()),
         bound_(&core_, core_.replay().LastLoaderKind(), options.max_local_batch_size),
@@ -142,7 +145,9 @@ class StreamLoop::Impl {
     for (const int64_t shard : order) {
       if (!table_.shards[shard].done) free_.push_back(shard);
     }
-    for (int rank = 0; rank < job_.num_replicas(); ++rank) GiveShard(rank);
+    std::vector<int> all(job_.num_replicas());
+    std::iota(all.begin(), all.end(), 0);
+    GiveTo(all);
   }
 
   bool TakeDealt() { return std::exchange(dealt_, false); }
@@ -181,6 +186,8 @@ class StreamLoop::Impl {
     share_ = 0;
     for (const auto& [shard, count] : samples) share_ += count;
     core_.loop().signal().Set(next);
+    next_ = next;
+    is_last_.reset();
     in_step_ = true;
     attempt_ = 0;
     Cut(bound_.own());
@@ -223,7 +230,8 @@ class StreamLoop::Impl {
     summary.limits.max_local = bound_.of_all();
     summary.limits.accumulation = bound_.of_all() > 0;
     const auto begun = num_shards_ - static_cast<int64_t>(free_.size());
-    summary.loop_fraction = static_cast<double>(std::max<int64_t>(begun - job_.num_replicas(), 0)) /
+    const int64_t in_progress = job_.num_replicas() * at_once_;
+    summary.loop_fraction = static_cast<double>(std::max<int64_t>(begun - in_progress, 0)) /
                             static_cast<double>(num_shards_);
     core_.loop().FinishStep(summary);
   }
@@ -242,16 +250,28 @@ class StreamLoop::Impl {
     return true;
   }
 
+  bool IsLast() {
+    if (!in_step_ || !is_last() || !free_.empty()) return false;
+    if (!is_last_) is_last_ = IsOver(core_.team().SumOf(next_));
+    return *is_last_;
+  }
+
+  int64_t batch_size() const { return in_step_ ? ready_samples_ : options_.batch_size; }
+  int64_t local_batch_size() const { return in_step_ ? size_ : SizeOf(Share(), MicroBatchesOf(Share())); }
+  int64_t micro_batches() const { return in_step_ ? micro_batches_ : MicroBatchesOf(Share()); }
+  int64_t micro_batch() const { return micro_; }
+  int64_t position() const { return core_.replay().loader(name_).index; }
+
   void ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix) const {
-    const int64_t total = in_step_ ? ready_samples_ : options_.batch_size;
-    writer.AddScalar(prefix + "Total_Batch_Size", static_cast<double>(total), step);
-    writer.AddScalar(prefix + "Local_Batch_Size", static_cast<double>(size_), step);
-    writer.AddScalar(prefix + "Accumulation_Steps", static_cast<double>(micro_batches_ - 1), step);
+    writer.AddScalar(prefix + "Total_Batch_Size", static_cast<double>(batch_size()), step);
+    writer.AddScalar(prefix + "Local_Batch_Size", static_cast<double>(local_batch_size()), step);
+    writer.AddScalar(prefix + "Accumulation_Steps", static_cast<double>(micro_batches() - 1), step);
   }
 
   bool looping() const { return looping_; }
   bool in_step() const { return in_step_; }
   int64_t ready_samples() const { return ready_samples_; }
+  bool is_over() const { return IsOver(ready_samples_); }
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }
   std::vector<Lease> TakeLeases() { return std::exchange(leases_, {}); }
@@ -271,24 +291,48 @@ class StreamLoop::Impl {
     if (rank == job_.rank()) leases_.push_back({shard, table_.shards[shard].consumed});
   }
 
-  // One to each replica that has too little, as long as there are some.
+  // To each replica that has too little, as long as there are some.
   void GiveShards(bool short_here) {
     const std::vector<std::string> all = core_.team().Gather(short_here ? "short" : "");
+    std::vector<int> ranks;
     for (size_t rank = 0; rank < all.size(); ++rank) {
-      if (!all[rank].empty()) GiveShard(static_cast<int>(rank));
+      if (!all[rank].empty()) ranks.push_back(static_cast<int>(rank));
     }
+    GiveTo(ranks);
+  }
+
+  // As many as each of them reads at once; but one when few are left, which the others may need too.
+  void GiveTo(const std::vector<int>& ranks) {
+    const auto fair = static_cast<int64_t>(free_.size()) / job_.num_replicas();
+    for (int64_t given = 0; given < std::clamp<int64_t>(fair, 1, at_once_); ++given) {
+      for (const int rank : ranks) GiveShard(rank);
+    }
+  }
+
+  // Whether a step of so many samples is none.
+  bool IsOver(int64_t samples) const {
+    return samples == 0 || (options_.drop_last && samples < options_.batch_size);
   }
 
   void Cut(int64_t local) {
     // How many micro-batches others have is no matter: only the last one is exchanged.
     micro_batches_ = local == 0 ? 1 : std::max<int64_t>(CeilDiv(share_, local), 1);
-    size_ = std::max<int64_t>(CeilDiv(share_, micro_batches_), 1);
+    size_ = SizeOf(share_, micro_batches_);
     BeginMicroBatch(0);
+  }
+
+  int64_t MicroBatchesOf(int64_t share) const {
+    const int64_t local = bound_.of_all();
+    return local == 0 ? 1 : std::max<int64_t>(CeilDiv(share, local), 1);
+  }
+  static int64_t SizeOf(int64_t share, int64_t micro_batches) {
+    return std::max<int64_t>(CeilDiv(share, micro_batches), 1);
   }
 
   Job& job_;
   JobCore& core_;
   const int64_t num_shards_;
+  const int64_t at_once_;
   const StreamLoaderOptions options_;
   const std::string name_;
   elastic::LocalBound bound_;
@@ -302,6 +346,9 @@ class StreamLoop::Impl {
   int64_t share_ = 0;
   // Whether the size of the next step was exchanged.
   bool known_ = false;
+  // Samples that this replica holds for the next step; whether there is none, if that was asked.
+  int64_t next_ = 0;
+  std::optional<bool> is_last_;
   int64_t size_ = 1;
   int64_t micro_ = 0;
   int64_t micro_batches_ = 1;
@@ -316,8 +363,8 @@ class StreamLoop::Impl {
   std::vector<Lease> leases_;
 };
 
-StreamLoop::StreamLoop(Job& job, int64_t shards, const StreamLoaderOptions& options)
-    : impl_(std::make_unique<Impl>(job, shards, options)) {}
+StreamLoop::StreamLoop(Job& job, int64_t shards, const StreamLoaderOptions& options, int64_t at_once)
+    : impl_(std::make_unique<Impl>(job, shards, options, at_once)) {}
 StreamLoop::~StreamLoop() = default;
 
 bool StreamLoop::BeginLoop() { return impl_->BeginLoop(); }
@@ -329,6 +376,7 @@ bool StreamLoop::TakeDealt() { return impl_->TakeDealt(); }
 std::vector<StreamLoop::Lease> StreamLoop::TakeLeases() { return impl_->TakeLeases(); }
 bool StreamLoop::IsReady(int64_t ready) { return impl_->IsReady(ready); }
 int64_t StreamLoop::ready_samples() const { return impl_->ready_samples(); }
+bool StreamLoop::is_over() const { return impl_->is_over(); }
 void StreamLoop::BeginStep(const std::map<int64_t, int64_t>& samples, int64_t next) {
   impl_->BeginStep(samples, next);
 }
@@ -339,6 +387,12 @@ bool StreamLoop::is_optimizer_step() const { return impl_->is_last(); }
 void StreamLoop::NextMicroBatch() { impl_->NextMicroBatch(); }
 void StreamLoop::FinishStep() { impl_->FinishStep(); }
 bool StreamLoop::RetryAfterOutOfMemory(const std::exception& error) { return impl_->Retry(error); }
+bool StreamLoop::IsLast() { return impl_->IsLast(); }
+int64_t StreamLoop::batch_size() const { return impl_->batch_size(); }
+int64_t StreamLoop::local_batch_size() const { return impl_->local_batch_size(); }
+int64_t StreamLoop::micro_batches() const { return impl_->micro_batches(); }
+int64_t StreamLoop::micro_batch() const { return impl_->micro_batch(); }
+int64_t StreamLoop::position() const { return impl_->position(); }
 
 void StreamLoop::ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix) const {
   impl_->ToTensorBoard(writer, step, prefix);

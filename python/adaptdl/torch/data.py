@@ -1,10 +1,7 @@
 """Data loaders that deal each batch out to the replicas of a job, however many there are."""
 
-import contextlib
 import ctypes
 import functools
-import random
-import signal
 from collections import deque
 from ctypes import POINTER, c_int, c_int64
 from typing import Any, Callable, Deque, Iterator, List, Optional, Sized, Tuple
@@ -15,6 +12,8 @@ from torch.utils.data._utils.collate import default_collate
 
 from adaptdl import _job, checkpoint, env
 from adaptdl._engine import Batch, LoaderOptions, check, engine, fail, make
+from adaptdl.torch._streams import Shards, Streams
+from adaptdl.torch._workers import Results, WorkerInit
 
 
 class ElasticSampler(Sampler):
@@ -86,7 +85,11 @@ class AdaptiveDataLoader(DataLoader):
     larger shares become several micro-batches, after the last of which the optimiser runs. `band`: part of
     `batch_size` by which the total may differ so that all shares are equal.
 
-    Everything else is as DataLoader has it. Samplers of one's own and iterable data sets are refused.
+    An IterableDataset is read shard by shard: it has to have `shards()`, a list of what can be read apart, and
+    `read(shard)`, which yields one's samples. Each shard is read by one replica, or worker, at a time. Its
+    batches keep their size, and `shuffle` is of the shards' order.
+
+    Everything else is as DataLoader has it. Samplers of one's own are refused.
     """
     def __init__(self,
                  dataset: Any,
@@ -102,10 +105,6 @@ class AdaptiveDataLoader(DataLoader):
         if kwargs.get("batch_sampler") is not None or kwargs.get("sampler") is not None:
             raise ValueError(
                 "AdaptiveDataLoader deals samples out itself; leave sampler and batch_sampler away")
-        if isinstance(dataset, IterableDataset):
-            raise ValueError(
-                "an IterableDataset has no indices that could be dealt out to replicas; use a data set with "
-                "__len__() and __getitem__()")
         if not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size is {batch_size!r}; give a whole number of at least 1")
         kwargs.pop("sampler", None)
@@ -113,23 +112,40 @@ class AdaptiveDataLoader(DataLoader):
         self._job = _job.job()
         self._handle: Any = None
         self._batch = Batch()
-        self._ahead = _ReadAhead(self)
         self._max_batch_size = 0
         self._local_bsz_bounds: Optional[Tuple[Optional[int], Optional[int]]] = None
         self._gradient_accumulation = False
-        self._worker_init = _WorkerInit(kwargs.get("worker_init_fn"), kwargs.get("num_workers", 0))
+        self._worker_init = WorkerInit(kwargs.get("worker_init_fn"), kwargs.get("num_workers", 0))
         kwargs["worker_init_fn"] = self._worker_init
-        super().__init__(dataset, batch_sampler=self._ahead, **kwargs)
-        # A DataLoader with a sampler of batches says that it has none.
-        object.__setattr__(self, "batch_size", batch_size)
-        object.__setattr__(self, "drop_last", drop_last)
-        self._options = LoaderOptions(len(dataset), batch_size, base_batch_size, max_local_batch_size, seed,
-                                      band, int(shuffle), int(drop_last))
+        # What reads ahead; the streams are None for a data set with indices.
+        self._ahead: Any
+        self._streams: Optional[Streams] = None
+        if isinstance(dataset, IterableDataset):
+            if base_batch_size or band:
+                raise ValueError("batches of an IterableDataset keep their size; leave base_batch_size and band away")
+            shards = Shards(dataset)
+            size = len(shards)
+            super().__init__(dataset, batch_size=batch_size, drop_last=drop_last, **kwargs)
+            self._ahead = self._streams = Streams(shards, self._largest_share)
+            if self.num_workers > 0:
+                self._streams.read_by(self)
+        else:
+            size = len(dataset)
+            self._ahead = _ReadAhead(self)
+            super().__init__(dataset, batch_sampler=self._ahead, **kwargs)
+            # A DataLoader with a sampler of batches says that it has none.
+            object.__setattr__(self, "batch_size", batch_size)
+            object.__setattr__(self, "drop_last", drop_last)
+        self._options = LoaderOptions(size, batch_size, base_batch_size, max_local_batch_size, seed, band,
+                                      int(shuffle), int(drop_last))
         self._job.when_met(self._open)
 
     def _open(self) -> None:
-        self._handle = make(
-            functools.partial(engine.loader_open, self._job.handle, ctypes.byref(self._options)))
+        if self._streams is not None:
+            self._handle = self._streams.open(self._job, self._options)
+        else:
+            self._handle = make(
+                functools.partial(engine.loader_open, self._job.handle, ctypes.byref(self._options)))
         self._job.at_close(self._close)
         if self._max_batch_size:
             self._autoscale()
@@ -138,6 +154,10 @@ class AdaptiveDataLoader(DataLoader):
         if self._handle is not None:
             engine.loader_close(self._handle)
         self._handle = None
+        if self._streams is not None:
+            self._streams.close()
+        # Processes that stay end here: later Python takes those that end for lost ones.
+        self._iterator = None
 
     def _autoscale(self) -> None:
         low, high = self._local_bsz_bounds or (None, None)
@@ -153,6 +173,8 @@ class AdaptiveDataLoader(DataLoader):
         progress. One loader of a job may. `local_bsz_bounds`: least and most samples that a replica
         computes at once; either may be None. `gradient_accumulation`: whether more samples in a step than
         the replicas hold at once are worth considering. All replicas call it alike, outside of the loop."""
+        if self._streams is not None:
+            raise ValueError("batches of an IterableDataset keep their size; leave autoscale_batch_size() away")
         if not isinstance(max_batch_size, int) or max_batch_size < self.batch_size:
             raise ValueError(
                 f"max_batch_size is {max_batch_size!r}; give a whole number of at least batch_size = "
@@ -205,11 +227,12 @@ class AdaptiveDataLoader(DataLoader):
         """What gives the samples of these indices as a batch."""
         if self.num_workers > 0:
             self._worker_init.rank = env.replica_rank()
-            return _Workers(self._ahead, super().__iter__).read
+            if self._streams is None:
+                return _Workers(self._ahead, super().__iter__).read
         dataset, collate = self.dataset, self.collate_fn
         if _holds_tensors(dataset) and collate is default_collate and not self.pin_memory:
             return lambda indices: [tensor[indices] for tensor in dataset.tensors]
-        read_all = getattr(dataset, "__getitems__", None)
+        read_all = self._streams.samples if self._streams else getattr(dataset, "__getitems__", None)
         pin = self.pin_memory and torch.cuda.is_available()
 
         def read(indices: List[int]) -> Any:
@@ -218,6 +241,9 @@ class AdaptiveDataLoader(DataLoader):
             return torch.utils.data._utils.pin_memory.pin_memory(data) if pin else data
 
         return read
+
+    def _largest_share(self) -> int:
+        return -(-self.batch_size // env.num_replicas())
 
     def __len__(self) -> int:
         whole, rest = divmod(len(self.dataset), self.batch_size)
@@ -271,10 +297,11 @@ class AdaptiveDataLoader(DataLoader):
         return bool(self._batch.is_optimizer_step)
 
     def is_last_batch(self) -> bool:
-        """Whether the pass is over after this batch, as it looks now: a step that comes to nothing is taken again."""
-        address, count = POINTER(c_int64)(), c_int64()
-        check(engine.loader_peek(self._handle, 1, ctypes.byref(address), ctypes.byref(count)))
-        return count.value == 0
+        """Whether the pass is over after this batch, as it looks now: a step that comes to nothing is taken again.
+        All replicas call it alike: those that share an IterableDataset have to ask each other."""
+        last = c_int()
+        check(engine.loader_is_last(self._handle, ctypes.byref(last)))
+        return bool(last.value)
 
     def to_tensorboard(self, writer: Any, global_step: int, tag_prefix: str = "") -> None:
         """Writes the sizes, as scalars whose tags begin with `tag_prefix`, into a SummaryWriter."""
@@ -288,44 +315,6 @@ def _holds_tensors(dataset: Any) -> bool:
     """Whether a batch can be read at once, by which it comes out as if its samples had been put together."""
     return type(dataset) is TensorDataset and all(tensor.layout is torch.strided
                                                   for tensor in dataset.tensors)
-
-
-# What asks a replica to stop, which comes to its workers too.
-_STOPS = (signal.SIGTERM, signal.SIGINT)
-
-
-@contextlib.contextmanager
-def _stops_wait() -> Iterator[None]:
-    """What stops this replica waits meanwhile, in this thread and in the processes that it makes, until
-    _WorkerInit lets it come: before that they do not know yet that they are to outlive it."""
-    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
-
-
-class _WorkerInit:
-    """Gives the workers of each replica random numbers of their own; then what the program wants. What stops
-    a replica goes to its workers too, which it needs until its step is finished."""
-    def __init__(self, own: Optional[Callable[[int], None]], workers: int) -> None:
-        self._own = own
-        self._workers = workers
-        self.rank = 0
-
-    def __call__(self, worker: int) -> None:
-        engine.ignore_stops_of_others()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
-        seed = torch.initial_seed() + self.rank * self._workers
-        torch.manual_seed(seed)
-        random.seed(seed)
-        try:
-            import numpy
-            numpy.random.seed(seed % 2**32)
-        except ImportError:
-            pass
-        if self._own is not None:
-            self._own(worker)
 
 
 class _ReadAhead(Sampler):
@@ -372,8 +361,7 @@ class _Workers:
     """Reads through a DataLoader's workers."""
     def __init__(self, ahead: _ReadAhead, start: Callable[[], Iterator[Any]]) -> None:
         self._ahead = ahead
-        self._start = start
-        self._workers: Optional[Iterator[Any]] = None
+        self._results = Results(start)
 
     def read(self, indices: List[int]) -> Any:
         """The batch of these samples, which is the one in progress."""
@@ -384,34 +372,11 @@ class _Workers:
             ahead.asked.clear()
         ahead.current = indices
         for _ in range(unused):
-            self._next()
-        data = self._next()
+            next(self._results)
+        data = next(self._results)
         ahead.asked.popleft()
         ahead.current = None
         return data
-
-    def _next(self) -> Any:
-        try:
-            return self._ask()
-        except (ConnectionError, EOFError, FileNotFoundError) as error:
-            if "in DataLoader worker process" in str(error):  # the program's own, which the process passes on
-                raise
-            # A batch that was ready lay in the memory of a process that is gone.
-            raise RuntimeError("a DataLoader worker has exited unexpectedly, and its batch with it") from error
-
-    def _ask(self) -> Any:
-        if self._workers is None:
-            self._workers = self._begin()
-        try:
-            return next(self._workers)
-        except StopIteration:
-            # There was nothing to be read for a while, at the end of a pass.
-            self._workers = self._begin()
-            return next(self._workers)
-
-    def _begin(self) -> Iterator[Any]:
-        with _stops_wait():
-            return self._start()
 
 
 def current_dataloader() -> Optional[AdaptiveDataLoader]:

@@ -42,6 +42,9 @@ class ShardReader {
   ShardReader(const ShardReader&) = delete;
   ShardReader& operator=(const ShardReader&) = delete;
 
+  // Shards that are read side by side.
+  static constexpr int64_t shards_at_once() { return 1; }
+
   // The shard, from its sample number `skip` on, comes after those added before.
   void Add(int64_t shard, int64_t skip) {
     {

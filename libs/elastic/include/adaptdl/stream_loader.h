@@ -53,12 +53,15 @@ struct StreamLoaderOptions {
   int64_t max_local_batch_size = 0;
   // Samples that a thread of the loader's own reads ahead. 0: the training thread reads them.
   int64_t read_ahead = 0;
+  // Whether the pass ends where no whole batch can be made any more. What is left of the shards is not read then.
+  bool drop_last = false;
 };
 
 // What does not depend on the kind of samples: leases, steps, positions. For StreamLoader.
 class StreamLoop {
  public:
-  StreamLoop(Job& job, int64_t shards, const StreamLoaderOptions& options);
+  // `at_once`: shards that a replica is given at a time, as it reads so many side by side.
+  StreamLoop(Job& job, int64_t shards, const StreamLoaderOptions& options, int64_t at_once = 1);
   ~StreamLoop();
   StreamLoop(const StreamLoop&) = delete;
   StreamLoop& operator=(const StreamLoop&) = delete;
@@ -84,8 +87,10 @@ class StreamLoop {
   // Whether the next step is complete, or has all that is left, with `ready` samples of this replica. False:
   // shards were given out; read on, then ask again. Collective, though it rarely communicates.
   bool IsReady(int64_t ready);
-  // Samples of the next step, over all replicas. Valid once it is ready. 0: the loop is over.
+  // Samples of the next step, over all replicas. Valid once it is ready.
   int64_t ready_samples() const;
+  // Whether these are none, or too few, and the loop is over.
+  bool is_over() const;
 
   // Begins the step with these samples, by shard. `next`: how many this replica has for the one after it.
   void BeginStep(const std::map<int64_t, int64_t>& samples, int64_t next);
@@ -99,6 +104,18 @@ class StreamLoop {
   void NextMicroBatch();
   void FinishStep();
   bool RetryAfterOutOfMemory(const std::exception& error);
+  // Whether no micro-batch comes after the one in progress, as it looks now: shards that nobody has begun are taken
+  // to hold samples. Collective in a step's last micro-batch.
+  bool IsLast();
+
+  // Samples of the step in progress over all replicas; before the first step, what was asked for.
+  int64_t batch_size() const;
+  // Most samples that this replica computes at once, its micro-batches in a step, and the number of the present one.
+  int64_t local_batch_size() const;
+  int64_t micro_batches() const;
+  int64_t micro_batch() const;
+  // Samples of the pass that finished steps have consumed.
+  int64_t position() const;
   void ToTensorBoard(TensorBoardWriter& writer, int64_t step, const std::string& prefix) const;
 
  private:
@@ -106,14 +123,12 @@ class StreamLoop {
   const std::unique_ptr<Impl> impl_;
 };
 
-template <typename Sample>
-class StreamLoader {
+// The loop over what a reader reads: see ShardReader for what it has to have.
+template <typename Sample, typename Reader>
+class StreamLoaderOver {
  public:
-  using Stream = typename ShardReader<Sample>::Stream;
-  using OpenShard = typename ShardReader<Sample>::OpenShard;
-
-  StreamLoader(Job& job, int64_t shards, OpenShard open, const StreamLoaderOptions& options)
-      : shards_(shards), loop_(job, shards, options), reader_(std::move(open), options.read_ahead) {}
+  StreamLoaderOver(Job& job, int64_t shards, std::unique_ptr<Reader> reader, const StreamLoaderOptions& options)
+      : shards_(shards), loop_(job, shards, options, reader->shards_at_once()), reader_(std::move(reader)) {}
 
   // As AdaptiveDataLoader's.
   bool BeginLoop() { return loop_.BeginLoop(); }
@@ -129,7 +144,7 @@ class StreamLoader {
     do {
       Fill();
     } while (!loop_.IsReady(static_cast<int64_t>(ready_.size())));
-    if (loop_.ready_samples() == 0) {
+    if (loop_.is_over()) {
       loop_.EndLoop();
       return false;
     }
@@ -157,6 +172,10 @@ class StreamLoader {
     loop_.ToTensorBoard(writer, step, prefix);
   }
 
+  // What it is built on: batch sizes, position.
+  StreamLoop& core() { return loop_; }
+  const StreamLoop& core() const { return loop_; }
+
  private:
   struct Read {
     int64_t shard;
@@ -166,12 +185,12 @@ class StreamLoader {
   // Reads this replica's share of a step, as far as its shards have it.
   void Fill() {
     if (loop_.TakeDealt()) {
-      reader_.Clear();
+      reader_->Clear();
       ready_.clear();
     }
-    for (const StreamLoop::Lease& lease : loop_.TakeLeases()) reader_.Add(lease.shard, lease.skip);
-    while (static_cast<int64_t>(ready_.size()) < loop_.Share() && !reader_.empty()) {
-      auto read = reader_.Take();
+    for (const StreamLoop::Lease& lease : loop_.TakeLeases()) reader_->Add(lease.shard, lease.skip);
+    while (static_cast<int64_t>(ready_.size()) < loop_.Share() && !reader_->empty()) {
+      auto read = reader_->Take();
       if (read.sample) {
         ready_.push_back({read.shard, *std::move(read.sample)});
       } else {
@@ -203,19 +222,30 @@ class StreamLoader {
 
   // Something to compute with that counts for nothing.
   const Sample& StandIn() {
-    for (int64_t shard = 0; !stand_in_; ++shard) stand_in_ = reader_.First(shard % shards_);
+    for (int64_t shard = 0; !stand_in_; ++shard) stand_in_ = reader_->First(shard % shards_);
     return *stand_in_;
   }
 
   const int64_t shards_;
   StreamLoop loop_;
   // Of the leased shards that have not ended.
-  ShardReader<Sample> reader_;
+  const std::unique_ptr<Reader> reader_;
   // Of the next step, and of the one in progress.
   std::vector<Read> ready_;
   std::vector<Read> step_;
   std::vector<Sample> samples_;
   std::optional<Sample> stand_in_;
+};
+
+template <typename Sample>
+class StreamLoader : public StreamLoaderOver<Sample, ShardReader<Sample>> {
+ public:
+  using Stream = typename ShardReader<Sample>::Stream;
+  using OpenShard = typename ShardReader<Sample>::OpenShard;
+
+  StreamLoader(Job& job, int64_t shards, OpenShard open, const StreamLoaderOptions& options)
+      : StreamLoaderOver<Sample, ShardReader<Sample>>(
+            job, shards, std::make_unique<ShardReader<Sample>>(std::move(open), options.read_ahead), options) {}
 };
 
 }  // namespace adaptdl

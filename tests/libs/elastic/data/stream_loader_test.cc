@@ -2,6 +2,8 @@
 
 #include "adaptdl/stream_loader.h"
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -122,6 +124,91 @@ TEST(StreamLoader, KeepsTheBatchWhileShardsAreFree) {
     if (last_begun) break;
     EXPECT_EQ(records.size(), 8u) << "step " << step;
   }
+}
+
+TEST(StreamLoader, DropLastEndsThePassWhereNoWholeBatchCanBeMade) {
+  Trace trace;
+  Train({9, 5, 6, 3}, {.batch_size = 4, .drop_last = true}, 1, 2, 1'000'000, 100, "", &trace);
+  size_t read = 0;
+  for (const auto& [step, records] : trace.steps) {
+    EXPECT_EQ(records.size(), 4u) << "step " << step;
+    read += records.size();
+  }
+  EXPECT_GE(read, 16u);
+}
+
+TEST(StreamLoader, TheLastMicroBatchIsKnown) {
+  for (const bool drop_last : {false, true}) {
+    RunReplicas(2, {}, [&](Replica& replica) {
+      Loader loader(replica.job, 3, Shards({7, 4, 6}),
+                    {.batch_size = 4, .max_local_batch_size = 1, .drop_last = drop_last});
+      bool last = false;
+      for (loader.BeginLoop(); loader.Next();) {
+        EXPECT_FALSE(last);
+        last = loader.core().IsLast();
+        EXPECT_EQ(last, loader.core().IsLast());
+        if (loader.is_optimizer_step()) replica.job.core().loop().OnOptimizerStep(0);
+      }
+      EXPECT_TRUE(last);
+    });
+  }
+}
+
+// Takes a sample of each of its shards in turn.
+class SideBySide {
+ public:
+  explicit SideBySide(std::vector<int64_t> lengths) : lengths_(std::move(lengths)) {}
+  static constexpr int64_t shards_at_once() { return 3; }
+  void Add(int64_t shard, int64_t skip) { open_.push_back({shard, skip}); }
+  bool empty() const { return open_.empty(); }
+  void Clear() { open_.clear(); }
+  std::optional<Record> First(int64_t shard) {
+    return lengths_[shard] > 0 ? std::optional<Record>({shard, 0}) : std::nullopt;
+  }
+  ShardReader<Record>::Read Take() {
+    most_ = std::max(most_, open_.size());
+    Record at = open_.front();
+    open_.pop_front();
+    if (at.second == lengths_[at.first]) return {at.first, at.second};
+    open_.emplace_back(at.first, at.second + 1);
+    return {at.first, at.second + 1, at};
+  }
+  // Most shards that were open at a time.
+  size_t most() const { return most_; }
+
+ private:
+  const std::vector<int64_t> lengths_;
+  std::deque<Record> open_;
+  size_t most_ = 0;
+};
+
+TEST(StreamLoader, AReaderMayReadSeveralShardsSideBySide) {
+  const std::vector<int64_t> lengths = {5, 1, 9, 2, 0, 7, 6, 4, 3, 8};
+  TempFolder folder;
+  std::mutex mutex;
+  std::map<Record, int> seen;
+  size_t most = 0;
+  for (const int64_t stop_after : {3, 1'000'000}) {
+    RunReplicas(2, {.checkpoint_path = folder.path()}, [&](Replica& replica) {
+      auto reader = std::make_unique<SideBySide>(lengths);
+      const SideBySide& reads = *reader;
+      StreamLoaderOver<Record, SideBySide> loader(replica.job, static_cast<int64_t>(lengths.size()),
+                                                  std::move(reader), {.batch_size = 6});
+      for ([[maybe_unused]] int epoch : RemainingEpochsUntil(replica.job, 1)) {
+        for (loader.BeginLoop(); loader.Next();) {
+          std::unique_lock<std::mutex> lock(mutex);
+          for (int64_t i = 0; i < loader.weight(); ++i) ++seen[loader.samples()[i]];
+          most = std::max(most, reads.most());
+          lock.unlock();
+          if (replica.job.optimizer_steps() + 1 == stop_after) replica.job.RequestStop();
+          replica.job.core().loop().OnOptimizerStep(0);
+        }
+      }
+    });
+  }
+  EXPECT_EQ(most, 3u);
+  EXPECT_EQ(seen.size(), 45u);
+  for (const auto& [record, times] : seen) EXPECT_EQ(times, 1) << record.first << " " << record.second;
 }
 
 // More replicas than shards: some have nothing, and compute on what counts for nothing.
