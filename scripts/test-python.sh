@@ -96,7 +96,7 @@ example=("$venv/bin/python" "$root/examples/python-mnist/mnist.py" --samples 150
 
 say "a job on a cluster, whose replicas change in place, and lose one"
 cases=GrowsShrinksAndLosesAReplicaInPlace/
-"$build_dir/tests/integration_python_rescale_test" --gtest_filter="*$cases${quick:+0}*"
+"$build_dir/tests/integration_python_rescale_test" --gtest_filter="*$cases${quick:+indices0}*"
 
 if [[ -z $quick ]]; then
   say "torch.compile"

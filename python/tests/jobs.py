@@ -1,5 +1,6 @@
 """What test_replicas.py and others run in processes of their own: jobs.py FUNCTION ARGUMENT..."""
 
+import copy
 import hashlib
 import os
 import signal
@@ -8,7 +9,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import IterableDataset, TensorDataset
 
 import adaptdl.collective
 import adaptdl.env
@@ -73,6 +74,58 @@ def train(workers="0", local="0", epochs="2", optimizer_name="SGD", device="cpu"
     difference = max((a - b).abs().max().item() for a, b in zip(ours.parameters(), plain.parameters()))
     if adaptdl.env.replica_rank() == 0:
         print(f"once: {once}, alike: {same}, as plain: {difference < 1e-9}", flush=True)
+
+
+class Shards(IterableDataset):
+    """The samples, in shards of different lengths."""
+    def __init__(self, dataset):
+        self._dataset = dataset
+
+    def shards(self):
+        ends = [0, 1, 15, 15, 22, 30, SAMPLES]
+        return [range(begin, end) for begin, end in zip(ends, ends[1:])]
+
+    def read(self, shard):
+        for index in shard:
+            yield self._dataset[index]
+
+
+def streams(workers="0", local="0", drop_last="0"):
+    """Trains on streams, and says what came out, beside what the plain loop gives with the same batches."""
+    torch.manual_seed(1)
+    dataset = samples()
+    ours = network()
+    plain = copy.deepcopy(ours)
+    own, optimizer = (torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9) for model in (ours, plain))
+    adl.init_process_group("gloo")
+    loader = adl.AdaptiveDataLoader(Shards(dataset), batch_size=10, num_workers=int(workers),
+                                    max_local_batch_size=int(local), shuffle=True, drop_last=bool(int(drop_last)))
+    model = adl.AdaptiveDataParallel(ours, own)
+    seen, sizes, lasts = [], [], []
+    for _ in adl.remaining_epochs_until(2):
+        share = []
+        for indices, inputs, targets in loader:
+            lasts.append(loader.is_last_batch())
+            own.zero_grad()
+            F.mse_loss(model(inputs), targets).backward()
+            own.step()
+            if not _job.job().place().stand_in:
+                share += indices.tolist()
+            if loader.is_accum_step():
+                continue
+            batch = sum(adaptdl.collective.gather(share), [])
+            share = []
+            seen += batch
+            sizes.append(len(batch))
+            _, inputs, targets = dataset[batch]
+            optimizer.zero_grad()
+            F.mse_loss(plain(inputs), targets).backward()
+            optimizer.step()
+    each = sorted(seen) == sorted([*range(SAMPLES)] * 2)
+    difference = max((a - b).abs().max().item() for a, b in zip(ours.parameters(), plain.parameters()))
+    if adaptdl.env.replica_rank() == 0:
+        print(f"each twice: {each}, full: {set(sizes) == {10}}, as plain: {difference < 1e-9}, ends: {sum(lasts)}, "
+              f"{lasts[-1]}", flush=True)
 
 
 def collectives():

@@ -10,6 +10,7 @@ import unittest
 import torch
 
 from adaptdl import _engine, _job
+from adaptdl._engine import check, engine
 
 # Where the build puts programs, beside the package, unless that is installed elsewhere.
 PROGRAMS = os.environ.get("ADAPTDL_TEST_PROGRAMS") or os.path.join(
@@ -44,6 +45,11 @@ def forget_states():
     """A program that starts again makes its states anew."""
     from adaptdl import checkpoint
     checkpoint._registry.clear()
+
+
+def request_stop():
+    """As the scheduler does."""
+    check(engine.job_request_stop(_job.job().handle))
 
 
 def start(job, *arguments, replicas=1, environment=None, own_group=False):

@@ -5,7 +5,7 @@ import pickle
 
 import torch
 import torch.nn.functional as F
-from support import JobTest
+from support import JobTest, request_stop
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -181,10 +181,3 @@ class CheckpointTest(JobTest):
                 with sums.synchronized():
                     self.assertEqual((sums["before"], sums["in"]), (1, 6))
             self.restart()
-
-
-def request_stop():
-    """As the scheduler does."""
-    from adaptdl import _job
-    from adaptdl._engine import check, engine
-    check(engine.job_request_stop(_job.job().handle))

@@ -24,6 +24,17 @@ class ReplicasTest(unittest.TestCase):
     def test_with_micro_batches_and_processes_that_read(self):
         self.expect_trained(1, 3, replicas=2)
 
+    def test_streams(self):
+        for replicas, workers, local in ((2, 0, 0), (3, 2, 0), (2, 1, 3)):
+            code, output = run("streams", workers, local, replicas=replicas)
+            self.assertEqual(code, 0, output)
+            self.assertIn("each twice: True, full: False, as plain: True, ends: 2, True", output)
+
+    def test_streams_whose_last_steps_are_dropped(self):
+        code, output = run("streams", 0, 0, 1, replicas=4)
+        self.assertEqual(code, 0, output)
+        self.assertIn("each twice: False, full: True, as plain: True, ends: 2, True", output)
+
     def test_collectives(self):
         code, output = run("collectives", replicas=2)
         self.assertEqual(code, 0, output)

@@ -88,7 +88,7 @@ class NetworkFaultTest : public testing::Test {
     ASSERT_NO_FATAL_FAILURE(training_->AwaitTrainingOn(kNodes));
     EXPECT_TRUE(EndsSoon(node, before[0])) << "the one that was cut off runs on";
     // It may have heard the others' parts of the step under way, and they not its.
-    training_->ExpectOneTraining(/*most_taken_alone=*/1);
+    training_->ExpectOneTraining(/*most_repeated=*/1);
   }
 
   static FaultyNetwork* network_;
@@ -133,7 +133,7 @@ TEST_F(NetworkFaultTest, TwoNodesThatDoNotReachEachOtherAreKeptApart) {
   const absl::Status allocated = training_->cluster().Allocate("job", {"node-0", "node-1", "node-3"});
   ASSERT_TRUE(allocated.ok()) << allocated;
   ASSERT_NO_FATAL_FAILURE(training_->AwaitTrainingOn(3));
-  training_->ExpectOneTraining(/*most_taken_alone=*/1);
+  training_->ExpectOneTraining(/*most_repeated=*/1);
 }
 
 TEST_F(NetworkFaultTest, ASlowAndLossyNetworkBreaksNothing) {

@@ -3,7 +3,7 @@
 "<folder>/<pid>.steps" per process, and "<folder>/<pid>.weights" at the end. Trains until the file
 "<folder>/finish" is there.
 
-    recorded_job.py FOLDER [WORKERS]     WORKERS: processes that read the data
+    recorded_job.py FOLDER [WORKERS [DATA]]     WORKERS: processes that read the data; DATA: indices or streams
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import time
 
 import torch
 import torch.nn.functional as F
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 import adaptdl.torch as adl
 from adaptdl import _job
@@ -36,6 +36,22 @@ class Samples(Dataset):
 
     def __getitem__(self, index):
         return index, self.inputs[index], self.targets[index]
+
+
+class Streams(IterableDataset):
+    """The same samples, in shards of different lengths."""
+    def __init__(self):
+        self.samples = Samples()
+
+    def shards(self):
+        """Ranges of them."""
+        ends = [0, 3, 40, 41, 60, 85, 100, 110, SAMPLES]
+        return [range(begin, end) for begin, end in zip(ends, ends[1:])]
+
+    def read(self, shard):
+        """One after the other."""
+        for index in shard:
+            yield self.samples[index]
 
 
 class Model(torch.nn.Module):
@@ -80,7 +96,8 @@ def main():
                                  {"params": [plain.uses], "lr": float(BATCH)}],
                                 lr=0.002)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1000)
-    loader = adl.AdaptiveDataLoader(Samples(), batch_size=BATCH, shuffle=True, seed=3, num_workers=workers)
+    data = Streams() if sys.argv[3:] == ["streams"] else Samples()
+    loader = adl.AdaptiveDataLoader(data, batch_size=BATCH, shuffle=True, seed=3, num_workers=workers)
     model = adl.AdaptiveDataParallel(plain, optimizer, scheduler)
     record, job = Record(folder), _job.job()
     done = 0
