@@ -8,6 +8,7 @@ import sys
 
 import torch
 import torch.nn.functional as F
+from support import Text, request_stop
 from torch import nn
 from torch.utils.data import IterableDataset, TensorDataset
 
@@ -126,6 +127,34 @@ def streams(workers="0", local="0", drop_last="0"):
     if adaptdl.env.replica_rank() == 0:
         print(f"each twice: {each}, full: {set(sizes) == {10}}, as plain: {difference < 1e-9}, ends: {sum(lasts)}, "
               f"{lasts[-1]}", flush=True)
+
+
+def texts(stop_after="1000", local="0"):
+    """Reads a text, stops after some batches, and says which ones of a single process's the replicas have read."""
+    words, columns, length = 103, 5, 4
+    whole = torch.tensor([*range(words), -1, -1]).view(columns, -1).t()
+    expected = [whole[begin:begin + length + 1].tolist() for begin in range(0, len(whole) - 1, length)]
+    adl.init_process_group("gloo")
+    loader = adl.AdaptiveBPTTIterator(Text(words), columns, length, max_local_batch_size=int(local))
+    seen, share = [], {}
+    try:
+        for batch in loader:
+            if len(seen) == int(stop_after):
+                request_stop()
+            assert len(batch) == batch.text.shape[1]
+            if not _job.job().place().stand_in:
+                for number, column in enumerate(batch.columns):
+                    share[column] = [*batch.text[:, number].tolist(), batch.target[-1, number].item()]
+                    assert share[column][1:] == batch.target[:, number].tolist()
+            if loader.is_accum_step():
+                continue
+            read = {column: text for part in adaptdl.collective.gather(share) for column, text in part.items()}
+            assert len(read) == columns
+            seen.append(expected.index([list(row) for row in zip(*(read[column] for column in range(columns)))]))
+            share = {}
+    finally:
+        if adaptdl.env.replica_rank() == 0:
+            print("batches:", seen, flush=True)
 
 
 def collectives():

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 import torch
@@ -45,6 +46,24 @@ def forget_states():
     """A program that starts again makes its states anew."""
     from adaptdl import checkpoint
     checkpoint._registry.clear()
+
+
+class Field:
+    """How the words of a text become numbers, as torchtext had it: here they are numbers."""
+    pad_token = "-1"
+
+    def __init__(self, batch_first=False):
+        self.batch_first = batch_first
+
+    def numericalize(self, texts, device=None):
+        return torch.tensor([[int(word) for word in text] for text in texts], device=device).t()
+
+
+class Text(list):
+    """A data set of one text, as torchtext had them: the words are the numbers from 0 on."""
+    def __init__(self, words, **kwargs):
+        super().__init__([types.SimpleNamespace(text=[str(word) for word in range(words)])])
+        self.fields = {"text": Field(**kwargs)}
 
 
 def request_stop():

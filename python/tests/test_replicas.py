@@ -35,6 +35,22 @@ class ReplicasTest(unittest.TestCase):
         self.assertEqual(code, 0, output)
         self.assertIn("each twice: False, full: True, as plain: True, ends: 2, True", output)
 
+    def test_texts(self):
+        for replicas, local in ((3, 0), (2, 2), (6, 0)):
+            code, output = run("texts", 1000, local, replicas=replicas)
+            self.assertEqual(code, 0, output)
+            self.assertIn("batches: [0, 1, 2, 3, 4]", output)
+
+    def test_a_text_that_others_go_on_with(self):
+        with tempfile.TemporaryDirectory() as folder:
+            outputs = []
+            for stop_after, replicas in ((1, 2), (1, 3), (1000, 1)):
+                outputs.append(run("texts", stop_after, replicas=replicas,
+                                   environment={"ADAPTDL_CHECKPOINT_PATH": folder}))
+        for (code, output), expected, batches in zip(outputs, (143, 143, 0), ([0, 1], [2, 3], [4])):
+            self.assertEqual(code, expected, output)
+            self.assertIn(f"batches: {batches}", output)
+
     def test_collectives(self):
         code, output = run("collectives", replicas=2)
         self.assertEqual(code, 0, output)

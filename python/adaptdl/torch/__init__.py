@@ -22,10 +22,12 @@ from adaptdl._engine import engine
 from adaptdl.torch.accumulator import Accumulator
 from adaptdl.torch.data import AdaptiveDataLoader, ElasticSampler, current_dataloader
 from adaptdl.torch.epoch import current_epoch, finished_epochs, remaining_epochs_until
+from adaptdl.torch.iterator import AdaptiveBPTTIterator
 from adaptdl.torch.parallel import AdaptiveDataParallel
 
 __all__ = [
     "Accumulator",
+    "AdaptiveBPTTIterator",
     "AdaptiveDataLoader",
     "AdaptiveDataParallel",
     "ElasticSampler",

@@ -9,7 +9,6 @@ import importlib.util
 import os
 import sys
 import types
-from typing import Any
 
 import fake_torchtext
 
@@ -34,25 +33,10 @@ class _Reducer:
         self.broadcast = adaptdl.collective.broadcast
 
 
-class _NoIterator:
-    """In place of an iterator that the package does not have, for tests that import it beside others."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("adaptdl.torch.iterator is not there")
-
-
-def _name_iterator() -> None:
-    if importlib.util.find_spec("adaptdl.torch.iterator") is None:
-        iterator = types.ModuleType("adaptdl.torch.iterator")
-        setattr(iterator, "AdaptiveBPTTIterator", _NoIterator)
-        sys.modules["adaptdl.torch.iterator"] = iterator
-
-
 def pytest_configure() -> None:
     """Before any test is imported."""
     fake_torchtext.install()
     reducer = types.ModuleType("adaptdl.reducer")
     setattr(reducer, "Reducer", _Reducer)
     sys.modules["adaptdl.reducer"] = reducer
-    _name_iterator()
     _load("adaptdl.conftest", os.path.join(os.environ["ADAPTDL_COMPAT_TESTS"], "conftest.py"))
