@@ -3,13 +3,14 @@
 "<folder>/<pid>.steps" per process, and "<folder>/<pid>.weights" at the end. Trains until the file
 "<folder>/finish" is there.
 
-    recorded_job.py FOLDER [WORKERS [DATA]]     WORKERS: processes that read the data; DATA: indices or streams
+    recorded_job.py FOLDER [WORKERS [DATA]]     WORKERS: processes that read the data; DATA: indices, streams or text
 """
 
 import hashlib
 import os
 import sys
 import time
+import types
 
 import torch
 import torch.nn.functional as F
@@ -54,12 +55,37 @@ class Streams(IterableDataset):
             yield self.samples[index]
 
 
+class Text(list):
+    """A text for an iterator of texts: the words are the numbers from 0 on."""
+    pad_token = None
+    batch_first = False
+
+    def __init__(self, words):
+        super().__init__([types.SimpleNamespace(text=list(range(words)))])
+        self.fields = {"text": self}
+
+    def numericalize(self, texts, device):
+        """They are."""
+        return torch.tensor(texts, device=device)
+
+
+class Words:
+    """The same samples, in the order of a text that is read as columns, a word of each at a time."""
+    def __init__(self):
+        self.samples = Samples()
+        self.rows = SAMPLES // BATCH + 1
+        self.loader = adl.AdaptiveBPTTIterator(Text(BATCH * self.rows), BATCH, 1)
+
+    def __iter__(self):
+        for batch in self.loader:
+            yield self.samples[batch.text[0] % self.rows * BATCH + batch.text[0] // self.rows]
+
+
 class Model(torch.nn.Module):
     """Beside its weights it has one parameter per sample, which counts the uses of the sample."""
-    def __init__(self):
+    def __init__(self, norm):
         super().__init__()
-        self.net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(),
-                                       torch.nn.Linear(8, 1)).double()
+        self.net = torch.nn.Sequential(torch.nn.Linear(3, 8), norm(8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
         self.uses = torch.nn.Parameter(torch.zeros(SAMPLES, dtype=torch.double))
 
     def forward(self, indices, inputs):
@@ -86,18 +112,26 @@ def checksum(model, optimizer):
     return int.from_bytes(digest[:7], "big")
 
 
+def make_loader(data, workers):
+    """Of these data."""
+    if data == "text":
+        return Words()
+    samples = {"indices": Samples, "streams": Streams}[data]()
+    return adl.AdaptiveDataLoader(samples, batch_size=BATCH, shuffle=True, seed=3, num_workers=workers)
+
+
 def main():
-    folder, workers = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    folder, workers, data = (sys.argv[1:] + ["0", "indices"][len(sys.argv) - 2:])[:3]
     torch.set_num_threads(1)
     adl.init_process_group("gloo")
     torch.manual_seed(os.getpid())  # all are to begin with rank 0's model
-    plain = Model()
+    # A share of a stream's last batches may be one sample, of which there is no BatchNorm.
+    plain = Model(torch.nn.LayerNorm if data == "streams" else torch.nn.BatchNorm1d)
     optimizer = torch.optim.SGD([{"params": plain.net.parameters(), "lr": 0.002, "momentum": 0.9},
                                  {"params": [plain.uses], "lr": float(BATCH)}],
                                 lr=0.002)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1000)
-    data = Streams() if sys.argv[3:] == ["streams"] else Samples()
-    loader = adl.AdaptiveDataLoader(data, batch_size=BATCH, shuffle=True, seed=3, num_workers=workers)
+    loader = make_loader(data, int(workers))
     model = adl.AdaptiveDataParallel(plain, optimizer, scheduler)
     record, job = Record(folder), _job.job()
     done = 0
