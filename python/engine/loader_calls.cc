@@ -78,7 +78,8 @@ int adaptdl_loader_open(adaptdl_job* job, const adaptdl_loader_options* options,
 int adaptdl_loader_autoscale(adaptdl_loader* loader, int64_t max_batch_size, int64_t min_local,
                              int64_t max_local, int accumulation) {
   return Call(loader->job, [&] {
-    OverIndices(loader)->loader().AutoscaleBatchSize(max_batch_size, {min_local, max_local}, accumulation != 0);
+    OverIndices(loader)->loader().AutoscaleBatchSize(max_batch_size, {min_local, max_local},
+                                                     accumulation != 0);
   });
 }
 

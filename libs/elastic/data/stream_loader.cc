@@ -231,8 +231,8 @@ class StreamLoop::Impl {
     summary.limits.accumulation = bound_.of_all() > 0;
     const auto begun = num_shards_ - static_cast<int64_t>(free_.size());
     const int64_t in_progress = job_.num_replicas() * at_once_;
-    summary.loop_fraction = static_cast<double>(std::max<int64_t>(begun - in_progress, 0)) /
-                            static_cast<double>(num_shards_);
+    summary.loop_fraction =
+        static_cast<double>(std::max<int64_t>(begun - in_progress, 0)) / static_cast<double>(num_shards_);
     core_.loop().FinishStep(summary);
   }
 

@@ -127,7 +127,8 @@ class StreamLoop {
 template <typename Sample, typename Reader>
 class StreamLoaderOver {
  public:
-  StreamLoaderOver(Job& job, int64_t shards, std::unique_ptr<Reader> reader, const StreamLoaderOptions& options)
+  StreamLoaderOver(Job& job, int64_t shards, std::unique_ptr<Reader> reader,
+                   const StreamLoaderOptions& options)
       : shards_(shards), loop_(job, shards, options, reader->shards_at_once()), reader_(std::move(reader)) {}
 
   // As AdaptiveDataLoader's.
@@ -245,7 +246,8 @@ class StreamLoader : public StreamLoaderOver<Sample, ShardReader<Sample>> {
 
   StreamLoader(Job& job, int64_t shards, OpenShard open, const StreamLoaderOptions& options)
       : StreamLoaderOver<Sample, ShardReader<Sample>>(
-            job, shards, std::make_unique<ShardReader<Sample>>(std::move(open), options.read_ahead), options) {}
+            job, shards, std::make_unique<ShardReader<Sample>>(std::move(open), options.read_ahead),
+            options) {}
 };
 
 }  // namespace adaptdl
