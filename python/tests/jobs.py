@@ -91,6 +91,10 @@ class Shards(IterableDataset):
             yield self._dataset[index]
 
 
+def data_set(kind):
+    return samples() if kind == "indices" else Shards(samples())
+
+
 def streams(workers="0", local="0", drop_last="0"):
     """Trains on streams, and says what came out, beside what the plain loop gives with the same batches."""
     torch.manual_seed(1)
@@ -232,20 +236,20 @@ def misuse(what):
         optimizer.step()
 
 
-def kill_worker():
+def kill_worker(data="indices"):
     """A process that reads the data is killed."""
     import multiprocessing
-    loader = adl.AdaptiveDataLoader(samples(), batch_size=2, num_workers=1)
+    loader = adl.AdaptiveDataLoader(data_set(data), batch_size=2, num_workers=1)
     for number, _ in enumerate(loader):
         if number == 1:
             os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
 
 
-def endless(workers="0"):
+def endless(workers="0", data="indices"):
     """Trains until it is stopped."""
     ours = network()
     optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
-    loader = adl.AdaptiveDataLoader(samples(), batch_size=10, num_workers=int(workers))
+    loader = adl.AdaptiveDataLoader(data_set(data), batch_size=10, num_workers=int(workers))
     model = adl.AdaptiveDataParallel(ours, optimizer)
     steps = 0
     try:

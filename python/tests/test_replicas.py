@@ -79,9 +79,10 @@ class FaultsTest(unittest.TestCase):
         self.assertIn("backward() ran twice in one optimiser step", output)
 
     def test_a_worker_of_the_loader_that_is_killed(self):
-        code, output = run("kill_worker")
-        self.assertEqual(code, 1, output)
-        self.assertRegex(output, r"DataLoader worker .* (is killed|exited)")
+        for data in ("indices", "streams"):
+            code, output = run("kill_worker", data)
+            self.assertEqual(code, 1, output)
+            self.assertRegex(output, r"DataLoader worker .* (is killed|exited)")
 
     def test_a_checkpoint_that_cannot_be_written_does_not_stop_training(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -122,8 +123,8 @@ class SignalsTest(unittest.TestCase):
         self.assertIn("ends", output)
 
     def test_workers_of_the_loader_outlive_what_stops_the_replica(self):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            process = start("endless", 2, own_group=True)
+        for number, data in ((signal.SIGTERM, "indices"), (signal.SIGINT, "indices"), (signal.SIGTERM, "streams")):
+            process = start("endless", 2, data, own_group=True)
             self.assertEqual(process.stdout.readline(), "trains\n")
             os.killpg(process.pid, number)
             code, output = finish(process)
