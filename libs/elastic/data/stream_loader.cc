@@ -6,7 +6,6 @@
 #include <exception>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -145,9 +144,8 @@ class StreamLoop::Impl {
     for (const int64_t shard : order) {
       if (!table_.shards[shard].done) free_.push_back(shard);
     }
-    std::vector<int> all(job_.num_replicas());
-    std::iota(all.begin(), all.end(), 0);
-    GiveTo(all);
+    leased_ = 0;
+    Give(std::vector<int64_t>(job_.num_replicas(), Wanted()));
   }
 
   bool TakeDealt() { return std::exchange(dealt_, false); }
@@ -161,7 +159,7 @@ class StreamLoop::Impl {
     table_.shards.clear();
     free_.clear();
     leases_.clear();
-    core_.loop().signal().Set(0);
+    core_.loop().signal().Set(0, 0);
     core_.step().SetMicroBatch({});
     core_.loop().EndSteps();
     core_.replay().FinishLoop(name_);
@@ -173,19 +171,21 @@ class StreamLoop::Impl {
   }
 
   bool IsReady(int64_t ready) {
-    ready_samples_ = known_ ? core_.loop().signal().agreed() : core_.team().SumOf(ready);
+    ready_samples_ = known_ ? core_.loop().signal().first() : core_.team().SumOf(ready);
+    const bool somebody_wants = known_ && core_.loop().signal().second() > 0;
+    const bool enough = ready_samples_ >= options_.batch_size;
     known_ = true;
-    if (ready_samples_ >= options_.batch_size || free_.empty()) return true;
-    GiveShards(ready < Share());
-    known_ = false;
-    return false;
+    if (free_.empty() || (enough && !somebody_wants)) return true;
+    GiveShards();
+    known_ = enough;
+    return enough;
   }
 
   void BeginStep(const std::map<int64_t, int64_t>& samples, int64_t next) {
     step_ = samples;
     share_ = 0;
     for (const auto& [shard, count] : samples) share_ += count;
-    core_.loop().signal().Set(next);
+    core_.loop().signal().Set(next, Wanted());
     next_ = next;
     is_last_.reset();
     in_step_ = true;
@@ -288,24 +288,33 @@ class StreamLoop::Impl {
     const int64_t shard = free_.front();
     free_.erase(free_.begin());
     table_.shards[shard].owner = rank;
-    if (rank == job_.rank()) leases_.push_back({shard, table_.shards[shard].consumed});
+    if (rank != job_.rank()) return;
+    leases_.push_back({shard, table_.shards[shard].consumed});
+    ++leased_;
   }
 
-  // To each replica that has too little, as long as there are some.
-  void GiveShards(bool short_here) {
-    const std::vector<std::string> all = core_.team().Gather(short_here ? "short" : "");
-    std::vector<int> ranks;
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      if (!all[rank].empty()) ranks.push_back(static_cast<int>(rank));
+  // Shards that this replica should get: as many as it can read beside those that have not ended. When few are left,
+  // which others may need more, only if it has none.
+  int64_t Wanted() const {
+    const int64_t open = leased_ - static_cast<int64_t>(lengths_.size());
+    const int64_t fair = static_cast<int64_t>(free_.size()) / job_.num_replicas();
+    return std::min(at_once_ - open, std::max<int64_t>(fair, open == 0 ? 1 : 0));
+  }
+
+  void GiveShards() {
+    std::vector<int64_t> wanted;
+    for (const std::string& text : core_.team().Gather(absl::StrCat(Wanted()))) {
+      wanted.push_back(nlohmann::json::parse(text));
     }
-    GiveTo(ranks);
+    Give(wanted);
   }
 
-  // As many as each of them reads at once; but one when few are left, which the others may need too.
-  void GiveTo(const std::vector<int>& ranks) {
-    const auto fair = static_cast<int64_t>(free_.size()) / job_.num_replicas();
-    for (int64_t given = 0; given < std::clamp<int64_t>(fair, 1, at_once_); ++given) {
-      for (const int rank : ranks) GiveShard(rank);
+  // To each replica in turn, as long as there are some.
+  void Give(const std::vector<int64_t>& wanted) {
+    for (int64_t given = 0; given < at_once_; ++given) {
+      for (size_t rank = 0; rank < wanted.size(); ++rank) {
+        if (wanted[rank] > given) GiveShard(static_cast<int>(rank));
+      }
     }
   }
 
@@ -339,7 +348,8 @@ class StreamLoop::Impl {
   ShardTable table_;
   // Shards that nobody has read to the end and nobody reads, in the order in which they are given out.
   std::vector<int64_t> free_;
-  // Of this replica's shards whose end was read.
+  // This replica's shards, and of those whose end was read their lengths.
+  int64_t leased_ = 0;
   std::map<int64_t, int64_t> lengths_;
   // Samples of this replica's step by shard, and in all.
   std::map<int64_t, int64_t> step_;

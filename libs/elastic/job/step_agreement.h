@@ -51,26 +51,34 @@ class StepAgreement {
   std::vector<double> last_;
 };
 
-// A number of the loop in progress: whoever runs the loop knows what its sum over all replicas means.
+// Two numbers of the loop in progress: whoever runs the loop knows what their sums over all replicas mean.
 class LoopSignal final : public SignalSource {
  public:
   // For the next step.
-  void Set(int64_t value) { value_ = value; }
+  void Set(int64_t first, int64_t second) {
+    first_ = first;
+    second_ = second;
+  }
   // As of the last step; 0 if the replicas have changed since.
-  int64_t agreed() const { return agreed_; }
-  void Forget() { agreed_ = 0; }
+  int64_t first() const { return agreed_first_; }
+  int64_t second() const { return agreed_second_; }
+  void Forget() { agreed_first_ = agreed_second_ = 0; }
 
-  size_t num_signals() const override { return 1; }
+  size_t num_signals() const override { return 2; }
   void Offer(bool /*in_step*/, absl::Span<double> signals) override {
-    signals[0] = static_cast<double>(value_);
+    signals[0] = static_cast<double>(first_);
+    signals[1] = static_cast<double>(second_);
   }
   void OnAgreed(absl::Span<const double> sums, int /*members*/) override {
-    agreed_ = static_cast<int64_t>(sums[0]);
+    agreed_first_ = static_cast<int64_t>(sums[0]);
+    agreed_second_ = static_cast<int64_t>(sums[1]);
   }
 
  private:
-  int64_t value_ = 0;
-  int64_t agreed_ = 0;
+  int64_t first_ = 0;
+  int64_t second_ = 0;
+  int64_t agreed_first_ = 0;
+  int64_t agreed_second_ = 0;
 };
 
 }  // namespace adaptdl::elastic

@@ -8,8 +8,9 @@
 //   for (loader.BeginLoop(); loader.Next();) { ... loader.samples() ... }
 //
 // Each shard is leased to one replica, which reads it to its end and then gets the next one that is free, so
-// that no replica waits for shards that others have. The total batch stays what was asked for while shards
-// are free; after that, replicas whose shards have ended hold no samples, and steps become smaller.
+// that no replica waits for shards that others have. (One that reads several side by side has several, until
+// few are left.) The total batch stays what was asked for while shards are free; after that, replicas whose
+// shards have ended hold no samples, and steps become smaller.
 //
 // How far each shard was consumed is part of the checkpoints. After a restart, unfinished shards are leased
 // anew, and go on after the last sample of the last finished step: each sample is read once, over any

@@ -173,6 +173,7 @@ class SideBySide {
     open_.emplace_back(at.first, at.second + 1);
     return {at.first, at.second + 1, at};
   }
+  size_t open() const { return open_.size(); }
   // Most shards that were open at a time.
   size_t most() const { return most_; }
 
@@ -209,6 +210,25 @@ TEST(StreamLoader, AReaderMayReadSeveralShardsSideBySide) {
   EXPECT_EQ(most, 3u);
   EXPECT_EQ(seen.size(), 45u);
   for (const auto& [record, times] : seen) EXPECT_EQ(times, 1) << record.first << " " << record.second;
+}
+
+// Not only when it has read all that it has.
+TEST(StreamLoader, WhoCanReadMoreShardsGetsThem) {
+  const std::vector<int64_t> lengths = {8, 60, 60, 8, 8, 8, 8, 8, 8, 8};
+  RunReplicas(1, {}, [&](Replica& replica) {
+    auto reader = std::make_unique<SideBySide>(lengths);
+    const SideBySide& reads = *reader;
+    StreamLoaderOver<Record, SideBySide> loader(replica.job, static_cast<int64_t>(lengths.size()),
+                                                std::move(reader),
+                                                {.batch_size = 6, .shuffle_shards = false});
+    int steps_with_three = 0;
+    for (loader.BeginLoop(); loader.Next();) {
+      steps_with_three += reads.open() == 3 ? 1 : 0;
+      replica.job.core().loop().OnOptimizerStep(0);
+    }
+    // The first one lasts for four steps.
+    EXPECT_GE(steps_with_three, 12);
+  });
 }
 
 // More replicas than shards: some have nothing, and compute on what counts for nothing.

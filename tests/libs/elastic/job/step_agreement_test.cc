@@ -31,16 +31,18 @@ TEST(StepAgreementTest, EachSourceHasItsNumbersToItself) {
   LoopSignal loop;
   Pair pair;
   StepAgreement agreement({&loop, &pair});
-  loop.Set(7);
-  EXPECT_THAT(agreement.Local(), ElementsAre(7, 5, 1, 1));
-  EXPECT_THAT(agreement.Local(/*in_step=*/false), ElementsAre(7, 5, 0, 1));
-  const std::vector<double> sums = {21, 15, 2, 3};
+  loop.Set(7, 2);
+  EXPECT_THAT(agreement.Local(), ElementsAre(7, 2, 5, 1, 1));
+  EXPECT_THAT(agreement.Local(/*in_step=*/false), ElementsAre(7, 2, 5, 0, 1));
+  const std::vector<double> sums = {21, 4, 15, 2, 3};
   agreement.AgreeOn(sums);
-  EXPECT_EQ(loop.agreed(), 21);
+  EXPECT_EQ(loop.first(), 21);
+  EXPECT_EQ(loop.second(), 4);
   EXPECT_THAT(pair.agreed, ElementsAre(15, 2, 3));
   EXPECT_EQ(agreement.last(), sums);
   loop.Forget();
-  EXPECT_EQ(loop.agreed(), 0);
+  EXPECT_EQ(loop.first(), 0);
+  EXPECT_EQ(loop.second(), 0);
 }
 
 class StopRequestTest : public testing::Test {
