@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import unittest
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,7 @@ from torch.utils.data import TensorDataset
 import adaptdl.checkpoint
 import adaptdl.torch as adl
 from adaptdl import Error
+from adaptdl.torch import _encoding
 
 SAMPLES = 24
 
@@ -181,3 +183,21 @@ class CheckpointTest(JobTest):
                 with sums.synchronized():
                     self.assertEqual((sums["before"], sums["in"]), (1, 6))
             self.restart()
+
+
+class EncodingTest(unittest.TestCase):
+    def test_gives_back_what_it_got(self):
+        value = {
+            "a": [1, 2.5, None, True], ("no", 1)[0]: (float("inf"), "text"), 3: {"lr": torch.tensor(0.5)}
+        }
+        found = _encoding.from_text(_encoding.to_text(value, "it"))
+        self.assertEqual(found[3].pop("lr").item(), value[3].pop("lr").item())
+        self.assertEqual(found, value)
+
+    def test_refuses_what_would_need_a_pickle(self):
+        with self.assertRaisesRegex(Error, "it.a is a object"):
+            _encoding.to_text({"a": object()}, "it")
+
+
+if __name__ == "__main__":
+    unittest.main()

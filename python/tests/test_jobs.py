@@ -1,0 +1,95 @@
+"""A job of one replica: its epochs, sums and collectives, its beginning and its end."""
+
+import os
+import unittest
+
+import adaptdl.collective
+import adaptdl.torch as adl
+from adaptdl import Error, env
+from plain import SAMPLES, samples
+from support import JobTest
+
+
+class AccumulatorTest(JobTest):
+    def test_shows_sums_when_synchronised_alone(self):
+        sums = adl.Accumulator()
+        sums["loss"] += 2
+        sums["loss"] -= 0.5
+        sums.update({"count": 3})
+        sums.subtract({"count": 1})
+        self.assertEqual((len(sums), "loss" in sums, list(sums)), (0, False, []))
+        with sums.synchronized():
+            self.assertEqual(dict(sums), {"loss": 1.5, "count": 2})
+            sums["count"] = 10
+            with sums.synchronized():
+                self.assertEqual(sums["count"], 10)
+        sums["count"] += 1
+        with sums.synchronized():
+            self.assertEqual(sums["count"], 11)
+
+    def test_wrong_assignments(self):
+        sums, others = adl.Accumulator(), adl.Accumulator()
+        with self.assertRaises(TypeError):
+            sums["loss"] = 1
+        with self.assertRaises(ValueError):
+            sums["loss"] = others["loss"]
+        with self.assertRaises(ValueError):
+            sums["loss"] = sums["count"]
+
+    def test_sums_of_tensors(self):
+        sums = adl.Accumulator()
+        loader = adl.AdaptiveDataLoader(samples(), batch_size=7)
+        for indices, _, _ in loader:
+            sums["indices"] += indices.sum()
+        with sums.synchronized():
+            self.assertEqual(sums["indices"].item(), sum(range(SAMPLES)))
+
+
+class CollectiveTest(JobTest):
+    def test_one_replica(self):
+        self.assertEqual(adaptdl.collective.allreduce(3), 3)
+        self.assertEqual(adaptdl.collective.broadcast("text"), "text")
+        self.assertEqual(adaptdl.collective.allreduce_async({1}, lambda a, b: a | b).result(), {1})
+
+
+class JobsTest(JobTest):
+    def test_epochs(self):
+        self.assertIsNone(adl.current_epoch())
+        for epoch in adl.remaining_epochs_until(2):
+            self.assertEqual((adl.current_epoch(), adl.finished_epochs()), (epoch, epoch))
+            with self.assertRaisesRegex(Error, "nested"):
+                list(adl.remaining_epochs_until(2))
+        self.assertEqual(list(adl.remaining_epochs_until(2)), [])
+        self.assertEqual(adl.finished_epochs(), 2)
+
+    def test_the_group_is_made_once(self):
+        adl.init_process_group("gloo")
+        with self.assertRaisesRegex(Error, "once"):
+            adl.init_process_group("gloo")
+
+    def test_a_wrong_environment_is_told(self):
+        os.environ["ADAPTDL_NUM_REPLICAS"] = "many"
+        try:
+            with self.assertRaisesRegex(Error, "ADAPTDL_NUM_REPLICAS"):
+                adl.init_process_group("gloo")
+            with self.assertRaisesRegex(Error, "ADAPTDL_NUM_REPLICAS"):
+                env.num_replicas()
+        finally:
+            del os.environ["ADAPTDL_NUM_REPLICAS"]
+
+    def test_a_forked_child_is_no_replica(self):
+        adl.init_process_group("gloo")
+        adl.finished_epochs()
+        child = os.fork()
+        if child == 0:
+            try:
+                adl.finished_epochs()
+                os._exit(1)
+            except Error:
+                os._exit(0)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(adl.finished_epochs(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
