@@ -47,6 +47,27 @@ struct adaptdl_sums final : adaptdl::elastic::StepSums {
 
 namespace {
 
+void Describe(const adaptdl_job& job, adaptdl_place* place) {
+  *place = {};
+  place->met = job.met ? 1 : 0;
+  place->rank = job.job->rank();
+  place->replicas = job.job->num_replicas();
+  place->nodes = job.job->num_nodes();
+  place->current_epoch = -1;
+  if (!job.met) return;
+  adaptdl::elastic::JobCore& core = job.job->core();
+  place->current_epoch = core.replay().current_epoch();
+  place->finished_epochs = core.replay().finished_epochs();
+  place->in_loop = core.replay().in_loop() ? 1 : 0;
+  place->replaying = core.replay().replaying() ? 1 : 0;
+  place->is_void = core.step().is_void() ? 1 : 0;
+  place->joined = core.states().has_others_state() ? 1 : 0;
+  const adaptdl::elastic::MicroBatch& batch = core.step().micro_batch();
+  place->stand_in = batch.step_total > 0 && batch.local == 0 ? 1 : 0;
+  place->optimizer_steps = core.progress().optimizer_steps();
+  place->group = core.team().membership().group;
+}
+
 int EpochOf(adaptdl_epochs* epochs) {
   return *epochs->iterator != adaptdl::EpochRange::End() ? **epochs->iterator : -1;
 }
@@ -91,29 +112,13 @@ void adaptdl_job_forget_in_child(adaptdl_job* job) {
 void adaptdl_ignore_stops_of_others(void) { adaptdl::python::IgnoreStopsOfOthers(); }
 
 int adaptdl_job_place(adaptdl_job* job, adaptdl_place* place) {
+  // Who the replica is its program may ask while it ends.
+  if (job->exit_code >= 0) {
+    Describe(*job, place);
+    return ADAPTDL_OK;
+  }
   return Call(
-      job,
-      [&] {
-        *place = {};
-        place->met = job->met ? 1 : 0;
-        place->rank = job->job->rank();
-        place->replicas = job->job->num_replicas();
-        place->nodes = job->job->num_nodes();
-        place->current_epoch = -1;
-        if (!job->met) return;
-        adaptdl::elastic::JobCore& core = job->job->core();
-        place->current_epoch = core.replay().current_epoch();
-        place->finished_epochs = core.replay().finished_epochs();
-        place->in_loop = core.replay().in_loop() ? 1 : 0;
-        place->replaying = core.replay().replaying() ? 1 : 0;
-        place->is_void = core.step().is_void() ? 1 : 0;
-        place->joined = core.states().has_others_state() ? 1 : 0;
-        const adaptdl::elastic::MicroBatch& batch = core.step().micro_batch();
-        place->stand_in = batch.step_total > 0 && batch.local == 0 ? 1 : 0;
-        place->optimizer_steps = core.progress().optimizer_steps();
-        place->group = core.team().membership().group;
-      },
-      /*keeps_plain=*/true);
+      job, [&] { Describe(*job, place); }, /*keeps_plain=*/true);
 }
 
 // --- Requests ---

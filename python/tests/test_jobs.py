@@ -7,7 +7,7 @@ import adaptdl.collective
 import adaptdl.torch as adl
 from adaptdl import Error, env
 from plain import SAMPLES, samples
-from support import JobTest
+from support import JobTest, request_stop
 
 
 class AccumulatorTest(JobTest):
@@ -76,6 +76,12 @@ class JobsTest(JobTest):
                 env.num_replicas()
         finally:
             del os.environ["ADAPTDL_NUM_REPLICAS"]
+
+    def test_a_program_that_ends_may_ask_who_it_is(self):
+        with self.assertRaises(SystemExit):
+            for _ in adl.AdaptiveDataLoader(samples(), batch_size=7):
+                request_stop()
+        self.assertEqual((env.replica_rank(), env.num_replicas()), (0, 1))
 
     def test_a_forked_child_is_no_replica(self):
         adl.init_process_group("gloo")
