@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/faults/training_cluster.h"
+#include "tests/integration/python_program.h"
 #include "tests/integration/test_cluster.h"
 
 namespace adaptdl::integration {
@@ -19,18 +19,9 @@ namespace {
 
 class PythonRescaleTest : public testing::TestWithParam<int> {
  protected:
-  // With Debian's Python, and the package as it was built; or a Python that has the package itself, which
-  // scripts/test-python.sh names.
   void SetUp() override {
-    std::vector<std::string> command = {
-        "/usr/bin/env", absl::StrCat("PYTHONPATH=", ADAPTDL_BINARY_DIR, "/python"), "/usr/bin/python3"};
-    const char* const python =
-        std::getenv("ADAPTDL_TEST_PYTHON");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-    if (python != nullptr) command = {python};
-    command.push_back(absl::StrCat(ADAPTDL_SOURCE_DIR, "/tests/integration/python/recorded_job.py"));
-    command.push_back(training_.folder());
-    command.push_back(absl::StrCat(GetParam()));
-    training_.SetCommand(command);
+    training_.SetCommand(PythonProgram("tests/integration/python/recorded_job.py",
+                                       {training_.folder(), "--workers", absl::StrCat(GetParam())}));
   }
 
   TrainingCluster training_{{.workers = 3, .allocator = false}};

@@ -38,8 +38,11 @@ class Part:
 
 PARTS = (
     Part("chaos", "200 re-scales and 100 kills of replicas, workers and the supervisor under a job that trains",
-         ("scripts/test-chaos.sh", "--store-kills", "0"), r"^(\d+ steps, .*rollbacks.*)$",
+         ("scripts/test-chaos.sh", "--store-kills", "0", "--job", "cpp"), r"^(\d+ steps, .*rollbacks.*)$",
          (*PROGRAMS, "tests/integration", "tests/libs/elastic")),
+    Part("python-chaos", "100 re-scales and 50 kills, also of processes that read data, under a job of the Python package",
+         ("scripts/test-chaos.sh", "--store-kills", "0", "--job", "python", "--rescales", "100", "--kills", "50"),
+         r"^(\d+ steps, .*rollbacks.*)$", (*PROGRAMS, "python", "tests/integration")),
     Part("store", "300 kills of a supervisor, some of them on a disk that fails",
          ("scripts/test-chaos.sh", "--rescales", "0", "--kills", "0"), r"^(\d+ kills, .*)$",
          (*PROGRAMS, "tests/integration")),

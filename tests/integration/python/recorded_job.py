@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
 """A job that notes what it does, as tests/integration/chaos/chaos_job.cc has it, in one file
 "<folder>/<pid>.steps" per process, and "<folder>/<pid>.weights" at the end. Trains until the file
-"<folder>/finish" is there.
+"<folder>/finish" is there, or for so many epochs.
 
-    recorded_job.py FOLDER [WORKERS]     WORKERS: processes that read the data
+    recorded_job.py FOLDER [--workers N] [--epochs N] [--without-norm]
+
+--workers: processes that read the data. --without-norm: no BatchNorm, which takes its mean over a replica's share: then the
+job trains as one process does.
 """
 
+import argparse
 import hashlib
 import os
-import sys
 import time
 
 import torch
 import torch.nn.functional as F
 from torch.utils.data import Dataset
 
+import adaptdl.checkpoint
+import adaptdl.env
 import adaptdl.torch as adl
 from adaptdl import _job
 
@@ -22,6 +27,8 @@ SAMPLES = 120
 BATCH = 12
 # Long enough for faults to fall into a step.
 STEP_TIME = 0.015
+# Should no replica be left, this much is done again.
+CHECKPOINT_STEPS = 100
 
 
 class Samples(Dataset):
@@ -39,11 +46,11 @@ class Samples(Dataset):
 
 
 class Model(torch.nn.Module):
-    """Beside its weights it has one parameter per sample, which counts the uses of the sample."""
-    def __init__(self):
+    """Beside its weights it has one parameter per sample, which sums up the rates that it was used with."""
+    def __init__(self, with_norm):
         super().__init__()
-        self.net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(),
-                                       torch.nn.Linear(8, 1)).double()
+        norm = torch.nn.BatchNorm1d(8) if with_norm else torch.nn.Identity()
+        self.net = torch.nn.Sequential(torch.nn.Linear(3, 8), norm, torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
         self.uses = torch.nn.Parameter(torch.zeros(SAMPLES, dtype=torch.double))
 
     def forward(self, indices, inputs):
@@ -70,44 +77,77 @@ def checksum(model, optimizer):
     return int.from_bytes(digest[:7], "big")
 
 
+def make_model(with_norm):
+    """All replicas are to begin with rank 0's model, which is the same at each start of the job."""
+    torch.manual_seed(1 if adaptdl.env.replica_rank() == 0 else os.getpid())
+    model = Model(with_norm)
+    optimizer = torch.optim.SGD([{"params": model.net.parameters(), "lr": 0.002, "momentum": 0.9},
+                                 {"params": [model.uses], "lr": float(BATCH)}],
+                                lr=0.002)
+    # Of a period that no number of epochs is: a step too many shows in all that follow.
+    return model, optimizer, torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 7)
+
+
+def write_weights(folder, epochs, model):
+    with open(f"{folder}/{os.getpid()}.weights", "w", encoding="ascii") as file:
+        print(epochs,
+              *(value.hex() for p in model.parameters() for value in p.detach().flatten().tolist()),
+              sep="\n",
+              file=file)
+
+
+def told_to_finish(folder):
+    """Whether some replica has seen that it is."""
+    told = adl.Accumulator()
+    told["to finish"] += int(os.path.exists(folder + "/finish"))
+    with told.synchronized():
+        return told["to finish"] > 0
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--epochs", type=int, default=0)
+    parser.add_argument("--without-norm", action="store_true")
+    return parser.parse_args()
+
+
 def main():
-    folder, workers = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    arguments = parse_arguments()
+    folder, epochs = arguments.folder, arguments.epochs
     torch.set_num_threads(1)
     adl.init_process_group("gloo")
-    torch.manual_seed(os.getpid())  # all are to begin with rank 0's model
-    plain = Model()
-    optimizer = torch.optim.SGD([{"params": plain.net.parameters(), "lr": 0.002, "momentum": 0.9},
-                                 {"params": [plain.uses], "lr": float(BATCH)}],
-                                lr=0.002)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1000)
-    loader = adl.AdaptiveDataLoader(Samples(), batch_size=BATCH, shuffle=True, seed=3, num_workers=workers)
+    plain, optimizer, scheduler = make_model(not arguments.without_norm)
+    loader = adl.AdaptiveDataLoader(Samples(),
+                                    batch_size=BATCH,
+                                    shuffle=True,
+                                    seed=3,
+                                    num_workers=arguments.workers)
     model = adl.AdaptiveDataParallel(plain, optimizer, scheduler)
     record, job = Record(folder), _job.job()
     done = 0
-    for epoch in adl.remaining_epochs_until(2**31 - 1):
+    for epoch in adl.remaining_epochs_until(epochs or 2**31 - 1):
         for indices, inputs, targets in loader:
             place = job.place()
             step, group = place.optimizer_steps, place.group
             record.write("begin", step, group, *([] if place.stand_in else indices.tolist()))
-            time.sleep(STEP_TIME)
+            if not epochs:
+                time.sleep(STEP_TIME)
             optimizer.zero_grad()
             outputs, uses = model(indices, inputs)
             (F.mse_loss(outputs, targets) + uses).backward()
             optimizer.step()
             scheduler.step()
-            if job.place().optimizer_steps == step + 1:
-                record.write("end", step, group, checksum(plain, optimizer))
+            if job.place().optimizer_steps != step + 1:
+                continue
+            record.write("end", step, group, checksum(plain, optimizer))
+            if (step + 1) % CHECKPOINT_STEPS == 0:
+                adaptdl.checkpoint.request_checkpoint()
         done = epoch + 1
-        told = adl.Accumulator()
-        told["to finish"] += int(os.path.exists(folder + "/finish"))
-        with told.synchronized():
-            if told["to finish"] > 0:
-                break
-    with open(f"{folder}/{os.getpid()}.weights", "w", encoding="ascii") as file:
-        print(done,
-              *(value.hex() for p in plain.parameters() for value in p.detach().flatten().tolist()),
-              sep="\n",
-              file=file)
+        if not epochs and told_to_finish(folder):
+            break
+    write_weights(folder, done, plain)
 
 
 if __name__ == "__main__":
