@@ -36,7 +36,10 @@ while [[ $# -gt 0 ]]; do
 done
 cd "$root"
 declare -A tests=([cpp]=chaos_test [python]=python_chaos_test)
-scripts/build.sh store_crash_test "${tests[@]}"
+targets=()
+((store_kills == 0)) || targets+=(store_crash_test)
+((rescales + kills == 0)) || for job in "${jobs[@]}"; do targets+=("${tests[$job]}"); done
+scripts/build.sh "${targets[@]}"
 if ((store_kills > 0)); then
   ADAPTDL_STORE_KILLS=$store_kills ADAPTDL_STORE_SEED=$seed build/release/tests/store_crash_test
 fi

@@ -59,6 +59,9 @@ PARTS = (
     Part("frameworks", "the Python package with PyTorch Lightning and Hugging Face's Trainer", ("scripts/test-frameworks.sh",),
          r"^(Ran \d+ tests)", (*PROGRAMS, "python", "tests/python/frameworks", "examples/python-lightning",
                                "examples/python-transformers", "docs/python-frameworks.md")),
+    Part("python-accuracy", "programs written for AdaptDL learn on the Python package as a plain loop does, three seeds",
+         ("scripts/test-python-accuracy.sh",), r"^python-accuracy: (.*)$",
+         (*PROGRAMS, "python", "tests/integration", "examples/python-mnist", "scripts/lib/results/python_accuracy.py")),
     Part("demo", "the demo, from start to end", ("scripts/demo.sh",), r"^([ab]: .*accuracy.*)$",
          (*PROGRAMS, "cli", "examples")),
     Part("package", "the training library's package in a fresh Debian: a program is built with it, and trains",
@@ -123,7 +126,7 @@ def show(records):
         if record:
             state = f"passed on {record['date']} at {record['commit'][:7]}"
             state += "" if holds_still(part, record) else ", other code than the present one"
-        print(f"{part.name:8} {part.what}\n         {state}")
+        print(f"{part.name:15} {part.what}\n         {state}")
 
 
 def choose(names, records):

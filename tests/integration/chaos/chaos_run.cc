@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace adaptdl::integration {
 namespace {
@@ -85,18 +86,25 @@ pid_t ChaosRun::ReplicaOf(pid_t pid, const std::vector<pid_t>& replicas) {
   return std::find(replicas.begin(), replicas.end(), parent) != replicas.end() ? parent : pid;
 }
 
-bool ChaosRun::Trains(pid_t pid) const {
-  std::error_code error;
-  return std::filesystem::file_size(absl::StrCat(record_folder_, "/", pid, ".steps"), error) > 0 && !error;
+int64_t ChaosRun::GroupOf(pid_t pid) const {
+  std::ifstream file(absl::StrCat(record_folder_, "/", pid, ".steps"));
+  int64_t group = -1;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    if (words.size() >= 3 && words[0] == "begin") (void)absl::SimpleAtoi(words[2], &group);
+  }
+  return group;
 }
 
 void ChaosRun::KillReplica() {
   const std::vector<pid_t> replicas = Replicas();
   if (replicas.empty()) return;
   const pid_t victim = replicas[Draw(static_cast<int>(replicas.size()))];
-  const auto training =
-      std::count_if(replicas.begin(), replicas.end(), [&](pid_t pid) { return Trains(pid); });
-  const bool last = training == 1 && Trains(ReplicaOf(victim, replicas));
+  std::vector<int64_t> groups;
+  for (const pid_t pid : replicas) groups.push_back(GroupOf(pid));
+  const int64_t newest = *std::max_element(groups.begin(), groups.end());
+  const bool last = newest >= 0 && GroupOf(ReplicaOf(victim, replicas)) == newest &&
+                    std::count(groups.begin(), groups.end(), newest) == 1;
   std::cout << "  kill replica " << victim << " of " << replicas.size()
             << (last ? ", the last that trains" : "") << std::endl;
   ++kills_;

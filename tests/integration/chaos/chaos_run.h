@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <random>
 #include <string>
@@ -56,8 +57,9 @@ class ChaosRun : public testing::Test {
   std::vector<pid_t> Replicas() const;
   // The one that ends with this process: itself, or the one that it reads for.
   static pid_t ReplicaOf(pid_t pid, const std::vector<pid_t>& replicas);
-  // Whether it has begun a step. Others are on their way to the job, and have no state.
-  bool Trains(pid_t pid) const;
+  // The group of the step that it has begun last; one that leaves stays in an earlier one. -1: it is on its way to the
+  // job, and has no state.
+  int64_t GroupOf(pid_t pid) const;
 
   const int seed_;
   std::mt19937 random_;

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""A job that notes what it does, as tests/integration/chaos/chaos_job.cc has it, in one file
-"<folder>/<pid>.steps" per process, and "<folder>/<pid>.weights" at the end. Trains until the file
-"<folder>/finish" is there, or for so many epochs.
+"""A job that notes what it does in a folder (record.py). Trains until the file "<folder>/finish" is there, or for so many
+epochs.
 
     recorded_job.py FOLDER [--workers N] [--epochs N] [--without-norm]
 
@@ -10,7 +9,6 @@ job trains as one process does.
 """
 
 import argparse
-import hashlib
 import os
 import time
 
@@ -22,6 +20,7 @@ import adaptdl.checkpoint
 import adaptdl.env
 import adaptdl.torch as adl
 from adaptdl import _job
+from record import Record, write_weights
 
 SAMPLES = 120
 BATCH = 12
@@ -57,26 +56,6 @@ class Model(torch.nn.Module):
         return self.net(inputs), self.uses[indices].mean()
 
 
-class Record:
-    """Whole lines, each with one write: a killed process leaves no half of one."""
-    def __init__(self, folder):
-        self._file = os.open(f"{folder}/{os.getpid()}.steps", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-
-    def write(self, *words):
-        os.write(self._file, (" ".join(str(word) for word in words) + "\n").encode())
-
-
-def checksum(model, optimizer):
-    """Of all bits of the parameters, and of the optimiser's moments."""
-    tensors = [
-        *model.parameters(), *(state["momentum_buffer"]
-                               for state in optimizer.state.values()
-                               if state.get("momentum_buffer") is not None)
-    ]
-    digest = hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in tensors)).digest()
-    return int.from_bytes(digest[:7], "big")
-
-
 def make_model(with_norm):
     """All replicas are to begin with rank 0's model, which is the same at each start of the job."""
     torch.manual_seed(1 if adaptdl.env.replica_rank() == 0 else os.getpid())
@@ -86,14 +65,6 @@ def make_model(with_norm):
                                 lr=0.002)
     # Of a period that no number of epochs is: a step too many shows in all that follow.
     return model, optimizer, torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 7)
-
-
-def write_weights(folder, epochs, model):
-    with open(f"{folder}/{os.getpid()}.weights", "w", encoding="ascii") as file:
-        print(epochs,
-              *(value.hex() for p in model.parameters() for value in p.detach().flatten().tolist()),
-              sep="\n",
-              file=file)
 
 
 def told_to_finish(folder):
@@ -131,7 +102,7 @@ def main():
         for indices, inputs, targets in loader:
             place = job.place()
             step, group = place.optimizer_steps, place.group
-            record.write("begin", step, group, *([] if place.stand_in else indices.tolist()))
+            record.begin(step, group, [] if place.stand_in else indices.tolist())
             if not epochs:
                 time.sleep(STEP_TIME)
             optimizer.zero_grad()
@@ -141,13 +112,13 @@ def main():
             scheduler.step()
             if job.place().optimizer_steps != step + 1:
                 continue
-            record.write("end", step, group, checksum(plain, optimizer))
+            record.end(step, group, optimizer)
             if (step + 1) % CHECKPOINT_STEPS == 0:
                 adaptdl.checkpoint.request_checkpoint()
         done = epoch + 1
         if not epochs and told_to_finish(folder):
             break
-    write_weights(folder, done, plain)
+    write_weights(folder, done, plain.parameters())
 
 
 if __name__ == "__main__":
