@@ -9,8 +9,8 @@ Of each pair of blocks, one of them plain, the ratio of their times is taken: th
 all pairs, and what it scatters is the distance of the quartiles. One thread; wall time and, which others
 on the machine disturb less, processor time.
 
-PYTHON is an interpreter that has AdaptDL's own package, which is measured too: against the plain loop in a process
-of its own, whose pairs of blocks take turns with ours, as both packages have one name.
+PYTHON is an interpreter that has AdaptDL's own package, which is measured too: against the plain loop in a
+process of its own, whose pairs of blocks take turns with ours, as both packages have one name.
 """
 
 import argparse
@@ -187,7 +187,9 @@ def one_replica(measured, rounds, seconds):
     for case in CASES:
         with contextlib.ExitStack() as stack:
             # Processes of their own: what one model costs is none of the next one's.
-            comparisons = [Comparison(stack.enter_context(Trainer(package, case)), seconds) for package in measured]
+            comparisons = [
+                Comparison(stack.enter_context(Trainer(package, case)), seconds) for package in measured
+            ]
             for number in range(rounds):
                 # Each is first in turn: what comes later finds other caches.
                 for comparison in comparisons if number // 2 % 2 else reversed(comparisons):
@@ -228,11 +230,12 @@ def run_two(package, kind):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        group = dict(package.environment, ADAPTDL_NUM_REPLICAS="2", ADAPTDL_NUM_NODES="1", ADAPTDL_MASTER_ADDR="127.0.0.1",
-                     ADAPTDL_MASTER_PORT=str(port), BENCH_FILE=os.path.join(folder, "store"))
+        group = dict(package.environment, ADAPTDL_NUM_REPLICAS="2", ADAPTDL_NUM_NODES="1",
+                     ADAPTDL_MASTER_ADDR="127.0.0.1", ADAPTDL_MASTER_PORT=str(port),
+                     BENCH_FILE=os.path.join(folder, "store"))
         replicas = [subprocess.Popen([package.python, os.path.abspath(__file__), "--replica", kind],
-                                     env=dict(group, ADAPTDL_REPLICA_RANK=str(rank)), stdout=subprocess.PIPE, text=True)
-                    for rank in range(2)]
+                                     env=dict(group, ADAPTDL_REPLICA_RANK=str(rank)),
+                                     stdout=subprocess.PIPE, text=True) for rank in range(2)]
         outputs = [process.communicate()[0] for process in replicas]
     codes = [process.returncode for process in replicas]
     if any(codes):
@@ -252,8 +255,9 @@ def two_replicas(measured, rounds):
     print(f"two replicas, MNIST CNN, 64 samples each, {rounds} runs of each in turns:", flush=True)
     for name, values in times.items():
         ratios = [ours / theirs for ours, theirs in zip(values, times[ddp.name])]
-        print(f"  {name}: {statistics.median(values) * 1e3:.2f} ms, {100 * (statistics.median(ratios) - 1):+.1f} % (from "
-              f"{100 * (min(ratios) - 1):+.1f} to {100 * (max(ratios) - 1):+.1f} %)", flush=True)
+        middle, least, most = (100 * (ratio - 1) for ratio in (statistics.median(ratios), min(ratios), max(ratios)))
+        print(f"  {name}: {statistics.median(values) * 1e3:.2f} ms, {middle:+.1f} % (from {least:+.1f} to {most:+.1f} %)",
+              flush=True)
 
 
 def main():
