@@ -2,20 +2,25 @@
 """What Python's package costs a step: the same loop plain and elastic, with one replica, in turns in one
 process; and with two replicas against DistributedDataParallel over Gloo.
 
-    python_bench.py [--rounds N] [--seconds S]
-    python_bench.py --two [--rounds N]           two replicas; needs `adaptdl run` on the PATH or beside the build's package
+    python_bench.py [--rounds N] [--seconds S] [--adaptdl PYTHON]
+    python_bench.py --two [--rounds N] [--adaptdl PYTHON]     two replicas
 
 Of each pair of blocks, one of them plain, the ratio of their times is taken: the figure is the median over
 all pairs, and what it scatters is the distance of the quartiles. One thread; wall time and, which others
 on the machine disturb less, processor time.
+
+PYTHON is an interpreter that has AdaptDL's own package, which is measured too: against the plain loop in a
+process of its own, whose pairs of blocks take turns with ours, as both packages have one name.
 """
 
 import argparse
 import contextlib
 import os
+import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -88,42 +93,9 @@ def timed(loop, count):
     return time.perf_counter() - start, time.process_time() - start_cpu
 
 
-def compare(plain, elastic, rounds, seconds):
-    """Median and quartiles' distance of elastic by plain, by the wall and by the processor; and the plain
-    time of a step."""
-    for loop in (plain, elastic):
-        timed(loop, 20)
-    count = max(int(seconds / (timed(plain, 20)[0] / 20)), 16)
-    ratios, base = ([], []), []
-    for number in range(rounds):
-        # Each is first in turn: what comes later finds other caches.
-        if number % 2:
-            one, other = timed(plain, count), timed(elastic, count)
-        else:
-            other, one = timed(elastic, count), timed(plain, count)
-        for of_kind, ours, theirs in zip(ratios, other, one):
-            of_kind.append(ours / theirs)
-        base.append(one[0] / count)
-    spreads = [statistics.quantiles(of_kind, n=4) for of_kind in ratios]
-    return [(statistics.median(of_kind), spread[2] - spread[0]) for of_kind, spread in zip(ratios, spreads)
-           ], statistics.median(base)
-
-
-def one_replica(rounds, seconds):
-    print(f"one replica, torch {torch.__version__}, {rounds} pairs of blocks of {seconds} s:", flush=True)
-    for name in CASES:
-        # A process of its own: what one model costs is none of the next one's.
-        subprocess.run([
-            sys.executable,
-            os.path.abspath(__file__), "--case", name, "--rounds",
-            str(rounds), "--seconds",
-            str(seconds)
-        ],
-                       check=True)
-
-
-def case(name, rounds, seconds):
-    """One of CASES, alone."""
+def serve(name):
+    """The loops of one of CASES, by the package that this Python has. Takes "plain 20" or "elastic 20" from standard
+    input for 20 steps of one, and answers with their times, by the wall and by the processor."""
     import adaptdl.torch as adl
     adl.init_process_group("gloo")
     kind, batch = CASES[name]
@@ -134,15 +106,99 @@ def case(name, rounds, seconds):
     loader = adl.AdaptiveDataLoader(dataset, batch_size=batch, shuffle=True)
     model = adl.AdaptiveDataParallel(model, optimizer)
     elastic = steps(model, optimizer, loader)
-    ((wall, wall_spread), (cpu, cpu_spread)), base = compare(plain, elastic, rounds, seconds)
+    for line in sys.stdin:
+        loop, count = line.split()
+        print(*timed({"plain": plain, "elastic": elastic}[loop], int(count)), flush=True)
     elastic.close()
-    print(
-        f"  {name}: {base * 1e3:.2f} ms plain, overhead {100 * (wall - 1):+.1f} % (quartiles {100 * wall_spread:.1f} % apart), "
-        f"in processor time {100 * (cpu - 1):+.1f} % ({100 * cpu_spread:.1f} %)",
-        flush=True)
 
 
-def replica(kind, rounds, seconds):
+class Trainer:
+    """A process of one of the packages, which takes steps when it is told."""
+    def __init__(self, package, case):
+        command = [package.python, os.path.abspath(__file__), "--serve", case]
+        self._process = subprocess.Popen(command, env=package.environment, stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.stdin.close()
+        self._process.wait()
+
+    def timed(self, loop, count):
+        """Seconds of so many steps, by the wall and by the processor."""
+        print(loop, count, file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if not answer:
+            sys.exit(f"python_bench: a process has ended with {self._process.wait()}")
+        return tuple(map(float, answer.split()))
+
+
+class Package:
+    """Ours, as this Python finds it; or AdaptDL's, as `python` does, which is not to find ours."""
+    def __init__(self, name, python=sys.executable, environment=os.environ):
+        self.name, self.python, self.environment = name, python, environment
+
+
+def packages(adaptdl):
+    """Ours, and AdaptDL's if it is to be had."""
+    there = [Package("adaptdl")]
+    if adaptdl:
+        clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        there.append(Package("AdaptDL's package", adaptdl, clean))
+    return there
+
+
+class Comparison:
+    """Elastic by plain, in one process."""
+    def __init__(self, trainer, seconds):
+        self._trainer = trainer
+        for loop in ("plain", "elastic"):
+            trainer.timed(loop, 20)
+        self._count = max(int(seconds / (trainer.timed("plain", 20)[0] / 20)), 16)
+        # By the wall and by the processor.
+        self._ratios = [], []
+        self._base = []
+
+    def measure(self, plain_first):
+        """A pair of blocks."""
+        order = ("plain", "elastic") if plain_first else ("elastic", "plain")
+        times = {loop: self._trainer.timed(loop, self._count) for loop in order}
+        for of_kind, ours, theirs in zip(self._ratios, times["elastic"], times["plain"]):
+            of_kind.append(ours / theirs)
+        self._base.append(times["plain"][0] / self._count)
+
+    def __str__(self):
+        (wall, wall_spread), (cpu, cpu_spread) = map(self._of_all, self._ratios)
+        return (f"{statistics.median(self._base) * 1e3:.2f} ms plain, overhead {100 * (wall - 1):+.1f} % "
+                f"(quartiles {100 * wall_spread:.1f} % apart), in processor time {100 * (cpu - 1):+.1f} % "
+                f"({100 * cpu_spread:.1f} %)")
+
+    @staticmethod
+    def _of_all(ratios):
+        """Median, and the quartiles' distance."""
+        quartiles = statistics.quantiles(ratios, n=4)
+        return statistics.median(ratios), quartiles[2] - quartiles[0]
+
+
+def one_replica(measured, rounds, seconds):
+    print(f"one replica, torch {torch.__version__}, {rounds} pairs of blocks of {seconds} s:", flush=True)
+    for case in CASES:
+        with contextlib.ExitStack() as stack:
+            # Processes of their own: what one model costs is none of the next one's.
+            comparisons = [
+                Comparison(stack.enter_context(Trainer(package, case)), seconds) for package in measured
+            ]
+            for number in range(rounds):
+                # Each is first in turn: what comes later finds other caches.
+                for comparison in comparisons if number // 2 % 2 else reversed(comparisons):
+                    comparison.measure(plain_first=bool(number % 2))
+        for package, comparison in zip(measured, comparisons):
+            print(f"  {case}, {package.name}: {comparison}", flush=True)
+
+
+def replica(kind, rounds):
     """One of two replicas, by the package or by DistributedDataParallel: prints the time of a step."""
     model, optimizer = make(Mnist)
     dataset, batch = data(8000), 64
@@ -168,30 +224,40 @@ def replica(kind, rounds, seconds):
         print(statistics.median(times), flush=True)
 
 
-def two_replicas(rounds):
-    package = os.environ.get("PYTHONPATH", "").split(":")[0]
-    command = os.path.join(os.path.dirname(package), "bin", "adaptdl") if package else "adaptdl"
-    results = {"adaptdl": [], "ddp": []}
+def run_two(package, kind):
+    """The time of a step of two replicas."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        group = dict(package.environment, ADAPTDL_NUM_REPLICAS="2", ADAPTDL_NUM_NODES="1",
+                     ADAPTDL_MASTER_ADDR="127.0.0.1", ADAPTDL_MASTER_PORT=str(port),
+                     BENCH_FILE=os.path.join(folder, "store"))
+        replicas = [subprocess.Popen([package.python, os.path.abspath(__file__), "--replica", kind],
+                                     env=dict(group, ADAPTDL_REPLICA_RANK=str(rank)),
+                                     stdout=subprocess.PIPE, text=True) for rank in range(2)]
+        outputs = [process.communicate()[0] for process in replicas]
+    codes = [process.returncode for process in replicas]
+    if any(codes):
+        sys.exit(f"python_bench: {package.name}: replicas have ended with {codes}")
+    return float(outputs[0].split()[-1])
+
+
+def two_replicas(measured, rounds):
+    ddp = Package("DistributedDataParallel over Gloo")
+    runs = [(ddp, "ddp"), *((package, "adaptdl") for package in measured)]
+    times = {package.name: [] for package, _ in runs}
     for number in range(rounds):
-        for kind in ("adaptdl", "ddp") if number % 2 else ("ddp", "adaptdl"):
-            environment = dict(os.environ, BENCH_FILE=f"/tmp/python_bench.{os.getpid()}.{number}.{kind}")
-            output = subprocess.run([
-                command, "run", "-n", "2", "--", sys.executable,
-                os.path.abspath(__file__), "--replica", kind
-            ],
-                                    env=environment,
-                                    check=True,
-                                    capture_output=True,
-                                    text=True).stdout
-            results[kind].append(float(output.split()[-1]))
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(environment["BENCH_FILE"])
-    ratios = [ours / theirs for ours, theirs in zip(results["adaptdl"], results["ddp"])]
-    print(
-        f"two replicas, MNIST CNN, 64 samples each, {rounds} pairs of runs: {statistics.median(results['ddp']) * 1e3:.2f} ms by "
-        f"DistributedDataParallel over Gloo, {statistics.median(results['adaptdl']) * 1e3:.2f} ms by adaptdl, "
-        f"{100 * (statistics.median(ratios) - 1):+.1f} % (from {100 * (min(ratios) - 1):+.1f} to {100 * (max(ratios) - 1):+.1f} %)",
-        flush=True)
+        # Each is first in turn.
+        for place in range(len(runs)):
+            package, kind = runs[(number + place) % len(runs)]
+            times[package.name].append(run_two(package, kind))
+    print(f"two replicas, MNIST CNN, 64 samples each, {rounds} runs of each in turns:", flush=True)
+    for name, values in times.items():
+        ratios = [ours / theirs for ours, theirs in zip(values, times[ddp.name])]
+        middle, least, most = (100 * (ratio - 1) for ratio in (statistics.median(ratios), min(ratios), max(ratios)))
+        print(f"  {name}: {statistics.median(values) * 1e3:.2f} ms, {middle:+.1f} % (from {least:+.1f} to {most:+.1f} %)",
+              flush=True)
 
 
 def main():
@@ -200,18 +266,21 @@ def main():
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0.25)
     parser.add_argument("--two", action="store_true")
-    parser.add_argument("--case", choices=list(CASES))
-    parser.add_argument("--replica", choices=["adaptdl", "ddp"])
+    parser.add_argument("--adaptdl", metavar="PYTHON")
+    # What this program starts.
+    parser.add_argument("--serve", choices=list(CASES), help=argparse.SUPPRESS)
+    parser.add_argument("--replica", choices=["adaptdl", "ddp"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    if arguments.replica:
-        replica(arguments.replica, 10, arguments.seconds)
-    elif arguments.case:
-        case(arguments.case, arguments.rounds or 40, arguments.seconds)
+    measured = packages(arguments.adaptdl)
+    if arguments.serve:
+        serve(arguments.serve)
+    elif arguments.replica:
+        replica(arguments.replica, 10)
     elif arguments.two:
-        two_replicas(arguments.rounds or 5)
+        two_replicas(measured, arguments.rounds or 5)
     else:
-        one_replica(arguments.rounds or 40, arguments.seconds)
+        one_replica(measured, arguments.rounds or 40, arguments.seconds)
 
 
 if __name__ == "__main__":

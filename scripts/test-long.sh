@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests that are too long for every change, at full length, part by part, and records each part that has passed
 # in docs/results.md, with date and commit. A part that has passed is not run again until what it is made of changes, so
-# that this can be stopped at any time and goes on where it was. All parts together take about five hours on two cores.
+# that this can be stopped at any time and goes on where it was. All parts together take about six hours on two cores.
 #
 #   scripts/test-long.sh                    what the present code has not passed yet
 #   scripts/test-long.sh chaos fuzz         these parts, also if they have been passed

@@ -9,7 +9,9 @@
 // same run), and 100 ms.
 //
 //   build/release/bench/rescale_bench [-o json] [small] [restart] [large]     # default: all parts
-//   build/release/bench/rescale_bench python                                  # a job of Python's package, in place
+//   build/release/bench/rescale_bench python [--adaptdl PYTHON]   # a job of Python's package, in place
+//
+// PYTHON is an interpreter that has AdaptDL's own package: the same job runs on that one too, by restarts.
 
 #include <signal.h>
 
@@ -137,6 +139,9 @@ class Experiment {
     Must(cluster_->Submit(job).status());
   }
 
+  // The job's log tells that it trains, not its progress (rescale_job.py).
+  void SetToldByLog() { told_by_log_ = true; }
+
   // Changes to so many replicas, and notes the pause under "<before>-<after>".
   void Resize(int size, bool measured = true) {
     const int before = size_;
@@ -208,6 +213,12 @@ class Experiment {
     Must(there.status());
     group_ = there->status().group();
     size_ = size;
+    if (told_by_log_) {
+      const std::string text = absl::StrCat("group ", group_, " trains");
+      Must(cluster_->WaitForLog(name_, text, kPatience) ? absl::OkStatus()
+                                                        : absl::DeadlineExceededError(text));
+      return;
+    }
     const int64_t steps = there->status().progress().optimizer_steps();
     Must(cluster_->WaitForJob(name_, StepsReached(steps + 5), kPatience).status());
   }
@@ -215,6 +226,7 @@ class Experiment {
   TestCluster* const cluster_;
   const std::string name_;
   const std::string folder_;
+  bool told_by_log_ = false;
   int size_ = 0;
   int64_t group_ = 0;
   // Case, and the group that came out of it.
@@ -270,12 +282,49 @@ nlohmann::json RunLarge(TestCluster* cluster, int64_t parameters, nlohmann::json
   return {{"state_bytes", state_bytes}, {"broadcast_bytes_per_second", bandwidth}};
 }
 
-int Main(bool json, const std::vector<std::string>& parts) {
+std::vector<std::string> PythonJob(std::vector<std::string> python) {
+  python.push_back(absl::StrCat(ADAPTDL_SOURCE_DIR, "/bench/rescale/rescale_job.py"));
+  return python;
+}
+
+// A job of Python's package, in place.
+void RunPython(TestCluster* cluster, int rounds, nlohmann::json* cases) {
+  std::fprintf(stderr, "rescale_bench: Python, in place, %d rounds\n", rounds);
+  Experiment experiment(cluster, "python",
+                        PythonJob({"/usr/bin/env", absl::StrCat("PYTHONPATH=", ADAPTDL_BINARY_DIR, "/python"),
+                                   "/usr/bin/python3"}),
+                        {"64"}, v1::RESCALE_MODE_IN_PLACE);
+  experiment.Resize(1);
+  for (int round = 0; round < rounds; ++round) {
+    for (const int size : {2, 1}) experiment.Resize(size);
+  }
+  experiment.Resize(2, /*measured=*/false);
+  for (int i = 0; i < 3; ++i) experiment.Kill();
+  experiment.End();
+  Add("Python, in place", experiment.Pauses(), cases);
+}
+
+// The same on AdaptDL's package, which `python` has: by restarts.
+void RunAdaptdl(TestCluster* cluster, const std::string& python, int rounds, nlohmann::json* cases) {
+  std::fprintf(stderr, "rescale_bench: AdaptDL's package, by restarts, %d rounds\n", rounds);
+  Experiment experiment(cluster, "adaptdl", PythonJob({"/usr/bin/env", "--unset=PYTHONPATH", python}), {"64"},
+                        v1::RESCALE_MODE_RESTART);
+  experiment.SetToldByLog();
+  experiment.Resize(1);
+  for (int round = 0; round < rounds; ++round) {
+    for (const int size : {2, 1}) experiment.Resize(size);
+  }
+  experiment.End();
+  Add("AdaptDL's package, restart", experiment.Pauses(), cases);
+}
+
+// `adaptdl`: an interpreter with AdaptDL's package, or empty.
+int Main(bool json, const std::vector<std::string>& parts, const std::string& adaptdl) {
   constexpr int kRounds = 8;
   const auto wanted = [&](const char* part) {
     return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
   };
-  TestCluster cluster({.workers = 4, .allocator = false});
+  TestCluster cluster({.workers = 4, .allocator = false, .adaptdl_http = !adaptdl.empty()});
   if (const absl::Status status = cluster.Start(); !status.ok()) {
     std::fprintf(stderr, "rescale_bench: %s\n", status.ToString().c_str());
     return 1;
@@ -309,20 +358,8 @@ int Main(bool json, const std::vector<std::string>& parts) {
     Add("restart", experiment.Pauses(), &cases);
   }
   if (std::find(parts.begin(), parts.end(), "python") != parts.end()) {
-    std::fprintf(stderr, "rescale_bench: Python, in place, %d rounds\n", kRounds);
-    Experiment experiment(
-        &cluster, "python",
-        {"/usr/bin/env", absl::StrCat("PYTHONPATH=", ADAPTDL_BINARY_DIR, "/python"), "/usr/bin/python3",
-         absl::StrCat(ADAPTDL_SOURCE_DIR, "/bench/rescale/rescale_job.py")},
-        {"64"}, v1::RESCALE_MODE_IN_PLACE);
-    experiment.Resize(1);
-    for (int round = 0; round < kRounds; ++round) {
-      for (const int size : {2, 1}) experiment.Resize(size);
-    }
-    experiment.Resize(2, /*measured=*/false);
-    for (int i = 0; i < 3; ++i) experiment.Kill();
-    experiment.End();
-    Add("Python, in place", experiment.Pauses(), &cases);
+    RunPython(&cluster, kRounds, &cases);
+    if (!adaptdl.empty()) RunAdaptdl(&cluster, adaptdl, kRounds / 2, &cases);
   }
   nlohmann::json large;
   if (wanted("large")) large = RunLarge(&cluster, 100'000'000, &cases);
@@ -345,6 +382,7 @@ int Main(bool json, const std::vector<std::string>& parts) {
     std::printf("broadcast to one other process: %.2f GB/s\n",
                 large["broadcast_bytes_per_second"].get<double>() * 1e-9);
   }
+  if (all.empty()) return 0;
   std::printf("all in place: p50 %.1f ms, p99 %.1f ms\n", result["pause_ms"]["p50"].get<double>(),
               result["pause_ms"]["p99"].get<double>());
   return 0;
@@ -357,12 +395,18 @@ int main(int argc, char** argv) {
   std::vector<std::string> parts(argv + 1, argv + argc);
   const bool json = parts.size() >= 2 && parts[0] == "-o" && parts[1] == "json";
   if (json) parts.erase(parts.begin(), parts.begin() + 2);
+  std::string adaptdl;
+  if (parts.size() >= 2 && parts[parts.size() - 2] == "--adaptdl") {
+    adaptdl = parts.back();
+    parts.resize(parts.size() - 2);
+  }
   const auto known = [](const std::string& part) {
     return part == "small" || part == "restart" || part == "large" || part == "python";
   };
   if (!std::all_of(parts.begin(), parts.end(), known)) {
-    std::fprintf(stderr, "usage: rescale_bench [-o json] [small] [restart] [large] [python]\n");
+    std::fprintf(stderr,
+                 "usage: rescale_bench [-o json] [small] [restart] [large] [python [--adaptdl PYTHON]]\n");
     return 2;
   }
-  return adaptdl::integration::Main(json, parts);
+  return adaptdl::integration::Main(json, parts, adaptdl);
 }

@@ -29,17 +29,30 @@ class Job:
         self._waiting: List[Callable[[], None]] = []
         self._closers: List[Callable[[], None]] = []
         self._pid = os.getpid()
-        self._signals = _Signals(self)
         self.met = False
+        # Whether the program itself has opened it, and not what it made before that.
+        self.named = False
         # Models that are trained; the loader whose loop is in progress.
         self.models: List[Any] = []
         self.loader: Any = None
+        self._open(backend, address, world_size, rank)
+
+    def _open(self, backend: str, address: str, world_size: int, rank: int) -> None:
+        self._signals = _Signals(self)
         try:
             self.handle: Optional[c_void_p] = make(engine.job_open, backend.encode(), address.encode(),
                                                    world_size, rank)
         except BaseException:
             self._signals.restore()
             raise
+
+    def open_anew(self, backend: str, address: str, world_size: int, rank: int) -> None:
+        """As another replica, or another way, than the environment says. What was made before goes with it: nothing
+        of that has met anybody."""
+        handle, self.handle = self.handle, None
+        engine.job_close(handle)
+        self._signals.restore()
+        self._open(backend, address, world_size, rank)
 
     def place(self) -> Place:
         """Where this replica is, in the group and in the program. Overwritten by the next call."""
@@ -126,7 +139,10 @@ class _Signals:
 
 def job() -> Job:
     """The job; opened as the environment says, if it is not open yet."""
-    return _job if _job is not None else open_job()
+    global _job
+    if _job is None:
+        _job = Job("", "", 0, -1)
+    return _job
 
 
 def current() -> Optional[Job]:
@@ -136,14 +152,17 @@ def current() -> Optional[Job]:
 
 
 def open_job(backend: str = "", address: str = "", world_size: int = 0, rank: int = -1) -> Job:
-    """Opens the job. Once: a second time is refused."""
+    """Opens the job as a program says. Once, and before the replicas meet; loaders and sums may be there before."""
     global _job
-    if _job is not None and _job.handle is not None:
+    if _job is None or _job.handle is None:
+        _job = Job(backend, address, world_size, rank)
+    else:
         _job.check_usable()
-        raise Error(
-            "the process group is there already: init_process_group() is to be called once, before loaders, "
-            "models and epochs")
-    _job = Job(backend, address, world_size, rank)
+        if _job.named or _job.met:
+            raise Error("the process group is there already: init_process_group() is to be called once, before models, "
+                        "epochs and loops over loaders")
+        _job.open_anew(backend, address, world_size, rank)
+    _job.named = True
     return _job
 
 

@@ -67,6 +67,22 @@ class JobsTest(JobTest):
         with self.assertRaisesRegex(Error, "once"):
             adl.init_process_group("gloo")
 
+    def test_loaders_and_sums_may_be_made_before_the_group(self):
+        loader = adl.AdaptiveDataLoader(TensorDataset(torch.arange(5)), batch_size=2)
+        sums = adl.Accumulator()
+        adl.init_process_group("gloo", "tcp://127.0.0.1:1", world_size=1, rank=0)
+        for (values, ) in loader:
+            sums["seen"] += len(values)
+        with sums.synchronized():
+            self.assertEqual(sums["seen"], 5)
+        with self.assertRaisesRegex(Error, "once"):
+            adl.init_process_group("gloo")
+
+    def test_the_group_is_made_before_replicas_meet(self):
+        adl.finished_epochs()
+        with self.assertRaisesRegex(Error, "before models"):
+            adl.init_process_group("gloo")
+
     def test_a_wrong_environment_is_told(self):
         os.environ["ADAPTDL_NUM_REPLICAS"] = "many"
         try:

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/faults/training_cluster.h"
+#include "tests/integration/python_program.h"
 #include "tests/integration/test_cluster.h"
 
 namespace adaptdl::integration {
@@ -27,19 +27,10 @@ struct Reading {
 
 class PythonRescaleTest : public testing::TestWithParam<Reading> {
  protected:
-  // With Debian's Python, and the package as it was built; or a Python that has the package itself, which
-  // scripts/test-python.sh names.
   void SetUp() override {
-    std::vector<std::string> command = {
-        "/usr/bin/env", absl::StrCat("PYTHONPATH=", ADAPTDL_BINARY_DIR, "/python"), "/usr/bin/python3"};
-    const char* const python =
-        std::getenv("ADAPTDL_TEST_PYTHON");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-    if (python != nullptr) command = {python};
-    command.push_back(absl::StrCat(ADAPTDL_SOURCE_DIR, "/tests/integration/python/recorded_job.py"));
-    command.push_back(training_.folder());
-    command.push_back(absl::StrCat(GetParam().workers));
-    command.push_back(GetParam().data);
-    training_.SetCommand(command);
+    training_.SetCommand(PythonProgram("tests/integration/python/recorded_job.py",
+                                       {training_.folder(), "--workers", absl::StrCat(GetParam().workers), "--data",
+                                        GetParam().data}));
   }
   // A replica takes with it how far it has read its streams: the job goes on from its checkpoint then.
   bool recovers_in_place() const { return GetParam().data != "streams"; }

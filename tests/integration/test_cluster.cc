@@ -494,8 +494,7 @@ std::vector<std::string> TestCluster::EventReasons(const std::string& name) {
   return reasons;
 }
 
-double TestCluster::TestAccuracy(const std::string& name) {
-  const std::string log = Logs(name);
+double LastTestAccuracy(const std::string& log) {
   static const std::regex pattern("test accuracy: ([0-9.]+) %");
   double accuracy = -1;
   for (std::sregex_iterator it(log.begin(), log.end(), pattern), end; it != end; ++it) {

@@ -76,6 +76,9 @@ JobPredicate RunningAfterGroup(int64_t group);
 // Whether the job has done at least so many optimiser steps.
 JobPredicate StepsReached(int64_t steps);
 
+// Last figure of "test accuracy: 97.35 %" in what a program wrote. -1: none.
+double LastTestAccuracy(const std::string& log);
+
 class TestCluster {
  public:
   explicit TestCluster(TestClusterOptions options);
@@ -142,8 +145,8 @@ class TestCluster {
   // Reasons of the job's events, in order.
   std::vector<std::string> EventReasons(const std::string& name);
 
-  // Last figure of "test accuracy: 97.35 %" in the job's log. -1: none.
-  double TestAccuracy(const std::string& name);
+  // As LastTestAccuracy(), of the job's log.
+  double TestAccuracy(const std::string& name) { return LastTestAccuracy(Logs(name)); }
 
  private:
   std::string Binary(const std::string& name) const;

@@ -44,7 +44,7 @@ def init_process_group(backend: Optional[str] = None,
                        init_method: Optional[str] = None,
                        world_size: Optional[int] = None,
                        rank: Optional[int] = None) -> None:
-    """Makes this process a replica of its job. First thing in the program.
+    """Makes this process a replica of its job. Before models, epochs and loops over loaders.
 
     `backend` is "nccl", "gloo", or None: NCCL where this process sees a GPU and has NCCL. `init_method`
     ("tcp://host:port"), `world_size` and `rank` are for programs that know their group themselves; what is

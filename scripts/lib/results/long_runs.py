@@ -38,8 +38,11 @@ class Part:
 
 PARTS = (
     Part("chaos", "200 re-scales and 100 kills of replicas, workers and the supervisor under a job that trains",
-         ("scripts/test-chaos.sh", "--store-kills", "0"), r"^(\d+ steps, .*rollbacks.*)$",
+         ("scripts/test-chaos.sh", "--store-kills", "0", "--job", "cpp"), r"^(\d+ steps, .*rollbacks.*)$",
          (*PROGRAMS, "tests/integration", "tests/libs/elastic")),
+    Part("python-chaos", "100 re-scales and 50 kills, also of processes that read data, under a job of the Python package",
+         ("scripts/test-chaos.sh", "--store-kills", "0", "--job", "python", "--rescales", "100", "--kills", "50"),
+         r"^(\d+ steps, .*rollbacks.*)$", (*PROGRAMS, "python", "tests/integration")),
     Part("store", "300 kills of a supervisor, some of them on a disk that fails",
          ("scripts/test-chaos.sh", "--rescales", "0", "--kills", "0"), r"^(\d+ kills, .*)$",
          (*PROGRAMS, "tests/integration")),
@@ -56,6 +59,9 @@ PARTS = (
     Part("frameworks", "the Python package with PyTorch Lightning and Hugging Face's Trainer", ("scripts/test-frameworks.sh",),
          r"^(Ran \d+ tests)", (*PROGRAMS, "python", "tests/python/frameworks", "examples/python-lightning",
                                "examples/python-transformers", "docs/python-frameworks.md")),
+    Part("python-accuracy", "programs written for AdaptDL learn on the Python package as a plain loop does, three seeds",
+         ("scripts/test-python-accuracy.sh",), r"^python-accuracy: (.*)$",
+         (*PROGRAMS, "python", "tests/integration", "examples/python-mnist", "scripts/lib/results/python_accuracy.py")),
     Part("demo", "the demo, from start to end", ("scripts/demo.sh",), r"^([ab]: .*accuracy.*)$",
          (*PROGRAMS, "cli", "examples")),
     Part("package", "the training library's package in a fresh Debian: a program is built with it, and trains",
@@ -120,7 +126,7 @@ def show(records):
         if record:
             state = f"passed on {record['date']} at {record['commit'][:7]}"
             state += "" if holds_still(part, record) else ", other code than the present one"
-        print(f"{part.name:8} {part.what}\n         {state}")
+        print(f"{part.name:15} {part.what}\n         {state}")
 
 
 def choose(names, records):

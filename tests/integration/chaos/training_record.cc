@@ -84,6 +84,22 @@ absl::Status AllAlike(const TrainingRecord& record) {
   return absl::OkStatus();
 }
 
+absl::Status EachSampleOncePerPass(const std::map<int64_t, Samples>& steps, size_t samples, bool whole) {
+  std::set<int64_t> pass;
+  for (const auto& [step, used] : steps) {
+    const std::set<int64_t> distinct(used.begin(), used.end());
+    const bool repeats =
+        std::any_of(used.begin(), used.end(), [&](int64_t sample) { return pass.contains(sample); });
+    if (distinct.size() != used.size() || (whole && repeats && pass.size() != samples)) {
+      return absl::FailedPreconditionError(absl::StrCat("step ", step, " used a sample again"));
+    }
+    if (repeats || pass.size() == samples) pass.clear();
+    pass.insert(used.begin(), used.end());
+  }
+  if (whole && pass.size() != samples) return absl::FailedPreconditionError("the last pass is not whole");
+  return absl::OkStatus();
+}
+
 int Rollbacks(const TrainingRecord& record) {
   std::map<int64_t, std::pair<int64_t, int64_t>> first_and_last;
   for (const auto& [step, groups] : record.taken) {

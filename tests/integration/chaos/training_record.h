@@ -38,6 +38,10 @@ absl::StatusOr<std::map<int64_t, Samples>> StepsThatCount(const TrainingRecord& 
 // FAILED_PRECONDITION: replicas came out of a step with different parameters.
 absl::Status AllAlike(const TrainingRecord& record);
 
+// FAILED_PRECONDITION: a sample was used twice in a step, or in a pass over `samples` of them before the pass was over. It
+// is over with its last sample; or, unless it is to be whole, when a sample comes again.
+absl::Status EachSampleOncePerPass(const std::map<int64_t, Samples>& steps, size_t samples, bool whole);
+
 // How often a group began with steps that the group before it had taken.
 int Rollbacks(const TrainingRecord& record);
 

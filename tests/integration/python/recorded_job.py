@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""A job that notes what it does, as tests/integration/chaos/chaos_job.cc has it, in one file
-"<folder>/<pid>.steps" per process, and "<folder>/<pid>.weights" at the end. Trains until the file
-"<folder>/finish" is there.
+"""A job that notes what it does in a folder (record.py). Trains until the file "<folder>/finish" is there, or for so many
+epochs.
 
-    recorded_job.py FOLDER [WORKERS [DATA]]     WORKERS: processes that read the data; DATA: indices, streams or text
+    recorded_job.py FOLDER [--data DATA] [--workers N] [--epochs N] [--without-norm]
+
+DATA: indices, streams or text. --workers: processes that read the data. --without-norm: no BatchNorm, which takes its mean over a
+replica's share: then the job trains as one process does.
 """
 
-import hashlib
+import argparse
 import os
-import sys
 import time
 import types
 
@@ -16,13 +17,18 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import Dataset, IterableDataset
 
+import adaptdl.checkpoint
+import adaptdl.env
 import adaptdl.torch as adl
 from adaptdl import _job
+from record import Record, write_weights
 
 SAMPLES = 120
 BATCH = 12
 # Long enough for faults to fall into a step.
 STEP_TIME = 0.015
+# Should no replica be left, this much is done again.
+CHECKPOINT_STEPS = 100
 
 
 class Samples(Dataset):
@@ -82,34 +88,50 @@ class Words:
 
 
 class Model(torch.nn.Module):
-    """Beside its weights it has one parameter per sample, which counts the uses of the sample."""
+    """Beside its weights it has one parameter per sample, which sums up the rates that it was used with."""
     def __init__(self, norm):
         super().__init__()
-        self.net = torch.nn.Sequential(torch.nn.Linear(3, 8), norm(8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
+        self.net = torch.nn.Sequential(torch.nn.Linear(3, 8), norm, torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
         self.uses = torch.nn.Parameter(torch.zeros(SAMPLES, dtype=torch.double))
 
     def forward(self, indices, inputs):
         return self.net(inputs), self.uses[indices].mean()
 
 
-class Record:
-    """Whole lines, each with one write: a killed process leaves no half of one."""
-    def __init__(self, folder):
-        self._file = os.open(f"{folder}/{os.getpid()}.steps", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-
-    def write(self, *words):
-        os.write(self._file, (" ".join(str(word) for word in words) + "\n").encode())
+def norm_for(arguments):
+    if arguments.without_norm:
+        return torch.nn.Identity()
+    # A share of a stream's last batches may be one sample, of which there is no BatchNorm.
+    return torch.nn.LayerNorm(8) if arguments.data == "streams" else torch.nn.BatchNorm1d(8)
 
 
-def checksum(model, optimizer):
-    """Of all bits of the parameters, and of the optimiser's moments."""
-    tensors = [
-        *model.parameters(), *(state["momentum_buffer"]
-                               for state in optimizer.state.values()
-                               if state.get("momentum_buffer") is not None)
-    ]
-    digest = hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in tensors)).digest()
-    return int.from_bytes(digest[:7], "big")
+def make_model(norm):
+    """All replicas are to begin with rank 0's model, which is the same at each start of the job."""
+    torch.manual_seed(1 if adaptdl.env.replica_rank() == 0 else os.getpid())
+    model = Model(norm)
+    optimizer = torch.optim.SGD([{"params": model.net.parameters(), "lr": 0.002, "momentum": 0.9},
+                                 {"params": [model.uses], "lr": float(BATCH)}],
+                                lr=0.002)
+    # Of a period that no number of epochs is: a step too many shows in all that follow.
+    return model, optimizer, torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 7)
+
+
+def told_to_finish(folder):
+    """Whether some replica has seen that it is."""
+    told = adl.Accumulator()
+    told["to finish"] += int(os.path.exists(folder + "/finish"))
+    with told.synchronized():
+        return told["to finish"] > 0
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("--data", choices=["indices", "streams", "text"], default="indices")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--epochs", type=int, default=0)
+    parser.add_argument("--without-norm", action="store_true")
+    return parser.parse_args()
 
 
 def make_loader(data, workers):
@@ -121,44 +143,36 @@ def make_loader(data, workers):
 
 
 def main():
-    folder, workers, data = (sys.argv[1:] + ["0", "indices"][len(sys.argv) - 2:])[:3]
+    arguments = parse_arguments()
+    folder, epochs = arguments.folder, arguments.epochs
     torch.set_num_threads(1)
     adl.init_process_group("gloo")
-    torch.manual_seed(os.getpid())  # all are to begin with rank 0's model
-    # A share of a stream's last batches may be one sample, of which there is no BatchNorm.
-    plain = Model(torch.nn.LayerNorm if data == "streams" else torch.nn.BatchNorm1d)
-    optimizer = torch.optim.SGD([{"params": plain.net.parameters(), "lr": 0.002, "momentum": 0.9},
-                                 {"params": [plain.uses], "lr": float(BATCH)}],
-                                lr=0.002)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1000)
-    loader = make_loader(data, int(workers))
+    plain, optimizer, scheduler = make_model(norm_for(arguments))
+    loader = make_loader(arguments.data, arguments.workers)
     model = adl.AdaptiveDataParallel(plain, optimizer, scheduler)
     record, job = Record(folder), _job.job()
     done = 0
-    for epoch in adl.remaining_epochs_until(2**31 - 1):
+    for epoch in adl.remaining_epochs_until(epochs or 2**31 - 1):
         for indices, inputs, targets in loader:
             place = job.place()
             step, group = place.optimizer_steps, place.group
-            record.write("begin", step, group, *([] if place.stand_in else indices.tolist()))
-            time.sleep(STEP_TIME)
+            record.begin(step, group, [] if place.stand_in else indices.tolist())
+            if not epochs:
+                time.sleep(STEP_TIME)
             optimizer.zero_grad()
             outputs, uses = model(indices, inputs)
             (F.mse_loss(outputs, targets) + uses).backward()
             optimizer.step()
             scheduler.step()
-            if job.place().optimizer_steps == step + 1:
-                record.write("end", step, group, checksum(plain, optimizer))
+            if job.place().optimizer_steps != step + 1:
+                continue
+            record.end(step, group, optimizer)
+            if (step + 1) % CHECKPOINT_STEPS == 0:
+                adaptdl.checkpoint.request_checkpoint()
         done = epoch + 1
-        told = adl.Accumulator()
-        told["to finish"] += int(os.path.exists(folder + "/finish"))
-        with told.synchronized():
-            if told["to finish"] > 0:
-                break
-    with open(f"{folder}/{os.getpid()}.weights", "w", encoding="ascii") as file:
-        print(done,
-              *(value.hex() for p in plain.parameters() for value in p.detach().flatten().tolist()),
-              sep="\n",
-              file=file)
+        if not epochs and told_to_finish(folder):
+            break
+    write_weights(folder, done, plain.parameters())
 
 
 if __name__ == "__main__":

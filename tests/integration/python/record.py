@@ -1,0 +1,45 @@
+"""What jobs under test note of their training, as tests/integration/chaos/chaos_job.cc has it: one file
+"<folder>/<pid>.steps" per process, and "<folder>/<pid>.weights" at the end."""
+
+import hashlib
+import os
+
+import torch
+
+
+class Record:
+    """The steps. Whole lines, each with one write: a killed process leaves no half of one."""
+    def __init__(self, folder):
+        self._file = os.open(f"{folder}/{os.getpid()}.steps", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def begin(self, step, group, samples):
+        """This replica's share of a micro-batch, which it starts to compute."""
+        self._write("begin", step, group, *samples)
+
+    def end(self, step, group, optimizer):
+        """The step was taken."""
+        self._write("end", step, group, _checksum(optimizer))
+
+    def _write(self, *words):
+        os.write(self._file, (" ".join(str(word) for word in words) + "\n").encode())
+
+
+def _checksum(optimizer):
+    """Of all bits of the parameters, and of what the optimiser keeps of them."""
+    digest = hashlib.sha256()
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            state = optimizer.state.get(parameter, {})
+            for tensor in [parameter, *(state[name] for name in sorted(state))]:
+                if torch.is_tensor(tensor):
+                    digest.update(tensor.detach().numpy().tobytes())
+    return int.from_bytes(digest.digest()[:7], "big")
+
+
+def write_weights(folder, epochs, parameters):
+    """The epochs that were trained, and all parameters."""
+    with open(f"{folder}/{os.getpid()}.weights", "w", encoding="ascii") as file:
+        print(epochs,
+              *(value.hex() for p in parameters for value in p.detach().flatten().tolist()),
+              sep="\n",
+              file=file)
