@@ -129,6 +129,13 @@ def job() -> Job:
     return _job if _job is not None else open_job()
 
 
+def last_place() -> Optional[Place]:
+    """Where this replica is, once the replicas have met; in a forked child, where its parent was last seen."""
+    if _job is None or _job.handle is None or not _job.met:
+        return None
+    return _job.place() if _job._pid == os.getpid() else _job._place
+
+
 def current() -> Optional[Job]:
     """The job, if it is open, and this process its replica."""
     usable = _job is not None and _job.handle is not None and _job._pid == os.getpid()
