@@ -14,7 +14,7 @@ import threading
 from ctypes import c_void_p
 from typing import Any, Callable, List, Optional, Sequence
 
-from adaptdl import Error
+from adaptdl import Error, _log
 from adaptdl._engine import Place, check, engine, make
 
 EXIT_STOPPED = 143
@@ -34,11 +34,13 @@ class Job:
         # Models that are trained; the loader whose loop is in progress.
         self.models: List[Any] = []
         self.loader: Any = None
+        _log.open_lines()
         try:
             self.handle: Optional[c_void_p] = make(engine.job_open, backend.encode(), address.encode(),
                                                    world_size, rank)
         except BaseException:
             self._signals.restore()
+            _log.close_lines()
             raise
 
     def place(self) -> Place:
@@ -92,6 +94,7 @@ class Job:
         handle, self.handle = self.handle, None
         engine.job_close(handle)
         self._signals.restore()
+        _log.close_lines()
 
     def forget_in_child(self) -> None:
         """After a fork, in the child."""

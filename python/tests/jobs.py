@@ -1,9 +1,12 @@
 """What test_replicas.py and others run in processes of their own: jobs.py FUNCTION ARGUMENT..."""
 
+import atexit
 import hashlib
+import logging
 import os
 import signal
 import sys
+import threading
 
 import torch
 import torch.distributed as dist
@@ -12,6 +15,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import adaptdl
+import adaptdl.checkpoint
 import adaptdl.collective
 import adaptdl.env
 import adaptdl.torch as adl
@@ -314,6 +318,35 @@ def endless(workers="0"):
                     print("trains", flush=True)
     finally:
         print("ends", flush=True)
+
+
+FORMAT = "%(levelname)s %(name)s %(rank)s: %(message)s"
+
+
+def says_things(setup=""):
+    """Asks for a checkpoint, and trains until it is stopped."""
+    if setup:
+        logging.basicConfig(level=logging.INFO, format=FORMAT)
+    adaptdl.collective.initialize()
+    adaptdl.checkpoint.request_checkpoint()
+    endless()
+
+
+def says_much(times):
+    """More than is kept, while a handler waits for the program's end."""
+    ends = threading.Event()
+
+    class Slow(logging.StreamHandler):
+        def emit(self, record):
+            ends.wait()
+            super().emit(record)
+
+    logging.basicConfig(level=logging.INFO, format=FORMAT, handlers=[Slow()])
+    adaptdl.collective.initialize()
+    for _ in range(int(times)):
+        adaptdl.checkpoint.request_checkpoint()
+    atexit.register(ends.set)
+    raise ValueError("of the program")
 
 
 def handler():

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/faults/training_cluster.h"
@@ -17,7 +19,7 @@
 namespace adaptdl::integration {
 namespace {
 
-class PythonRescaleTest : public testing::TestWithParam<int> {
+class PythonRescaleTest : public testing::TestWithParam<const char*> {
  protected:
   // With Debian's Python, and the package as it was built; or a Python that has the package itself, which
   // scripts/test-python.sh names.
@@ -29,7 +31,7 @@ class PythonRescaleTest : public testing::TestWithParam<int> {
     if (python != nullptr) command = {python};
     command.push_back(absl::StrCat(ADAPTDL_SOURCE_DIR, "/tests/integration/python/recorded_job.py"));
     command.push_back(training_.folder());
-    command.push_back(absl::StrCat(GetParam()));
+    for (const absl::string_view argument : absl::StrSplit(GetParam(), ' ')) command.emplace_back(argument);
     training_.SetCommand(command);
   }
 
@@ -64,7 +66,8 @@ TEST_P(PythonRescaleTest, GoesByItsCheckpointsWithoutLosingAStep) {
   training_.ExpectOneTraining(/*most_taken_alone=*/0, /*failures=*/0, /*restarts=*/2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, PythonRescaleTest, testing::Values(0, 2));
+// Processes that read the data; and whether the replicas tell each other things by torch.distributed.
+INSTANTIATE_TEST_SUITE_P(Workers, PythonRescaleTest, testing::Values("0", "2", "0 distributed"));
 
 }  // namespace
 }  // namespace adaptdl::integration

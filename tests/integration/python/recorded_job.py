@@ -3,7 +3,10 @@
 "<folder>/<pid>.steps" per process, and "<folder>/<pid>.weights" at the end. Trains until the file
 "<folder>/finish" is there.
 
-    recorded_job.py FOLDER [WORKERS]     WORKERS: processes that read the data
+    recorded_job.py FOLDER [WORKERS [distributed]]     WORKERS: processes that read the data
+
+"distributed": its replicas tell each other things by torch.distributed, in each step and between epochs; what
+comes out must be what all of them have said, wherever the step counts.
 """
 
 import hashlib
@@ -12,6 +15,7 @@ import sys
 import time
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch.utils.data import Dataset
 
@@ -70,8 +74,40 @@ def checksum(model, optimizer):
     return int.from_bytes(digest[:7], "big")
 
 
+def tell(samples):
+    """What replicas say in a step: how many samples all of them have, and who they are."""
+    total = torch.tensor([samples])
+    dist.all_reduce(total)
+    names = [None] * dist.get_world_size()
+    dist.all_gather_object(names, os.getpid())
+    rank = torch.tensor([dist.get_rank()])
+    dist.broadcast(rank, 0)
+    words = ["of rank", dist.get_rank()]
+    dist.broadcast_object_list(words, src=0)
+    return total.item(), names, rank.item(), words
+
+
+def check(told, group):
+    """The step counts, and what was told in it."""
+    total, names, rank, words = told
+    assert total == BATCH and rank == 0 and words == ["of rank", 0], told
+    # Of a group that is still there.
+    if _job.job().place().group == group:
+        assert len(set(names)) == len(names) == dist.get_world_size(), names
+        assert os.getpid() == names[dist.get_rank()], names
+
+
+def check_between_epochs(done):
+    """Outside of loops: newcomers get what the others got."""
+    epochs = [torch.empty(1, dtype=torch.long) for _ in range(dist.get_world_size())]
+    dist.all_gather(epochs, torch.tensor([done]))
+    assert [epoch.item() for epoch in epochs] == [done] * len(epochs), epochs
+    dist.barrier()
+
+
 def main():
     folder, workers = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    distributed = "distributed" in sys.argv
     torch.set_num_threads(1)
     adl.init_process_group("gloo")
     torch.manual_seed(os.getpid())  # all are to begin with rank 0's model
@@ -88,8 +124,10 @@ def main():
         for indices, inputs, targets in loader:
             place = job.place()
             step, group = place.optimizer_steps, place.group
-            record.write("begin", step, group, *([] if place.stand_in else indices.tolist()))
+            mine = [] if place.stand_in else indices.tolist()
+            record.write("begin", step, group, *mine)
             time.sleep(STEP_TIME)
+            told = tell(len(mine)) if distributed else None
             optimizer.zero_grad()
             outputs, uses = model(indices, inputs)
             (F.mse_loss(outputs, targets) + uses).backward()
@@ -97,7 +135,11 @@ def main():
             scheduler.step()
             if job.place().optimizer_steps == step + 1:
                 record.write("end", step, group, checksum(plain, optimizer))
+                if distributed:
+                    check(told, group)
         done = epoch + 1
+        if distributed:
+            check_between_epochs(done)
         told = adl.Accumulator()
         told["to finish"] += int(os.path.exists(folder + "/finish"))
         with told.synchronized():
