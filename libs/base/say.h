@@ -34,8 +34,8 @@ void PassOn(Said said);
 // "adaptdl: " and the text, on standard error.
 void SayOnStandardError(const Said& said);
 
-// Gets what is said from now on, from any thread. Null: standard error does. It must not wait, and may be called for a
-// last time while it is being replaced.
+// Gets what is said from now on, from any thread. Null: standard error does. It must not wait, and may be
+// called for a last time while it is being replaced.
 using Listener = void (*)(const Said& said);
 void SetListener(Listener listener);
 

@@ -1,5 +1,5 @@
-"""What the engine says, as records of Python's `logging`: of the logger "adaptdl", by part ("adaptdl.checkpoint").
-Each has the replica's rank (`record.rank`) and the time at which it was said.
+"""What the engine says, as records of Python's `logging`: of the logger "adaptdl", by part ("adaptdl.job"). Each
+has the replica's rank (`record.rank`) and the time at which it was said.
 
 Threads of the engine say things at any time, and must not wait for the interpreter: the engine keeps the
 lines, and a thread of ours fetches them, from when the job is opened until it is closed.
@@ -14,7 +14,8 @@ from typing import Optional
 
 from adaptdl._engine import LogLine, engine
 
-# By severity. What whoever runs the program is to know reaches standard error also where nobody has set up logging.
+# By severity. What whoever runs the program is to know reaches standard error also where nobody has set up
+# logging.
 _LEVELS = (logging.INFO, logging.WARNING, logging.WARNING, logging.ERROR)
 
 _thread: Optional[threading.Thread] = None

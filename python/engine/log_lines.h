@@ -1,5 +1,5 @@
-// What the engine says, kept for a thread of the interpreter's to fetch: whoever says it may be any thread, and never
-// waits for the interpreter.
+// What the engine says, kept for a thread of the interpreter's to fetch: whoever says it may be any thread, and
+// never waits for the interpreter.
 //
 // Thread-safe.
 

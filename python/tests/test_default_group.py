@@ -4,13 +4,17 @@ import os
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import torch
 import torch.distributed as dist
 from support import JobTest, run
 
 import adaptdl.torch as adl
-from adaptdl import Error, _job
+from adaptdl import Error, _job, env
+
+# As a program has it that imports the function itself.
+plain_all_gather = dist.all_gather
 
 
 class AloneTest(JobTest):
@@ -28,14 +32,15 @@ class AloneTest(JobTest):
 
     def test_every_collective_gives_the_own_value(self):
         values = torch.arange(4.0)
-        for op in (dist.ReduceOp.SUM, dist.ReduceOp.AVG, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX):
+        for op in ("SUM", "AVG", "PRODUCT", "MIN", "MAX"):
             tensor = values.clone()
-            dist.all_reduce(tensor, op)
+            dist.all_reduce(tensor, getattr(dist.ReduceOp, op))
             self.assertTrue(torch.equal(tensor, values))
         outputs = [torch.empty(4)]
         dist.all_gather(outputs, values)
         self.assertTrue(torch.equal(outputs[0], values))
-        for collective, arguments in ((dist.broadcast, (values.clone(), 0)), (dist.reduce, (values.clone(), 0)),
+        for collective, arguments in ((dist.broadcast, (values.clone(), 0)),
+                                      (dist.reduce, (values.clone(), 0)),
                                       (dist.scatter, (torch.empty(4), [values])),
                                       (dist.reduce_scatter, (torch.empty(4), [values])),
                                       (dist.all_gather_into_tensor, (torch.empty(4), values)),
@@ -63,9 +68,9 @@ class AloneTest(JobTest):
 
     def test_what_is_not_there_says_what_to_use(self):
         tensor = torch.ones(2)
-        for call in (lambda: dist.new_group([0]), lambda: dist.new_group([0], backend="gloo"), dist.new_subgroups,
-                     lambda: dist.send(tensor, 0), lambda: dist.recv(tensor), lambda: dist.isend(tensor, 0),
-                     lambda: dist.irecv(tensor, 0), dist.monitored_barrier,
+        for call in (lambda: dist.new_group([0]), lambda: dist.new_group([0], backend="gloo"),
+                     dist.new_subgroups, lambda: dist.send(tensor, 0), lambda: dist.recv(tensor),
+                     lambda: dist.isend(tensor, 0), lambda: dist.irecv(tensor, 0), dist.monitored_barrier,
                      lambda: dist.batch_isend_irecv([dist.P2POp(dist.isend, tensor, 0)]),
                      lambda: dist.group.WORLD.send([tensor], 0, 0)):
             with self.assertRaisesRegex(Error, "adaptdl.collective.gather"):
@@ -100,8 +105,31 @@ class AloneTest(JobTest):
             adl.AdaptiveDataParallel(model, torch.optim.SGD(model.parameters(), lr=0.1))
         from torch.distributed.optim import ZeroRedundancyOptimizer
         model = torch.nn.Linear(2, 2)
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
         with self.assertRaisesRegex(Error, "use the optimiser that it wraps"):
-            adl.AdaptiveDataParallel(model, ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1))
+            adl.AdaptiveDataParallel(model, optimizer)
+
+    def test_without_what_a_lost_replica_had_to_say_all_are_restarted(self):
+        one = torch.ones(2)
+        calls = {
+            "broadcast": lambda: dist.broadcast(one, 1),
+            "scatter": lambda: dist.scatter(torch.empty(2), [one, one]),
+            "reduce_scatter": lambda: dist.reduce_scatter(torch.empty(2), [one, one]),
+            "all_gather_into_tensor": lambda: dist.all_gather_into_tensor(torch.empty(4), one),
+            "all_gather of PyTorch itself": lambda: plain_all_gather([torch.empty(2), torch.empty(2)], one),
+            "broadcast_object_list": lambda: dist.broadcast_object_list([1], src=1)
+        }
+        # As if there had been two when they were asked.
+        with mock.patch.object(env, "num_replicas", return_value=2):
+            for name, call in calls.items():
+                with self.subTest(name), self.assertLogs("adaptdl.torch", "ERROR"):
+                    with self.assertRaises(SystemExit) as end:
+                        call()
+                    self.assertEqual(end.exception.code, 75)
+            # A list gets as many as are left.
+            outputs = [torch.empty(2), torch.empty(2)]
+            dist.all_gather(outputs, one)
+            self.assertEqual(len(outputs), 1)
 
     def test_objects(self):
         found = [None]
@@ -123,7 +151,7 @@ class WithoutTest(JobTest):
             dist.destroy_process_group()
 
     def test_who_makes_none_loads_nothing_of_it(self):
-        code = "import sys, adaptdl.torch; assert not [n for n in sys.modules if n.startswith('adaptdl.torch._group')]"
+        code = "import sys, adaptdl.torch; assert not any('torch._group' in name for name in sys.modules)"
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
         subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
@@ -153,7 +181,9 @@ class ReplicasTest(unittest.TestCase):
         self.assertIn("inside of backward()", output)
 
     def test_new_groups_are_refused_at_once_by_those_who_are_no_members(self):
-        self.expect("distributed_new_group", "Error: torch.distributed's new_group() is not there", replicas=2)
+        self.expect("distributed_new_group",
+                    "Error: torch.distributed's new_group() is not there",
+                    replicas=2)
 
     def test_processes_that_read_know_who_they_read_for(self):
         self.expect("distributed_in_workers", "workers: True", replicas=2)

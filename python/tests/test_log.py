@@ -45,7 +45,8 @@ class RecordsTest(JobTest):
             raise ValueError("of the filter")
 
         logging.getLogger("adaptdl.job").addFilter(fail_once)
-        with self.assertLogs("adaptdl", logging.INFO) as logs, contextlib.redirect_stderr(io.StringIO()) as error:
+        error = io.StringIO()
+        with self.assertLogs("adaptdl", logging.INFO) as logs, contextlib.redirect_stderr(error):
             self.save()
             self.restart()
             self.save()

@@ -53,7 +53,8 @@ def init_process_group(backend: Optional[str] = None,
     """
     from adaptdl.torch import _default_group  # programs without an own call of this need none of it
     _default_group.check_absent()
-    _default_group.make(_job.open_job(backend or "", init_method or "", world_size or 0, -1 if rank is None else rank))
+    job = _job.open_job(backend or "", init_method or "", world_size or 0, -1 if rank is None else rank)
+    _default_group.make(job)
 
 
 @contextlib.contextmanager

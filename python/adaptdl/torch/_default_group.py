@@ -1,5 +1,5 @@
-"""The default group of torch.distributed, while this process is a replica: made without a connection of its own,
-and never made anew, as it asks the job for its ranks."""
+"""The default group of torch.distributed, while this process is a replica: made without a connection of its
+own, and never made anew, as it asks the job for its ranks."""
 
 import collections.abc
 import functools

@@ -8,6 +8,7 @@ results are the same to the last bit.
 
 import ctypes
 import functools
+import logging
 import sys
 from typing import Any, Callable, List, NoReturn, Optional, Sequence
 
@@ -16,6 +17,7 @@ import torch.distributed as dist
 from torch.futures import Future
 
 from adaptdl import Error, collective, env
+from adaptdl._job import EXIT_PEER_LOST
 
 BACKEND = "adaptdl"
 
@@ -26,10 +28,23 @@ _FOLDS = [(dist.ReduceOp.SUM, torch.add), (dist.ReduceOp.AVG, torch.add), (dist.
           (dist.ReduceOp.BXOR, torch.bitwise_xor)]
 
 
+class Misfit(Error):
+    """What replicas have said is not what they were asked for: too few of them, say."""
+
+
+def stop_for_loss(why: Misfit) -> NoReturn:
+    """Nobody can go on from here without what a lost replica had to say: the job goes on from its
+    checkpoint."""
+    logging.getLogger("adaptdl.torch").error(
+        "a peer was lost in a call of torch.distributed, this replica stops to be restarted: %s", why)
+    raise SystemExit(EXIT_PEER_LOST)
+
+
 def refuse(what: str) -> NoReturn:
     """Says what to use in its place."""
-    raise Error(f"torch.distributed's {what} is not there for replicas that come and go: what one has to tell "
-                "another, adaptdl.collective.gather() tells all")
+    raise Error(
+        f"torch.distributed's {what} is not there for replicas that come and go: what one has to tell "
+        "another, adaptdl.collective.gather() tells all")
 
 
 # --- Tensors as bytes ---
@@ -88,13 +103,14 @@ def _exchange(what: str,
               like: Optional[torch.Tensor],
               given: Callable[[], bytes],
               keep: Callable[[List[bytes]], List[bytes]] = lambda said: said) -> Optional[List[bytes]]:
-    """What is kept of what all replicas say, by rank. `like` is what all of them call it with alike. None: the
-    step in progress is void."""
+    """What is kept of what all replicas say, by rank. `like` is what all of them call it with alike. None:
+    the step in progress is void."""
     call = what if like is None else f"{what} of {like.numel()} {like.dtype}"
     head = call.encode() + b"\n"
 
     def ask() -> Optional[List[bytes]]:
-        # Ranks are known: the replicas have met.
+        # The replicas have met.
+        asked = env.num_replicas()
         said = collective.gather_bytes(head + given())
         if said is None:
             return None
@@ -103,7 +119,12 @@ def _exchange(what: str,
             theirs, _, data = text.partition(b"\n")
             _check_alike(f"rank {rank}", theirs, head[:-1])
             parts.append(data)
-        return [head[:-1], *keep(parts)]
+        try:
+            return [head[:-1], *keep(parts)]
+        except Misfit as misfit:
+            if len(parts) < asked:
+                stop_for_loss(misfit)
+            raise
 
     found = collective.once(ask)
     if found is None:
@@ -114,8 +135,14 @@ def _exchange(what: str,
 
 def _check_alike(who: str, theirs: bytes, ours: bytes) -> None:
     if theirs != ours:
-        raise Error(f"replicas call different functions of torch.distributed: {who} called {theirs.decode()}, this "
-                    f"replica {ours.decode()}; all are to call the same ones, with tensors of one size")
+        raise Error(
+            f"replicas call different functions of torch.distributed: {who} called {_named(theirs)}, this "
+            f"replica {_named(ours)}; all are to call the same ones, with tensors of one size")
+
+
+def _named(call: bytes) -> str:
+    """What came from elsewhere may be anything."""
+    return call[:100].decode(errors="replace")
 
 
 def _fold(op: Any, like: torch.Tensor, parts: List[bytes]) -> List[bytes]:
@@ -126,7 +153,8 @@ def _fold(op: Any, like: torch.Tensor, parts: List[bytes]) -> List[bytes]:
                 whole = not (like.is_floating_point() or like.is_complex())
                 total = torch.div(total, len(parts), rounding_mode="trunc" if whole else None)
             return [_bytes_of([total])]
-    raise Error(f"replicas do not know the operation {op}; they know SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR and BXOR")
+    raise Error(
+        f"replicas do not know the operation {op}; they know SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR and BXOR")
 
 
 def _as_root(root: int, tensors: Sequence[torch.Tensor]) -> bytes:
@@ -136,18 +164,26 @@ def _as_root(root: int, tensors: Sequence[torch.Tensor]) -> bytes:
 
 def _of_root(root: int, parts: List[bytes]) -> List[bytes]:
     if root >= len(parts):
-        raise Error(f"rank {root} has nothing to say: there are {len(parts)} replicas")
+        raise Misfit(f"rank {root} has nothing to say: there are {len(parts)} replicas")
     if not parts[root]:
-        raise Error(f"rank {root} was lost, and what it had to say with it")
+        raise Misfit(f"rank {root} is another one than it was, and has nothing to say")
     return [parts[root][1:]]
 
 
 def _check_pieces(like: torch.Tensor, size: int, replicas: int) -> None:
     """Whether so many bytes are a piece for each, or of each."""
     if size != _size(like) * replicas:
-        raise Error(
-            f"there are {size // max(_size(like), 1)} pieces for {replicas} replicas: the replicas have changed in "
-            "between, or there are not as many as torch.distributed.get_world_size() says")
+        raise Misfit(
+            f"there are {size // max(_size(like), 1)} pieces for {replicas} replicas: the replicas have changed "
+            "in between, or there are not as many as torch.distributed.get_world_size() says")
+
+
+def _as_many(size: int, parts: List[bytes]) -> List[bytes]:
+    if len(parts) != size:
+        raise Misfit(
+            f"there are tensors of {len(parts)} replicas for a list of {size}: the replicas have changed in "
+            "between, or it is not as long as torch.distributed.get_world_size() says")
+    return parts
 
 
 class Group(dist.ProcessGroup):
@@ -191,18 +227,32 @@ class Group(dist.ProcessGroup):
                 _write(tensor, found[0], tensor)
         return _done(tensors)
 
-    def allgather(self, outputs: List[List[torch.Tensor]], tensors: List[torch.Tensor], opts: Any = None) -> Any:
-        """Lists get as many tensors as replicas have given one."""
+    def allgather(self,
+                  outputs: List[List[torch.Tensor]],
+                  tensors: List[torch.Tensor],
+                  opts: Any = None) -> Any:
+        """Into lists of one size. PyTorch gives copies of the program's: these cannot follow."""
         _refuse_wrappers()
         for listed, tensor in zip(outputs, tensors):
-            _fill(listed, tensor, _exchange("all_gather", tensor, _given(tensor)))
+            keep = functools.partial(_as_many, len(listed))
+            said = _exchange("all_gather", tensor, _given(tensor), keep)
+            _fill(listed, tensor, said if said is None else keep(said))
+        return _done(outputs)
+
+    def all_gather(self, outputs: List[torch.Tensor], tensor: torch.Tensor) -> Any:
+        """Into the program's own list, which gets as many tensors as replicas have given one."""
+        _fill(outputs, tensor, _exchange("all_gather", tensor, _given(tensor)))
         return _done(outputs)
 
     def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Any:
-        said = _exchange("all_gather", tensor, _given(tensor))
+        def keep(parts: List[bytes]) -> List[bytes]:
+            _check_pieces(tensor, output.numel() * tensor.element_size(), len(parts))
+            return parts
+
+        said = _exchange("all_gather", tensor, _given(tensor), keep)
         if said is None:
             said = [_bytes_of([tensor])] * (output.numel() // max(tensor.numel(), 1))
-        _check_pieces(tensor, output.numel() * tensor.element_size(), len(said))
+        keep(said)
         _write(output, b"".join(said), tensor)
         return _done(output)
 
@@ -216,7 +266,8 @@ class Group(dist.ProcessGroup):
     def reduce(self, tensors: List[torch.Tensor], opts: Any) -> Any:
         """Folded from rank 0 on."""
         for tensor in tensors:
-            total = _exchange("reduce", tensor, _given(tensor), functools.partial(_fold, opts.reduceOp, tensor))
+            fold = functools.partial(_fold, opts.reduceOp, tensor)
+            total = _exchange("reduce", tensor, _given(tensor), fold)
             if total is not None and self.rank() == opts.rootRank:
                 _write(tensor, total[0], tensor)
         return _done(tensors)
@@ -296,8 +347,8 @@ class Group(dist.ProcessGroup):
             return [_piece(_bytes_of(given), rank, like) for rank in range(pieces)]
         if len(said) != pieces:
             raise Error(
-                f"all_to_all has results of {len(said)} replicas for {pieces} tensors: the replicas have changed "
-                "since")
+                f"all_to_all has results of {len(said)} replicas for {pieces} tensors: the replicas have "
+                "changed since")
         return [_piece(part, self.rank(), like) for part in said]
 
     # As later versions of PyTorch call these.
@@ -321,8 +372,9 @@ def _refuse_wrappers() -> None:
     """These begin with what PyTorch calls to make a model the same everywhere, and go on with what they take
     to stay as it was then."""
     if sys._getframe(2).f_globals.get("__name__") == "torch.distributed.utils":
-        raise Error("PyTorch's own wrappers for several processes, as DistributedDataParallel, do not follow replicas "
-                    "that come and go: use adaptdl.torch.AdaptiveDataParallel")
+        raise Error(
+            "PyTorch's own wrappers for several processes, as DistributedDataParallel, do not follow replicas "
+            "that come and go: use adaptdl.torch.AdaptiveDataParallel")
 
 
 def _refused(name: str) -> Callable[..., Any]:
