@@ -95,8 +95,8 @@ void adaptdl_log_open(void) {
 int adaptdl_log_next(adaptdl_log_line* line) {
   const adaptdl::python::Line* next = adaptdl::python::Lines().Next();
   if (next == nullptr) return 0;
-  *line = {static_cast<int32_t>(next->said.severity), next->said.rank, next->seconds,
-           next->said.part.c_str(), next->said.text.c_str()};
+  *line = {static_cast<int32_t>(next->said.severity), next->said.rank, next->seconds, next->said.part.c_str(),
+           next->said.text.c_str()};
   return 1;
 }
 

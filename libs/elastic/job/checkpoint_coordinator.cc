@@ -129,8 +129,8 @@ void CheckpointCoordinator::OnWritten(int64_t step, const absl::StatusOr<int64_t
     options_.on_superseded(std::string(version.status().message()));
     return;
   } else {
-    Say(Severity::kWarning, absl::StrCat("no checkpoint was written, the one before stays: ",
-                                         version.status().ToString()));
+    Say(Severity::kWarning,
+        absl::StrCat("no checkpoint was written, the one before stays: ", version.status().ToString()));
   }
   control_->ReportCheckpoint(step, version.status());
 }

@@ -68,7 +68,7 @@ class GrpcControlPlane final : public ControlPlane {
       link_.GoOnFrom(supervisor);
       if (!Pause(backoff.Next())) return absl::CancelledError("asked to stop");
       Say(Severity::kNotice, absl::StrCat("waiting for the supervisor at ", supervisor.address, ": ",
-                                           membership.status().ToString()));
+                                          membership.status().ToString()));
     }
   }
 
