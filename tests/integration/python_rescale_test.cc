@@ -19,18 +19,21 @@
 namespace adaptdl::integration {
 namespace {
 
-// Processes that read the data, and what it is.
-struct Reading {
-  int workers;
+// What the job reads, by how many processes, and what else it does.
+struct Program {
+  std::string name;
   std::string data;
+  int workers = 0;
+  bool distributed = false;
 };
 
-class PythonRescaleTest : public testing::TestWithParam<Reading> {
+class PythonRescaleTest : public testing::TestWithParam<Program> {
  protected:
   void SetUp() override {
-    training_.SetCommand(PythonProgram("tests/integration/python/recorded_job.py",
-                                       {training_.folder(), "--workers", absl::StrCat(GetParam().workers), "--data",
-                                        GetParam().data}));
+    std::vector<std::string> arguments = {training_.folder(), "--data", GetParam().data, "--workers",
+                                          absl::StrCat(GetParam().workers)};
+    if (GetParam().distributed) arguments.emplace_back("--distributed");
+    training_.SetCommand(PythonProgram("tests/integration/python/recorded_job.py", arguments));
   }
   // A replica takes with it how far it has read its streams: the job goes on from its checkpoint then.
   bool recovers_in_place() const { return GetParam().data != "streams"; }
@@ -71,11 +74,12 @@ TEST_P(PythonRescaleTest, GoesByItsCheckpointsWithoutLosingAStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PythonRescaleTest,
-                         testing::Values(Reading{0, "indices"}, Reading{2, "indices"}, Reading{0, "streams"},
-                                         Reading{2, "streams"}, Reading{0, "text"}),
-                         [](const testing::TestParamInfo<Reading>& reading) {
-                           return absl::StrCat(reading.param.data, reading.param.workers);
-                         });
+                         testing::Values(Program{"Indices", "indices"},
+                                         Program{"IndicesByWorkers", "indices", 2},
+                                         Program{"Streams", "streams"},
+                                         Program{"StreamsByWorkers", "streams", 2}, Program{"Text", "text"},
+                                         Program{"Distributed", "indices", 0, true}),
+                         [](const testing::TestParamInfo<Program>& program) { return program.param.name; });
 
 }  // namespace
 }  // namespace adaptdl::integration

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -13,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "adaptdl/job.h"
+#include "libs/base/say.h"
 
 namespace adaptdl::elastic {
 namespace {
@@ -147,7 +147,7 @@ void StepLoop::FollowPlan() {
   // Another group may have come about meanwhile, because members were lost.
   if (plan <= team.membership().group) return;
   if (team.group().Leaves()) {
-    std::fprintf(stderr, "adaptdl: leaves the job, which goes on without this replica\n");
+    Say(Severity::kNotice, "leaves the job, which goes on without this replica");
     parts_.ending->Exit(kExitStopped);
   }
   team.Follow(plan);

@@ -113,6 +113,10 @@ class ModelStep:
         for group in range(groups):
             factors[group] = float(made[group] if hasattr(made, "__getitem__") else made)
 
+    def is_exchanging(self) -> bool:
+        """Whether gradients travel: within a backward pass, with several replicas."""
+        return self._in_pass and self._mode != _GATHER
+
     # --- The loop ---
 
     def before_next(self) -> None:

@@ -55,6 +55,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
         unknown = sorted(set(kwargs) - _IGNORED)
         if unknown:
             raise TypeError(f"AdaptiveDataParallel has no {', '.join(unknown)}")
+        _check_kinds(model, optimizer)
         torch.nn.Module.__init__(self)
         self.module = model
         self.device_ids = None
@@ -178,6 +179,18 @@ class AdaptiveDataParallel(DistributedDataParallel):
                                                                                        self.gns.accum_scale),
                            ("Accum_Count", self.gns.accum_count), ("Progress", statistics.progress)):
             writer.add_scalar(tag_prefix + tag, value, global_step)
+
+
+def _check_kinds(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """What talks to other processes itself counts on as many as there were, with shares of one size."""
+    if any(isinstance(module, torch.nn.SyncBatchNorm) for module in model.modules()):
+        raise Error(
+            "the model has a SyncBatchNorm, which counts on equal shares of the same processes: use BatchNorm; its "
+            "running statistics are averaged over the replicas")
+    if any(kind.__name__ == "ZeroRedundancyOptimizer" for kind in type(optimizer).__mro__):
+        raise Error(
+            "ZeroRedundancyOptimizer keeps a part of its state on each process alone, where it would be lost with "
+            "it: use the optimiser that it wraps")
 
 
 def _save_random() -> bytes:

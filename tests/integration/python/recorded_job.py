@@ -2,10 +2,11 @@
 """A job that notes what it does in a folder (record.py). Trains until the file "<folder>/finish" is there, or for so many
 epochs.
 
-    recorded_job.py FOLDER [--data DATA] [--workers N] [--epochs N] [--without-norm]
+    recorded_job.py FOLDER [--data DATA] [--workers N] [--epochs N] [--without-norm] [--distributed]
 
 DATA: indices, streams or text. --workers: processes that read the data. --without-norm: no BatchNorm, which takes its mean over a
-replica's share: then the job trains as one process does.
+replica's share: then the job trains as one process does. --distributed: the replicas tell each other things by torch.distributed, in
+each step and between epochs; what comes out must be what all of them have said, wherever the step counts.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import time
 import types
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch.utils.data import Dataset, IterableDataset
 
@@ -131,6 +133,7 @@ def parse_arguments():
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=0)
     parser.add_argument("--without-norm", action="store_true")
+    parser.add_argument("--distributed", action="store_true")
     return parser.parse_args()
 
 
@@ -140,6 +143,37 @@ def make_loader(data, workers):
         return Words()
     samples = {"indices": Samples, "streams": Streams}[data]()
     return adl.AdaptiveDataLoader(samples, batch_size=BATCH, shuffle=True, seed=3, num_workers=workers)
+
+
+def tell(samples):
+    """What replicas say in a step: how many samples all of them have, and who they are."""
+    total = torch.tensor([samples])
+    dist.all_reduce(total)
+    names = [None] * dist.get_world_size()
+    dist.all_gather_object(names, os.getpid())
+    rank = torch.tensor([dist.get_rank()])
+    dist.broadcast(rank, 0)
+    words = ["of rank", dist.get_rank()]
+    dist.broadcast_object_list(words, src=0)
+    return total.item(), names, rank.item(), words
+
+
+def check(told, group):
+    """The step counts, and what was told in it."""
+    total, names, rank, words = told
+    assert total == BATCH and rank == 0 and words == ["of rank", 0], told
+    # Of a group that is still there.
+    if _job.job().place().group == group:
+        assert len(set(names)) == len(names) == dist.get_world_size(), names
+        assert os.getpid() == names[dist.get_rank()], names
+
+
+def check_between_epochs(done):
+    """Outside of loops: newcomers get what the others got."""
+    epochs = [torch.empty(1, dtype=torch.long) for _ in range(dist.get_world_size())]
+    dist.all_gather(epochs, torch.tensor([done]))
+    assert [epoch.item() for epoch in epochs] == [done] * len(epochs), epochs
+    dist.barrier()
 
 
 def main():
@@ -156,9 +190,11 @@ def main():
         for indices, inputs, targets in loader:
             place = job.place()
             step, group = place.optimizer_steps, place.group
-            record.begin(step, group, [] if place.stand_in else indices.tolist())
+            mine = [] if place.stand_in else indices.tolist()
+            record.begin(step, group, mine)
             if not epochs:
                 time.sleep(STEP_TIME)
+            told = tell(len(mine)) if arguments.distributed else None
             optimizer.zero_grad()
             outputs, uses = model(indices, inputs)
             (F.mse_loss(outputs, targets) + uses).backward()
@@ -167,9 +203,13 @@ def main():
             if job.place().optimizer_steps != step + 1:
                 continue
             record.end(step, group, optimizer)
+            if arguments.distributed:
+                check(told, group)
             if (step + 1) % CHECKPOINT_STEPS == 0:
                 adaptdl.checkpoint.request_checkpoint()
         done = epoch + 1
+        if arguments.distributed:
+            check_between_epochs(done)
         if not epochs and told_to_finish(folder):
             break
     write_weights(folder, done, plain.parameters())
