@@ -75,17 +75,22 @@ scripts/package-python.sh --build-dir "$build_dir" --output "$output"
 "$venv/bin/python" -m pip install --quiet --no-index --no-deps --force-reinstall "$output"/*.whl
 # The rest runs what is installed there.
 unset PYTHONPATH
-export ADAPTDL_TEST_PROGRAMS=$build_dir/bin ADAPTDL_TEST_PYTHON=$venv/bin/python OMP_NUM_THREADS=1
+export ADAPTDL_TEST_PROGRAMS=$build_dir/bin OMP_NUM_THREADS=1
+export ADAPTDL_TEST_COMMAND="$venv/bin/python $root/tests/integration/python/recorded_job.py"
 cd "$build_dir"
 "$venv/bin/python" -m adaptdl
 package=$(echo "$venv"/lib/python3*/site-packages)
 
 say "the package's own tests"
+<<<<<<< HEAD
 modules=()
 for file in "$root"/python/tests/test_*.py; do
   module=$(basename "$file" .py)
   [[ $module == test_compile ]] || modules+=("$module")
 done
+=======
+modules=(test_alone test_workers test_report test_checkpoints test_scaler test_replicas)
+>>>>>>> f9755a5 (Python: a scaler of the loss follows the steps of the job, and a schedule its own rate)
 [[ -z $quick ]] || modules=(test_alone test_replicas.ReplicasTest.test_with_micro_batches_and_processes_that_read)
 "$venv/bin/python" "$root/python/tests/run.py" "$package" "${modules[@]}"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/faults/training_cluster.h"
@@ -17,19 +18,21 @@
 namespace adaptdl::integration {
 namespace {
 
-class PythonRescaleTest : public testing::TestWithParam<int> {
+using ::testing::IsSupersetOf;
+
+class PythonRescaleTest : public testing::TestWithParam<std::vector<std::string>> {
  protected:
-  // With Debian's Python, and the package as it was built; or a Python that has the package itself, which
-  // scripts/test-python.sh names.
+  // With Debian's Python, and the package as it was built; or another program that notes the same, whose words
+  // scripts/test-python.sh and tests/python/frameworks name.
   void SetUp() override {
     std::vector<std::string> command = {
-        "/usr/bin/env", absl::StrCat("PYTHONPATH=", ADAPTDL_BINARY_DIR, "/python"), "/usr/bin/python3"};
-    const char* const python =
-        std::getenv("ADAPTDL_TEST_PYTHON");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-    if (python != nullptr) command = {python};
-    command.push_back(absl::StrCat(ADAPTDL_SOURCE_DIR, "/tests/integration/python/recorded_job.py"));
+        "/usr/bin/env", absl::StrCat("PYTHONPATH=", ADAPTDL_BINARY_DIR, "/python"), "/usr/bin/python3",
+        absl::StrCat(ADAPTDL_SOURCE_DIR, "/tests/integration/python/recorded_job.py")};
+    const char* const other =
+        std::getenv("ADAPTDL_TEST_COMMAND");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+    if (other != nullptr) command = absl::StrSplit(other, ' ');
     command.push_back(training_.folder());
-    command.push_back(absl::StrCat(GetParam()));
+    command.insert(command.end(), GetParam().begin(), GetParam().end());
     training_.SetCommand(command);
   }
 
@@ -50,6 +53,8 @@ TEST_P(PythonRescaleTest, GrowsShrinksAndLosesAReplicaInPlace) {
       training_.cluster().WaitForJob("job", RunningAfterGroup(group), TrainingCluster::kPatience);
   ASSERT_TRUE(recovered.ok()) << recovered.status() << "\n" << training_.cluster().Logs("job");
   training_.AwaitTrainingOn(3);
+  // The others are the processes that they were.
+  EXPECT_THAT(training_.Replicas(), IsSupersetOf(std::vector<pid_t>(replicas.begin() + 1, replicas.end())));
 
   training_.Rescale({"node-1"});
   training_.ExpectOneTraining(/*most_taken_alone=*/0, /*failures=*/1);
@@ -64,7 +69,10 @@ TEST_P(PythonRescaleTest, GoesByItsCheckpointsWithoutLosingAStep) {
   training_.ExpectOneTraining(/*most_taken_alone=*/0, /*failures=*/0, /*restarts=*/2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, PythonRescaleTest, testing::Values(0, 2));
+// Arguments of the program beside its folder: processes that read for each replica, and a scaler of the loss.
+INSTANTIATE_TEST_SUITE_P(Workers, PythonRescaleTest,
+                         testing::Values(std::vector<std::string>{"0"}, std::vector<std::string>{"2"},
+                                         std::vector<std::string>{"0", "scaled"}));
 
 }  // namespace
 }  // namespace adaptdl::integration

@@ -3,7 +3,10 @@
 "<folder>/<pid>.steps" per process, and "<folder>/<pid>.weights" at the end. Trains until the file
 "<folder>/finish" is there.
 
-    recorded_job.py FOLDER [WORKERS]     WORKERS: processes that read the data
+    recorded_job.py FOLDER [WORKERS [scaled]]     WORKERS: processes that read the data
+
+"scaled": with a scaler of the loss, which leaves out steps that overflow on one replica, and a schedule whose
+rates come from each other. Both are part of what is noted, and in the end the scaler is what it is without us.
 """
 
 import hashlib
@@ -15,8 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import Dataset
 
+import adaptdl.collective
 import adaptdl.torch as adl
 from adaptdl import _job
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../python/tests"))
+from scaler import make_scaler, overflows, state_after  # noqa: E402
 
 SAMPLES = 120
 BATCH = 12
@@ -59,19 +66,22 @@ class Record:
         os.write(self._file, (" ".join(str(word) for word in words) + "\n").encode())
 
 
-def checksum(model, optimizer):
-    """Of all bits of the parameters, and of the optimiser's moments."""
+def checksum(model, optimizer, scaler):
+    """Of all bits of the parameters, of the optimiser's moments, and of what steps go by."""
     tensors = [
         *model.parameters(), *(state["momentum_buffer"]
                                for state in optimizer.state.values()
                                if state.get("momentum_buffer") is not None)
     ]
-    digest = hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in tensors)).digest()
-    return int.from_bytes(digest[:7], "big")
+    rates = [group["lr"] for group in optimizer.param_groups]
+    digest = hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in tensors))
+    digest.update(repr((rates, scaler.state_dict())).encode())
+    return int.from_bytes(digest.digest()[:7], "big")
 
 
 def main():
     folder, workers = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    scaled = sys.argv[3:] == ["scaled"]
     torch.set_num_threads(1)
     adl.init_process_group("gloo")
     torch.manual_seed(os.getpid())  # all are to begin with rank 0's model
@@ -79,9 +89,10 @@ def main():
     optimizer = torch.optim.SGD([{"params": plain.net.parameters(), "lr": 0.002, "momentum": 0.9},
                                  {"params": [plain.uses], "lr": float(BATCH)}],
                                 lr=0.002)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1000)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1 if scaled else 1000, 0.9999)
+    scaler = make_scaler(scaled)
     loader = adl.AdaptiveDataLoader(Samples(), batch_size=BATCH, shuffle=True, seed=3, num_workers=workers)
-    model = adl.AdaptiveDataParallel(plain, optimizer, scheduler)
+    model = adl.AdaptiveDataParallel(plain, optimizer, scheduler, scaler)
     record, job = Record(folder), _job.job()
     done = 0
     for epoch in adl.remaining_epochs_until(2**31 - 1):
@@ -92,17 +103,27 @@ def main():
             time.sleep(STEP_TIME)
             optimizer.zero_grad()
             outputs, uses = model(indices, inputs)
-            (F.mse_loss(outputs, targets) + uses).backward()
-            optimizer.step()
+            loss = F.mse_loss(outputs, targets) + uses
+            if scaled and step % 2 == 1:
+                # A lost replica may be missed before the backward pass, or in it.
+                adaptdl.collective.gather(step)
+            if scaled and overflows(step) and place.rank == 0:
+                loss = loss * float("inf")
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
             scheduler.step()
             if job.place().optimizer_steps == step + 1:
-                record.write("end", step, group, checksum(plain, optimizer))
+                record.write("end", step, group, checksum(plain, optimizer, scaler))
         done = epoch + 1
         told = adl.Accumulator()
         told["to finish"] += int(os.path.exists(folder + "/finish"))
         with told.synchronized():
             if told["to finish"] > 0:
                 break
+    if scaled:
+        state, expected = scaler.state_dict(), state_after(job.place().optimizer_steps)
+        assert (state["scale"], state["_growth_tracker"]) == expected, f"{state}, not {expected}"
     with open(f"{folder}/{os.getpid()}.weights", "w", encoding="ascii") as file:
         print(done,
               *(value.hex() for p in plain.parameters() for value in p.detach().flatten().tolist()),
