@@ -247,6 +247,11 @@ class AdaptDLStrategy(SingleDeviceStrategy):
         total = functools.reduce(operator.add, values)
         return total if name == "sum" else total / len(values)
 
+    def reduce_boolean_decision(self, decision: bool, all: bool = True) -> bool:  # pylint: disable=redefined-builtin
+        """Whether all replicas say so, or one of them does."""
+        decisions = collective.gather(bool(decision)) if self._training else [decision]
+        return False not in decisions if all else True in decisions
+
     def all_gather(self, tensor: torch.Tensor, group: Any = None, sync_grads: bool = False) -> torch.Tensor:
         """All replicas' tensors, stacked."""
         return torch.stack(collective.gather(tensor)) if self._training else tensor.unsqueeze(0)

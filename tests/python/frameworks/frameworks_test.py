@@ -129,6 +129,10 @@ class Case:
                 self.assertTrue(torch.equal(end["state"][name], tensor), name)
         self.expect_each_sample_once()
 
+    def test_one_that_stops_early_stops_all(self) -> None:
+        self.assertEqual(self.start(2, "ELASTIC", "EARLY"), [0, 0], self.logs())
+        self.assertEqual([end["steps"] for end in self.ends()], [STEPS // 2] * 2)
+
     def test_goes_on_where_it_was_stopped(self) -> None:
         expected = self.plain()
         self.assertEqual(self.start(1, "ELASTIC", "12"), [STOPPED], self.logs())
