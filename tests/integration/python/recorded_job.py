@@ -115,6 +115,9 @@ def main():
             scheduler.step()
             if job.place().optimizer_steps == step + 1:
                 record.write("end", step, group, checksum(plain, optimizer, scaler))
+                if job.place().group != group:
+                    # The group broke within the step, and another member had taken it.
+                    open(f"{folder}/{step}.taken_over", "w", encoding="ascii").close()
         done = epoch + 1
         told = adl.Accumulator()
         told["to finish"] += int(os.path.exists(folder + "/finish"))
