@@ -86,7 +86,7 @@ for file in "$root"/python/tests/test_*.py; do
   module=$(basename "$file" .py)
   [[ $module == test_compile ]] || modules+=("$module")
 done
-[[ -z $quick ]] || modules=(test_steps test_loader test_jobs test_streams test_replicas.ReplicasTest.test_with_micro_batches_and_processes_that_read)
+[[ -z $quick ]] || modules=(test_steps test_loader test_jobs test_streams test_scaler test_replicas.ReplicasTest.test_with_micro_batches_and_processes_that_read)
 "$venv/bin/python" "$root/python/tests/run.py" "$package" "${modules[@]}"
 
 say "the example, alone and with two replicas"

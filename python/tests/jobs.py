@@ -21,6 +21,7 @@ import adaptdl.checkpoint
 import adaptdl.collective
 import adaptdl.env
 import adaptdl.torch as adl
+import scaler
 from adaptdl import _job
 
 SAMPLES = 37
@@ -196,6 +197,31 @@ def left_out():
     same = len(set(adaptdl.collective.gather(digest(ours)))) == 1
     if adaptdl.env.replica_rank() == 0:
         print(changes, same, _job.job().place().optimizer_steps, flush=True)
+
+
+def scaled():
+    """With a scaler of the loss, where now and then one replica overflows."""
+    torch.manual_seed(1)
+    ours = network()
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    loss_scaler = scaler.make_scaler()
+    loader = adl.AdaptiveDataLoader(samples(), batch_size=10)
+    model = adl.AdaptiveDataParallel(ours, optimizer, mp_scaler=loss_scaler)
+    step = 0
+    for _ in adl.remaining_epochs_until(10):
+        for _, inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(inputs), targets)
+            if scaler.overflows(step) and adaptdl.env.replica_rank() == 1:
+                loss = loss * float("inf")
+            loss_scaler.scale(loss).backward()
+            loss_scaler.step(optimizer)
+            loss_scaler.update()
+            step += 1
+    state = loss_scaler.state_dict()
+    alike = len(set(adaptdl.collective.gather((digest(ours), str(state))))) == 1
+    alone = (state["scale"], state["_growth_tracker"]) == scaler.state_after(step)
+    print(f"alike: {alike}, as alone: {alone}, overflowed: {any(map(scaler.overflows, range(step)))}", flush=True)
 
 
 def without_backward():

@@ -208,7 +208,7 @@ class AdaptiveDataLoader(DataLoader):
         try:
             while True:
                 for model in job.models:
-                    model.before_next()
+                    model.complete()
                 status = engine.loader_next(self._handle, reference)
                 if status:
                     fail(status)
