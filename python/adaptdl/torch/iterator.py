@@ -1,5 +1,5 @@
-"""Texts for truncated back-propagation through time, a few words at a time, as torchtext's BPTTIterator gave them up to
-version 0.8. Works without torchtext."""
+"""Texts for truncated back-propagation through time, a few words at a time, as torchtext's BPTTIterator gave
+them up to version 0.8. Works without torchtext."""
 
 import math
 from typing import Any, List, Optional
@@ -11,8 +11,7 @@ from adaptdl.torch.data import AdaptiveDataLoader
 __all__ = ["AdaptiveBPTTIterator", "Batch"]
 
 # Of torchtext's iterators, without a meaning for a text that is read from its beginning to its end.
-_IGNORED = frozenset(
-    ["batch_size_fn", "shuffle", "sort", "sort_key", "sort_within_batch", "train"])
+_IGNORED = frozenset(["batch_size_fn", "shuffle", "sort", "sort_key", "sort_within_batch", "train"])
 
 
 class Batch:
@@ -38,8 +37,16 @@ class AdaptiveBPTTIterator(AdaptiveDataLoader):
     `dataset.fields["text"]` says how words become numbers: `numericalize([words], device=...)`, `pad_token`, which
     fills the last column, and `batch_first`.
     """
-    def __init__(self, dataset: Any, batch_size: int, bptt_len: int, *, device: Any = None, repeat: bool = False,
-                 max_batch_size: Optional[int] = None, local_bsz_bounds: Any = None, max_local_batch_size: int = 0,
+    def __init__(self,
+                 dataset: Any,
+                 batch_size: int,
+                 bptt_len: int,
+                 *,
+                 device: Any = None,
+                 repeat: bool = False,
+                 max_batch_size: Optional[int] = None,
+                 local_bsz_bounds: Any = None,
+                 max_local_batch_size: int = 0,
                  **kwargs: Any) -> None:
         unknown = sorted(set(kwargs) - _IGNORED)
         if unknown:
@@ -49,9 +56,7 @@ class AdaptiveBPTTIterator(AdaptiveDataLoader):
         if repeat:
             raise ValueError("repeat=True would never end a pass; loop over remaining_epochs_until() around it")
         if max_batch_size is not None or local_bsz_bounds is not None:
-            raise ValueError(
-                "the batch size is the number of the text's columns, which stays; leave max_batch_size and "
-                "local_bsz_bounds away")
+            self.autoscale_batch_size()
         self._texts = dataset
         self._device = device
         self._data: Optional[torch.Tensor] = None
@@ -65,6 +70,12 @@ class AdaptiveBPTTIterator(AdaptiveDataLoader):
         samples = range(math.ceil((rows - 1) / bptt_len) * batch_size)
         super().__init__(samples, batch_size=batch_size, collate_fn=self._read,
                          max_local_batch_size=max_local_batch_size)
+
+    def autoscale_batch_size(self, *_: Any, **__: Any) -> None:
+        """Refused."""
+        raise ValueError(
+            "the batch size is the number of the text's columns, which stays; leave max_batch_size, "
+            "local_bsz_bounds and autoscale_batch_size() away")
 
     def _columns(self) -> torch.Tensor:
         """The text, with a column for each sample of a batch."""
