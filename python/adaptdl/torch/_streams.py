@@ -27,9 +27,9 @@ class Shards:
     def __init__(self, dataset: Any) -> None:
         if not callable(getattr(dataset, "shards", None)) or not callable(getattr(dataset, "read", None)):
             raise ValueError(
-                f"{type(dataset).__name__} is an IterableDataset, which cannot be dealt out to replicas as it is: "
-                "give it shards(), which returns a list of what can be read apart (files, say), and read(shard), "
-                "which yields the samples of one of them, in the same order each time")
+                f"{type(dataset).__name__} is an IterableDataset, which cannot be dealt out to replicas as it "
+                "is: give it shards(), which returns a list of what can be read apart (files, say), and "
+                "read(shard), which yields the samples of one of them, in the same order each time")
         self._dataset = dataset
         self._shards = list(dataset.shards())
 

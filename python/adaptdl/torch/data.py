@@ -175,7 +175,8 @@ class AdaptiveDataLoader(DataLoader):
         computes at once; either may be None. `gradient_accumulation`: whether more samples in a step than
         the replicas hold at once are worth considering. All replicas call it alike, outside of the loop."""
         if self._streams is not None:
-            raise ValueError("batches of an IterableDataset keep their size; leave autoscale_batch_size() away")
+            raise ValueError(
+                "batches of an IterableDataset keep their size; leave autoscale_batch_size() away")
         if not isinstance(max_batch_size, int) or max_batch_size < self.batch_size:
             raise ValueError(
                 f"max_batch_size is {max_batch_size!r}; give a whole number of at least batch_size = "

@@ -15,9 +15,9 @@ _IGNORED = frozenset(["batch_size_fn", "shuffle", "sort", "sort_key", "sort_with
 
 
 class Batch:
-    """Some words of several columns of the text (`text`), and the word after each of them (`target`): a row for
-    each place, unless the field is `batch_first`. `columns` says which columns: a state that a model carries on
-    from batch to batch fits as long as these are the same."""
+    """Some words of several columns of the text (`text`), and the word after each of them (`target`): a row
+    for each place, unless the field is `batch_first`. `columns` says which columns: a state that a model
+    carries on from batch to batch fits as long as these are the same."""
     def __init__(self, dataset: Any, columns: List[int], text: torch.Tensor, target: torch.Tensor) -> None:
         self.dataset = dataset
         self.columns = columns
@@ -30,12 +30,12 @@ class Batch:
 
 
 class AdaptiveBPTTIterator(AdaptiveDataLoader):
-    """Reads `dataset[0].text`, a list of words, as `batch_size` columns of equal length side by side, `bptt_len`
-    words of each at a time. The replicas share the columns; each batch of all of them together is the one that
-    a single process reads.
+    """Reads `dataset[0].text`, a list of words, as `batch_size` columns of equal length side by side,
+    `bptt_len` words of each at a time. The replicas share the columns; each batch of all of them together is
+    the one that a single process reads.
 
-    `dataset.fields["text"]` says how words become numbers: `numericalize([words], device=...)`, `pad_token`, which
-    fills the last column, and `batch_first`.
+    `dataset.fields["text"]` says how words become numbers: `numericalize([words], device=...)`, `pad_token`,
+    which fills the last column, and `batch_first`.
     """
     def __init__(self,
                  dataset: Any,
@@ -54,7 +54,8 @@ class AdaptiveBPTTIterator(AdaptiveDataLoader):
         if not isinstance(bptt_len, int) or bptt_len < 1:
             raise ValueError(f"bptt_len is {bptt_len!r}; give a whole number of at least 1")
         if repeat:
-            raise ValueError("repeat=True would never end a pass; loop over remaining_epochs_until() around it")
+            raise ValueError(
+                "repeat=True would never end a pass; loop over remaining_epochs_until() around it")
         if max_batch_size is not None or local_bsz_bounds is not None:
             self.autoscale_batch_size()
         self._texts = dataset
@@ -65,8 +66,8 @@ class AdaptiveBPTTIterator(AdaptiveDataLoader):
         if rows < 2:
             raise ValueError(
                 f"a text of {len(dataset[0].text)} words is too short for batch_size = {batch_size} columns")
-        # Of what is read at once, one column is a sample: the one with its number modulo batch_size. The last word
-        # of a column is a target only.
+        # Of what is read at once, one column is a sample: the one with its number modulo batch_size. The last
+        # word of a column is a target only.
         samples = range(math.ceil((rows - 1) / bptt_len) * batch_size)
         super().__init__(samples, batch_size=batch_size, collate_fn=self._read,
                          max_local_batch_size=max_local_batch_size)
