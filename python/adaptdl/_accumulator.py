@@ -111,7 +111,7 @@ def _note_step() -> None:
 class Accumulator(MutableMapping):
     """See the top of this module. Values are whatever can be added and pickled."""
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._job = _job.job()
+        self._job = _job.promised()
         self._name: Optional[str] = None
         # Added in the loop's step in progress; and before.
         self._step: _Values = {}

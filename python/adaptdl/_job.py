@@ -3,7 +3,7 @@ end.
 
 The replicas meet when something is used that needs them (`Job.meet()`), so that a replica that joins a job
 that trains imports, reads its data and builds its model while the others go on. What is made before that
-waits (`Job.when_met()`).
+waits (`Job.when_met()`), also for init_process_group(), where that comes later (`promised()`).
 """
 
 import atexit
@@ -25,14 +25,16 @@ _job: Optional["Job"] = None
 
 class Job:
     """A replica's end of its job. Use `job()` to get it."""
-    def __init__(self, backend: str, address: str, world_size: int, rank: int) -> None:
+    def __init__(self) -> None:
         self._place = Place()
         self._waiting: List[Callable[[], None]] = []
         self._closers: List[Callable[[], None]] = []
         self._pid = os.getpid()
+        self._signals: Optional["_Signals"] = None
+        # None: it is not open yet, or over.
+        self.handle: Optional[c_void_p] = None
+        self.opened = False
         self.met = False
-        # Whether the program itself has opened it, and not what it made before that.
-        self.named = False
         # The training thread; and its rank, how many replicas there are, and on how many nodes, as it was last
         # told, for other threads and for forked children.
         self._thread = 0
@@ -40,26 +42,19 @@ class Job:
         # Models that are trained; the loader whose loop is in progress.
         self.models: List[Any] = []
         self.loader: Any = None
-        _log.open_lines()
-        self._open(backend, address, world_size, rank)
 
-    def _open(self, backend: str, address: str, world_size: int, rank: int) -> None:
+    def open(self, backend: str = "", address: str = "", world_size: int = 0, rank: int = -1) -> None:
+        """Once. What is left out comes from the environment."""
+        self._pid = os.getpid()
         self._signals = _Signals(self)
+        _log.open_lines()
         try:
-            self.handle: Optional[c_void_p] = make(engine.job_open, backend.encode(), address.encode(),
-                                                   world_size, rank)
+            self.handle = make(engine.job_open, backend.encode(), address.encode(), world_size, rank)
         except BaseException:
             self._signals.restore()
             _log.close_lines()
             raise
-
-    def open_anew(self, backend: str, address: str, world_size: int, rank: int) -> None:
-        """As another replica, or another way, than the environment says. What was made before goes with it: nothing
-        of that has met anybody."""
-        handle, self.handle = self.handle, None
-        engine.job_close(handle)
-        self._signals.restore()
-        self._open(backend, address, world_size, rank)
+        self.opened = True
 
     def place(self) -> Place:
         """Where this replica is, in the group and in the program. Overwritten by the next call."""
@@ -79,7 +74,7 @@ class Job:
     def check_usable(self) -> None:
         """Raises where there is no job: in a forked child, and at the program's end."""
         if self.handle is None:
-            raise Error("the job is over: this process has left it")
+            raise Error("the job is over: this process has left it" if self.opened else "the job is not open yet")
         if self._pid != os.getpid():
             raise Error(
                 "this process was forked from a replica, and is none itself: use adaptdl in the parent only")
@@ -96,6 +91,8 @@ class Job:
         after."""
         if self.met:
             return self
+        if not self.opened:
+            self.open()
         self.check_usable()
         states = (c_void_p * max(len(expected), 1))(*expected)
         check(engine.job_meet(self.handle, states, len(expected)))
@@ -122,7 +119,8 @@ class Job:
             self._closers.pop()()
         handle, self.handle = self.handle, None
         engine.job_close(handle)
-        self._signals.restore()
+        if self._signals is not None:
+            self._signals.restore()
         _log.close_lines()
 
     def forget_in_child(self) -> None:
@@ -156,17 +154,25 @@ class _Signals:
             signal.signal(signal.SIGTERM, self._before if self._before is not None else signal.SIG_DFL)
 
 
-def job() -> Job:
-    """The job; opened as the environment says, if it is not open yet."""
+def promised() -> Job:
+    """The job, which may not be open yet: for what can wait until it is."""
     global _job
     if _job is None:
-        _job = Job("", "", 0, -1)
+        _job = Job()
     return _job
 
 
 def ranks() -> Optional[Tuple[int, int, int]]:
     """`Job.ranks()`, once the replicas have met."""
     return _job.ranks() if _job is not None and _job.handle is not None and _job.met else None
+
+
+def job() -> Job:
+    """The job; opened as the environment says, if it is not open yet."""
+    made = promised()
+    if not made.opened:
+        made.open()
+    return made
 
 
 def current() -> Optional[Job]:
@@ -176,24 +182,23 @@ def current() -> Optional[Job]:
 
 
 def open_job(backend: str = "", address: str = "", world_size: int = 0, rank: int = -1) -> Job:
-    """Opens the job as a program says. Once, and before the replicas meet; loaders and sums may be there before."""
+    """Opens the job. Once: a second time is refused."""
     global _job
-    if _job is None or _job.handle is None:
-        _job = Job(backend, address, world_size, rank)
-    else:
-        _job.check_usable()
-        if _job.named or _job.met:
-            raise Error("the process group is there already: init_process_group() is to be called once, before models, "
-                        "epochs and loops over loaders")
-        _job.open_anew(backend, address, world_size, rank)
-    _job.named = True
-    return _job
+    if _job is not None and _job.opened:
+        if _job.handle is not None:
+            _job.check_usable()
+            raise Error("the process group is there already: init_process_group() is to be called once, before "
+                        "models, epochs and loops over loaders")
+        _job = None
+    made = promised()
+    made.open(backend, address, world_size, rank)
+    return made
 
 
 def close_job() -> None:
     """Leaves the job before the program's end; a new one may be opened afterwards."""
     global _job
-    if current() is not None:
+    if _job is not None and _job._pid == os.getpid():
         _job.close()
         _job = None
 
@@ -208,8 +213,9 @@ def _after_fork_in_child() -> None:
     if _job is not None:
         _job.forget_in_child()
         # Python's handler is the parent's affair as well.
-        if signal.getsignal(signal.SIGTERM) is getattr(_job._signals, "_handler", None):
-            _job._signals.restore()
+        signals = _job._signals
+        if signals is not None and signal.getsignal(signal.SIGTERM) is getattr(signals, "_handler", None):
+            signals.restore()
 
 
 atexit.register(_at_exit)

@@ -8,7 +8,7 @@ from torch.utils.data import TensorDataset
 
 import adaptdl.collective
 import adaptdl.torch as adl
-from adaptdl import Error, env
+from adaptdl import Error, _job, env
 from plain import SAMPLES, samples
 from support import JobTest, request_stop
 
@@ -71,15 +71,24 @@ class JobsTest(JobTest):
             adl.init_process_group("gloo")
 
     def test_loaders_and_sums_may_be_made_before_the_group(self):
-        loader = adl.AdaptiveDataLoader(TensorDataset(torch.arange(5)), batch_size=2)
+        loader = adl.AdaptiveDataLoader(samples(), batch_size=7)
         sums = adl.Accumulator()
+        # Nobody is to come before the program has said where and how.
+        self.assertFalse(_job.promised().opened)
         adl.init_process_group("gloo", "tcp://127.0.0.1:1", world_size=1, rank=0)
-        for (values, ) in loader:
-            sums["seen"] += len(values)
+        for indices, _, _ in loader:
+            sums["seen"] += len(indices)
         with sums.synchronized():
-            self.assertEqual(sums["seen"], 5)
+            self.assertEqual(sums["seen"], SAMPLES)
         with self.assertRaisesRegex(Error, "once"):
             adl.init_process_group("gloo")
+
+    def test_what_was_made_for_a_job_that_never_was_is_forgotten(self):
+        loader = adl.AdaptiveDataLoader(samples(), batch_size=7)
+        _job.close_job()
+        adl.init_process_group("gloo")
+        adl.finished_epochs()
+        self.assertIsNone(loader._handle)
 
     def test_the_group_is_made_before_replicas_meet(self):
         adl.finished_epochs()

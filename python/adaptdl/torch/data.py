@@ -109,7 +109,7 @@ class AdaptiveDataLoader(DataLoader):
             raise ValueError(f"batch_size is {batch_size!r}; give a whole number of at least 1")
         kwargs.pop("sampler", None)
         kwargs.pop("batch_sampler", None)
-        self._job = _job.job()
+        self._job = _job.promised()
         self._handle: Any = None
         self._batch = Batch()
         self._max_batch_size = 0

@@ -26,13 +26,13 @@ BATCH = 64
 def tutorial():
     model = tutorial_job.Net()
     optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0)
-    return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.7)
+    return model, F.nll_loss, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.7)
 
 
 def example():
     model = mnist.Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
-    return model, optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1.0)
+    return model, F.cross_entropy, optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1.0)
 
 
 PROGRAMS = {"tutorial": tutorial, "mnist": example}
@@ -69,7 +69,7 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(arguments.seed)
     train, test = digits.load(arguments.data, 0, 0, None)
-    model, optimizer, scheduler = PROGRAMS[arguments.program]()
+    model, loss, optimizer, scheduler = PROGRAMS[arguments.program]()
     sampler, set_epoch = order(train, arguments.own_order, arguments.seed)
     # What loaders draw for their workers is not to be missed by the model.
     loader = DataLoader(train, batch_size=BATCH, sampler=sampler, drop_last=True, generator=torch.Generator())
@@ -78,7 +78,7 @@ def main():
         set_epoch(epoch)
         for data, target in loader:
             optimizer.zero_grad()
-            F.cross_entropy(model(data), target).backward()
+            loss(model(data), target).backward()
             optimizer.step()
         scheduler.step()
         print(f"epoch {epoch}: test accuracy: {accuracy(model, test_loader):.2f} %", flush=True)
