@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
-#include <source_location>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -22,8 +21,8 @@ std::string FolderOf(absl::string_view path) {
 
 }  // namespace
 
-void Say(Severity severity, absl::string_view text, std::source_location where) {
-  PassOn({severity, FolderOf(where.file_name()), std::string(text)});
+void Say(Severity severity, absl::string_view text, const char* file) {
+  PassOn({severity, FolderOf(file), std::string(text)});
 }
 
 void PassOn(Said said) {

@@ -5,7 +5,6 @@
 #ifndef ADAPTDL_LIBS_BASE_SAY_H_
 #define ADAPTDL_LIBS_BASE_SAY_H_
 
-#include <source_location>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -24,9 +23,8 @@ struct Said {
   int rank = -1;
 };
 
-// A line, without its end: "wrote checkpoint-3".
-void Say(Severity severity, absl::string_view text,
-         std::source_location where = std::source_location::current());
+// A line, without its end: "wrote checkpoint-3". `file`: where that is said.
+void Say(Severity severity, absl::string_view text, const char* file = __builtin_FILE());
 
 // As Say(), what another library that holds this code has said.
 void PassOn(Said said);

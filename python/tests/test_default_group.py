@@ -150,6 +150,15 @@ class WithoutTest(JobTest):
         finally:
             dist.destroy_process_group()
 
+    def test_so_it_does_where_a_loader_has_opened_the_job(self):
+        _job.job()
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        try:
+            with self.assertRaisesRegex(Error, "leave its init_process_group\\(\\) away"):
+                adl.init_process_group()
+        finally:
+            dist.destroy_process_group()
+
     def test_who_makes_none_loads_nothing_of_it(self):
         code = "import sys, adaptdl.torch; assert not any('torch._group' in name for name in sys.modules)"
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))

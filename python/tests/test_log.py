@@ -12,6 +12,7 @@ from support import JobTest, finish, run, start
 
 import adaptdl.checkpoint
 import adaptdl.collective
+import adaptdl.torch
 from adaptdl import _job, _log
 
 
@@ -92,6 +93,12 @@ class RecordsTest(JobTest):
         self.assertIn("adaptdl-log", [thread.name for thread in threading.enumerate()])
         _job.close_job()
         self.assertNotIn("adaptdl-log", [thread.name for thread in threading.enumerate()])
+
+    def test_a_job_that_is_opened_anew_keeps_its_thread(self):
+        _job.job()
+        adaptdl.torch.init_process_group()
+        names = [thread.name for thread in threading.enumerate()]
+        self.assertEqual(names.count("adaptdl-log"), 1, names)
 
 
 class ProgramsTest(unittest.TestCase):

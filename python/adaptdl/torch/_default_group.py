@@ -71,7 +71,7 @@ def _create(*_: Any) -> Group:
 
 def check_absent() -> None:
     """Before the job is opened."""
-    if _job.current() is None and dist.is_available() and dist.is_initialized():
+    if dist.is_available() and dist.is_initialized() and not isinstance(dist.group.WORLD, Group):
         raise Error(
             "torch.distributed has a default group already, which would not follow replicas that come and go: "
             "leave its init_process_group() away; adaptdl.torch.init_process_group() makes one")
