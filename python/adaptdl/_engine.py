@@ -84,6 +84,11 @@ class Tensor(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("dtype", c_char_p), ("dimensions", c_int64), ("shape", POINTER(c_int64))]
 
 
+class LogLine(ctypes.Structure):
+    _fields_ = [("severity", c_int32), ("rank", c_int32), ("seconds", c_double), ("part", c_char_p),
+                ("text", c_char_p)]
+
+
 Nothing = ctypes.CFUNCTYPE(c_int)
 WithHandle = ctypes.CFUNCTYPE(c_int, c_void_p)
 WithBytes = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64)
@@ -138,6 +143,10 @@ _FUNCTIONS = {
     "job_synchronize": (c_int, _HANDLE),
     "job_save_all": (c_int, _HANDLE, POINTER(c_int)),
     "job_busy": (None, _HANDLE, c_int),
+    "log_open": (None,),
+    "log_next": (c_int, POINTER(LogLine)),
+    "log_close": (None,),
+    "log_forget_in_child": (None,),
     "job_gather": (c_int, _HANDLE, c_char_p, c_int64, _MADE),
     "gathered_count": (c_int64, _HANDLE),
     "gathered_bytes": (c_void_p, _HANDLE, c_int64, POINTER(c_int64)),

@@ -12,12 +12,13 @@ import os
 import signal
 import threading
 from ctypes import c_void_p
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from adaptdl import Error
+from adaptdl import Error, _log
 from adaptdl._engine import Place, check, engine, make
 
-EXIT_STOPPED = 143
+# As the engine has it: stopped on request; what is needed was lost with a peer.
+EXIT_STOPPED, EXIT_PEER_LOST = 143, 75
 
 _job: Optional["Job"] = None
 
@@ -34,6 +35,10 @@ class Job:
         self.handle: Optional[c_void_p] = None
         self.opened = False
         self.met = False
+        # The training thread; and its rank, how many replicas there are, and on how many nodes, as it was last
+        # told, for other threads and for forked children.
+        self._thread = 0
+        self._seen = (0, 1, 1)
         # Models that are trained; the loader whose loop is in progress.
         self.models: List[Any] = []
         self.loader: Any = None
@@ -42,18 +47,29 @@ class Job:
         """Once. What is left out comes from the environment."""
         self._pid = os.getpid()
         self._signals = _Signals(self)
+        _log.open_lines()
         try:
             self.handle = make(engine.job_open, backend.encode(), address.encode(), world_size, rank)
         except BaseException:
             self._signals.restore()
+            _log.close_lines()
             raise
         self.opened = True
 
     def place(self) -> Place:
         """Where this replica is, in the group and in the program. Overwritten by the next call."""
         self.check_usable()
-        check(engine.job_place(self.handle, ctypes.byref(self._place)))
-        return self._place
+        place = self._place
+        check(engine.job_place(self.handle, ctypes.byref(place)))
+        self._seen = (place.rank, place.replicas, place.nodes)
+        return place
+
+    def ranks(self) -> Tuple[int, int, int]:
+        """This replica's rank, how many there are, and on how many nodes; from any thread, and in forked
+        children."""
+        if self._thread == threading.get_ident() and self._pid == os.getpid():
+            self.place()
+        return self._seen
 
     def check_usable(self) -> None:
         """Raises where there is no job: in a forked child, and at the program's end."""
@@ -81,6 +97,8 @@ class Job:
         states = (c_void_p * max(len(expected), 1))(*expected)
         check(engine.job_meet(self.handle, states, len(expected)))
         self.met = True
+        self._thread = threading.get_ident()
+        self.place()
         # They know this module.
         from adaptdl import _accumulator, _replay
         _replay.attach(self)
@@ -103,6 +121,7 @@ class Job:
         engine.job_close(handle)
         if self._signals is not None:
             self._signals.restore()
+        _log.close_lines()
 
     def forget_in_child(self) -> None:
         """After a fork, in the child."""
@@ -141,6 +160,11 @@ def promised() -> Job:
     if _job is None:
         _job = Job()
     return _job
+
+
+def ranks() -> Optional[Tuple[int, int, int]]:
+    """`Job.ranks()`, once the replicas have met."""
+    return _job.ranks() if _job is not None and _job.handle is not None and _job.met else None
 
 
 def job() -> Job:

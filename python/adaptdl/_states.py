@@ -18,11 +18,14 @@ class _State:
         # Callbacks must last as long as the engine knows them.
         self._calls = calls
         self.handle: Optional[c_void_p] = handle
+        # What is loaded from then on is a step that another replica has taken.
+        self.registered = False
 
     def register(self) -> bool:
         """Puts it into checkpoints from now on, and loads it if the job was restored with it: whether it was."""
         loaded = c_int()
         check(engine.state_register(self.handle, ctypes.byref(loaded)))
+        self.registered = True
         return bool(loaded.value)
 
     def close(self) -> None:

@@ -67,8 +67,13 @@ def teardown() -> None:
     _job.close_job()
 
 
-def _gather_bytes(job: _job.Job, data: bytes) -> Optional[List[bytes]]:
-    """All replicas' bytes, by rank. None: the step in progress is void."""
+def gather_bytes(data: bytes) -> Optional[List[bytes]]:
+    """All replicas' bytes, by rank, whether code runs again or not. None: the step in progress is void."""
+    job = _job.job().meet()
+    if any(model.is_exchanging() for model in job.models):
+        raise Error(
+            "replicas cannot tell each other anything inside of backward(), where their gradients travel: do it "
+            "before or after")
     handle = make(functools.partial(engine.job_gather, job.handle, data, len(data)))
     try:
         size = c_int64()
@@ -83,26 +88,38 @@ def _gather_bytes(job: _job.Job, data: bytes) -> Optional[List[bytes]]:
 
 def gather_now(value: Any) -> Optional[List[Any]]:
     """All replicas' values, by rank, whether code runs again or not. None: the step in progress is void."""
-    job = _job.job().meet()
-    parts = _gather_bytes(job, pickle.dumps(value))
+    return _loaded(gather_bytes(pickle.dumps(value)))
+
+
+def once(ask: Callable[[], Optional[List[bytes]]]) -> Optional[List[bytes]]:
+    """What `ask()` gives, or, where code outside of loops runs again, what it gave the first time. None: the
+    step in progress is void."""
+    place = _job.job().meet().place()
+    if place.in_loop:
+        return ask()
+    memory = _replay.memory()
+    known = memory.next_result(place)
+    if known is not None:
+        return pickle.loads(known)
+    result = ask()
+    if result is not None:
+        memory.keep_result(pickle.dumps(result))
+    return result
+
+
+def gather_valid(value: T) -> Optional[List[T]]:
+    """All replicas' values, by rank. None: the step in progress is void."""
+    return _loaded(once(functools.partial(gather_bytes, pickle.dumps(value))))
+
+
+def _loaded(parts: Optional[List[bytes]]) -> Optional[List[Any]]:
     return None if parts is None else [pickle.loads(part) for part in parts]
 
 
 def gather(value: T) -> List[T]:
     """All replicas' values, by rank."""
-    job = _job.job().meet()
-    memory = _replay.memory()
-    place = job.place()
-    if not place.in_loop:
-        known = memory.next_result(place)
-        if known is not None:
-            return pickle.loads(known)
-    values = gather_now(value)
-    if values is None:
-        return [value]
-    if not place.in_loop:
-        memory.keep_result(pickle.dumps(values))
-    return values
+    values = gather_valid(value)
+    return [value] if values is None else values
 
 
 def allreduce(value: T, reduce_fn: Callable[[T, T], T] = operator.add) -> T:

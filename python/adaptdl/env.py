@@ -60,20 +60,20 @@ def master_port() -> int:
 
 def replica_rank() -> int:
     """This replica's number, from 0."""
-    job = _job.current()
-    return job.place().rank if job is not None and job.met else _number("ADAPTDL_REPLICA_RANK", 0)
+    ranks = _job.ranks()
+    return ranks[0] if ranks is not None else _number("ADAPTDL_REPLICA_RANK", 0)
 
 
 def num_replicas() -> int:
     """How many replicas the job has."""
-    job = _job.current()
-    return job.place().replicas if job is not None and job.met else max(_number("ADAPTDL_NUM_REPLICAS", 1), 1)
+    ranks = _job.ranks()
+    return ranks[1] if ranks is not None else max(_number("ADAPTDL_NUM_REPLICAS", 1), 1)
 
 
 def num_nodes() -> int:
     """How many nodes they are on."""
-    job = _job.current()
-    return job.place().nodes if job is not None and job.met else _number("ADAPTDL_NUM_NODES", num_replicas())
+    ranks = _job.ranks()
+    return ranks[2] if ranks is not None else _number("ADAPTDL_NUM_NODES", num_replicas())
 
 
 def num_restarts() -> int:

@@ -35,11 +35,13 @@ __all__ = ["AdaptDLStrategy"]
 
 
 class _Batches(_PrefetchDataFetcher):
-    """Asks the loader itself whether a batch is the last one: how many are left changes with the replicas and their batches."""
+    """Asks the loader itself whether a batch is the last one: how many are left changes with the replicas and their batches.
+    `on_batch` is called before Lightning counts it."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, on_batch: Callable[[], None]) -> None:
         super().__init__(prefetch_batches=0)
         self._loader = loader
+        self._on_batch = on_batch
 
     def reset(self) -> None:
         """A pass begins."""
@@ -50,7 +52,19 @@ class _Batches(_PrefetchDataFetcher):
     def __next__(self) -> Any:
         batch = super().__next__()
         self.done = self._loader.is_last_batch()
+        self._on_batch()
         return batch
+
+    def end_pass(self) -> None:
+        """The loader's loop ends with the epoch. Left to itself it would when the next one has begun, in which a replica that
+        comes in would find one loop less."""
+        for batches in self.combined_loader._iterator.iterators:
+            batches.close()
+
+
+def _set_all(progress: Any, count: int) -> None:
+    """What has begun is done."""
+    progress.ready = progress.started = progress.processed = progress.completed = count
 
 
 class _Follow(Callback):
@@ -66,6 +80,10 @@ class _Follow(Callback):
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """An epoch begins."""
         self._strategy._epochs.begin(trainer.current_epoch)
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """It is over, before anybody else hears of it."""
+        trainer.fit_loop._data_fetcher.end_pass()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """All epochs are over."""
@@ -167,19 +185,32 @@ class AdaptDLStrategy(SingleDeviceStrategy):
             raise Error("ckpt_path is given: the job goes on from its own checkpoint by itself")
 
     def _go_to_place(self, trainer: Any) -> None:
-        """Lightning's counts are those of the job, which goes on from a checkpoint, or trains already."""
+        """The job goes on from a checkpoint, or trains already."""
         epoch = self._epochs.first()
         loop = trainer.fit_loop
         for progress in (loop.epoch_progress.current, loop.epoch_progress.total):
-            progress.ready = progress.started = progress.processed = progress.completed = epoch
-        steps = loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step.total
-        steps.ready = steps.completed = loop.epoch_loop._batches_that_stepped = _job.job().place().optimizer_steps
+            _set_all(progress, epoch)
+        if _job.job().place().optimizer_steps > 0:
+            # As Lightning itself has it; and the others would wait for that.
+            trainer.num_sanity_val_steps = 0
+        self._follow_job()
+
+    def _follow_job(self) -> None:
+        """Lightning's counts are those of the job, before each batch: a step that came to nothing is none, and one that was
+        taken before this replica came is one. So is who writes files."""
+        rank_zero_only.rank = self.global_rank
+        loop = self.lightning_module.trainer.fit_loop.epoch_loop
+        steps = _job.job().place().optimizer_steps
+        _set_all(loop.batch_progress.current, self._epochs.steps())
+        _set_all(loop.batch_progress.total, steps)
+        count = loop.automatic_optimization.optim_progress.optimizer.step.total
+        count.ready = count.completed = loop._batches_that_stepped = steps
 
     # --- Training ---
 
     def _begin(self, trainer: Any) -> None:
         loop = trainer.fit_loop
-        batches = _Batches(self._loader)
+        batches = _Batches(self._loader, self._follow_job)
         batches.setup(loop._combined_loader)
         iter(batches)
         loop._data_fetcher = batches
@@ -215,6 +246,11 @@ class AdaptDLStrategy(SingleDeviceStrategy):
         values = collective.gather(tensor)
         total = functools.reduce(operator.add, values)
         return total if name == "sum" else total / len(values)
+
+    def reduce_boolean_decision(self, decision: bool, all: bool = True) -> bool:  # pylint: disable=redefined-builtin
+        """Whether all replicas say so, or one of them does."""
+        decisions = collective.gather(bool(decision)) if self._training else [decision]
+        return False not in decisions if all else True in decisions
 
     def all_gather(self, tensor: torch.Tensor, group: Any = None, sync_grads: bool = False) -> torch.Tensor:
         """All replicas' tensors, stacked."""

@@ -20,7 +20,7 @@ except ImportError as missing:
     raise Error("adaptdl.transformers needs Hugging Face's packages: pip install 'transformers>=5.24' accelerate "
                 f"({missing})") from missing
 
-from adaptdl._frameworks import Epochs, elastic_loader
+from adaptdl._frameworks import Epochs, any_of, elastic_loader
 from adaptdl.torch import AdaptiveDataLoader, AdaptiveDataParallel
 
 __all__ = ["Trainer"]
@@ -28,23 +28,31 @@ __all__ = ["Trainer"]
 # More steps than any epoch has: the data say when it is over.
 _ANY_NUMBER = 2 ** 62
 # Parts of the trainer's loop that are replaced.
-_PARTS = ("_init_training_state", "_prepare_for_training", "_run_epoch", "_finalize_training")
+_PARTS = ("_init_training_state", "_prepare_for_training", "_run_epoch", "_maybe_log_save_evaluate", "_finalize_training")
 if not all(hasattr(transformers.Trainer, part) for part in _PARTS):
     raise Error(f"adaptdl.transformers works with transformers 5.24, and not with {transformers.__version__}, whose loop is another "
                 "one: pip install 'transformers>=5.24'")
 
 
 class _Follow(TrainerCallback):
-    """Keeps the trainer's counts what the job's are."""
+    """Keeps the trainer's counts what the job's are. The first to be called: the others go by them."""
+
+    def __init__(self, trainer: "Trainer") -> None:
+        self._trainer = trainer
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A step that came to nothing, as a replica was lost, is not counted."""
-        state.global_step = _job.job().place().optimizer_steps
+        """The replicas may have changed."""
+        self._trainer._follow_job()
         state.is_world_process_zero = state.is_local_process_zero = env.replica_rank() == 0
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The last step is taken again if it came to nothing."""
-        if _job.job().place().is_void and state.global_step >= state.max_steps:
+        """A step that came to nothing, as a replica was lost, is none."""
+        self._trainer._follow_job()
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """To the trainer an epoch without a batch is the end of training. It was one for the others, before this replica came."""
+        self._trainer._follow_job()
+        if not self._trainer._had_batches:
             control.should_training_stop = False
 
 
@@ -66,7 +74,9 @@ class Trainer(transformers.Trainer):
         self._max_batch_size = max_batch_size
         self._local_bsz_bounds = local_bsz_bounds
         self._epochs: Optional[Epochs] = None
-        self.add_callback(_Follow())
+        # Of the epoch in progress: its number, its steps with the given batch size, and whether this replica has had any.
+        self._epoch, self._steps_in_epoch, self._had_batches = 0, 1, False
+        self.callback_handler.callbacks.insert(0, _Follow(self))
 
     def get_train_dataloader(self) -> AdaptiveDataLoader:
         """The data, dealt out to all replicas."""
@@ -103,17 +113,31 @@ class Trainer(transformers.Trainer):
         self.state.epoch = self._epochs.first()
         return parallel, loader
 
+    def _follow_job(self) -> None:
+        """The trainer counts what it has done itself. These are the counts of the job, whether this replica was there or not."""
+        assert self._epochs is not None
+        self.state.global_step = _job.job().place().optimizer_steps
+        self.state.epoch = self._epoch + self._epochs.steps() / self._steps_in_epoch
+
     def _run_epoch(self, **kwargs: Any) -> None:
         assert self._epochs is not None
-        self._epochs.begin(kwargs["epoch"])
-        # The trainer counts steps of this process alone.
-        self.state.epoch = kwargs["epoch"]
+        self._epoch, self._steps_in_epoch, self._had_batches = kwargs["epoch"], kwargs["steps_in_epoch"], False
+        self._epochs.begin(self._epoch)
+        self._follow_job()
         super()._run_epoch(**dict(kwargs, num_update_steps_per_epoch=_ANY_NUMBER))
+        self.control.should_training_stop = any_of(self.control.should_training_stop)
+
+    def _maybe_log_save_evaluate(self, *args: Any, **kwargs: Any) -> None:
+        # Of a step that came to nothing there is nothing to be told.
+        if not _job.job().place().is_void:
+            super()._maybe_log_save_evaluate(*args, **kwargs)
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Tuple[list, Any]:
         """The next batch; none ends the epoch."""
         batches, items = super().get_batch_samples(*args, **kwargs)
-        if not batches:
+        if batches:
+            self._had_batches = True
+        else:
             self.control.should_epoch_stop = True
         return batches, items
 

@@ -11,7 +11,8 @@
 // the caller's, and must last as long as the object that it was given to, or, for a call's arguments, as long as the
 // call. What is read out (bytes, indices) stays until the next call on the same object.
 //
-// Thread-safety: the training thread; adaptdl_job_request_stop() and adaptdl_job_request_checkpoint() from any thread.
+// Thread-safety: the training thread; adaptdl_job_request_stop() and adaptdl_job_request_checkpoint() from any thread,
+// adaptdl_log_next() from one more.
 // Calls that wait for other replicas may take as long as ADAPTDL_COLLECTIVE_TIMEOUT_SECONDS says.
 
 #ifndef ADAPTDL_PYTHON_ENGINE_ADAPTDL_ENGINE_H_
@@ -88,6 +89,24 @@ ADAPTDL_API int adaptdl_job_synchronize(adaptdl_job* job);
 ADAPTDL_API int adaptdl_job_save_all(adaptdl_job* job, int* saved);
 // Around what may take long without using this thread: it is no hang.
 ADAPTDL_API void adaptdl_job_busy(adaptdl_job* job, int busy);
+
+// What the engine says, for a thread of the caller's: log_lines.cc. open(): it is kept from now on, up to a thousand
+// lines; more go to standard error, as all did before. next() waits for a line, which stays until it is called again; 0:
+// close() was called, and none is left. forget_in_child(): in a forked child, where nobody fetches them.
+typedef struct {
+  // 0 information, 1 what whoever runs it is to know, 2 a warning, 3 an error.
+  int32_t severity;
+  // Negative: not known yet.
+  int32_t rank;
+  // Of the clock on the wall, since 1970.
+  double seconds;
+  const char* part;
+  const char* text;
+} adaptdl_log_line;
+ADAPTDL_API void adaptdl_log_open(void);
+ADAPTDL_API int adaptdl_log_next(adaptdl_log_line* line);
+ADAPTDL_API void adaptdl_log_close(void);
+ADAPTDL_API void adaptdl_log_forget_in_child(void);
 
 // The bytes of all replicas, in order of rank. None: the step in progress is void. Collective.
 ADAPTDL_API int adaptdl_job_gather(adaptdl_job* job, const char* bytes, int64_t size,

@@ -52,7 +52,7 @@ int CallFromAnyThread(adaptdl_job* job, Body&& body) {
   } catch (const ProcessEnds& end) {
     // The program's own errors are its to handle: nothing was changed by what was refused.
     if (end.code == 1) return NoteError(job->host->TakeReason());
-    job->host->SayReason();
+    job->host->SayReason(end.code);
     job->exit_code = end.code;
     return NoteExit(end.code);
   } catch (const CallbackFailed&) {

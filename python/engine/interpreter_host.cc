@@ -7,7 +7,10 @@
 #include <string>
 #include <utility>
 
+#include "adaptdl/job.h"
+#include "libs/base/say.h"
 #include "libs/elastic/host/process_host.h"
+#include "python/engine/log_lines.h"
 
 namespace adaptdl::python {
 
@@ -31,6 +34,8 @@ std::unique_ptr<elastic::Host::SignalWatch> InterpreterHost::WatchSignals(
       // The replicas have not met. The interpreter's handler sees to it, unless the training thread waits for them.
       stopped_early_ = true;
       if (!meeting_) return;
+      // Nobody is left to fetch it.
+      SayLinesOnStandardError();
       std::fflush(nullptr);
       std::_Exit(end.code);
     }
@@ -38,9 +43,9 @@ std::unique_ptr<elastic::Host::SignalWatch> InterpreterHost::WatchSignals(
   return std::make_unique<Watch>(&signals_);
 }
 
-void InterpreterHost::SayReason() {
+void InterpreterHost::SayReason(int code) {
   const std::string reason = TakeReason();
-  if (!reason.empty()) std::fprintf(stderr, "adaptdl: %s\n", reason.c_str());
+  if (!reason.empty()) Say(code == kExitStopped ? Severity::kNotice : Severity::kError, reason);
 }
 
 bool InterpreterHost::SetMet() {

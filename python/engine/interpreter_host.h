@@ -39,7 +39,7 @@ class InterpreterHost final : public elastic::Host {
 
   // Why the process ends.
   std::string TakeReason() { return std::exchange(reason_, ""); }
-  void SayReason();
+  void SayReason(int code);
 
   // The replicas have met. True: a stop was asked for before that.
   bool SetMet();

@@ -1,20 +1,27 @@
 """What test_replicas.py and others run in processes of their own: jobs.py FUNCTION ARGUMENT..."""
 
+import atexit
 import copy
 import hashlib
+import logging
 import os
 import signal
 import sys
+import threading
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from support import Text, request_stop
 from torch import nn
 from torch.utils.data import IterableDataset, TensorDataset
 
+import adaptdl
+import adaptdl.checkpoint
 import adaptdl.collective
 import adaptdl.env
 import adaptdl.torch as adl
+import scaler
 from adaptdl import _job
 
 SAMPLES = 37
@@ -192,6 +199,31 @@ def left_out():
         print(changes, same, _job.job().place().optimizer_steps, flush=True)
 
 
+def scaled():
+    """With a scaler of the loss, where now and then one replica overflows."""
+    torch.manual_seed(1)
+    ours = network()
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    loss_scaler = scaler.make_scaler()
+    loader = adl.AdaptiveDataLoader(samples(), batch_size=10)
+    model = adl.AdaptiveDataParallel(ours, optimizer, mp_scaler=loss_scaler)
+    step = 0
+    for _ in adl.remaining_epochs_until(10):
+        for _, inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(inputs), targets)
+            if scaler.overflows(step) and adaptdl.env.replica_rank() == 1:
+                loss = loss * float("inf")
+            loss_scaler.scale(loss).backward()
+            loss_scaler.step(optimizer)
+            loss_scaler.update()
+            step += 1
+    state = loss_scaler.state_dict()
+    alike = len(set(adaptdl.collective.gather((digest(ours), str(state))))) == 1
+    alone = (state["scale"], state["_growth_tracker"]) == scaler.state_after(step)
+    print(f"alike: {alike}, as alone: {alone}, overflowed: {any(map(scaler.overflows, range(step)))}", flush=True)
+
+
 def without_backward():
     """A replica that computes nothing in a step, with buffers and with a parameter that nobody uses."""
     torch.manual_seed(1)
@@ -217,6 +249,141 @@ def without_backward():
               ours.turned[2].tolist(),
               _job.job().place().optimizer_steps,
               flush=True)
+
+
+def check_distributed():
+    """Every collective of torch.distributed, against what comes out by hand."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    same = torch.testing.assert_close
+    mine = torch.arange(3.0) + 10 * rank
+    everybodys = [torch.arange(3.0) + 10 * other for other in range(size)]
+    stacked = torch.stack(everybodys)
+    for op, expected in ((dist.ReduceOp.SUM, stacked.sum(0)), (dist.ReduceOp.AVG, stacked.mean(0)),
+                         (dist.ReduceOp.PRODUCT, stacked.prod(0)), (dist.ReduceOp.MIN, stacked.amin(0)),
+                         (dist.ReduceOp.MAX, stacked.amax(0))):
+        tensor = mine.clone()
+        assert dist.all_reduce(tensor, op) is None
+        same(tensor, expected)
+    for op, expected in (("BAND", 0), ("BOR", 2**size - 1), ("BXOR", 2**size - 1)):
+        bits = torch.tensor([2**rank])
+        dist.all_reduce(bits, getattr(dist.ReduceOp, op))
+        assert bits.item() == expected, (op, bits)
+    # What is added up in another order differs in its last bits.
+    noise = torch.randn(1000, generator=torch.Generator().manual_seed(rank))
+    dist.all_reduce(noise)
+    assert len(set(adaptdl.collective.gather(noise.numpy().tobytes()))) == 1
+    outputs = [torch.empty(3) for _ in range(size)]
+    dist.all_gather(outputs, mine, async_op=True).wait()
+    same(outputs, everybodys)
+    whole = torch.empty(size, 3)
+    dist.all_gather_into_tensor(whole, mine)
+    same(whole, stacked)
+    for root in range(size):
+        tensor = mine.clone()
+        dist.broadcast(tensor, root)
+        same(tensor, everybodys[root])
+        tensor = mine.clone()
+        dist.reduce(tensor, root)
+        same(tensor, stacked.sum(0) if rank == root else mine)
+        outputs = [torch.empty(3) for _ in range(size)] if rank == root else None
+        dist.gather(mine, outputs, root)
+        assert rank != root or all(map(torch.equal, outputs, everybodys))
+        tensor = torch.empty(3)
+        dist.scatter(tensor, [part + 1 for part in everybodys] if rank == root else None, root)
+        same(tensor, mine + 1)
+    tensor = torch.empty(1)
+    dist.reduce_scatter(tensor, [torch.tensor([float(rank + other)]) for other in range(size)])
+    same(tensor, torch.tensor([float(sum(other + rank for other in range(size)))]))
+    dist.reduce_scatter_tensor(tensor, torch.arange(float(size)) + rank)
+    same(tensor, torch.tensor([float(sum(other + rank for other in range(size)))]))
+    outputs = [torch.empty(2) for _ in range(size)]
+    dist.all_to_all(outputs, [torch.tensor([float(rank), float(other)]) for other in range(size)])
+    same(outputs, [torch.tensor([float(other), float(rank)]) for other in range(size)])
+    tensor = torch.empty(size)
+    dist.all_to_all_single(tensor, torch.full((size,), float(rank)))
+    same(tensor, torch.arange(float(size)))
+    dist.barrier()
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    assert objects == [{"rank": other} for other in range(size)], objects
+    objects = [f"of {rank}", rank]
+    dist.broadcast_object_list(objects, src=size - 1)
+    assert objects == [f"of {size - 1}", size - 1], objects
+    objects = [None]
+    dist.scatter_object_list(objects, list(range(size)) if rank == 0 else None, src=0)
+    assert objects == [rank], objects
+    objects = [None] * size if rank == 1 else None
+    dist.gather_object(rank, objects, dst=1)
+    assert rank != 1 or objects == list(range(size)), objects
+    print("all of torch.distributed", flush=True)
+
+
+def distributed():
+    """Outside of loops."""
+    adl.init_process_group("gloo")
+    check_distributed()
+
+
+def distributed_in_loop():
+    """Between a loop's passes and its steps."""
+    adl.init_process_group("gloo")
+    ours = network()
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    model = adl.AdaptiveDataParallel(ours, optimizer)
+    for number, (_, inputs, targets) in enumerate(adl.AdaptiveDataLoader(samples(), batch_size=20)):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(inputs), targets)
+        loss.backward()
+        if number == 1:
+            check_distributed()
+        optimizer.step()
+
+
+def distributed_differently():
+    """One replica calls something else."""
+    adl.init_process_group("gloo")
+    dist.all_reduce(torch.ones(2 + dist.get_rank()))
+
+
+def distributed_in_backward():
+    """Where gradients travel."""
+    adl.init_process_group("gloo")
+    ours = network()
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    model = adl.AdaptiveDataParallel(ours, optimizer)
+    ours[0].weight.register_hook(lambda gradient: dist.all_reduce(gradient))
+    for _, inputs, targets in adl.AdaptiveDataLoader(samples(), batch_size=10):
+        F.mse_loss(model(inputs), targets).backward()
+
+
+def distributed_new_group():
+    """Of one of them alone."""
+    adl.init_process_group("gloo")
+    dist.barrier()
+    for backend in (None, "gloo"):
+        try:
+            dist.new_group([0], backend=backend)
+        except adaptdl.Error as error:
+            said = f"Error: {error}"
+    print(said, flush=True)
+
+
+class Ranks(torch.utils.data.Dataset):
+    """Where each sample was read."""
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.tensor([dist.get_rank(), dist.get_world_size()])
+
+
+def distributed_in_workers():
+    """Processes that read are asked who they are."""
+    adl.init_process_group("gloo")
+    found = set()
+    for ranks in adl.AdaptiveDataLoader(Ranks(), batch_size=4, num_workers=1):
+        found.update(map(tuple, ranks.tolist()))
+    print("workers:", found == {(dist.get_rank(), dist.get_world_size())}, flush=True)
 
 
 def misuse(what):
@@ -263,6 +430,35 @@ def endless(workers="0", data="indices"):
                     print("trains", flush=True)
     finally:
         print("ends", flush=True)
+
+
+FORMAT = "%(levelname)s %(name)s %(rank)s: %(message)s"
+
+
+def says_things(setup=""):
+    """Asks for a checkpoint, and trains until it is stopped."""
+    if setup:
+        logging.basicConfig(level=logging.INFO, format=FORMAT)
+    adaptdl.collective.initialize()
+    adaptdl.checkpoint.request_checkpoint()
+    endless()
+
+
+def says_much(times):
+    """More than is kept, while a handler waits for the program's end."""
+    ends = threading.Event()
+
+    class Slow(logging.StreamHandler):
+        def emit(self, record):
+            ends.wait()
+            super().emit(record)
+
+    logging.basicConfig(level=logging.INFO, format=FORMAT, handlers=[Slow()])
+    adaptdl.collective.initialize()
+    for _ in range(int(times)):
+        adaptdl.checkpoint.request_checkpoint()
+    atexit.register(ends.set)
+    raise ValueError("of the program")
 
 
 def handler():

@@ -1,5 +1,7 @@
 """What a job keeps over restarts."""
 
+import ctypes
+import math
 import os
 import pickle
 import unittest
@@ -12,8 +14,9 @@ from torch.utils.data import TensorDataset
 
 import adaptdl.checkpoint
 import adaptdl.torch as adl
-from adaptdl import Error
+from adaptdl import Error, _job
 from adaptdl.torch import _encoding
+from adaptdl.torch._tensor_states import OptimizerState
 
 SAMPLES = 24
 
@@ -120,6 +123,28 @@ class CheckpointTest(JobTest):
         self.restart()
         with self.assertRaisesRegex(Error, "parameter groups of"):
             self.train(lambda model: torch.optim.SGD([{"params": [p]} for p in model.parameters()], lr=0.1))
+
+    def test_a_step_that_is_taken_over_leaves_the_rate_to_the_schedule(self):
+        job, optimizers, states = _job.job().meet(), [], []
+        for number in range(2):
+            ours = nn.Linear(4, 1)
+            optimizers.append(torch.optim.Adam(ours.parameters(), lr=0.1))
+            F.mse_loss(ours(torch.ones(1, 4)), torch.ones(1, 1)).backward()
+            optimizers[-1].step()
+            states.append(OptimizerState(job, f"optimizer-{number}", optimizers[-1]))
+            states[-1].state.register()
+        (behind, its), (_, ahead) = zip(states, optimizers)
+        # The schedule has gone on there, and here it is about to.
+        ahead.param_groups[0]["lr"] = 0.05
+        tensors, text = states[1]._read()
+        places = behind._place([(name, dtype, tuple(shape)) for name, dtype, shape, _ in tensors], text)
+        for (_, dtype, shape, address), place in zip(tensors, places):
+            self.assertEqual(dtype, "F32")
+            ctypes.memmove(place, address, 4 * math.prod(shape))
+        behind._commit()
+        self.assertEqual(its.param_groups[0]["lr"], 0.1)
+        for one, other in zip(its.state.values(), ahead.state.values()):
+            self.assertTrue(all(torch.equal(one[name], other[name]) for name in ("exp_avg", "exp_avg_sq")))
 
     def test_a_state_of_ones_own(self):
         count = Count()

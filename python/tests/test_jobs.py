@@ -3,6 +3,9 @@
 import os
 import unittest
 
+import torch
+from torch.utils.data import TensorDataset
+
 import adaptdl.collective
 import adaptdl.torch as adl
 from adaptdl import Error, _job, env

@@ -72,6 +72,8 @@ class TextsTest(JobTest):
                                       ("has no sampler", TypeError, dict(sampler=[1]))):
             with self.assertRaisesRegex(kind, text):
                 adl.AdaptiveBPTTIterator(Text(20), **dict(dict(batch_size=4, bptt_len=2), **arguments))
+        with self.assertRaisesRegex(ValueError, "columns, which stays"):
+            adl.AdaptiveBPTTIterator(Text(20), 4, 2).autoscale_batch_size(8)
 
 
 if __name__ == "__main__":

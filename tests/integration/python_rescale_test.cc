@@ -5,11 +5,12 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/faults/training_cluster.h"
@@ -19,21 +20,28 @@
 namespace adaptdl::integration {
 namespace {
 
-// Processes that read the data, and what it is.
-struct Reading {
-  int workers;
-  std::string data;
+using ::testing::IsSupersetOf;
+
+// What the job reads, by how many processes, and what else it does.
+struct Program {
+  std::string name;
+  std::vector<std::string> arguments;
+  // A replica takes with it how far it has read its streams: without it the job goes on from its checkpoint.
+  bool recovers_in_place = true;
 };
 
-class PythonRescaleTest : public testing::TestWithParam<Reading> {
+class PythonRescaleTest : public testing::TestWithParam<Program> {
  protected:
+  // Our own, or another that notes the same, whose words tests/python/frameworks names.
   void SetUp() override {
-    training_.SetCommand(PythonProgram("tests/integration/python/recorded_job.py",
-                                       {training_.folder(), "--workers", absl::StrCat(GetParam().workers), "--data",
-                                        GetParam().data}));
+    std::vector<std::string> command = PythonProgram("tests/integration/python/recorded_job.py", {});
+    const char* const other =
+        std::getenv("ADAPTDL_TEST_COMMAND");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+    if (other != nullptr) command = absl::StrSplit(other, ' ');
+    command.push_back(training_.folder());
+    command.insert(command.end(), GetParam().arguments.begin(), GetParam().arguments.end());
+    training_.SetCommand(command);
   }
-  // A replica takes with it how far it has read its streams: the job goes on from its checkpoint then.
-  bool recovers_in_place() const { return GetParam().data != "streams"; }
 
   TrainingCluster training_{{.workers = 3, .allocator = false}};
 };
@@ -52,9 +60,12 @@ TEST_P(PythonRescaleTest, GrowsShrinksAndLosesAReplicaInPlace) {
       training_.cluster().WaitForJob("job", RunningAfterGroup(group), TrainingCluster::kPatience);
   ASSERT_TRUE(recovered.ok()) << recovered.status() << "\n" << training_.cluster().Logs("job");
   training_.AwaitTrainingOn(3);
+  const std::vector<pid_t> now = training_.Replicas();
 
   training_.Rescale({"node-1"});
-  if (recovers_in_place()) {
+  if (GetParam().recovers_in_place) {
+    // The others are the processes that they were.
+    EXPECT_THAT(now, IsSupersetOf(std::vector<pid_t>(replicas.begin() + 1, replicas.end())));
     training_.ExpectOneTraining(/*most_repeated=*/0, /*failures=*/1);
   } else {
     training_.ExpectOneTraining(std::numeric_limits<int64_t>::max(), /*failures=*/1, /*restarts=*/1);
@@ -70,12 +81,14 @@ TEST_P(PythonRescaleTest, GoesByItsCheckpointsWithoutLosingAStep) {
   training_.ExpectOneTraining(/*most_repeated=*/0, /*failures=*/0, /*restarts=*/2);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PythonRescaleTest,
-                         testing::Values(Reading{0, "indices"}, Reading{2, "indices"}, Reading{0, "streams"},
-                                         Reading{2, "streams"}, Reading{0, "text"}),
-                         [](const testing::TestParamInfo<Reading>& reading) {
-                           return absl::StrCat(reading.param.data, reading.param.workers);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, PythonRescaleTest,
+    testing::Values(Program{"Indices", {}}, Program{"IndicesByWorkers", {"--workers", "2"}},
+                    Program{"Streams", {"--data", "streams"}, false},
+                    Program{"StreamsByWorkers", {"--data", "streams", "--workers", "2"}, false},
+                    Program{"Text", {"--data", "text"}}, Program{"Distributed", {"--distributed"}},
+                    Program{"Scaled", {"--scaled"}}),
+    [](const testing::TestParamInfo<Program>& program) { return program.param.name; });
 
 }  // namespace
 }  // namespace adaptdl::integration

@@ -25,6 +25,7 @@
 #include "absl/strings/strip.h"
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
+#include "libs/base/say.h"
 #include "nlohmann/json.hpp"
 
 namespace adaptdl::elastic {
@@ -253,8 +254,8 @@ absl::StatusOr<Checkpoint> CheckpointStore::LoadNewest() {
     auto checkpoint = ReadCheckpoint(options_.folder, version);
     if (checkpoint.ok()) return checkpoint;
     damaged_.insert(version);
-    std::fprintf(stderr, "adaptdl: passing over %s: %s\n", FolderOf(options_.folder, version).c_str(),
-                 std::string(checkpoint.status().message()).c_str());
+    Say(Severity::kWarning, absl::StrCat("passing over ", FolderOf(options_.folder, version), ": ",
+                                         checkpoint.status().message()));
   }
   return absl::NotFoundError(absl::StrCat("there is no checkpoint in ", options_.folder));
 }

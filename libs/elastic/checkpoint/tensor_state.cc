@@ -1,7 +1,6 @@
 #include "libs/elastic/checkpoint/tensor_state.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/say.h"
 #include "libs/elastic/checkpoint/safetensors.h"
 
 namespace adaptdl::elastic {
@@ -52,7 +52,7 @@ void TensorState::SaveInto(std::string* bytes) {
 bool TensorState::Load(const std::string& bytes) {
   const absl::Status status = WriteAll(bytes, this);
   if (!status.ok()) {
-    std::fprintf(stderr, "adaptdl: %s: %s\n", name_.c_str(), std::string(status.message()).c_str());
+    Say(Severity::kError, absl::StrCat(name_, ": ", status.message()));
   }
   return status.ok();
 }

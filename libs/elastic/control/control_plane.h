@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "libs/base/say.h"
 
 namespace adaptdl::elastic {
 
@@ -209,6 +210,8 @@ struct GrpcControlPlaneOptions {
   int64_t group = 0;
   std::string token;
   std::string library_version;
+  // Gets what libadaptdl_control.so says. Null: standard error does.
+  Listener say = nullptr;
 };
 
 }  // namespace adaptdl::elastic

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "libs/base/say.h"
 #include "libs/elastic/control/environment.h"
 
 namespace adaptdl::env {
@@ -16,7 +17,7 @@ namespace {
 elastic::Environment Read() {
   absl::StatusOr<elastic::Environment> environment = elastic::ReadVariables(elastic::GetFromProcess);
   if (environment.ok()) return *std::move(environment);
-  std::fprintf(stderr, "adaptdl: %s\n", environment.status().ToString().c_str());
+  Say(Severity::kError, environment.status().ToString());
   std::fflush(nullptr);
   std::_Exit(1);
 }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/say.h"
 #include "libs/elastic/job/job_core.h"
 
 namespace adaptdl::elastic {
@@ -35,8 +35,8 @@ int64_t LocalBound::of_all() const { return TighterBound(asked_for_, core_->repl
 
 void LocalBound::Halve(int64_t failed) {
   own_ = TighterBound(own_, failed / 2);
-  std::fprintf(stderr, "adaptdl: %lld samples do not fit into memory, going on with at most %lld at once\n",
-               static_cast<long long>(failed), static_cast<long long>(own_));
+  Say(Severity::kWarning,
+      absl::StrCat(failed, " samples do not fit into memory, going on with at most ", own_, " at once"));
   core_->news().Announce(Topic(kind_), absl::StrCat(own_));
 }
 

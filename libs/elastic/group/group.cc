@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "libs/base/clock.h"
+#include "libs/base/say.h"
 #include "libs/comm/in_process_communicator.h"
 #include "libs/elastic/group/state_transfer.h"
 #include "nlohmann/json.hpp"
@@ -59,8 +59,8 @@ absl::StatusOr<bool> Group::Form() {
     }
     // Another group may have been planned meanwhile, such as one without a newcomer that is lost.
     if (!control_->plans_groups() || !IsLoss(status) || SteadyNow() > deadline) return status;
-    std::fprintf(stderr, "adaptdl: group %lld could not be connected: %s\n",
-                 static_cast<long long>(joined->group), std::string(status.message()).c_str());
+    Say(Severity::kWarning,
+        absl::StrCat("group ", joined->group, " could not be connected: ", status.message()));
     // It may be offered again before the one that replaces it.
     MutexLock lock(&mutex_);
     changed_.WaitFor(&mutex_, absl::Milliseconds(50));
@@ -77,7 +77,8 @@ absl::StatusOr<Group::Outcome> Group::Rebuild(absl::Status failure, Place place)
   const double start = options_.seconds();
   times_ = RescaleTimes();
   tried_ = std::max(tried_, membership_.group);
-  if (!failure.ok()) communicator_.Abort(failure.message());
+  const absl::Status loss = failure;
+  if (!loss.ok()) communicator_.Abort(loss.message());
   for (;;) {
     if (!failure.ok()) control_->ReportBroken(tried_, std::string(failure.message()));
     const absl::StatusOr<GroupPlan> plan = AwaitPlan(tried_);
@@ -101,6 +102,7 @@ absl::StatusOr<Group::Outcome> Group::Rebuild(absl::Status failure, Place place)
       }
       control_->EnterGroup(membership_);
       if (outcome.step_void) unapplied_ = 0;
+      if (!loss.ok()) Say(Severity::kNotice, absl::StrCat("a replica was lost: ", loss.message()));
       states_->OnNewGroup(/*keeps_step=*/unapplied_ > 0);
       return outcome;
     }

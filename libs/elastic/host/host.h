@@ -6,11 +6,12 @@
 #ifndef ADAPTDL_LIBS_ELASTIC_HOST_HOST_H_
 #define ADAPTDL_LIBS_ELASTIC_HOST_HOST_H_
 
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
+
+#include "libs/base/say.h"
 
 namespace adaptdl::elastic {
 
@@ -32,7 +33,7 @@ class Host {
   }
 
   // Says why the process is about to end. An interpreter may make an exception of it.
-  virtual void Tell(const std::string& reason) { std::fprintf(stderr, "adaptdl: %s\n", reason.c_str()); }
+  virtual void Tell(const std::string& reason) { Say(Severity::kError, reason); }
 
   // Monotonic.
   virtual double Seconds() = 0;

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/say.h"
 #include "nlohmann/json.hpp"
 
 namespace adaptdl::elastic {
@@ -38,14 +40,14 @@ absl::StatusOr<StateMap> CheckpointCoordinator::LoadNewest() {
   absl::StatusOr<Checkpoint> newest = writer_->LoadNewest();
   if (absl::IsNotFound(newest.status())) return StateMap();
   if (!newest.ok()) return newest.status();
-  std::fprintf(stderr, "adaptdl: restored checkpoint-%lld\n", static_cast<long long>(newest->version));
+  Say(Severity::kInfo, absl::StrCat("restored checkpoint-", newest->version));
   return std::move(newest->states);
 }
 
 void CheckpointCoordinator::Request(const std::string& reason) {
   MutexLock lock(&mutex_);
   requested_ = true;
-  std::fprintf(stderr, "adaptdl: asked for a checkpoint (%s)\n", reason.c_str());
+  Say(Severity::kInfo, absl::StrCat("asked for a checkpoint (", reason, ")"));
 }
 
 void CheckpointCoordinator::Settle() {
@@ -122,14 +124,13 @@ bool CheckpointCoordinator::PeriodIsOver(bool in_step) const {
 // Also called by the writer's thread.
 void CheckpointCoordinator::OnWritten(int64_t step, const absl::StatusOr<int64_t>& version) {
   if (version.ok()) {
-    std::fprintf(stderr, "adaptdl: wrote checkpoint-%lld after step %lld\n", static_cast<long long>(*version),
-                 static_cast<long long>(step));
+    Say(Severity::kInfo, absl::StrCat("wrote checkpoint-", *version, " after step ", step));
   } else if (absl::IsAborted(version.status())) {
     options_.on_superseded(std::string(version.status().message()));
     return;
   } else {
-    std::fprintf(stderr, "adaptdl: WARNING: no checkpoint was written, the one before stays: %s\n",
-                 version.status().ToString().c_str());
+    Say(Severity::kWarning,
+        absl::StrCat("no checkpoint was written, the one before stays: ", version.status().ToString()));
   }
   control_->ReportCheckpoint(step, version.status());
 }

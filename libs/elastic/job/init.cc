@@ -1,6 +1,5 @@
 #include "libs/elastic/job/init.h"
 
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include "absl/time/time.h"
 #include "adaptdl/job.h"
 #include "libs/base/mutex.h"
+#include "libs/base/say.h"
 #include "libs/comm/in_process_communicator.h"
 #include "libs/comm/nccl_communicator.h"
 #include "libs/comm/staged_communicator.h"
@@ -99,6 +99,7 @@ std::unique_ptr<ControlPlane> MakeControlPlane(Host& host, const Environment& en
   options.group = environment.group;
   options.token = environment.group_token;
   options.library_version = kLibraryVersion;
+  options.say = [](const Said& said) { PassOn(said); };
   return OrDie(host, LoadGrpcControlPlane(options, environment.control_library));
 }
 
@@ -204,9 +205,10 @@ std::unique_ptr<Job> InitOn(std::shared_ptr<Host> host, const ProcessGroup& give
   life->signals =
       life->host->WatchSignals([stop = &life->stop](const std::string& name) { stop->OnSignal(name); });
   const Environment environment = OrDie(*life->host, ReadEnvironment(GetFromProcess, given));
+  SetSpeaker(environment.replica_rank);
   if (environment.keep_freed_memory) KeepFreedMemory(GetFromProcess);
   ReplicaDevice device = OrDie(*life->host, ChooseDevice(environment, given.backend, GpusOfProcess()));
-  if (!device.report.empty()) std::fprintf(stderr, "adaptdl: %s\n", device.report.c_str());
+  if (!device.report.empty()) Say(Severity::kInfo, device.report);
   life->rendezvous = std::make_unique<Rendezvous>(*life->host, environment, std::move(device));
   const Job::Place place = {environment.replica_rank, environment.num_replicas, environment.num_nodes,
                             environment.share_path};

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "libs/base/say.h"
 #include "libs/elastic/group/state_transfer.h"
 #include "nlohmann/json.hpp"
 
@@ -118,8 +119,7 @@ JobCore::~JobCore() {
 
 void JobCore::FinishWriting() {
   if (!absl::IsDeadlineExceeded(checkpoints_.AwaitWritten(dependencies_.write_timeout))) return;
-  std::fprintf(stderr,
-               "adaptdl: WARNING: the last checkpoint was not written in time, the one before stays\n");
+  Say(Severity::kWarning, "the last checkpoint was not written in time, the one before stays");
 }
 
 void JobCore::Tick() {
@@ -134,7 +134,7 @@ void JobCore::Tick() {
 // --- What the control plane and the group say ---
 
 void JobCore::OnFenced(const std::string& reason) {
-  std::fprintf(stderr, "adaptdl: this replica is not wanted any more: %s\n", reason.c_str());
+  Say(Severity::kWarning, absl::StrCat("this replica is not wanted any more: ", reason));
   ending_.Fence();
   checkpoints_.Cancel();
   team_.group().Abort(absl::StrCat("fenced off: ", reason));
@@ -145,6 +145,7 @@ Activity JobCore::CurrentActivity() {
 }
 
 void JobCore::SetUpRank() {
+  SetSpeaker(team_.membership().rank);
   batches_.SetMembership(team_.membership());
   checkpoints_.SetMembership(team_.membership());
 }
@@ -155,8 +156,8 @@ void JobCore::OnNewGroup(bool keeps_step) {
   loop_.signal().Forget();
   team_.TellGroupChange(keeps_step);
   if (!team_.leads()) return;
-  std::fprintf(stderr, "adaptdl: goes on as group %lld with %d replicas\n",
-               static_cast<long long>(team_.membership().group), team_.membership().world_size);
+  const GroupMembership& now = team_.membership();
+  Say(Severity::kInfo, absl::StrCat("goes on as group ", now.group, " with ", now.world_size, " replicas"));
 }
 
 // --- States ---

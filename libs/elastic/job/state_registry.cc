@@ -1,6 +1,5 @@
 #include "libs/elastic/job/state_registry.h"
 
-#include <cstdio>
 #include <memory>
 #include <set>
 #include <string>
@@ -10,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/say.h"
 #include "libs/elastic/checkpoint/piecewise_state.h"
 #include "libs/elastic/group/state_transfer.h"
 
@@ -70,7 +70,7 @@ absl::StatusOr<bool> StateRegistry::Register(CheckpointState* state, bool says) 
     }
     restored_.erase(saved);
   } else if (!loaded && says && restored()) {
-    std::fprintf(stderr, "adaptdl: the checkpoint holds no state \"%s\": it starts anew\n", name.c_str());
+    Say(Severity::kWarning, absl::StrCat("the checkpoint holds no state \"", name, "\": it starts anew"));
   }
   if (state->piecewise() != nullptr) state->piecewise()->Release();
   return loaded;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -13,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "adaptdl/job.h"
+#include "libs/base/say.h"
 
 namespace adaptdl::elastic {
 namespace {
@@ -116,11 +116,13 @@ void StepLoop::StepBoundary(bool may_rescale) {
     news_.Exchange([this](const std::string& own) { return parts_.team->Gather(own); });
   }
   const bool all_hold_plans = parts_.team->TakeAllHoldPlans();
-  if (may_rescale && !stop_.agreed() && all_hold_plans) FollowPlan();
+  const bool merged = may_rescale && !stop_.agreed() && all_hold_plans && FollowPlan();
   const bool stop = stop_.agreed();
   if (!stop && !parts_.checkpoints->agreed()) return;
   stop_.Settle();
   parts_.checkpoints->Settle();
+  // A newcomer has gone on from here, and would not take part.
+  if (!merged) MergeStates();
   SaveCheckpoint();
   if (stop) parts_.ending->Exit(kExitStopped);
 }
@@ -134,23 +136,24 @@ void StepLoop::AgreeByGather() {
 }
 
 // All replicas hold a plan, if not the same one.
-void StepLoop::FollowPlan() {
+bool StepLoop::FollowPlan() {
   Team& team = *parts_.team;
   const std::vector<std::string> plans = team.Gather(absl::StrCat(team.group().NewestPlan()));
-  if (plans.empty()) return;
+  if (plans.empty()) return false;
   if (std::any_of(plans.begin(), plans.end(), [&](const auto& plan) { return plan != plans.front(); }))
-    return;
+    return false;
   const int64_t plan = std::strtoll(plans.front().c_str(), nullptr, 10);
   MergeStates();
   // What a leaver alone knows has arrived everywhere before it leaves.
   team.Gather("");
   // Another group may have come about meanwhile, because members were lost.
-  if (plan <= team.membership().group) return;
+  if (plan <= team.membership().group) return true;
   if (team.group().Leaves()) {
-    std::fprintf(stderr, "adaptdl: leaves the job, which goes on without this replica\n");
+    Say(Severity::kNotice, "leaves the job, which goes on without this replica");
     parts_.ending->Exit(kExitStopped);
   }
   team.Follow(plan);
+  return true;
 }
 
 void StepLoop::MergeStates() {
@@ -161,7 +164,6 @@ void StepLoop::MergeStates() {
 // --- Checkpoints and progress ---
 
 bool StepLoop::SaveCheckpoint() {
-  MergeStates();
   parts_.ending->ExitIfFenced();
   return parts_.checkpoints->Save(options_.collect_states);
 }
@@ -173,12 +175,16 @@ bool StepLoop::SaveNow() {
         "SaveAll() within a data loader's loop, after the step's gradients were computed: ask with "
         "RequestCheckpoint() for a checkpoint there");
   }
+  MergeStates();
   const bool written = SaveCheckpoint() && parts_.checkpoints->AwaitWritten().ok();
   return parts_.team->SumOf(written ? 1 : 0) > 0;
 }
 
 void StepLoop::OnTrainingDone() {
-  if (parts_.checkpoints->behind()) SaveCheckpoint();
+  if (parts_.checkpoints->behind()) {
+    MergeStates();
+    SaveCheckpoint();
+  }
   // Nobody ends before all have taken the last step: one that has not might need another's results.
   parts_.team->Gather("");
   training_done_ = true;

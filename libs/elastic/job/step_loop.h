@@ -107,9 +107,11 @@ class StepLoop {
   void Measure(const StepSummary& summary);
   void ReportProgress();
   void AgreeByGather();
-  void FollowPlan();
+  // Whether it has merged the states for that.
+  bool FollowPlan();
+  // Collective.
   void MergeStates();
-  // Collective. Takes a snapshot of all states; whether this replica's writer has one to write.
+  // Takes a snapshot of all states, which are merged; whether this replica's writer has one to write.
   bool SaveCheckpoint();
   StepInProgress& step() { return parts_.team->step(); }
 

@@ -1,8 +1,10 @@
 #include "libs/elastic/job/stop_request.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
+
+#include "absl/strings/str_cat.h"
+#include "libs/base/say.h"
 
 namespace adaptdl::elastic {
 
@@ -11,7 +13,7 @@ void StopRequest::Request(const std::string& reason) {
   if (requested_) return;
   requested_ = true;
   since_ = seconds_();
-  std::fprintf(stderr, "adaptdl: asked to stop (%s)\n", reason.c_str());
+  Say(Severity::kNotice, absl::StrCat("asked to stop (", reason, ")"));
 }
 
 bool StopRequest::TakeOverdue(double waiting_since) {

@@ -1,12 +1,13 @@
 #include "libs/elastic/profile/hints_reporter.h"
 
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/say.h"
 #include "libs/goodput/fit.h"
 #include "libs/goodput/model.h"
 
@@ -26,7 +27,7 @@ std::optional<goodput::PerfParams> FitProfile(const StepProfile& profile,
   if (measurements.empty()) return std::nullopt;
   const absl::StatusOr<goodput::PerfParams> fitted = goodput::FitPerfParams(measurements);
   if (fitted.ok()) return *fitted;
-  std::fprintf(stderr, "adaptdl: the step times cannot be fitted: %s\n", fitted.status().ToString().c_str());
+  Say(Severity::kWarning, absl::StrCat("the step times cannot be fitted: ", fitted.status().ToString()));
   return std::nullopt;
 }
 
@@ -77,8 +78,7 @@ bool HintsReporter::Tick(double now) {
   last_ = now;
   const absl::Status status = control_->ReportHints(MakeHints(*profile_, traits));
   if (!status.ok()) {
-    std::fprintf(stderr, "adaptdl: hints were not reported, training goes on: %s\n",
-                 status.ToString().c_str());
+    Say(Severity::kWarning, absl::StrCat("hints were not reported, training goes on: ", status.ToString()));
   }
   return status.ok();
 }

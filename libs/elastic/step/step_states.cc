@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -10,12 +9,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "libs/base/say.h"
 
 namespace adaptdl::elastic {
 
 bool NoiseState::Load(const std::string& bytes) {
   const absl::Status status = noise_->Load(bytes);
-  if (!status.ok()) std::fprintf(stderr, "adaptdl: %s\n", status.ToString().c_str());
+  if (!status.ok()) Say(Severity::kError, status.ToString());
   return status.ok();
 }
 

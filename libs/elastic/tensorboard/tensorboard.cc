@@ -1,12 +1,13 @@
 #include "adaptdl/tensorboard.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/say.h"
 #include "libs/elastic/job/job_core.h"
 #include "libs/elastic/tensorboard/event_file.h"
 
@@ -14,8 +15,8 @@ namespace adaptdl {
 namespace {
 
 void Warn(const absl::Status& status) {
-  std::fprintf(stderr, "adaptdl: WARNING: TensorBoard gets nothing more from this process: %s\n",
-               status.ToString().c_str());
+  Say(Severity::kWarning,
+      absl::StrCat("TensorBoard gets nothing more from this process: ", status.ToString()));
 }
 
 }  // namespace

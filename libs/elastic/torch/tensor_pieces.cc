@@ -14,6 +14,7 @@
 #include "ATen/ATen.h"
 #include "ATen/core/grad_mode.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/say.h"
 #include "libs/elastic/checkpoint/streaming_copy.h"
 #include "libs/elastic/torch/torch_devices.h"
 
@@ -135,7 +136,7 @@ bool LoadOrSay(const std::string& state, const std::function<void()>& load) {
     load();
     return true;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "adaptdl: %s: %s\n", state.c_str(), error.what());
+    Say(Severity::kError, absl::StrCat(state, ": ", error.what()));
     return false;
   }
 }

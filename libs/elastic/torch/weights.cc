@@ -1,20 +1,20 @@
 #include "adaptdl/weights.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <exception>
 #include <limits>
 #include <string>
 
 #include "absl/status/status.h"
 #include "libs/base/file.h"
+#include "libs/base/say.h"
 #include "libs/elastic/torch/tensor_states.h"
 
 namespace adaptdl {
 namespace {
 
 bool Say(const absl::Status& status) {
-  if (!status.ok()) std::fprintf(stderr, "adaptdl: %s\n", status.ToString().c_str());
+  if (!status.ok()) Say(Severity::kError, status.ToString());
   return status.ok();
 }
 

@@ -50,11 +50,13 @@ def init_process_group(backend: Optional[str] = None,
     ("tcp://host:port"), `world_size` and `rank` are for programs that know their group themselves; what is
     left out comes from the environment, as a scheduler or `adaptdl run` sets it.
 
-    Returns at once: the replicas meet when something is used that needs them. No default group of
-    torch.distributed is made: its functions refuse to work; `adaptdl.collective` has what replicas tell
-    each other.
+    Returns at once: the replicas meet when something is used that needs them. It makes the default group of
+    torch.distributed too, which follows the job: its functions work among the replicas there are.
     """
-    _job.open_job(backend or "", init_method or "", world_size or 0, -1 if rank is None else rank)
+    from adaptdl.torch import _default_group  # programs without an own call of this need none of it
+    _default_group.check_absent()
+    job = _job.open_job(backend or "", init_method or "", world_size or 0, -1 if rank is None else rank)
+    _default_group.make(job)
 
 
 @contextlib.contextmanager

@@ -18,13 +18,17 @@ def _tensor(data: Any, dtype: torch.dtype, shape: Tuple[int, ...]) -> torch.Tens
     return torch.frombuffer(data, dtype=dtype).view(shape)
 
 
+def _is_plain(value: torch.Tensor) -> bool:
+    """Whether its numbers are all that there is to it, and lie in main memory."""
+    special = value.requires_grad or value.is_quantized or value.is_conj() or value.is_neg()
+    return value.device.type == "cpu" and value.numel() > 0 and not special
+
+
 class _Pickler(pickle.Pickler):
     """Tensors are buffers, as NumPy's arrays are by themselves."""
     def reducer_override(self, value: Any) -> Any:
         """How a value becomes one."""
-        if type(value) is not torch.Tensor or value.layout is not torch.strided or value.device.type != "cpu":
-            return NotImplemented
-        if value.numel() == 0 or value.requires_grad or value.is_quantized or value.is_conj() or value.is_neg():
+        if type(value) is not torch.Tensor or value.layout is not torch.strided or not _is_plain(value):
             return NotImplemented
         data = value.contiguous().view(-1).view(torch.uint8).numpy()
         return _tensor, (pickle.PickleBuffer(data), value.dtype, tuple(value.shape))

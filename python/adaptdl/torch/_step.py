@@ -113,11 +113,15 @@ class ModelStep:
         for group in range(groups):
             factors[group] = float(made[group] if hasattr(made, "__getitem__") else made)
 
+    def is_exchanging(self) -> bool:
+        """Whether gradients travel: within a backward pass, with several replicas."""
+        return self._in_pass and self._mode != _GATHER
+
     # --- The loop ---
 
-    def before_next(self) -> None:
-        """The loop goes on to its next micro-batch: a step that the program has left out, because of an
-        overflow, is complete."""
+    def complete(self) -> None:
+        """The loop goes on to its next micro-batch, or a scaler to its next factor: a step that the program
+        has left out, because of an overflow, is complete."""
         if not self._handed_over and not self._in_pass:
             return
         if self._in_pass and self._mode == _GATHER:

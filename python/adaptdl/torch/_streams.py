@@ -27,9 +27,9 @@ class Shards:
     def __init__(self, dataset: Any) -> None:
         if not callable(getattr(dataset, "shards", None)) or not callable(getattr(dataset, "read", None)):
             raise ValueError(
-                f"{type(dataset).__name__} is an IterableDataset, which cannot be dealt out to replicas as it is: give "
-                "it shards(), which returns a list of what can be read apart (files, say), and read(shard), which "
-                "yields the samples of one of them, in the same order each time")
+                f"{type(dataset).__name__} is an IterableDataset, which cannot be dealt out to replicas as it "
+                "is: give it shards(), which returns a list of what can be read apart (files, say), and "
+                "read(shard), which yields the samples of one of them, in the same order each time")
         self._dataset = dataset
         self._shards = list(dataset.shards())
 
@@ -96,7 +96,8 @@ _Request = Optional[Tuple[int, int, int, int]]
 
 
 class _Runs(Dataset):
-    """What workers read: runs of one shard's samples. Each worker keeps the stream that it was last asked for."""
+    """What workers read: runs of one shard's samples. Each worker keeps the stream that it was last asked
+    for."""
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
         self._stream: Iterator[Any] = iter(())
@@ -205,8 +206,8 @@ def _as_it_is(value: Any) -> Any:
 
 
 class Streams:
-    """What a loader over shards reads: see the top of this module. `run()` gives how many samples this replica
-    has of a batch."""
+    """What a loader over shards reads: see the top of this module. `run()` gives how many samples this
+    replica has of a batch."""
     def __init__(self, shards: Shards, run: Callable[[], int]) -> None:
         self._shards = shards
         self._run = run

@@ -147,7 +147,15 @@ class OptimizerState:
         self._places.commit()
         value, tensors = self._loading
         self._loading = ({}, {})
-        saved = decode(value, tensors.__getitem__)
+        groups = self._optimizer.param_groups
+        # Schedules are the program's: it may have gone on to the next rate there, and here it is about to.
+        rates = [group.get("lr") for group in groups] if self.state.registered else []
+        self._take(decode(value, tensors.__getitem__))
+        for group, rate in zip(groups, rates):
+            if rate is not None:
+                group["lr"] = rate
+
+    def _take(self, saved: Dict[str, Any]) -> None:
         optimizer = self._optimizer
         own = type(optimizer).load_state_dict is not torch.optim.Optimizer.load_state_dict
         if own or not self._is_in_main_memory():

@@ -60,7 +60,8 @@ class Results:
             if "in DataLoader worker process" in str(error):  # the program's own, which the process passes on
                 raise
             # A batch that was ready lay in the memory of a process that is gone.
-            raise RuntimeError("a DataLoader worker has exited unexpectedly, and its batch with it") from error
+            raise RuntimeError(
+                "a DataLoader worker has exited unexpectedly, and its batch with it") from error
 
     def _ask(self) -> Any:
         if self._workers is None:

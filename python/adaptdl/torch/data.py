@@ -85,9 +85,9 @@ class AdaptiveDataLoader(DataLoader):
     larger shares become several micro-batches, after the last of which the optimiser runs. `band`: part of
     `batch_size` by which the total may differ so that all shares are equal.
 
-    An IterableDataset is read shard by shard: it has to have `shards()`, a list of what can be read apart, and
-    `read(shard)`, which yields one's samples. Each shard is read by one replica, or worker, at a time. Its
-    batches keep their size, and `shuffle` is of the shards' order.
+    An IterableDataset is read shard by shard: it has to have `shards()`, a list of what can be read apart,
+    and `read(shard)`, which yields one's samples. Each shard is read by one replica, or worker, at a time.
+    Its batches keep their size, and `shuffle` is of the shards' order.
 
     Everything else is as DataLoader has it. Samplers of one's own are refused.
     """
@@ -122,7 +122,8 @@ class AdaptiveDataLoader(DataLoader):
         self._streams: Optional[Streams] = None
         if isinstance(dataset, IterableDataset):
             if base_batch_size or band:
-                raise ValueError("batches of an IterableDataset keep their size; leave base_batch_size and band away")
+                raise ValueError(
+                    "batches of an IterableDataset keep their size; leave base_batch_size and band away")
             shards = Shards(dataset)
             size = len(shards)
             super().__init__(dataset, batch_size=batch_size, drop_last=drop_last, **kwargs)
@@ -174,7 +175,8 @@ class AdaptiveDataLoader(DataLoader):
         computes at once; either may be None. `gradient_accumulation`: whether more samples in a step than
         the replicas hold at once are worth considering. All replicas call it alike, outside of the loop."""
         if self._streams is not None:
-            raise ValueError("batches of an IterableDataset keep their size; leave autoscale_batch_size() away")
+            raise ValueError(
+                "batches of an IterableDataset keep their size; leave autoscale_batch_size() away")
         if not isinstance(max_batch_size, int) or max_batch_size < self.batch_size:
             raise ValueError(
                 f"max_batch_size is {max_batch_size!r}; give a whole number of at least batch_size = "
@@ -208,7 +210,7 @@ class AdaptiveDataLoader(DataLoader):
         try:
             while True:
                 for model in job.models:
-                    model.before_next()
+                    model.complete()
                 status = engine.loader_next(self._handle, reference)
                 if status:
                     fail(status)
@@ -297,8 +299,8 @@ class AdaptiveDataLoader(DataLoader):
         return bool(self._batch.is_optimizer_step)
 
     def is_last_batch(self) -> bool:
-        """Whether the pass is over after this batch, as it looks now: a step that comes to nothing is taken again.
-        All replicas call it alike: those that share an IterableDataset have to ask each other."""
+        """Whether the pass is over after this batch, as it looks now: a step that comes to nothing is taken
+        again. All replicas call it alike: those that share an IterableDataset have to ask each other."""
         last = c_int()
         check(engine.loader_is_last(self._handle, ctypes.byref(last)))
         return bool(last.value)

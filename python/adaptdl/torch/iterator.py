@@ -1,5 +1,5 @@
-"""Texts for truncated back-propagation through time, a few words at a time, as torchtext's BPTTIterator gave them up to
-version 0.8. Works without torchtext."""
+"""Texts for truncated back-propagation through time, a few words at a time, as torchtext's BPTTIterator gave
+them up to version 0.8. Works without torchtext."""
 
 import math
 from typing import Any, List, Optional
@@ -11,14 +11,13 @@ from adaptdl.torch.data import AdaptiveDataLoader
 __all__ = ["AdaptiveBPTTIterator", "Batch"]
 
 # Of torchtext's iterators, without a meaning for a text that is read from its beginning to its end.
-_IGNORED = frozenset(
-    ["batch_size_fn", "shuffle", "sort", "sort_key", "sort_within_batch", "train"])
+_IGNORED = frozenset(["batch_size_fn", "shuffle", "sort", "sort_key", "sort_within_batch", "train"])
 
 
 class Batch:
-    """Some words of several columns of the text (`text`), and the word after each of them (`target`): a row for
-    each place, unless the field is `batch_first`. `columns` says which columns: a state that a model carries on
-    from batch to batch fits as long as these are the same."""
+    """Some words of several columns of the text (`text`), and the word after each of them (`target`): a row
+    for each place, unless the field is `batch_first`. `columns` says which columns: a state that a model
+    carries on from batch to batch fits as long as these are the same."""
     def __init__(self, dataset: Any, columns: List[int], text: torch.Tensor, target: torch.Tensor) -> None:
         self.dataset = dataset
         self.columns = columns
@@ -31,15 +30,23 @@ class Batch:
 
 
 class AdaptiveBPTTIterator(AdaptiveDataLoader):
-    """Reads `dataset[0].text`, a list of words, as `batch_size` columns of equal length side by side, `bptt_len`
-    words of each at a time. The replicas share the columns; each batch of all of them together is the one that
-    a single process reads.
+    """Reads `dataset[0].text`, a list of words, as `batch_size` columns of equal length side by side,
+    `bptt_len` words of each at a time. The replicas share the columns; each batch of all of them together is
+    the one that a single process reads.
 
-    `dataset.fields["text"]` says how words become numbers: `numericalize([words], device=...)`, `pad_token`, which
-    fills the last column, and `batch_first`.
+    `dataset.fields["text"]` says how words become numbers: `numericalize([words], device=...)`, `pad_token`,
+    which fills the last column, and `batch_first`.
     """
-    def __init__(self, dataset: Any, batch_size: int, bptt_len: int, *, device: Any = None, repeat: bool = False,
-                 max_batch_size: Optional[int] = None, local_bsz_bounds: Any = None, max_local_batch_size: int = 0,
+    def __init__(self,
+                 dataset: Any,
+                 batch_size: int,
+                 bptt_len: int,
+                 *,
+                 device: Any = None,
+                 repeat: bool = False,
+                 max_batch_size: Optional[int] = None,
+                 local_bsz_bounds: Any = None,
+                 max_local_batch_size: int = 0,
                  **kwargs: Any) -> None:
         unknown = sorted(set(kwargs) - _IGNORED)
         if unknown:
@@ -47,11 +54,10 @@ class AdaptiveBPTTIterator(AdaptiveDataLoader):
         if not isinstance(bptt_len, int) or bptt_len < 1:
             raise ValueError(f"bptt_len is {bptt_len!r}; give a whole number of at least 1")
         if repeat:
-            raise ValueError("repeat=True would never end a pass; loop over remaining_epochs_until() around it")
-        if max_batch_size is not None or local_bsz_bounds is not None:
             raise ValueError(
-                "the batch size is the number of the text's columns, which stays; leave max_batch_size and "
-                "local_bsz_bounds away")
+                "repeat=True would never end a pass; loop over remaining_epochs_until() around it")
+        if max_batch_size is not None or local_bsz_bounds is not None:
+            self.autoscale_batch_size()
         self._texts = dataset
         self._device = device
         self._data: Optional[torch.Tensor] = None
@@ -60,11 +66,17 @@ class AdaptiveBPTTIterator(AdaptiveDataLoader):
         if rows < 2:
             raise ValueError(
                 f"a text of {len(dataset[0].text)} words is too short for batch_size = {batch_size} columns")
-        # Of what is read at once, one column is a sample: the one with its number modulo batch_size. The last word
-        # of a column is a target only.
+        # Of what is read at once, one column is a sample: the one with its number modulo batch_size. The last
+        # word of a column is a target only.
         samples = range(math.ceil((rows - 1) / bptt_len) * batch_size)
         super().__init__(samples, batch_size=batch_size, collate_fn=self._read,
                          max_local_batch_size=max_local_batch_size)
+
+    def autoscale_batch_size(self, *_: Any, **__: Any) -> None:
+        """Refused."""
+        raise ValueError(
+            "the batch size is the number of the text's columns, which stays; leave max_batch_size, "
+            "local_bsz_bounds and autoscale_batch_size() away")
 
     def _columns(self) -> torch.Tensor:
         """The text, with a column for each sample of a batch."""

@@ -11,6 +11,7 @@ from adaptdl import Error, _job, env
 from adaptdl._engine import STEP_IS_PLAIN, Statistics, check, engine
 from adaptdl._states import BytesState
 from adaptdl.torch import _devices, _encoding
+from adaptdl.torch._scaler import SharedScaler
 from adaptdl.torch._step import ModelStep, _is_adam
 from adaptdl.torch._tensor_states import ModelState, OptimizerState
 from adaptdl.torch._tensors import SharedTensors
@@ -55,6 +56,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
         unknown = sorted(set(kwargs) - _IGNORED)
         if unknown:
             raise TypeError(f"AdaptiveDataParallel has no {', '.join(unknown)}")
+        _check_kinds(model, optimizer)
         torch.nn.Module.__init__(self)
         self.module = model
         self.device_ids = None
@@ -80,20 +82,26 @@ class AdaptiveDataParallel(DistributedDataParallel):
         # Whatever is restored is the same on all replicas.
         if not restored:
             self._broadcast()
-        for what, part in (("lr-scheduler", lr_scheduler), ("grad-scaler", self._scaler)):
-            if part is not None:
-                state = _part_state(job, f"{name}-{what}", part)
-                state.register()
-                self._states.append(state)
         if lr_scheduler is not None:
+            self._add_state(_scheduler_state(job, f"{name}-lr-scheduler", lr_scheduler))
             _leave_out_void_steps(job, lr_scheduler)
+        self._shared_scaler: Optional[SharedScaler] = None
+        if self._scaler is not None:
+            self._shared_scaler = SharedScaler(job, f"{name}-grad-scaler", self._scaler)
+            self._add_state(self._shared_scaler.state)
         job.at_close(self._close)
         step.open()
         # In no list of modules: it is none.
         object.__setattr__(self, "_engine", step)
         self._step_kind = tensors.step
+        if self._shared_scaler is not None:
+            self._shared_scaler.follow(step)
         self.gns = GradientNoiseScale(self._engine)
         self.scaling_rule.initialize(self, optimizer)
+
+    def _add_state(self, state: BytesState) -> None:
+        state.register()
+        self._states.append(state)
 
     def _close(self) -> None:
         for state in reversed(self._states):
@@ -180,6 +188,18 @@ class AdaptiveDataParallel(DistributedDataParallel):
             writer.add_scalar(tag_prefix + tag, value, global_step)
 
 
+def _check_kinds(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """What talks to other processes itself counts on as many as there were, with shares of one size."""
+    if any(isinstance(module, torch.nn.SyncBatchNorm) for module in model.modules()):
+        raise Error(
+            "the model has a SyncBatchNorm, which counts on equal shares of the same processes: use BatchNorm; its "
+            "running statistics are averaged over the replicas")
+    if any(kind.__name__ == "ZeroRedundancyOptimizer" for kind in type(optimizer).__mro__):
+        raise Error(
+            "ZeroRedundancyOptimizer keeps a part of its state on each process alone, where it would be lost with "
+            "it: use the optimiser that it wraps")
+
+
 def _save_random() -> bytes:
     return torch.get_rng_state().numpy().tobytes()
 
@@ -207,9 +227,9 @@ def _device_random_state(job: _job.Job, name: str, device: torch.device) -> Byte
     return BytesState(job, name + "-device-random", save, load)
 
 
-def _part_state(job: _job.Job, name: str, part: Any) -> BytesState:
-    return BytesState(job, name, lambda: _encoding.to_text(part.state_dict(), name).encode(),
-                      lambda data: part.load_state_dict(_encoding.from_text(data.decode())))
+def _scheduler_state(job: _job.Job, name: str, scheduler: Any) -> BytesState:
+    return BytesState(job, name, lambda: _encoding.to_text(scheduler.state_dict(), name).encode(),
+                      lambda data: scheduler.load_state_dict(_encoding.from_text(data.decode())))
 
 
 def _leave_out_void_steps(job: _job.Job, scheduler: Any) -> None:

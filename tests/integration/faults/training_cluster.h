@@ -10,6 +10,7 @@
 #include <iostream>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,8 @@ class TrainingCluster {
   void SetCommand(std::vector<std::string> command) { command_ = std::move(command); }
   // How its replicas are changed. Default: in place.
   void SetMode(v1::RescaleMode mode) { mode_ = mode; }
+  // How often its replicas may fail by themselves. Default: as often as any job's.
+  void SetMaxRestarts(int failures) { max_restarts_ = failures; }
 
   TestCluster& cluster() { return cluster_; }
   std::string folder() const { return cluster_.folder() + "/record"; }
@@ -52,6 +55,7 @@ class TrainingCluster {
     ASSERT_TRUE(started.ok()) << started;
     v1::Job job = cluster_.CommandJob("job", command_);
     job.mutable_spec()->set_rescale(mode_);
+    if (max_restarts_) job.mutable_spec()->set_max_restarts(*max_restarts_);
     ASSERT_TRUE(cluster_.Submit(job).ok());
     Rescale(nodes);
   }
@@ -147,6 +151,7 @@ class TrainingCluster {
 
   TestCluster cluster_;
   v1::RescaleMode mode_ = v1::RESCALE_MODE_IN_PLACE;
+  std::optional<int> max_restarts_;
   std::vector<std::string> command_ = {absl::StrCat(ADAPTDL_BINARY_DIR, "/tests/chaos_job"), folder(),
                                        "fixed"};
   // With the start of the processes, and some steps.

@@ -16,17 +16,18 @@ class Record:
         """This replica's share of a micro-batch, which it starts to compute."""
         self._write("begin", step, group, *samples)
 
-    def end(self, step, group, optimizer):
-        """The step was taken."""
-        self._write("end", step, group, _checksum(optimizer))
+    def end(self, step, group, optimizer, more=None):
+        """The step was taken. `more`: what else is to be alike."""
+        self._write("end", step, group, _checksum(optimizer, more))
 
     def _write(self, *words):
         os.write(self._file, (" ".join(str(word) for word in words) + "\n").encode())
 
 
-def _checksum(optimizer):
-    """Of all bits of the parameters, and of what the optimiser keeps of them."""
-    digest = hashlib.sha256()
+def _checksum(optimizer, more):
+    """Of all bits of the parameters, of what the optimiser keeps of them, and of what steps go by."""
+    rates = [group["lr"] for group in optimizer.param_groups]
+    digest = hashlib.sha256(repr((rates, more)).encode())
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             state = optimizer.state.get(parameter, {})

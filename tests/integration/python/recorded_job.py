@@ -2,26 +2,35 @@
 """A job that notes what it does in a folder (record.py). Trains until the file "<folder>/finish" is there, or for so many
 epochs.
 
-    recorded_job.py FOLDER [--data DATA] [--workers N] [--epochs N] [--without-norm]
+    recorded_job.py FOLDER [--data DATA] [--workers N] [--epochs N] [--without-norm] [--distributed | --scaled]
 
 DATA: indices, streams or text. --workers: processes that read the data. --without-norm: no BatchNorm, which takes its mean over a
-replica's share: then the job trains as one process does.
+replica's share: then the job trains as one process does. --distributed: the replicas tell each other things by torch.distributed, in
+each step and between epochs; what comes out must be what all of them have said, wherever the step counts.
+--scaled: with a scaler of the loss, which leaves out steps that overflow on one replica, and a schedule whose rates come from each
+other. Both are part of what is noted, and in the end the scaler is what it is without us.
 """
 
 import argparse
 import os
+import sys
 import time
 import types
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch.utils.data import Dataset, IterableDataset
 
 import adaptdl.checkpoint
+import adaptdl.collective
 import adaptdl.env
 import adaptdl.torch as adl
 from adaptdl import _job
 from record import Record, write_weights
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../python/tests"))
+from scaler import make_scaler, overflows, state_after  # noqa: E402
 
 SAMPLES = 120
 BATCH = 12
@@ -105,13 +114,15 @@ def norm_for(arguments):
     return torch.nn.LayerNorm(8) if arguments.data == "streams" else torch.nn.BatchNorm1d(8)
 
 
-def make_model(norm):
+def make_model(norm, scaled):
     """All replicas are to begin with rank 0's model, which is the same at each start of the job."""
     torch.manual_seed(1 if adaptdl.env.replica_rank() == 0 else os.getpid())
     model = Model(norm)
     optimizer = torch.optim.SGD([{"params": model.net.parameters(), "lr": 0.002, "momentum": 0.9},
                                  {"params": [model.uses], "lr": float(BATCH)}],
                                 lr=0.002)
+    if scaled:
+        return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.9999)
     # Of a period that no number of epochs is: a step too many shows in all that follow.
     return model, optimizer, torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 7)
 
@@ -131,6 +142,8 @@ def parse_arguments():
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=0)
     parser.add_argument("--without-norm", action="store_true")
+    parser.add_argument("--distributed", action="store_true")
+    parser.add_argument("--scaled", action="store_true")
     return parser.parse_args()
 
 
@@ -142,36 +155,87 @@ def make_loader(data, workers):
     return adl.AdaptiveDataLoader(samples, batch_size=BATCH, shuffle=True, seed=3, num_workers=workers)
 
 
+def tell(samples):
+    """What replicas say in a step: how many samples all of them have, and who they are."""
+    total = torch.tensor([samples])
+    dist.all_reduce(total)
+    names = [None] * dist.get_world_size()
+    dist.all_gather_object(names, os.getpid())
+    rank = torch.tensor([dist.get_rank()])
+    dist.broadcast(rank, 0)
+    words = ["of rank", dist.get_rank()]
+    dist.broadcast_object_list(words, src=0)
+    return total.item(), names, rank.item(), words
+
+
+def check(told, group):
+    """The step counts, and what was told in it."""
+    total, names, rank, words = told
+    assert total == BATCH and rank == 0 and words == ["of rank", 0], told
+    # Of a group that is still there.
+    if _job.job().place().group == group:
+        assert len(set(names)) == len(names) == dist.get_world_size(), names
+        assert os.getpid() == names[dist.get_rank()], names
+
+
+def check_between_epochs(done):
+    """Outside of loops: newcomers get what the others got."""
+    epochs = [torch.empty(1, dtype=torch.long) for _ in range(dist.get_world_size())]
+    dist.all_gather(epochs, torch.tensor([done]))
+    assert [epoch.item() for epoch in epochs] == [done] * len(epochs), epochs
+    dist.barrier()
+
+
 def main():
     arguments = parse_arguments()
     folder, epochs = arguments.folder, arguments.epochs
     torch.set_num_threads(1)
     adl.init_process_group("gloo")
-    plain, optimizer, scheduler = make_model(norm_for(arguments))
+    plain, optimizer, scheduler = make_model(norm_for(arguments), arguments.scaled)
+    scaler = make_scaler(arguments.scaled)
     loader = make_loader(arguments.data, arguments.workers)
-    model = adl.AdaptiveDataParallel(plain, optimizer, scheduler)
+    model = adl.AdaptiveDataParallel(plain, optimizer, scheduler, scaler)
     record, job = Record(folder), _job.job()
     done = 0
     for epoch in adl.remaining_epochs_until(epochs or 2**31 - 1):
         for indices, inputs, targets in loader:
             place = job.place()
             step, group = place.optimizer_steps, place.group
-            record.begin(step, group, [] if place.stand_in else indices.tolist())
+            mine = [] if place.stand_in else indices.tolist()
+            record.begin(step, group, mine)
             if not epochs:
                 time.sleep(STEP_TIME)
+            told = tell(len(mine)) if arguments.distributed else None
             optimizer.zero_grad()
             outputs, uses = model(indices, inputs)
-            (F.mse_loss(outputs, targets) + uses).backward()
-            optimizer.step()
+            loss = F.mse_loss(outputs, targets) + uses
+            if arguments.scaled and step % 2 == 1:
+                # A lost replica may be missed before the backward pass, or in it.
+                adaptdl.collective.gather(step)
+            if arguments.scaled and overflows(step) and place.rank == 0:
+                loss = loss * float("inf")
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
             scheduler.step()
             if job.place().optimizer_steps != step + 1:
                 continue
-            record.end(step, group, optimizer)
+            record.end(step, group, optimizer, scaler.state_dict())
+            if job.place().group != group:
+                # The group broke within the step, and another member had taken it.
+                open(f"{folder}/{step}.taken_over", "w", encoding="ascii").close()
+            if arguments.distributed:
+                check(told, group)
             if (step + 1) % CHECKPOINT_STEPS == 0:
                 adaptdl.checkpoint.request_checkpoint()
         done = epoch + 1
+        if arguments.distributed:
+            check_between_epochs(done)
         if not epochs and told_to_finish(folder):
             break
+    if arguments.scaled:
+        state, expected = scaler.state_dict(), state_after(job.place().optimizer_steps)
+        assert (state["scale"], state["_growth_tracker"]) == expected, f"{state}, not {expected}"
     write_weights(folder, done, plain.parameters())
 
 

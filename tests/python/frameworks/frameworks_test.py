@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Scripts of PyTorch Lightning and of Hugging Face's Trainer, made elastic by one line: alone they do to the last bit what they do
-without it; several replicas stay equal and read each sample once in an epoch; one that was stopped goes on where it was.
+without it; several replicas stay equal and read each sample once in an epoch; one that was stopped goes on where it was; replicas
+come, go and are killed while the others go on.
 
-    frameworks_test.py PACKAGE      with an interpreter that has the frameworks; PACKAGE: the folder that holds `adaptdl`
+    frameworks_test.py PACKAGE      with an interpreter that has the frameworks; PACKAGE: the folder that holds `adaptdl`, in the build
+                                    folder, whose programs make the cluster
 """
 
 import collections
@@ -127,6 +129,10 @@ class Case:
                 self.assertTrue(torch.equal(end["state"][name], tensor), name)
         self.expect_each_sample_once()
 
+    def test_one_that_stops_early_stops_all(self) -> None:
+        self.assertEqual(self.start(2, "ELASTIC", "EARLY"), [0, 0], self.logs())
+        self.assertEqual([end["steps"] for end in self.ends()], [STEPS // 2] * 2)
+
     def test_goes_on_where_it_was_stopped(self) -> None:
         expected = self.plain()
         self.assertEqual(self.start(1, "ELASTIC", "12"), [STOPPED], self.logs())
@@ -144,6 +150,76 @@ class LightningTest(Case, unittest.TestCase):
 
 class TransformersTest(Case, unittest.TestCase):
     job = "transformers_job.py"
+
+
+class InPlaceCase:
+    """A job on a cluster that has one replica, two, three, loses the first by SIGKILL, gets another one, and ends with one, while the
+    framework's loop runs."""
+
+    job = ""
+
+    def environment(self) -> Dict[str, str]:
+        return dict(os.environ, PYTHONPATH=PACKAGE, OMP_NUM_THREADS="1")
+
+    def run_elastic(self, ends: pathlib.Path, batch: int, workers: int) -> None:
+        """The test of changes in place looks whether each step was taken once, with each sample once in an epoch, and left the same
+        bits on all replicas, and whether the processes of the others went on."""
+        test = os.path.join(os.path.dirname(PACKAGE), "tests/integration_python_rescale_test")
+        program = "IndicesByWorkers" if workers else "Indices"
+        job = [sys.executable, str(HERE / self.job), str(ends), str(batch), "ELASTIC"]
+        command = ["/usr/bin/env", f"PYTHONPATH={PACKAGE}", "OMP_NUM_THREADS=1", *job]
+        run = subprocess.run([test, f"--gtest_filter=All/PythonRescaleTest.GrowsShrinksAndLosesAReplicaInPlace/{program}"],
+                             env=dict(self.environment(), ADAPTDL_TEST_COMMAND=" ".join(command)), timeout=600, text=True, check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(run.returncode, 0, run.stdout)
+        self.assertIn("[  PASSED  ] 1 test.", run.stdout)
+
+    def run_plain(self, ends: pathlib.Path, batch: int, epochs: int) -> Dict[str, Any]:
+        """What as many epochs end with without us."""
+        run = subprocess.run([sys.executable, str(HERE / self.job), str(ends), str(batch), "PLAIN", str(epochs)],
+                             env=self.environment(), timeout=600, text=True, check=False, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT)
+        self.assertEqual(run.returncode, 0, run.stdout)
+        return torch.load(*ends.glob("end-*"), weights_only=True)
+
+    def expect_sums(self, ends: pathlib.Path) -> None:
+        """All that were there have seen the same sums; only what the one that was killed had added in its last epoch is missing."""
+        found: Dict[int, set] = collections.defaultdict(set)
+        for path in ends.glob("sums-*"):
+            for line in path.read_text().splitlines():
+                epoch, total = map(int, line.split())
+                found[epoch].add(total)
+        self.assertEqual(sorted(found), list(range(len(found))))
+        self.assertEqual({epoch: totals for epoch, totals in found.items() if len(totals) != 1}, {})
+        totals = [0, *(found[epoch].pop() for epoch in range(len(found)))]
+        missing = [SAMPLES - after + before for before, after in zip(totals, totals[1:]) if after - before != SAMPLES]
+        self.assertLessEqual(len(missing), 1, missing)
+        self.assertTrue(all(0 < number < SAMPLES for number in missing), missing)
+
+    def expect_one_training(self, batch: int, workers: int) -> None:
+        with tempfile.TemporaryDirectory() as elastic, tempfile.TemporaryDirectory() as plain:
+            self.run_elastic(pathlib.Path(elastic), batch, workers)
+            end, = (torch.load(path, weights_only=True) for path in pathlib.Path(elastic).glob("end-*"))
+            expected = self.run_plain(pathlib.Path(plain), batch, end["epoch"])
+            self.assertEqual([end[name] for name in ("steps", "epoch", "rate")],
+                             [expected[name] for name in ("steps", "epoch", "rate")])
+            for name, tensor in expected["state"].items():
+                self.assertTrue(torch.allclose(end["state"][name], tensor, atol=1e-6), name)
+            self.expect_sums(pathlib.Path(elastic))
+
+    def test_with_processes_that_read(self) -> None:
+        self.expect_one_training(batch=8, workers=1)
+
+    def test_changes_after_the_last_step_of_an_epoch(self) -> None:
+        self.expect_one_training(batch=SAMPLES, workers=0)
+
+
+class LightningInPlaceTest(InPlaceCase, unittest.TestCase):
+    job = "lightning_in_place.py"
+
+
+class TransformersInPlaceTest(InPlaceCase, unittest.TestCase):
+    job = "transformers_in_place.py"
 
 
 class ProgramsTest(unittest.TestCase):

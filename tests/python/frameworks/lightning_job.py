@@ -1,5 +1,5 @@
-"""A Lightning script: lightning_job.py FOLDER PLAIN|ELASTIC [STEP]. Writes which samples it has read, and the parameters that it
-ends with; asks to be stopped at that step."""
+"""A Lightning script: lightning_job.py FOLDER PLAIN|ELASTIC [STEP|EARLY]. Writes which samples it has read, and the parameters that it
+ends with; asks to be stopped at that step, or stops early, after two epochs, by rank 1's decision."""
 
 import os
 import signal
@@ -11,7 +11,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 FOLDER, KIND = sys.argv[1:3]
-STOP_AT = int(sys.argv[3]) if len(sys.argv) > 3 else -1
+EARLY = sys.argv[3:] == ["EARLY"]
+STOP_AT = int(sys.argv[3]) if len(sys.argv) > 3 and not EARLY else -1
 SAMPLES, BATCH, EPOCHS = 70, 8, 4
 
 
@@ -34,6 +35,10 @@ class Module(pl.LightningModule):
     def validation_step(self, batch, batch_idx):
         _, inputs, targets = batch
         self.log("error", nn.functional.mse_loss(self.network(inputs), targets), sync_dist=True)
+
+    def on_train_epoch_end(self):
+        decision = EARLY and self.current_epoch == 1 and self.trainer.global_rank == 1
+        self.trainer.should_stop = self.trainer.strategy.reduce_boolean_decision(decision, all=False)
 
     def configure_optimizers(self):
         optimizer = torch.optim.Adam(self.parameters(), lr=0.01)

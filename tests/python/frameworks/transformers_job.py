@@ -1,5 +1,5 @@
-"""A script of Hugging Face's Trainer: transformers_job.py FOLDER PLAIN|ELASTIC [STEP]. Writes which samples it has read, and the
-parameters it ends with; asks to be stopped at that step."""
+"""A script of Hugging Face's Trainer: transformers_job.py FOLDER PLAIN|ELASTIC [STEP|EARLY]. Writes which samples it has read, and the
+parameters it ends with; asks to be stopped at that step, or stops early, after two epochs, by rank 1's decision."""
 
 import os
 import signal
@@ -10,7 +10,8 @@ import transformers
 from torch import nn
 
 FOLDER, KIND = sys.argv[1:3]
-STOP_AT = int(sys.argv[3]) if len(sys.argv) > 3 else -1
+EARLY = sys.argv[3:] == ["EARLY"]
+STOP_AT = int(sys.argv[3]) if len(sys.argv) > 3 and not EARLY else -1
 SAMPLES, BATCH, EPOCHS = 70, 8, 4
 
 
@@ -42,6 +43,11 @@ class Model(nn.Module):
         return {"loss": nn.functional.mse_loss(outputs, labels), "logits": outputs}
 
 
+class Stop(transformers.TrainerCallback):
+    def on_epoch_end(self, args, state, control, **kwargs):
+        control.should_training_stop = state.epoch == 2 and os.environ["ADAPTDL_REPLICA_RANK"] == "1"
+
+
 def main() -> None:
     torch.set_num_threads(1)
     transformers.set_seed(1)
@@ -52,7 +58,7 @@ def main() -> None:
     trainer = make(model=model, train_dataset=data, eval_dataset=data, args=transformers.TrainingArguments(
         output_dir=f"{FOLDER}/output", num_train_epochs=EPOCHS, per_device_train_batch_size=BATCH, learning_rate=0.01, use_cpu=True,
         save_strategy="no", report_to=[], disable_tqdm=True, eval_strategy="epoch", train_sampling_strategy="sequential",
-        logging_steps=5))
+        logging_steps=5), callbacks=[Stop()] if EARLY else [])
     model.place = lambda: trainer.state
     trainer.train()
     rate = trainer.lr_scheduler.get_last_lr()[0]

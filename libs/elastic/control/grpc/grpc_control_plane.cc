@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "grpcpp/client_context.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
+#include "libs/base/say.h"
 #include "libs/elastic/control/grpc/conversions.h"
 #include "libs/elastic/control/grpc/pending_reports.h"
 #include "libs/elastic/control/grpc/supervisor_link.h"
@@ -67,8 +67,8 @@ class GrpcControlPlane final : public ControlPlane {
         return absl::AbortedError(membership.status().message());
       link_.GoOnFrom(supervisor);
       if (!Pause(backoff.Next())) return absl::CancelledError("asked to stop");
-      std::fprintf(stderr, "adaptdl: waiting for the supervisor at %s: %s\n", supervisor.address.c_str(),
-                   membership.status().ToString().c_str());
+      Say(Severity::kNotice, absl::StrCat("waiting for the supervisor at ", supervisor.address, ": ",
+                                          membership.status().ToString()));
     }
   }
 
@@ -234,8 +234,8 @@ class GrpcControlPlane final : public ControlPlane {
       absl::StrAppend(&missing, missing.empty() ? "" : ", ", "rank ", member.rank(), " on ",
                       member.node_id());
     }
-    std::fprintf(stderr, "adaptdl: waiting for %d more of the group: %s\n", forming.missing_size(),
-                 missing.c_str());
+    Say(Severity::kNotice,
+        absl::StrCat("waiting for ", forming.missing_size(), " more of the group: ", missing));
   }
 
   void SendHeartbeats() {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <random>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "libs/base/say.h"
 #include "libs/rpc/security.h"
 
 namespace adaptdl::elastic {
@@ -32,7 +32,7 @@ std::vector<std::string> Addresses(const std::string& text) {
   absl::StatusOr<std::vector<std::string>> addresses =
       rpc::ParseEndpoints("ADAPTDL_SUPERVISOR_ADDRESS", text);
   if (addresses.ok()) return *std::move(addresses);
-  std::fprintf(stderr, "adaptdl: %s\n", std::string(addresses.status().message()).c_str());
+  Say(Severity::kError, addresses.status().message());
   return {text};
 }
 

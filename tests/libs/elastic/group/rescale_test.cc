@@ -117,6 +117,23 @@ TEST_F(RescaleTest, ANewcomerJoinsInTheMiddleOfALoop) {
   ExpectEachSampleOnce();
 }
 
+// What the checkpoint has to ask the replicas was asked before the newcomer was one.
+TEST_F(RescaleTest, ACheckpointMayBeDueAtTheStepOfAChange) {
+  bool planned = false;
+  replicas_.Start("a", {.group = 1}, Program([&](Replica& replica, int64_t step) {
+                    replica.job.RequestCheckpoint();
+                    if (step != 4 || planned) return;
+                    planned = true;
+                    replicas_.Start("b", {.group = 2, .rank = 1, .world_size = 2, .newcomers = 1}, Program());
+                    replicas_.Plan({{"a", {.group = 2, .rank = 0, .world_size = 2, .newcomers = 1}}});
+                  }));
+  replicas_.Join();
+  EXPECT_EQ(replicas_.code("a"), 0);
+  EXPECT_EQ(replicas_.code("b"), 0);
+  EXPECT_EQ(finished_, 2);
+  ExpectEachSampleOnce();
+}
+
 TEST_F(RescaleTest, ALeaverHandsItsSumsOver) {
   std::atomic<bool> planned = false;
   const auto program = Program([&](Replica& replica, int64_t step) {
