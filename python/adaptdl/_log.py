@@ -26,8 +26,6 @@ _passing = threading.RLock()
 def open_lines() -> None:
     """From now on the engine's lines are records."""
     global _thread
-    if _thread is not None:
-        return
     engine.log_open()
     _thread = threading.Thread(target=_fetch, name="adaptdl-log", daemon=True)
     _thread.start()

@@ -94,14 +94,6 @@ class RecordsTest(JobTest):
         _job.close_job()
         self.assertNotIn("adaptdl-log", [thread.name for thread in threading.enumerate()])
 
-    def test_a_job_that_is_opened_anew_keeps_its_thread(self):
-        _job.job()
-        adaptdl.torch.init_process_group()
-        names = [thread.name for thread in threading.enumerate()]
-        self.assertEqual(names.count("adaptdl-log"), 1, names)
-
-
-class ProgramsTest(unittest.TestCase):
     def test_without_a_setup_of_logging_what_must_be_known_is_on_standard_error(self):
         code, output = self.stop()
         self.assertEqual(code, 143, output)
