@@ -446,6 +446,7 @@ TEST_F(QuarantineTest, SeveralJobsFailingOnANodeQuarantineItForATime) {
   EXPECT_EQ(PhaseOf("n1"), v1::NODE_PHASE_QUARANTINED);
   n1_->Disconnect();
   n1_->Connect();
+  n1_->AwaitHeard();
   Advance(absl::Minutes(5));
   status = GetNode("n1").status();
   EXPECT_EQ(status.phase(), v1::NODE_PHASE_READY);
