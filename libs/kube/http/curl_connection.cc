@@ -56,6 +56,7 @@ struct CurlConnection::Call {
   CURL* easy;
   const HttpClient::Sink* sink;
   size_t max_body_bytes;
+  absl::string_view unsent = {};
   List headers = {};
   List connect_to = {};
   HttpResponse response = {};
@@ -101,6 +102,13 @@ size_t CurlConnection::OnBody(char* data, size_t size, size_t count, void* call)
   return self->refusal.ok() ? size * count : 0;
 }
 
+size_t CurlConnection::OnUnsent(char* buffer, size_t size, size_t count, void* call) {
+  auto* self = static_cast<Call*>(call);
+  const size_t taken = self->unsent.copy(buffer, size * count);
+  self->unsent.remove_prefix(taken);
+  return taken;
+}
+
 // A peer that vanished without a word is noticed by the kernel, whether we wait for it or have sent something.
 int CurlConnection::OnSocket(void* options, curl_socket_t socket, curlsocktype /*purpose*/) {
   const auto& timeout = static_cast<const HttpClientOptions*>(options)->dead_peer_timeout;
@@ -117,8 +125,13 @@ void CurlConnection::SetUp(const HttpRequest& request, Call* call) {
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   if (!request.body.empty()) {
+    // By a callback, which libcurl can't rewind: it would send a body again where a kept connection is cut
+    // before the answer, and the server may have done what it says.
+    call->unsent = request.body;
+    curl_easy_setopt(easy, CURLOPT_POST, 1L);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.data());  // not copied
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, OnUnsent);
+    curl_easy_setopt(easy, CURLOPT_READDATA, call);
   }
   Call::Add(&call->headers, "Expect:");  // no round trip before a large body
   for (const std::string& header : request.headers) Call::Add(&call->headers, header);

@@ -43,6 +43,7 @@ class CurlConnection {
   using List = std::unique_ptr<curl_slist, Freed<curl_slist_free_all>>;
 
   static size_t OnBody(char* data, size_t size, size_t count, void* call);
+  static size_t OnUnsent(char* buffer, size_t size, size_t count, void* call);
   static int OnSocket(void* options, curl_socket_t socket, curlsocktype purpose);
 
   void SetUp(const HttpRequest& request, Call* call);

@@ -3,7 +3,8 @@
 //   HttpClient http({.tls = {.ca_pem = ca}});
 //   const auto answer = http.Send({.method = "GET", .url = "https://10.0.0.1/healthz"}, stop);
 //
-// Redirects are not followed, so that nobody is handed credentials that were meant for somebody else. As with
+// A request with a body is sent once at most. One without may be sent again where a kept connection is cut
+// before anything is answered. Redirects are not followed, so that nobody is handed credentials that were meant for somebody else. As with
 // other tools, HTTPS_PROXY and NO_PROXY count.
 //
 // Errors: CANCELLED (a stop was requested), DEADLINE_EXCEEDED (the request's timeout), UNAUTHENTICATED (the

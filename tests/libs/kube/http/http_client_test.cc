@@ -82,6 +82,28 @@ TEST(HttpClientTest, ACutConnectionIsUnavailable) {
   EXPECT_FALSE(NotConnected(answer.status()));
 }
 
+TEST(HttpClientTest, ABodyIsSentOnceAtMost) {
+  std::atomic<int> bodies = 0;
+  TestServer server([&](Exchange& exchange) {
+    if (exchange.request().body.empty()) return exchange.Answer(200, "");
+    ++bodies;
+    exchange.Cut();
+  });
+  HttpClient http;
+  ASSERT_TRUE(http.Send({.url = server.url()}).ok());  // the connection is kept
+  EXPECT_EQ(http.Send({.method = "POST", .url = server.url(), .body = "x"}).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(bodies, 1);
+}
+
+TEST(HttpClientTest, SendsLargeBodies) {
+  const std::string body(1 << 20, 'x');
+  TestServer server(
+      [&](Exchange& exchange) { exchange.Answer(exchange.request().body == body ? 200 : 400, ""); });
+  HttpClient http;
+  EXPECT_EQ(http.Send({.method = "PUT", .url = server.url(), .body = body})->status, 200);
+}
+
 TEST(HttpClientTest, ASlowServerRunsIntoTheTimeout) {
   TestServer server([](Exchange& exchange) { exchange.AwaitClosed(); });
   HttpClient http;
