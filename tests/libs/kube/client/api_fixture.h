@@ -3,6 +3,8 @@
 #ifndef ADAPTDL_TESTS_LIBS_KUBE_CLIENT_API_FIXTURE_H_
 #define ADAPTDL_TESTS_LIBS_KUBE_CLIENT_API_FIXTURE_H_
 
+#include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <stop_token>
@@ -69,6 +71,13 @@ class ApiTest : public ::testing::Test {
     options_.pauses = &pauses_;
     Connect(server_->url());
   }
+  // Answers these one after the other, the last one for good.
+  void ServeInTurn(std::vector<TestServer::Handler> answers) {
+    calls_ = 0;
+    Serve([this, answers = std::move(answers)](Exchange& exchange) {
+      answers[std::min<size_t>(calls_++, answers.size() - 1)](exchange);
+    });
+  }
   void Connect(const std::string& url) {
     Access access = {.server = url, .credentials = std::make_unique<CountedCredentials>()};
     session_ = Session::Create(std::move(access), options_).value();
@@ -78,6 +87,8 @@ class ApiTest : public ::testing::Test {
   ManualClock clock_;
   ManualPauses pauses_{&clock_};
   SessionOptions options_;
+  // How many ServeInTurn() has answered.
+  std::atomic<int> calls_ = 0;
   // Ends first, so that nobody waits for the session's end.
   std::unique_ptr<Session> session_;
   std::unique_ptr<Client> client_;

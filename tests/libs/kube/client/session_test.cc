@@ -23,12 +23,6 @@ class SessionTest : public ApiTest {
     return session_->Call({.method = "POST", .target = Collection(Pods(), "n"), .body = "{}"}).status();
   }
 
-  // Answers these one after the other, the last one for good.
-  void ServeInTurn(std::vector<std::function<void(Exchange&)>> answers) {
-    Serve([this, answers = std::move(answers)](Exchange& exchange) {
-      answers[std::min<size_t>(calls_++, answers.size() - 1)](exchange);
-    });
-  }
   static void Fine(Exchange& exchange) { exchange.Answer(200, "{}"); }
   static std::function<void(Exchange&)> Fails(int status, std::vector<std::string> headers = {}) {
     return [=](Exchange& exchange) { exchange.Answer(status, "no", headers); };
@@ -37,8 +31,6 @@ class SessionTest : public ApiTest {
     exchange.Begin(200);
     exchange.Cut();
   }
-
-  std::atomic<int> calls_ = 0;
 };
 
 TEST_F(SessionTest, SendsWhatTheRequestSays) {
@@ -108,7 +100,6 @@ TEST_F(SessionTest, AChangeThatMayHaveBeenMadeIsNotRepeated) {
            {Fails(503), absl::StatusCode::kUnavailable},
            {Fails(504), absl::StatusCode::kDeadlineExceeded},
            {Cuts, absl::StatusCode::kUnavailable}}) {
-    calls_ = 0;
     ServeInTurn({answer, Fine});
     EXPECT_EQ(Write().code(), code);
     EXPECT_EQ(calls_, 1);

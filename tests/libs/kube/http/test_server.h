@@ -48,7 +48,7 @@ class Exchange {
   virtual void Begin(int status) = 0;
   virtual bool Part(absl::string_view part) = 0;
   virtual void End() = 0;
-  // Closes the connection at once, whatever was sent.
+  // Closes the connection, in the midst of an answer or before it. What was sent arrives.
   virtual void Cut() = 0;
   // Waits until the client, or the server's end, has closed the connection.
   virtual void AwaitClosed() = 0;
