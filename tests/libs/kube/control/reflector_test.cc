@@ -1,5 +1,6 @@
 #include "libs/kube/control/reflector.h"
 
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -165,17 +166,21 @@ TEST_F(ReflectorTest, AServerThatIsAwayIsWaitedFor) {
   options_.patience = absl::ZeroDuration();
   ServeInTurn({List("5", {Object("a", "3")}), Watch("5", "", Then::kGoOn)});
   const int port = server_->port();
+  // It restarts, after four tries, and knows the moment still.
+  std::promise<void> down;
+  std::unique_ptr<TestServer> restarted;
+  pauses_.set_during([&, tries = 0]() mutable {
+    if (++tries != 4) return;
+    down.get_future().wait();
+    restarted = std::make_unique<TestServer>(Watch("5", Event("MODIFIED", Object("a", "6")), Then::kGoOn),
+                                             nullptr, port);
+  });
   Reflect();
   notes_.Await(2);
-  // It restarts, after four tries, and knows the moment still.
-  pauses_.set_during([this, port, tries = 0]() mutable {
-    if (++tries == 4) {
-      server_ = std::make_unique<TestServer>(Watch("5", Event("MODIFIED", Object("a", "6")), Then::kGoOn),
-                                             nullptr, port);
-    }
-  });
   server_.reset();
+  down.set_value();
   EXPECT_THAT(notes_.Await(3), ElementsAre("+a:3", "listed 1", "+a:6"));
+  reflector_.reset();
 }
 
 TEST_F(ReflectorTest, EndsInTheMidstOfAWatch) {
