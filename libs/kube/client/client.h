@@ -91,7 +91,8 @@ class Client {
   // All of these return the object as it is then.
   absl::StatusOr<Json> Create(const Target& collection, const Json& object, const ChangeOptions& options,
                               const std::stop_token& stop = {}) const;
-  // Only if the object's resourceVersion is still the one in `object` (none: whatever it is); else ABORTED.
+  // Only if the object's resourceVersion is still the one in `object`; else ABORTED. Without one: whatever it is,
+  // or INVALID_ARGUMENT, as the type has it.
   absl::StatusOr<Json> Replace(const Target& target, const Json& object, const ChangeOptions& options,
                                const std::stop_token& stop = {}) const;
   // RFC 7386: fields are set, and null takes one away. With metadata.resourceVersion: as Replace.

@@ -122,13 +122,13 @@ TEST_F(AccessTest, KnowsUsersWithPasswordsAndWithNothing) {
 TEST_F(AccessTest, OfSeveralFilesTheFirstEntryCounts) {
   const std::string first = Write("first", "users: [{name: u, user: {token: first}}]");
   const std::string second = Config("token: second");
-  const auto access = AccessByKubeconfig({.files = {"/nonexistent", first, second}});
+  const auto access = AccessByKubeconfig({.files = {folder_ + "/nonexistent", first, second}});
   ASSERT_TRUE(access.ok()) << access.status();
   EXPECT_EQ(access->credentials->Get({})->bearer_token, "first");
 }
 
 TEST_F(AccessTest, SaysWhatIsMissing) {
-  EXPECT_EQ(Read("/nonexistent").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Read(folder_ + "/nonexistent").status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(Read(Write("e", "a: b")).status().message(), HasSubstr("current-context"));
   EXPECT_THAT(Read(Write("e", "current-context: x")).status().message(), HasSubstr("no context \"x\""));
   EXPECT_THAT(AccessByKubeconfig({.files = {Config("")}, .context = "y"}).status().message(),

@@ -1,0 +1,271 @@
+"""The server's addresses, over HTTP/1.1. A thread serves each connection."""
+
+import http.server
+import json
+import sys
+import urllib.parse
+
+from . import discovery
+from .errors import ApiError, bad_request
+from .rest import Change
+from .selectors import Selector
+from .watches import Watch
+
+PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json")
+APPLY = "application/apply-patch+yaml"
+
+
+def not_there(path):
+    return ApiError(404, "NotFound", f"the server could not find the requested resource ({path})")
+
+
+class Address:
+    """What a path is about: a type's collection, an object, a subresource."""
+
+    def __init__(self, registry, path):
+        parts = [urllib.parse.unquote(part) for part in path.strip("/").split("/")]
+        if parts[0] == "api" and len(parts) > 2:
+            group, version, rest = "", parts[1], parts[2:]
+        elif parts[0] == "apis" and len(parts) > 3:
+            group, version, rest = parts[1], parts[2], parts[3:]
+        else:
+            raise not_there(path)
+        self.namespace = ""
+        if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
+            self.namespace, rest = rest[1], rest[2:]
+        self.kind = registry.find(group, version, rest[0])
+        self.name = rest[1] if len(rest) > 1 else ""
+        self.subresource = rest[2] if len(rest) > 2 else ""
+        known = self.kind and len(rest) <= 3 and (self.kind.namespaced or not self.namespace) and (
+            not self.subresource or self.subresource == "status" and self.kind.has_status or
+            self.subresource == "scale" and self.kind.scale or self.subresource == "binding" and rest[0] == "pods")
+        if not known:
+            raise not_there(path)
+
+    @property
+    def key(self):
+        return self.namespace, self.name
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Headers and body go out together; without, each small answer waits for the client's acknowledgement.
+    wbufsize = 1 << 16
+    disable_nagle_algorithm = True
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        self._answer_safely(self._get)
+
+    def do_POST(self):
+        self._answer_safely(self._post)
+
+    def do_PUT(self):
+        self._answer_safely(self._put)
+
+    def do_PATCH(self):
+        self._answer_safely(self._patch)
+
+    def do_DELETE(self):
+        self._answer_safely(self._delete)
+
+    # Requests.
+
+    def _answer_safely(self, serve):
+        url = urllib.parse.urlsplit(self.path)
+        self.url_path = url.path
+        self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
+        self.raw_body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        try:
+            serve()
+        except ApiError as error:
+            self._send(error.code, error.status())
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    @property
+    def api(self):
+        return self.server.api
+
+    def _body(self):
+        try:
+            return json.loads(self.raw_body)
+        except ValueError as error:
+            raise bad_request(f"the body is not JSON: {error}") from error
+
+    def _change(self, manager=None):
+        agent = (self.headers.get("User-Agent") or "unknown").split("/")[0]
+        dry_run = self.query.get("dryRun", "")
+        if dry_run not in ("", "All"):
+            raise bad_request(f"Invalid value: {dry_run}: dryRun is to be All")
+        return Change(self.query.get("fieldManager") or (agent if manager is None else manager), bool(dry_run),
+                      self.query.get("fieldValidation", "Warn"), self.query.get("force") == "true")
+
+    def _get(self):
+        found = self._about(self.url_path)
+        if found is not None:
+            return self._send(200, found)
+        address = Address(self.api.registry, self.url_path)
+        if address.name:
+            obj = self.api.rest.get(address.kind, address.key, address.subresource)
+            return self._send_object(address, 200, obj)
+        if self.query.get("watch") in ("true", "1"):
+            return self._watch(address)
+        return self._list(address)
+
+    def _about(self, path):
+        """Documents about the server. None: it is no address of one."""
+        registry, parts = self.api.registry, path.strip("/").split("/")
+        if path in ("/healthz", "/readyz", "/livez"):
+            return {"status": "ok"}
+        if path == "/version":
+            return {"major": "1", "minor": "32", "gitVersion": "v1.32.0", "platform": "linux/amd64"}
+        if path == "/api":
+            return discovery.versions()
+        if path == "/apis":
+            return discovery.groups(registry)
+        if path == "/openapi/v3":
+            return discovery.openapi_index(registry)
+        if parts[:2] == ["openapi", "v3"]:
+            return discovery.openapi(registry, *(("", "v1") if parts[2] == "api" else parts[3:5]))
+        if len(parts) == 2 and parts[0] == "api":
+            return discovery.resources(registry, "", parts[1])
+        if len(parts) == 3 and parts[0] == "apis":
+            return discovery.resources(registry, parts[1], parts[2])
+        return None
+
+    def _selector(self):
+        return Selector(self.query.get("labelSelector", ""), self.query.get("fieldSelector", ""))
+
+    def _list(self, address):
+        objects, revision, following, left = self.api.rest.list(
+            address.kind, address.namespace, self._selector(), int(self.query.get("limit") or 0), self.query.get("continue", ""))
+        if self._wants_table():
+            return self._send(200, discovery.table(address.kind, objects, revision))
+        metadata = {"resourceVersion": str(revision)}
+        if following:
+            metadata.update({"continue": following, "remainingItemCount": left})
+        # As the API server does, without the type of each.
+        items = objects if address.kind.is_custom else [
+            {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")} for obj in objects]
+        self._send(200, {"kind": address.kind.kind + "List", "apiVersion": address.kind.api_version, "metadata": metadata,
+                         "items": items})
+
+    def _watch(self, address):
+        watch = Watch(self.api.store, address.kind, address.namespace, self._selector(),
+                      self.query.get("allowWatchBookmarks") == "true", int(self.query.get("timeoutSeconds") or 1800),
+                      self.api.bookmark_period)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for line in watch.lines(self.query.get("resourceVersion", "")):
+            if line:
+                self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+            self.wfile.flush()
+            if not line and self._client_is_gone():
+                raise BrokenPipeError
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _client_is_gone(self):
+        try:
+            return self.connection.recv(1, 0x42) == b""  # MSG_PEEK | MSG_DONTWAIT
+        except BlockingIOError:
+            return False
+
+    def _post(self):
+        if self.url_path.startswith("/-/"):
+            return self._control(self.url_path[3:])
+        address = Address(self.api.registry, self.url_path)
+        if address.subresource == "binding":
+            self.api.rest.bind(address.key, self._body())
+            return self._send(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+        if address.name:
+            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        obj = self.api.rest.create(address.kind, address.namespace, self._body(), self._change())
+        return self._send_object(address, 201, obj)
+
+    def _control(self, what):
+        """Not of Kubernetes: what tests do to the server."""
+        if what != "compact":
+            raise not_there(self.url_path)
+        self.api.store.compact()
+        self._send(200, {})
+
+    def _put(self):
+        address = Address(self.api.registry, self.url_path)
+        obj = self.api.rest.replace(address.kind, address.key, self._body(), self._change(), address.subresource)
+        self._send_object(address, 200, obj)
+
+    def _patch(self):
+        address = Address(self.api.registry, self.url_path)
+        patch_type = (self.headers.get("Content-Type") or "").split(";")[0]
+        if patch_type == APPLY:
+            known = self.api.store.get(address.kind, address.key)
+            obj = self.api.rest.apply(address.kind, address.key, self._apply_body(), self._change(""), address.subresource)
+            return self._send_object(address, 200 if known else 201, obj)
+        if patch_type not in PATCHES:
+            raise ApiError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {patch_type}")
+        obj = self.api.rest.patch(address.kind, address.key, self._body(), patch_type, self._change(), address.subresource)
+        self._send_object(address, 200, obj)
+
+    def _apply_body(self):
+        try:
+            return json.loads(self.raw_body)
+        except ValueError:
+            raise bad_request("of YAML, this double reads JSON only") from None
+
+    def _delete(self):
+        address = Address(self.api.registry, self.url_path)
+        options = json.loads(self.raw_body) if self.raw_body else {}
+        options.update({name: self.query[name] for name in ("propagationPolicy",) if name in self.query})
+        if "gracePeriodSeconds" in self.query:
+            options["gracePeriodSeconds"] = int(self.query["gracePeriodSeconds"])
+        dry_run = options.get("dryRun") == ["All"] or self.query.get("dryRun") == "All"
+        if address.name:
+            obj, gone = self.api.rest.delete(address.kind, address.key, options, dry_run)
+            if not gone or address.kind.kind == "Pod":
+                return self._send_object(address, 200, obj)
+            return self._send(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                                    "details": {"name": address.name, "group": address.kind.group,
+                                                "kind": address.kind.plural, "uid": obj["metadata"]["uid"]}})
+        objects, revision, _, _ = self.api.rest.list(address.kind, address.namespace, self._selector())
+        for obj in objects:
+            metadata = obj["metadata"]
+            self.api.rest.delete(address.kind, (metadata.get("namespace", ""), metadata["name"]), options, dry_run)
+        return self._send(200, {"kind": address.kind.kind + "List", "apiVersion": address.kind.api_version,
+                                "metadata": {"resourceVersion": str(revision)}, "items": objects})
+
+    # Answers.
+
+    def _wants_table(self):
+        return "as=Table" in (self.headers.get("Accept") or "")
+
+    def _send_object(self, address, code, obj):
+        if self._wants_table() and self.command == "GET":
+            return self._send(200, discovery.table(address.kind, [obj], obj["metadata"]["resourceVersion"]))
+        return self._send(code, obj)
+
+    def _send(self, code, body):
+        data = json.dumps(body, separators=(",", ":")).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, address, api):
+        super().__init__(address, Handler)
+        self.api = api
+
+    def handle_error(self, request, client_address):
+        # A client that goes away in the midst of an answer is none of our errors.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)

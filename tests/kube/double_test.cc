@@ -1,0 +1,210 @@
+// The client of libs/kube against the double of an API server: that both mean the same by what they say.
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "libs/base/mutex.h"
+#include "libs/kube/client/client.h"
+#include "libs/kube/client/scale.h"
+#include "libs/kube/control/cache.h"
+#include "libs/kube/control/leader_election.h"
+#include "libs/kube/control/reflector.h"
+#include "tests/kube/double.h"
+
+namespace adaptdl::kube {
+namespace {
+
+using ::testing::HasSubstr;
+
+const ResourceType kWidgets = {"example.com", "v1", "widgets", "Widget"};
+const ResourceType kCrds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
+                            "CustomResourceDefinition", false};
+const ResourceType kConfigMaps = {"", "v1", "configmaps", "ConfigMap"};
+const ChangeOptions kBy = {.field_manager = "test"};
+
+constexpr char kCrd[] = R"({"metadata": {"name": "widgets.example.com"}, "spec": {
+  "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+  "versions": [{"name": "v1", "served": true, "storage": true,
+    "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}},
+    "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+      "spec": {"type": "object", "properties": {"size": {"type": "integer"}, "colour": {"type": "string"}}},
+      "status": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}}]}})";
+
+class NoCredentials final : public CredentialSource {
+ public:
+  absl::StatusOr<Credentials> Get(const std::stop_token& /*stop*/) override { return Credentials(); }
+  void Refused(const Credentials& /*credentials*/) override {}
+};
+
+class DoubleTest : public ::testing::Test {
+ protected:
+  DoubleTest() { EXPECT_TRUE(client_.Create(Collection(kCrds), *ParseJson(kCrd), kBy).ok()); }
+
+  std::unique_ptr<Session> MakeSession() {
+    Access access = {.server = server_.url(), .credentials = std::make_unique<NoCredentials>()};
+    return Session::Create(std::move(access), {.burst = 100'000}).value();
+  }
+  static Json Widget(const std::string& name, int size) {
+    return {{"apiVersion", "example.com/v1"},
+            {"kind", "Widget"},
+            {"metadata", {{"name", name}}},
+            {"spec", {{"size", size}}}};
+  }
+  static Target WidgetOf(const std::string& name) { return ObjectOf(kWidgets, {"default", name}); }
+  absl::StatusOr<Json> Make(const std::string& name, int size) {
+    return client_.Create(Collection(kWidgets, "default"), Widget(name, size), kBy);
+  }
+
+  ApiServerDouble server_;
+  const std::unique_ptr<Session> session_ = MakeSession();
+  const Client client_{session_.get()};
+};
+
+TEST_F(DoubleTest, EveryVerbAndItsErrors) {
+  const auto made = Make("w", 1);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(Make("w", 1).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(*client_.Get(WidgetOf("w")), *made);
+  EXPECT_EQ(client_.Get(WidgetOf("v")).status().code(), absl::StatusCode::kNotFound);
+
+  Json changed = *made;
+  changed["spec"]["size"] = 2;
+  EXPECT_TRUE(client_.Replace(WidgetOf("w"), changed, kBy).ok());
+  EXPECT_EQ(client_.Replace(WidgetOf("w"), changed, kBy).status().code(), absl::StatusCode::kAborted);
+
+  const auto unknown = client_.MergePatch(WidgetOf("w"), {{"spec", {{"nonsense", 1}}}}, kBy);
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(unknown.status().message(), HasSubstr("spec.nonsense"));
+  EXPECT_EQ(client_.MergePatch(WidgetOf("w"), {{"spec", {{"size", "x"}}}}, kBy).status().code(),
+            absl::StatusCode::kInvalidArgument);
+
+  EXPECT_TRUE(client_.MergePatch(WidgetOf("w").Sub("status"), {{"status", {{"size", 1}}}}, kBy).ok());
+  EXPECT_EQ(SetScale(client_, WidgetOf("w"), 5, kBy)->wanted, 5);
+  EXPECT_EQ(GetScale(client_, WidgetOf("w"))->present, 1);
+
+  EXPECT_EQ(client_.Delete(WidgetOf("w"), {.uid = "another"}).code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(
+      client_.Delete(WidgetOf("w"), {.propagation = Propagation::kBackground, .uid = UidOf(*made)}).ok());
+  EXPECT_EQ(client_.Delete(WidgetOf("w"), {}).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(DoubleTest, FieldsHaveOwners) {
+  ASSERT_TRUE(client_.Apply(WidgetOf("w"), Widget("w", 1), {.field_manager = "a"}).ok());
+  const auto refused = client_.Apply(WidgetOf("w"), Widget("w", 2), {.field_manager = "b"});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(refused.status().message(), HasSubstr("conflict with \"a\": .spec.size"));
+  ASSERT_TRUE(client_.Apply(WidgetOf("w"), Widget("w", 2), {.field_manager = "b", .force = true}).ok());
+  EXPECT_EQ(GetScale(client_, WidgetOf("w"))->wanted, 2);
+}
+
+// Follows the widgets, and waits for what is to be seen.
+class Followed {
+ public:
+  explicit Followed(const Client& client)
+      : cache_({.parse = [](const Json& json) {
+          return IntegerAt(json, {"spec", "size"});
+        }}) {
+    cache_.AddHandler([this](const Cache<int64_t>::Change& change) {
+      MutexLock lock(&mutex_);
+      if (change.after == nullptr) sizes_.erase(change.key.name);
+      if (change.after != nullptr) sizes_[change.key.name] = *change.after;
+      changed_.SignalAll();
+    });
+    reflector_ = std::make_unique<Reflector>(&client, Collection(kWidgets),
+                                             ReflectorOptions{.page_size = 100}, &cache_);
+  }
+  ~Followed() { reflector_.reset(); }
+
+  void Await(const std::map<std::string, int64_t>& sizes) {
+    MutexLock lock(&mutex_);
+    while (sizes_ != sizes) changed_.Wait(&mutex_);
+  }
+  const Cache<int64_t>& cache() const { return cache_; }
+
+ private:
+  Cache<int64_t> cache_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, int64_t> sizes_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Reflector> reflector_;
+};
+
+TEST_F(DoubleTest, ACacheFollowsThroughRestartsAndWhatIsForgotten) {
+  ASSERT_TRUE(Make("a", 1).ok());
+  Followed followed(client_);
+  followed.Await({{"a", 1}});
+  ASSERT_TRUE(Make("b", 2).ok());
+  followed.Await({{"a", 1}, {"b", 2}});
+
+  server_.Stop();
+  server_.Start();
+  ASSERT_TRUE(SetScale(client_, WidgetOf("a"), 3, kBy).ok());
+  followed.Await({{"a", 3}, {"b", 2}});
+
+  HttpClient http;
+  ASSERT_EQ(http.Send({.method = "POST", .url = server_.url() + "/-/compact"})->status, 200);
+  ASSERT_TRUE(client_.Delete(WidgetOf("b"), {}).ok());
+  followed.Await({{"a", 3}});
+}
+
+TEST_F(DoubleTest, ManyObjectsComeInPages) {
+  constexpr int kObjects = 450;
+  std::map<std::string, int64_t> expected;
+  for (int i = 0; i < kObjects; ++i) {
+    ASSERT_TRUE(Make(absl::StrCat("w", i), i).ok());
+    expected[absl::StrCat("w", i)] = i;
+  }
+  Followed followed(client_);
+  ASSERT_TRUE(followed.cache().AwaitSynced({}));
+  EXPECT_EQ(followed.cache().All().size(), kObjects);
+  followed.Await(expected);
+}
+
+TEST_F(DoubleTest, DependentsFollowTheirOwner) {
+  const auto owner = Make("w", 1);
+  const Json dependent = {
+      {"metadata",
+       {{"name", "d"},
+        {"ownerReferences",
+         {{{"apiVersion", "example.com/v1"}, {"kind", "Widget"}, {"name", "w"}, {"uid", UidOf(*owner)}}}}}}};
+  const auto made = client_.Create(Collection(kConfigMaps, "default"), dependent, kBy);
+  ASSERT_TRUE(made.ok()) << made.status();
+  std::promise<void> gone;
+  std::stop_source stop;
+  auto watch = std::async(std::launch::async, [&] {
+    return Watch(
+        client_, Collection(kConfigMaps, "default"), {.resource_version = ResourceVersionOf(*made)},
+        [&](const WatchEvent& event) {
+          if (event.kind != WatchEventKind::kDeleted) return;
+          EXPECT_EQ(KeyOf(event.object).name, "d");
+          stop.request_stop();
+        },
+        stop.get_token());
+  });
+  ASSERT_TRUE(client_.Delete(WidgetOf("w"), {}).ok());
+  EXPECT_EQ(watch.get().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(DoubleTest, OneOfTwoLeads) {
+  LeaderElectionOptions options = {.lease = {"default", "leader"}, .identity = "a"};
+  LeaderElection a(&client_, options);
+  options.identity = "b";
+  LeaderElection b(&client_, options);
+  EXPECT_TRUE(*a.TryAcquire());
+  EXPECT_FALSE(*b.TryAcquire());
+  EXPECT_TRUE(a.Renew().ok());
+  a.Release();
+  EXPECT_TRUE(*b.TryAcquire());
+  EXPECT_GT(b.term(), a.term());
+  EXPECT_FALSE(*a.TryAcquire());
+}
+
+}  // namespace
+}  // namespace adaptdl::kube
