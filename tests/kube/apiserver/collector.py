@@ -7,7 +7,7 @@ import copy
 import threading
 
 from .errors import ApiError
-from .rest import waits
+from .rules import waits
 from .store import Event
 
 
@@ -53,7 +53,9 @@ class Collector:
         if event.type == "DELETED":
             self._present.pop(uid, None)
             self._containers.discard(uid)
-            affected = [*self._dependents.pop(uid, ()), *(owner["uid"] for owner in owners_of(obj)), *self._containers]
+            affected = [
+                *self._dependents.pop(uid, ()), *(owner["uid"] for owner in owners_of(obj)), *self._containers
+            ]
         else:
             self._present[uid] = (kind, key_of(obj))
             for owner in owners_of(obj):
@@ -103,7 +105,8 @@ class Collector:
         elif kind.kind == "CustomResourceDefinition":
             names = (obj["spec"]["group"], obj["spec"]["names"]["plural"])
             types = {other.id: other for other in self._registry.all() if other.id == names}
-            if self._empty(kind, key, [(other, item) for other in types.values() for item in self._store.list(other)[0]]):
+            if self._empty(kind, key, [(other, item) for other in types.values()
+                                       for item in self._store.list(other)[0]]):
                 self._registry.unregister(*names)
 
     @staticmethod
@@ -111,7 +114,8 @@ class Collector:
         """Whether an owner keeps its dependents."""
         if owner is None:
             return False
-        return not (owner["metadata"].get("deletionTimestamp") and "foregroundDeletion" in finalizers_of(owner))
+        return not (owner["metadata"].get("deletionTimestamp")
+                    and "foregroundDeletion" in finalizers_of(owner))
 
     def _blockers_of(self, uid):
         for dependent in self._dependents[uid]:

@@ -10,8 +10,9 @@ def versions():
 
 
 def groups(registry):
-    names = sorted({(kind.group, kind.version) for kind in registry.all() if kind.group} |
-                   {("authentication.k8s.io", "v1"), ("authorization.k8s.io", "v1")})
+    names = sorted({(kind.group, kind.version)
+                    for kind in registry.all() if kind.group}
+                   | {("authentication.k8s.io", "v1"), ("authorization.k8s.io", "v1")})
     found = []
     for group, version in names:
         entry = {"groupVersion": f"{group}/{version}", "version": version}
@@ -27,18 +28,34 @@ def resources(registry, group, version):
     for kind in registry.all():
         if (kind.group, kind.version) != (group, version):
             continue
-        entry = {"name": kind.plural, "singularName": kind.singular or kind.kind.lower(), "namespaced": kind.namespaced,
-                 "kind": kind.kind, "verbs": VERBS}
+        entry = {
+            "name": kind.plural,
+            "singularName": kind.singular or kind.kind.lower(),
+            "namespaced": kind.namespaced,
+            "kind": kind.kind,
+            "verbs": VERBS
+        }
         if kind.short_names:
             entry["shortNames"] = list(kind.short_names)
         found.append(entry)
         if kind.has_status:
             found.append({**entry, "name": kind.plural + "/status", "verbs": ["get", "patch", "update"]})
         if kind.scale:
-            found.append({"name": kind.plural + "/scale", "singularName": "", "namespaced": kind.namespaced, "group": "autoscaling",
-                          "version": "v1", "kind": "Scale", "verbs": ["get", "patch", "update"]})
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{group}/{version}" if group else version,
-            "resources": found}
+            found.append({
+                "name": kind.plural + "/scale",
+                "singularName": "",
+                "namespaced": kind.namespaced,
+                "group": "autoscaling",
+                "version": "v1",
+                "kind": "Scale",
+                "verbs": ["get", "patch", "update"]
+            })
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group}/{version}" if group else version,
+        "resources": found
+    }
 
 
 def openapi_index(registry):
@@ -48,13 +65,29 @@ def openapi_index(registry):
 
 def openapi(registry, group, version):
     """Just enough to say that unknown fields are found by the server (kubectl asks for that before it sends anything)."""
-    parameters = [{"name": name, "in": "query", "schema": {"type": "string"}}
-                  for name in ("dryRun", "fieldManager", "fieldValidation")]
+    parameters = [{
+        "name": name,
+        "in": "query",
+        "schema": {
+            "type": "string"
+        }
+    } for name in ("dryRun", "fieldManager", "fieldValidation")]
     paths = {}
     for kind in registry.all():
         if (kind.group, kind.version) == (group, version):
-            operation = {"parameters": parameters, "responses": {"200": {"description": "OK"}},
-                         "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind.kind}}
+            operation = {
+                "parameters": parameters,
+                "responses": {
+                    "200": {
+                        "description": "OK"
+                    }
+                },
+                "x-kubernetes-group-version-kind": {
+                    "group": group,
+                    "version": version,
+                    "kind": kind.kind
+                }
+            }
             root = f"/apis/{group}/{version}" if group else "/api/v1"
             paths[f"{root}/{kind.plural}/{{name}}"] = {"patch": operation, "put": operation}
     return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "double"}, "paths": paths}
@@ -87,10 +120,33 @@ def table(kind, objects, revision):
         for column in columns:
             value = _cell(obj, column["jsonPath"])
             cells.append(_age(value) if column["type"] == "date" else value)
-        rows.append({"cells": cells, "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-                                                "metadata": obj["metadata"]}})
-    definitions = [{"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}] + [
-        {"name": column["name"], "type": "string" if column["type"] == "date" else column["type"], "format": "",
-         "description": column.get("description", ""), "priority": column.get("priority", 0)} for column in columns]
-    return {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": str(revision)},
-            "columnDefinitions": definitions, "rows": rows}
+        rows.append({
+            "cells": cells,
+            "object": {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": obj["metadata"]
+            }
+        })
+    definitions = [{
+        "name": "Name",
+        "type": "string",
+        "format": "name",
+        "description": "",
+        "priority": 0
+    }] + [{
+        "name": column["name"],
+        "type": "string" if column["type"] == "date" else column["type"],
+        "format": "",
+        "description": column.get("description", ""),
+        "priority": column.get("priority", 0)
+    } for column in columns]
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {
+            "resourceVersion": str(revision)
+        },
+        "columnDefinitions": definitions,
+        "rows": rows
+    }

@@ -9,8 +9,15 @@ class ApiError(Exception):
         self.code, self.reason, self.message, self.details = code, reason, message, details
 
     def status(self):
-        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message,
-                  "reason": self.reason, "code": self.code}
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code
+        }
         if self.details:
             status["details"] = self.details
         return status
@@ -43,7 +50,8 @@ def invalid(kind, name, problems):
     """`problems`: (field, text) each."""
     text = ", ".join(f"{field}: {what}" for field, what in problems)
     causes = [{"reason": "FieldValueInvalid", "message": what, "field": field} for field, what in problems]
-    return ApiError(422, "Invalid", f"{kind.kind} \"{name}\" is invalid: {text}", details_of(kind, name, causes=causes))
+    return ApiError(422, "Invalid", f"{kind.kind} \"{name}\" is invalid: {text}",
+                    details_of(kind, name, causes=causes))
 
 
 def bad_request(message):

@@ -12,10 +12,10 @@ from .errors import ApiError, bad_request, details_of
 from .schema import child_schema
 
 # Nobody owns what says which object it is, and what the server itself writes.
-UNOWNED = {("f:apiVersion",), ("f:kind",), ("f:metadata",)} | {
-    ("f:metadata", f"f:{name}") for name in
-    ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields",
-     "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")}
+UNOWNED = {("f:apiVersion", ), ("f:kind", ), ("f:metadata", )
+           } | {("f:metadata", f"f:{name}")
+                for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation",
+                             "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")}
 
 
 def compact(value):
@@ -32,14 +32,15 @@ class Lists:
         return self._schema
 
     def child(self, schema, name):
-        return (child_schema(schema, name) or {}) if self._schema is not None and schema is not None else schema
+        return (child_schema(schema, name)
+                or {}) if self._schema is not None and schema is not None else schema
 
     def items(self, schema):
         return (schema.get("items") or {}) if schema is not None else None
 
     def keys_of(self, schema, path, name):
         """Names of the keys of a list of maps; () for a set; None for a list that is one value."""
-        if self._schema is not None and path[:1] != ("f:metadata",):
+        if self._schema is not None and path[:1] != ("f:metadata", ):
             kind_of_list = schema.get("x-kubernetes-list-type")
             if kind_of_list == "map":
                 return tuple(schema.get("x-kubernetes-list-map-keys") or ())
@@ -60,24 +61,24 @@ def fields_of(obj, lists):
     found = {}
 
     def walk(value, schema, path, name):
-        if path in UNOWNED and path != ("f:metadata",):
+        if path in UNOWNED and path != ("f:metadata", ):
             return
         keys = lists.keys_of(schema or {}, path, name) if isinstance(value, list) else None
         if isinstance(value, dict) and value:
             for key, item in value.items():
-                walk(item, lists.child(schema, key), path + ("f:" + key,), key)
+                walk(item, lists.child(schema, key), path + ("f:" + key, ), key)
         elif keys is not None and all(isinstance(item, dict) for item in value) if keys else keys is not None:
             for item in value:
-                place = path + (step_of(item, keys),)
+                place = path + (step_of(item, keys), )
                 found[place] = None
                 if keys:
                     for key, part in item.items():
-                        walk(part, lists.child(lists.items(schema), key), place + ("f:" + key,), key)
+                        walk(part, lists.child(lists.items(schema), key), place + ("f:" + key, ), key)
         elif path not in UNOWNED:
             found[path] = value
 
     for key, item in obj.items():
-        walk(item, lists.child(lists.root(), key), ("f:" + key,), key)
+        walk(item, lists.child(lists.root(), key), ("f:" + key, ), key)
     return found
 
 
@@ -87,7 +88,7 @@ def remove_fields(obj, paths, lists):
     def walk(value, schema, path, name):
         if isinstance(value, dict):
             for key in list(value):
-                place = path + ("f:" + key,)
+                place = path + ("f:" + key, )
                 child = lists.child(schema, key)
                 had = bool(value[key])
                 if place in paths:
@@ -100,9 +101,9 @@ def remove_fields(obj, paths, lists):
             keys = lists.keys_of(schema or {}, path, name)
             if keys is None:
                 return
-            value[:] = [item for item in value if path + (step_of(item, keys),) not in paths]
+            value[:] = [item for item in value if path + (step_of(item, keys), ) not in paths]
             for item in value:
-                walk(item, lists.items(schema), path + (step_of(item, keys),), "")
+                walk(item, lists.items(schema), path + (step_of(item, keys), ), "")
 
     walk(obj, lists.root(), (), "")
 
@@ -114,9 +115,10 @@ def merge_applied(live, config, lists):
         if isinstance(new, dict) and isinstance(old, dict):
             result = dict(old)
             for key, item in new.items():
-                result[key] = walk(old.get(key), item, lists.child(schema, key), path + ("f:" + key,), key)
+                result[key] = walk(old.get(key), item, lists.child(schema, key), path + ("f:" + key, ), key)
             return result
-        keys = lists.keys_of(schema or {}, path, name) if isinstance(new, list) and isinstance(old, list) else None
+        keys = lists.keys_of(schema or {}, path,
+                             name) if isinstance(new, list) and isinstance(old, list) else None
         if keys is None:
             return copy.deepcopy(new)
         result = list(old)
@@ -125,7 +127,7 @@ def merge_applied(live, config, lists):
             step = step_of(item, keys)
             if step in steps:
                 place = steps.index(step)
-                result[place] = walk(result[place], item, lists.items(schema), path + (step,), "")
+                result[place] = walk(result[place], item, lists.items(schema), path + (step, ), "")
             else:
                 result.append(copy.deepcopy(item))
         return result
@@ -151,9 +153,9 @@ def from_tree(tree, path=()):
         if step == ".":
             paths.add(path)
         elif child == {} and not step.startswith("k:"):
-            paths.add(path + (step,))
+            paths.add(path + (step, ))
         else:
-            paths |= from_tree(child, path + (step,))
+            paths |= from_tree(child, path + (step, ))
     return paths
 
 
@@ -164,10 +166,11 @@ class Owners:
         self._entries = {}
         for entry in (obj.get("metadata") or {}).get("managedFields") or ():
             key = (entry["manager"], entry["operation"], entry.get("subresource", ""))
-            self._entries[key] = (from_tree(entry.get("fieldsV1") or {}), entry.get("time"), entry["apiVersion"])
+            self._entries[key] = (from_tree(entry.get("fieldsV1")
+                                            or {}), entry.get("time"), entry["apiVersion"])
 
     def paths(self, key):
-        return self._entries.get(key, (set(),))[0]
+        return self._entries.get(key, (set(), ))[0]
 
     def others(self, key):
         return [(other, entry[0]) for other, entry in self._entries.items() if other != key]
@@ -186,8 +189,14 @@ class Owners:
     def write_to(self, obj):
         entries = []
         for (manager, operation, subresource), (paths, time, api_version) in sorted(self._entries.items()):
-            entry = {"manager": manager, "operation": operation, "apiVersion": api_version, "time": time,
-                     "fieldsType": "FieldsV1", "fieldsV1": to_tree(paths)}
+            entry = {
+                "manager": manager,
+                "operation": operation,
+                "apiVersion": api_version,
+                "time": time,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": to_tree(paths)
+            }
             if subresource:
                 entry["subresource"] = subresource
             entries.append(entry)
@@ -236,12 +245,18 @@ def apply(kind, live, config, manager, force, subresource, time):
 
 
 def conflict_error(kind, config, conflicts):
+
     def text(path):
         return "".join("." + step[2:] if step.startswith("f:") else f"[{step[2:]}]" for step in path)
 
-    causes = [{"reason": "FieldManagerConflict", "field": text(path),
-               "message": f'conflict with "{manager}"{" using " + kind.api_version if operation == "Update" else ""}'}
-              for manager, operation, path in conflicts]
+    causes = [{
+        "reason":
+        "FieldManagerConflict",
+        "field":
+        text(path),
+        "message":
+        f'conflict with "{manager}"{" using " + kind.api_version if operation == "Update" else ""}'
+    } for manager, operation, path in conflicts]
     plural = "conflict" if len(causes) == 1 else "conflicts"
     message = f"Apply failed with {len(causes)} {plural}: " + "; ".join(
         f"{cause['message']}: {cause['field']}" for cause in causes)

@@ -7,11 +7,22 @@ import urllib.parse
 
 from . import discovery
 from .errors import ApiError, bad_request
+from .identity import User
+from .rbac import MASTERS, Request
 from .rest import Change
 from .selectors import Selector
 from .watches import Watch
 
-PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json")
+PATCHES = ("application/json-patch+json", "application/merge-patch+json",
+           "application/strategic-merge-patch+json")
+# Subresources that are no objects.
+ACTIONS = (("pods", "binding"), ("serviceaccounts", "token"))
+REVIEWS = {
+    "/apis/authentication.k8s.io/v1/tokenreviews": ("authentication.k8s.io", "tokenreviews"),
+    "/apis/authorization.k8s.io/v1/subjectaccessreviews": ("authorization.k8s.io", "subjectaccessreviews"),
+    "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+    ("authorization.k8s.io", "selfsubjectaccessreviews")
+}
 APPLY = "application/apply-patch+yaml"
 
 
@@ -37,14 +48,19 @@ class Address:
         self.name = rest[1] if len(rest) > 1 else ""
         self.subresource = rest[2] if len(rest) > 2 else ""
         known = self.kind and len(rest) <= 3 and (self.kind.namespaced or not self.namespace) and (
-            not self.subresource or self.subresource == "status" and self.kind.has_status or
-            self.subresource == "scale" and self.kind.scale or self.subresource == "binding" and rest[0] == "pods")
+            not self.subresource or self.subresource == "status" and self.kind.has_status
+            or self.subresource == "scale" and self.kind.scale or (rest[0], self.subresource) in ACTIONS)
         if not known:
             raise not_there(path)
 
     @property
     def key(self):
         return self.namespace, self.name
+
+    def request(self, verb):
+        """What is asked for, as roles have it."""
+        resource = self.kind.plural + ("/" + self.subresource if self.subresource else "")
+        return Request(verb, self.kind.group, resource, self.namespace, self.name)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -79,6 +95,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
         self.raw_body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
+            self._identify()
             serve()
         except ApiError as error:
             self._send(error.code, error.status())
@@ -88,6 +105,31 @@ class Handler(http.server.BaseHTTPRequestHandler):
     @property
     def api(self):
         return self.server.api
+
+    def _identify(self):
+        """Sets who asks."""
+        self.user = User("anybody", (MASTERS, ))
+        if self.api.is_open:
+            return
+        scheme, _, token = (self.headers.get("Authorization") or "").partition(" ")
+        try:
+            self.user, _ = self.api.tokens.user_of(token if scheme == "Bearer" else "")
+        except ValueError:
+            raise ApiError(401, "Unauthorized", "Unauthorized") from None
+
+    def _check_rights(self, request):
+        if self.api.authorizer.why(self.user, request) is None:
+            resource = request.resource + ("." + request.group if request.group else "")
+            raise ApiError(
+                403, "Forbidden", f'{resource} is forbidden: User "{self.user.name}" cannot {request.verb} '
+                f'resource "{request.resource}" in API group "{request.group}"' +
+                (f' in the namespace "{request.namespace}"' if request.namespace else ""))
+
+    def _address(self, verb, verb_of_collection=None):
+        """What the request is about, if it is allowed."""
+        address = Address(self.api.registry, self.url_path)
+        self._check_rights(address.request(verb if address.name else verb_of_collection or verb))
+        return address
 
     def _body(self):
         try:
@@ -100,18 +142,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         dry_run = self.query.get("dryRun", "")
         if dry_run not in ("", "All"):
             raise bad_request(f"Invalid value: {dry_run}: dryRun is to be All")
-        return Change(self.query.get("fieldManager") or (agent if manager is None else manager), bool(dry_run),
-                      self.query.get("fieldValidation", "Warn"), self.query.get("force") == "true")
+        return Change(
+            self.query.get("fieldManager") or (agent if manager is None else manager), bool(dry_run),
+            self.query.get("fieldValidation", "Warn"),
+            self.query.get("force") == "true")
 
     def _get(self):
         found = self._about(self.url_path)
         if found is not None:
             return self._send(200, found)
-        address = Address(self.api.registry, self.url_path)
+        is_watch = self.query.get("watch") in ("true", "1")
+        address = self._address("get", "watch" if is_watch else "list")
         if address.name:
             obj = self.api.rest.get(address.kind, address.key, address.subresource)
             return self._send_object(address, 200, obj)
-        if self.query.get("watch") in ("true", "1"):
+        if is_watch:
             return self._watch(address)
         return self._list(address)
 
@@ -140,23 +185,32 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return Selector(self.query.get("labelSelector", ""), self.query.get("fieldSelector", ""))
 
     def _list(self, address):
-        objects, revision, following, left = self.api.rest.list(
-            address.kind, address.namespace, self._selector(), int(self.query.get("limit") or 0), self.query.get("continue", ""))
+        objects, revision, following, left = self.api.rest.list(address.kind, address.namespace,
+                                                                self._selector(),
+                                                                int(self.query.get("limit") or 0),
+                                                                self.query.get("continue", ""))
         if self._wants_table():
             return self._send(200, discovery.table(address.kind, objects, revision))
         metadata = {"resourceVersion": str(revision)}
         if following:
             metadata.update({"continue": following, "remainingItemCount": left})
         # As the API server does, without the type of each.
-        items = objects if address.kind.is_custom else [
-            {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")} for obj in objects]
-        self._send(200, {"kind": address.kind.kind + "List", "apiVersion": address.kind.api_version, "metadata": metadata,
-                         "items": items})
+        items = objects if address.kind.is_custom else [{
+            name: value
+            for name, value in obj.items() if name not in ("apiVersion", "kind")
+        } for obj in objects]
+        self._send(
+            200, {
+                "kind": address.kind.kind + "List",
+                "apiVersion": address.kind.api_version,
+                "metadata": metadata,
+                "items": items
+            })
 
     def _watch(self, address):
         watch = Watch(self.api.store, address.kind, address.namespace, self._selector(),
-                      self.query.get("allowWatchBookmarks") == "true", int(self.query.get("timeoutSeconds") or 1800),
-                      self.api.bookmark_period)
+                      self.query.get("allowWatchBookmarks") == "true",
+                      int(self.query.get("timeoutSeconds") or 1800), self.api.bookmark_period)
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
@@ -178,14 +232,33 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _post(self):
         if self.url_path.startswith("/-/"):
             return self._control(self.url_path[3:])
-        address = Address(self.api.registry, self.url_path)
+        if self.url_path in REVIEWS:
+            return self._review(*REVIEWS[self.url_path])
+        address = self._address("create")
         if address.subresource == "binding":
             self.api.rest.bind(address.key, self._body())
-            return self._send(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+            return self._send(201, {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Success",
+                "code": 201
+            })
+        if address.subresource == "token":
+            account = self.api.rest.get(address.kind, address.key)
+            return self._send(201, self.api.tokens.request(address.kind, account, self._body()))
         if address.name:
-            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            raise ApiError(405, "MethodNotAllowed",
+                           "the server does not allow this method on the requested resource")
         obj = self.api.rest.create(address.kind, address.namespace, self._body(), self._change())
         return self._send_object(address, 201, obj)
+
+    def _review(self, group, plural):
+        if plural == "selfsubjectaccessreviews":  # of which anybody may ask
+            return self._send(201, self.api.authorizer.review(self._body(), self.user))
+        self._check_rights(Request("create", group, plural))
+        reviewer = self.api.tokens if plural == "tokenreviews" else self.api.authorizer
+        return self._send(201, reviewer.review(self._body()))
 
     def _control(self, what):
         """Not of Kubernetes: what tests do to the server."""
@@ -195,20 +268,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._send(200, {})
 
     def _put(self):
-        address = Address(self.api.registry, self.url_path)
-        obj = self.api.rest.replace(address.kind, address.key, self._body(), self._change(), address.subresource)
+        address = self._address("update")
+        obj = self.api.rest.replace(address.kind, address.key, self._body(), self._change(),
+                                    address.subresource)
         self._send_object(address, 200, obj)
 
     def _patch(self):
-        address = Address(self.api.registry, self.url_path)
+        address = self._address("patch")
         patch_type = (self.headers.get("Content-Type") or "").split(";")[0]
         if patch_type == APPLY:
             known = self.api.store.get(address.kind, address.key)
-            obj = self.api.rest.apply(address.kind, address.key, self._apply_body(), self._change(""), address.subresource)
+            obj = self.api.rest.apply(address.kind, address.key, self._apply_body(), self._change(""),
+                                      address.subresource)
             return self._send_object(address, 200 if known else 201, obj)
         if patch_type not in PATCHES:
-            raise ApiError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {patch_type}")
-        obj = self.api.rest.patch(address.kind, address.key, self._body(), patch_type, self._change(), address.subresource)
+            raise ApiError(415, "UnsupportedMediaType",
+                           f"the body of the request was in an unknown format: {patch_type}")
+        obj = self.api.rest.patch(address.kind, address.key, self._body(), patch_type, self._change(),
+                                  address.subresource)
         self._send_object(address, 200, obj)
 
     def _apply_body(self):
@@ -218,9 +295,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise bad_request("of YAML, this double reads JSON only") from None
 
     def _delete(self):
-        address = Address(self.api.registry, self.url_path)
+        address = self._address("delete", "deletecollection")
         options = json.loads(self.raw_body) if self.raw_body else {}
-        options.update({name: self.query[name] for name in ("propagationPolicy",) if name in self.query})
+        options.update({name: self.query[name] for name in ("propagationPolicy", ) if name in self.query})
         if "gracePeriodSeconds" in self.query:
             options["gracePeriodSeconds"] = int(self.query["gracePeriodSeconds"])
         dry_run = options.get("dryRun") == ["All"] or self.query.get("dryRun") == "All"
@@ -228,15 +305,33 @@ class Handler(http.server.BaseHTTPRequestHandler):
             obj, gone = self.api.rest.delete(address.kind, address.key, options, dry_run)
             if not gone or address.kind.kind == "Pod":
                 return self._send_object(address, 200, obj)
-            return self._send(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-                                    "details": {"name": address.name, "group": address.kind.group,
-                                                "kind": address.kind.plural, "uid": obj["metadata"]["uid"]}})
+            return self._send(
+                200, {
+                    "kind": "Status",
+                    "apiVersion": "v1",
+                    "metadata": {},
+                    "status": "Success",
+                    "details": {
+                        "name": address.name,
+                        "group": address.kind.group,
+                        "kind": address.kind.plural,
+                        "uid": obj["metadata"]["uid"]
+                    }
+                })
         objects, revision, _, _ = self.api.rest.list(address.kind, address.namespace, self._selector())
         for obj in objects:
             metadata = obj["metadata"]
-            self.api.rest.delete(address.kind, (metadata.get("namespace", ""), metadata["name"]), options, dry_run)
-        return self._send(200, {"kind": address.kind.kind + "List", "apiVersion": address.kind.api_version,
-                                "metadata": {"resourceVersion": str(revision)}, "items": objects})
+            self.api.rest.delete(address.kind, (metadata.get("namespace", ""), metadata["name"]), options,
+                                 dry_run)
+        return self._send(
+            200, {
+                "kind": address.kind.kind + "List",
+                "apiVersion": address.kind.api_version,
+                "metadata": {
+                    "resourceVersion": str(revision)
+                },
+                "items": objects
+            })
 
     # Answers.
 

@@ -40,21 +40,47 @@ class Kind:
 
 
 BUILT_IN = (
-    Kind("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",)),
-    Kind("", "v1", "nodes", "Node", namespaced=False, short_names=("no",)),
-    Kind("", "v1", "pods", "Pod", short_names=("po",)),
-    Kind("", "v1", "configmaps", "ConfigMap", short_names=("cm",), has_status=False),
+    Kind("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns", )),
+    Kind("", "v1", "nodes", "Node", namespaced=False, short_names=("no", )),
+    Kind("", "v1", "pods", "Pod", short_names=("po", )),
+    Kind("", "v1", "configmaps", "ConfigMap", short_names=("cm", ), has_status=False),
     Kind("", "v1", "secrets", "Secret", has_status=False),
-    Kind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",), has_status=False),
-    Kind("", "v1", "services", "Service", short_names=("svc",)),
-    Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",)),
-    Kind("", "v1", "events", "Event", short_names=("ev",), has_status=False),
+    Kind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa", ), has_status=False),
+    Kind("", "v1", "services", "Service", short_names=("svc", )),
+    Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc", )),
+    Kind("", "v1", "events", "Event", short_names=("ev", ), has_status=False),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", has_status=False, unconditional=False),
-    Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",),
+    Kind("scheduling.k8s.io",
+         "v1",
+         "priorityclasses",
+         "PriorityClass",
+         namespaced=False,
+         short_names=("pc", ),
          has_status=False),
-    Kind("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False, short_names=("sc",), has_status=False),
-    Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False,
-         short_names=("crd", "crds"), unconditional=False),
+    Kind("storage.k8s.io",
+         "v1",
+         "storageclasses",
+         "StorageClass",
+         namespaced=False,
+         short_names=("sc", ),
+         has_status=False),
+    Kind("rbac.authorization.k8s.io", "v1", "roles", "Role", has_status=False),
+    Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", has_status=False),
+    Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False,
+         has_status=False),
+    Kind("rbac.authorization.k8s.io",
+         "v1",
+         "clusterrolebindings",
+         "ClusterRoleBinding",
+         namespaced=False,
+         has_status=False),
+    Kind("apiextensions.k8s.io",
+         "v1",
+         "customresourcedefinitions",
+         "CustomResourceDefinition",
+         namespaced=False,
+         short_names=("crd", "crds"),
+         unconditional=False),
 )
 
 
@@ -66,7 +92,10 @@ def kinds_of_crd(crd):
         if not version.get("served"):
             continue
         subresources = version.get("subresources") or {}
-        yield Kind(spec["group"], version["name"], names["plural"], names["kind"],
+        yield Kind(spec["group"],
+                   version["name"],
+                   names["plural"],
+                   names["kind"],
                    namespaced=spec["scope"] == "Namespaced",
                    singular=names.get("singular") or names["kind"].lower(),
                    short_names=tuple(names.get("shortNames") or ()),
@@ -99,5 +128,7 @@ class Registry:
 
     def unregister(self, group, plural):
         with self._lock:
-            self._kinds = {key: kind for key, kind in self._kinds.items()
-                           if (kind.group, kind.plural) != (group, plural)}
+            self._kinds = {
+                key: kind
+                for key, kind in self._kinds.items() if (kind.group, kind.plural) != (group, plural)
+            }

@@ -6,12 +6,22 @@ from .errors import bad_request, ApiError
 
 # What tells the items of a list apart, by the list's name, in types that are built in.
 MERGE_KEYS = {
-    "containers": ("name",), "initContainers": ("name",), "ephemeralContainers": ("name",), "volumes": ("name",),
-    "env": ("name",), "ports": ("containerPort", "protocol"), "volumeMounts": ("mountPath",),
-    "ownerReferences": ("uid",), "conditions": ("type",), "imagePullSecrets": ("name",), "hostAliases": ("ip",),
-    "addresses": ("type",), "taints": ("key", "effect"), "containerStatuses": ("name",),
+    "containers": ("name", ),
+    "initContainers": ("name", ),
+    "ephemeralContainers": ("name", ),
+    "volumes": ("name", ),
+    "env": ("name", ),
+    "ports": ("containerPort", "protocol"),
+    "volumeMounts": ("mountPath", ),
+    "ownerReferences": ("uid", ),
+    "conditions": ("type", ),
+    "imagePullSecrets": ("name", ),
+    "hostAliases": ("ip", ),
+    "addresses": ("type", ),
+    "taints": ("key", "effect"),
+    "containerStatuses": ("name", ),
 }
-SETS = ("finalizers",)
+SETS = ("finalizers", )
 
 
 def merge(target, patch):

@@ -60,7 +60,14 @@ def fill_in(value, schema):
             fill_in(item, child)
 
 
-TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
+TYPES = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float)
+}
 
 
 def has_type(value, schema):
@@ -81,7 +88,8 @@ def validate(value, schema, path=""):
     if value is None and schema.get("nullable"):
         return []
     if not has_type(value, schema):
-        return [(path or "<nil>", f"Invalid value: must be of type {schema.get('type', 'integer or string')}")]
+        return [(path
+                 or "<nil>", f"Invalid value: must be of type {schema.get('type', 'integer or string')}")]
     problems = list(_own_problems(value, schema, path))
     if isinstance(value, dict):
         for name, item in value.items():

@@ -8,6 +8,7 @@ REQUIREMENT = re.compile(r"^\s*(!?)\s*([^\s=!(),]+)\s*(?:(==|=|!=|\bin\b|\bnotin
 
 
 class Selector:
+
     def __init__(self, labels="", fields=""):
         self._labels = [self._parse(text) for text in self._split(labels)]
         self._fields = [self._parse(text) for text in self._split(fields)]
@@ -28,8 +29,11 @@ class Selector:
 
     def matches(self, obj):
         labels = obj["metadata"].get("labels") or {}
-        return (all(self._fits(labels.get(name), operator, values) for name, operator, values in self._labels) and
-                all(self._fits(self._field(obj, name), operator, values) for name, operator, values in self._fields))
+        return (all(
+            self._fits(labels.get(name), operator, values) for name, operator, values in self._labels)
+                and all(
+                    self._fits(self._field(obj, name), operator, values)
+                    for name, operator, values in self._fields))
 
     @staticmethod
     def _field(obj, path):

@@ -10,6 +10,7 @@ WAIT_SECONDS = 1
 
 
 class Watch:
+
     def __init__(self, store, kind, namespace, selector, bookmarks, seconds, bookmark_period):
         self._store, self._kind, self._namespace, self._selector = store, kind, namespace, selector
         self._bookmarks, self._seconds, self._bookmark_period = bookmarks, seconds, bookmark_period
@@ -27,7 +28,8 @@ class Watch:
         bookmark_at = time.monotonic() + self._bookmark_period
         while time.monotonic() < end:
             try:
-                events, revision = self._store.events_after(self._kind, revision, min(WAIT_SECONDS, self._seconds))
+                events, revision = self._store.events_after(self._kind, revision,
+                                                            min(WAIT_SECONDS, self._seconds))
             except ApiError as error:
                 yield self._line("ERROR", error.status())
                 return
@@ -54,8 +56,14 @@ class Watch:
         return "ADDED" if is_now else "DELETED" if was else None
 
     def _bookmark(self, revision):
-        return self._line("BOOKMARK", {"kind": self._kind.kind, "apiVersion": self._kind.api_version,
-                                       "metadata": {"resourceVersion": str(revision)}})
+        return self._line(
+            "BOOKMARK", {
+                "kind": self._kind.kind,
+                "apiVersion": self._kind.api_version,
+                "metadata": {
+                    "resourceVersion": str(revision)
+                }
+            })
 
     @staticmethod
     def _line(what, obj):

@@ -23,26 +23,85 @@ SCHEMA = {
             "type": "object",
             "required": ["size"],
             "properties": {
-                "size": {"type": "integer", "minimum": 0},
-                "colour": {"type": "string", "enum": ["red", "green"], "default": "red"},
-                "replicas": {"type": "integer", "default": 1},
-                "parts": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-                          "items": {"type": "object", "required": ["name"],
-                                    "properties": {"name": {"type": "string"}, "value": {"type": "integer"},
-                                                   "note": {"type": "string"}}}},
-                "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
-                "row": {"type": "array", "items": {"type": "integer"}},
-                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                "limits": {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[0-9]+$"}},
-                "port": {"x-kubernetes-int-or-string": True},
+                "size": {
+                    "type": "integer",
+                    "minimum": 0
+                },
+                "colour": {
+                    "type": "string",
+                    "enum": ["red", "green"],
+                    "default": "red"
+                },
+                "replicas": {
+                    "type": "integer",
+                    "default": 1
+                },
+                "parts": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["name"],
+                    "items": {
+                        "type": "object",
+                        "required": ["name"],
+                        "properties": {
+                            "name": {
+                                "type": "string"
+                            },
+                            "value": {
+                                "type": "integer"
+                            },
+                            "note": {
+                                "type": "string"
+                            }
+                        }
+                    }
+                },
+                "tags": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "set",
+                    "items": {
+                        "type": "string"
+                    }
+                },
+                "row": {
+                    "type": "array",
+                    "items": {
+                        "type": "integer"
+                    }
+                },
+                "free": {
+                    "type": "object",
+                    "x-kubernetes-preserve-unknown-fields": True
+                },
+                "limits": {
+                    "type": "object",
+                    "additionalProperties": {
+                        "type": "string",
+                        "pattern": "^[0-9]+$"
+                    }
+                },
+                "port": {
+                    "x-kubernetes-int-or-string": True
+                },
             },
         },
-        "status": {"type": "object", "properties": {"phase": {"type": "string"}, "replicas": {"type": "integer"}}},
+        "status": {
+            "type": "object",
+            "properties": {
+                "phase": {
+                    "type": "string"
+                },
+                "replicas": {
+                    "type": "integer"
+                }
+            }
+        },
     },
 }
 
 
 class Api:
+
     def __init__(self, url):
         self._host = urllib.parse.urlsplit(url).netloc
 
@@ -65,7 +124,8 @@ class Api:
     def watch(self, path, version, **query):
         """The events of a watch, until it ends."""
         query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "30", **query}
-        connection, response = self._open("GET", f"{path}?{urllib.parse.urlencode(query)}", None, "", PATIENCE_SECONDS)
+        connection, response = self._open("GET", f"{path}?{urllib.parse.urlencode(query)}", None, "",
+                                          PATIENCE_SECONDS)
         try:
             for line in response:
                 yield json.loads(line)
@@ -91,15 +151,47 @@ class ConformanceTest(unittest.TestCase):
         cls.addClassCleanup(cls.api.call, "DELETE", f"/api/v1/namespaces/{cls.namespace}")
         cls.addClassCleanup(cls.api.call, "DELETE", cls.crd)
         cls._make("/api/v1/namespaces", {"metadata": {"name": cls.namespace}})
-        cls._make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
-            "metadata": {"name": f"widgets.{cls.group}"},
-            "spec": {"group": cls.group, "scope": "Namespaced",
-                     "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "shortNames": ["wdg"]},
-                     "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA},
-                                   "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
-                                                                            "statusReplicasPath": ".status.replicas"}},
-                                   "additionalPrinterColumns": [{"name": "Size", "type": "integer",
-                                                                 "jsonPath": ".spec.size"}]}]}})
+        cls._make(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
+                "metadata": {
+                    "name": f"widgets.{cls.group}"
+                },
+                "spec": {
+                    "group":
+                    cls.group,
+                    "scope":
+                    "Namespaced",
+                    "names": {
+                        "plural": "widgets",
+                        "singular": "widget",
+                        "kind": "Widget",
+                        "shortNames": ["wdg"]
+                    },
+                    "versions": [{
+                        "name":
+                        "v1",
+                        "served":
+                        True,
+                        "storage":
+                        True,
+                        "schema": {
+                            "openAPIV3Schema": SCHEMA
+                        },
+                        "subresources": {
+                            "status": {},
+                            "scale": {
+                                "specReplicasPath": ".spec.replicas",
+                                "statusReplicasPath": ".status.replicas"
+                            }
+                        },
+                        "additionalPrinterColumns": [{
+                            "name": "Size",
+                            "type": "integer",
+                            "jsonPath": ".spec.size"
+                        }]
+                    }]
+                }
+            })
         cls.eventually(lambda: cls.api.call("GET", cls.widgets)[0] == 200)
         # Pods can't be made before it is there.
         account = f"/api/v1/namespaces/{cls.namespace}/serviceaccounts/default"
@@ -125,8 +217,17 @@ class ConformanceTest(unittest.TestCase):
         self.widget_path = f"{self.widgets}/{self.name}"
 
     def widget(self, **spec):
-        return {"apiVersion": self.api_version, "kind": "Widget", "metadata": {"name": self.name},
-                "spec": {"size": 1, **spec}}
+        return {
+            "apiVersion": self.api_version,
+            "kind": "Widget",
+            "metadata": {
+                "name": self.name
+            },
+            "spec": {
+                "size": 1,
+                **spec
+            }
+        }
 
     def make(self, obj=None, path=None, query=""):
         code, answer = self.api.call("POST", (path or self.widgets) + query, obj or self.widget())

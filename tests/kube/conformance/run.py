@@ -48,13 +48,15 @@ def cluster():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--cluster", action="store_true")
     where.add_argument("--url")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    server = contextlib.nullcontext(options.url) if options.url else cluster() if options.cluster else double()
+    server = contextlib.nullcontext(
+        options.url) if options.url else cluster() if options.cluster else double()
     sys.path.insert(0, str(HERE))
     with server as url:
         os.environ["ADAPTDL_CONFORMANCE_URL"] = url

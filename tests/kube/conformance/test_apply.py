@@ -6,8 +6,16 @@ from api import APPLY, ConformanceTest
 
 
 class ApplyTest(ConformanceTest):
+
     def apply(self, manager, force=False, path=None, obj=None, **spec):
-        config = obj or {"apiVersion": self.api_version, "kind": "Widget", "metadata": {"name": self.name}, "spec": spec}
+        config = obj or {
+            "apiVersion": self.api_version,
+            "kind": "Widget",
+            "metadata": {
+                "name": self.name
+            },
+            "spec": spec
+        }
         query = f"?fieldManager={manager}" + ("&force=true" if force else "")
         return self.api.call("PATCH", (path or self.widget_path) + query, config, APPLY)
 
@@ -17,8 +25,10 @@ class ApplyTest(ConformanceTest):
         return answer
 
     def owned_by(self, obj, manager, operation="Apply"):
-        entries = [entry["fieldsV1"] for entry in obj["metadata"]["managedFields"]
-                   if (entry["manager"], entry["operation"]) == (manager, operation)]
+        entries = [
+            entry["fieldsV1"] for entry in obj["metadata"]["managedFields"]
+            if (entry["manager"], entry["operation"]) == (manager, operation)
+        ]
         return entries[0] if entries else None
 
     def test_it_makes_what_is_not_there(self):
@@ -83,8 +93,17 @@ class ApplyTest(ConformanceTest):
         self.applied("a", size=1, parts=[{"name": "one", "value": 1}])
         after = self.applied("b", parts=[{"name": "two", "value": 2}])
         self.assertEqual([part["name"] for part in after["spec"]["parts"]], ["one", "two"])
-        self.assertEqual(self.owned_by(after, "b"),
-                         {"f:spec": {"f:parts": {'k:{"name":"two"}': {".": {}, "f:name": {}, "f:value": {}}}}})
+        self.assertEqual(
+            self.owned_by(after, "b"),
+            {"f:spec": {
+                "f:parts": {
+                    'k:{"name":"two"}': {
+                        ".": {},
+                        "f:name": {},
+                        "f:value": {}
+                    }
+                }
+            }})
         after = self.applied("b", parts=[{"name": "one", "note": "mine"}])
         self.assertEqual(after["spec"]["parts"], [{"name": "one", "value": 1, "note": "mine"}])
         self.assert_refused(self.apply("b", parts=[{"name": "one", "value": 3}]), 409, "Conflict")
@@ -98,8 +117,19 @@ class ApplyTest(ConformanceTest):
 
     def test_status_is_applied_at_its_own_address(self):
         self.applied("a", size=1)
-        config = {"apiVersion": self.api_version, "kind": "Widget", "metadata": {"name": self.name},
-                  "status": {"phase": "x"}, "spec": {"size": 9}}
+        config = {
+            "apiVersion": self.api_version,
+            "kind": "Widget",
+            "metadata": {
+                "name": self.name
+            },
+            "status": {
+                "phase": "x"
+            },
+            "spec": {
+                "size": 9
+            }
+        }
         code, after = self.apply("a", obj=config, path=self.widget_path + "/status")
         self.assertEqual(code, 200, after)
         self.assertEqual((after["status"], after["spec"]["size"]), ({"phase": "x"}, 1))

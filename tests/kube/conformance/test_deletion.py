@@ -7,6 +7,7 @@ from api import ConformanceTest
 
 
 class DeletionTest(ConformanceTest):
+
     def delete(self, path=None, **options):
         body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
         return self.api.call("DELETE", path or self.widget_path, body)
@@ -16,9 +17,19 @@ class DeletionTest(ConformanceTest):
 
     def own(self, owner, suffix, blocks=False):
         """An object that belongs to another one; its path."""
-        reference = {"apiVersion": self.api_version, "kind": "Widget", "name": owner["metadata"]["name"],
-                     "uid": owner["metadata"]["uid"], "controller": True, "blockOwnerDeletion": blocks}
-        self.make({"metadata": {"name": self.name + suffix, "ownerReferences": [reference]}}, path=self.config_maps)
+        reference = {
+            "apiVersion": self.api_version,
+            "kind": "Widget",
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": blocks
+        }
+        self.make({"metadata": {
+            "name": self.name + suffix,
+            "ownerReferences": [reference]
+        }},
+                  path=self.config_maps)
         return f"{self.config_maps}/{self.name}{suffix}"
 
     def test_what_is_deleted_is_gone(self):
@@ -32,7 +43,8 @@ class DeletionTest(ConformanceTest):
         made = self.make()
         self.assert_refused(self.delete(preconditions={"uid": "other"}), 409, "Conflict")
         self.patch({"spec": {"size": 2}})
-        self.assert_refused(self.delete(preconditions={"resourceVersion": self.version(made)}), 409, "Conflict")
+        self.assert_refused(self.delete(preconditions={"resourceVersion": self.version(made)}), 409,
+                            "Conflict")
         self.assertEqual(self.delete(preconditions={"uid": made["metadata"]["uid"]})[0], 200)
 
     def test_a_finalizer_holds_it_until_it_is_taken_away(self):
@@ -93,10 +105,61 @@ class DeletionTest(ConformanceTest):
         self.assertEqual(left, ["c"])
 
     def test_a_pod_without_a_node_goes_at_once(self):
-        self.make({"metadata": {"name": self.name}, "spec": {"containers": [{"name": "a", "image": "x"}],
-                                                             "schedulerName": "nobody"}}, path=self.pods)
+        self.make(
+            {
+                "metadata": {
+                    "name": self.name
+                },
+                "spec": {
+                    "containers": [{
+                        "name": "a",
+                        "image": "x"
+                    }],
+                    "schedulerName": "nobody"
+                }
+            },
+            path=self.pods)
         path = f"{self.pods}/{self.name}"
         self.assertEqual(self.delete(path)[0], 200)
+        self.assertTrue(self.is_gone(path))
+
+    def test_a_pod_on_a_node_has_time_until_the_kubelet_says_so(self):
+        made = self.make(
+            {
+                "metadata": {
+                    "name": self.name
+                },
+                "spec": {
+                    "containers": [{
+                        "name": "a",
+                        "image": "x"
+                    }],
+                    "schedulerName": "nobody"
+                }
+            },
+            path=self.pods)
+        path = f"{self.pods}/{self.name}"
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": self.name
+            },
+            "target": {
+                "kind": "Node",
+                "name": "no-such-node"
+            }
+        }
+        self.assertEqual(self.api.call("POST", path + "/binding", binding)[0], 201)
+        self.assertEqual(self.get(path)["spec"]["nodeName"], "no-such-node")
+        self.assertEqual(self.delete(path, gracePeriodSeconds=20)[0], 200)
+        metadata = self.get(path)["metadata"]
+        self.assertEqual((metadata["uid"], metadata["deletionGracePeriodSeconds"]),
+                         (made["metadata"]["uid"], 20))
+        self.assertTrue(metadata["deletionTimestamp"])
+        self.assertEqual(self.delete(path, gracePeriodSeconds=10)[0], 200)
+        self.assertEqual(self.get(path)["metadata"]["deletionGracePeriodSeconds"], 10)
+        self.assertEqual(self.delete(path, gracePeriodSeconds=0)[0], 200)
         self.assertTrue(self.is_gone(path))
 
     def test_a_namespace_takes_all_with_it(self):

@@ -12,6 +12,7 @@ from api import ConformanceTest
 
 @unittest.skipUnless(shutil.which("kubectl"), "needs kubectl")
 class KubectlTest(ConformanceTest):
+
     def setUp(self):
         super().setUp()
         # kubectl writes what it has learnt of the server there.
@@ -19,9 +20,18 @@ class KubectlTest(ConformanceTest):
         self.addCleanup(shutil.rmtree, self.home)
 
     def run_kubectl(self, *arguments, stdin=None):
-        command = ["kubectl", "--server", os.environ["ADAPTDL_CONFORMANCE_URL"], "--namespace", self.namespace, *arguments]
+        command = [
+            "kubectl", "--server", os.environ["ADAPTDL_CONFORMANCE_URL"], "--namespace", self.namespace,
+            *arguments
+        ]
         environment = {**os.environ, "KUBECONFIG": os.devnull, "HOME": self.home}
-        return subprocess.run(command, input=stdin, text=True, capture_output=True, timeout=120, env=environment, check=False)
+        return subprocess.run(command,
+                              input=stdin,
+                              text=True,
+                              capture_output=True,
+                              timeout=120,
+                              env=environment,
+                              check=False)
 
     def kubectl(self, *arguments, stdin=None):
         done = self.run_kubectl(*arguments, stdin=stdin)
@@ -40,7 +50,12 @@ class KubectlTest(ConformanceTest):
 
     def test_server_side_apply(self):
         self.assertIn("serverside-applied", self.apply("--server-side", "--field-manager=a", size=2))
-        done = self.run_kubectl("apply", "--server-side", "--field-manager=b", "-f", "-", stdin=json.dumps(self.widget(size=3)))
+        done = self.run_kubectl("apply",
+                                "--server-side",
+                                "--field-manager=b",
+                                "-f",
+                                "-",
+                                stdin=json.dumps(self.widget(size=3)))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('conflict with "a"', done.stderr)
 
@@ -64,7 +79,9 @@ class KubectlTest(ConformanceTest):
         self.kubectl("label", "wdg", self.name, "a=b")
         self.kubectl("patch", "wdg", self.name, "--type=merge", "-p", '{"spec":{"size":6}}')
         obj = self.get()
-        self.assertEqual((obj["spec"]["replicas"], obj["spec"]["size"], obj["metadata"]["labels"]), (5, 6, {"a": "b"}))
+        self.assertEqual((obj["spec"]["replicas"], obj["spec"]["size"], obj["metadata"]["labels"]), (5, 6, {
+            "a": "b"
+        }))
         self.assertIn("deleted", self.kubectl("delete", "wdg", self.name))
         self.assertEqual(self.api.call("GET", self.widget_path)[0], 404)
 

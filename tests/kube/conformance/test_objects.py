@@ -6,10 +6,12 @@ from api import JSON_PATCH, MERGE, STRATEGIC, ConformanceTest
 
 
 class ObjectsTest(ConformanceTest):
+
     def test_a_new_object_has_an_identity(self):
         made = self.make()
         metadata = made["metadata"]
-        self.assertEqual((metadata["name"], metadata["namespace"], metadata["generation"]), (self.name, self.namespace, 1))
+        self.assertEqual((metadata["name"], metadata["namespace"], metadata["generation"]),
+                         (self.name, self.namespace, 1))
         for field in ("uid", "resourceVersion", "creationTimestamp"):
             self.assertTrue(metadata[field])
         self.assertEqual(self.get(), made)
@@ -27,8 +29,9 @@ class ObjectsTest(ConformanceTest):
         self.assert_refused(self.api.call("GET", self.widget_path), 404, "NotFound")
         self.assert_refused(self.api.call("DELETE", self.widget_path), 404, "NotFound")
         self.assert_refused(self.patch({"spec": {"size": 2}}), 404, "NotFound")
-        self.assert_refused(self.api.call("POST", self.widgets.replace(self.namespace, "no-such-namespace"), self.widget()),
-                            404, "NotFound")
+        self.assert_refused(
+            self.api.call("POST", self.widgets.replace(self.namespace, "no-such-namespace"), self.widget()),
+            404, "NotFound")
 
     def test_names_have_rules(self):
         obj = self.widget()
@@ -90,6 +93,7 @@ class ObjectsTest(ConformanceTest):
 
 
 class StatusTest(ConformanceTest):
+
     def test_status_is_written_at_its_own_address_only(self):
         obj = self.widget()
         obj["status"] = {"phase": "early"}
@@ -97,8 +101,21 @@ class StatusTest(ConformanceTest):
         _, after = self.patch({"status": {"phase": "x"}, "spec": {"size": 2}})
         self.assertNotIn("status", after)
         self.assertEqual(after["spec"]["size"], 2)
-        code, after = self.patch({"status": {"phase": "y"}, "spec": {"size": 3}, "metadata": {"labels": {"a": "b"}}},
-                                 path=self.widget_path + "/status")
+        code, after = self.patch(
+            {
+                "status": {
+                    "phase": "y"
+                },
+                "spec": {
+                    "size": 3
+                },
+                "metadata": {
+                    "labels": {
+                        "a": "b"
+                    }
+                }
+            },
+            path=self.widget_path + "/status")
         self.assertEqual(code, 200, after)
         self.assertEqual((after["status"], after["spec"]["size"]), ({"phase": "y"}, 2))
         self.assertNotIn("labels", after["metadata"])
@@ -115,7 +132,8 @@ class StatusTest(ConformanceTest):
         self.make(self.widget(replicas=3))
         self.patch({"status": {"replicas": 2}}, path=self.widget_path + "/status")
         scale = self.get(self.widget_path + "/scale")
-        self.assertEqual((scale["kind"], scale["spec"]["replicas"], scale["status"]["replicas"]), ("Scale", 3, 2))
+        self.assertEqual((scale["kind"], scale["spec"]["replicas"], scale["status"]["replicas"]),
+                         ("Scale", 3, 2))
         code, after = self.patch({"spec": {"replicas": 7}}, path=self.widget_path + "/scale")
         self.assertEqual((code, after["spec"]["replicas"]), (200, 7))
         self.assertEqual(self.get()["spec"]["replicas"], 7)
@@ -123,6 +141,7 @@ class StatusTest(ConformanceTest):
 
 
 class PatchTest(ConformanceTest):
+
     def test_merge_sets_and_takes_away(self):
         self.make(self.widget(row=[1, 2], limits={"a": "1", "b": "2"}))
         code, after = self.patch({"spec": {"row": [3], "limits": {"a": None, "c": "3"}}}, MERGE)
@@ -131,12 +150,34 @@ class PatchTest(ConformanceTest):
 
     def test_json_patch_is_all_or_nothing(self):
         made = self.make(self.widget(row=[1, 2]))
-        good = [{"op": "test", "path": "/spec/size", "value": 1}, {"op": "add", "path": "/spec/row/0", "value": 0},
-                {"op": "remove", "path": "/spec/row/2"}, {"op": "replace", "path": "/spec/size", "value": 4}]
+        good = [{
+            "op": "test",
+            "path": "/spec/size",
+            "value": 1
+        }, {
+            "op": "add",
+            "path": "/spec/row/0",
+            "value": 0
+        }, {
+            "op": "remove",
+            "path": "/spec/row/2"
+        }, {
+            "op": "replace",
+            "path": "/spec/size",
+            "value": 4
+        }]
         code, after = self.patch(good, JSON_PATCH)
         self.assertEqual(code, 200, after)
         self.assertEqual((after["spec"]["size"], after["spec"]["row"]), (4, [0, 1]))
-        bad = [{"op": "replace", "path": "/spec/size", "value": 9}, {"op": "test", "path": "/spec/colour", "value": "green"}]
+        bad = [{
+            "op": "replace",
+            "path": "/spec/size",
+            "value": 9
+        }, {
+            "op": "test",
+            "path": "/spec/colour",
+            "value": "green"
+        }]
         self.assertEqual(self.patch(bad, JSON_PATCH)[0], 422)
         self.assertEqual(self.get()["spec"]["size"], 4)
         self.assertNotEqual(self.version(made), self.version(after))
@@ -144,9 +185,29 @@ class PatchTest(ConformanceTest):
     def test_strategic_merge_is_for_built_in_types(self):
         self.make()
         self.assert_refused(self.patch({"spec": {"size": 2}}, STRATEGIC), 415, "UnsupportedMediaType")
-        pod = {"metadata": {"name": self.name}, "spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]}}
+        pod = {
+            "metadata": {
+                "name": self.name
+            },
+            "spec": {
+                "containers": [{
+                    "name": "a",
+                    "image": "x"
+                }, {
+                    "name": "b",
+                    "image": "y"
+                }]
+            }
+        }
         self.make(pod, path=self.pods)
-        code, after = self.patch({"spec": {"containers": [{"name": "b", "image": "z"}]}}, STRATEGIC, path=f"{self.pods}/{self.name}")
+        code, after = self.patch({"spec": {
+            "containers": [{
+                "name": "b",
+                "image": "z"
+            }]
+        }},
+                                 STRATEGIC,
+                                 path=f"{self.pods}/{self.name}")
         self.assertEqual(code, 200, after)
         self.assertEqual([container["image"] for container in after["spec"]["containers"]], ["x", "z"])
 
@@ -156,16 +217,37 @@ class PatchTest(ConformanceTest):
 
 
 class PodTest(ConformanceTest):
+
     def test_a_pod_begins_pending_and_keeps_its_spec(self):
-        made = self.make({"metadata": {"name": self.name}, "spec": {"containers": [{"name": "a", "image": "x"}]}}, path=self.pods)
+        made = self.make(
+            {
+                "metadata": {
+                    "name": self.name
+                },
+                "spec": {
+                    "containers": [{
+                        "name": "a",
+                        "image": "x"
+                    }]
+                }
+            },
+            path=self.pods)
         self.assertEqual(made["status"]["phase"], "Pending")
-        self.assertEqual((made["spec"]["restartPolicy"], made["spec"]["terminationGracePeriodSeconds"]), ("Always", 30))
+        self.assertEqual((made["spec"]["restartPolicy"], made["spec"]["terminationGracePeriodSeconds"]),
+                         ("Always", 30))
         refused = self.patch({"spec": {"hostNetwork": True}}, path=f"{self.pods}/{self.name}")
         self.assert_refused(refused, 422, "Invalid")
 
     def test_a_pod_has_containers(self):
-        self.assert_refused(self.api.call("POST", self.pods, {"metadata": {"name": self.name}, "spec": {"containers": []}}),
-                            422, "Invalid")
+        self.assert_refused(
+            self.api.call("POST", self.pods, {
+                "metadata": {
+                    "name": self.name
+                },
+                "spec": {
+                    "containers": []
+                }
+            }), 422, "Invalid")
 
 
 if __name__ == "__main__":

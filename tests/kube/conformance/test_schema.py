@@ -6,13 +6,20 @@ from api import ConformanceTest
 
 
 class SchemaTest(ConformanceTest):
+
     def refused(self, **spec):
         answer = self.api.call("POST", self.widgets, self.widget(**spec))
         self.assert_refused(answer, 422, "Invalid")
         return answer[1]["message"]
 
     def test_unknown_fields_are_pruned(self):
-        made = self.make(self.widget(nonsense=1, parts=[{"name": "a", "nonsense": 2}], free={"any": {"thing": 1}}))
+        made = self.make(
+            self.widget(nonsense=1, parts=[{
+                "name": "a",
+                "nonsense": 2
+            }], free={"any": {
+                "thing": 1
+            }}))
         self.assertNotIn("nonsense", made["spec"])
         self.assertEqual(made["spec"]["parts"], [{"name": "a"}])
         self.assertEqual(made["spec"]["free"], {"any": {"thing": 1}})
@@ -45,7 +52,9 @@ class SchemaTest(ConformanceTest):
     def test_changes_are_checked_as_well(self):
         self.make()
         self.assert_refused(self.patch({"spec": {"size": None}}), 422, "Invalid")
-        self.assert_refused(self.patch({"status": {"phase": 3}}, path=self.widget_path + "/status"), 422, "Invalid")
+        self.assert_refused(self.patch({"status": {
+            "phase": 3
+        }}, path=self.widget_path + "/status"), 422, "Invalid")
 
 
 if __name__ == "__main__":

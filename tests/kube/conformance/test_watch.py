@@ -7,6 +7,7 @@ from api import ConformanceTest
 
 
 class WatchTest(ConformanceTest):
+
     def setUp(self):
         super().setUp()
         # Of this test alone.
@@ -25,7 +26,8 @@ class WatchTest(ConformanceTest):
         found = []
         for event in self.api.watch(self.widgets, version, **{**self.mine, **query}):
             metadata = event["object"]["metadata"]
-            found.append((event["type"], metadata["name"].removeprefix(self.name), metadata["resourceVersion"]))
+            found.append(
+                (event["type"], metadata["name"].removeprefix(self.name), metadata["resourceVersion"]))
             if len(found) == count:
                 break
         return found
@@ -39,7 +41,8 @@ class WatchTest(ConformanceTest):
         _, third = self.patch({"spec": {"size": 2}}, path=path)
         self.api.call("DELETE", path)
         events = self.events(listed["metadata"]["resourceVersion"], 3)
-        self.assertEqual([event[:2] for event in events], [("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "b")])
+        self.assertEqual([event[:2] for event in events], [("ADDED", "b"), ("MODIFIED", "b"),
+                                                           ("DELETED", "b")])
         self.assertEqual([event[2] for event in events[:2]], [self.version(second), self.version(third)])
         self.assertNotIn(events[2][2], (self.version(second), self.version(third)))
         # From any version between.
@@ -62,11 +65,13 @@ class WatchTest(ConformanceTest):
         self.make_mine("a", colour="red")
         self.make_mine("b", colour="green")
         self.make_mine("c")
-        for selector, names in (("colour=red", "a"), ("colour!=red", "bc"), ("colour", "ab"), ("!colour", "c"),
-                                ("colour in (red,green)", "ab"), ("colour notin (red)", "bc")):
+        for selector, names in (("colour=red", "a"), ("colour!=red", "bc"), ("colour", "ab"),
+                                ("!colour", "c"), ("colour in (red,green)", "ab"), ("colour notin (red)",
+                                                                                    "bc")):
             code, listed = self.list(labelSelector=f"test={self.name},{selector}")
             self.assertEqual(code, 200, listed)
-            self.assertEqual("".join(item["metadata"]["name"][-1] for item in listed["items"]), names, selector)
+            self.assertEqual("".join(item["metadata"]["name"][-1] for item in listed["items"]), names,
+                             selector)
         _, listed = self.api.call("GET", f"{self.widgets}?fieldSelector=metadata.name%3D{self.name}b")
         self.assertEqual(len(listed["items"]), 1)
 
@@ -87,7 +92,10 @@ class WatchTest(ConformanceTest):
 
     def test_bookmarks_say_how_far_it_is(self):
         made = self.make_mine("a")
-        for event in self.api.watch(self.widgets, self.version(made), allowWatchBookmarks="true", timeoutSeconds="5",
+        for event in self.api.watch(self.widgets,
+                                    self.version(made),
+                                    allowWatchBookmarks="true",
+                                    timeoutSeconds="5",
                                     **self.mine):
             self.assertEqual(event["type"], "BOOKMARK")
             self.assertEqual(event["object"]["kind"], "Widget")
@@ -101,7 +109,8 @@ class WatchTest(ConformanceTest):
         self.make_mine("b")
         _, page = self.list(limit=1)
         can_be_told = self.api.call("POST", "/-/compact")[0] == 200
-        if not can_be_told and self.api.call("GET", self.widgets + "?resourceVersion=1&resourceVersionMatch=Exact")[0] != 410:
+        if not can_be_told and self.api.call(
+                "GET", self.widgets + "?resourceVersion=1&resourceVersionMatch=Exact")[0] != 410:
             self.skipTest("this cluster is too young to have forgotten anything")
         for event in self.api.watch(self.widgets, "1"):
             self.assertEqual((event.get("type"), (event.get("object") or event)["code"]),
@@ -115,7 +124,8 @@ class WatchTest(ConformanceTest):
 
     def test_a_watch_ends_when_its_time_is_over(self):
         made = self.make_mine("a")
-        self.assertEqual(list(self.api.watch(self.widgets, self.version(made), timeoutSeconds="1", **self.mine)), [])
+        self.assertEqual(
+            list(self.api.watch(self.widgets, self.version(made), timeoutSeconds="1", **self.mine)), [])
 
 
 if __name__ == "__main__":
