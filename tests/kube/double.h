@@ -7,11 +7,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 #include "libs/base/process/pipe.h"
 #include "libs/base/process/spawn.h"
@@ -21,9 +21,11 @@ namespace adaptdl::kube {
 
 class ApiServerDouble {
  public:
-  ApiServerDouble() {
+  // `people`: token,user,uid,"group1,group2" a line; empty: anybody may do anything.
+  explicit ApiServerDouble(const std::string& people = "") {
     char folder[] = "/tmp/adaptdl-apiserver-XXXXXX";
     folder_ = mkdtemp(folder);
+    if (!people.empty()) std::ofstream(folder_ + "/people") << people;
     Start();
   }
   ~ApiServerDouble() {
@@ -38,8 +40,11 @@ class ApiServerDouble {
   void Start() {
     Pipe pipe = Pipe::Open().value();
     SpawnOptions options;
-    options.command = {"/usr/bin/python3",  "-m",  "apiserver", "--port",          absl::StrCat(port_),
-                       "--bookmark-period", "0.2", "--state",   folder_ + "/state"};
+    options.command = {"/usr/bin/python3",  "-m",  "apiserver", "--port", absl::StrCat(port_),
+                       "--bookmark-period", "0.2", "--state",   State()};
+    if (std::filesystem::exists(folder_ + "/people")) {
+      options.command.insert(options.command.end(), {"--token-auth-file", folder_ + "/people"});
+    }
     options.working_directory = ADAPTDL_SOURCE_DIR "/tests/kube";
     options.output_fd = pipe.write_end.get();
     options.death_signal = SIGKILL;
@@ -59,6 +64,8 @@ class ApiServerDouble {
   }
 
  private:
+  std::string State() const { return folder_ + "/state"; }
+
   std::string folder_;
   std::string url_;
   int port_ = 0;

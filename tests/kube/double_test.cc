@@ -1,10 +1,13 @@
 // The client of libs/kube against the double of an API server: that both mean the same by what they say.
 
-#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <map>
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "libs/base/mutex.h"
 #include "libs/kube/client/client.h"
+#include "libs/kube/client/reviews.h"
 #include "libs/kube/client/scale.h"
 #include "libs/kube/control/cache.h"
 #include "libs/kube/control/leader_election.h"
@@ -204,6 +208,97 @@ TEST_F(DoubleTest, OneOfTwoLeads) {
   EXPECT_TRUE(*b.TryAcquire());
   EXPECT_GT(b.term(), a.term());
   EXPECT_FALSE(*a.TryAcquire());
+}
+
+// With people: a server that asks who one is.
+class ClosedDoubleTest : public ::testing::Test {
+ protected:
+  ClosedDoubleTest() { Write("secret"); }
+  ~ClosedDoubleTest() override { std::filesystem::remove_all(folder_); }
+
+  void Write(const std::string& token) { std::ofstream(folder_ + "/token") << token; }
+  std::unique_ptr<Session> MakeSession(TextOrFile token) {
+    Access access = {.server = server_.url(),
+                     .credentials = std::make_unique<ConfiguredCredentials>(
+                         ConfiguredCredentials::Options{.bearer_token = std::move(token)})};
+    return Session::Create(std::move(access)).value();
+  }
+  // A token of the default account, bound to this pod; null: to none.
+  std::string TokenFor(const std::string& audience, const Json& pod) {
+    Json spec = {{"audiences", {audience}}};
+    if (!pod.is_null()) {
+      spec["boundObjectRef"] = {{"kind", "Pod"}, {"name", KeyOf(pod).name}, {"uid", UidOf(pod)}};
+    }
+    const ResourceType accounts = {"", "v1", "serviceaccounts", "ServiceAccount"};
+    const auto answer = client_.Create(ObjectOf(accounts, {"default", "default"}).Sub("token"),
+                                       {{"spec", spec}}, {.strict = false});
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return TextAt(*answer, {"status", "token"});
+  }
+
+  static std::string MakeFolder() {
+    char folder[] = "/tmp/adaptdl-tokens-XXXXXX";
+    return mkdtemp(folder);
+  }
+
+  const std::string folder_ = MakeFolder();
+  ApiServerDouble server_{"secret,admin,1,system:masters\n"};
+  const std::unique_ptr<Session> session_ = MakeSession({.path = folder_ + "/token"});
+  const Client client_{session_.get()};
+};
+
+TEST_F(ClosedDoubleTest, ARenewedTokenNeedsNoRestart) {
+  EXPECT_TRUE(client_.ListAll(Collection(Nodes())).ok());
+  Write("outdated");
+  EXPECT_EQ(client_.ListAll(Collection(Nodes())).status().code(), absl::StatusCode::kUnauthenticated);
+  Write("secret");
+  EXPECT_TRUE(client_.ListAll(Collection(Nodes())).ok());
+}
+
+TEST_F(ClosedDoubleTest, AnAccountMayDoWhatItsRoleSays) {
+  const ResourceType roles = {"rbac.authorization.k8s.io", "v1", "roles", "Role"};
+  const ResourceType bindings = {"rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"};
+  const auto account =
+      MakeSession({.text = TokenFor("https://kubernetes.default.svc.cluster.local", nullptr)});
+  const Client limited(account.get());
+  EXPECT_EQ(limited.ListAll(Collection(Pods(), "default")).status().code(),
+            absl::StatusCode::kPermissionDenied);
+
+  const Json role = {{"metadata", {{"name", "r"}}},
+                     {"rules", {{{"apiGroups", {""}}, {"resources", {"pods"}}, {"verbs", {"list"}}}}}};
+  const Json binding = {
+      {"metadata", {{"name", "b"}}},
+      {"roleRef", {{"kind", "Role"}, {"name", "r"}}},
+      {"subjects", {{{"kind", "ServiceAccount"}, {"name", "default"}, {"namespace", "default"}}}}};
+  ASSERT_TRUE(client_.Create(Collection(roles, "default"), role, kBy).ok());
+  ASSERT_TRUE(client_.Create(Collection(bindings, "default"), binding, kBy).ok());
+  EXPECT_TRUE(limited.ListAll(Collection(Pods(), "default")).ok());
+  EXPECT_EQ(limited.ListAll(Collection(Pods())).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(limited.ListAll(Collection(Nodes())).status().code(), absl::StatusCode::kPermissionDenied);
+
+  const UserInfo user = {.name = "system:serviceaccount:default:default"};
+  EXPECT_TRUE(ReviewAccess(client_, {user, "list", Collection(Pods(), "default")})->allowed);
+  EXPECT_FALSE(ReviewAccess(client_, {user, "create", Collection(Pods(), "default")})->allowed);
+  EXPECT_EQ(ReviewAccess(limited, {user, "list", Collection(Pods())}).status().code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(ClosedDoubleTest, AReplicaProvesItselfByItsPodsToken) {
+  const Json pod = {{"metadata", {{"name", "p"}}},
+                    {"spec", {{"containers", {{{"name", "a"}, {"image", "x"}}}}}}};
+  const auto made = client_.Create(Collection(Pods(), "default"), pod, kBy);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const std::string token = TokenFor("adaptdl", *made);
+  const auto answer = ReviewToken(client_, token, "adaptdl");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(answer->authenticated) << answer->reason;
+  EXPECT_EQ(answer->user.PodUid(), UidOf(*made));
+  EXPECT_FALSE(ReviewToken(client_, token, "others")->authenticated);
+  // It is for nobody else, the API server included.
+  EXPECT_EQ(Client(MakeSession({.text = token}).get()).ListAll(Collection(Pods())).status().code(),
+            absl::StatusCode::kUnauthenticated);
+  ASSERT_TRUE(client_.Delete(ObjectOf(Pods(), {"default", "p"}), {}).ok());
+  EXPECT_FALSE(ReviewToken(client_, token, "adaptdl")->authenticated);
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ absl::StatusOr<HttpRequest> Session::MakeRequest(const ApiRequest& request,
   if (!ca.ok()) return ca.status();
   HttpRequest made = {.method = request.method,
                       .url = absl::StrCat(base_url_, request.target.Path()),
-                      .headers = {"Accept: application/json"},
+                      .headers = {"Accept: application/json, */*"},
                       .body = request.body,
                       .connect_to = connect_to_,
                       .proxy_url = access_.proxy_url,

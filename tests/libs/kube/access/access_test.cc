@@ -167,5 +167,40 @@ TEST_F(AccessTest, RunsTheLoginProgramOfAUser) {
   EXPECT_EQ(credentials->bearer_token, "first red https://h:6443");
 }
 
+// What says where the server is, in the order in which it counts.
+class FindAccessTest : public AccessTest {
+ protected:
+  FindAccessTest() {
+    for (const char* name : {"KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"})
+      unsetenv(name);
+    setenv("HOME", folder_.c_str(), 1);
+  }
+  std::string ServerIn(const std::string& name, const std::string& server) {
+    return Write(name,
+                 absl::StrCat("current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+                              "clusters: [{name: k, cluster: {server: ",
+                              server, "}}]\nusers: [{name: u, user: {}}]\n"));
+  }
+};
+
+TEST_F(FindAccessTest, AFileThatIsNamedCountsMost) {
+  const std::string named = ServerIn("named", "https://named");
+  setenv("KUBECONFIG", absl::StrCat(folder_, "/missing:", ServerIn("listed", "https://listed")).c_str(), 1);
+  setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1);
+  EXPECT_EQ(FindAccess({.kubeconfig = named})->server, "https://named");
+  EXPECT_EQ(FindAccess()->server, "https://listed");
+}
+
+TEST_F(FindAccessTest, APodCountsMoreThanTheHomeFolder) {
+  ServerIn(".kube/config", "https://home");
+  EXPECT_EQ(FindAccess()->server, "https://home");
+  setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1);
+  EXPECT_THAT(FindAccess().status().message(), HasSubstr("service account"));
+}
+
+TEST_F(FindAccessTest, SaysWhereItHasLooked) {
+  EXPECT_THAT(FindAccess().status().message(), HasSubstr(folder_ + "/.kube/config"));
+}
+
 }  // namespace
 }  // namespace adaptdl::kube
