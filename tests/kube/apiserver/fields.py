@@ -12,7 +12,7 @@ from .errors import ApiError, bad_request, details_of
 from .schema import child_schema
 
 # Nobody owns what says which object it is, and what the server itself writes.
-UNOWNED = {("f:apiVersion", ), ("f:kind", ), ("f:metadata", )
+UNOWNED = {("f:apiVersion", ), ("f:kind", )
            } | {("f:metadata", f"f:{name}")
                 for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation",
                              "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")}
@@ -23,31 +23,31 @@ def compact(value):
 
 
 class Lists:
-    """How the items of lists are told apart, in a type."""
+    """How the items of lists are told apart, in a type. Types that are built in have an empty schema here."""
 
     def __init__(self, kind):
-        self._schema = kind.schema
+        self.root = kind.schema or {}
+        self._is_custom = kind.is_custom
 
-    def root(self):
-        return self._schema
+    @staticmethod
+    def child(schema, name):
+        return child_schema(schema, name) or {}
 
-    def child(self, schema, name):
-        return (child_schema(schema, name)
-                or {}) if self._schema is not None and schema is not None else schema
+    @staticmethod
+    def items(schema):
+        return schema.get("items") or {}
 
-    def items(self, schema):
-        return (schema.get("items") or {}) if schema is not None else None
-
-    def keys_of(self, schema, path, name):
-        """Names of the keys of a list of maps; () for a set; None for a list that is one value."""
-        if self._schema is not None and path[:1] != ("f:metadata", ):
+    def keys_of(self, value, schema, path):
+        """Names of the keys of a list of maps; () for a set; None for what is one value."""
+        if not isinstance(value, list):
+            return None
+        if self._is_custom and path[0] != "f:metadata":
             kind_of_list = schema.get("x-kubernetes-list-type")
-            if kind_of_list == "map":
-                return tuple(schema.get("x-kubernetes-list-map-keys") or ())
-            return () if kind_of_list == "set" else None
-        if name in patches.SETS:
-            return ()
-        return patches.MERGE_KEYS.get(name)
+            keys = {"map": tuple(schema.get("x-kubernetes-list-map-keys") or ()), "set": ()}.get(kind_of_list)
+        else:
+            name = path[-1][2:]
+            keys = () if name in patches.SETS else patches.MERGE_KEYS.get(name)
+        return None if keys and not all(isinstance(item, dict) for item in value) else keys
 
 
 def step_of(item, keys):
@@ -60,66 +60,61 @@ def fields_of(obj, lists):
     """All fields that are set in it, with their values: {path: value}; of items, None."""
     found = {}
 
-    def walk(value, schema, path, name):
-        if path in UNOWNED and path != ("f:metadata", ):
+    def walk_map(value, schema, path):
+        for key, item in value.items():
+            walk(item, lists.child(schema, key), path + ("f:" + key, ))
+
+    def walk(value, schema, path):
+        keys = lists.keys_of(value, schema, path)
+        if path in UNOWNED:
             return
-        keys = lists.keys_of(schema or {}, path, name) if isinstance(value, list) else None
         if isinstance(value, dict) and value:
-            for key, item in value.items():
-                walk(item, lists.child(schema, key), path + ("f:" + key, ), key)
-        elif keys is not None and all(isinstance(item, dict) for item in value) if keys else keys is not None:
+            walk_map(value, schema, path)
+        elif keys is None:
+            found[path] = value
+        else:
             for item in value:
                 place = path + (step_of(item, keys), )
                 found[place] = None
                 if keys:
-                    for key, part in item.items():
-                        walk(part, lists.child(lists.items(schema), key), place + ("f:" + key, ), key)
-        elif path not in UNOWNED:
-            found[path] = value
+                    walk_map(item, lists.items(schema), place)
 
-    for key, item in obj.items():
-        walk(item, lists.child(lists.root(), key), ("f:" + key, ), key)
+    walk_map(obj, lists.root, ())
     return found
 
 
 def remove_fields(obj, paths, lists):
     """Takes these fields away, and the maps that are empty then."""
 
-    def walk(value, schema, path, name):
+    def walk(value, schema, path):
+        keys = lists.keys_of(value, schema, path) if path else None
         if isinstance(value, dict):
             for key in list(value):
                 place = path + ("f:" + key, )
-                child = lists.child(schema, key)
                 had = bool(value[key])
-                if place in paths:
+                if place not in paths:
+                    walk(value[key], lists.child(schema, key), place)
+                if place in paths or (had and value[key] == {}):
                     del value[key]
-                    continue
-                walk(value[key], child, place, key)
-                if had and value[key] == {}:
-                    del value[key]
-        elif isinstance(value, list):
-            keys = lists.keys_of(schema or {}, path, name)
-            if keys is None:
-                return
+        elif keys is not None:
             value[:] = [item for item in value if path + (step_of(item, keys), ) not in paths]
             for item in value:
-                walk(item, lists.items(schema), path + (step_of(item, keys), ), "")
+                walk(item, lists.items(schema), path + (step_of(item, keys), ))
 
-    walk(obj, lists.root(), (), "")
+    walk(obj, lists.root, ())
 
 
 def merge_applied(live, config, lists):
     """The live object with what the configuration sets."""
 
-    def walk(old, new, schema, path, name):
+    def walk(old, new, schema, path):
         if isinstance(new, dict) and isinstance(old, dict):
             result = dict(old)
             for key, item in new.items():
-                result[key] = walk(old.get(key), item, lists.child(schema, key), path + ("f:" + key, ), key)
+                result[key] = walk(old.get(key), item, lists.child(schema, key), path + ("f:" + key, ))
             return result
-        keys = lists.keys_of(schema or {}, path,
-                             name) if isinstance(new, list) and isinstance(old, list) else None
-        if keys is None:
+        keys = lists.keys_of(new, schema, path)
+        if keys is None or not isinstance(old, list):
             return copy.deepcopy(new)
         result = list(old)
         steps = [step_of(item, keys) for item in result]
@@ -127,12 +122,12 @@ def merge_applied(live, config, lists):
             step = step_of(item, keys)
             if step in steps:
                 place = steps.index(step)
-                result[place] = walk(result[place], item, lists.items(schema), path + (step, ), "")
+                result[place] = walk(result[place], item, lists.items(schema), path + (step, ))
             else:
                 result.append(copy.deepcopy(item))
         return result
 
-    return walk(live, config, lists.root(), (), "")
+    return walk(live, config, lists.root, ())
 
 
 def to_tree(paths):

@@ -115,6 +115,28 @@ class ApplyTest(ConformanceTest):
         self.assertEqual(self.applied("a", size=1, row=[1, 2])["spec"]["tags"], ["y"])
         self.assert_refused(self.apply("b", tags=["y"], row=[1]), 409, "Conflict")
 
+    def labelled(self, manager, force=False, **metadata):
+        config = self.widget()
+        del config["spec"]
+        config["metadata"].update(metadata)
+        return self.apply(manager, force, obj=config)
+
+    def test_labels_and_finalizers_have_owners(self):
+        self.applied("a", size=1)
+        code, after = self.labelled("b", labels={"x": "1", "y": "2"}, finalizers=["conformance.adaptdl/a"])
+        self.assertEqual(code, 200, after)
+        owned = self.owned_by(after, "b")["f:metadata"]
+        self.assertEqual(sorted(owned["f:labels"]), ["f:x", "f:y"])
+        self.assertIn('v:"conformance.adaptdl/a"', owned["f:finalizers"])
+        self.assert_refused(self.labelled("c", labels={"x": "3"}), 409, "Conflict")
+        _, after = self.labelled("c", finalizers=["conformance.adaptdl/c"])
+        self.assertEqual(after["metadata"]["finalizers"], ["conformance.adaptdl/a", "conformance.adaptdl/c"])
+        _, after = self.labelled("b", labels={"x": "1"})
+        self.assertEqual((after["metadata"]["labels"], after["metadata"]["finalizers"]), ({
+            "x": "1"
+        }, ["conformance.adaptdl/c"]))
+        self.patch({"metadata": {"finalizers": None}})
+
     def test_status_is_applied_at_its_own_address(self):
         self.applied("a", size=1)
         config = {
