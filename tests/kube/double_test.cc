@@ -62,6 +62,14 @@ class DoubleTest : public ::testing::Test {
             {"spec", {{"size", size}}}};
   }
   static Target WidgetOf(const std::string& name) { return ObjectOf(kWidgets, {"default", name}); }
+  // Does something to the server, or asks it: tests/kube/apiserver/faults.py.
+  Json Control(const std::string& method, const std::string& what, const Json& body = Json()) {
+    HttpClient http;
+    const auto answer = http.Send(
+        {.method = method, .url = server_.url() + "/-/" + what, .body = body.is_null() ? "" : Dump(body)});
+    EXPECT_TRUE(answer.ok() && answer->status == 200) << answer.status();
+    return ParseJson(answer->body).value();
+  }
   absl::StatusOr<Json> Make(const std::string& name, int size) {
     return client_.Create(Collection(kWidgets, "default"), Widget(name, size), kBy);
   }
@@ -140,7 +148,7 @@ class Followed {
   std::unique_ptr<Reflector> reflector_;
 };
 
-TEST_F(DoubleTest, ACacheFollowsThroughRestartsAndWhatIsForgotten) {
+TEST_F(DoubleTest, ACacheFollowsThroughRestartsCutsAndWhatIsForgotten) {
   ASSERT_TRUE(Make("a", 1).ok());
   Followed followed(client_);
   followed.Await({{"a", 1}});
@@ -152,10 +160,36 @@ TEST_F(DoubleTest, ACacheFollowsThroughRestartsAndWhatIsForgotten) {
   ASSERT_TRUE(SetScale(client_, WidgetOf("a"), 3, kBy).ok());
   followed.Await({{"a", 3}, {"b", 2}});
 
-  HttpClient http;
-  ASSERT_EQ(http.Send({.method = "POST", .url = server_.url() + "/-/compact"})->status, 200);
+  Control("POST", "cut");
+  ASSERT_TRUE(SetScale(client_, WidgetOf("a"), 4, kBy).ok());
+  followed.Await({{"a", 4}, {"b", 2}});
+
+  Control("POST", "compact");
   ASSERT_TRUE(client_.Delete(WidgetOf("b"), {}).ok());
-  followed.Await({{"a", 3}});
+  followed.Await({{"a", 4}});
+}
+
+TEST_F(DoubleTest, AThrottledCallIsMadeWhenTheServerSaysSo) {
+  Control("POST", "faults",
+          {{{"verb", "create"}, {"resource", "widgets"}, {"status", 429}, {"retryAfter", 1}}});
+  EXPECT_TRUE(Make("w", 1).ok());
+  EXPECT_EQ(Control("GET", "calls")["create widgets"], 2);
+}
+
+TEST_F(DoubleTest, AChangeWhoseAnswerIsLostIsFoundOutByItsName) {
+  Control("POST", "faults", {{{"verb", "create"}, {"cut", "before"}}});
+  EXPECT_EQ(Make("w", 1).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(client_.Get(WidgetOf("w")).status().code(), absl::StatusCode::kNotFound);
+  Control("POST", "faults", {{{"verb", "create"}, {"cut", "after"}}});
+  EXPECT_EQ(Make("w", 1).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Make("w", 1).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Control("GET", "calls")["create widgets"], 3);
+}
+
+TEST_F(DoubleTest, AReadIsMadeAgain) {
+  ASSERT_TRUE(Make("w", 1).ok());
+  Control("POST", "faults", {{{"verb", "get"}, {"cut", "after"}}, {{"verb", "get"}, {"status", 500}}});
+  EXPECT_TRUE(client_.Get(WidgetOf("w")).ok());
 }
 
 TEST_F(DoubleTest, ManyObjectsComeInPages) {

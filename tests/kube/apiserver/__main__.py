@@ -1,4 +1,4 @@
-"""The double as a program. Prints its address, and serves until SIGTERM."""
+"""The double as a program. Prints its address, and serves until SIGTERM. faults.py says what tests can do to it."""
 
 import argparse
 import signal

@@ -3,6 +3,7 @@
 import os
 
 from .collector import Collector
+from .faults import Faults
 from .identity import Tokens
 from .kinds import Registry, kinds_of_crd
 from .rbac import Authorizer
@@ -24,6 +25,7 @@ class Cluster:
         self.tokens = Tokens(self.store, self.registry, people)
         self.authorizer = Authorizer(self.store, self.registry)
         self.is_open = people is None
+        self.faults = Faults(self.store)
         goes_on = state_file and os.path.exists(state_file)
         if goes_on:
             self.store.load(state_file)

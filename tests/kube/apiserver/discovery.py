@@ -150,3 +150,25 @@ def table(kind, objects, revision):
         "columnDefinitions": definitions,
         "rows": rows
     }
+
+
+def document(registry, path):
+    """What the server says of itself at this path. None: it is no such path."""
+    parts = path.strip("/").split("/")
+    if path in ("/healthz", "/readyz", "/livez"):
+        return {"status": "ok"}
+    if path == "/version":
+        return {"major": "1", "minor": "32", "gitVersion": "v1.32.0", "platform": "linux/amd64"}
+    if path == "/api":
+        return versions()
+    if path == "/apis":
+        return groups(registry)
+    if path == "/openapi/v3":
+        return openapi_index(registry)
+    if parts[:2] == ["openapi", "v3"]:
+        return openapi(registry, *(("", "v1") if parts[2] == "api" else parts[3:5]))
+    if len(parts) == 2 and parts[0] == "api":
+        return resources(registry, "", parts[1])
+    if len(parts) == 3 and parts[0] == "apis":
+        return resources(registry, parts[1], parts[2])
+    return None

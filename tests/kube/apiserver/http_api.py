@@ -5,7 +5,8 @@ import json
 import sys
 import urllib.parse
 
-from . import discovery
+from . import discovery, faults
+from .address import Address
 from .errors import ApiError, bad_request
 from .identity import User
 from .rbac import MASTERS, Request
@@ -15,8 +16,6 @@ from .watches import Watch
 
 PATCHES = ("application/json-patch+json", "application/merge-patch+json",
            "application/strategic-merge-patch+json")
-# Subresources that are no objects.
-ACTIONS = (("pods", "binding"), ("serviceaccounts", "token"))
 REVIEWS = {
     "/apis/authentication.k8s.io/v1/tokenreviews": ("authentication.k8s.io", "tokenreviews"),
     "/apis/authorization.k8s.io/v1/subjectaccessreviews": ("authorization.k8s.io", "subjectaccessreviews"),
@@ -24,43 +23,6 @@ REVIEWS = {
     ("authorization.k8s.io", "selfsubjectaccessreviews")
 }
 APPLY = "application/apply-patch+yaml"
-
-
-def not_there(path):
-    return ApiError(404, "NotFound", f"the server could not find the requested resource ({path})")
-
-
-class Address:
-    """What a path is about: a type's collection, an object, a subresource."""
-
-    def __init__(self, registry, path):
-        parts = [urllib.parse.unquote(part) for part in path.strip("/").split("/")]
-        if parts[0] == "api" and len(parts) > 2:
-            group, version, rest = "", parts[1], parts[2:]
-        elif parts[0] == "apis" and len(parts) > 3:
-            group, version, rest = parts[1], parts[2], parts[3:]
-        else:
-            raise not_there(path)
-        self.namespace = ""
-        if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
-            self.namespace, rest = rest[1], rest[2:]
-        self.kind = registry.find(group, version, rest[0])
-        self.name = rest[1] if len(rest) > 1 else ""
-        self.subresource = rest[2] if len(rest) > 2 else ""
-        known = self.kind and len(rest) <= 3 and (self.kind.namespaced or not self.namespace) and (
-            not self.subresource or self.subresource == "status" and self.kind.has_status
-            or self.subresource == "scale" and self.kind.scale or (rest[0], self.subresource) in ACTIONS)
-        if not known:
-            raise not_there(path)
-
-    @property
-    def key(self):
-        return self.namespace, self.name
-
-    def request(self, verb):
-        """What is asked for, as roles have it."""
-        resource = self.kind.plural + ("/" + self.subresource if self.subresource else "")
-        return Request(verb, self.kind.group, resource, self.namespace, self.name)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -94,12 +56,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.url_path = url.path
         self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
         self.raw_body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.is_cut_after = False
         try:
-            self._identify()
-            serve()
+            if url.path.startswith(faults.PREFIX):
+                what = url.path.removeprefix(faults.PREFIX)
+                self._send(
+                    200, self.api.faults.control(self.command, what,
+                                                 self._body() if self.raw_body else None))
+            else:
+                self._identify()
+                serve()
         except ApiError as error:
-            self._send(error.code, error.status())
-        except (BrokenPipeError, ConnectionResetError):
+            self._send(error.code, error.status(), getattr(error, "retry_after", None))
+        except ConnectionError:
             self.close_connection = True
 
     @property
@@ -128,8 +97,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _address(self, verb, verb_of_collection=None):
         """What the request is about, if it is allowed."""
         address = Address(self.api.registry, self.url_path)
-        self._check_rights(address.request(verb if address.name else verb_of_collection or verb))
+        self._meet(address.request(verb if address.name else verb_of_collection or verb))
         return address
+
+    def _meet(self, request):
+        """The rights to do it, and what a test wants to go wrong."""
+        self._check_rights(request)
+        self.is_cut_after = self.api.faults.meet(request.verb, request.resource)
 
     def _body(self):
         try:
@@ -148,7 +122,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.query.get("force") == "true")
 
     def _get(self):
-        found = self._about(self.url_path)
+        found = discovery.document(self.api.registry, self.url_path)
         if found is not None:
             return self._send(200, found)
         is_watch = self.query.get("watch") in ("true", "1")
@@ -159,27 +133,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if is_watch:
             return self._watch(address)
         return self._list(address)
-
-    def _about(self, path):
-        """Documents about the server. None: it is no address of one."""
-        registry, parts = self.api.registry, path.strip("/").split("/")
-        if path in ("/healthz", "/readyz", "/livez"):
-            return {"status": "ok"}
-        if path == "/version":
-            return {"major": "1", "minor": "32", "gitVersion": "v1.32.0", "platform": "linux/amd64"}
-        if path == "/api":
-            return discovery.versions()
-        if path == "/apis":
-            return discovery.groups(registry)
-        if path == "/openapi/v3":
-            return discovery.openapi_index(registry)
-        if parts[:2] == ["openapi", "v3"]:
-            return discovery.openapi(registry, *(("", "v1") if parts[2] == "api" else parts[3:5]))
-        if len(parts) == 2 and parts[0] == "api":
-            return discovery.resources(registry, "", parts[1])
-        if len(parts) == 3 and parts[0] == "apis":
-            return discovery.resources(registry, parts[1], parts[2])
-        return None
 
     def _selector(self):
         return Selector(self.query.get("labelSelector", ""), self.query.get("fieldSelector", ""))
@@ -211,6 +164,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         watch = Watch(self.api.store, address.kind, address.namespace, self._selector(),
                       self.query.get("allowWatchBookmarks") == "true",
                       int(self.query.get("timeoutSeconds") or 1800), self.api.bookmark_period)
+        cuts = self.api.faults.cuts
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
@@ -219,8 +173,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if line:
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
             self.wfile.flush()
-            if not line and self._client_is_gone():
-                raise BrokenPipeError
+            if self.api.faults.cuts != cuts or (not line and self._client_is_gone()):
+                raise faults.Cut
         self.wfile.write(b"0\r\n\r\n")
 
     def _client_is_gone(self):
@@ -230,8 +184,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return False
 
     def _post(self):
-        if self.url_path.startswith("/-/"):
-            return self._control(self.url_path[3:])
         if self.url_path in REVIEWS:
             return self._review(*REVIEWS[self.url_path])
         address = self._address("create")
@@ -256,16 +208,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _review(self, group, plural):
         if plural == "selfsubjectaccessreviews":  # of which anybody may ask
             return self._send(201, self.api.authorizer.review(self._body(), self.user))
-        self._check_rights(Request("create", group, plural))
+        self._meet(Request("create", group, plural))
         reviewer = self.api.tokens if plural == "tokenreviews" else self.api.authorizer
         return self._send(201, reviewer.review(self._body()))
-
-    def _control(self, what):
-        """Not of Kubernetes: what tests do to the server."""
-        if what != "compact":
-            raise not_there(self.url_path)
-        self.api.store.compact()
-        self._send(200, {})
 
     def _put(self):
         address = self._address("update")
@@ -343,11 +288,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self._send(200, discovery.table(address.kind, [obj], obj["metadata"]["resourceVersion"]))
         return self._send(code, obj)
 
-    def _send(self, code, body):
+    def _send(self, code, body, retry_after=None):
+        if self.is_cut_after:
+            raise faults.Cut
         data = json.dumps(body, separators=(",", ":")).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        if retry_after is not None:
+            self.send_header("Retry-After", str(retry_after))
         self.end_headers()
         self.wfile.write(data)
 

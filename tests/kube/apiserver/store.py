@@ -111,6 +111,11 @@ class Store:
         with self.lock, open(path, "rb") as file:
             self._revision, self._compacted, self._objects, self._events = pickle.load(file)
 
+    def wake(self):
+        """Ends all waits for events."""
+        with self.lock:
+            self._changed.notify_all()
+
     def events_after(self, kind, revision, timeout):
         """Waits for events, so long at most. Returns them, and the revision up to which they are all."""
         with self.lock:
