@@ -12,6 +12,8 @@
 // (everything else that may happen on the way; of NotConnected() is known that the request was not sent). Any
 // status that a server answers is an answer and no error.
 //
+// A stop request ends a call at once, unless the server's name is being looked up: that has to end first.
+//
 // Thread-safe. As many connections are open as there are calls at a time.
 
 #ifndef ADAPTDL_LIBS_KUBE_HTTP_HTTP_CLIENT_H_

@@ -20,6 +20,7 @@ struct ObjectKey {
   // "namespace/name".
   std::string ToString() const;
   friend bool operator==(const ObjectKey&, const ObjectKey&) = default;
+  // NOLINTNEXTLINE(modernize-use-nullptr): it sees the zero that the compiler compares with
   friend auto operator<=>(const ObjectKey&, const ObjectKey&) = default;
 };
 
