@@ -1,0 +1,35 @@
+"""The double as a program. Prints its address, and serves until SIGTERM. faults.py says what tests can do to it."""
+
+import argparse
+import signal
+import threading
+
+from .cluster import Cluster
+from .http_api import Server
+from .identity import read_people
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="apiserver", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0: any free one")
+    parser.add_argument("--bookmark-period", type=float, default=60, metavar="SECONDS")
+    parser.add_argument("--state",
+                        metavar="FILE",
+                        help="written at the end, and read at the start if it is there")
+    parser.add_argument("--token-auth-file",
+                        metavar="FILE",
+                        help="token,user,uid,\"group1,group2\" a line; then tokens are "
+                        "needed and roles count")
+    options = parser.parse_args()
+    people = read_people(options.token_auth_file) if options.token_auth_file else None
+    cluster = Cluster(options.bookmark_period, options.state, people)
+    server = Server((options.host, options.port), cluster)
+    # shutdown() waits for the loop that this handler interrupts.
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
+    print(f"http://{options.host}:{server.server_port}", flush=True)
+    server.serve_forever(poll_interval=0.05)
+    cluster.save()
+
+
+main()

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Runs the conformance suite: against the double, which it starts, or against a cluster.
+
+    run.py                    the double
+    run.py --cluster          what KUBECONFIG names, through `kubectl proxy`
+    run.py --url URL          an API server that asks for no credentials
+    run.py ... NAME...        only these, as unittest names them: test_apply, test_apply.ApplyTest.test_...
+
+On a cluster it makes one namespace and one CRD of random names for each class of tests, and deletes them.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@contextlib.contextmanager
+def started(command, address):
+    """Starts a program that prints its address, and ends it afterwards."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent)
+    try:
+        line = process.stdout.readline()
+        match = re.search(address, line)
+        if not match:
+            sys.exit(f"{command[0]} did not say where it serves, but: {line!r}")
+        yield match.group(1)
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def double():
+    return started([sys.executable, "-m", "apiserver", "--bookmark-period", "1"], r"(http://\S+)")
+
+
+@contextlib.contextmanager
+def cluster():
+    with started(["kubectl", "proxy", "--port=0"], r"Starting to serve on (\S+)") as address:
+        yield "http://" + address
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--cluster", action="store_true")
+    where.add_argument("--url")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    server = contextlib.nullcontext(
+        options.url) if options.url else cluster() if options.cluster else double()
+    sys.path.insert(0, str(HERE))
+    with server as url:
+        os.environ["ADAPTDL_CONFORMANCE_URL"] = url
+        loader = unittest.TestLoader()
+        tests = loader.loadTestsFromNames(options.names) if options.names else loader.discover(str(HERE))
+        result = unittest.TextTestRunner(verbosity=1).run(tests)
+    sys.exit(not result.wasSuccessful() or result.testsRun == 0)
+
+
+if __name__ == "__main__":
+    main()
