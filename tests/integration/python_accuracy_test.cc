@@ -14,6 +14,7 @@
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ struct Program {
   // Otherwise goodput chooses the batch size, as the program is.
   bool batch_stays;
 };
+void PrintTo(const Program& program, std::ostream* out) { *out << program.name; }
 
 int FromEnvironment(const char* name, int otherwise) {
   const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it

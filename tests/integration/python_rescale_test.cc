@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Program {
   // A replica takes with it how far it has read its streams: without it the job goes on from its checkpoint.
   bool recovers_in_place = true;
 };
+void PrintTo(const Program& program, std::ostream* out) { *out << program.name; }
 
 class PythonRescaleTest : public testing::TestWithParam<Program> {
  protected:
