@@ -307,8 +307,10 @@ void RunPython(TestCluster* cluster, int rounds, nlohmann::json* cases) {
 // The same on AdaptDL's package, which `python` has: by restarts.
 void RunAdaptdl(TestCluster* cluster, const std::string& python, int rounds, nlohmann::json* cases) {
   std::fprintf(stderr, "rescale_bench: AdaptDL's package, by restarts, %d rounds\n", rounds);
-  Experiment experiment(cluster, "adaptdl", PythonJob({"/usr/bin/env", "--unset=PYTHONPATH", python}), {"64"},
-                        v1::RESCALE_MODE_RESTART);
+  Experiment experiment(
+      cluster, "adaptdl",
+      PythonJob({"/usr/bin/env", "--unset=PYTHONPATH", std::filesystem::absolute(python).string()}), {"64"},
+      v1::RESCALE_MODE_RESTART);
   experiment.SetToldByLog();
   experiment.Resize(1);
   for (int round = 0; round < rounds; ++round) {
