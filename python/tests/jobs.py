@@ -97,6 +97,9 @@ class Shards(IterableDataset):
         for index in shard:
             yield self._dataset[index]
 
+    def __iter__(self):
+        return iter(self._dataset)
+
 
 def data_set(kind):
     return samples() if kind == "indices" else Shards(samples())

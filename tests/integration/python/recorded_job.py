@@ -69,6 +69,9 @@ class Streams(IterableDataset):
         for index in shard:
             yield self.samples[index]
 
+    def __iter__(self):
+        return iter(self.samples)
+
 
 class Text(list):
     """A text for an iterator of texts: the words are the numbers from 0 on."""
