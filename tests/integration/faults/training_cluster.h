@@ -88,9 +88,15 @@ class TrainingCluster {
     const auto runs = cluster_.WaitForJob("job", RunningWith(replicas), kPatience);
     ASSERT_TRUE(runs.ok()) << runs.status() << "\n" << cluster_.Logs("job");
     group_ = runs->status().group();
-    const int64_t steps = runs->status().progress().optimizer_steps();
-    const auto trains = cluster_.WaitForJob("job", StepsReached(steps + 20), kPatience);
-    ASSERT_TRUE(trains.ok()) << trains.status() << "\n" << cluster_.Logs("job");
+    int64_t steps = runs->status().progress().optimizer_steps();
+    const absl::Time end = SteadyNow() + kPatience;
+    do {
+      // What was known of the steps is some time old: these may all be of the group before.
+      steps += 20;
+      const auto trains = cluster_.WaitForJob("job", StepsReached(steps), kPatience);
+      ASSERT_TRUE(trains.ok()) << trains.status() << "\n" << cluster_.Logs("job");
+      ASSERT_LT(SteadyNow(), end) << "not all replicas train";
+    } while (Replicas().size() < static_cast<size_t>(replicas));
   }
   int64_t group() const { return group_; }
 
