@@ -32,9 +32,11 @@ constexpr size_t kConnectionMemory = size_t{8} << 10;
 // A sender that goes on so far beyond the limit is not read to its end.
 constexpr size_t kMostIgnoredBytes = size_t{16} << 20;
 constexpr int kBacklog = 4096;
+// TLS 1.2 and later.
+constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
 // The first address of the name that can be bound, listening; -1 if there is none.
-int OpenListener(const service::ListenAddress& address) {
+int OpenListener(const service::ListenAddress& address, bool shared) {
   absl::string_view host = address.host;
   if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
   addrinfo hints{};
@@ -49,6 +51,7 @@ int OpenListener(const service::ListenAddress& address) {
     if (fd < 0) continue;
     const int on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (shared) setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
     if (bind(fd, entry->ai_addr, entry->ai_addrlen) == 0 && listen(fd, kBacklog) == 0) return fd;
     close(fd);
   }
@@ -189,13 +192,21 @@ absl::Status MicroHttpServer::Start() {
   const absl::StatusOr<service::ListenAddress> listen =
       service::ParseListenAddress(options_.flag, options_.listen);
   if (!listen.ok()) return listen.status();
-  const int fd = OpenListener(*listen);
+  const int fd = OpenListener(*listen, options_.shares_address);
   if (fd < 0) return service::ListenError(options_.flag, *listen);
   host_ = listen->host;
   port_ = PortOf(fd);
+  std::vector<MHD_OptionItem> tls;
+  unsigned int how = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+  if (!options_.tls_key.empty()) {
+    how |= MHD_USE_TLS;
+    tls.push_back({MHD_OPTION_HTTPS_MEM_CERT, 0, const_cast<char*>(options_.tls_certificate.c_str())});
+    tls.push_back({MHD_OPTION_HTTPS_MEM_KEY, 0, const_cast<char*>(options_.tls_key.c_str())});
+    tls.push_back({MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(kTlsVersions)});
+  }
+  tls.push_back({MHD_OPTION_END, 0, nullptr});
   daemon_ =
-      MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
-                       nullptr, nullptr, OnAccess,
+      MHD_start_daemon(how, 0, nullptr, nullptr, OnAccess,
                        this,                                                                              //
                        MHD_OPTION_EXTERNAL_LOGGER, LogFromLibrary, nullptr,                               //
                        MHD_OPTION_LISTEN_SOCKET, fd,                                                      //
@@ -208,9 +219,14 @@ absl::Status MicroHttpServer::Start() {
                        MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory,            //
                        MHD_OPTION_CONNECTION_TIMEOUT,
                        static_cast<unsigned int>(absl::ToInt64Seconds(options_.idle_timeout)),  //
+                       MHD_OPTION_ARRAY, tls.data(),                                            //
                        MHD_OPTION_END);
   if (daemon_ == nullptr) {
     close(fd);
+    if (!options_.tls_key.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "cannot serve HTTPS on ", address(), " (", options_.flag, "): look at the certificate and its key"));
+    }
     return absl::UnavailableError(absl::StrCat("cannot serve HTTP on ", address(), " (", options_.flag, ")"));
   }
   return absl::OkStatus();

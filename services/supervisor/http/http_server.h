@@ -1,4 +1,4 @@
-// A small HTTP/1.1 server whose requests may wait for their answer as long as they like: one thread serves
+// A small HTTP/1.1 server, with or without TLS, whose requests may wait for their answer as long as they like: one thread serves
 // all connections, and a waiting one costs a socket and a few kilobytes.
 //
 //   auto server = HttpServer::Start(options, [](const HttpRequest& request, std::shared_ptr<HttpExchange>
@@ -55,6 +55,11 @@ struct HttpServerOptions {
   std::string listen;
   // For errors: where `listen` comes from.
   std::string flag = "--listen";
+  // Texts in PEM: the server's certificate, with those up to its authority, and the private key. Empty: no TLS.
+  std::string tls_certificate = {};
+  std::string tls_key = {};
+  // Whether another server of this process may listen on the same address, as its successor does for a moment.
+  bool shares_address = false;
   // More are not accepted until others end; of one address, this many.
   int max_connections = 8192;
   int max_connections_per_address = 4096;
@@ -69,7 +74,8 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  // UNAVAILABLE: the address can't be bound. INVALID_ARGUMENT: it is no "host:port".
+  // UNAVAILABLE: the address can't be bound. INVALID_ARGUMENT: it is no "host:port", or the certificate and the
+  // key are none.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
                                                            HttpHandler handler);
   // Answers 503 to whoever waits. The handler is not called any more.

@@ -1,0 +1,72 @@
+// The webhook over HTTPS:
+//
+//   POST /validate   an AdmissionReview, answered by admission_review.h
+//   GET /healthz     200
+//
+// The certificate and its key are read again when they change. Thread-safe; Step() is called by one thread.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_WEBHOOK_WEBHOOK_SERVER_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_WEBHOOK_WEBHOOK_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "services/supervisor/calls/executor.h"
+#include "services/supervisor/http/http_server.h"
+#include "services/supervisor/kubernetes/webhook/admission_review.h"
+
+namespace adaptdl::supervisor {
+
+struct WebhookOptions {
+  // "host:port"; port 0: any free one.
+  std::string listen;
+  // Files in PEM.
+  std::string certificate_file;
+  std::string key_file;
+};
+
+class WebhookServer {
+ public:
+  // `executor`: where reviews are answered, as they ask the API server; outlives it, as does what `rules` use.
+  // Errors name the file or the address.
+  static absl::StatusOr<std::unique_ptr<WebhookServer>> Start(const WebhookOptions& options,
+                                                              AdmissionRules rules, Executor* executor);
+
+  // With the real port.
+  std::string address() const { return server_->address(); }
+
+  // Looks after connections, and for a new certificate.
+  void Step(absl::Time now);
+
+ private:
+  struct Certificate {
+    std::string chain;
+    std::string key;
+    bool operator==(const Certificate&) const = default;
+  };
+
+  WebhookServer(const WebhookOptions& options, AdmissionRules rules, Executor* executor)
+      : options_(options),
+        rules_(std::make_shared<const AdmissionRules>(std::move(rules))),
+        executor_(*executor) {}
+
+  absl::StatusOr<Certificate> ReadCertificate() const;
+  // Takes the place of the one before, if there is one.
+  absl::Status Serve(const Certificate& certificate);
+  void Handle(const HttpRequest& request, std::shared_ptr<HttpExchange> exchange);
+
+  WebhookOptions options_;
+  // Shared with reviews that go on when the server ends.
+  const std::shared_ptr<const AdmissionRules> rules_;
+  Executor& executor_;
+  Certificate certificate_;
+  absl::Time next_look_ = absl::InfinitePast();
+  std::unique_ptr<HttpServer> server_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_WEBHOOK_WEBHOOK_SERVER_H_
