@@ -87,6 +87,9 @@ void AddCommands(CLI::App& app, Context* context) {
   AddEvents(app, context);
   AddTimeline(app, context);
   AddWait(app, context);
+  AddUpdate(app, context);
+  AddSuspend(app, context);
+  AddResume(app, context);
   AddCancel(app, context);
   AddDelete(app, context);
   AddNodes(app, context);

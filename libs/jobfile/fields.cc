@@ -42,6 +42,7 @@ constexpr KnownField kSpec[] = {
     {"minReplicas", Type::kInteger},  {"maxReplicas", Type::kInteger}, {"preemptible", Type::kBoolean},
     {"maxRestarts", Type::kInteger},  {"rescale", Type::kText},        {"template", Type::kMap},
     {"allowedReplicas", Type::kList}, {"priority", Type::kInteger},    {"python", Type::kMap},
+    {"suspend", Type::kBoolean},
 };
 
 constexpr KnownField kPython[] = {

@@ -258,6 +258,9 @@ void Reader::ReadSpec(const Node& spec) {
   if (const Node* preemptible = Get(&spec, "preemptible", Type::kBoolean)) {
     file_->job.mutable_spec()->set_preemptible(absl::EqualsIgnoreCase(preemptible->text, "true"));
   }
+  if (const Node* suspend = Get(&spec, "suspend", Type::kBoolean)) {
+    file_->job.mutable_spec()->set_suspend(absl::EqualsIgnoreCase(suspend->text, "true"));
+  }
   int64_t restarts = 0;
   if (const Node* node = Get(&spec, "maxRestarts", Type::kInteger);
       node != nullptr && ReadInteger(*node, "spec.maxRestarts", 0, kMaxRestarts, &restarts, problems_)) {

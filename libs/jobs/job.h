@@ -69,6 +69,8 @@ struct Job {
   std::vector<int> allowed_replicas;
   // Own failures that the job survives.
   int max_restarts = 3;
+  // Whether it is held: it gives up its replicas, and waits until it is held no longer.
+  bool suspended = false;
 
   Phase phase = Phase::kPending;
   // One CamelCase word that says why the job is in its phase, and the same for people.

@@ -103,6 +103,10 @@ void Step::Pending() {
     outcome_.waits_for = WaitsFor::kReplicas;
   } else if (job().cancel_requested) {
     Cancelled();
+  } else if (job().suspended) {
+    job().rescaling_since = absl::InfinitePast();
+    outcome_.waits_for = WaitsFor::kAllocation;
+    Explain("Suspended", "held by its user; resume it to have it go on");
   } else if (job().retry_time > now_) {
     outcome_.waits_for = WaitsFor::kRetryTime;
   } else if (desired_.nodes.empty()) {
@@ -147,6 +151,9 @@ void Step::Active() {
     Succeeded();
   } else if (tally.live == 0) {
     StopAfterLoss();
+  } else if (job().suspended) {
+    job().rescaling_since = absl::InfinitePast();
+    Stop("Suspended", absl::StrCat("gives up its ", Plural(size()), ": held by its user"));
   } else if (StartsTooLate(tally)) {
     GiveUpStart(tally);
   } else if (job().phase != Phase::kStarting && CanChangeInPlace()) {

@@ -125,13 +125,18 @@ absl::Status CheckReplicaCounts(const v1::JobSpec& spec) {
   return status;
 }
 
+absl::Status CheckUpdated(const v1::JobSpec& spec) {
+  absl::Status status = CheckReplicaCounts(spec);
+  status.Update(CheckRange("spec.priority", spec.priority(), -kMaxPriority, kMaxPriority));
+  return status;
+}
+
 absl::Status CheckSpec(const v1::JobSpec& spec) {
   const size_t bytes = spec.ByteSizeLong();
   if (bytes > kMaxSpecBytes) {
     return Wrong("spec", absl::StrCat(bytes, " bytes"), "make it at most 256 KiB; put large data into files");
   }
-  absl::Status status = CheckReplicaCounts(spec);
-  status.Update(CheckRange("spec.priority", spec.priority(), -kMaxPriority, kMaxPriority));
+  absl::Status status = CheckUpdated(spec);
   if (spec.has_max_restarts()) {
     status.Update(CheckRange("spec.max_restarts", spec.max_restarts(), 0, kMaxRestarts));
   }

@@ -21,6 +21,10 @@ absl::Status CheckSpec(const v1::JobSpec& spec);
 // Its min_replicas, max_replicas and allowed_replicas, and whether the job could ever run with them.
 absl::Status CheckReplicaCounts(const v1::JobSpec& spec);
 
+// What may change of a job after its submission (v1::UpdateJobRequest), also of one that an older version with other
+// rules has let in.
+absl::Status CheckUpdated(const v1::JobSpec& spec);
+
 // Variables that the system sets for each replica, and users therefore can't.
 const std::vector<absl::string_view>& SystemVariables();
 // Whether a variable of this name is one of them, or of those that configure servers ("ADAPTDL_SERVER_...").

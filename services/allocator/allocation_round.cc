@@ -56,8 +56,10 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::T
   scheduling::Separate(cluster.view, &decision);
   RoundResult result;
   result.request.set_snapshot_version(snapshot.version());
-  result.jobs = {{"running", 0}, {"waiting", 0}, {"unschedulable", 0}, {"refused", 0}};
-  result.jobs["refused"] = snapshot.jobs_size() - static_cast<int>(cluster.job_index.size());
+  result.jobs = {
+      {"running", 0}, {"waiting", 0}, {"unschedulable", 0}, {"refused", 0}, {"held", cluster.held_jobs}};
+  result.jobs["refused"] =
+      snapshot.jobs_size() - cluster.held_jobs - static_cast<int>(cluster.job_index.size());
   for (size_t i = 0; i < decision.jobs.size(); ++i) {
     const scheduling::JobDecision& decided = decision.jobs[i];
     const v1::Job& job = snapshot.jobs(cluster.job_index[i]);

@@ -286,6 +286,11 @@ void SnapshotConverter::LearnRescales(const v1::ClusterSnapshot& snapshot) {
 }
 
 void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedCluster* result) {
+  // It has nothing, and is to get nothing.
+  if (job.spec().suspend()) {
+    ++result->held_jobs;
+    return;
+  }
   JobInfo info;
   info.key = absl::StrCat(job.namespace_(), "/", job.name());
   info.name_space = job.namespace_();

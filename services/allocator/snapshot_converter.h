@@ -44,6 +44,8 @@ struct ConvertedCluster {
   std::vector<int> job_index;
   // Jobs that hold nothing and can't be used: their index in the snapshot, and why.
   std::vector<std::pair<int, std::string>> unusable_jobs;
+  // Jobs that their users hold: they are in no list.
+  int held_jobs = 0;
   // Jobs that are left as they are, nodes that are left out, and hints that are not used.
   std::vector<Refusal> refusals;
 };

@@ -221,6 +221,21 @@ TEST_F(CommandTest, DrawsATimeline) {
   EXPECT_EQ(Json(Run({"timeline", "a", "-o", "json"}))["jobs"][0]["changes"][0]["replicas"], 2);
 }
 
+TEST_F(CommandTest, UpdatesHoldsAndResumes) {
+  supervisor_.AddJob(PendingJob("a"));
+  EXPECT_EQ(Run({"update", "a", "--max-replicas", "8", "--priority", "-3"}).out, "job default/a updated\n");
+  EXPECT_EQ(Run({"suspend", "a"}).out, "job default/a is held\n");
+  EXPECT_EQ(Json(Run({"resume", "a", "-o", "json"}))["jobs"][0]["name"], "a");
+  const std::vector<v1::UpdateJobRequest> updates = supervisor_.updates();
+  ASSERT_EQ(updates.size(), 3u);
+  EXPECT_EQ(updates[0].max_replicas(), 8);
+  EXPECT_EQ(updates[0].priority(), -3);
+  EXPECT_FALSE(updates[0].has_min_replicas() || updates[0].has_suspend());
+  EXPECT_TRUE(updates[1].suspend());
+  EXPECT_TRUE(updates[2].has_suspend() && !updates[2].suspend());
+  EXPECT_THAT(Run({"update", "a"}).err, HasSubstr("nothing to change"));
+}
+
 TEST_F(CommandTest, CancelsAndDeletes) {
   supervisor_.AddJob(PendingJob("a"));
   const ProgramResult refused = Run({"delete", "a"});

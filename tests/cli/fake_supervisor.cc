@@ -81,6 +81,11 @@ std::vector<v1::SubmitJobRequest> FakeSupervisor::submissions() const {
   return submissions_;
 }
 
+std::vector<v1::UpdateJobRequest> FakeSupervisor::updates() const {
+  MutexLock lock(&mutex_);
+  return updates_;
+}
+
 std::vector<v1::CancelJobRequest> FakeSupervisor::cancellations() const {
   MutexLock lock(&mutex_);
   return cancellations_;
@@ -177,6 +182,16 @@ grpc::Status FakeSupervisor::WatchJobs(grpc::ServerContext* context, const v1::W
     CondVar never;
     never.WaitFor(&mutex_, absl::Milliseconds(10));
   }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeSupervisor::UpdateJob(grpc::ServerContext*, const v1::UpdateJobRequest* request,
+                                       v1::UpdateJobResponse* response) {
+  MutexLock lock(&mutex_);
+  updates_.push_back(*request);
+  v1::Job* job = Find(request->namespace_(), request->name());
+  if (job == nullptr) return NoSuchJob(request->name());
+  *response->mutable_job() = *job;
   return grpc::Status::OK;
 }
 

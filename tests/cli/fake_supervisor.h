@@ -40,6 +40,7 @@ class FakeSupervisor final : public v1::JobService::Service,
 
   // Submissions and cancellations received, repeated ones too.
   std::vector<v1::SubmitJobRequest> submissions() const;
+  std::vector<v1::UpdateJobRequest> updates() const;
   std::vector<v1::CancelJobRequest> cancellations() const;
   v1::StreamLogsRequest last_logs_request() const;
   v1::ReadFilesRequest last_files_request() const;
@@ -50,6 +51,7 @@ class FakeSupervisor final : public v1::JobService::Service,
   grpc::Status WatchJobs(grpc::ServerContext*, const v1::WatchJobsRequest*,
                          grpc::ServerWriter<v1::WatchJobsResponse>*) override;
   // The job is cancelled at once.
+  grpc::Status UpdateJob(grpc::ServerContext*, const v1::UpdateJobRequest*, v1::UpdateJobResponse*) override;
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*, v1::CancelJobResponse*) override;
   grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest*, v1::DeleteJobResponse*) override;
   grpc::Status StreamLogs(grpc::ServerContext*, const v1::StreamLogsRequest*,
@@ -83,6 +85,7 @@ class FakeSupervisor final : public v1::JobService::Service,
   std::vector<v1::StreamLogsResponse> logs_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::FileChunk> chunks_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::SubmitJobRequest> submissions_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::UpdateJobRequest> updates_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::CancelJobRequest> cancellations_ ABSL_GUARDED_BY(mutex_);
   v1::StreamLogsRequest logs_request_ ABSL_GUARDED_BY(mutex_);
   v1::ReadFilesRequest files_request_ ABSL_GUARDED_BY(mutex_);

@@ -41,6 +41,7 @@ constexpr Permission ChangesJobs(absl::string_view method) {
 
 constexpr Permission kPermissions[] = {
     ChangesJobs("/adaptdl.v1.JobService/SubmitJob"),
+    ChangesJobs("/adaptdl.v1.JobService/UpdateJob"),
     ChangesJobs("/adaptdl.v1.JobService/CancelJob"),
     ChangesJobs("/adaptdl.v1.JobService/DeleteJob"),
     ReadsJobs("/adaptdl.v1.JobService/GetJob"),

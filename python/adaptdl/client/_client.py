@@ -164,6 +164,34 @@ class Client:
         status = value.raw.status
         return _types.Explanation(value, status.allocation_reason, list(status.allocation_explanation))
 
+    def update(
+        self,
+        job: str,
+        min_replicas: Optional[int] = None,
+        max_replicas: Optional[int] = None,
+        priority: Optional[int] = None,
+    ) -> _types.Job:
+        """Changes the job's bounds or priority; what is left out stays. WrongStateError: it has finished."""
+        wishes = {"min_replicas": min_replicas, "max_replicas": max_replicas, "priority": priority}
+        request = self._change("UpdateJobRequest", job)
+        for name, value in wishes.items():
+            if value is not None:
+                setattr(request, name, value)
+        return _types.job_from(self._call("UpdateJob", request).job)
+
+    def suspend(self, job: str) -> _types.Job:
+        """Holds the job: it gives up its replicas, and gets none until it is resumed."""
+        return self._hold(job, True)
+
+    def resume(self, job: str) -> _types.Job:
+        """Lets a held job go on from where it was."""
+        return self._hold(job, False)
+
+    def _hold(self, job, held):
+        request = self._change("UpdateJobRequest", job)
+        request.suspend = held
+        return _types.job_from(self._call("UpdateJob", request).job)
+
     def cancel(self, job: str) -> _types.Job:
         """Asks the job to stop for good; wait() waits for that. WrongStateError: it has finished."""
         return _types.job_from(self._call("CancelJob", self._change("CancelJobRequest", job)).job)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "libs/jobspec/job_spec.h"
 #include "services/supervisor/calls/pages.h"
 #include "services/supervisor/calls/validation.h"
@@ -30,6 +31,31 @@ bool Matches(const v1::ListJobsRequest& request, const v1::Job& job, v1::JobPhas
 absl::Status NoSuchJob(const std::string& name_space, const std::string& name) {
   return absl::NotFoundError(absl::StrCat("job \"", name, "\" does not exist in namespace \"", name_space,
                                           "\"; list the jobs there are"));
+}
+
+absl::Status HasFinished(const JobEntry& job) {
+  return absl::FailedPreconditionError(absl::StrCat("job \"", job.record.job->name(),
+                                                    "\" has finished already (",
+                                                    v1::JobPhase_Name(ToProto(job.record.state.phase)), ")"));
+}
+
+void TakeWishes(const v1::UpdateJobRequest& request, v1::JobSpec* spec) {
+  if (request.has_min_replicas()) spec->set_min_replicas(request.min_replicas());
+  if (request.has_max_replicas()) spec->set_max_replicas(request.max_replicas());
+  if (request.has_priority()) spec->set_priority(request.priority());
+  if (request.has_suspend()) spec->set_suspend(request.suspend());
+}
+
+// Of all but whether it is held. Empty: nothing.
+std::string DescribeUpdate(const v1::JobSpec& before, const v1::JobSpec& after) {
+  std::vector<std::string> changes;
+  const auto compare = [&](const char* field, int from, int to) {
+    if (from != to) changes.push_back(absl::StrCat(field, " from ", from, " to ", to));
+  };
+  compare("min_replicas", before.min_replicas(), after.min_replicas());
+  compare("max_replicas", before.max_replicas(), after.max_replicas());
+  compare("priority", before.priority(), after.priority());
+  return absl::StrJoin(changes, ", ");
 }
 
 }  // namespace
@@ -148,6 +174,43 @@ std::vector<std::string> JobManager::JobUids(const std::string& name_space) cons
   }
 }
 
+absl::StatusOr<v1::UpdateJobResponse> JobManager::UpdateJob(const v1::UpdateJobRequest& request,
+                                                            const std::string& caller) {
+  if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
+  const std::string name_space = NamespaceOr(request.namespace_());
+  const auto change = [&](Transaction* transaction) -> absl::StatusOr<v1::UpdateJobResponse> {
+    const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
+    if (entry == nullptr) return WhyNone(name_space, request.name());
+    if (jobs::IsTerminal(entry->record.state.phase)) return HasFinished(*entry);
+    auto job = std::make_shared<v1::Job>(*entry->record.job);
+    TakeWishes(request, job->mutable_spec());
+    if (const absl::Status status = jobspec::CheckUpdated(job->spec()); !status.ok()) return status;
+    const std::string uid = job->uid();
+    TakeUpdate(transaction, std::move(job));
+    v1::UpdateJobResponse response;
+    *response.mutable_job() = DescribeJob(*transaction->FindJob(uid), transaction->now());
+    return response;
+  };
+  return core_->UpdateOnce<v1::UpdateJobResponse>(KeyOf(caller, name_space, request), change);
+}
+
+void JobManager::TakeUpdate(Transaction* transaction, std::shared_ptr<const v1::Job> job) {
+  const std::string uid = job->uid();
+  const v1::JobSpec before = transaction->FindJob(uid)->record.job->spec();
+  const std::string changes = DescribeUpdate(before, job->spec());
+  const bool held = job->spec().suspend();
+  if (held == before.suspend() && changes.empty()) return;
+  supervisor::TakeUpdate(std::move(job), &transaction->EditJob(uid)->record);
+  if (!changes.empty()) transaction->AddEvent(uid, {false, "Updated", changes, "", ""});
+  if (held && !before.suspend()) {
+    transaction->AddEvent(uid,
+                          {false, "Suspended", "held by its user: gets nothing until it is resumed", "", ""});
+  } else if (before.suspend() && !held) {
+    transaction->AddEvent(uid, {false, "Resumed", "held no longer; waits for an allocation", "", ""});
+  }
+  reconciler_->Reconcile(transaction, uid);
+}
+
 absl::StatusOr<v1::CancelJobResponse> JobManager::CancelJob(const v1::CancelJobRequest& request,
                                                             const std::string& caller) {
   if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
@@ -156,11 +219,7 @@ absl::StatusOr<v1::CancelJobResponse> JobManager::CancelJob(const v1::CancelJobR
     const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
     if (entry == nullptr) return WhyNone(name_space, request.name());
     const std::string uid = entry->record.uid();
-    if (jobs::IsTerminal(entry->record.state.phase)) {
-      return absl::FailedPreconditionError(absl::StrCat("job \"", request.name(), "\" has finished already (",
-                                                        v1::JobPhase_Name(ToProto(entry->record.state.phase)),
-                                                        ")"));
-    }
+    if (jobs::IsTerminal(entry->record.state.phase)) return HasFinished(*entry);
     if (!entry->record.state.cancel_requested) {
       transaction->EditJob(uid)->record.state.cancel_requested = true;
       transaction->AddEvent(uid,

@@ -7,6 +7,7 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_JOBS_JOB_MANAGER_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,11 @@ class JobManager {
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) const;
   // uids in order of submission; namespace "*" means all.
   std::vector<std::string> JobUids(const std::string& name_space) const;
+  absl::StatusOr<v1::UpdateJobResponse> UpdateJob(const v1::UpdateJobRequest& request,
+                                                  const std::string& caller);
+  // Takes over what differs between the job and what is known of it: of its specification, what may change. The
+  // job is there, has not finished, and is valid.
+  void TakeUpdate(Transaction* transaction, std::shared_ptr<const v1::Job> job);
   absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request,
                                                   const std::string& caller);
   absl::StatusOr<v1::DeleteJobResponse> DeleteJob(const v1::DeleteJobRequest& request,

@@ -104,6 +104,19 @@ grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
   return stream.get();
 }
 
+grpc::ServerUnaryReactor* JobServiceImpl::UpdateJob(grpc::CallbackServerContext* context,
+                                                    const v1::UpdateJobRequest* request,
+                                                    v1::UpdateJobResponse* response) {
+  if (const absl::Status status = AdmitChange(*context, request->namespace_()); !status.ok())
+    return Answer(context, status);
+  return AnswerChange(
+      lanes_, Admission::CallerOf(*context, *guard_), context,
+      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
+        return jobs_->UpdateJob(*request, caller);
+      },
+      response);
+}
+
 grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext* context,
                                                     const v1::CancelJobRequest* request,
                                                     v1::CancelJobResponse* response) {

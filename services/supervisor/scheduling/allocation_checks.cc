@@ -52,6 +52,9 @@ absl::Status CheckAllocation(const Transaction& transaction, const v1::JobAlloca
     return absl::InvalidArgumentError(absl::StrCat(name, " has finished; leave it out"));
   }
   if (SameNodes(job->record.decision, allocation)) return absl::OkStatus();
+  if (spec.suspend()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " is held by its user; leave it out"));
+  }
   const bool active =
       phase == jobs::Phase::kStarting || phase == jobs::Phase::kRunning || phase == jobs::Phase::kRescaling;
   if (active && !spec.preemptible()) {

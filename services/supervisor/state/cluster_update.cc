@@ -24,6 +24,7 @@ v1::Job ForScheduling(const JobEntry& entry, absl::Time now) {
   slim->set_preemptible(spec.spec().preemptible());
   slim->set_max_restarts(spec.spec().max_restarts());
   slim->set_rescale(spec.spec().rescale());
+  slim->set_suspend(spec.spec().suspend());
   *slim->mutable_template_()->mutable_resources() = spec.spec().template_().resources();
   FillStatus(entry.record, Audience::kAllocator, now, job.mutable_status());
   return job;

@@ -24,6 +24,7 @@ RequestKey KeyOf(const std::string& caller, const std::string& name_space,
 // Namespace that an answer tells about; empty: none.
 inline std::string NamespaceOf(const google::protobuf::Message& /*answer*/) { return ""; }
 inline std::string NamespaceOf(const v1::SubmitJobResponse& answer) { return answer.job().namespace_(); }
+inline std::string NamespaceOf(const v1::UpdateJobResponse& answer) { return answer.job().namespace_(); }
 inline std::string NamespaceOf(const v1::CancelJobResponse& answer) { return answer.job().namespace_(); }
 
 }  // namespace adaptdl::supervisor

@@ -73,8 +73,9 @@ int CountMembers(const JobEntry& job) {
 bool LooksDifferent(const JobEntry& before, const JobEntry& after) {
   const jobs::Job& a = before.record.state;
   const jobs::Job& b = after.record.state;
-  return a.phase != b.phase || a.group != b.group || a.cancel_requested != b.cancel_requested ||
-         a.failures != b.failures || a.allocation != b.allocation ||
+  return before.record.job != after.record.job || a.phase != b.phase || a.group != b.group ||
+         a.cancel_requested != b.cancel_requested || a.failures != b.failures ||
+         a.allocation != b.allocation ||
          before.record.decision.unschedulable != after.record.decision.unschedulable ||
          before.record.decision.nodes != after.record.decision.nodes;
 }

@@ -79,7 +79,17 @@ jobs::Job NewState(const v1::Job& job) {
   state.max_replicas = spec.max_replicas();
   state.allowed_replicas.assign(spec.allowed_replicas().begin(), spec.allowed_replicas().end());
   state.max_restarts = spec.max_restarts();
+  state.suspended = spec.suspend();
   return state;
+}
+
+void TakeUpdate(std::shared_ptr<const v1::Job> job, JobRecord* record) {
+  const v1::JobSpec& spec = job->spec();
+  record->state.min_replicas = spec.min_replicas();
+  record->state.max_replicas = spec.max_replicas();
+  record->state.suspended = spec.suspend();
+  if (spec.suspend()) record->decision = {};
+  record->job = std::move(job);
 }
 
 // A program that reports hints and no progress is AdaptDL's Python package: its rendezvous is the last thing

@@ -3,6 +3,8 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_STORE_CONVERT_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_STORE_CONVERT_H_
 
+#include <memory>
+
 #include "absl/time/time.h"
 #include "adaptdl/v1/job.pb.h"
 #include "google/protobuf/timestamp.pb.h"
@@ -26,6 +28,8 @@ jobs::Phase ToPhase(v1::JobPhase phase);
 
 // A job as the state machine sees it, of which nothing is known but what the user asks for.
 jobs::Job NewState(const v1::Job& job);
+// Takes over what an update has changed of the user's job. One that is held is to have no nodes.
+void TakeUpdate(std::shared_ptr<const v1::Job> job, JobRecord* record);
 // Whether its program tells how far it is, or at least that its replicas have met.
 bool TellsProgress(const JobRecord& record);
 // Takes over what the state machine made of the record's state at `now`, and what people are to read of it.

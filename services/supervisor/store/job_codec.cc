@@ -1,5 +1,6 @@
 #include "services/supervisor/store/job_codec.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -131,11 +132,29 @@ JobTimes ToTimes(const StoredJob& stored) {
   return times;
 }
 
+void PutUpdate(const v1::JobSpec& spec, store::v1::StoredUpdate* update) {
+  update->set_min_replicas(spec.min_replicas());
+  update->set_max_replicas(spec.max_replicas());
+  update->set_priority(spec.priority());
+  update->set_suspend(spec.suspend());
+}
+
+// The row's specification is what was submitted, however often it was updated: it may be large, and is written once.
+std::shared_ptr<const v1::Job> Updated(const v1::Job& submitted, const store::v1::StoredUpdate& update) {
+  auto job = std::make_shared<v1::Job>(submitted);
+  job->mutable_spec()->set_min_replicas(update.min_replicas());
+  job->mutable_spec()->set_max_replicas(update.max_replicas());
+  job->mutable_spec()->set_priority(update.priority());
+  job->mutable_spec()->set_suspend(update.suspend());
+  return job;
+}
+
 }  // namespace
 
 StoredJob ToStored(const JobRecord& record) {
   StoredJob stored;
   PutState(record.state, &stored);
+  PutUpdate(record.job->spec(), stored.mutable_update());
   PutDecision(record.decision, stored.mutable_decision());
   PutTimes(record.times, &stored);
   if (record.hints.has_value()) *stored.mutable_hints() = *record.hints;
@@ -145,6 +164,7 @@ StoredJob ToStored(const JobRecord& record) {
 }
 
 void FromStored(const StoredJob& stored, JobRecord* record) {
+  if (stored.has_update()) record->job = Updated(*record->job, stored.update());
   record->state = NewState(*record->job);
   TakeState(stored, &record->state);
   record->decision = ToDecision(stored.decision());

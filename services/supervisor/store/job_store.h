@@ -40,7 +40,7 @@
 // Damage. A record that can't be read does not keep the others from being served: it stays as it is, and
 // StoreContents names it.
 //
-// Sizes. A job is what its user asked for, which never changes and has at most 256 KiB (libs/jobspec/limits.h),
+// Sizes. A job is what its user asked for, of which only numbers change and which has at most 256 KiB (libs/jobspec/limits.h),
 // and its state (stored_job.proto), which is written with each of its changes: one or two KiB, and a node's id
 // for each replica of its group, of the allocation that it is to have, and of each of its plans. A job may have
 // 16,384 replicas; no text is longer than 16 KiB. Replicas and events have less than one KiB as a rule. The

@@ -53,8 +53,8 @@ struct JobTimes {
 struct JobRecord {
   // Place in the order of submission; never used twice.
   int64_t sequence = 0;
-  // What the user asked for: everything but the status. Never changes, and is shared by all copies of the
-  // record.
+  // What the user asks for: everything but the status. Immutable, and shared by copies of the record; an update
+  // puts another one in its place (TakeUpdate()).
   std::shared_ptr<const v1::Job> job;
   // What the state machine works on, in steady times (libs/base/clock.h); SetState() replaces it. In what is
   // stored, they are what the wall showed when the record was written.

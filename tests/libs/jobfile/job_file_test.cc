@@ -40,6 +40,7 @@ spec:
   maxReplicas: 8
   allowedReplicas: [1, 2, 4]
   priority: -10
+  suspend: true
   preemptible: false
   maxRestarts: 5
   rescale: restart
@@ -94,6 +95,7 @@ TEST(JobFileTest, ReadsEveryField) {
   EXPECT_EQ(spec.max_replicas(), 8);
   EXPECT_THAT(spec.allowed_replicas(), ElementsAre(1, 2, 4));
   EXPECT_EQ(spec.priority(), -10);
+  EXPECT_TRUE(spec.suspend());
   EXPECT_TRUE(spec.has_preemptible());
   EXPECT_FALSE(spec.preemptible());
   EXPECT_EQ(spec.max_restarts(), 5);

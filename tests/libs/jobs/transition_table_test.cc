@@ -118,7 +118,7 @@ struct Case {
   }
   std::string Name() const {
     return absl::StrCat(PhaseName(job.phase), " | ", seen.name, " | desired ", desired.name,
-                        job.cancel_requested ? " | cancel" : "",
+                        job.cancel_requested ? " | cancel" : "", job.suspended ? " | held" : "",
                         job.retry_time > kNow    ? " | back-off"
                         : job.retry_time == kNow ? " | retry now"
                                                  : "",
@@ -137,18 +137,21 @@ std::vector<Case> AllCases() {
           for (absl::Time retry : {absl::InfinitePast(), kNow, kNow + absl::Seconds(1)}) {
             for (bool preemptible : {true, false}) {
               for (int failures : {0, 3}) {
-                Job job;
-                job.preemptible = preemptible;
-                job.phase = phase;
-                job.group = 2;
-                job.failures = failures;
-                job.cancel_requested = cancel;
-                job.retry_time = retry;
-                if (phase == Phase::kStarting || phase == Phase::kRunning || phase == Phase::kStopping) {
-                  job.allocation = {"n1", "n2"};
+                for (bool suspended : {false, true}) {
+                  Job job;
+                  job.preemptible = preemptible;
+                  job.phase = phase;
+                  job.group = 2;
+                  job.failures = failures;
+                  job.cancel_requested = cancel;
+                  job.suspended = suspended;
+                  job.retry_time = retry;
+                  if (phase == Phase::kStarting || phase == Phase::kRunning || phase == Phase::kStopping) {
+                    job.allocation = {"n1", "n2"};
+                  }
+                  if (phase == Phase::kRunning) job.running_since = kNow - absl::Seconds(10);
+                  cases.push_back({job, seen, desired});
                 }
-                if (phase == Phase::kRunning) job.running_since = kNow - absl::Seconds(10);
-                cases.push_back({job, seen, desired});
               }
             }
           }
@@ -182,12 +185,14 @@ std::vector<Row> Table() {
   const std::set<Phase> kStopping = {Phase::kStopping};
   const auto live = [](const Case& c) { return c.seen.any_live; };
   const auto cancel = [](const Case& c) { return c.job.cancel_requested; };
+  const auto held = [](const Case& c) { return c.job.suspended; };
   const auto all_done = [](const Case& c) { return c.seen.name == "all finished"; };
   return {
       {"finished jobs stay so", kTerminal, Always, Stay, false, WaitsFor::kNothing},
 
       {"P1 an old replica lives", kPending, live, To(Phase::kPending)},
       {"P2 cancelled", kPending, cancel, To(Phase::kCancelled), false, WaitsFor::kNothing},
+      {"P2b held", kPending, held, To(Phase::kPending), false, WaitsFor::kAllocation},
       {"P3 back-off", kPending, [](const Case& c) { return c.job.retry_time > kNow; }, To(Phase::kPending),
        false, WaitsFor::kRetryTime},
       {"P4 no allocation", kPending, [](const Case& c) { return c.wants_none(); }, To(Phase::kPending), false,
@@ -199,6 +204,7 @@ std::vector<Row> Table() {
       {"A1 a member is gone", kActive, [](const Case& c) { return c.seen.loss; }, To(Phase::kStopping)},
       {"A2 cancelled", kActive, cancel, To(Phase::kStopping)},
       {"A3 all finished", kActive, all_done, To(Phase::kSucceeded), false, WaitsFor::kNothing},
+      {"A3a held", kActive, held, To(Phase::kStopping)},
       {"A4 moved by the allocator", kActive, [](const Case& c) { return c.must_move(); },
        To(Phase::kStopping)},
       {"A5 all started",
@@ -265,7 +271,7 @@ TEST(TransitionTableTest, InvariantsHoldEverywhere) {
       ASSERT_FALSE(c.seen.any_live);
       ASSERT_EQ(outcome.launch->group, after.group);
       ASSERT_EQ(outcome.launch->nodes, after.allocation);
-      ASSERT_FALSE(c.job.cancel_requested);
+      ASSERT_FALSE(c.job.cancel_requested || c.job.suspended);
     }
     // A job that goes on has not failed too often.
     if (!IsTerminal(after.phase)) {
@@ -284,7 +290,7 @@ TEST(TransitionTableTest, InvariantsHoldEverywhere) {
     }
     // A job that may not be preempted is never stopped for the allocator's sake.
     if (!c.job.preemptible && after.phase == Phase::kStopping && c.job.phase == Phase::kRunning) {
-      ASSERT_TRUE(c.job.cancel_requested || c.seen.loss);
+      ASSERT_TRUE(c.job.cancel_requested || c.job.suspended || c.seen.loss);
     }
   }
 }
@@ -321,7 +327,9 @@ TEST(TransitionTableTest, EveryUnfinishedJobHasAWayOn) {
       case WaitsFor::kNothing:
         FAIL();
     }
-    const Outcome next = Advance(outcome.job, replicas, desired, now, Policy());
+    Job job = outcome.job;
+    job.suspended = false;  // A person may resume it.
+    const Outcome next = Advance(job, replicas, desired, now, Policy());
     ASSERT_TRUE(next.job.phase != outcome.job.phase || next.launch.has_value());
   }
 }

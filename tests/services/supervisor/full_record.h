@@ -39,9 +39,9 @@ inline void Fill(int64_t number, jobs::Plan* plan) {
 inline void Fill(const v1::Job& user_job, jobs::Job* job) {
   *job = NewState(user_job);
   auto& [id_prefix, preemptible, rescales_in_place, min_replicas, max_replicas, allowed_replicas,
-         max_restarts, phase, reason, message, group, allocation, last_group, plans, rescales, rescale_note,
-         newcomer_failures, restarts, failures, faults, cancel_requested, start_expired, starting_since,
-         retry_time, running_since, start_time, completion_time, running_time, tells_progress,
+         max_restarts, suspended, phase, reason, message, group, allocation, last_group, plans, rescales,
+         rescale_note, newcomer_failures, restarts, failures, faults, cancel_requested, start_expired,
+         starting_since, retry_time, running_since, start_time, completion_time, running_time, tells_progress,
          rescaling_since, rescale_duration] = *job;
   phase = jobs::Phase::kRescaling;
   reason = "Rescaling";
@@ -95,6 +95,7 @@ inline std::shared_ptr<const v1::Job> UserJob() {
   spec->set_max_replicas(8);
   for (const int count : {2, 4, 8}) spec->add_allowed_replicas(count);
   spec->set_max_restarts(5);
+  spec->set_suspend(true);
   return job;
 }
 
