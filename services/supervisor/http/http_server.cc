@@ -224,8 +224,8 @@ absl::Status MicroHttpServer::Start() {
   if (daemon_ == nullptr) {
     close(fd);
     if (!options_.tls_key.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "cannot serve HTTPS on ", address(), " (", options_.flag, "): look at the certificate and its key"));
+      return absl::InvalidArgumentError(absl::StrCat("cannot serve HTTPS on ", address(), " (", options_.flag,
+                                                     "): look at the certificate and its key"));
     }
     return absl::UnavailableError(absl::StrCat("cannot serve HTTP on ", address(), " (", options_.flag, ")"));
   }

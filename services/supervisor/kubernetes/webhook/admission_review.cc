@@ -50,8 +50,8 @@ absl::Status CheckChanged(const Json& before, const Json& after) {
 absl::Status CheckStatusWrite(const Json& request, const AdmissionRules& rules) {
   const std::string who = TextAt(request, {"userInfo", "username"});
   if (rules.operator_name.empty() || who == rules.operator_name) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(
-      "status: is written by ", rules.operator_name, " alone, not by ", who, "; change the spec instead"));
+  return absl::PermissionDeniedError(absl::StrCat("status: is written by ", rules.operator_name,
+                                                  " alone, not by ", who, "; change the spec instead"));
 }
 
 absl::Status Check(const Json& request, const AdmissionRules& rules) {

@@ -57,8 +57,8 @@ absl::Status WebhookServer::Serve(const Certificate& certificate) {
   options.tls_key = certificate.key;
   options.shares_address = true;
   options.max_body_bytes = kMaxReviewBytes;
-  absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(
-      options, [this](const HttpRequest& request, std::shared_ptr<HttpExchange> exchange) {
+  absl::StatusOr<std::unique_ptr<HttpServer>> server =
+      HttpServer::Start(options, [this](const HttpRequest& request, std::shared_ptr<HttpExchange> exchange) {
         Handle(request, std::move(exchange));
       });
   if (!server.ok()) return server.status();

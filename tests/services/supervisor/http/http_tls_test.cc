@@ -26,10 +26,9 @@ class HttpTlsTest : public testing::Test {
   }
 
   absl::StatusOr<std::unique_ptr<HttpServer>> Serve(const std::string& answer) {
-    return HttpServer::Start(options_,
-                             [answer](const HttpRequest&, std::shared_ptr<HttpExchange> exchange) {
-                               exchange->Answer({200, "text/plain", answer});
-                             });
+    return HttpServer::Start(options_, [answer](const HttpRequest&, std::shared_ptr<HttpExchange> exchange) {
+      exchange->Answer({200, "text/plain", answer});
+    });
   }
 
   absl::StatusOr<kube::HttpResponse> Get(int port, const std::string& ca) const {
