@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "libs/jobspec/checks.h"
 #include "libs/jobspec/limits.h"
+#include "libs/jobspec/placement.h"
 #include "libs/jobspec/python.h"
 #include "libs/messages/proto_time.h"
 
@@ -76,6 +77,7 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
         Wrong("spec.template.image", Show(replica.image()), "give at most 4096 printable characters"));
   }
   if (replica.has_python()) status.Update(CheckPython(replica.python()));
+  if (replica.has_placement()) status.Update(CheckPlacement(replica.placement()));
   if (replica.has_termination_grace_period()) {
     const auto& grace = replica.termination_grace_period();
     const bool good = grace.seconds() >= 0 && grace.nanos() >= 0 && grace.nanos() <= 999'999'999 &&
