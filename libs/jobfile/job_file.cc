@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +16,7 @@
 #include "libs/jobfile/document.h"
 #include "libs/jobfile/fields.h"
 #include "libs/jobfile/names.h"
+#include "libs/jobfile/placement.h"
 #include "libs/jobfile/resources.h"
 #include "libs/jobspec/job_spec.h"
 #include "libs/jobspec/limits.h"
@@ -285,6 +287,10 @@ void Reader::ReadPod(const Node& pod) {
       grace != nullptr && ReadInteger(*grace, Join(path, "terminationGracePeriodSeconds"), 0,
                                       absl::ToInt64Seconds(jobspec::kMaxGracePeriod), &seconds, problems_)) {
     file_->job.mutable_spec()->mutable_template_()->mutable_termination_grace_period()->set_seconds(seconds);
+  }
+  v1::Placement placement = ReadPlacement(pod, path, problems_);
+  if (placement.ByteSizeLong() > 0) {
+    *file_->job.mutable_spec()->mutable_template_()->mutable_placement() = std::move(placement);
   }
   const Node* containers =
       RequireField(pod, path, "containers", Type::kList, "its first entry holds the command to run");
