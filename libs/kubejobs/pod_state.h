@@ -23,7 +23,6 @@
 #include <optional>
 #include <string>
 
-#include "absl/time/time.h"
 #include "adaptdl/v1/node_service.pb.h"
 #include "libs/kube/json/json.h"
 
@@ -35,30 +34,6 @@ std::optional<v1::ReplicaReport> ReportOf(const kube::Json& pod);
 // The container whose end is the replica's: the one that the annotation kubectl.kubernetes.io/default-container
 // names, as what injects others beside it may put them first; else the first.
 std::string MainContainer(const kube::Json& pod);
-
-// What keeps a pod from running, and may pass by itself or not.
-struct Hindrance {
-  enum class Kind {
-    kNone,
-    // The scheduler finds no room for it on its node.
-    kUnschedulable,
-    // An image of its can't be had.
-    kImage,
-    // A container can't be made or started as it is written.
-    kContainer,
-  };
-  Kind kind = Kind::kNone;
-  // Whose fault it is if it does not pass.
-  v1::EndCause cause = v1::END_CAUSE_UNSPECIFIED;
-  // The cluster's words.
-  std::string why = {};
-  // By the cluster's clock. InfinitePast: it does not say.
-  absl::Time since = absl::InfinitePast();
-};
-Hindrance HindranceOf(const kube::Json& pod);
-
-// `report` of a pod whose hindrance has lasted too long for its caller: as lost.
-v1::ReplicaReport Overdue(v1::ReplicaReport report, const Hindrance& hindrance);
 
 }  // namespace adaptdl::kubejobs
 
