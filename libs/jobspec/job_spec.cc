@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "libs/jobspec/checks.h"
 #include "libs/jobspec/limits.h"
 #include "libs/jobspec/placement.h"
@@ -117,6 +118,14 @@ absl::Status CheckAllowedReplicas(const v1::JobSpec& spec) {
                "none lies between min_replicas and max_replicas, so that the job could never run; add one");
 }
 
+// Sets what may change of `spec` to what `other` says.
+void TakeMutable(const v1::JobSpec& other, v1::JobSpec* spec) {
+  spec->set_min_replicas(other.min_replicas());
+  spec->set_max_replicas(other.max_replicas());
+  spec->set_priority(other.priority());
+  spec->set_suspend(other.suspend());
+}
+
 }  // namespace
 
 absl::Status CheckReplicaCounts(const v1::JobSpec& spec) {
@@ -135,6 +144,23 @@ absl::Status CheckUpdated(const v1::JobSpec& spec) {
   absl::Status status = CheckReplicaCounts(spec);
   status.Update(CheckRange("spec.priority", spec.priority(), -kMaxPriority, kMaxPriority));
   return status;
+}
+
+absl::Status CheckUpdate(const v1::Job& before, const v1::Job& after) {
+  const absl::Status valid = CheckUpdated(after.spec());
+  if (!valid.ok()) return valid;
+  v1::JobSpec allowed = after.spec();
+  TakeMutable(before.spec(), &allowed);
+  const auto* fields = v1::JobSpec::descriptor();
+  for (int i = 0; i < fields->field_count(); ++i) {
+    google::protobuf::util::MessageDifferencer differencer;
+    const std::vector<const google::protobuf::FieldDescriptor*> one = {fields->field(i)};
+    if (differencer.CompareWithFields(before.spec(), allowed, one, one)) continue;
+    return absl::PermissionDeniedError(absl::StrCat(
+        "spec.", fields->field(i)->name(), ": can't change after the submission; only min_replicas, max_replicas, ",
+        "priority and suspend can: delete the job, and submit another one"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSpec(const v1::JobSpec& spec, ReplicaKind kind) {
@@ -170,7 +196,7 @@ absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name, Re
 const std::vector<absl::string_view>& SystemVariables() {
   static const auto* names =
       new std::vector<absl::string_view>{"ADAPTDL_CHECKPOINT_PATH", "ADAPTDL_GROUP",
-                                         "ADAPTDL_GROUP_TOKEN",     "ADAPTDL_JOB_ID",
+                                         "ADAPTDL_GROUP_TOKEN",     "ADAPTDL_IDENTITY_TOKEN_FILE", "ADAPTDL_JOB_ID",
                                          "ADAPTDL_JOB_UID",         "ADAPTDL_MASTER_ADDR",
                                          "ADAPTDL_MASTER_PORT",     "ADAPTDL_NODE_ID",
                                          "ADAPTDL_NUM_GPUS",        "ADAPTDL_NUM_NODES",
@@ -178,7 +204,7 @@ const std::vector<absl::string_view>& SystemVariables() {
                                          "ADAPTDL_REPLICA_HOST",    "ADAPTDL_REPLICA_ID",
                                          "ADAPTDL_REPLICA_RANK",    "ADAPTDL_SCHED_VERSION",
                                          "ADAPTDL_SHARE_PATH",      "ADAPTDL_SUPERVISOR_ADDRESS",
-                                         "ADAPTDL_SUPERVISOR_CA",   "ADAPTDL_SUPERVISOR_TLS_NAME",
+                                         "ADAPTDL_SUPERVISOR_CA", "ADAPTDL_SUPERVISOR_CA_PEM",   "ADAPTDL_SUPERVISOR_TLS_NAME",
                                          "ADAPTDL_SUPERVISOR_URL"};
   return *names;
 }

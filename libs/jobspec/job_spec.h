@@ -28,6 +28,8 @@ absl::Status CheckReplicaCounts(const v1::JobSpec& spec);
 // What may change of a job after its submission (v1::UpdateJobRequest), also of one that an older version with other
 // rules has let in.
 absl::Status CheckUpdated(const v1::JobSpec& spec);
+// Whether `before` may become `after`. PERMISSION_DENIED: something differs that can't change; names it.
+absl::Status CheckUpdate(const v1::Job& before, const v1::Job& after);
 
 // Variables that the system sets for each replica, and users therefore can't.
 const std::vector<absl::string_view>& SystemVariables();
