@@ -39,6 +39,7 @@ inline constexpr char kPlaceholderLabel[] = "adaptdl/placeholder";
 
 // Where a replica finds the token that proves who it is, and whom that token is for.
 inline constexpr char kTokenFolder[] = "/var/run/secrets/adaptdl.petuum.com";
+inline constexpr char kTokenName[] = "token";
 inline constexpr char kTokenFile[] = "/var/run/secrets/adaptdl.petuum.com/token";
 inline constexpr char kTokenAudience[] = "adaptdl-supervisor";
 
