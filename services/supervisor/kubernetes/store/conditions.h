@@ -18,7 +18,8 @@
 namespace adaptdl::supervisor {
 
 // `before`: those of the status that stands, whatever it may be. A condition that stays keeps lastTransitionTime; one that
-// changes has changed at `now` (wall). The reason is the job's, or the phase.
+// changes has changed at `now` (wall). The reason is that of the
+// job's phase.
 kube::Json ConditionsOf(const JobRecord& record, const kube::Json& before, absl::Time now);
 
 }  // namespace adaptdl::supervisor

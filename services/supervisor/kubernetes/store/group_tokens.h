@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "services/supervisor/store/records.h"
@@ -22,8 +24,8 @@ class GroupTokens {
   // HMAC-SHA256(key, "uid/group"), as 64 lower-case hexadecimal digits.
   std::string Token(const std::string& job_uid, int64_t group) const;
 
-  // Gives the record those of its group and its plans.
-  void Fill(JobRecord* record) const;
+  // Gives the record those of its group and its plans, and those that its replicas may hold.
+  void Fill(const std::vector<ReplicaRecord>& replicas, JobRecord* record) const;
 
  private:
   explicit GroupTokens(std::string key) : key_(std::move(key)) {}

@@ -51,13 +51,16 @@ struct StoredInStatus {
   int64_t term = 0;
 };
 
+// Whether the state machine has to do with the replica still: it is a member of the current group, or may be there.
+bool Counts(const ReplicaRecord& replica, const jobs::Job& state);
+
 // `replicas`: any of the job, in any order; those that count no more are left out. Has no conditions.
 kube::Json StatusOf(const JobRecord& record, const std::vector<ReplicaRecord>& replicas, int64_t term);
 
 // `job`: what the object's metadata and spec ask for.
 absl::StatusOr<StoredInStatus> ReadStatus(const kube::Json& status, std::shared_ptr<const v1::Job> job);
 
-// Whether there is one: an object that was just made has none, or an empty one.
+// Whether it has one that StatusOf() has made: an object that is new, or was found wrong (kubernetes/jobs), has none.
 bool HasStatus(const kube::Json& object);
 
 // Times that are counted on the steady clock are not the same to the microsecond when they are told again: where they

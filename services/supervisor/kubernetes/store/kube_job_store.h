@@ -64,17 +64,18 @@ class KubeJobStore final : public JobStore {
  public:
   explicit KubeJobStore(KubeJobStoreParts parts);
 
-  // Jobs that have a status; the others are for kubernetes/jobs to add.
+  // Jobs that have a status of ours; the others are for kubernetes/jobs to add.
   absl::StatusOr<StoreContents> Load(absl::Time now) override;
   absl::Status Commit(const WriteBatch& batch) override;
   bool atomic_batches() const override { return false; }
 
-  // What kubernetes/jobs has seen of a job, so that versions stay fresh.
+  // What kubernetes/jobs has seen of a job, so that versions stay fresh; and that its object is gone.
   void Seen(const kube::Json& object);
+  void Gone(const std::string& job_uid);
   // The job's object as it was seen or written last; null: there is none.
   std::shared_ptr<const kube::Json> RawObject(const std::string& job_uid) const;
   // The largest term in any status that Load() has read.
-  int64_t LargestTerm() const;
+  int64_t LargestTerm() const { return largest_term_; }
 
   // History.
   bool needs_sync() const override { return parts_.history->needs_sync(); }
@@ -90,6 +91,41 @@ class KubeJobStore final : public JobStore {
   absl::Status PruneReplicas(const std::string& job_uid, int keep) override;
   // FAILED_PRECONDITION: the cluster keeps the state.
   absl::StatusOr<std::string> Backup() override;
+
+ private:
+  // What it knows of a job.
+  struct Job {
+    KnownObject known;
+    // As the status has them, and what is soft of them.
+    std::vector<ReplicaRecord> replicas;
+    // Those that are written, and when they were (steady).
+    std::optional<v1::Hints> hints;
+    absl::Time hints_time = absl::InfinitePast();
+  };
+
+  absl::Status LoadJobs(StoreContents* contents);
+  // Adds the job to the contents, or to what is set aside of them.
+  void LoadJob(const kube::Json& object, Job* job, StoreContents* contents) const;
+  absl::Status LoadQuotas(StoreContents* contents) const;
+  void LoadHistory(absl::Time now, StoreContents* contents);
+
+  // The job's status as it is to be; nothing: there is nothing to write.
+  std::optional<kube::Json> StatusToWrite(const JobRecord& record, const Job& job, const Moment& now) const;
+  // NOT_FOUND: there is no object.
+  absl::StatusOr<Job> FindJob(const JobRecord& record) const;
+  absl::Status WriteJob(const JobRecord& record, const std::vector<ReplicaRecord>& replicas);
+  absl::Status DeleteJob(const std::string& uid);
+  absl::Status WriteQuotas(const WriteBatch& batch) const;
+  // Tells history and the cluster.
+  void Tell(const WriteBatch& batch) const;
+
+  const KubeJobStoreParts parts_;
+  const JobObjectWriter writer_;
+  int64_t largest_term_ = 0;
+  // Held while objects are written: one commit after the other.
+  Mutex writing_;
+  mutable Mutex mutex_;
+  std::map<std::string, Job> jobs_ ABSL_GUARDED_BY(mutex_);  // By uid.
 };
 
 }  // namespace adaptdl::supervisor
