@@ -1,5 +1,5 @@
 // What is to be done with pods and was not done yet, merged for each: however often something is ordered, it is
-// done once; a stop takes back a launch that nobody has begun.
+// done once.
 //
 // Thread-safe. Owns what it holds. No call fails.
 
@@ -14,27 +14,17 @@
 #include "absl/base/thread_annotations.h"
 #include "adaptdl/v1/node_service.pb.h"
 #include "libs/base/mutex.h"
-#include "libs/kube/json/object.h"
 
 namespace adaptdl::supervisor {
-
-// A pod that was made, and can't be seen in the cache yet.
-struct MadePod {
-  kube::ObjectKey key;
-  std::string uid;
-};
 
 struct PodOrder {
   std::string node_id;
   std::optional<v1::LaunchReplica> launch = std::nullopt;
-  std::optional<MadePod> made = std::nullopt;
   std::optional<v1::StopReplica> stop = std::nullopt;
   // Its end is stored.
   bool acknowledged = false;
 
-  bool IsEmpty() const {
-    return !launch.has_value() && !made.has_value() && !stop.has_value() && !acknowledged;
-  }
+  bool IsEmpty() const { return !launch.has_value() && !stop.has_value() && !acknowledged; }
 };
 
 class PodOrders {
@@ -48,6 +38,7 @@ class PodOrders {
   // What of it is still to be done. What was ordered meanwhile is newer.
   void GiveBack(const std::string& replica_id, PodOrder order);
 
+  // Pods for which something is.
   size_t size() const;
 
  private:
