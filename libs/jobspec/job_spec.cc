@@ -26,8 +26,12 @@ absl::Status CheckPrefix(absl::string_view prefix) {
                "give 1 to 57 lower-case letters, digits and \"-\", and begin with a letter or digit");
 }
 
-absl::Status CheckCommand(const v1::ReplicaTemplate& replica) {
-  if (replica.command().empty() || replica.command(0).empty()) {
+absl::Status CheckCommand(const v1::ReplicaTemplate& replica, ReplicaKind kind) {
+  const bool has_entry_point = kind == ReplicaKind::kPod && replica.command().empty();
+  if (has_entry_point && replica.image().empty()) {
+    return Wrong("spec.template.image", "empty", "name the image that each replica runs");
+  }
+  if (!has_entry_point && (replica.command().empty() || replica.command(0).empty())) {
     return Wrong("spec.template.command", "empty", "name the program that each replica runs");
   }
   if (replica.command_size() > kMaxEntries) {
@@ -63,8 +67,8 @@ absl::Status CheckEnvironment(const v1::ReplicaTemplate& replica) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
-  absl::Status status = CheckCommand(replica);
+absl::Status CheckTemplate(const v1::ReplicaTemplate& replica, ReplicaKind kind) {
+  absl::Status status = CheckCommand(replica, kind);
   status.Update(CheckEnvironment(replica));
   status.Update(CheckResources("spec.template.resources", replica.resources()));
   status.Update(CheckNoNul("spec.template.working_directory", replica.working_directory()));
@@ -133,7 +137,7 @@ absl::Status CheckUpdated(const v1::JobSpec& spec) {
   return status;
 }
 
-absl::Status CheckSpec(const v1::JobSpec& spec) {
+absl::Status CheckSpec(const v1::JobSpec& spec, ReplicaKind kind) {
   const size_t bytes = spec.ByteSizeLong();
   if (bytes > kMaxSpecBytes) {
     return Wrong("spec", absl::StrCat(bytes, " bytes"), "make it at most 256 KiB; put large data into files");
@@ -146,7 +150,7 @@ absl::Status CheckSpec(const v1::JobSpec& spec) {
     status.Update(Wrong("spec.rescale", absl::StrCat(static_cast<int>(spec.rescale())),
                         "is not known to this version; use RESCALE_MODE_IN_PLACE or RESCALE_MODE_RESTART"));
   }
-  status.Update(CheckTemplate(spec.template_()));
+  status.Update(CheckTemplate(spec.template_(), kind));
   return status;
 }
 

@@ -17,7 +17,10 @@ namespace adaptdl::jobspec {
 // job.namespace, job.labels and job.spec, and job.name unless it is to be generated from `generate_name`.
 absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name);
 
-absl::Status CheckSpec(const v1::JobSpec& spec);
+// What a replica is: a process of a node worker, which needs a command, or a pod, whose image may have an entry point.
+enum class ReplicaKind { kProcess, kPod };
+
+absl::Status CheckSpec(const v1::JobSpec& spec, ReplicaKind kind = ReplicaKind::kProcess);
 // Its min_replicas, max_replicas and allowed_replicas, and whether the job could ever run with them.
 absl::Status CheckReplicaCounts(const v1::JobSpec& spec);
 
