@@ -12,6 +12,7 @@
 #include <set>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -28,17 +29,21 @@ namespace adaptdl::supervisor {
 struct CheckpointClaimOptions {
   // Empty: no job gets a claim.
   std::string storage_class = {};
-  // Of each claim.
+  // Of each claim, as a quantity.
   std::string size = "10Gi";
+  // Empty: claims of all namespaces are looked at.
+  std::string name_space = {};
   // How long one may wait for its volume before that is told.
   absl::Duration pending_deadline = absl::Minutes(2);
-  // Told once for each job that has no place for its checkpoints (yet), and why; `why` is empty when it has one
-  // after all. On any thread. Null: nobody is.
+  // Told of a job that has no place for its checkpoints (yet), and why; with an empty `why`, that it has one after
+  // all. Perhaps more than once; on any thread. Null: nobody is.
   std::function<void(const std::string& job_uid, const std::string& why)> tell = nullptr;
 };
 
 // "adaptdl-<uid>".
 std::string ClaimNameOf(const std::string& job_uid);
+
+// The claim of the job that the replica belongs to.
 kube::Json MakeClaim(const v1::LaunchReplica& launch, const CheckpointClaimOptions& options);
 
 class CheckpointClaims {
@@ -46,16 +51,23 @@ class CheckpointClaims {
   CheckpointClaims(const kube::Client* client, const Clock* clock, CheckpointClaimOptions options)
       : client_(*client), clock_(*clock), options_(std::move(options)) {}
 
-  // The name of the job's claim, which is made if it is not there. Empty: it gets none.
+  // The name of the job's claim, which is made if it is not there. Empty: the job gets none.
   absl::StatusOr<std::string> Ensure(const v1::LaunchReplica& launch, const std::stop_token& stop);
 
-  // Tells which claims wait too long for their volume. Called now and then, by one thread.
+  // Tells which claims wait too long for their volumes. To be called each minute or so, by one thread.
   absl::Status Check(const std::stop_token& stop);
 
  private:
-  void Tell(const std::string& job_uid, const std::string& why);
-  // Whether volumes come without anybody using them.
+  // Of Check(): a claim without a volume.
+  struct Waiting {
+    absl::Time since;
+    bool is_told = false;
+  };
+
+  void Tell(const std::string& job_uid, const std::string& why) const;
+  // Whether volumes come before anybody uses them.
   absl::StatusOr<bool> BindsAtOnce(const std::stop_token& stop) const;
+  void TellWaiting(const std::set<std::string>& pending);
 
   const kube::Client& client_;
   const Clock& clock_;
@@ -64,10 +76,8 @@ class CheckpointClaims {
   Mutex mutex_;
   // Jobs whose claims are known to be there.
   std::set<std::string> made_ ABSL_GUARDED_BY(mutex_);
-  // What was told last, by job.
-  std::map<std::string, std::string> told_ ABSL_GUARDED_BY(mutex_);
-  // Of Check(): claims without a volume, since when.
-  std::map<std::string, absl::Time> waiting_;
+  // By job; of Check().
+  std::map<std::string, Waiting> waiting_;
 };
 
 }  // namespace adaptdl::supervisor

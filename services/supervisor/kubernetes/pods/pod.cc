@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/utf8.h"
+#include "libs/kubejobs/names.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -14,9 +15,9 @@ using kube::Json;
 using kube::TextAt;
 
 constexpr size_t kMaxWhy = 1000;
-constexpr std::array<absl::string_view, 6> kImageReasons = {
-    "ErrImagePull",        "ImagePullBackOff",  "ErrImageNeverPull",
-    "RegistryUnavailable", "ImageInspectError", "InvalidImageName"};
+constexpr std::array<absl::string_view, 6> kImageReasons = {"ErrImagePull",      "ImagePullBackOff",
+                                                            "ErrImageNeverPull", "RegistryUnavailable",
+                                                            "ImageInspectError", "InvalidImageName"};
 constexpr std::array<absl::string_view, 4> kSpecReasons = {
     "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError"};
 
@@ -29,7 +30,7 @@ const Json& Items(const Json& list) {
 void ReadFinalizers(const Json& object, Pod* pod) {
   for (const Json& finalizer : Items(kube::At(object, {"metadata", "finalizers"}))) {
     if (!finalizer.is_string()) continue;
-    if (finalizer == kReplicaFinalizer) {
+    if (finalizer == kubejobs::kReplicaFinalizer) {
       pod->has_our_finalizer = true;
     } else {
       pod->other_finalizers.push_back(finalizer.get<std::string>());
@@ -40,8 +41,7 @@ void ReadFinalizers(const Json& object, Pod* pod) {
 void Hinder(Hindrance hindrance, const Json& said, Pod* pod) {
   pod->hindrance = hindrance;
   const std::string message = TextAt(said, {"message"});
-  pod->why =
-      ToUtf8(absl::StrCat(TextAt(said, {"reason"}), message.empty() ? "" : ": ", message), kMaxWhy);
+  pod->why = ToUtf8(absl::StrCat(TextAt(said, {"reason"}), message.empty() ? "" : ": ", message), kMaxWhy);
 }
 
 void ReadHindrance(const Json& object, Pod* pod) {
@@ -75,8 +75,8 @@ Pod ParsePod(const Json& object, const ReadReport& read) {
   pod.uid = kube::UidOf(object);
   pod.resource_version = kube::ResourceVersionOf(object);
   const kube::Owner owner = kube::ControllerOf(object);
-  if (owner.kind == kOwnerKind) pod.job_uid = owner.uid;
-  pod.node = kube::AnnotationOf(object, "adaptdl/node");
+  if (owner.kind == kubejobs::kJobKind) pod.job_uid = owner.uid;
+  pod.node = kube::AnnotationOf(object, kubejobs::kNodeAnnotation);
   pod.bound_node = TextAt(object, {"spec", "nodeName"});
   const Json& containers = Items(kube::At(object, {"spec", "containers"}));
   if (!containers.empty()) pod.container = TextAt(containers.front(), {"name"});

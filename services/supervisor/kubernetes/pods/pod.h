@@ -20,13 +20,8 @@
 
 namespace adaptdl::supervisor {
 
-// Keeps a pod until its end is stored.
-inline constexpr absl::string_view kReplicaFinalizer = "adaptdl.petuum.com/replica";
 // Of all pods and claims that are ours.
-inline constexpr absl::string_view kOurs = "adaptdl=true";
-inline constexpr absl::string_view kOwnerApiVersion = "adaptdl.petuum.com/v1";
-inline constexpr absl::string_view kOwnerKind = "AdaptDLJob";
-inline constexpr char kFieldManager[] = "adaptdl";
+inline constexpr char kOurs[] = "adaptdl=true";
 
 // Reads the state of the replica from its pod (kubejobs::ReportOf). Nothing: the pod is none of ours.
 using ReadReport = std::function<std::optional<v1::ReplicaReport>(const kube::Json& pod)>;

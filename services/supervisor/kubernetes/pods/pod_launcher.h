@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "libs/base/clock.h"
 #include "libs/kube/client/client.h"
 #include "libs/kube/control/work_queue.h"
@@ -41,7 +42,8 @@
 namespace adaptdl::supervisor {
 
 // The pod of a replica (kubejobs::MakePod). `claim`: the job's claim for its checkpoints; empty: it has none.
-// UNAVAILABLE: not now; other errors: never.
+// Errors: of those that CauseOfRefusal() (launch_error.h) blames on somebody, the replica is lost; after others it
+// is tried again.
 using MakePodFunction = std::function<absl::StatusOr<kube::Json>(
     const std::string& node_id, const v1::LaunchReplica& launch, const std::string& claim)>;
 
@@ -85,16 +87,18 @@ class PodLauncher final : public ReplicaLauncher {
 
  private:
   void Run(const std::stop_token& stop);
-  // What is left of the order. An error: why it is.
+  // Takes out of the order what was done. An error: why the rest was not.
   absl::Status CarryOut(const std::string& replica_id, PodOrder* order, const std::stop_token& stop);
   absl::Status Make(PodOrder* order, const std::stop_token& stop);
-  absl::StatusOr<MadePod> TryMake(const PodOrder& order, const std::stop_token& stop);
-  // The pod that is there under the name is our job's.
-  absl::StatusOr<MadePod> Adopt(const v1::LaunchReplica& launch, const std::stop_token& stop);
-  // Waits no longer for a pod that can be seen, or is gone again.
-  absl::Status Settle(PodOrder* order, const std::stop_token& stop);
+  // The pod, which was made, or was there.
+  absl::StatusOr<kube::Json> MakeOrFind(const PodOrder& order, const std::stop_token& stop);
+  absl::StatusOr<kube::Json> FindMade(const v1::LaunchReplica& launch, const std::stop_token& stop);
+  absl::Status Withdraw(const std::string& replica_id, PodOrder* order);
   absl::Status Delete(const std::string& replica_id, PodOrder* order, const std::stop_token& stop);
   absl::Status Release(const std::string& replica_id, PodOrder* order, const std::stop_token& stop);
+  // Nobody holds the pod on our behalf any more. NOT_FOUND: it is gone.
+  absl::Status TakeOffFinalizer(const Pod& pod, const std::stop_token& stop);
+  absl::Status TryTakeOffFinalizer(const Pod& pod, const std::stop_token& stop);
   bool IsKept(const Pod& pod) const;
   absl::Status TellLost(const PodOrder& order, v1::EndCause cause, absl::string_view message);
 
