@@ -181,7 +181,7 @@ absl::Status CheckSpec(const v1::JobSpec& spec, ReplicaKind kind) {
   return status;
 }
 
-absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name) {
+absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name, ReplicaKind kind) {
   absl::Status status = CheckDnsLabel("job.namespace", job.namespace_());
   if (!job.name().empty() && !generate_name.empty()) {
     status.Update(
@@ -190,7 +190,7 @@ absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name) {
   status.Update(job.name().empty() && !generate_name.empty() ? CheckPrefix(generate_name)
                                                              : CheckDnsLabel("job.name", job.name()));
   status.Update(CheckLabels(job.labels()));
-  status.Update(CheckSpec(job.spec()));
+  status.Update(CheckSpec(job.spec(), kind));
   return status;
 }
 
