@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "cli/format.h"
+#include "libs/jobspec/placement.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -32,11 +33,12 @@ Cell NodeStatus(const v1::Node& node) {
   }
 }
 
-std::string LabelsText(const google::protobuf::Map<std::string, std::string>& labels) {
+std::string LabelsAndTaints(const v1::Node& node) {
   // Protobuf's maps have no order of their own.
   std::vector<std::string> parts;
-  for (const auto& [key, value] : labels) parts.push_back(Printable(absl::StrCat(key, "=", value)));
+  for (const auto& [key, value] : node.labels()) parts.push_back(Printable(absl::StrCat(key, "=", value)));
   std::sort(parts.begin(), parts.end());
+  for (const v1::Taint& taint : node.taints()) parts.push_back(Printable(jobspec::Describe(taint)));
   return OrDash(absl::StrJoin(parts, ","));
 }
 
@@ -83,7 +85,7 @@ Table JobTable(const v1::ListJobsResponse& jobs, bool with_namespace, absl::Time
 
 Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now) {
   Table table;
-  table.headers = {"NAME", "STATUS", "REPLICAS", "CPU", "MEMORY", "GPUS", "AGE", "LABELS"};
+  table.headers = {"NAME", "STATUS", "REPLICAS", "CPU", "MEMORY", "GPUS", "AGE", "LABELS, TAINTS"};
   for (const v1::Node& node : nodes.nodes()) {
     const v1::NodeStatus& status = node.status();
     const v1::Resources& used = status.allocated();
@@ -95,7 +97,7 @@ Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now) {
          absl::StrCat(FormatBytes(used.memory_bytes()), "/", FormatBytes(offered.memory_bytes())),
          absl::StrCat(used.gpus(), "/", offered.gpus(), gpu_type),
          status.has_register_time() ? DurationText(now - ToTime(status.register_time())) : "-",
-         LabelsText(node.labels())});
+         LabelsAndTaints(node)});
   }
   return table;
 }

@@ -59,7 +59,7 @@ constexpr KnownField kPod[] = {
     {"containers", Type::kList},
     {"terminationGracePeriodSeconds", Type::kInteger},
     {"activeDeadlineSeconds", Type::kInteger, kKubernetesOnly},
-    {"affinity", Type::kMap, kKubernetesOnly},
+    {"affinity", Type::kMap},
     {"automountServiceAccountToken", Type::kBoolean, kKubernetesOnly},
     {"dnsConfig", Type::kMap, kKubernetesOnly},
     {"dnsPolicy", Type::kText, kKubernetesOnly},
@@ -74,7 +74,7 @@ constexpr KnownField kPod[] = {
     {"imagePullSecrets", Type::kList, kKubernetesOnly},
     {"initContainers", Type::kList, kKubernetesOnly},
     {"nodeName", Type::kText, "the allocator chooses the nodes"},
-    {"nodeSelector", Type::kMap, "the allocator chooses the nodes"},
+    {"nodeSelector", Type::kMap},
     {"os", Type::kMap, kKubernetesOnly},
     {"overhead", Type::kMap, kKubernetesOnly},
     {"preemptionPolicy", Type::kText, kKubernetesOnly},
@@ -93,7 +93,7 @@ constexpr KnownField kPod[] = {
     {"setHostnameAsFQDN", Type::kBoolean, kKubernetesOnly},
     {"shareProcessNamespace", Type::kBoolean, kKubernetesOnly},
     {"subdomain", Type::kText, kKubernetesOnly},
-    {"tolerations", Type::kList, kKubernetesOnly},
+    {"tolerations", Type::kList},
     {"topologySpreadConstraints", Type::kList, kKubernetesOnly},
     {"volumes", Type::kList, "replicas see the node's own file system"},
 };
@@ -139,6 +139,42 @@ constexpr KnownField kResources[] = {
     {"claims", Type::kList, kKubernetesOnly},
 };
 
+constexpr absl::string_view kPreferred = "preferences are not kept, only what is required";
+
+constexpr KnownField kAffinity[] = {
+    {"nodeAffinity", Type::kMap},
+    {"podAffinity", Type::kMap, kKubernetesOnly},
+    {"podAntiAffinity", Type::kMap, kKubernetesOnly},
+};
+
+constexpr KnownField kNodeAffinity[] = {
+    {"requiredDuringSchedulingIgnoredDuringExecution", Type::kMap},
+    {"preferredDuringSchedulingIgnoredDuringExecution", Type::kList, kPreferred},
+};
+
+constexpr KnownField kNodeSelector[] = {
+    {"nodeSelectorTerms", Type::kList},
+};
+
+constexpr KnownField kNodeSelectorTerm[] = {
+    {"matchExpressions", Type::kList},
+    {"matchFields", Type::kList},
+};
+
+constexpr KnownField kNodeRequirement[] = {
+    {"key", Type::kText},
+    {"operator", Type::kText},
+    {"values", Type::kList},
+};
+
+constexpr KnownField kToleration[] = {
+    {"key", Type::kText},
+    {"operator", Type::kText},
+    {"value", Type::kText},
+    {"effect", Type::kText},
+    {"tolerationSeconds", Type::kInteger, "a job leaves a node with such a taint when it is decided anew"},
+};
+
 }  // namespace
 
 absl::Span<const KnownField> RootFields() { return kRoot; }
@@ -150,5 +186,11 @@ absl::Span<const KnownField> PodFields() { return kPod; }
 absl::Span<const KnownField> ContainerFields() { return kContainer; }
 absl::Span<const KnownField> EnvFields() { return kEnv; }
 absl::Span<const KnownField> ResourcesFields() { return kResources; }
+absl::Span<const KnownField> AffinityFields() { return kAffinity; }
+absl::Span<const KnownField> NodeAffinityFields() { return kNodeAffinity; }
+absl::Span<const KnownField> NodeSelectorFields() { return kNodeSelector; }
+absl::Span<const KnownField> NodeSelectorTermFields() { return kNodeSelectorTerm; }
+absl::Span<const KnownField> NodeRequirementFields() { return kNodeRequirement; }
+absl::Span<const KnownField> TolerationFields() { return kToleration; }
 
 }  // namespace adaptdl::jobfile

@@ -18,6 +18,12 @@ absl::Span<const KnownField> PodFields();
 absl::Span<const KnownField> ContainerFields();
 absl::Span<const KnownField> EnvFields();
 absl::Span<const KnownField> ResourcesFields();
+absl::Span<const KnownField> AffinityFields();
+absl::Span<const KnownField> NodeAffinityFields();
+absl::Span<const KnownField> NodeSelectorFields();
+absl::Span<const KnownField> NodeSelectorTermFields();
+absl::Span<const KnownField> NodeRequirementFields();
+absl::Span<const KnownField> TolerationFields();
 
 }  // namespace adaptdl::jobfile
 

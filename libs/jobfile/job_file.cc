@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +16,7 @@
 #include "libs/jobfile/document.h"
 #include "libs/jobfile/fields.h"
 #include "libs/jobfile/names.h"
+#include "libs/jobfile/placement.h"
 #include "libs/jobfile/resources.h"
 #include "libs/jobspec/job_spec.h"
 #include "libs/jobspec/limits.h"
@@ -36,16 +38,17 @@ using jobspec::kMaxRestarts;
 
 class Reader {
  public:
-  Reader(Problems* problems, JobFile* file) : problems_(problems), file_(file) {}
+  Reader(const ParseOptions& options, Problems* problems, JobFile* file)
+      : options_(options), problems_(problems), file_(file) {}
 
-  void ReadRoot(const Node& root, const ParseOptions& options);
+  void ReadRoot(const Node& root);
 
  private:
   void RequireText(const Node& map, absl::string_view name, absl::string_view value);
   const Node* RequireField(const Node& map, const std::string& path, absl::string_view name, Type type,
                            absl::string_view remedy);
   void AddStatus(int line, const absl::Status& status);
-  void ReadMetadata(const Node& metadata, const ParseOptions& options);
+  void ReadMetadata(const Node& metadata);
   void ReadLabels(const Node& labels);
   void ReadSpec(const Node& spec);
   void ReadReplicaBounds(const Node& spec);
@@ -63,6 +66,7 @@ class Reader {
   void ReadEnvItem(const Node& item, const std::string& path);
   bool CheckNoNul(const Node& node, const std::string& path);
 
+  const ParseOptions& options_;
   Problems* problems_;
   JobFile* file_;
 };
@@ -96,7 +100,7 @@ const Node* Reader::RequireField(const Node& map, const std::string& path, absl:
   return Get(&map, name, type);
 }
 
-void Reader::ReadRoot(const Node& root, const ParseOptions& options) {
+void Reader::ReadRoot(const Node& root) {
   if (root.kind != Node::Kind::kMap) {
     problems_->Add(root.line,
                    absl::StrCat("a job file must be a map of fields (apiVersion, kind, metadata, ", "spec)"));
@@ -107,15 +111,15 @@ void Reader::ReadRoot(const Node& root, const ParseOptions& options) {
   RequireText(root, "kind", kKind);
   const Node* metadata = Get(&root, "metadata", Type::kMap);
   if (metadata != nullptr) {
-    ReadMetadata(*metadata, options);
-  } else if (!options.named_by_caller && root.Find("metadata") == nullptr) {
+    ReadMetadata(*metadata);
+  } else if (!options_.named_by_caller && root.Find("metadata") == nullptr) {
     problems_->Add(root.line, "metadata is missing; give the job a metadata.name");
   }
   const Node* spec = RequireField(root, "", "spec", Type::kMap, "it says what to run");
   if (spec != nullptr) ReadSpec(*spec);
 }
 
-void Reader::ReadMetadata(const Node& metadata, const ParseOptions& options) {
+void Reader::ReadMetadata(const Node& metadata) {
   CheckFields(metadata, "metadata", MetadataFields(), problems_);
   const Node* name = Get(&metadata, "name", Type::kText);
   const Node* prefix = Get(&metadata, "generateName", Type::kText);
@@ -132,7 +136,7 @@ void Reader::ReadMetadata(const Node& metadata, const ParseOptions& options) {
       file_->generate_name = prefix->text;
     }
   }
-  if (!any && !options.named_by_caller) {
+  if (!any && !options_.named_by_caller) {
     problems_->Add(metadata.line, "metadata.name is missing; give it, or metadata.generateName");
   }
   if (const Node* space = Get(&metadata, "namespace", Type::kText)) {
@@ -286,6 +290,10 @@ void Reader::ReadPod(const Node& pod) {
                                       absl::ToInt64Seconds(jobspec::kMaxGracePeriod), &seconds, problems_)) {
     file_->job.mutable_spec()->mutable_template_()->mutable_termination_grace_period()->set_seconds(seconds);
   }
+  v1::Placement placement = ReadPlacement(pod, path, problems_);
+  if (placement.ByteSizeLong() > 0) {
+    *file_->job.mutable_spec()->mutable_template_()->mutable_placement() = std::move(placement);
+  }
   const Node* containers =
       RequireField(pod, path, "containers", Type::kList, "its first entry holds the command to run");
   if (containers == nullptr) return;
@@ -308,8 +316,10 @@ void Reader::ReadContainer(const Node& container) {
   const std::string path = "spec.template.spec.containers[0]";
   v1::ReplicaTemplate* out = file_->job.mutable_spec()->mutable_template_();
   CheckFields(container, path, ContainerFields(), problems_);
-  const Node* command = RequireField(container, path, "command", Type::kList,
-                                     "node workers run the command itself, not the entry point of an image");
+  const Node* command = options_.replicas == jobspec::ReplicaKind::kPod
+                            ? Get(&container, "command", Type::kList)
+                            : RequireField(container, path, "command", Type::kList,
+                                           "node workers run the command itself, not the entry point of an image");
   if (command != nullptr) {
     ReadTexts(*command, Join(path, "command"), out->mutable_command());
     if (command->items.empty() || command->items[0].text.empty()) {
@@ -384,11 +394,11 @@ absl::StatusOr<JobFile> ParseJobFile(absl::string_view content, absl::string_vie
   if (!root.ok()) return root.status();
   Problems problems(file_name);
   JobFile file;
-  Reader(&problems, &file).ReadRoot(*root, options);
+  Reader(options, &problems, &file).ReadRoot(*root);
   absl::Status status = problems.ToStatus();
   if (!status.ok()) return status;
   // Whatever the fields above do not say: what passes here passes at the supervisor.
-  status = jobspec::CheckSpec(file.job.spec());
+  status = jobspec::CheckSpec(file.job.spec(), options.replicas);
   if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat(file_name, ": ", status.message()));
   file.warnings = problems.Warnings();
   return file;

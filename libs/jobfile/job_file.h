@@ -14,12 +14,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "adaptdl/v1/job.pb.h"
+#include "libs/jobspec/job_spec.h"
 
 namespace adaptdl::jobfile {
 
 struct ParseOptions {
   // The file need not name the job: the caller does.
   bool named_by_caller = false;
+  // What its replicas are. Of pods, the container's command may be left out.
+  jobspec::ReplicaKind replicas = jobspec::ReplicaKind::kProcess;
 };
 
 struct JobFile {

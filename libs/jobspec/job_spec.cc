@@ -7,8 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "libs/jobspec/checks.h"
 #include "libs/jobspec/limits.h"
+#include "libs/jobspec/placement.h"
 #include "libs/jobspec/python.h"
 #include "libs/messages/proto_time.h"
 
@@ -25,8 +27,12 @@ absl::Status CheckPrefix(absl::string_view prefix) {
                "give 1 to 57 lower-case letters, digits and \"-\", and begin with a letter or digit");
 }
 
-absl::Status CheckCommand(const v1::ReplicaTemplate& replica) {
-  if (replica.command().empty() || replica.command(0).empty()) {
+absl::Status CheckCommand(const v1::ReplicaTemplate& replica, ReplicaKind kind) {
+  const bool has_entry_point = kind == ReplicaKind::kPod && replica.command().empty();
+  if (has_entry_point && replica.image().empty()) {
+    return Wrong("spec.template.image", "empty", "name the image that each replica runs");
+  }
+  if (!has_entry_point && (replica.command().empty() || replica.command(0).empty())) {
     return Wrong("spec.template.command", "empty", "name the program that each replica runs");
   }
   if (replica.command_size() > kMaxEntries) {
@@ -62,8 +68,8 @@ absl::Status CheckEnvironment(const v1::ReplicaTemplate& replica) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
-  absl::Status status = CheckCommand(replica);
+absl::Status CheckTemplate(const v1::ReplicaTemplate& replica, ReplicaKind kind) {
+  absl::Status status = CheckCommand(replica, kind);
   status.Update(CheckEnvironment(replica));
   status.Update(CheckResources("spec.template.resources", replica.resources()));
   status.Update(CheckNoNul("spec.template.working_directory", replica.working_directory()));
@@ -76,6 +82,7 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
         Wrong("spec.template.image", Show(replica.image()), "give at most 4096 printable characters"));
   }
   if (replica.has_python()) status.Update(CheckPython(replica.python()));
+  if (replica.has_placement()) status.Update(CheckPlacement(replica.placement()));
   if (replica.has_termination_grace_period()) {
     const auto& grace = replica.termination_grace_period();
     const bool good = grace.seconds() >= 0 && grace.nanos() >= 0 && grace.nanos() <= 999'999'999 &&
@@ -111,6 +118,14 @@ absl::Status CheckAllowedReplicas(const v1::JobSpec& spec) {
                "none lies between min_replicas and max_replicas, so that the job could never run; add one");
 }
 
+// Sets what may change of `spec` to what `other` says.
+void TakeMutable(const v1::JobSpec& other, v1::JobSpec* spec) {
+  spec->set_min_replicas(other.min_replicas());
+  spec->set_max_replicas(other.max_replicas());
+  spec->set_priority(other.priority());
+  spec->set_suspend(other.suspend());
+}
+
 }  // namespace
 
 absl::Status CheckReplicaCounts(const v1::JobSpec& spec) {
@@ -131,7 +146,24 @@ absl::Status CheckUpdated(const v1::JobSpec& spec) {
   return status;
 }
 
-absl::Status CheckSpec(const v1::JobSpec& spec) {
+absl::Status CheckUpdate(const v1::Job& before, const v1::Job& after) {
+  const absl::Status valid = CheckUpdated(after.spec());
+  if (!valid.ok()) return valid;
+  v1::JobSpec allowed = after.spec();
+  TakeMutable(before.spec(), &allowed);
+  const auto* fields = v1::JobSpec::descriptor();
+  for (int i = 0; i < fields->field_count(); ++i) {
+    google::protobuf::util::MessageDifferencer differencer;
+    const std::vector<const google::protobuf::FieldDescriptor*> one = {fields->field(i)};
+    if (differencer.CompareWithFields(before.spec(), allowed, one, one)) continue;
+    return absl::PermissionDeniedError(absl::StrCat(
+        "spec.", fields->field(i)->name(), ": can't change after the submission; only min_replicas, max_replicas, ",
+        "priority and suspend can: delete the job, and submit another one"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSpec(const v1::JobSpec& spec, ReplicaKind kind) {
   const size_t bytes = spec.ByteSizeLong();
   if (bytes > kMaxSpecBytes) {
     return Wrong("spec", absl::StrCat(bytes, " bytes"), "make it at most 256 KiB; put large data into files");
@@ -144,11 +176,11 @@ absl::Status CheckSpec(const v1::JobSpec& spec) {
     status.Update(Wrong("spec.rescale", absl::StrCat(static_cast<int>(spec.rescale())),
                         "is not known to this version; use RESCALE_MODE_IN_PLACE or RESCALE_MODE_RESTART"));
   }
-  status.Update(CheckTemplate(spec.template_()));
+  status.Update(CheckTemplate(spec.template_(), kind));
   return status;
 }
 
-absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name) {
+absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name, ReplicaKind kind) {
   absl::Status status = CheckDnsLabel("job.namespace", job.namespace_());
   if (!job.name().empty() && !generate_name.empty()) {
     status.Update(
@@ -157,14 +189,14 @@ absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name) {
   status.Update(job.name().empty() && !generate_name.empty() ? CheckPrefix(generate_name)
                                                              : CheckDnsLabel("job.name", job.name()));
   status.Update(CheckLabels(job.labels()));
-  status.Update(CheckSpec(job.spec()));
+  status.Update(CheckSpec(job.spec(), kind));
   return status;
 }
 
 const std::vector<absl::string_view>& SystemVariables() {
   static const auto* names =
       new std::vector<absl::string_view>{"ADAPTDL_CHECKPOINT_PATH", "ADAPTDL_GROUP",
-                                         "ADAPTDL_GROUP_TOKEN",     "ADAPTDL_JOB_ID",
+                                         "ADAPTDL_GROUP_TOKEN",     "ADAPTDL_IDENTITY_TOKEN_FILE", "ADAPTDL_JOB_ID",
                                          "ADAPTDL_JOB_UID",         "ADAPTDL_MASTER_ADDR",
                                          "ADAPTDL_MASTER_PORT",     "ADAPTDL_NODE_ID",
                                          "ADAPTDL_NUM_GPUS",        "ADAPTDL_NUM_NODES",
@@ -172,7 +204,7 @@ const std::vector<absl::string_view>& SystemVariables() {
                                          "ADAPTDL_REPLICA_HOST",    "ADAPTDL_REPLICA_ID",
                                          "ADAPTDL_REPLICA_RANK",    "ADAPTDL_SCHED_VERSION",
                                          "ADAPTDL_SHARE_PATH",      "ADAPTDL_SUPERVISOR_ADDRESS",
-                                         "ADAPTDL_SUPERVISOR_CA",   "ADAPTDL_SUPERVISOR_TLS_NAME",
+                                         "ADAPTDL_SUPERVISOR_CA", "ADAPTDL_SUPERVISOR_CA_PEM",   "ADAPTDL_SUPERVISOR_TLS_NAME",
                                          "ADAPTDL_SUPERVISOR_URL"};
   return *names;
 }

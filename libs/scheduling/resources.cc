@@ -5,11 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 namespace adaptdl::scheduling {
+
+bool IsPlace(const std::string& name) { return absl::StartsWith(name, kPlacePrefix); }
 
 int64_t TimesThatFit(const Resources& request, const Resources& capacity, int64_t limit) {
   int64_t times = limit;
@@ -26,6 +30,7 @@ std::string DescribeAmount(const std::string& name, int64_t amount) {
   if (name == kCpu) return absl::StrCat(amount, "m CPU");
   if (name == kGpu) return absl::StrCat(amount, amount == 1 ? " GPU" : " GPUs");
   if (name == kMemory) return absl::StrFormat("%.6g MiB of memory", static_cast<double>(amount) / (1 << 20));
+  if (IsPlace(name)) return absl::StrCat("a node that it may be placed on (", absl::StripPrefix(name, kPlacePrefix), ")");
   return absl::StrCat(amount, " ", name);
 }
 

@@ -16,6 +16,10 @@ using Resources = std::map<std::string, int64_t>;
 inline constexpr char kCpu[] = "cpu";
 inline constexpr char kMemory[] = "memory";
 inline constexpr char kGpu[] = "gpu";
+// Begins the names of resources that stand for a place on one of the nodes that a rule admits: those nodes have plenty
+// of it. The rest of the name says which nodes these are, for people.
+inline constexpr char kPlacePrefix[] = "place: ";
+bool IsPlace(const std::string& name);
 
 // How many times `request` fits into `capacity`; at most `limit`.
 int64_t TimesThatFit(const Resources& request, const Resources& capacity, int64_t limit);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "libs/scheduling/policy.h"
 #include "libs/scheduling/resources.h"
 
@@ -23,6 +24,9 @@ std::string WhyUnschedulable(const JobInfo& job, const ClusterView& view) {
       if (offered != node.capacity.end()) largest = std::max(largest, offered->second);
     }
     if (amount <= largest) continue;
+    if (IsPlace(name)) {
+      return absl::StrCat("there is no node that it may be placed on: ", absl::StripPrefix(name, kPlacePrefix));
+    }
     return absl::StrCat("one replica needs ", DescribeAmount(name, amount), "; the largest node offers ",
                         DescribeAmount(name, largest));
   }

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/optimize.h"
@@ -23,6 +24,7 @@
 #include "libs/jobspec/job_spec.h"
 #include "libs/jobspec/limits.h"
 #include "libs/messages/proto_time.h"
+#include "services/allocator/places.h"
 
 namespace adaptdl::allocator {
 namespace {
@@ -207,6 +209,7 @@ ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot,
   result.view.now = now;
   for (auto& [uid, cached] : tables_) cached.used = false;
   ConvertNodes(snapshot, &result);
+  FindPlaces(snapshot, &result);
   shapes_.clear();
   gpu_types_.clear();
   for (const NodeInfo& node : result.view.nodes) {
@@ -244,6 +247,18 @@ void SnapshotConverter::ConvertNodes(const v1::ClusterSnapshot& snapshot, Conver
   }
   std::sort(result->view.nodes.begin(), result->view.nodes.end(),
             [](const NodeInfo& a, const NodeInfo& b) { return a.id < b.id; });
+}
+
+void SnapshotConverter::FindPlaces(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) {
+  std::map<absl::string_view, const v1::Node*> by_id;
+  for (const v1::Node& node : snapshot.nodes()) by_id.emplace(node.node_id(), &node);
+  std::vector<const v1::Node*> known;
+  for (const NodeInfo& node : result->view.nodes) known.push_back(by_id.at(node.id));
+  Places places(std::move(known), &result->view.nodes);
+  places_.clear();
+  for (const v1::Job& job : snapshot.jobs()) {
+    places_.push_back(places.ResourceFor(job.spec().template_().placement()));
+  }
 }
 
 void SnapshotConverter::ConvertQuotas(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) {
@@ -302,6 +317,7 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
   if (info.request.count(scheduling::kCpu) == 0 && info.request.count(scheduling::kGpu) == 0) {
     info.request[scheduling::kCpu] = 1000;  // what the job's specification says is the default
   }
+  if (!places_[index].empty()) info.request[places_[index]] = 1;
   SetHistory(job, &info);
   info.rescale_seconds = RescaleSeconds(job).value_or(rescale_costs_.Expect(RescalesInPlace(job)));
   const bool on_quarantined =

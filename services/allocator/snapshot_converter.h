@@ -67,6 +67,8 @@ class SnapshotConverter {
   };
 
   void ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result);
+  // What jobs need to be on nodes that may take them, and which nodes have it.
+  void FindPlaces(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result);
   static void ConvertQuotas(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result);
   void LearnSpeeds(const v1::ClusterSnapshot& snapshot);
   void LearnRescales(const v1::ClusterSnapshot& snapshot);
@@ -86,6 +88,8 @@ class SnapshotConverter {
   // GPU types of its nodes, and what its jobs know of their speeds.
   std::set<std::string> gpu_types_;
   std::set<std::string> quarantined_;
+  // By job of the snapshot: see Places::ResourceFor().
+  std::vector<std::string> places_;
   RelativeSpeeds speeds_;
   RescaleCosts rescale_costs_;
   absl::flat_hash_map<std::string, CachedTable> tables_;  // by uid

@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "libs/base/process/child_reaper.h"
 #include "libs/base/program_folder.h"
+#include "libs/jobspec/placement.h"
 #include "libs/service/client_security.h"
 #include "libs/service/flags.h"
 #include "libs/service/main.h"
@@ -32,6 +33,7 @@ using adaptdl::worker::WorkerOptions;
 // Flags that need a look after parsing.
 struct RawFlags {
   std::vector<std::string> labels;
+  std::vector<std::string> taints;
   std::string on_terminate = "keep";
   std::string ports = "20000-29999";
   std::string uids = "200000-265535";
@@ -59,6 +61,11 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
   AddDurationFlag(app, "--gpu-check-period", &options->gpu_check_period,
                   "How often the driver is asked how the GPUs are");
   app.add_option("--label", raw->labels, "Label of this node as KEY=VALUE; repeatable, or split by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--taint", raw->taints,
+                 "Keeps jobs off this node that do not tolerate it, as KEY=VALUE:EFFECT, with NoSchedule or "
+                 "NoExecute; repeatable, or split by commas")
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_flag("--preemptible", options->preemptible, "This node may be taken away at short notice");
@@ -132,6 +139,11 @@ absl::Status Interpret(const RawFlags& raw, WorkerOptions* options) {
       return absl::InvalidArgumentError(absl::StrCat("--label \"", label, "\" is not valid: give KEY=VALUE"));
     }
     options->labels[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  for (const std::string& text : raw.taints) {
+    absl::StatusOr<adaptdl::v1::Taint> taint = adaptdl::jobspec::ParseTaint(text);
+    if (!taint.ok()) return absl::InvalidArgumentError(absl::StrCat("--", taint.status().message()));
+    options->taints.push_back(*std::move(taint));
   }
   const std::pair<std::string, std::string> ports = absl::StrSplit(raw.ports, absl::MaxSplits('-', 1));
   if (!absl::SimpleAtoi(ports.first, &options->first_port) ||

@@ -317,6 +317,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     node.set_gpu_type(gpus_.type);
     node.mutable_problems()->Assign(gpus_.problems.begin(), gpus_.problems.end());
     for (const auto& [key, value] : options_.labels) (*node.mutable_labels())[key] = value;
+    node.mutable_taints()->Add(options_.taints.begin(), options_.taints.end());
     node.set_preemptible(options_.preemptible);
     node.set_version(Version());
     return node;

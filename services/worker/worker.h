@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "adaptdl/v1/placement.pb.h"
 #include "libs/service/server.h"
 #include "services/worker/nvml.h"
 #include "services/worker/python_environments.h"
@@ -52,6 +53,7 @@ struct WorkerOptions {
   // How often the driver is asked how the GPUs are.
   absl::Duration gpu_check_period = absl::Seconds(10);
   std::map<std::string, std::string> labels;
+  std::vector<v1::Taint> taints;
   bool preemptible = false;
   // Host at which others reach this node. Empty: found out from where the server listens.
   std::string advertise_host;

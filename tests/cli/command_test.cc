@@ -251,6 +251,8 @@ TEST_F(CommandTest, CancelsAndDeletes) {
 TEST_F(CommandTest, ListsDrainsAndForgetsNodes) {
   v1::Node node;
   node.set_node_id("local-0");
+  node.add_taints()->set_key("gpu");
+  node.mutable_taints(0)->set_effect(v1::TAINT_EFFECT_NO_SCHEDULE);
   node.mutable_capacity()->set_cpu_millis(2000);
   node.mutable_capacity()->set_memory_bytes(int64_t{4} << 30);
   (*node.mutable_labels())["pool"] = "local";
@@ -259,16 +261,16 @@ TEST_F(CommandTest, ListsDrainsAndForgetsNodes) {
   node.mutable_status()->mutable_allocated()->set_cpu_millis(1000);
   supervisor_.AddNode(node);
   EXPECT_EQ(Run({"nodes"}).out,
-            "NAME      STATUS   REPLICAS   CPU   MEMORY   GPUS   AGE   LABELS\n"
-            "local-0   Ready    1          1/2   0/4Gi    0/0    -     pool=local\n");
+            "NAME      STATUS   REPLICAS   CPU   MEMORY   GPUS   AGE   LABELS, TAINTS\n"
+            "local-0   Ready    1          1/2   0/4Gi    0/0    -     pool=local,gpu:NoSchedule\n");
   node.set_node_id("local-1");
   node.mutable_capacity()->set_gpus(7);
   node.add_problems("GPU-1f: GPU is lost");
   supervisor_.AddNode(node);
   EXPECT_EQ(Run({"nodes"}).out,
-            "NAME      STATUS             REPLICAS   CPU   MEMORY   GPUS   AGE   LABELS\n"
-            "local-0   Ready              1          1/2   0/4Gi    0/0    -     pool=local\n"
-            "local-1   Ready (problems)   1          1/2   0/4Gi    0/7    -     pool=local\n"
+            "NAME      STATUS             REPLICAS   CPU   MEMORY   GPUS   AGE   LABELS, TAINTS\n"
+            "local-0   Ready              1          1/2   0/4Gi    0/0    -     pool=local,gpu:NoSchedule\n"
+            "local-1   Ready (problems)   1          1/2   0/4Gi    0/7    -     pool=local,gpu:NoSchedule\n"
             "\n"
             "local-1: GPU-1f: GPU is lost\n");
   EXPECT_EQ(Run({"forget", "local-0"}).err, "error: node local-0 is ready; drain it first\n");

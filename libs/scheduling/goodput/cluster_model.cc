@@ -181,7 +181,7 @@ int ClusterModel::UnitsIn(int pool, const int64_t* left) const {
     part = std::min(part, share(gpu_));
   } else {
     for (size_t r = 0; r < names_.size(); ++r) {
-      if (reference[r] > 0) part = std::min(part, share(r));
+      if (reference[r] > 0 && !IsPlace(names_[r])) part = std::min(part, share(r));
     }
   }
   return static_cast<int>(std::max(part, 0.0) * pools_[pool].units_per_node + 1e-9);

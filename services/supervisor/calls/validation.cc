@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/jobspec/checks.h"
 #include "libs/jobspec/limits.h"
+#include "libs/jobspec/placement.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -159,6 +160,7 @@ absl::Status ValidateNode(const v1::Node& node) {
   }
   status.Update(jobspec::CheckResources("node.capacity", node.capacity()));
   status.Update(jobspec::CheckLabels(node.labels()));
+  status.Update(jobspec::CheckTaints("node.taints", node.taints()));
   if (node.gpu_type().size() > 253 || node.version().size() > 253) {
     status.Update(Wrong("node.gpu_type, node.version", "too long", "give at most 253 characters"));
   }

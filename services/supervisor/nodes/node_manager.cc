@@ -390,7 +390,9 @@ void NodeManager::ExpireLeases() {
     const absl::Status status = core_->Update([&](Transaction* transaction) {
       const NodeEntry* node = transaction->FindNode(id);
       // It may have been heard of since.
-      if (node != nullptr && transaction->now() - node->lease->heard() > Patience()) Lose(transaction, id);
+      if (node != nullptr && transaction->now() - node->lease->heard() > Patience()) {
+        LoseNow(transaction, id, absl::StrCat("silent for more than ", absl::FormatDuration(Patience())));
+      }
       return absl::OkStatus();
     });
     if (!status.ok()) return;  // The next step tries again.
@@ -402,12 +404,12 @@ void NodeManager::Forget(Transaction* transaction, const std::string& id) {
   transaction->FinishDeletions(id);
 }
 
-void NodeManager::Lose(Transaction* transaction, const std::string& id) {
+void NodeManager::LoseNow(Transaction* transaction, const std::string& id, const std::string& why) {
   transaction->EffectsOf(Transaction::kNoJob)
       ->ended_sessions.push_back(
           {id, 0, absl::AbortedError("the node was silent for too long; register again")});
-  transaction->EffectsOf(Transaction::kNoJob)->reports.emplace_back([id](Metrics*) {
-    log::Warning("node lost", {{"node", id}});
+  transaction->EffectsOf(Transaction::kNoJob)->reports.emplace_back([id, why](Metrics*) {
+    log::Warning("node lost", {{"node", id}, {"reason", why}});
   });
   const std::map<std::string, std::vector<int>> jobs = LiveOn(*transaction, id);
   if (jobs.empty() && transaction->FindNode(id)->phase() == v1::NODE_PHASE_DRAINING) {
@@ -416,15 +418,14 @@ void NodeManager::Lose(Transaction* transaction, const std::string& id) {
   }
   v1::NodeStatus* status = transaction->EditNode(id)->record.node.mutable_status();
   status->set_phase(v1::NODE_PHASE_LOST);
-  const std::string message = absl::StrCat("silent for more than ", absl::FormatDuration(Patience()));
-  status->set_message(message);
+  status->set_message(why);
   for (const auto& [uid, ranks] : jobs) {
     for (const int rank : ranks)
-      ReplicaObserver::Lose(transaction, uid, rank, jobs::LossCause::kNode, message);
+      ReplicaObserver::Lose(transaction, uid, rank, jobs::LossCause::kNode, why);
     transaction->AddEvent(
         uid,
         {true, "NodeLost",
-         absl::StrCat("node ", id, " with ", ranks.size(), " of the job's replicas: ", message), id, ""});
+         absl::StrCat("node ", id, " with ", ranks.size(), " of the job's replicas: ", why), id, ""});
     reconciler_->Reconcile(transaction, uid);
   }
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "libs/jobspec/placement.h"
 #include "services/supervisor/calls/pages.h"
 #include "services/supervisor/state/amounts.h"
 #include "services/supervisor/state/node_use.h"
@@ -64,7 +65,11 @@ absl::Status CheckAllocation(const Transaction& transaction, const v1::JobAlloca
   if (!counted.ok()) return counted;
   for (const std::string& id : allocation.node_ids()) {
     const NodeEntry* node = transaction.FindNode(id);
-    if (node != nullptr && node->phase() == v1::NODE_PHASE_READY) continue;
+    if (node != nullptr && node->phase() == v1::NODE_PHASE_READY) {
+      const std::string why = jobspec::WhyNot(spec.template_().placement(), node->record.node);
+      if (why.empty()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(name, ": node \"", id, "\" ", why));
+    }
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": node \"", id, "\" ", node == nullptr ? "does not exist" : "takes no new replicas"));
   }

@@ -26,6 +26,9 @@ v1::Job ForScheduling(const JobEntry& entry, absl::Time now) {
   slim->set_rescale(spec.spec().rescale());
   slim->set_suspend(spec.spec().suspend());
   *slim->mutable_template_()->mutable_resources() = spec.spec().template_().resources();
+  if (spec.spec().template_().has_placement()) {
+    *slim->mutable_template_()->mutable_placement() = spec.spec().template_().placement();
+  }
   FillStatus(entry.record, Audience::kAllocator, now, job.mutable_status());
   return job;
 }
@@ -37,6 +40,8 @@ v1::Node ForScheduling(const NodeEntry& entry) {
   *node.mutable_capacity() = known.capacity();
   node.set_gpu_type(known.gpu_type());
   node.set_preemptible(known.preemptible());
+  *node.mutable_labels() = known.labels();
+  *node.mutable_taints() = known.taints();
   *node.mutable_status() = known.status();
   node.mutable_status()->clear_message();
   return node;

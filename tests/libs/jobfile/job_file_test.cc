@@ -132,7 +132,7 @@ TEST(JobFileTest, WarnsOfFieldsWithoutEffectByLine) {
                                               "        ports: [{containerPort: 80, anything: [1]}]\n"
                                               "      - command: [sidecar]\n"
                                               "      restartPolicy: Never\n"
-                                              "      tolerations: []\n"
+                                              "      volumes: []\n"
                                               "status: {phase: Running}\n"),
                                  "job.yaml", {});
   ASSERT_TRUE(file.ok()) << file.status();
@@ -142,9 +142,54 @@ TEST(JobFileTest, WarnsOfFieldsWithoutEffectByLine) {
                   HasSubstr("job.yaml:11: spec.template.spec.containers[0].ports has no effect"),
                   HasSubstr("job.yaml:12: spec.template.spec.containers[1] has no effect"),
                   HasSubstr("job.yaml:13: spec.template.spec.restartPolicy has no effect"),
-                  HasSubstr("job.yaml:14: spec.template.spec.tolerations has no effect"),
+                  HasSubstr("job.yaml:14: spec.template.spec.volumes has no effect"),
                   HasSubstr("job.yaml:15: status has no effect")));
   EXPECT_THAT(file->job.spec().template_().command(), ElementsAre("train"));
+}
+
+TEST(JobFileTest, ReadsWhereReplicasMayBePlaced) {
+  const auto file = ParseJobFile(absl::StrCat(kSmallest, R"(      nodeSelector: {disk: ssd}
+      affinity:
+        nodeAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            nodeSelectorTerms:
+            - matchExpressions:
+              - {key: zone, operator: In, values: [a, b]}
+              - {key: cores, operator: Gt, values: ["8"]}
+              matchFields: [{key: metadata.name, operator: NotIn, values: [n1]}]
+          preferredDuringSchedulingIgnoredDuringExecution: []
+      tolerations:
+      - {key: gpu, operator: Equal, value: a100, effect: NoSchedule}
+      - {operator: Exists}
+)"),
+                                 "job.yaml", {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->warnings, ElementsAre(HasSubstr("preferences are not kept")));
+  const v1::Placement& placement = file->job.spec().template_().placement();
+  EXPECT_THAT(placement.node_selector(), UnorderedElementsAre(Pair("disk", "ssd")));
+  ASSERT_EQ(placement.node_terms_size(), 1);
+  const v1::NodeSelectorTerm& term = placement.node_terms(0);
+  EXPECT_THAT(term.labels(0).values(), ElementsAre("a", "b"));
+  EXPECT_EQ(term.labels(1).operator_(), v1::NODE_OPERATOR_GREATER_THAN);
+  EXPECT_EQ(term.fields(0).key(), "metadata.name");
+  EXPECT_EQ(term.fields(0).operator_(), v1::NODE_OPERATOR_NOT_IN);
+  EXPECT_EQ(placement.tolerations(0).value(), "a100");
+  EXPECT_EQ(placement.tolerations(0).effect(), v1::TAINT_EFFECT_NO_SCHEDULE);
+  EXPECT_TRUE(placement.tolerations(1).any_value());
+}
+
+TEST(JobFileTest, RefusesPlacementsThatMakeNoSense) {
+  const auto problem = [](const std::string& pod) {
+    return std::string(
+        ParseJobFile(absl::StrCat(kSmallest, "      ", pod, "\n"), "job.yaml", {}).status().message());
+  };
+  EXPECT_THAT(problem("tolerations: [{key: a, operator: Is}]"),
+              HasSubstr("tolerations[0].operator must be Exists or Equal, not \"Is\""));
+  EXPECT_THAT(problem("tolerations: [{key: a, effect: Never}]"), HasSubstr("tolerations[0].effect must be"));
+  EXPECT_THAT(problem("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+                      "{nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Of}]}]}}}"),
+              HasSubstr("use In, NotIn, Exists, DoesNotExist, Gt or Lt"));
+  EXPECT_THAT(problem("nodeSelector: {a: [b]}"), HasSubstr("nodeSelector.a must be"));
 }
 
 TEST(JobFileTest, KeepsTextsThatAreQuoted) {
