@@ -15,7 +15,7 @@ namespace {
 using kube::Json;
 
 // Others change metadata; not all the time.
-constexpr int kMostTries = 4;
+constexpr int kMostTries = 3;
 // Of one job, while the server does not answer.
 constexpr size_t kMostAttempted = 16;
 

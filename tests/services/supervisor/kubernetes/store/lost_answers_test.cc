@@ -114,6 +114,18 @@ TEST_F(LostAnswersTest, AnotherSpecIsToBeBroughtFirst) {
   EXPECT_THAT(lease_.given_up, IsEmpty());
 }
 
+TEST_F(LostAnswersTest, WhatIsSeenDuringAWriteIsNotForgotten) {
+  Patch(TargetOf("a"), {{"spec", {{"maxReplicas", 2}}}});
+  const Json changed = Get("a");
+  observe_ = [&](const kube::ApiCall& call) {
+    if (call.request.method == "PATCH") store_->Seen(changed);
+  };
+  EXPECT_EQ(Change().code(), absl::StatusCode::kAborted);
+  observe_ = [](const kube::ApiCall&) {};
+  EXPECT_TRUE(Change().ok()) << "kubernetes/jobs tells it once";
+  EXPECT_EQ(Stands(), record_.state.restarts);
+}
+
 TEST_F(LostAnswersTest, ALeaderOfALaterTermHasTheJob) {
   Patch(TargetOf("a").Sub("status"), {{"status", {{"term", 8}}}});
   EXPECT_EQ(Change().code(), absl::StatusCode::kUnavailable);

@@ -3,6 +3,7 @@
 #ifndef ADAPTDL_TESTS_SERVICES_SUPERVISOR_KUBERNETES_STORE_STORE_FIXTURE_H_
 #define ADAPTDL_TESTS_SERVICES_SUPERVISOR_KUBERNETES_STORE_STORE_FIXTURE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -188,8 +189,13 @@ class KubeStoreTest : public ::testing::Test {
   }
 
   kube::ApiServerDouble server_;
+  // Called after each try.
+  std::function<void(const kube::ApiCall&)> observe_ = [](const kube::ApiCall&) {};
   const std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create(AccessTo(server_.url()), {.burst = 100'000, .patience = absl::ZeroDuration()})
+      kube::Session::Create(AccessTo(server_.url()),
+                            {.burst = 100'000,
+                             .patience = absl::ZeroDuration(),
+                             .observe = [this](const kube::ApiCall& call) { observe_(call); }})
           .value();
   const kube::Client client_{session_.get()};
   FakeLease lease_;
