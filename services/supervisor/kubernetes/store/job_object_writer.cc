@@ -15,7 +15,7 @@ namespace {
 using kube::Json;
 
 // Others change metadata; not all the time.
-constexpr int kMostTries = 4;
+constexpr int kMostTries = 3;
 // Of one job, while the server does not answer.
 constexpr size_t kMostAttempted = 16;
 
@@ -51,6 +51,7 @@ KnownObject JustRead(std::shared_ptr<const Json> object) {
 }
 
 absl::Status JobObjectWriter::Write(const Json& status, KnownObject* known) const {
+  absl::Status error;
   for (int tries = 0; tries < kMostTries; ++tries) {
     const Json& object = *known->object;
     const Json patch = {{"metadata", {{"resourceVersion", kube::ResourceVersionOf(object)}}},
@@ -61,7 +62,7 @@ absl::Status JobObjectWriter::Write(const Json& status, KnownObject* known) cons
       *known = JustRead(std::make_shared<const Json>(*std::move(answer)));
       return absl::OkStatus();
     }
-    const absl::Status error = answer.status();
+    error = answer.status();
     if (SurelyNotDone(error)) return NotWritten(object, error);
     if (!absl::IsAborted(error) && !absl::IsNotFound(error)) NoteAttempt(status, known);
     const absl::StatusOr<Json> found = Read(object);
@@ -71,8 +72,7 @@ absl::Status JobObjectWriter::Write(const Json& status, KnownObject* known) cons
     if (absl::IsAlreadyExists(judged)) return absl::OkStatus();
     if (!judged.ok()) return judged;
   }
-  return absl::UnavailableError(absl::StrCat("AdaptDLJob ", kube::KeyOf(*known->object).ToString(),
-                                             " changes faster than it can be written"));
+  return NotWritten(*known->object, error);
 }
 
 absl::StatusOr<Json> JobObjectWriter::Read(const Json& object) const {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/jobspec/limits.h"
+#include "libs/kubejobs/names.h"
 #include "services/supervisor/calls/validation.h"
 #include "services/supervisor/kubernetes/store/fields.h"
 #include "services/supervisor/kubernetes/store/member_object.h"
@@ -229,6 +230,7 @@ Json StatusOf(const JobRecord& record, const std::vector<ReplicaRecord>& replica
   PutState(record.state, &status);
   PutTimes(record.times, &status);
   Put("checkpointError", record.checkpoint_error, &status);
+  status["selector"] = absl::StrCat(kubejobs::kJobUidLabel, "=", record.uid());
   if (Json decision = DecisionObject(record.decision); !decision.empty()) {
     status["decision"] = std::move(decision);
   }
@@ -254,7 +256,7 @@ absl::StatusOr<StoredInStatus> ReadStatus(const Json& status, std::shared_ptr<co
   fields.Objects("members", kMostMembers,
                  [&](FieldReader* member) { stored.replicas.push_back(ReadMember(record, member)); });
   // Made of the rest.
-  for (const char* name : {"replicas", "readyReplicas", "conditions"}) fields.Raw(name);
+  for (const char* name : {"replicas", "readyReplicas", "selector", "conditions"}) fields.Raw(name);
   fields.Done();
   if (record.hints.has_value()) error.Update(ValidateHints(*record.hints));
   if (!error.ok()) return error;

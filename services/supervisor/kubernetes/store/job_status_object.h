@@ -5,6 +5,7 @@
 //   group                       number of the replica set; 0 before the first
 //   allocation                  node of each replica of it; the index is the rank
 //   replicas, readyReplicas     how many they are, and how many of them ran when the status was written last
+//   selector                    of the pods, as text
 //   restarts, failures, rescales, checkpointError
 //   submitTimestamp, startTimestamp, completionTimestamp, retryTimestamp
 //   train                       hints, by the names of AdaptDL's Python package (train_object.h)
@@ -20,7 +21,7 @@
 //                               rank, and others that may still be there
 //   lastGroup, newcomerFailures, rescaleNote, cancelRequested, startExpired, tellsProgress, runningSince, runningTime,
 //   rescalingSince, rescaleDuration
-// Fields that have their default are left out, but for phase, group, replicas, readyReplicas, sequence and term. Times are
+// Fields that have their default are left out, but for phase, group, replicas, readyReplicas, selector, sequence and term. Times are
 // RFC 3339 with microseconds, by the wall; durations are text such as "2.5s".
 //
 // Soft, and so not in it: of jobs, progress, the estimated completion, and what no store keeps (store/job_codec.h); of

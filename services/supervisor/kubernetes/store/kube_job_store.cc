@@ -56,6 +56,13 @@ void SetAside(const Json& object, const std::string& column, const absl::Status&
   contents->set_aside.push_back({key.name_space, key.name, uid});
 }
 
+// Takes over what a write has brought, which began with `begun_with`; but for an object that was seen meanwhile.
+void TakeOver(KnownObject next, const std::shared_ptr<const Json>& begun_with, KnownObject* known) {
+  const bool seen = known->object != nullptr && known->object != begun_with;
+  if (seen && !IsOlder(*known->object, *next.object)) next.object = known->object;
+  *known = std::move(next);
+}
+
 // What of the batch is history, or helps to keep it.
 WriteBatch HistoryOf(WriteBatch batch) {
   for (JobRecord& record : batch.put_jobs) record.tokens.clear();
@@ -244,14 +251,11 @@ absl::Status KubeJobStore::WriteJob(const JobRecord& record, const std::vector<R
     return absl::OkStatus();
   }
   Job& stays = jobs_[record.uid()];
-  if (!written.ok()) {
-    if (stays.known.object == nullptr) stays = *std::move(job);
-    stays.known = std::move(next.known);
-    return written;
-  }
-  // It may have been seen in a newer version, unless it was written.
-  if (!status.has_value() && stays.known.object != nullptr) next.known = std::move(stays.known);
-  stays = std::move(next);
+  TakeOver(std::move(next.known), job->known.object, &stays.known);
+  if (!written.ok()) return written;
+  stays.replicas = std::move(next.replicas);
+  stays.hints = std::move(next.hints);
+  stays.hints_time = next.hints_time;
   return absl::OkStatus();
 }
 

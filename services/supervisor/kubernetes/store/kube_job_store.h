@@ -15,7 +15,7 @@
 //                               commit of the job writes whatever there is to write
 //   refused otherwise           UNAVAILABLE; INTERNAL: the server finds the status wrong. Nothing has changed
 //
-// The session of its client is to give up early (`patience`, `timeout`: 2 s): commits hold up all other changes.
+// The session of its client is to give up early (kStorePatience): commits hold up all other changes.
 //
 // Thread-safe; Load() comes first. Objects are handed out immutable and shared. Parts outlive it.
 
@@ -34,6 +34,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "libs/kube/client/client.h"
@@ -44,6 +45,9 @@
 #include "services/supervisor/store/job_store.h"
 
 namespace adaptdl::supervisor {
+
+// Of the session: SessionOptions::patience and ::timeout.
+inline constexpr absl::Duration kStorePatience = absl::Seconds(2);
 
 struct KubeJobStoreParts {
   const kube::Client* client = nullptr;

@@ -4,23 +4,23 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_STORE_OBJECT_TYPES_H_
 
 #include "libs/kube/client/resource_type.h"
+#include "libs/kubejobs/names.h"
 
 namespace adaptdl::supervisor {
 
-// Who owns the fields that we write.
-inline constexpr char kFieldManager[] = "adaptdl";
+using kubejobs::kFieldManager;
 
 inline const kube::ResourceType& AdaptDLJobs() {
   static const auto* const type =
-      new kube::ResourceType{"adaptdl.petuum.com", "v1", "adaptdljobs", "AdaptDLJob"};
+      new kube::ResourceType{kubejobs::kGroup, kubejobs::kVersion, kubejobs::kJobPlural, kubejobs::kJobKind};
   return *type;
 }
 
 // One per namespace, with this name.
 inline constexpr char kQuotaName[] = "quota";
 inline const kube::ResourceType& AdaptDLQuotas() {
-  static const auto* const type =
-      new kube::ResourceType{"adaptdl.petuum.com", "v1", "adaptdlquotas", "AdaptDLQuota"};
+  static const auto* const type = new kube::ResourceType{kubejobs::kGroup, kubejobs::kVersion,
+                                                         kubejobs::kQuotaPlural, kubejobs::kQuotaKind};
   return *type;
 }
 
