@@ -190,7 +190,7 @@ absl::Status PodLauncher::TakeOffFinalizer(const Pod& pod, const std::stop_token
   const absl::StatusOr<Json> now = parts_.client->Get(TargetOf(pod), stop);
   if (!now.ok()) return now.status();
   if (kube::UidOf(*now) != pod.uid) return Gone(pod);
-  return TryTakeOffFinalizer(parts_.watch->Parse(*now), stop);
+  return TryTakeOffFinalizer(ParsePod(*now), stop);
 }
 
 absl::Status PodLauncher::TryTakeOffFinalizer(const Pod& pod, const std::stop_token& stop) {
