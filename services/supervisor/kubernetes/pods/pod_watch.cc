@@ -97,10 +97,11 @@ void PodWatch::Run(const std::stop_token& stop) {
 
 absl::Status PodWatch::Tell(const std::string& node_id, NodeNews* news, const std::stop_token& stop) {
   // What has gone is told first, so that it counts as it ended, and not as missing among all.
-  absl::Status status = LookFor(*news, stop);
-  if (status.ok()) status = TellGone(node_id, news);
+  absl::Status status = TellGone(node_id, news);
   if (status.ok() && news->whole) status = TellWhole(node_id, news);
   if (status.ok()) status = TellChanged(node_id, news);
+  // Last, so that nothing waits for the API server.
+  if (status.ok()) status = LookFor(*news, stop);
   return status;
 }
 
