@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/utf8.h"
 #include "libs/kubejobs/names.h"
+#include "libs/kubejobs/pod_state.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -78,8 +79,7 @@ Pod ParsePod(const Json& object, const ReadReport& read) {
   if (owner.kind == kubejobs::kJobKind) pod.job_uid = owner.uid;
   pod.node = kube::AnnotationOf(object, kubejobs::kNodeAnnotation);
   pod.bound_node = TextAt(object, {"spec", "nodeName"});
-  const Json& containers = Items(kube::At(object, {"spec", "containers"}));
-  if (!containers.empty()) pod.container = TextAt(containers.front(), {"name"});
+  pod.container = kubejobs::MainContainer(object);
   ReadFinalizers(object, &pod);
   pod.is_being_deleted = kube::IsBeingDeleted(object);
   pod.deletion_grace = absl::Seconds(kube::IntegerAt(object, {"metadata", "deletionGracePeriodSeconds"}));

@@ -46,7 +46,7 @@ struct Pod {
   // For which it was made; empty: the pod does not say. And where it is bound to; empty: not yet.
   std::string node;
   std::string bound_node;
-  // The first, whose log is the replica's.
+  // Whose log and end are the replica's (kubejobs::MainContainer()).
   std::string container;
   bool has_our_finalizer = false;
   std::vector<std::string> other_finalizers;

@@ -35,8 +35,11 @@ PodWatch::PodWatch(const kube::Client* client, const Clock* clock, ReadReport re
   });
 }
 
-PodWatch::~PodWatch() {
+PodWatch::~PodWatch() { Stop(); }
+
+void PodWatch::Stop() {
   reflector_.reset();
+  for (std::jthread& thread : threads_) thread.request_stop();
   threads_.clear();
 }
 

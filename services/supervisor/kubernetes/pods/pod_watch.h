@@ -60,6 +60,9 @@ class PodWatch final : private kube::ObjectSink {
 
   // Begins.
   void Start();
+  // Ends all threads; nothing is told afterwards. What was heard of can still be found. To be called before what the
+  // sink reaches, such as the launcher, ends: that one borrows this watch.
+  void Stop();
 
   // Whether the first list has come; waits for it. False: a stop was requested first.
   bool AwaitSynced(const std::stop_token& stop) const { return cache_.AwaitSynced(stop); }

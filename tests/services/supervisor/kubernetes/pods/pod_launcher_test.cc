@@ -25,17 +25,12 @@ class PodLauncherTest : public PodsTest {
     launcher_->Launch(kNode, last);
     sink_.Await("last", v1::REPLICA_STATE_LOST);
   }
-  // From now on, the watch hears of nothing.
-  void Deafen() {
-    Control("POST", "faults",
-            {{{"verb", "watch"}, {"resource", "pods"}, {"status", 500}, {"times", 1000000}},
-             {{"verb", "list"}, {"resource", "pods"}, {"status", 500}, {"times", 1000000}}});
-    Control("POST", "cut");
-  }
 };
 
 bool IsStopping(const Json& pod) { return kube::IsBeingDeleted(pod); }
-bool IsReleased(const Json& pod) { return !pod.is_null() && kube::At(pod, {"metadata", "finalizers"}).empty(); }
+bool IsReleased(const Json& pod) {
+  return !pod.is_null() && kube::At(pod, {"metadata", "finalizers"}).empty();
+}
 
 TEST_F(PodLauncherTest, AReplicaFromItsLaunchToItsEnd) {
   StartBoth();
@@ -81,9 +76,10 @@ TEST_F(PodLauncherTest, ALaunchThatIsRepeatedMakesOnePod) {
 
 TEST_F(PodLauncherTest, APodWhoseAnswerWasLostIsFound) {
   StartBoth();
-  Control("POST", "faults", {{{"verb", "create"}, {"resource", "pods"}, {"cut", "after"}},
-                             {{"verb", "create"}, {"resource", "pods"}, {"cut", "before"}},
-                             {{"verb", "create"}, {"resource", "pods"}, {"status", 500}}});
+  Control("POST", "faults",
+          {{{"verb", "create"}, {"resource", "pods"}, {"cut", "after"}},
+           {{"verb", "create"}, {"resource", "pods"}, {"cut", "before"}},
+           {{"verb", "create"}, {"resource", "pods"}, {"status", 500}}});
   launcher_->Launch(kNode, LaunchOf("r"));
   sink_.Await("r", v1::REPLICA_STATE_LAUNCHING);
   for (const auto& report : sink_.ReportsOf("r")) EXPECT_NE(report.replica().state(), v1::REPLICA_STATE_LOST);
@@ -115,10 +111,12 @@ TEST_F(PodLauncherTest, APodThatCanNotBeMadeIsLostWithTheServersWords) {
 
 TEST_F(PodLauncherTest, AStopTakesBackALaunchThatTheServerCouldNotDo) {
   StartBoth();
-  Control("POST", "faults", {{{"verb", "create"}, {"resource", "pods"}, {"status", 500}, {"times", 1000000}}});
+  Control("POST", "faults",
+          {{{"verb", "create"}, {"resource", "pods"}, {"status", 500}, {"times", 1000000}}});
   launcher_->Launch(kNode, LaunchOf("r"));
   launcher_->Stop(kNode, StopOf("r"));
-  EXPECT_THAT(sink_.Await("r", v1::REPLICA_STATE_LOST).replica().message(), HasSubstr("before its pod was made"));
+  EXPECT_THAT(sink_.Await("r", v1::REPLICA_STATE_LOST).replica().message(),
+              HasSubstr("before its pod was made"));
   Control("POST", "faults", Json::array());
   launcher_->Launch(kNode, LaunchOf("s"));
   seen_.Await("s", IsThere);
@@ -169,7 +167,7 @@ TEST_F(PodLauncherTest, FailedPodsAreKeptAndOthersAreNot) {
   seen_.Await("failed", IsAbsent);
 }
 
-TEST_F(PodLauncherTest, NothingIsKeptOrEverythingThatEnded) {
+TEST_F(PodLauncherTest, AllThatEndedIsKeptWhereOneSaysSo) {
   StartBoth(KeepPods::kAll);
   AcknowledgeEnds();
   launcher_->Launch(kNode, LaunchOf("done"));
@@ -177,7 +175,11 @@ TEST_F(PodLauncherTest, NothingIsKeptOrEverythingThatEnded) {
   Run("done");
   End("done", 0);
   seen_.Await("done", IsReleased);
-  StartLauncher(KeepPods::kNone);
+}
+
+TEST_F(PodLauncherTest, NothingIsKeptWhereOneSaysSo) {
+  StartBoth(KeepPods::kNone);
+  AcknowledgeEnds();
   launcher_->Launch(kNode, LaunchOf("failed"));
   seen_.Await("failed", IsThere);
   Run("failed");
@@ -191,7 +193,9 @@ TEST_F(PodLauncherTest, FinalizersOfOthersStay) {
   seen_.Await("r", IsThere);
   Run("r");
   ASSERT_TRUE(
-      client_.MergePatch(PodOf("r"), {{"metadata", {{"finalizers", {"adaptdl.petuum.com/replica", "example.com/x"}}}}}, {})
+      client_
+          .MergePatch(PodOf("r"),
+                      {{"metadata", {{"finalizers", {"adaptdl.petuum.com/replica", "example.com/x"}}}}}, {})
           .ok());
   End("r", 0);
   sink_.Await("r", v1::REPLICA_STATE_EXITED);

@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +31,9 @@ using kube::Json;
 
 class NoCredentials final : public kube::CredentialSource {
  public:
-  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override { return kube::Credentials(); }
+  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override {
+    return kube::Credentials();
+  }
   void Refused(const kube::Credentials& /*credentials*/) override {}
 };
 
@@ -161,7 +165,8 @@ class RecordingSink final : public ReplicaSink {
   }
 
  private:
-  void Note(const std::string& node_id, const v1::ReplicaReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void Note(const std::string& node_id, const v1::ReplicaReport& report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     EXPECT_EQ(report.replica().node_id(), node_id);
     reports_[report.replica().replica_id()].push_back(report);
   }
@@ -217,6 +222,7 @@ class PodsTest : public ::testing::Test {
     sink_.Register(kNode);
   }
   ~PodsTest() override {
+    if (watch_ != nullptr) watch_->Stop();
     launcher_.reset();
     watch_.reset();
     seen_reflector_.reset();
@@ -226,22 +232,24 @@ class PodsTest : public ::testing::Test {
     return {.first_pause = absl::Milliseconds(1), .longest_pause = absl::Milliseconds(50)};
   }
   void StartWatch(NodePodsOptions node_pods = {}) {
-    watch_ = std::make_unique<PodWatch>(&client_, &clock_, ReadTestPod, &sink_,
-                                        PodWatchOptions{.node_pods = node_pods,
-                                                        .reflector = FastReflector(),
-                                                        .retries = fast_, .report = Print});
+    watch_ = std::make_unique<PodWatch>(
+        &client_, &clock_, ReadTestPod, &sink_,
+        PodWatchOptions{
+            .node_pods = node_pods, .reflector = FastReflector(), .retries = fast_, .report = Print});
     watch_->Start();
   }
   void StartLauncher(KeepPods keep = KeepPods::kFailed, int threads = 4) {
-    PodLauncherParts parts = {.client = &client_,
-                              .clock = &clock_,
-                              .watch = watch_.get(),
-                              .sink = &sink_,
-                              .claims = &claims_,
-                              .make_pod = [this](const std::string& node, const v1::LaunchReplica& launch,
-                                                 const std::string& /*claim*/) { return MakePod(node, launch); },
-                              .is_ready = [](const std::string& node) { return node == kNode; }};
-    launcher_ = std::make_unique<PodLauncher>(parts, PodLauncherOptions{.keep = keep, .threads = threads, .retries = fast_, .report = Print});
+    PodLauncherParts parts = {
+        .client = &client_,
+        .clock = &clock_,
+        .watch = watch_.get(),
+        .sink = &sink_,
+        .claims = &claims_,
+        .make_pod = [this](const std::string& node, const v1::LaunchReplica& launch,
+                           const std::string& /*claim*/) { return MakePod(node, launch); },
+        .is_ready = [](const std::string& node) { return node == kNode; }};
+    launcher_ = std::make_unique<PodLauncher>(
+        parts, PodLauncherOptions{.keep = keep, .threads = threads, .retries = fast_, .report = Print});
   }
   void StartBoth(KeepPods keep = KeepPods::kFailed) {
     StartWatch();
@@ -296,10 +304,13 @@ class PodsTest : public ::testing::Test {
   }
   // Makes it as somebody else.
   Json Create(const std::string& node, const std::string& replica) {
-    return client_.Create(kube::Collection(kube::Pods(), "default"), MakePod(node, LaunchOf(replica)), {}).value();
+    return client_.Create(kube::Collection(kube::Pods(), "default"), MakePod(node, LaunchOf(replica)), {})
+        .value();
   }
 
-  static kube::Target PodOf(const std::string& name) { return kube::ObjectOf(kube::Pods(), {"default", name}); }
+  static kube::Target PodOf(const std::string& name) {
+    return kube::ObjectOf(kube::Pods(), {"default", name});
+  }
   absl::Status Bind(const std::string& name, const std::string& node) {
     const Json binding = {{"apiVersion", "v1"},
                           {"kind", "Binding"},
@@ -325,6 +336,13 @@ class PodsTest : public ::testing::Test {
   void Terminate(const std::string& name) {
     End(name, 143);
     EXPECT_TRUE(client_.Delete(PodOf(name), {.grace_period = absl::ZeroDuration()}).ok());
+  }
+  // From now on, nobody hears of pods.
+  void Deafen() {
+    Control("POST", "faults",
+            {{{"verb", "watch"}, {"resource", "pods"}, {"status", 500}, {"times", 1000000}},
+             {{"verb", "list"}, {"resource", "pods"}, {"status", 500}, {"times", 1000000}}});
+    Control("POST", "cut");
   }
   // tests/kube/apiserver/faults.py.
   Json Control(const std::string& method, const std::string& what, const Json& body = Json()) {
