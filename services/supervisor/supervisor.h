@@ -7,6 +7,7 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_SUPERVISOR_H_
 
 #include <functional>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -100,6 +101,7 @@ class Supervisor {
         strangers_(options.strangers),
         workers_(options.worker_security) {}
   void MakeServices();
+  void LookAtStreams();
   void Run();
 
   const SupervisorOptions options_;
@@ -109,6 +111,7 @@ class Supervisor {
   WorkerLauncher launcher_;
   ReplicaSessions sessions_;
   Streams streams_;
+  std::atomic<bool> looks_at_streams_ = false;  // Whether a lane does.
   Strangers strangers_;
   WorkerChannels workers_;
   std::unique_ptr<Metrics> metrics_;
