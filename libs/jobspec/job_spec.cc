@@ -28,10 +28,11 @@ absl::Status CheckPrefix(absl::string_view prefix) {
 }
 
 absl::Status CheckCommand(const v1::ReplicaTemplate& replica, ReplicaKind kind) {
-  const bool has_entry_point = kind == ReplicaKind::kPod && replica.command().empty();
-  if (has_entry_point && replica.image().empty()) {
+  const bool is_pod = kind == ReplicaKind::kPod;
+  if (is_pod && replica.image().empty()) {
     return Wrong("spec.template.image", "empty", "name the image that each replica runs");
   }
+  const bool has_entry_point = is_pod && replica.command().empty();
   if (!has_entry_point && (replica.command().empty() || replica.command(0).empty())) {
     return Wrong("spec.template.command", "empty", "name the program that each replica runs");
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/jobfile/checker.h"
 #include "libs/jobfile/document.h"
+#include "libs/jobfile/fields.h"
 #include "libs/jobfile/placement.h"
 #include "libs/kubejobs/names.h"
 #include "libs/kubejobs/problems.h"
@@ -16,6 +17,7 @@ using kube::At;
 using kube::Json;
 using kube::TextAt;
 
+constexpr char kPodPath[] = "spec.template.spec";
 constexpr char kRequired[] = "requiredDuringSchedulingIgnoredDuringExecution";
 
 constexpr struct {
@@ -77,7 +79,8 @@ absl::StatusOr<v1::Placement> PlacementOf(const Json& pod_spec) {
   const absl::StatusOr<jobfile::Node> node = jobfile::ParseDocument(kube::Dump(fields), kPlace);
   if (!node.ok()) return absl::InvalidArgumentError(WithoutPlaces(node.status().message()));
   jobfile::Problems problems(kPlace);
-  v1::Placement placement = jobfile::ReadPlacement(*node, "spec.template.spec", &problems);
+  CheckFields(*node, kPodPath, jobfile::PodFields(), &problems);
+  v1::Placement placement = jobfile::ReadPlacement(*node, kPodPath, &problems);
   const absl::Status status = problems.ToStatus();
   if (!status.ok()) return absl::InvalidArgumentError(WithoutPlaces(status.message()));
   return placement;

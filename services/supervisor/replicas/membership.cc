@@ -230,7 +230,7 @@ void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bo
       SetState(std::move(measured), transaction->moment(), &transaction->EditJob(uid)->record);
     }
     const absl::Duration time = RendezvousTime(members, transaction->wall());
-    transaction->effects()->reports.emplace_back([time](Metrics* metrics) {
+    transaction->EffectsOf(uid)->reports.emplace_back([time](Metrics* metrics) {
       if (metrics != nullptr) metrics->ObserveRendezvous(time);
     });
   }

@@ -19,7 +19,6 @@ MERGE_KEYS = {
     "hostAliases": ("ip", ),
     "addresses": ("type", ),
     "taints": ("key", "effect"),
-    "containerStatuses": ("name", ),
 }
 SETS = ("finalizers", )
 
@@ -74,7 +73,7 @@ def _strategic_list(target, patch, name):
         elif places:
             result[places[0]] = strategic(result[places[0]], item)
         else:
-            result.append(copy.deepcopy(item))
+            result.append(strategic({}, item) if isinstance(item, dict) else item)
     return result
 
 

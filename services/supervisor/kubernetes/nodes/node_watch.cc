@@ -87,6 +87,7 @@ bool NodeWatch::Tell(const std::string& id) {
   } else if (Lives(*node)) {
     status = nodes_.Observe(node->observed);
   }
+  if (status.ok() && options_.told != nullptr) options_.told(id, node.has_value());
   if (!status.ok()) {
     log::Warning("what has become of a node can't be stored; it is tried again",
                  {{"node", id}, {"error", status.ToString()}});

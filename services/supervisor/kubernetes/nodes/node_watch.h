@@ -36,6 +36,8 @@ struct NodeWatchOptions {
   NodeLabels labels;
   // How long a node may be not ready until it counts as lost: kubelets come back from a restart.
   absl::Duration grace = absl::Seconds(40);
+  // Told after a node was made known, or has changed, or is gone. Null: nobody is.
+  std::function<void(const std::string& id, bool is_there)> told = nullptr;
   // Of both watches.
   std::function<void(const absl::Status&)> report = nullptr;
 };

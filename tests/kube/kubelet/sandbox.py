@@ -1,0 +1,146 @@
+"""A container: a process with a host name, file system and process ids of its own, on this machine's network.
+
+Its root is an overlay of this machine's, so that what it writes stays its own. All of it ends with the process that started it, whatever
+that one dies of: mounts are in namespaces, and the kernel kills the processes. Needs CAP_SYS_ADMIN.
+"""
+
+import os
+import pathlib
+import shlex
+import stat
+import subprocess
+
+NAMESPACES = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"]
+# Mounts that each container has of its own, or not at all.
+SPECIAL = ("/proc", "/sys", "/dev")
+
+
+class NotPermitted(Exception):
+    pass
+
+
+def check_permitted():
+    done = subprocess.run([*NAMESPACES, "mount", "-t", "proc", "proc", "/proc"],
+                          capture_output=True,
+                          text=True,
+                          check=False)
+    if done.returncode:
+        raise NotPermitted("containers need mount, UTS and PID namespaces of their own: run this as root with "
+                           f"CAP_SYS_ADMIN (docker run --privileged), or --hollow. {done.stderr.strip()}")
+
+
+class Machine:
+    """What all containers share. `root` is a folder of the kubelet's, which is in a mount namespace of its own."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self._uppers = self.root / "containers"
+        self._devices = self.root / "devices"
+        for folder in (self._uppers, self._devices):
+            folder.mkdir(parents=True, exist_ok=True)
+            # An overlay's upper folder can't be on an overlay, which this machine's own file system may be.
+            subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], check=True)
+        self._make_devices(self._devices / "dev")
+        self._shared = [
+            path for path in self._mount_points()
+            if path != "/" and not path.startswith(SPECIAL) and not path.startswith(str(self.root))
+        ]
+
+    @staticmethod
+    def _mount_points():
+        with open("/proc/self/mountinfo", encoding="utf-8") as file:
+            return [line.split()[4].encode().decode("unicode_escape") for line in file]
+
+    @staticmethod
+    def _make_devices(folder):
+        folder.mkdir()
+        for entry in os.scandir("/dev"):
+            info = entry.stat(follow_symlinks=False)
+            if stat.S_ISCHR(info.st_mode):
+                os.mknod(folder / entry.name, info.st_mode, info.st_rdev)
+                (folder / entry.name).chmod(stat.S_IMODE(info.st_mode))
+        (folder / "shm").mkdir()
+        (folder / "shm").chmod(0o1777)
+        for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"),
+                             ("stderr", "/proc/self/fd/2")):
+            (folder / name).symlink_to(target)
+
+    def script(self, name, host_name, files, mounts, environment, directory, command):
+        """What makes the container's world and becomes its process. `files`: {path: text} that it finds there."""
+        base = self._uppers / name
+        for part in ("upper", "work", "root"):
+            (base / part).mkdir(parents=True)
+        for path, text in files.items():
+            file = base / "upper" / path.lstrip("/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        root = str(base / "root")
+        lines = [
+            "set -e", f"mount -t overlay overlay -o lowerdir={self._devices}:/,"
+            f"upperdir={base}/upper,workdir={base}/work {root}", f"mount -t proc proc {root}/proc",
+            f"mount -o bind,ro /sys {root}/sys"
+        ]
+        lines += [f"mount --bind {shlex.quote(path)} {shlex.quote(root + path)}" for path in self._shared]
+        # Outer ones first.
+        for mount in sorted(mounts, key=lambda mount: len(os.path.realpath(mount.target))):
+            lines += self._mount(root, mount)
+        lines += [
+            f"mkdir -p {shlex.quote(root + os.path.realpath(directory))}",
+            f"echo {shlex.quote(host_name)} > /proc/sys/kernel/hostname", "echo ready >&0", "exec </dev/null",
+            shlex.join([
+                "exec", "chroot", root, "/usr/bin/env", "-i", "-C", directory,
+                *(f"{key}={value}" for key, value in environment.items()), *command
+            ])
+        ]
+        return "\n".join(lines)
+
+    @staticmethod
+    def _mount(root, mount):
+        # Where links lead to, this machine's being the container's.
+        target = shlex.quote(root + os.path.realpath(mount.target))
+        if os.path.isdir(mount.source):
+            make = f"mkdir -p {target}"
+        else:
+            make = f"mkdir -p $(dirname {target}) && touch {target}"
+        options = "bind,ro" if mount.read_only else "bind"
+        return [make, f"mount -o {options} {shlex.quote(mount.source)} {target}"]
+
+
+class Process:
+    """Whoever starts it, a thread, has to live until it has ended: the kernel kills it with the thread."""
+
+    def __init__(self, script):
+        output, output_end = os.pipe()
+        ready, ready_end = os.pipe()
+        try:
+            self._popen = subprocess.Popen(
+                [*NAMESPACES, "sh", "-c", script],
+                # Where the script says that it is done; the container's own input is empty.
+                stdin=ready_end,
+                stdout=output_end,
+                stderr=subprocess.STDOUT,
+                start_new_session=True)
+        finally:
+            os.close(output_end)
+            os.close(ready_end)
+        # What it writes, and "ready" once its world is made.
+        self.output = output
+        with open(ready, encoding="utf-8") as file:
+            self.is_made = file.read() == "ready\n"
+
+    def signal(self, number):
+        """To the container's first process. Whether there was one."""
+        pid = self._popen.pid
+        try:
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+                children = [int(child) for child in file.read().split()]
+            for child in children:
+                os.kill(child, number)
+            return bool(children)
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    def wait(self):
+        """Its exit code; 128 + N if signal N ended it."""
+        code = self._popen.wait()
+        return 128 - code if code < 0 else code
