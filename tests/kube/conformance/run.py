@@ -20,8 +20,9 @@ import sys
 import tempfile
 import unittest
 
-# Of the pods that tests run. The double's stands for it.
-IMAGE = os.environ.setdefault("ADAPTDL_CONFORMANCE_IMAGE", "busybox:1.36")
+# Of the pods that tests run: one with a shell, and one with Python. In the double, its machine stands for both.
+IMAGES = (os.environ.setdefault("ADAPTDL_CONFORMANCE_IMAGE", "busybox:1.36"),
+          os.environ.setdefault("ADAPTDL_CONFORMANCE_PYTHON_IMAGE", "python:3.11-slim"))
 ADDRESS = r"(http://\S+)"
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -47,7 +48,7 @@ def double():
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (folder / "nodes").write_text(json.dumps([{"name": "node-a"}, {"name": "node-b"}]))
-        (folder / "images").write_text(json.dumps({IMAGE: {}}))
+        (folder / "images").write_text(json.dumps({image: {} for image in IMAGES}))
         apiserver = [sys.executable, "-m", "apiserver", "--bookmark-period", "1"]
         url = stack.enter_context(started(apiserver, ADDRESS))
         kubelet = [
