@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "libs/jobspec/checks.h"
 #include "libs/jobspec/limits.h"
 #include "libs/jobspec/placement.h"
@@ -27,10 +28,11 @@ absl::Status CheckPrefix(absl::string_view prefix) {
 }
 
 absl::Status CheckCommand(const v1::ReplicaTemplate& replica, ReplicaKind kind) {
-  const bool has_entry_point = kind == ReplicaKind::kPod && replica.command().empty();
-  if (has_entry_point && replica.image().empty()) {
+  const bool is_pod = kind == ReplicaKind::kPod;
+  if (is_pod && replica.image().empty()) {
     return Wrong("spec.template.image", "empty", "name the image that each replica runs");
   }
+  const bool has_entry_point = is_pod && replica.command().empty();
   if (!has_entry_point && (replica.command().empty() || replica.command(0).empty())) {
     return Wrong("spec.template.command", "empty", "name the program that each replica runs");
   }
@@ -117,6 +119,14 @@ absl::Status CheckAllowedReplicas(const v1::JobSpec& spec) {
                "none lies between min_replicas and max_replicas, so that the job could never run; add one");
 }
 
+// Sets what may change of `spec` to what `other` says.
+void TakeMutable(const v1::JobSpec& other, v1::JobSpec* spec) {
+  spec->set_min_replicas(other.min_replicas());
+  spec->set_max_replicas(other.max_replicas());
+  spec->set_priority(other.priority());
+  spec->set_suspend(other.suspend());
+}
+
 }  // namespace
 
 absl::Status CheckReplicaCounts(const v1::JobSpec& spec) {
@@ -137,6 +147,23 @@ absl::Status CheckUpdated(const v1::JobSpec& spec) {
   return status;
 }
 
+absl::Status CheckUpdate(const v1::Job& before, const v1::Job& after) {
+  const absl::Status valid = CheckUpdated(after.spec());
+  if (!valid.ok()) return valid;
+  v1::JobSpec allowed = after.spec();
+  TakeMutable(before.spec(), &allowed);
+  const auto* fields = v1::JobSpec::descriptor();
+  for (int i = 0; i < fields->field_count(); ++i) {
+    google::protobuf::util::MessageDifferencer differencer;
+    const std::vector<const google::protobuf::FieldDescriptor*> one = {fields->field(i)};
+    if (differencer.CompareWithFields(before.spec(), allowed, one, one)) continue;
+    return absl::PermissionDeniedError(absl::StrCat(
+        "spec.", fields->field(i)->name(), ": can't change after the submission; only min_replicas, max_replicas, ",
+        "priority and suspend can: delete the job, and submit another one"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSpec(const v1::JobSpec& spec, ReplicaKind kind) {
   const size_t bytes = spec.ByteSizeLong();
   if (bytes > kMaxSpecBytes) {
@@ -154,7 +181,7 @@ absl::Status CheckSpec(const v1::JobSpec& spec, ReplicaKind kind) {
   return status;
 }
 
-absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name) {
+absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name, ReplicaKind kind) {
   absl::Status status = CheckDnsLabel("job.namespace", job.namespace_());
   if (!job.name().empty() && !generate_name.empty()) {
     status.Update(
@@ -163,14 +190,14 @@ absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name) {
   status.Update(job.name().empty() && !generate_name.empty() ? CheckPrefix(generate_name)
                                                              : CheckDnsLabel("job.name", job.name()));
   status.Update(CheckLabels(job.labels()));
-  status.Update(CheckSpec(job.spec()));
+  status.Update(CheckSpec(job.spec(), kind));
   return status;
 }
 
 const std::vector<absl::string_view>& SystemVariables() {
   static const auto* names =
       new std::vector<absl::string_view>{"ADAPTDL_CHECKPOINT_PATH", "ADAPTDL_GROUP",
-                                         "ADAPTDL_GROUP_TOKEN",     "ADAPTDL_JOB_ID",
+                                         "ADAPTDL_GROUP_TOKEN",     "ADAPTDL_IDENTITY_TOKEN_FILE", "ADAPTDL_JOB_ID",
                                          "ADAPTDL_JOB_UID",         "ADAPTDL_MASTER_ADDR",
                                          "ADAPTDL_MASTER_PORT",     "ADAPTDL_NODE_ID",
                                          "ADAPTDL_NUM_GPUS",        "ADAPTDL_NUM_NODES",
@@ -178,7 +205,7 @@ const std::vector<absl::string_view>& SystemVariables() {
                                          "ADAPTDL_REPLICA_HOST",    "ADAPTDL_REPLICA_ID",
                                          "ADAPTDL_REPLICA_RANK",    "ADAPTDL_SCHED_VERSION",
                                          "ADAPTDL_SHARE_PATH",      "ADAPTDL_SUPERVISOR_ADDRESS",
-                                         "ADAPTDL_SUPERVISOR_CA",   "ADAPTDL_SUPERVISOR_TLS_NAME",
+                                         "ADAPTDL_SUPERVISOR_CA", "ADAPTDL_SUPERVISOR_CA_PEM",   "ADAPTDL_SUPERVISOR_TLS_NAME",
                                          "ADAPTDL_SUPERVISOR_URL"};
   return *names;
 }

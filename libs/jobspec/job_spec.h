@@ -14,11 +14,12 @@
 
 namespace adaptdl::jobspec {
 
-// job.namespace, job.labels and job.spec, and job.name unless it is to be generated from `generate_name`.
-absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name);
-
 // What a replica is: a process of a node worker, which needs a command, or a pod, whose image may have an entry point.
 enum class ReplicaKind { kProcess, kPod };
+
+// job.namespace, job.labels and job.spec, and job.name unless it is to be generated from `generate_name`.
+absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name,
+                         ReplicaKind kind = ReplicaKind::kProcess);
 
 absl::Status CheckSpec(const v1::JobSpec& spec, ReplicaKind kind = ReplicaKind::kProcess);
 // Its min_replicas, max_replicas and allowed_replicas, and whether the job could ever run with them.
@@ -27,6 +28,8 @@ absl::Status CheckReplicaCounts(const v1::JobSpec& spec);
 // What may change of a job after its submission (v1::UpdateJobRequest), also of one that an older version with other
 // rules has let in.
 absl::Status CheckUpdated(const v1::JobSpec& spec);
+// Whether `before` may become `after`. PERMISSION_DENIED: something differs that can't change; names it.
+absl::Status CheckUpdate(const v1::Job& before, const v1::Job& after);
 
 // Variables that the system sets for each replica, and users therefore can't.
 const std::vector<absl::string_view>& SystemVariables();

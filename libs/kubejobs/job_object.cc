@@ -2,18 +2,16 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "libs/jobfile/job_file.h"
 #include "libs/jobspec/job_spec.h"
 #include "libs/jobspec/limits.h"
 #include "libs/kube/json/object.h"
 #include "libs/kubejobs/names.h"
 #include "libs/kubejobs/placement.h"
+#include "libs/kubejobs/problems.h"
 #include "libs/kubejobs/resources.h"
 
 namespace adaptdl::kubejobs {
@@ -22,9 +20,6 @@ namespace {
 using kube::At;
 using kube::Json;
 using kube::TextAt;
-
-// Stands before each problem that the reader of job files names; objects have no lines.
-constexpr char kPlace[] = "object:1: ";
 
 void Take(const Json& from, std::initializer_list<const char*> names, Json* to) {
   for (const char* name : names) {
@@ -81,16 +76,6 @@ Json Essence(const Json& object) {
   return file;
 }
 
-std::string WithoutPlaces(absl::string_view message) {
-  std::vector<std::string> lines;
-  for (absl::string_view line : absl::StrSplit(message, '\n')) {
-    absl::ConsumePrefix(&line, kPlace);
-    absl::ConsumePrefix(&line, "object: ");
-    lines.emplace_back(line);
-  }
-  return absl::StrJoin(lines, "\n");
-}
-
 Json Quantities(const v1::Resources& resources) {
   Json amounts = Json::object();
   if (resources.cpu_millis() > 0) amounts["cpu"] = absl::StrCat(resources.cpu_millis(), "m");
@@ -120,11 +105,12 @@ Json Container(const v1::ReplicaTemplate& replica) {
 }  // namespace
 
 absl::StatusOr<v1::Job> JobFromObject(const Json& object, const Json& default_resources) {
-  const Json& pod = At(object, {"spec", "template", "spec"});
   absl::StatusOr<jobfile::JobFile> file = jobfile::ParseJobFile(
-      kube::Dump(Essence(object)), "object", {.replicas = jobspec::ReplicaKind::kPod});
+      kube::Dump(Essence(object)), kPlace, {.replicas = jobspec::ReplicaKind::kPod});
   if (!file.ok()) return absl::InvalidArgumentError(WithoutPlaces(file.status().message()));
   v1::Job job = std::move(file->job);
+  Json pod = At(object, {"spec", "template", "spec"});
+  AddOurTolerations(&pod);
   const absl::StatusOr<v1::Resources> request = PodRequest(WithDefaultResources(pod, default_resources));
   if (!request.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("spec.template.spec.", request.status().message()));
@@ -132,10 +118,11 @@ absl::StatusOr<v1::Job> JobFromObject(const Json& object, const Json& default_re
   const absl::StatusOr<v1::Placement> placement = PlacementOf(pod);
   if (!placement.ok()) return placement.status();
   v1::ReplicaTemplate* replica = job.mutable_spec()->mutable_template_();
-  *replica->mutable_resources() = *request;
-  if (placement->ByteSizeLong() > 0) *replica->mutable_placement() = *placement;
+  *replica->mutable_placement() = *placement;
   job.set_uid(kube::UidOf(object));
   jobspec::FillDefaults(job.mutable_spec());
+  // Pods that ask for nothing get nothing.
+  *replica->mutable_resources() = *request;
   return job;
 }
 

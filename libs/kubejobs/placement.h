@@ -16,6 +16,10 @@ absl::StatusOr<v1::Placement> PlacementOf(const kube::Json& pod_spec);
 // Adds these to a pod that has none of them.
 void PutPlacement(const v1::Placement& placement, kube::Json* pod_spec);
 
+// Adds what replicas bear besides what their template says: the taint of nodes that are AdaptDL's alone
+// (petuum.com/nodegroup=adaptdl, of whatever effect).
+void AddOurTolerations(kube::Json* pod_spec);
+
 // Of a node. Effects that nobody knows are left out.
 std::vector<v1::Taint> TaintsOf(const kube::Json& node);
 

@@ -22,6 +22,13 @@ ClusterOptions WithSilence(ClusterOptions options) {
   return options;
 }
 
+GroupTokenSource TokensOf(const ClusterParts& parts) {
+  if (parts.token_of) return parts.token_of;
+  return [random_hex = parts.random_hex](const std::string& /*job_uid*/, int64_t /*group*/) {
+    return random_hex(32);
+  };
+}
+
 }  // namespace
 
 Cluster::Cluster(const ClusterOptions& options, const ClusterParts& parts)
@@ -29,7 +36,7 @@ Cluster::Cluster(const ClusterOptions& options, const ClusterParts& parts)
       core_(parts.core, options_.request_lifetime),
       quotas_(&core_, {options_.max_jobs_per_namespace, options_.max_submissions_per_minute}),
       logs_(&core_.index(), parts.core.store),
-      orders_(parts.random_hex),
+      orders_(TokensOf(parts)),
       separator_(&core_, options_.quarantine),
       reconciler_(&core_, options_.policy, &orders_, &separator_, parts.sessions),
       deletions_(&core_, parts.launcher),

@@ -75,6 +75,8 @@ struct ClusterParts {
   ReplicaSessions* sessions = nullptr;
   // Lower-case hexadecimal digits of so many random bytes.
   std::function<std::string(int)> random_hex;
+  // Where the secrets of groups come from. None: they are random.
+  GroupTokenSource token_of = nullptr;
 };
 
 class Cluster {

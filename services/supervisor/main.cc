@@ -4,11 +4,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
@@ -20,6 +23,8 @@
 #include "libs/service/main.h"
 #include "libs/service/security/server_security.h"
 #include "libs/service/server.h"
+#include "services/supervisor/kubernetes_backend.h"
+#include "services/supervisor/kubernetes_flags.h"
 #include "services/supervisor/lease/file_lease.h"
 #include "services/supervisor/store/fenced_job_store.h"
 #include "services/supervisor/store/leased_job_store.h"
@@ -41,6 +46,8 @@ struct Flags {
   HttpServerOptions http;
   std::string http_url;
   bool http_insecure = false;
+  std::string backend = "local";
+  KubernetesFlags kubernetes;
 };
 
 // Each connection needs a descriptor, and the default leaves room for a thousand.
@@ -117,15 +124,57 @@ absl::StatusOr<std::unique_ptr<JobStore>> OpenStore(const Flags& flags, FileLeas
   return std::make_unique<FencedJobStore>(*std::move(store), lease);
 }
 
-absl::Status Serve(Flags flags) {
-  RaiseFileLimit();
-  const RealClock clock;
-  flags.http.strangers.patience = flags.supervisor.strangers.patience;
-  flags.supervisor.admission.burst = 4 * flags.supervisor.admission.calls_per_second;
+// Serves the state in this store until it is told to end. `begin` and `end`: what comes right after its start, and before
+// its end.
+absl::Status Lead(Flags flags, std::unique_ptr<JobStore> store, LeaderLease* lease, const Clock& clock,
+                  const SupervisorSeams& seams, const std::function<absl::Status(Supervisor*)>& begin,
+                  const std::function<void()>& end) {
   security::SecurityOptions& security = flags.server.security;
-  absl::Status status = security::CheckSecurity(security, flags.server.listen);
-  status.Update(CheckHttp(flags));
-  if (!status.ok()) return status;
+  if (security.audit_log.empty()) security.audit_log = absl::StrCat(flags.store.folder, "/audit.jsonl");
+  absl::StatusOr<std::shared_ptr<const security::Guard>> guard = security::MakeGuard(security, &clock);
+  if (!guard.ok()) return guard.status();
+  flags.server.guard = *guard;
+  flags.supervisor.guard = *guard;
+  flags.supervisor.worker_security = security::ClientSide(security, rpc::kWorkerName);
+  absl::StatusOr<std::unique_ptr<Supervisor>> supervisor =
+      Supervisor::Create(flags.supervisor, std::move(store), &clock, [](int bytes) { return RandomHex(bytes); },
+                         lease, seams);
+  if (!supervisor.ok()) return supervisor.status();
+  const absl::Cleanup end_first = end;
+  if (const absl::Status status = begin(supervisor->get()); !status.ok()) return status;
+  if (!flags.http.listen.empty()) {
+    if (const absl::Status status = ServeHttp(flags, supervisor->get()); !status.ok()) return status;
+  }
+  absl::StatusOr<std::unique_ptr<service::Server>> server =
+      service::Server::Start(flags.server, (*supervisor)->services());
+  if (!server.ok()) return server.status();
+  (*supervisor)->ExportMetrics((*server)->metrics());
+  (*supervisor)->Start();
+  (*server)->OnDrain([&] { (*supervisor)->EndStreams(); });
+  (*server)->WaitForTermination();
+  return absl::OkStatus();
+}
+
+// As the operator of a cluster of Kubernetes.
+absl::Status ServeKubernetes(const Flags& flags, const Clock& clock) {
+  absl::StatusOr<KubernetesOptions> options = Interpret(flags.kubernetes);
+  if (!options.ok()) return options.status();
+  options->history_folder = flags.store.folder;
+  absl::StatusOr<std::unique_ptr<KubernetesBackend>> backend =
+      KubernetesBackend::Connect(*options, &clock, EndAtOnce);
+  if (!backend.ok()) return backend.status();
+  const absl::StatusOr<bool> leads = (*backend)->AwaitLeadership();
+  if (!leads.ok()) return leads.status();
+  if (!*leads) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<JobStore>> store = (*backend)->OpenStore();
+  if (!store.ok()) return store.status();
+  log::Info("leading", {{"term", absl::StrCat((*backend)->lease()->term())}});
+  return Lead(
+      flags, *std::move(store), (*backend)->lease(), clock, (*backend)->seams(),
+      [&](Supervisor* supervisor) { return (*backend)->Begin(supervisor); }, [&] { (*backend)->End(); });
+}
+
+absl::Status ServeLocal(const Flags& flags, const Clock& clock) {
   const RealSteadyClock steady;
   FileLeaseOptions lease_options = flags.lease;
   lease_options.folder = flags.store.folder;
@@ -142,26 +191,20 @@ absl::Status Serve(Flags flags) {
   absl::StatusOr<std::unique_ptr<JobStore>> store = OpenStore(flags, lease->get());
   if (!store.ok()) return store.status();
   log::Info("leading", {{"term", absl::StrCat((*lease)->term())}, {"database", (*lease)->database()}});
-  if (security.audit_log.empty()) security.audit_log = absl::StrCat(flags.store.folder, "/audit.jsonl");
-  absl::StatusOr<std::shared_ptr<const security::Guard>> guard = security::MakeGuard(security, &clock);
-  if (!guard.ok()) return guard.status();
-  flags.server.guard = *guard;
-  flags.supervisor.guard = *guard;
-  flags.supervisor.worker_security = security::ClientSide(security, rpc::kWorkerName);
-  absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create(
-      flags.supervisor, *std::move(store), &clock, [](int bytes) { return RandomHex(bytes); }, lease->get());
-  if (!supervisor.ok()) return supervisor.status();
-  if (!flags.http.listen.empty()) {
-    if (const absl::Status status = ServeHttp(flags, supervisor->get()); !status.ok()) return status;
-  }
-  absl::StatusOr<std::unique_ptr<service::Server>> server =
-      service::Server::Start(flags.server, (*supervisor)->services());
-  if (!server.ok()) return server.status();
-  (*supervisor)->ExportMetrics((*server)->metrics());
-  (*supervisor)->Start();
-  (*server)->OnDrain([&] { (*supervisor)->EndStreams(); });
-  (*server)->WaitForTermination();
-  return absl::OkStatus();
+  return Lead(
+      flags, *std::move(store), lease->get(), clock, {}, [](Supervisor*) { return absl::OkStatus(); }, [] {});
+}
+
+absl::Status Serve(Flags flags) {
+  RaiseFileLimit();
+  const RealClock clock;
+  flags.http.strangers.patience = flags.supervisor.strangers.patience;
+  flags.supervisor.admission.burst = 4 * flags.supervisor.admission.calls_per_second;
+  security::SecurityOptions& security = flags.server.security;
+  absl::Status status = security::CheckSecurity(security, flags.server.listen);
+  status.Update(CheckHttp(flags));
+  if (!status.ok()) return status;
+  return flags.backend == "kubernetes" ? ServeKubernetes(flags, clock) : ServeLocal(flags, clock);
 }
 
 int Main(int argc, char** argv) {
@@ -172,7 +215,12 @@ int Main(int argc, char** argv) {
   flags.server.metrics_listen = "127.0.0.1:7200";
   flags.store.folder = "./adaptdl-state";
   service::AddServerFlags(app, &flags.server);
-  app.add_option("--state-dir", flags.store.folder, "Folder that keeps jobs, nodes and events")
+  app.add_option("--backend", flags.backend,
+                 "Where replicas run and the state is kept: local (node workers, files) or kubernetes (pods, objects)")
+      ->check(CLI::IsMember({"local", "kubernetes"}))
+      ->capture_default_str();
+  app.add_option("--state-dir", flags.store.folder,
+                 "Folder that keeps jobs, nodes and events; with --backend kubernetes only the history")
       ->capture_default_str()
       ->type_name("DIR");
   service::AddDurationFlag(app, "--lease-duration", &flags.lease.duration,
@@ -257,6 +305,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--expire-files", cluster.expire_files,
                "Delete the logs, the share and the checkpoints of jobs that are forgotten; without it they "
                "stay on disk");
+  AddKubernetesFlags(app, &flags.kubernetes);
   return service::RunMain(app, argc, argv, [&] { return Serve(flags); });
 }
 

@@ -44,7 +44,8 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
                                                                std::unique_ptr<JobStore> store,
                                                                const Clock* clock,
                                                                std::function<std::string(int)> random_hex,
-                                                               const LeaderLease* lease) {
+                                                               const LeaderLease* lease,
+                                                               const SupervisorSeams& seams) {
   std::unique_ptr<Supervisor> supervisor(new Supervisor(options));
   Supervisor* s = supervisor.get();
   s->store_ = std::move(store);
@@ -54,10 +55,12 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorO
   s->lanes_ = {s->executor_.get(), s->readers_.get(), s->durability_.get()};
   const CoreParts core{s->store_.get(), &s->hub_, s->durability_.get(), &s->invariants_, clock, lease};
   absl::StatusOr<std::unique_ptr<Cluster>> cluster =
-      Cluster::Create(options.cluster, {core, &s->launcher_, &s->sessions_, std::move(random_hex)});
+      Cluster::Create(options.cluster, {core, seams.launcher != nullptr ? seams.launcher : &s->launcher_,
+                                        &s->sessions_, std::move(random_hex), seams.token_of});
   if (!cluster.ok()) return cluster.status();
   s->cluster_ = *std::move(cluster);
   s->clock_ = clock;
+  s->step_ = seams.step;
   s->admission_ = std::make_unique<Admission>(options.admission, clock);
   s->MakeServices();
   return supervisor;
@@ -103,6 +106,7 @@ absl::Status Supervisor::ServeHttp(const HttpServerOptions& options, const std::
 }
 
 void Supervisor::Step() {
+  if (step_) step_();
   cluster_->Step();
   const absl::Time now = cluster_->core()->Now();
   if (now >= looked_at_streams_ + kStreamPeriod) {

@@ -60,6 +60,16 @@ struct SupervisorOptions {
   std::shared_ptr<const security::Guard> guard;
 };
 
+// Where the cluster is something else than workers.
+struct SupervisorSeams {
+  // How replicas are reached. Null: by their workers. Outlives the supervisor.
+  ReplicaLauncher* launcher = nullptr;
+  // Where the secrets of groups come from. Null: they are random.
+  GroupTokenSource token_of = nullptr;
+  // What is due besides, called in each step. Null: nothing.
+  std::function<void()> step = nullptr;
+};
+
 // Ends the process: a sync of the disk has failed under the state.
 [[noreturn]] void EndForFailedDisk(const absl::Status& status);
 
@@ -70,7 +80,7 @@ class Supervisor {
   static absl::StatusOr<std::unique_ptr<Supervisor>> Create(
       const SupervisorOptions& options, std::unique_ptr<JobStore> store, const Clock* clock,
       std::function<std::string(int)> random_hex = [](int bytes) { return RandomHex(bytes); },
-      const LeaderLease* lease = nullptr);
+      const LeaderLease* lease = nullptr, const SupervisorSeams& seams = {});
   ~Supervisor();
 
   std::vector<grpc::Service*> services() {
@@ -106,6 +116,7 @@ class Supervisor {
   const std::shared_ptr<const security::Guard> guard_;
   const Clock* clock_ = nullptr;
   std::unique_ptr<JobStore> store_;
+  std::function<void()> step_;
   WorkerLauncher launcher_;
   ReplicaSessions sessions_;
   Streams streams_;

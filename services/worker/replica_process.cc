@@ -11,16 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "libs/base/version.h"
 #include "libs/jobspec/job_spec.h"
+#include "libs/jobspec/launch_variables.h"
 #include "libs/jobspec/python.h"
 #include "services/worker/names.h"
 
 namespace adaptdl::worker {
 namespace {
 
-// Of AdaptDL, whose interface the supervisor speaks over HTTP.
-constexpr char kAdaptdlVersion[] = "0.2.11";
 constexpr int kMaxArguments = 1024;
 constexpr int kMaxVariables = 1024;
 // Linux refuses single strings of 128 KiB, and by default 2 MiB of them together.
@@ -104,23 +102,6 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
 }
 
 std::string Number(int64_t number) { return absl::StrCat(number); }
-
-// "http://:7300/x" with the host of `address`, "host:port", or of the first of several, where the URL has
-// none.
-std::string WithHost(absl::string_view url, absl::string_view address) {
-  const size_t host = url.find("://:");
-  if (host == absl::string_view::npos) return std::string(url);
-  const absl::string_view first = address.substr(0, address.find(','));
-  return absl::StrCat(url.substr(0, host + 3), first.substr(0, first.rfind(':')), url.substr(host + 3));
-}
-
-// What AdaptDL's Python package wants to know beyond what all replicas get.
-void SetAdaptdlHttp(const v1::AdaptdlHttp& http, const ReplicaPlace& place, Environment* env) {
-  Set(env, "ADAPTDL_SUPERVISOR_URL", WithHost(http.supervisor_url(), place.supervisor_address));
-  if (http.master_port() > 0) Set(env, "ADAPTDL_MASTER_PORT", Number(http.master_port()));
-  // The client refuses a scheduler of another major version than its own.
-  Set(env, "ADAPTDL_SCHED_VERSION", kAdaptdlVersion);
-}
 
 // What the worker's own variables say of its user is of no use to another one.
 void SetAccount(const ReplicaPlace& place, Environment* env, ProcessSpec* spec) {
@@ -215,24 +196,16 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
   }
   Set(&env, "CUDA_VISIBLE_DEVICES", absl::StrJoin(place.devices, ","));
   Set(&env, "ADAPTDL_NUM_GPUS", Number(static_cast<int64_t>(place.devices.size())));
-  Set(&env, "ADAPTDL_JOB_ID", absl::StrCat(launch.namespace_(), "/", launch.job()));
-  Set(&env, "ADAPTDL_JOB_UID", launch.job_uid());
   Set(&env, "ADAPTDL_CHECKPOINT_PATH", place.checkpoint_path);
   Set(&env, "ADAPTDL_SHARE_PATH", place.share_path);
-  Set(&env, "ADAPTDL_REPLICA_RANK", Number(launch.rank()));
-  Set(&env, "ADAPTDL_NUM_REPLICAS", Number(launch.num_replicas()));
-  Set(&env, "ADAPTDL_NUM_NODES", Number(launch.num_nodes()));
-  Set(&env, "ADAPTDL_NUM_RESTARTS", Number(launch.num_restarts()));
-  Set(&env, "ADAPTDL_SCHED_VERSION", Version());
-  Set(&env, "ADAPTDL_SUPERVISOR_ADDRESS", place.supervisor_address);
   Set(&env, "ADAPTDL_SUPERVISOR_CA", place.supervisor_ca);
   Set(&env, "ADAPTDL_SUPERVISOR_TLS_NAME", place.supervisor_tls_name);
-  Set(&env, "ADAPTDL_REPLICA_ID", launch.replica_id());
-  Set(&env, "ADAPTDL_GROUP", Number(launch.group()));
   Set(&env, "ADAPTDL_GROUP_TOKEN", launch.token());
   Set(&env, "ADAPTDL_NODE_ID", place.node_id);
   Set(&env, "ADAPTDL_REPLICA_HOST", place.replica_host);
-  if (launch.has_adaptdl_http()) SetAdaptdlHttp(launch.adaptdl_http(), place, &env);
+  for (const auto& [name, value] : jobspec::LaunchVariables(launch, place.supervisor_address)) {
+    Set(&env, name, value);
+  }
   return spec;
 }
 

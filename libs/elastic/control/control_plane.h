@@ -200,15 +200,20 @@ class ControlPlane {
 // What the gRPC implementation is told. Plain strings: it crosses a library border.
 struct GrpcControlPlaneOptions {
   std::string supervisor_address;
-  // The certificates that the supervisor's is verified with. Empty: no TLS.
+  // File with the certificates that the supervisor's is verified with, or, where there is none, their text in PEM.
+  // Both empty: no TLS.
   std::string supervisor_ca = {};
+  std::string supervisor_ca_pem = {};
   // The name that it must have. Empty: that of a supervisor whose certificate "adaptdl admin" made.
   std::string supervisor_tls_name = {};
   std::string job_namespace;
   std::string job;
   std::string replica_id;
   int64_t group = 0;
+  // Of the group that it was started for. Empty: the replica proves who it is by what stands in the file until it is
+  // told its group's; the file may be replaced.
   std::string token;
+  std::string identity_token_file = {};
   std::string library_version;
   // Gets what libadaptdl_control.so says. Null: standard error does.
   Listener say = nullptr;

@@ -84,6 +84,7 @@ absl::StatusOr<Environment> ReadVariables(const GetVariable& get) {
   Environment environment;
   environment.supervisor_address = reader.Text("ADAPTDL_SUPERVISOR_ADDRESS");
   environment.supervisor_ca = reader.Text("ADAPTDL_SUPERVISOR_CA");
+  environment.supervisor_ca_pem = reader.Text("ADAPTDL_SUPERVISOR_CA_PEM");
   environment.supervisor_tls_name = reader.Text("ADAPTDL_SUPERVISOR_TLS_NAME");
   ReadJobId(&reader, &environment);
   environment.checkpoint_path = reader.Text("ADAPTDL_CHECKPOINT_PATH");
@@ -101,6 +102,7 @@ absl::StatusOr<Environment> ReadVariables(const GetVariable& get) {
   environment.replica_id = reader.Text("ADAPTDL_REPLICA_ID");
   environment.group = reader.Integer("ADAPTDL_GROUP", 0, 0, std::numeric_limits<int64_t>::max());
   environment.group_token = reader.Text("ADAPTDL_GROUP_TOKEN");
+  environment.identity_token_file = reader.Text("ADAPTDL_IDENTITY_TOKEN_FILE");
   environment.replica_host = reader.Text("ADAPTDL_REPLICA_HOST");
   environment.control_library = reader.Text("ADAPTDL_CONTROL_LIBRARY");
   environment.checkpoint_period =

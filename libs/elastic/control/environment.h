@@ -34,11 +34,15 @@ struct Environment {
   std::string supervisor_address;
   // Empty: the supervisor does not use TLS.
   std::string supervisor_ca;
+  // The same as text in PEM, where there is no file.
+  std::string supervisor_ca_pem;
   // Empty: the usual one.
   std::string supervisor_tls_name;
   std::string replica_id;
   int64_t group = 0;
   std::string group_token;
+  // File with a token that proves who this replica is, until it is told its group's. It may be replaced.
+  std::string identity_token_file;
   std::string replica_host;
   std::string control_library;
   absl::Duration checkpoint_period = absl::Seconds(30);

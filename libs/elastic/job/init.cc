@@ -92,12 +92,14 @@ std::unique_ptr<ControlPlane> MakeControlPlane(Host& host, const Environment& en
   GrpcControlPlaneOptions options;
   options.supervisor_address = environment.supervisor_address;
   options.supervisor_ca = environment.supervisor_ca;
+  options.supervisor_ca_pem = environment.supervisor_ca_pem;
   options.supervisor_tls_name = environment.supervisor_tls_name;
   options.job_namespace = environment.job_namespace;
   options.job = environment.job;
   options.replica_id = environment.replica_id;
   options.group = environment.group;
   options.token = environment.group_token;
+  options.identity_token_file = environment.identity_token_file;
   options.library_version = kLibraryVersion;
   options.say = [](const Said& said) { PassOn(said); };
   return OrDie(host, LoadGrpcControlPlane(options, environment.control_library));

@@ -4,7 +4,8 @@
 // It stands at two places. Before any handler, its processor refuses a call whose caller may not make it. In
 // the handlers, CallerOf() tells who it is, so that they can check what is named in the request:
 //
-//   if (const absl::Status status = guard->CheckNamespace(*context, request->namespace_()); !status.ok()) ...
+//   if (const absl::Status status = guard->CheckNamespace(CredentialsOf(*context), kMethod, request->namespace_());
+//       !status.ok()) ...
 //
 // Callers prove who they are by
 //   - a token of the token file or of the identity provider, as "authorization: Bearer TOKEN";
@@ -12,6 +13,10 @@
 //   allocator,
 //     autoscaler, worker) or "spiffe://adaptdl/worker/NODE".
 // A token that is not valid is refused, whatever the certificate says.
+//
+// A cluster may have tokens and rules of its own (authority.h): it is asked about tokens that are none of those,
+// and what their callers may do. That may take its time, so Authorize() and CheckNamespace() may wait then, and are
+// called where one may; CallerOf() and Identify() never do, and go by what the cluster said last.
 //
 // A guard without credentials to check (--insecure) takes everybody for an admin.
 //
@@ -33,6 +38,7 @@
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "libs/service/security/audit_log.h"
+#include "libs/service/security/authority.h"
 #include "libs/service/security/identity.h"
 #include "libs/service/security/jwt.h"
 #include "libs/service/security/token_file.h"
@@ -50,6 +56,8 @@ struct GuardOptions {
   JwtOptions jwt;
   // Path empty: none.
   AuditOptions audit;
+  // Of a cluster with tokens of its own. Null: there is none.
+  Authorities authorities = {};
 };
 
 // What a call brings along.
@@ -71,6 +79,8 @@ class Guard {
   static std::unique_ptr<Guard> Open();
 
   bool open() const { return options_.open; }
+  // Whether Authorize() and CheckNamespace() may wait.
+  bool may_wait() const { return options_.authorities.tokens != nullptr; }
 
   // UNAUTHENTICATED unless the credentials prove who the caller is.
   absl::StatusOr<Caller> Identify(const Credentials& credentials) const;
@@ -81,11 +91,12 @@ class Guard {
 
   // Who makes the call.
   absl::StatusOr<Caller> CallerOf(const grpc::ServerContextBase& context) const;
-  // For handlers: security::CheckNamespace() and CheckNode() with the call's caller.
-  absl::Status CheckNamespace(const grpc::ServerContextBase& context, absl::string_view name_space) const;
+  // For handlers of methods that are `in_namespace`, and for streams that outlive what allowed them: whether who
+  // brought these along may use the method in the namespace.
+  absl::Status CheckNamespace(const Credentials& credentials, absl::string_view method,
+                              absl::string_view name_space) const;
+  // For handlers: security::CheckNode() with the call's caller.
   absl::Status CheckNode(const grpc::ServerContextBase& context, absl::string_view node_id) const;
-  // The same for what a call brought along: for streams that outlive what allowed them.
-  absl::Status CheckNamespace(const Credentials& credentials, absl::string_view name_space) const;
 
   // Null: none.
   AuditLog* audit_log() const { return audit_log_.get(); }
@@ -94,7 +105,11 @@ class Guard {
   Guard(const GuardOptions& options, const Clock* clock) : options_(options), clock_(clock) {}
 
   absl::Status OpenFiles();
+  // As Identify(), but the cluster is asked.
+  absl::StatusOr<Caller> Prove(const Credentials& credentials) const;
+  // UNAUTHENTICATED: none of ours.
   absl::StatusOr<Caller> IdentifyToken(const std::string& token) const;
+  absl::Status CheckAccount(const Caller& caller, const Permission& permission, std::string name_space) const;
   absl::StatusOr<Caller> IdentifyJwt(const std::string& token) const;
 
   const GuardOptions options_;

@@ -6,6 +6,8 @@
 #define ADAPTDL_LIBS_SERVICE_SECURITY_IDENTITY_H_
 
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,11 +27,13 @@ enum class Role {
   kAllocator,
   kAutoscaler,
   kSupervisor,
+  // Of a cluster whose own rules say what it may do (authority.h).
+  kAccount,
 };
 
 // "user", "operator", ...
 absl::string_view RoleName(Role role);
-// The reverse, of any role; nothing for other text.
+// The reverse, of any role that a certificate or a token can have; nothing for other text.
 std::optional<Role> ParseRole(absl::string_view name);
 // Whether people have it: user, operator, admin.
 bool IsRoleOfPeople(Role role);
@@ -41,8 +45,16 @@ inline constexpr size_t kMaxNamespaces = 1024;
 // or digit at both ends.
 bool IsNamespaceName(absl::string_view name);
 
+// What a cluster's rules go by, beside the name.
+struct Account {
+  std::string uid = {};
+  std::vector<std::string> groups = {};
+  std::map<std::string, std::vector<std::string>> extra = {};
+};
+
 struct Caller {
-  // What has proved who it is: "token", "identity" (of an identity provider), "certificate"; empty: nothing.
+  // What has proved who it is: "token", "identity" (of an identity provider), "certificate", "account" (of a
+  // cluster); empty: nothing.
   std::string proof;
   // Of the token, of the person or program, or of the service ("worker/node-1").
   std::string name;
@@ -51,6 +63,8 @@ struct Caller {
   std::vector<std::string> namespaces;
   // Of a worker whose certificate names a node: the only one that it may be. Empty: any.
   std::string node_id;
+  // Of role kAccount; else null.
+  std::shared_ptr<const Account> account = nullptr;
 };
 
 // For people: `token "ci"`.
@@ -61,7 +75,7 @@ Caller Anonymous();
 
 // PERMISSION_DENIED unless `caller` may use the namespace (empty: "default"), with a text that depends on
 // nothing else, so that nobody learns what there is in a namespace of others. "*", all of them, is for admins
-// and operators.
+// and operators. Accounts are not for this function: AccessAuthority answers for them.
 absl::Status CheckNamespace(const Caller& caller, absl::string_view name_space);
 
 // PERMISSION_DENIED unless `caller` may speak for the node.

@@ -25,6 +25,16 @@ enum class Access {
   kReplica,
 };
 
+// What a cluster's rules must allow an account (authority.h) that calls a method. Verb empty: they don't say
+// anything of it, and no account may call it.
+struct ClusterRule {
+  absl::string_view verb = {};
+  // "adaptdljobs", "pods".
+  absl::string_view resource = {};
+  // "log". Empty: the resource itself.
+  absl::string_view subresource = {};
+};
+
 struct Permission {
   // "/package.Service/Method"
   absl::string_view method;
@@ -35,6 +45,10 @@ struct Permission {
   bool audited = false;
   // Whether the handler checks the namespace of the request, too.
   bool in_namespace = false;
+  // In the namespace of the request where the handler checks that, else in the whole cluster.
+  ClusterRule rule = {};
+  // Whether accounts may call it whatever the rules are.
+  bool for_all_accounts = false;
 };
 
 absl::Span<const Permission> AllPermissions();

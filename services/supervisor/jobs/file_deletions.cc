@@ -24,7 +24,7 @@ void FileDeletions::Delete(Transaction* transaction, const v1::Job& job) const {
   for (const auto& [id, node] : transaction->base().nodes) {
     const FileDeletion deletion = {id, job.namespace_(), job.name(), job.uid()};
     const bool connected = launcher_->Connected(id);
-    if (connected) transaction->effects()->deletions.emplace_back(id, ToCommand(deletion));
+    if (connected) transaction->EffectsOf(job.uid())->deletions.emplace_back(id, ToCommand(deletion));
     if (!connected || node->lease->confirms_deletions()) transaction->AddDeletion(deletion);
   }
 }
@@ -37,7 +37,7 @@ void FileDeletions::Tell(Transaction* transaction, const std::string& node_id) c
   int told = 0;
   for (const auto& [uid, deletion] : deletions->second) {
     if (++told > kDeletionsAtOnce) return;
-    transaction->effects()->deletions.emplace_back(node_id, ToCommand(deletion));
+    transaction->EffectsOf(uid)->deletions.emplace_back(node_id, ToCommand(deletion));
     // A worker of an older version: there is no more to hear of it.
     if (!confirms) transaction->FinishDeletion(node_id, uid);
   }

@@ -46,6 +46,16 @@ void TakeWishes(const v1::UpdateJobRequest& request, v1::JobSpec* spec) {
   if (request.has_suspend()) spec->set_suspend(request.suspend());
 }
 
+// The user's job as it is to be. FAILED_PRECONDITION: it has finished.
+absl::StatusOr<std::shared_ptr<v1::Job>> Updated(const JobEntry& entry, const v1::UpdateJobRequest& request) {
+  if (jobs::IsTerminal(entry.record.state.phase)) return HasFinished(entry);
+  auto job = std::make_shared<v1::Job>(*entry.record.job);
+  TakeWishes(request, job->mutable_spec());
+  const absl::Status status = jobspec::CheckUpdated(job->spec());
+  if (!status.ok()) return status;
+  return job;
+}
+
 // Of all but whether it is held. Empty: nothing.
 std::string DescribeUpdate(const v1::JobSpec& before, const v1::JobSpec& after) {
   std::vector<std::string> changes;
@@ -73,9 +83,10 @@ absl::StatusOr<v1::SubmitJobResponse> JobManager::SubmitJob(v1::SubmitJobRequest
   job->set_namespace_(NamespaceOr(job->namespace_()));
   const RequestKey key = KeyOf(caller, job->namespace_(), request);
   absl::Status status = ValidateRequestId(request.request_id());
-  status.Update(jobspec::CheckNewJob(*job, request.generate_name()));
+  status.Update(jobspec::CheckNewJob(*job, request.generate_name(), kind_));
   if (!status.ok()) return status;
   jobspec::FillDefaults(job->mutable_spec());
+  if (registrar_ != nullptr) return SubmitThere(request, key);
   return core_->UpdateOnce<v1::SubmitJobResponse>(
       key, [&](Transaction* transaction) { return AddJob(transaction, request); });
 }
@@ -111,17 +122,95 @@ absl::StatusOr<v1::SubmitJobResponse> JobManager::AddJob(Transaction* transactio
   job->clear_status();
   job->set_name(*name);
   job->set_uid(random_hex_(16));
+  v1::SubmitJobResponse response;
+  *response.mutable_job() = DescribeJob(*AddRecord(transaction, job, transaction->wall()), transaction->now());
+  return response;
+}
+
+const JobEntry* JobManager::AddRecord(Transaction* transaction, std::shared_ptr<const v1::Job> job,
+                                      absl::Time submitted) {
+  const std::string uid = job->uid();
   JobRecord record;
-  record.job = job;
   record.state = NewState(*job);
   record.state.reason = "Queued";
   record.state.message = "waits for an allocation";
-  record.times.submitted = transaction->wall();
+  record.times.submitted = submitted;
+  record.job = std::move(job);
   const JobEntry* entry = transaction->AddJob(std::move(record));
-  transaction->AddEvent(job->uid(), {false, "Submitted", "submitted; waits for an allocation", "", ""});
-  v1::SubmitJobResponse response;
-  *response.mutable_job() = DescribeJob(*entry, transaction->now());
-  return response;
+  transaction->AddEvent(uid, {false, "Submitted", "submitted; waits for an allocation", "", ""});
+  return entry;
+}
+
+void JobManager::SetRegistrar(JobRegistrar* registrar, jobspec::ReplicaKind kind) {
+  registrar_ = registrar;
+  kind_ = kind;
+}
+
+absl::StatusOr<v1::SubmitJobResponse> JobManager::SubmitThere(const v1::SubmitJobRequest& request,
+                                                              const RequestKey& key) {
+  const std::string& name_space = request.job().namespace_();
+  const absl::Status allowed = core_->Update(
+      [&](Transaction* transaction) { return quotas_->CheckSubmission(*transaction, name_space); });
+  if (!allowed.ok()) return allowed;
+  const absl::StatusOr<v1::Job> created = registrar_->Create(request.job(), request.generate_name(), key);
+  if (!created.ok()) return created.status();
+  return core_->UpdateOnce<v1::SubmitJobResponse>(
+      key, [&](Transaction* transaction) -> absl::StatusOr<v1::SubmitJobResponse> {
+        // Whoever watches may have been faster.
+        const JobEntry* entry = transaction->FindJob(created->uid());
+        if (entry == nullptr) {
+          if (transaction->FindJobByName(name_space, created->name()) != nullptr) {
+            return absl::UnavailableError(absl::StrCat("job \"", created->name(), "\" of before still ends; try again"));
+          }
+          transaction->NoteSubmission(name_space);
+          entry = AddRecord(transaction, std::make_shared<v1::Job>(*created), transaction->wall());
+        }
+        v1::SubmitJobResponse response;
+        *response.mutable_job() = DescribeJob(*entry, transaction->now());
+        return response;
+      });
+}
+
+absl::Status JobManager::AdoptJob(v1::Job job, absl::Time submitted, const absl::Status& valid) {
+  return core_->Update([&](Transaction* transaction) -> absl::Status {
+    if (transaction->FindJob(job.uid()) != nullptr) return absl::OkStatus();
+    if (transaction->FindJobByName(job.namespace_(), job.name()) != nullptr) {
+      return absl::UnavailableError(absl::StrCat("job \"", job.name(), "\" of before still ends"));
+    }
+    const std::string uid = job.uid();
+    AddRecord(transaction, std::make_shared<v1::Job>(job), submitted);
+    if (valid.ok()) return absl::OkStatus();
+    jobs::Job& state = transaction->EditJob(uid)->record.state;
+    state.phase = jobs::Phase::kFailed;
+    state.reason = "InvalidSpec";
+    state.message = std::string(valid.message());
+    state.completion_time = transaction->now();
+    transaction->EditJob(uid)->record.times.completed = transaction->wall();
+    transaction->AddEvent(uid, {true, "InvalidSpec", state.message, "", ""});
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<bool> JobManager::AbandonJob(const std::string& uid) {
+  bool gone = false;
+  const absl::Status status = core_->Update([&](Transaction* transaction) {
+    const JobEntry* entry = transaction->FindJob(uid);
+    gone = entry == nullptr;
+    if (gone) return absl::OkStatus();
+    if (!entry->record.state.cancel_requested) {
+      transaction->EditJob(uid)->record.state.cancel_requested = true;
+      reconciler_->Reconcile(transaction, uid);
+    }
+    const JobEntry* now = transaction->FindJob(uid);
+    const bool live = std::any_of(now->replicas.begin(), now->replicas.end(),
+                                  [](const auto& replica) { return IsLive(replica->replica); });
+    if (!jobs::IsTerminal(now->record.state.phase) || live) return absl::OkStatus();
+    transaction->DeleteJob(uid);
+    gone = true;
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return gone;
 }
 
 absl::StatusOr<v1::Job> JobManager::GetJob(const std::string& name_space, const std::string& name) const {
@@ -178,17 +267,22 @@ absl::StatusOr<v1::UpdateJobResponse> JobManager::UpdateJob(const v1::UpdateJobR
                                                             const std::string& caller) {
   if (const absl::Status status = ValidateRequestId(request.request_id()); !status.ok()) return status;
   const std::string name_space = NamespaceOr(request.namespace_());
+  if (registrar_ != nullptr) {
+    const std::shared_ptr<const JobEntry> entry = core_->index().FindJob(name_space, request.name());
+    if (entry == nullptr) return WhyNone(name_space, request.name());
+    const absl::StatusOr<std::shared_ptr<v1::Job>> job = Updated(*entry, request);
+    if (!job.ok()) return job.status();
+    // Once it is there it is told, whether this call goes on or not.
+    if (const absl::Status there = registrar_->Update(**job); !there.ok()) return there;
+  }
   const auto change = [&](Transaction* transaction) -> absl::StatusOr<v1::UpdateJobResponse> {
     const JobEntry* entry = transaction->FindJobByName(name_space, request.name());
     if (entry == nullptr) return WhyNone(name_space, request.name());
-    if (jobs::IsTerminal(entry->record.state.phase)) return HasFinished(*entry);
-    auto job = std::make_shared<v1::Job>(*entry->record.job);
-    TakeWishes(request, job->mutable_spec());
-    if (const absl::Status status = jobspec::CheckUpdated(job->spec()); !status.ok()) return status;
-    const std::string uid = job->uid();
-    TakeUpdate(transaction, std::move(job));
+    const absl::StatusOr<std::shared_ptr<v1::Job>> job = Updated(*entry, request);
+    if (!job.ok()) return job.status();
+    TakeUpdate(transaction, *job);
     v1::UpdateJobResponse response;
-    *response.mutable_job() = DescribeJob(*transaction->FindJob(uid), transaction->now());
+    *response.mutable_job() = DescribeJob(*transaction->FindJob((*job)->uid()), transaction->now());
     return response;
   };
   return core_->UpdateOnce<v1::UpdateJobResponse>(KeyOf(caller, name_space, request), change);

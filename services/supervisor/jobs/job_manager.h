@@ -15,7 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "adaptdl/v1/job_service.pb.h"
+#include "libs/jobspec/job_spec.h"
 #include "services/supervisor/jobs/file_deletions.h"
+#include "services/supervisor/jobs/job_registrar.h"
 #include "services/supervisor/jobs/reconciler.h"
 #include "services/supervisor/quotas/quota_manager.h"
 #include "services/supervisor/state/core.h"
@@ -33,6 +35,9 @@ class JobManager {
         deletions_(deletions),
         random_hex_(std::move(random_hex)) {}
 
+  // From now on jobs are made there, and are of this kind. `registrar` outlives it. Before anything else.
+  void SetRegistrar(JobRegistrar* registrar, jobspec::ReplicaKind kind);
+
   absl::StatusOr<v1::SubmitJobResponse> SubmitJob(v1::SubmitJobRequest request, const std::string& caller);
   absl::StatusOr<v1::Job> GetJob(const std::string& name_space, const std::string& name) const;
   // NOT_FOUND if there is none any more.
@@ -42,6 +47,12 @@ class JobManager {
   std::vector<std::string> JobUids(const std::string& name_space) const;
   absl::StatusOr<v1::UpdateJobResponse> UpdateJob(const v1::UpdateJobRequest& request,
                                                   const std::string& caller);
+  // A job that others have made, with its name and uid: it is known from now on. `valid`: whether it makes sense; one
+  // that does not has failed. Nothing happens if it is known. UNAVAILABLE: one before it of the same name still ends;
+  // ask again.
+  absl::Status AdoptJob(v1::Job job, absl::Time submitted, const absl::Status& valid);
+  // A job that others have deleted: its replicas stop, and then it is known no more. False: not yet; ask again.
+  absl::StatusOr<bool> AbandonJob(const std::string& uid);
   // Takes over what differs between the job and what is known of it: of its specification, what may change. The
   // job is there, has not finished, and is valid.
   void TakeUpdate(Transaction* transaction, std::shared_ptr<const v1::Job> job);
@@ -55,6 +66,9 @@ class JobManager {
   absl::StatusOr<std::string> ChooseName(const Transaction& transaction,
                                          const v1::SubmitJobRequest& request) const;
   absl::StatusOr<v1::SubmitJobResponse> AddJob(Transaction* transaction, const v1::SubmitJobRequest& request);
+  absl::StatusOr<v1::SubmitJobResponse> SubmitThere(const v1::SubmitJobRequest& request, const RequestKey& key);
+  // The job with a record, as one that waits.
+  static const JobEntry* AddRecord(Transaction* transaction, std::shared_ptr<const v1::Job> job, absl::Time submitted);
   // NOT_FOUND, or DATA_LOSS: the job is there, and can't be read.
   absl::Status WhyNone(const std::string& name_space, const std::string& name) const;
 
@@ -63,6 +77,9 @@ class JobManager {
   Reconciler* const reconciler_;
   const FileDeletions* const deletions_;
   const std::function<std::string(int)> random_hex_;
+  // Null: the store's jobs are all there are.
+  JobRegistrar* registrar_ = nullptr;
+  jobspec::ReplicaKind kind_ = jobspec::ReplicaKind::kProcess;
 };
 
 }  // namespace adaptdl::supervisor

@@ -45,7 +45,7 @@ std::string Orders::http_url() const {
 void Orders::Launch(Transaction* transaction, const std::string& uid, const jobs::LaunchGroup& launch) const {
   JobEntry* job = transaction->EditJob(uid);
   for (const auto& replica : job->replicas)
-    transaction->effects()->fenced.push_back(replica->replica.replica_id());
+    transaction->EffectsOf(uid)->fenced.push_back(replica->replica.replica_id());
   const std::string url = http_url();
   MintTokens(job);
   job->replicas.clear();
@@ -68,8 +68,8 @@ void Orders::Launch(Transaction* transaction, const std::string& uid, const jobs
   if (launch.nodes.empty()) return;
   const GroupSize size = SizeOfGroup(*job, job->replicas[0]->replica.replica_id());
   for (size_t rank = 0; rank < launch.nodes.size(); ++rank) {
-    transaction->effects()->launches.emplace_back(launch.nodes[rank],
-                                                  LaunchCommand(*job, static_cast<int>(rank), size));
+    transaction->EffectsOf(uid)->launches.emplace_back(launch.nodes[rank],
+                                                       LaunchCommand(*job, static_cast<int>(rank), size));
   }
 }
 
@@ -91,15 +91,16 @@ void Orders::LaunchNewcomer(Transaction* transaction, const std::string& uid,
 
 void Orders::LaunchAgain(Transaction* transaction, const JobEntry& job, int index) const {
   const v1::Replica& replica = job.replicas[index]->replica;
-  transaction->effects()->launches.emplace_back(
-      replica.node_id(), LaunchCommand(job, index, SizeOfGroup(job, replica.replica_id())));
+  transaction->EffectsOf(job.record.uid())
+      ->launches.emplace_back(replica.node_id(),
+                              LaunchCommand(job, index, SizeOfGroup(job, replica.replica_id())));
 }
 
 void Orders::MintTokens(JobEntry* job) const {
   std::map<int64_t, std::string>& tokens = job->record.tokens;
   const auto mint = [&](int64_t group) {
     std::string& token = tokens[group];
-    if (token.empty()) token = random_hex_(32);
+    if (token.empty()) token = token_of_(job->record.uid(), group);
   };
   mint(job->record.state.group);
   for (const jobs::Plan& plan : job->record.state.plans) mint(plan.group);
@@ -117,11 +118,12 @@ void Orders::Offer(Transaction* transaction, const std::string& uid) {
     const bool member = replica->replica.group() == job.record.state.group;
     if (!member || !IsLive(replica->replica) || replica->stop_requested) continue;
     const std::string& id = replica->replica.replica_id();
-    transaction->effects()->commands.push_back({id, v1::REPLICA_COMMAND_RESCALE, job.record.state.message,
-                                                DescribePlan(transaction->base(), job, id)});
+    transaction->EffectsOf(uid)->commands.push_back({id, v1::REPLICA_COMMAND_RESCALE,
+                                                     job.record.state.message,
+                                                     DescribePlan(transaction->base(), job, id)});
   }
   if (plan.ready_after > absl::ZeroDuration()) {
-    transaction->effects()->rescale_phases.emplace_back("ready", plan.ready_after);
+    transaction->EffectsOf(uid)->rescale_phases.emplace_back("ready", plan.ready_after);
   }
 }
 
@@ -145,7 +147,7 @@ void Orders::Enter(Transaction* transaction, const std::string& uid, const jobs:
     const std::string& id = other->replica.replica_id();
     if (!IsLive(other->replica) || FindMember(replicas, id) >= 0) continue;
     replicas.push_back(other);
-    if (other->replica.group() < entered.job.group) transaction->effects()->fenced.push_back(id);
+    if (other->replica.group() < entered.job.group) transaction->EffectsOf(uid)->fenced.push_back(id);
   }
   job->replicas = std::move(replicas);
   for (const jobs::Event& event : entered.events) transaction->AddEvent(uid, event);
@@ -209,8 +211,9 @@ void Orders::SendStop(Transaction* transaction, const JobEntry& job, const std::
   stop.set_reason(reason);
   *stop.mutable_grace_period() =
       at_once ? google::protobuf::Duration() : job.record.job->spec().template_().termination_grace_period();
-  transaction->effects()->stops.emplace_back(node_id, std::move(stop));
-  transaction->effects()->commands.push_back({replica_id, v1::REPLICA_COMMAND_STOP, reason});
+  Effects* effects = transaction->EffectsOf(job.record.uid());
+  effects->stops.emplace_back(node_id, std::move(stop));
+  effects->commands.push_back({replica_id, v1::REPLICA_COMMAND_STOP, reason});
 }
 
 }  // namespace adaptdl::supervisor

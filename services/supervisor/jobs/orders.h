@@ -6,8 +6,10 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_JOBS_ORDERS_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_JOBS_ORDERS_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "adaptdl/v1/node_service.pb.h"
 #include "libs/base/mutex.h"
@@ -17,10 +19,12 @@
 
 namespace adaptdl::supervisor {
 
+// The secret of a job's group, which it gets once: a new one, or the one that it has for ever.
+using GroupTokenSource = std::function<std::string(const std::string& job_uid, int64_t group)>;
+
 class Orders {
  public:
-  // `random_hex`: lower-case hexadecimal digits of so many random bytes.
-  explicit Orders(std::function<std::string(int)> random_hex) : random_hex_(std::move(random_hex)) {}
+  explicit Orders(GroupTokenSource token_of) : token_of_(std::move(token_of)) {}
 
   // From now on launches tell replicas this URL of AdaptDL's HTTP interface ("http://host:port"; the host may
   // be empty, see v1::AdaptdlHttp), with the replica's own path behind it.
@@ -53,7 +57,7 @@ class Orders {
   std::string http_url() const;
   v1::LaunchReplica LaunchCommand(const JobEntry& job, int index, const GroupSize& size) const;
 
-  const std::function<std::string(int)> random_hex_;
+  const GroupTokenSource token_of_;
   mutable Mutex mutex_;
   // Empty: AdaptDL's Python package is not served.
   std::string http_url_ ABSL_GUARDED_BY(mutex_);

@@ -136,7 +136,7 @@ void Reconciler::GiveOrders(Transaction* transaction, const std::string& uid, co
   for (const jobs::StopOrder& stop : outcome.stops) Orders::Stop(transaction, uid, stop);
   for (const jobs::Event& event : outcome.events) transaction->AddEvent(uid, event);
   if (outcome.job.phase == jobs::Phase::kStopping && before.phase != jobs::Phase::kStopping) {
-    transaction->effects()->restarts.push_back(outcome.job.reason);
+    transaction->EffectsOf(uid)->restarts.push_back(outcome.job.reason);
   }
 }
 

@@ -48,10 +48,11 @@ void Separator::KeepApart(Transaction* transaction, NodePair nodes) const {
   separation.length = std::max(policy_.first, std::min(2 * separation.length, policy_.longest));
   separation.until = transaction->now() + separation.length;
   separation.over = false;
-  transaction->effects()->reports.emplace_back([nodes, length = separation.length](Metrics*) {
-    log::Warning("two nodes do not reach each other: no job gets replicas on both for a while",
-                 {{"node", nodes.first}, {"other", nodes.second}, {"for", absl::FormatDuration(length)}});
-  });
+  transaction->EffectsOf(Transaction::kNoJob)
+      ->reports.emplace_back([nodes, length = separation.length](Metrics*) {
+        log::Warning("two nodes do not reach each other: no job gets replicas on both for a while",
+                     {{"node", nodes.first}, {"other", nodes.second}, {"for", absl::FormatDuration(length)}});
+      });
   TellOfPair(nodes, true, transaction);
 }
 

@@ -91,9 +91,10 @@ void TellProblems(Transaction* transaction, const v1::Node& node, ReportLimiter*
           transaction, uid,
           {true, "NodeProblem", absl::StrCat("node ", node.node_id(), ": ", problem), node.node_id(), ""});
     }
-    transaction->effects()->reports.emplace_back([id = node.node_id(), problem](Metrics*) {
-      log::Warning("node has a problem", {{"node", id}, {"problem", problem}});
-    });
+    transaction->EffectsOf(Transaction::kNoJob)
+        ->reports.emplace_back([id = node.node_id(), problem](Metrics*) {
+          log::Warning("node has a problem", {{"node", id}, {"problem", problem}});
+        });
   }
 }
 
@@ -170,11 +171,13 @@ absl::StatusOr<v1::RegisterNodeResponse> NodeManager::RegisterNode(const v1::Reg
     TellProblems(transaction, request.node(), limiter_);
     transaction->AddNode(NewEntry(*transaction, request, session, protocol));
     transaction->FreeRoom();
-    transaction->effects()->ended_sessions.push_back(
-        {id, session, absl::AbortedError(absl::StrCat("node \"", id, "\" has registered again"))});
-    transaction->effects()->reports.emplace_back([id, worker = request.node().worker_address()](Metrics*) {
-      log::Info("node registered", {{"node", id}, {"worker", worker}});
-    });
+    transaction->EffectsOf(Transaction::kNoJob)
+        ->ended_sessions.push_back(
+            {id, session, absl::AbortedError(absl::StrCat("node \"", id, "\" has registered again"))});
+    transaction->EffectsOf(Transaction::kNoJob)
+        ->reports.emplace_back([id, worker = request.node().worker_address()](Metrics*) {
+          log::Info("node registered", {{"node", id}, {"worker", worker}});
+        });
     v1::RegisterNodeResponse response;
     response.set_session_id(session);
     *response.mutable_heartbeat_period() = ToProto(heartbeat_period_);
@@ -276,9 +279,9 @@ absl::Status NodeManager::NoticePreemption(const std::string& node_id, const v1:
       // What the allocator decides may come too late: have a checkpoint at once.
       for (const auto& replica : transaction->FindJob(uid)->replicas) {
         if (replica->stop_requested || !IsLive(replica->replica)) continue;
-        transaction->effects()->commands.push_back({replica->replica.replica_id(),
-                                                    v1::REPLICA_COMMAND_CHECKPOINT,
-                                                    absl::StrCat("node ", node_id, " goes away")});
+        transaction->EffectsOf(uid)->commands.push_back({replica->replica.replica_id(),
+                                                         v1::REPLICA_COMMAND_CHECKPOINT,
+                                                         absl::StrCat("node ", node_id, " goes away")});
       }
     }
     return absl::OkStatus();
@@ -346,7 +349,8 @@ absl::StatusOr<v1::RemoveNodeResponse> NodeManager::RemoveNode(const v1::RemoveN
                        empty ? "" : " and runs replicas", "; drain it, and remove it when it is empty"));
     }
     Forget(transaction, id);
-    transaction->effects()->ended_sessions.push_back({id, 0, absl::AbortedError("the node was removed")});
+    transaction->EffectsOf(Transaction::kNoJob)
+        ->ended_sessions.push_back({id, 0, absl::AbortedError("the node was removed")});
     return v1::RemoveNodeResponse();
   };
   return core_->UpdateOnce<v1::RemoveNodeResponse>(KeyOf(caller, "", request), change);
@@ -386,7 +390,9 @@ void NodeManager::ExpireLeases() {
     const absl::Status status = core_->Update([&](Transaction* transaction) {
       const NodeEntry* node = transaction->FindNode(id);
       // It may have been heard of since.
-      if (node != nullptr && transaction->now() - node->lease->heard() > Patience()) Lose(transaction, id);
+      if (node != nullptr && transaction->now() - node->lease->heard() > Patience()) {
+        LoseNow(transaction, id, absl::StrCat("silent for more than ", absl::FormatDuration(Patience())));
+      }
       return absl::OkStatus();
     });
     if (!status.ok()) return;  // The next step tries again.
@@ -398,10 +404,13 @@ void NodeManager::Forget(Transaction* transaction, const std::string& id) {
   transaction->FinishDeletions(id);
 }
 
-void NodeManager::Lose(Transaction* transaction, const std::string& id) {
-  transaction->effects()->ended_sessions.push_back(
-      {id, 0, absl::AbortedError("the node was silent for too long; register again")});
-  transaction->effects()->reports.emplace_back([id](Metrics*) { log::Warning("node lost", {{"node", id}}); });
+void NodeManager::LoseNow(Transaction* transaction, const std::string& id, const std::string& why) {
+  transaction->EffectsOf(Transaction::kNoJob)
+      ->ended_sessions.push_back(
+          {id, 0, absl::AbortedError("the node was silent for too long; register again")});
+  transaction->EffectsOf(Transaction::kNoJob)->reports.emplace_back([id, why](Metrics*) {
+    log::Warning("node lost", {{"node", id}, {"reason", why}});
+  });
   const std::map<std::string, std::vector<int>> jobs = LiveOn(*transaction, id);
   if (jobs.empty() && transaction->FindNode(id)->phase() == v1::NODE_PHASE_DRAINING) {
     Forget(transaction, id);  // It was meant to go, and is gone.
@@ -409,15 +418,14 @@ void NodeManager::Lose(Transaction* transaction, const std::string& id) {
   }
   v1::NodeStatus* status = transaction->EditNode(id)->record.node.mutable_status();
   status->set_phase(v1::NODE_PHASE_LOST);
-  const std::string message = absl::StrCat("silent for more than ", absl::FormatDuration(Patience()));
-  status->set_message(message);
+  status->set_message(why);
   for (const auto& [uid, ranks] : jobs) {
     for (const int rank : ranks)
-      ReplicaObserver::Lose(transaction, uid, rank, jobs::LossCause::kNode, message);
+      ReplicaObserver::Lose(transaction, uid, rank, jobs::LossCause::kNode, why);
     transaction->AddEvent(
         uid,
         {true, "NodeLost",
-         absl::StrCat("node ", id, " with ", ranks.size(), " of the job's replicas: ", message), id, ""});
+         absl::StrCat("node ", id, " with ", ranks.size(), " of the job's replicas: ", why), id, ""});
     reconciler_->Reconcile(transaction, uid);
   }
 }

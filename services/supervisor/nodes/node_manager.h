@@ -71,6 +71,11 @@ class NodeManager {
   // Takes silent nodes for lost. Called by one thread.
   void Step();
 
+  // The node is lost, with its replicas. One that drains and is empty is forgotten.
+  void LoseNow(Transaction* transaction, const std::string& id, const std::string& why);
+  // The node, and all that is kept of it: when it comes back, it is as new.
+  static void Forget(Transaction* transaction, const std::string& id);
+
  private:
   static constexpr int kLostAfterPeriods = 3;
   // Registrations of a node: so many at once, and one per period.
@@ -84,9 +89,6 @@ class NodeManager {
   void Compare(Transaction* transaction, const std::string& uid, int index, bool reported) const;
   std::vector<std::string> FindSilent(absl::Time now);
   void ExpireLeases();
-  void Lose(Transaction* transaction, const std::string& id);
-  // The node, and all that is kept of it: when it comes back, it is as new.
-  static void Forget(Transaction* transaction, const std::string& id);
 
   Core* const core_;
   Reconciler* const reconciler_;

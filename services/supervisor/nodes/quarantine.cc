@@ -52,7 +52,7 @@ void Begin(Transaction* transaction, const std::string& id, const std::vector<st
     if (transaction->FindJob(job) == nullptr) continue;
     transaction->AddEvent(job, {true, "NodeQuarantined", absl::StrCat("node ", id, ": ", message), id, ""});
   }
-  transaction->effects()->reports.emplace_back([id, message](Metrics* metrics) {
+  transaction->EffectsOf(Transaction::kNoJob)->reports.emplace_back([id, message](Metrics* metrics) {
     if (metrics != nullptr) metrics->CountQuarantine();
     log::Warning("node quarantined", {{"node", id}, {"reason", message}});
   });
@@ -92,7 +92,7 @@ void Quarantine::Step() {
       status->clear_message();
       status->clear_quarantine_end_time();
       transaction->FreeRoom();
-      transaction->effects()->reports.emplace_back([id = id](Metrics*) {
+      transaction->EffectsOf(Transaction::kNoJob)->reports.emplace_back([id = id](Metrics*) {
         log::Info("node is tried again after its quarantine", {{"node", id}});
       });
     }

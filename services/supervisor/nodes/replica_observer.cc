@@ -12,11 +12,12 @@
 namespace adaptdl::supervisor {
 namespace {
 
-void StopUnknown(Transaction* transaction, const std::string& node_id, const std::string& replica_id) {
+void StopUnknown(Transaction* transaction, const std::string& node_id, const std::string& uid,
+                 const std::string& replica_id) {
   v1::StopReplica stop;
   stop.set_replica_id(replica_id);
   stop.set_reason("this replica belongs to no current group");
-  transaction->effects()->stops.emplace_back(node_id, std::move(stop));
+  transaction->EffectsOf(uid)->stops.emplace_back(node_id, std::move(stop));
 }
 
 // Whether the job's group starts and has members that do not run yet: until they do, nothing follows from
@@ -42,9 +43,9 @@ void ReplicaObserver::ObserveReport(Transaction* transaction, const std::string&
   const bool over = ours && jobs::IsTerminal(job->record.state.phase);
   if (!ours || (over && IsLive(seen))) {
     if (IsLive(seen)) {
-      StopUnknown(transaction, node_id, seen.replica_id());
+      StopUnknown(transaction, node_id, uid, seen.replica_id());
     } else {
-      transaction->effects()->acknowledgements.emplace_back(node_id, seen.replica_id());
+      transaction->EffectsOf(uid)->acknowledgements.emplace_back(node_id, seen.replica_id());
     }
     return;
   }
@@ -53,7 +54,7 @@ void ReplicaObserver::ObserveReport(Transaction* transaction, const std::string&
     return;
   }
   ObserveEnd(transaction, uid, rank, seen);
-  transaction->effects()->acknowledgements.emplace_back(node_id, seen.replica_id());
+  transaction->EffectsOf(uid)->acknowledgements.emplace_back(node_id, seen.replica_id());
   reconciler_->Reconcile(transaction, uid);
 }
 
@@ -91,7 +92,7 @@ void ReplicaObserver::ObserveEnd(Transaction* transaction, const std::string& ui
     replica->set_message(message);
     if (seen.has_start_time()) *replica->mutable_start_time() = seen.start_time();
     *replica->mutable_end_time() = seen.has_end_time() ? seen.end_time() : ToProto(transaction->wall());
-    transaction->effects()->fenced.push_back(seen.replica_id());
+    transaction->EffectsOf(uid)->fenced.push_back(seen.replica_id());
     transaction->FreeRoom();
   }
   quarantine_->ObserveEnd(transaction, uid, *record);
@@ -104,7 +105,7 @@ void ReplicaObserver::Lose(Transaction* transaction, const std::string& uid, int
   record->replica.set_state(v1::REPLICA_STATE_LOST);
   record->replica.set_message(message);
   *record->replica.mutable_end_time() = ToProto(transaction->wall());
-  transaction->effects()->fenced.push_back(record->replica.replica_id());
+  transaction->EffectsOf(uid)->fenced.push_back(record->replica.replica_id());
   transaction->FreeRoom();
 }
 

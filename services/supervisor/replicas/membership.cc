@@ -60,23 +60,32 @@ absl::Duration RendezvousTime(const GroupMembers& members, absl::Time wall) {
 
 absl::StatusOr<ReplicaContext> Membership::Authorize(const v1::ReplicaIdentity& identity,
                                                      const std::string& token) const {
+  absl::StatusOr<ReplicaContext> context = AuthorizeFor(identity, token, /*proven=*/false);
+  if (proof_ == nullptr || !absl::IsUnauthenticated(context.status())) return context;
+  if (const absl::Status status = proof_->Check(identity, token); !status.ok()) return status;
+  return AuthorizeFor(identity, token, /*proven=*/true);
+}
+
+absl::StatusOr<ReplicaContext> Membership::AuthorizeFor(const v1::ReplicaIdentity& identity,
+                                                        const std::string& token, bool proven) const {
   absl::StatusOr<ReplicaContext> context;
   core_->Read([&](const Tables& tables) {
-    context = AuthorizeFor(FindEntry(tables, identity.namespace_(), identity.job()), identity, token);
+    const JobEntry* job = FindEntry(tables, identity.namespace_(), identity.job());
+    context = AuthorizeIn(job, identity, token, proven);
   });
   return context;
 }
 
-absl::StatusOr<ReplicaContext> Membership::AuthorizeFor(const JobEntry* job,
-                                                        const v1::ReplicaIdentity& identity,
-                                                        const std::string& token) const {
+absl::StatusOr<ReplicaContext> Membership::AuthorizeIn(const JobEntry* job,
+                                                       const v1::ReplicaIdentity& identity,
+                                                       const std::string& token, bool proven) const {
   // One text for all: a stranger does not learn which jobs there are.
   const absl::Status refused = absl::UnauthenticatedError(
       "the group's token is missing or wrong; a replica sends what ADAPTDL_GROUP_TOKEN holds as "
       "\"authorization: Bearer <token>\"");
   if (job == nullptr) return refused;
   const auto secret = job->record.tokens.find(identity.group());
-  if (secret == job->record.tokens.end() || !SameSecret(secret->second, token)) return refused;
+  if (!proven && (secret == job->record.tokens.end() || !SameSecret(secret->second, token))) return refused;
   const int index = FindMember(job->replicas, identity.replica_id());
   if (index < 0 && IsCurrent(*job, identity.group())) {
     return absl::PermissionDeniedError(absl::StrCat("replica \"", identity.replica_id(),
@@ -221,7 +230,7 @@ void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bo
       SetState(std::move(measured), transaction->moment(), &transaction->EditJob(uid)->record);
     }
     const absl::Duration time = RendezvousTime(members, transaction->wall());
-    transaction->effects()->reports.emplace_back([time](Metrics* metrics) {
+    transaction->EffectsOf(uid)->reports.emplace_back([time](Metrics* metrics) {
       if (metrics != nullptr) metrics->ObserveRendezvous(time);
     });
   }

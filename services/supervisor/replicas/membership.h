@@ -17,6 +17,7 @@
 #include "services/supervisor/jobs/reconciler.h"
 #include "services/supervisor/replicas/group_views.h"
 #include "services/supervisor/replicas/replica_context.h"
+#include "services/supervisor/replicas/replica_proof.h"
 #include "services/supervisor/replicas/replica_sessions.h"
 #include "services/supervisor/replicas/report_limiter.h"
 #include "services/supervisor/state/core.h"
@@ -29,6 +30,10 @@ class Membership {
   Membership(Core* core, Reconciler* reconciler, ReplicaSessions* sessions, ReportLimiter* limiter)
       : core_(core), reconciler_(reconciler), sessions_(sessions), limiter_(limiter) {}
 
+  // Replicas may prove who they are in this way, too. It outlives the membership. Before anything else.
+  void SetProof(ReplicaProof* proof) { proof_ = proof; }
+
+  // `token`: of the group, or one that proves who has it. May wait for the proof.
   absl::StatusOr<ReplicaContext> Authorize(const v1::ReplicaIdentity& identity,
                                            const std::string& token) const;
   // NOT_FOUND: nobody's URL, or that of a group that is over.
@@ -48,8 +53,11 @@ class Membership {
  private:
   // Whether the replica may speak as a member of `group`.
   bool MaySpeak(const JobEntry& job, const ReplicaRecord& replica, int64_t group) const;
-  absl::StatusOr<ReplicaContext> AuthorizeFor(const JobEntry* job, const v1::ReplicaIdentity& identity,
-                                              const std::string& token) const;
+  // `proven`: whether it is the replica is beyond doubt, whatever the token.
+  absl::StatusOr<ReplicaContext> AuthorizeFor(const v1::ReplicaIdentity& identity, const std::string& token,
+                                              bool proven) const;
+  absl::StatusOr<ReplicaContext> AuthorizeIn(const JobEntry* job, const v1::ReplicaIdentity& identity,
+                                             const std::string& token, bool proven) const;
   absl::Status JoinIn(Transaction* transaction, const ReplicaContext& replica, const std::string& address,
                       bool rescales_in_place);
   // The join that was just noted may have been the last one.
@@ -63,6 +71,8 @@ class Membership {
   Reconciler* const reconciler_;
   ReplicaSessions* const sessions_;
   ReportLimiter* const limiter_;
+  // Null: the group's token is all that counts.
+  ReplicaProof* proof_ = nullptr;
   GroupViews views_;
 };
 

@@ -29,12 +29,13 @@ absl::Status TrainingReports::ObserveBroken(const ReplicaContext& replica, int64
       return absl::OkStatus();
     }
     const v1::Job& user_job = *edited->record.job;
-    transaction->effects()->reports.emplace_back([job = absl::StrCat(user_job.namespace_(), "/",
-                                                                     user_job.name()),
-                                                  group, replica = replica.replica_id, reason](Metrics*) {
-      log::Warning("group broken",
-                   {{"job", job}, {"group", absl::StrCat(group)}, {"replica", replica}, {"reason", reason}});
-    });
+    transaction->EffectsOf(replica.job_uid)
+        ->reports.emplace_back([job = absl::StrCat(user_job.namespace_(), "/", user_job.name()), group,
+                                replica = replica.replica_id, reason](Metrics*) {
+          log::Warning(
+              "group broken",
+              {{"job", job}, {"group", absl::StrCat(group)}, {"replica", replica}, {"reason", reason}});
+        });
     reconciler_->Reconcile(transaction, replica.job_uid);
     return absl::OkStatus();
   });
@@ -52,10 +53,10 @@ absl::Status TrainingReports::ObserveRescale(const ReplicaContext& replica, cons
     if (!jobs::ObserveRescale(measured, &job, &event)) return absl::OkStatus();
     SetState(std::move(job), transaction->moment(), &transaction->EditJob(replica.job_uid)->record);
     transaction->AddEvent(replica.job_uid, event);
-    transaction->effects()->rescale_phases = {{"agree", measured.agree},
-                                              {"rebuild", measured.rebuild},
-                                              {"synchronize", measured.synchronize},
-                                              {"first_step", measured.first_step}};
+    transaction->EffectsOf(replica.job_uid)->rescale_phases = {{"agree", measured.agree},
+                                                               {"rebuild", measured.rebuild},
+                                                               {"synchronize", measured.synchronize},
+                                                               {"first_step", measured.first_step}};
     return absl::OkStatus();
   });
 }

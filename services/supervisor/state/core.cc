@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
@@ -80,27 +81,38 @@ absl::Status Core::Update(Change change) {
 
 absl::Status Core::Commit(Transaction* transaction) {
   if (transaction->TakeRoomFreed() && follow_up_) follow_up_(transaction);
-  const WriteBatch& batch = transaction->Finish();
+  std::vector<CommitUnit> units =
+      transaction->Finish(parts_.store->atomic_batches() ? UnitOfCommit::kTransaction : UnitOfCommit::kJob);
   if (transaction->texts_mended() > 0) {
     invariants()->Broken("text", "a text that was to be stored is no UTF-8, or far too long; it was mended");
   }
+  absl::Status first_error;
+  for (CommitUnit& unit : units) {
+    if (unit.closes && !first_error.ok()) break;
+    const absl::Status status = CommitUnitOf(transaction, std::move(unit));
+    first_error.Update(status);
+    if (absl::IsUnavailable(status)) break;
+  }
+  return first_error;
+}
+
+absl::Status Core::CommitUnitOf(Transaction* transaction, CommitUnit unit) {
   const absl::Time begin = SteadyNow();
-  const absl::Status status = parts_.store->Commit(batch);
+  const absl::Status status = parts_.store->Commit(unit.batch);
   if (Metrics* metrics = metrics_) metrics->ObserveCommit(SteadyNow() - begin, status.ok());
   if (!status.ok()) {
     log::Error("a change could not be stored", {{"error", status.ToString()}});
     return status;
   }
-  Changes changes = transaction->Apply(&tables_);
-  for (const v1::Event& event : batch.add_events) Log(event);
-  if (!batch.empty()) parts_.durability->Committed();
+  Changes changes = transaction->Apply(unit, &tables_);
+  for (const v1::Event& event : unit.batch.add_events) Log(event);
+  if (!unit.batch.empty()) parts_.durability->Committed();
   // Only now: whoever reads it waits until it is durable, as long as the store was told of before.
   Publish(changes);
-  parts_.durability->WhenDurable(
-      [this, effects = std::move(*transaction->effects()), changes = std::move(changes)] {
-        if (run_effects_) run_effects_(effects);
-        parts_.hub->Notify(changes);
-      });
+  parts_.durability->WhenDurable([this, effects = std::move(unit.effects), changes = std::move(changes)] {
+    if (run_effects_) run_effects_(effects);
+    parts_.hub->Notify(changes);
+  });
   return status;
 }
 

@@ -2,10 +2,10 @@
 // memory and in the store, and its single writer. It knows none of the managers that stand on it.
 //
 // Every change goes the same way: a manager fills a Transaction in Update() or UpdateOnce(); if room became
-// free, the follow-up says what other jobs do with it; the store takes all of it at once; only then it is
-// visible. Watchers are told, and effects leave, when it is durable (group_commit.h). If the store refuses,
-// nothing has happened: what managers keep beside the store and a change concerns lives in the entries, and
-// changes with them.
+// free, the follow-up says what other jobs do with it; the store takes all of it at once, or job by job
+// (commit_unit.h); only then it is visible. Watchers are told, and effects leave, when it is durable
+// (group_commit.h). What the store refuses has not happened: what managers keep beside the store and a change
+// concerns lives in the entries, and changes with them.
 //
 // Reads go to an index of what was committed last (read_index.h), without the core's lock; Read() is for
 // those who must see several tables at one moment.
@@ -107,7 +107,9 @@ class Core {
  private:
   // What the request was answered before, if it was. INVALID_ARGUMENT: its id was used for another one.
   absl::StatusOr<std::optional<RequestRecord>> FindAnswer(const RequestKey& key, absl::Time now) const;
+  // The first error, if there is one. A store that is UNAVAILABLE is not asked for the rest.
   absl::Status Commit(Transaction* transaction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CommitUnitOf(Transaction* transaction, CommitUnit unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Shows readers what was committed.
   void Publish(const Changes& changes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

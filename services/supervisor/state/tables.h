@@ -53,6 +53,8 @@ struct NodeEntry {
   absl::Time quarantine_end = absl::InfinitePast();
   // Soft: what replicas' ends tell of the node; that it is quarantined is stored.
   jobs::NodeHealth health;
+  // Soft: whether it takes nothing new because those say so who tell of its life (nodes/observed_nodes.h).
+  bool closed_by_others = false;
   // Soft: what its worker said last (v1::FreePorts); it says it again whenever it connects.
   std::vector<int> free_ports;
 

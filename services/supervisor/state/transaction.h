@@ -1,6 +1,8 @@
 // A change of the supervisor's state that is being prepared: copies of the entries that it edits, events, and
 // what is to be done once it is stored. Nothing of it is visible to anybody before the core has stored it and
 // calls Apply(). Not thread-safe.
+//
+// It is stored in units (commit_unit.h): all at once, or job by job where the store can't do that.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_STATE_TRANSACTION_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_STATE_TRANSACTION_H_
@@ -17,6 +19,7 @@
 #include "libs/base/clock.h"
 #include "libs/jobs/state_machine.h"
 #include "services/supervisor/state/change_hub.h"
+#include "services/supervisor/state/commit_unit.h"
 #include "services/supervisor/state/effects.h"
 #include "services/supervisor/state/tables.h"
 #include "services/supervisor/store/job_store.h"
@@ -89,10 +92,12 @@ class Transaction {
   static EventKey KeyOf(const jobs::Event& event, int64_t group) { return {event.reason, event.node, group}; }
 
   void SetRequest(RequestRecord request) { batch_.put_request = std::move(request); }
-  void AddDeletion(FileDeletion deletion) { batch_.add_deletions.push_back(std::move(deletion)); }
+  void AddDeletion(FileDeletion deletion) {
+    job_batches_[deletion.job_uid].add_deletions.push_back(std::move(deletion));
+  }
   void FinishDeletions(const std::string& node_id) { batch_.finish_deletions.push_back(node_id); }
   void FinishDeletion(const std::string& node_id, const std::string& job_uid) {
-    batch_.remove_deletions.emplace_back(node_id, job_uid);
+    job_batches_[job_uid].remove_deletions.emplace_back(node_id, job_uid);
   }
 
   // Hints or wordings changed: the allocator wants to see them, though the version stays.
@@ -103,31 +108,33 @@ class Transaction {
   void FreeRoom() { room_freed_ = true; }
   bool TakeRoomFreed() { return std::exchange(room_freed_, false); }
 
-  Effects* effects() { return &effects_; }
+  // What follows from what becomes of the job; kNoJob: from the rest.
+  static constexpr char kNoJob[] = "";
+  Effects* EffectsOf(const std::string& job_uid) { return &effects_[job_uid]; }
 
   // Whether there are changes, and none that is to be stored.
   bool in_memory_only() const {
     return !jobs_.empty() && stored_.empty() && deleted_jobs_.empty() && stored_nodes_.empty() &&
-           deleted_nodes_.empty() && batch_.empty();
+           deleted_nodes_.empty() && batch_.empty() && job_batches_.empty();
   }
   // Whether nothing was edited.
   bool empty() const {
     return jobs_.empty() && deleted_jobs_.empty() && nodes_.empty() && deleted_nodes_.empty() &&
-           batch_.empty() && !separations_.has_value() && submissions_.empty();
+           batch_.empty() && job_batches_.empty() && !separations_.has_value() && submissions_.empty();
   }
   // Whether nothing follows from it either.
   bool changes_nothing() const { return empty() && effects_.empty() && !room_freed_; }
   // Whether the allocator would see another cluster.
   bool SchedulingChanged() const;
 
-  // Completes the events. What is to be stored: all text in it is valid UTF-8 and bounded, whatever was put
-  // in, and so is what Apply() will show.
-  const WriteBatch& Finish();
+  // Completes the events. What is to be stored, in this order: all text in it is valid UTF-8 and bounded, whatever
+  // was put in, and so is what Apply() will show. There is one unit at least.
+  std::vector<CommitUnit> Finish(UnitOfCommit unit_of_commit);
   // How many texts Finish() had to change. Whoever puts them in bounds them, so this tells of a mistake.
   int texts_mended() const { return texts_mended_; }
-  // After it was stored: moves the change into `tables`, which are those it was based on. Returns what
+  // After the unit was stored: moves its change into `tables`, which are those it was based on. Returns what
   // changed.
-  Changes Apply(Tables* tables);
+  Changes Apply(const CommitUnit& unit, Tables* tables);
 
  private:
   struct NewEvent {
@@ -146,8 +153,21 @@ class Transaction {
   bool IsUnchanged(const JobEntry& job, size_t index) const;
   void CompleteEvents(const std::string& uid);
   void BoundTexts();
+  // Whether the allocator would look at the job, or at what belongs to none, with other eyes.
+  bool JobLooksDifferent(const std::string& uid) const;
+  bool OthersLookDifferent() const;
+  // Whether it has fewer replicas than before, or is to have fewer.
+  bool Shrinks(const std::string& uid) const;
+  // What is to be stored of the job, but for its events.
+  void PutRecords(const std::string& uid, WriteBatch* batch) const;
+  CommitUnit UnitOfJob(const std::string& uid, int64_t* event_id);
+  CommitUnit UnitOfOthers();
+  // Those of which something is stored or shown, or from which something follows; in the order of their units.
+  std::vector<std::string> ConcernedJobs() const;
+  void ApplyJob(const std::string& uid, Tables* tables, Changes* changes);
+  void ApplyOthers(const WriteBatch& batch, Tables* tables, Changes* changes);
   // Counts the event together with the last one of its kind, and has that one removed.
-  void Fold(JobEntry* job, v1::Event* event);
+  void Fold(JobEntry* job, v1::Event* event, WriteBatch* batch);
   // Brings `use_` up to date.
   void CountEdited() const;
 
@@ -174,8 +194,10 @@ class Transaction {
   mutable NodeUse use_;
   mutable std::map<std::string, JobShare> counted_;
   mutable std::set<std::string> uncounted_;
+  // What is put in as it is to be stored: of no job, and by job.
   WriteBatch batch_;
-  Effects effects_;
+  std::map<std::string, WriteBatch> job_batches_;
+  std::map<std::string, Effects> effects_;  // By job.
   int texts_mended_ = 0;
   bool shown_ = false;
   bool quiet_ = false;

@@ -31,6 +31,7 @@ class FencedJobStore final : public JobStore {
   // UNAVAILABLE: the lease is not valid, and nothing has changed. Also of an empty one: commands may follow
   // from it.
   absl::Status Commit(const WriteBatch& batch) override;
+  bool atomic_batches() const override { return store_->atomic_batches(); }
   // Whatever follows from a commit waits for the lease.
   bool needs_sync() const override { return true; }
   absl::Status Sync() override;

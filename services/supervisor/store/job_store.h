@@ -8,9 +8,9 @@
 //
 // Batches. Commit() is all or nothing, for everybody and for ever: no call and no later start sees half of a
 // batch, whatever died in between. A batch holds a few records as a rule, and some thousands after a decision
-// on a whole cluster. A backend that can change one object at a time only (the Kubernetes API) has to make
-// one write the one that counts, such as that of the whole batch to a journal, and at its start to finish what
-// is in there; each object is then replaced on condition of the version that this process has seen last.
+// on a whole cluster. A backend that can change one object at a time only (the Kubernetes API) says so
+// (atomic_batches()): then a batch is about one job at most, with its replicas and events, or about none
+// (state/commit_unit.h).
 //
 // Order. Batches take effect in the order of the calls. Whoever reads after Commit() has returned OK reads
 // what it wrote, also through another call and before a Sync().
@@ -154,6 +154,9 @@ class JobStore {
   // RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE: it can't be written, or this process may not write any
   // more. Nothing has changed then.
   virtual absl::Status Commit(const WriteBatch& batch) = 0;
+
+  // Whether a batch may be about several jobs.
+  virtual bool atomic_batches() const { return true; }
 
   // Whether Sync() does anything.
   virtual bool needs_sync() const = 0;

@@ -222,8 +222,9 @@ TEST(TransactionTest, AnEventThatTellsOfAnotherNumberOfReplicasStaysInItsPlace) 
       job->replicas.push_back(replica);
     }
     transaction.AddRepeatedEvent("uid-1", event, Repetition());
-    WriteBatch batch = transaction.Finish();
-    transaction.Apply(&tables);
+    const CommitUnit unit = transaction.Finish(UnitOfCommit::kTransaction)[0];
+    WriteBatch batch = unit.batch;
+    transaction.Apply(unit, &tables);
     return batch;
   };
   EXPECT_TRUE(commit(false).remove_events.empty());

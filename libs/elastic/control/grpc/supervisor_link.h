@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -64,6 +65,9 @@ class SupervisorLink {
   }
 
  private:
+  // What proves that the caller is that member.
+  std::string TokenFor(const GroupMembership& member) const;
+
   const GrpcControlPlaneOptions options_;
   rpc::Endpoints supervisors_;
   Mutex mutex_;

@@ -23,7 +23,7 @@ JobRecord Restart(const JobRecord& record, const Moment& before, const Moment& a
   Transaction transaction(tables, before);
   transaction.AddJob(record);
   MemoryJobStore store;
-  EXPECT_TRUE(store.Commit(transaction.Finish()).ok());
+  EXPECT_TRUE(store.Commit(transaction.Finish(UnitOfCommit::kTransaction)[0].batch).ok());
   Invariants invariants;
   LoadOptions options;
   options.policy.max_retry_backoff = absl::Minutes(1);
@@ -112,7 +112,7 @@ TEST_F(LoadTest, EveryTextOfARecordIsBoundedBeforeItIsStored) {
   const Tables tables;
   Transaction transaction(tables, before_);
   transaction.AddJob(record);
-  const WriteBatch& batch = transaction.Finish();
+  const WriteBatch batch = transaction.Finish(UnitOfCommit::kTransaction)[0].batch;
   ASSERT_EQ(batch.put_jobs.size(), 1u);
   EXPECT_FALSE(messages::NeedsBound(1 << 20, ToStored(batch.put_jobs[0])));
   EXPECT_GT(transaction.texts_mended(), 0);

@@ -31,8 +31,8 @@ class Actor {
     }
     Check(transaction);
     if (Random(0, 3) == 0) return;  // It is given up.
-    transaction.Finish();
-    transaction.Apply(tables_);
+    const UnitOfCommit unit_of_commit = Random(0, 1) == 0 ? UnitOfCommit::kTransaction : UnitOfCommit::kJob;
+    for (const CommitUnit& unit : transaction.Finish(unit_of_commit)) transaction.Apply(unit, tables_);
     Check(Transaction(*tables_, {absl::UnixEpoch(), absl::UnixEpoch()}));
   }
 

@@ -1,0 +1,24 @@
+#include "services/supervisor/kubernetes/pods/launch_error.h"
+
+#include "absl/strings/match.h"
+
+namespace adaptdl::supervisor {
+
+std::optional<v1::EndCause> CauseOfRefusal(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kPermissionDenied:
+      // A quota of the namespace says so: there was room by all that we know, and there is not. That is
+      // tried again after a pause, and not counted against the job.
+      if (absl::StrContains(status.message(), "exceeded quota")) return v1::END_CAUSE_NODE;
+      return v1::END_CAUSE_JOB;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:  // the namespace
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kFailedPrecondition:
+      return v1::END_CAUSE_JOB;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,73 @@
+#include "services/supervisor/kubernetes/store/conditions.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "libs/base/utf8.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+using jobs::Phase;
+using kube::Json;
+
+// The API convention for a condition's message is 32,768; the whole of it stands in status.message.
+constexpr size_t kLongestMessage = 1024;
+constexpr size_t kLongestReason = 128;
+
+struct Condition {
+  const char* type;
+  bool (*holds)(const JobRecord& record);
+};
+
+bool Runs(const JobRecord& record) {
+  return record.state.phase == Phase::kRunning || record.state.phase == Phase::kRescaling;
+}
+bool IsSuspended(const JobRecord& record) {
+  return record.state.suspended && record.state.phase == Phase::kPending;
+}
+bool HasSucceeded(const JobRecord& record) { return record.state.phase == Phase::kSucceeded; }
+bool HasFailed(const JobRecord& record) {
+  return record.state.phase == Phase::kFailed || record.state.phase == Phase::kCancelled;
+}
+
+constexpr std::array<Condition, 4> kConditions = {
+    {{"Running", Runs}, {"Suspended", IsSuspended}, {"Succeeded", HasSucceeded}, {"Failed", HasFailed}}};
+
+// A letter first, then letters and digits: the job's reason is such a word unless somebody has made it up.
+bool IsReason(const std::string& text) {
+  return !text.empty() && text.size() <= kLongestReason && absl::ascii_isalpha(text[0]) &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isalnum(c); });
+}
+
+std::string SinceWhen(const Json& before, const std::string& type, const char* status, absl::Time now) {
+  if (before.is_array()) {
+    for (const Json& condition : before) {
+      if (kube::TextAt(condition, {"type"}) != type || kube::TextAt(condition, {"status"}) != status)
+        continue;
+      std::string since = kube::TextAt(condition, {"lastTransitionTime"});
+      if (kube::TimeFromText(since).ok()) return since;
+    }
+  }
+  return kube::TimeText(now);
+}
+
+}  // namespace
+
+Json ConditionsOf(const JobRecord& record, const Json& before, absl::Time now) {
+  Json conditions = Json::array();
+  const std::string reason = record.state.phase == Phase::kCancelled ? "Cancelled" : record.state.reason;
+  for (const auto& [type, holds] : kConditions) {
+    const char* status = holds(record) ? "True" : "False";
+    conditions.push_back({{"type", type},
+                          {"status", status},
+                          {"reason", IsReason(reason) ? reason : "Unknown"},
+                          {"message", ToUtf8(record.state.message, kLongestMessage)},
+                          {"lastTransitionTime", SinceWhen(before, type, status, now)}});
+  }
+  return conditions;
+}
+
+}  // namespace adaptdl::supervisor

@@ -1,0 +1,268 @@
+#include "services/supervisor/kubernetes_backend.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "libs/base/file.h"
+#include "libs/base/random_id.h"
+#include "libs/kubejobs/job_object.h"
+#include "libs/kubejobs/pod_state.h"
+#include "libs/service/log.h"
+#include "services/supervisor/store/fenced_job_store.h"
+#include "services/supervisor/store/sqlite_job_store.h"
+
+namespace adaptdl::supervisor {
+namespace {
+
+// How often a standby looks whether it is to lead.
+constexpr timespec kStandbyPeriod = {1, 0};
+// A write of a job's status holds up all other changes: it is not waited for long, but tried again.
+constexpr absl::Duration kStorePatience = absl::Seconds(2);
+constexpr absl::Duration kClaimPeriod = absl::Minutes(1);
+
+void Report(const absl::Status& status) {
+  log::Warning("the API server", {{"error", status.ToString()}});
+}
+
+std::string OwnName() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+}  // namespace
+
+class KubernetesBackend::Sink final : public ReplicaSink {
+ public:
+  void Join(Core* core, NodeManager* nodes) {
+    core_ = core;
+    nodes_ = nodes;
+  }
+  absl::Status ObserveReplica(const std::string& node_id, const v1::ReplicaReport& report) override {
+    return nodes_.load()->ObserveReplica(node_id, report);
+  }
+  absl::Status ReconcileNode(const v1::NodeHello& hello) override {
+    v1::NodeHello whole = hello;
+    core_.load()->Read([&](const Tables& tables) {
+      const auto node = tables.nodes.find(hello.node_id());
+      if (node != tables.nodes.end()) whole.set_session_id(node->second->record.session_id);
+    });
+    return nodes_.load()->ReconcileNode(whole);
+  }
+
+ private:
+  // Set before anything is told.
+  std::atomic<Core*> core_ = nullptr;
+  std::atomic<NodeManager*> nodes_ = nullptr;
+};
+
+KubernetesBackend::KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
+                                     std::function<void(const std::string&)> end)
+    : options_(options), clock_(*clock), end_(std::move(end)), sink_(std::make_unique<Sink>()) {}
+
+KubernetesBackend::~KubernetesBackend() {
+  End();
+  if (election_ != nullptr) election_->Release();
+}
+
+absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(absl::Duration patience,
+                                                                              absl::Duration timeout) const {
+  absl::StatusOr<kube::Access> access = kube::FindAccess(options_.access);
+  if (!access.ok()) return access.status();
+  kube::SessionOptions session;
+  session.user_agent = "adaptdl-supervisor";
+  session.patience = patience;
+  session.timeout = timeout;
+  return kube::Session::Create(*std::move(access), std::move(session));
+}
+
+absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
+    const KubernetesOptions& options, const Clock* clock, std::function<void(const std::string&)> end) {
+  std::unique_ptr<KubernetesBackend> backend(new KubernetesBackend(options, clock, std::move(end)));
+  const absl::StatusOr<std::string> key = ReadWholeFile(options.group_key_file);
+  if (!key.ok()) return absl::Status(key.status().code(), absl::StrCat("--group-key-file: ", key.status().message()));
+  absl::StatusOr<GroupTokens> tokens = GroupTokens::Create(std::string(absl::StripAsciiWhitespace(*key)));
+  if (!tokens.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--group-key-file: ", tokens.status().message()));
+  }
+  backend->tokens_ = *std::move(tokens);
+  const auto connect = [&](absl::Duration patience, absl::Duration timeout, std::unique_ptr<kube::Session>* session,
+                           std::unique_ptr<kube::Client>* client) {
+    absl::StatusOr<std::unique_ptr<kube::Session>> made = backend->MakeSession(patience, timeout);
+    if (!made.ok()) return made.status();
+    *session = *std::move(made);
+    *client = std::make_unique<kube::Client>(session->get());
+    return absl::OkStatus();
+  };
+  const absl::Duration renewal = options.lease_duration / 5;
+  absl::Status status = connect(renewal, renewal, &backend->election_session_, &backend->election_client_);
+  if (status.ok()) status = connect(kStorePatience, kStorePatience, &backend->store_session_, &backend->store_client_);
+  if (status.ok()) {
+    status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_);
+  }
+  if (!status.ok()) return status;
+  kube::LeaderElectionOptions election;
+  election.lease = {options.own_namespace, options.lease_name};
+  election.identity = absl::StrCat(OwnName(), "_", RandomHex(8));
+  election.duration = options.lease_duration;
+  election.renew_period = renewal;
+  election.lost = backend->end_;
+  backend->election_ =
+      std::make_unique<kube::LeaderElection>(backend->election_client_.get(), std::move(election));
+  backend->lease_ = std::make_unique<KubeLease>(backend->election_.get(), backend->end_);
+  return backend;
+}
+
+absl::StatusOr<bool> KubernetesBackend::AwaitLeadership() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  std::string leader;
+  while (true) {
+    const absl::StatusOr<bool> acquired = election_->TryAcquire();
+    if (acquired.ok() && *acquired) break;
+    if (!acquired.ok()) Report(acquired.status());
+    if (const std::string holder = election_->seen_holder(); acquired.ok() && holder != leader) {
+      leader = holder;
+      log::Info("standing by: another supervisor leads", {{"leader", leader}});
+    }
+    // They are blocked in all threads, so none is missed.
+    if (sigtimedwait(&signals, nullptr, &kStandbyPeriod) > 0) return false;
+  }
+  election_->StartRenewal();
+  return true;
+}
+
+absl::StatusOr<std::unique_ptr<JobStore>> KubernetesBackend::OpenStore() {
+  SqliteJobStoreOptions history;
+  history.folder = options_.history_folder;
+  history.file = "history.db";
+  absl::StatusOr<std::unique_ptr<SqliteJobStore>> opened = SqliteJobStore::Open(history);
+  if (!opened.ok()) return opened.status();
+  history_ = *std::move(opened);
+  events_ = std::make_unique<KubeEvents>(client_.get(), OwnName());
+  auto store = std::make_unique<KubeJobStore>(KubeJobStoreParts{
+      .client = store_client_.get(),
+      .lease = lease_.get(),
+      .tokens = &*tokens_,
+      .clock = &clock_,
+      .history = history_.get(),
+      .events = events_.get(),
+      .job_from_object =
+          [defaults = options_.pods.default_resources](const kube::Json& object) {
+            return kubejobs::JobFromObject(object, defaults);
+          },
+      .name_space = options_.name_space});
+  store_ = store.get();
+  return std::make_unique<FencedJobStore>(std::move(store), lease_.get());
+}
+
+absl::StatusOr<kube::Json> KubernetesBackend::MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
+                                                      const std::string& claim) const {
+  const std::shared_ptr<const kube::Json> job = store_->RawObject(launch.job_uid());
+  if (job == nullptr) return absl::NotFoundError(absl::StrCat("job \"", launch.job(), "\" has no object any more"));
+  kube::Json node = {{"metadata", {{"name", node_id}}}};
+  core_->Read([&](const Tables& tables) {
+    const auto known = tables.nodes.find(node_id);
+    if (known == tables.nodes.end()) return;
+    for (const auto& [name, value] : known->second->record.node.labels()) node["metadata"]["labels"][name] = value;
+  });
+  kubejobs::PodOptions pods = options_.pods;
+  pods.claim = claim;
+  return kubejobs::MakePod(*job, launch, node, pods);
+}
+
+bool KubernetesBackend::IsReady(const std::string& node_id) const {
+  bool ready = false;
+  if (core_ == nullptr) return ready;
+  core_->Read([&](const Tables& tables) {
+    const auto node = tables.nodes.find(node_id);
+    ready = node != tables.nodes.end() && node->second->phase() == v1::NODE_PHASE_READY;
+  });
+  return ready;
+}
+
+SupervisorSeams KubernetesBackend::seams() {
+  PodWatchOptions watch;
+  watch.name_space = options_.name_space;
+  watch.node_pods = options_.node_pods;
+  watch.reflector.report = Report;
+  const auto report = [](const std::string& what, const absl::Status& status) {
+    log::Warning(what, {{"error", status.ToString()}});
+  };
+  watch.report = report;
+  pod_watch_ = std::make_unique<PodWatch>(client_.get(), &clock_, kubejobs::ReportOf, sink_.get(), watch);
+  CheckpointClaimOptions claims = options_.claims;
+  claims.name_space = options_.name_space;
+  claims_ = std::make_unique<CheckpointClaims>(client_.get(), &clock_, std::move(claims));
+  PodLauncherParts parts;
+  parts.client = client_.get();
+  parts.clock = &clock_;
+  parts.watch = pod_watch_.get();
+  parts.sink = sink_.get();
+  parts.claims = claims_.get();
+  parts.make_pod = [this](const std::string& node, const v1::LaunchReplica& launch, const std::string& claim) {
+    return MakePod(node, launch, claim);
+  };
+  parts.is_ready = [this](const std::string& node) { return IsReady(node); };
+  launcher_ = std::make_unique<PodLauncher>(parts, PodLauncherOptions{.keep = options_.keep_pods, .report = report});
+  SupervisorSeams seams;
+  seams.launcher = launcher_.get();
+  seams.token_of = [this](const std::string& uid, int64_t group) { return tokens_->Token(uid, group); };
+  seams.step = [this] { Step(); };
+  return seams;
+}
+
+absl::Status KubernetesBackend::Begin(Supervisor* supervisor) {
+  if (const absl::Status status = lease_->RaiseAbove(store_->LargestTerm()); !status.ok()) return status;
+  Cluster* cluster = supervisor->cluster();
+  core_ = cluster->core();
+  sink_->Join(core_, cluster->nodes());
+  proof_ = std::make_unique<PodProof>(client_.get(), &clock_);
+  cluster->membership()->SetProof(proof_.get());
+  const auto seen = [this](const kube::Json& object) { store_->Seen(object); };
+  registrar_ = std::make_unique<ObjectRegistrar>(client_.get(), seen, options_.pods.default_resources);
+  cluster->jobs()->SetRegistrar(registrar_.get(), jobspec::ReplicaKind::kPod);
+  nodes_ = std::make_unique<ObservedNodes>(core_, cluster->nodes());
+  NodeWatchOptions nodes;
+  nodes.grace = options_.node_grace;
+  nodes.report = Report;
+  nodes.told = [this](const std::string& id, bool is_there) {
+    is_there ? pod_watch_->Reconcile(id) : pod_watch_->Forget(id);
+  };
+  node_watch_ = std::make_unique<NodeWatch>(client_.get(), nodes_.get(), &clock_, std::move(nodes));
+  pod_watch_->Start();
+  if (!node_watch_->AwaitSynced({}) || !pod_watch_->AwaitSynced({})) {
+    return absl::CancelledError("the cluster was not seen whole");
+  }
+  job_watch_ = std::make_unique<JobWatch>(
+      client_.get(), core_, cluster->jobs(), seen,
+      JobWatchOptions{options_.name_space, options_.pods.default_resources, Report});
+  job_watch_->AwaitSynced({});
+  log::Info("following the cluster", {{"namespace", options_.name_space.empty() ? "all" : options_.name_space}});
+  return absl::OkStatus();
+}
+
+void KubernetesBackend::Step() {
+  if (job_watch_ == nullptr) return;
+  node_watch_->Step();
+  job_watch_->Step();
+}
+
+void KubernetesBackend::End() {
+  job_watch_ = nullptr;
+  node_watch_ = nullptr;
+  launcher_ = nullptr;
+  pod_watch_ = nullptr;
+}
+
+}  // namespace adaptdl::supervisor

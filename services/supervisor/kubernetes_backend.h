@@ -1,0 +1,122 @@
+// A supervisor whose cluster is one of Kubernetes (services/supervisor/kubernetes): who leads, where the state is, how
+// replicas are reached, and what is watched, made and joined.
+//
+//   Connect ──▶ AwaitLeadership ──▶ OpenStore ──▶ Supervisor::Create(..., seams()) ──▶ Begin ──▶ Supervisor::Start
+//
+// It outlives the supervisor, but for End(), which comes before the supervisor's end. Not thread-safe.
+
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_BACKEND_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_BACKEND_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libs/base/clock.h"
+#include "libs/kube/access/access.h"
+#include "libs/kube/client/client.h"
+#include "libs/kube/client/session.h"
+#include "libs/kube/control/leader_election.h"
+#include "libs/kubejobs/pod.h"
+#include "services/supervisor/kubernetes/identity/pod_proof.h"
+#include "services/supervisor/kubernetes/jobs/job_watch.h"
+#include "services/supervisor/kubernetes/jobs/object_registrar.h"
+#include "services/supervisor/kubernetes/nodes/node_watch.h"
+#include "services/supervisor/kubernetes/pods/checkpoint_claim.h"
+#include "services/supervisor/kubernetes/pods/pod_launcher.h"
+#include "services/supervisor/kubernetes/pods/pod_watch.h"
+#include "services/supervisor/kubernetes/pods/replica_sink.h"
+#include "services/supervisor/kubernetes/store/group_tokens.h"
+#include "services/supervisor/kubernetes/store/kube_events.h"
+#include "services/supervisor/kubernetes/store/kube_job_store.h"
+#include "services/supervisor/kubernetes/store/kube_lease.h"
+#include "services/supervisor/supervisor.h"
+
+namespace adaptdl::supervisor {
+
+struct KubernetesOptions {
+  kube::AccessOptions access;
+  // Of the jobs. Empty: all.
+  std::string name_space;
+  // Of the Lease, and its name.
+  std::string own_namespace = "adaptdl";
+  std::string lease_name = "adaptdl-supervisor";
+  absl::Duration lease_duration = absl::Seconds(15);
+  // At least 32 bytes, the same for all supervisors, and nobody else's: the secrets of groups are made of it.
+  std::string group_key_file;
+  // Where the history is kept, which is lost without harm.
+  std::string history_folder;
+  kubejobs::PodOptions pods;
+  CheckpointClaimOptions claims;
+  KeepPods keep_pods = KeepPods::kFailed;
+  // How long a node may be not ready, a pod may find no room, and an image may not be had.
+  absl::Duration node_grace = absl::Seconds(40);
+  NodePodsOptions node_pods;
+};
+
+class KubernetesBackend {
+ public:
+  // `end` ends the process: another supervisor leads. The clock outlives it. Errors name the flag or the file.
+  static absl::StatusOr<std::unique_ptr<KubernetesBackend>> Connect(const KubernetesOptions& options,
+                                                                    const Clock* clock,
+                                                                    std::function<void(const std::string&)> end);
+  ~KubernetesBackend();
+
+  // False: a signal to end has come before.
+  absl::StatusOr<bool> AwaitLeadership();
+  LeaderLease* lease() { return lease_.get(); }
+
+  // What the cluster keeps of jobs, fenced by the lease. `on_sync_failure`: of the history's disk.
+  absl::StatusOr<std::unique_ptr<JobStore>> OpenStore();
+  SupervisorSeams seams();
+  // Follows the cluster from now on, once all that there is was told.
+  absl::Status Begin(Supervisor* supervisor);
+  // Nothing follows from the cluster any more, and nothing is done to it.
+  void End();
+
+ private:
+  // Hands on what pods say to the managers, when there are some.
+  class Sink;
+
+  KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
+                    std::function<void(const std::string&)> end);
+  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience, absl::Duration timeout) const;
+  absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
+                                     const std::string& claim) const;
+  bool IsReady(const std::string& node_id) const;
+  void Step();
+
+  const KubernetesOptions options_;
+  const Clock& clock_;
+  const std::function<void(const std::string&)> end_;
+  std::optional<GroupTokens> tokens_;
+  // Of the election, of the state, and of all else: none holds another up.
+  std::unique_ptr<kube::Session> election_session_;
+  std::unique_ptr<kube::Session> store_session_;
+  std::unique_ptr<kube::Session> session_;
+  std::unique_ptr<kube::Client> election_client_;
+  std::unique_ptr<kube::Client> store_client_;
+  std::unique_ptr<kube::Client> client_;
+  std::unique_ptr<kube::LeaderElection> election_;
+  std::unique_ptr<KubeLease> lease_;
+  std::unique_ptr<JobStore> history_;
+  std::unique_ptr<KubeEvents> events_;
+  KubeJobStore* store_ = nullptr;  // The supervisor's.
+  Core* core_ = nullptr;           // The supervisor's; null before Begin() and after End().
+  std::unique_ptr<Sink> sink_;
+  std::unique_ptr<PodWatch> pod_watch_;
+  std::unique_ptr<CheckpointClaims> claims_;
+  std::unique_ptr<PodLauncher> launcher_;
+  std::unique_ptr<PodProof> proof_;
+  std::unique_ptr<ObjectRegistrar> registrar_;
+  std::unique_ptr<ObservedNodes> nodes_;
+  std::unique_ptr<NodeWatch> node_watch_;
+  std::unique_ptr<JobWatch> job_watch_;
+};
+
+}  // namespace adaptdl::supervisor
+
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_BACKEND_H_
