@@ -21,6 +21,8 @@ class Lifecycle:
         # By node: what its lease said last, and since when; and since when it is silent.
         self._leases = {}
         self._silent_since = {}
+        # By name of a node that is not there, but pods on it are: since when.
+        self._missing_since = {}
 
     def start(self):
         threading.Thread(target=self._run, daemon=True).start()
@@ -72,9 +74,13 @@ class Lifecycle:
             if name in leases:
                 self._look_at(node, now - leases[name][1] > self._grace, pods[name], now)
             self._evict(node, pods[name], now)
-        for name in pods.keys() - nodes.keys():
-            for pod in pods[name]:
-                self._collect(pod)
+        missing = pods.keys() - nodes.keys()
+        self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
+        for name in missing:
+            # It may be that the node is only about to be seen.
+            if now - self._missing_since[name] > self._grace:
+                for pod in pods[name]:
+                    self._collect(pod)
 
     def _look_at(self, node, is_silent, pods, now):
         name = node["metadata"]["name"]

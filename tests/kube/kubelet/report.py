@@ -84,7 +84,9 @@ class Report:
         if any(state.get("terminated", {}).get("exitCode") for one, state in inits
                if one.spec.get("restartPolicy") != "Always"):
             return "Failed"
-        return status.phase_of([state for _, state in mains], self._pod.is_initialized or self._pod.is_over)
+        phase = status.phase_of([state for _, state in mains], self._pod.is_initialized or self._pod.is_over)
+        # It ends with its sidecars.
+        return phase if self._pod.is_over or phase == "Pending" else "Running"
 
     def _said_conditions(self, phase, mains):
         is_initialized = self._pod.is_initialized
