@@ -77,7 +77,8 @@ absl::Status Refusal(const kube::AccessQuestion& question, const std::string& re
 
 }  // namespace
 
-ClusterTokens::ClusterTokens(const kube::Client* client, const Clock* clock, const ClusterUsersOptions& options)
+ClusterTokens::ClusterTokens(const kube::Client* client, const Clock* clock,
+                             const ClusterUsersOptions& options)
     : client_(*client),
       clock_(*clock),
       options_(options),
@@ -130,7 +131,8 @@ absl::StatusOr<security::Caller> ClusterTokens::Review(const std::string& token)
   return caller;
 }
 
-ClusterAccess::ClusterAccess(const kube::Client* client, const Clock* clock, const ClusterUsersOptions& options)
+ClusterAccess::ClusterAccess(const kube::Client* client, const Clock* clock,
+                             const ClusterUsersOptions& options)
     : client_(*client), clock_(*clock), known_(options.most_remembered, options.lifetime, options.lifetime) {}
 
 absl::Status ClusterAccess::Check(const security::Caller& caller, const security::ClusterRule& rule,
