@@ -18,11 +18,11 @@ namespace adaptdl::supervisor {
 namespace {
 
 // Longer ones are no tokens of a cluster.
-constexpr size_t kLongestToken = size_t{16} << 10;
+constexpr size_t kMaxTokenBytes = size_t{16} << 10;
 
 // What may stand in a header at all (RFC 6750 has less): other text is not asked about.
 bool MayBeToken(const std::string& token) {
-  return !token.empty() && token.size() <= kLongestToken &&
+  return !token.empty() && token.size() <= kMaxTokenBytes &&
          std::all_of(token.begin(), token.end(), [](unsigned char c) { return absl::ascii_isgraph(c); });
 }
 

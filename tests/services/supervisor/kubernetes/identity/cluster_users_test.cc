@@ -134,7 +134,7 @@ TEST_F(ClusterUsersTest, GuessersDoNotKeepOutThoseWhoAreKnown) {
     EXPECT_TRUE(absl::IsUnauthenticated(status) || absl::IsUnavailable(status)) << status;
   }
   EXPECT_LE(asked, 2 * options_.strangers_per_second);
-  EXPECT_EQ(CallsOf([&] { EXPECT_TRUE(absl::IsUnavailable(tokens_.Ask("one more").status())); }), 0);
+  EXPECT_EQ(CallsOf([&] { EXPECT_TRUE(absl::IsUnavailable(tokens_.Ask("another").status())); }), 0);
   // The bucket is empty still, and ann's answer is over.
   ClusterTokens patient(&client_, &clock_, {.lifetime = absl::ZeroDuration(), .strangers_per_second = 5});
   ASSERT_TRUE(patient.Ask("secret").ok());
