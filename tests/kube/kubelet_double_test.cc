@@ -105,13 +105,10 @@ Json TerminatedOf(const Json& pod) {
 
 class KubeletDoubleTest : public ::testing::Test {
  protected:
-  explicit KubeletDoubleTest(const KubeletOptions& options = Quick()) : kubelet_(server_.url(), options) {}
+  explicit KubeletDoubleTest(const KubeletOptions& options = OneNode()) : kubelet_(server_.url(), options) {}
 
-  static KubeletOptions Quick() {
-    return {.nodes = R"([{"name": "a"}])",
-            .images = R"({"host": {}})",
-            .node_grace_seconds = 0.4,
-            .eviction_seconds = 0.2};
+  static KubeletOptions OneNode() {
+    return {.nodes = R"([{"name": "a"}])", .images = R"({"host": {}})"};
   }
   std::unique_ptr<Session> MakeSession() {
     Access access = {.server = server_.url(), .credentials = std::make_unique<NoCredentials>()};
@@ -142,7 +139,19 @@ class KubeletDoubleTest : public ::testing::Test {
   Followed nodes_{client_, kNodes};
 };
 
-TEST_F(KubeletDoubleTest, ASilentNodeLosesItsPodsWhenItIsHeardOfAgain) {
+// Where a node that says nothing, or is not there, is given up soon.
+class ImpatientTest : public KubeletDoubleTest {
+ protected:
+  ImpatientTest() : KubeletDoubleTest(Impatient()) {}
+  static KubeletOptions Impatient() {
+    KubeletOptions options = OneNode();
+    options.node_grace_seconds = 0.4;
+    options.eviction_seconds = 0.2;
+    return options;
+  }
+};
+
+TEST_F(ImpatientTest, ASilentNodeLosesItsPodsWhenItIsHeardOfAgain) {
   Start("p");
   kubelet_.Silence("a");
   const Json node =
@@ -158,7 +167,7 @@ TEST_F(KubeletDoubleTest, ASilentNodeLosesItsPodsWhenItIsHeardOfAgain) {
   });
 }
 
-TEST_F(KubeletDoubleTest, APodMayStayOnASilentNode) {
+TEST_F(ImpatientTest, APodMayStayOnASilentNode) {
   Json pod = PodThat("p", "sleep 1000");
   pod["spec"]["tolerations"] =
       Json::array({{{"key", "node.kubernetes.io/unreachable"}, {"operator", "Exists"}, {"effect", "NoExecute"}}});
@@ -181,7 +190,7 @@ TEST_F(KubeletDoubleTest, ACrashIsSeenWhenTheMachineIsBack) {
   EXPECT_EQ(TextAt(ended, {"reason"}), "ContainerStatusUnknown");
 }
 
-TEST_F(KubeletDoubleTest, WithANodeItsPodsGoAndAnotherNodeHasRoom) {
+TEST_F(ImpatientTest, WithANodeItsPodsGoAndAnotherNodeHasRoom) {
   Start("p");
   kubelet_.RemoveNode("a");
   nodes_.AwaitGone("a");
@@ -250,7 +259,7 @@ TEST_F(KubeletDoubleTest, NothingOutlivesItAndItsSuccessorSaysSo) {
   Start("p", "exec sleep " + seconds);
   kubelet_.Kill();
   while (Runs(seconds)) std::this_thread::yield();
-  KubeletDouble successor(server_.url(), Quick());
+  KubeletDouble successor(server_.url(), OneNode());
   EXPECT_EQ(TextAt(TerminatedOf(pods_.Await("p", HasPhase("Failed"))), {"reason"}), "ContainerStatusUnknown");
 }
 

@@ -10,6 +10,7 @@ from . import schema
 from .errors import ApiError, bad_request, conflict, invalid
 
 NAME = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+QUANTITY = re.compile(r"^[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$")
 # Fields of a pod's spec that may be changed.
 POD_MUTABLE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "nodeName")
 
@@ -109,6 +110,9 @@ def check_pod(kind, pod, old):
     name = pod["metadata"].get("name", "")
     if not pod["spec"].get("containers"):
         raise invalid(kind, name, [("spec.containers", "Required value")])
+    problems = list(bad_quantities(pod["spec"]))
+    if problems:
+        raise invalid(kind, name, problems)
     if old is None:
         return
 
@@ -121,6 +125,16 @@ def check_pod(kind, pod, old):
         raise ApiError(
             422, "Invalid", f'Pod "{name}" is invalid: spec: Forbidden: pod updates may not change fields '
             "other than image, activeDeadlineSeconds, tolerations")
+
+
+def bad_quantities(spec):
+    for where in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(where) or ()):
+            for part in ("requests", "limits"):
+                for resource, value in ((container.get("resources") or {}).get(part) or {}).items():
+                    if not QUANTITY.match(str(value)):
+                        yield (f"spec.{where}[{index}].resources.{part}[{resource}]",
+                               f"Invalid value: {value!r}: quantities must match {QUANTITY.pattern!r}")
 
 
 def check_crd(kind, crd):

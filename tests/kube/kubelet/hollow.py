@@ -50,6 +50,9 @@ class HollowPod:
         now = time.time()
         self._host.workers.do(self._say, status.terminated(137, now, now, reason))
 
+    def await_processes(self):
+        pass
+
     def forget(self):
         pass
 

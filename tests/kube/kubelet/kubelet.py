@@ -47,6 +47,15 @@ class Kubelet:
         self._lifecycle.start()
         threading.Thread(target=self._renew, daemon=True).start()
 
+    def stop(self):
+        """Ends all that it has started."""
+        with self._lock:
+            nodes = list(self._nodes.values())
+        for node in nodes:
+            node.crash()
+        for node in nodes:
+            node.await_processes()
+
     def log(self, namespace, name, container):
         """None: there is none."""
         with self._lock:

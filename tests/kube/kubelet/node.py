@@ -143,6 +143,13 @@ class Node:
         for pod in pods:
             pod.kill("ContainerStatusUnknown")
 
+    def await_processes(self):
+        """After crash(): until none runs."""
+        with self._lock:
+            pods = list(self._pods.values())
+        for pod in pods:
+            pod.await_processes()
+
     def wake(self):
         with self._lock:
             self.connected.set()

@@ -2,6 +2,7 @@
 
 import pathlib
 import signal
+import subprocess
 import threading
 import time
 
@@ -96,6 +97,12 @@ class Pod:
         for container in self.containers:
             container.signal(signal.SIGKILL, reason)
 
+    def await_processes(self):
+        """Until none runs."""
+        for container in self.containers:
+            if container.is_running:
+                container.ended.wait()
+
     def forget(self):
         """Its object has gone."""
         self.stop(0)
@@ -174,6 +181,8 @@ class Pod:
                 return attempt()
             except Missing as missing:
                 on_missing(missing)
+            except (OSError, ValueError, subprocess.CalledProcessError) as error:
+                on_missing(Missing(repr(error)))
             with self._changed:
                 self._changed.wait_for(lambda: self.is_stopping, RETRY_SECONDS)
         return None
