@@ -107,9 +107,7 @@ class KubeletDoubleTest : public ::testing::Test {
  protected:
   explicit KubeletDoubleTest(const KubeletOptions& options = OneNode()) : kubelet_(server_.url(), options) {}
 
-  static KubeletOptions OneNode() {
-    return {.nodes = R"([{"name": "a"}])", .images = R"({"host": {}})"};
-  }
+  static KubeletOptions OneNode() { return {.nodes = R"([{"name": "a"}])", .images = R"({"host": {}})"}; }
   std::unique_ptr<Session> MakeSession() {
     Access access = {.server = server_.url(), .credentials = std::make_unique<NoCredentials>()};
     return Session::Create(std::move(access), {.burst = 100'000}).value();
@@ -154,8 +152,8 @@ class ImpatientTest : public KubeletDoubleTest {
 TEST_F(ImpatientTest, ASilentNodeLosesItsPodsWhenItIsHeardOfAgain) {
   Start("p");
   kubelet_.Silence("a");
-  const Json node =
-      nodes_.Await("a", [](const Json& node) { return ConditionOf(node, "Ready") == "Unknown/NodeStatusUnknown"; });
+  const Json node = nodes_.Await(
+      "a", [](const Json& node) { return ConditionOf(node, "Ready") == "Unknown/NodeStatusUnknown"; });
   const Json pod = pods_.Await("p", IsDeleted);
   EXPECT_EQ(ConditionOf(pod, "DisruptionTarget"), "True/DeletionByTaintManager");
   EXPECT_EQ(ConditionOf(pod, "Ready"), "False/NodeNotReady");
@@ -169,8 +167,8 @@ TEST_F(ImpatientTest, ASilentNodeLosesItsPodsWhenItIsHeardOfAgain) {
 
 TEST_F(ImpatientTest, APodMayStayOnASilentNode) {
   Json pod = PodThat("p", "sleep 1000");
-  pod["spec"]["tolerations"] =
-      Json::array({{{"key", "node.kubernetes.io/unreachable"}, {"operator", "Exists"}, {"effect", "NoExecute"}}});
+  pod["spec"]["tolerations"] = Json::array(
+      {{{"key", "node.kubernetes.io/unreachable"}, {"operator", "Exists"}, {"effect", "NoExecute"}}});
   Make(pod);
   pods_.Await("p", HasPhase("Running"));
   Start("q");
@@ -241,7 +239,8 @@ TEST_F(KubeletDoubleTest, OnlySharedClaimsAreForManyNodes) {
   make("alone", "standard");
   make("with-others", "shared");
   claims.Await("with-others", HasPhase("Bound"));
-  EXPECT_NE(TextAt(client_.Get(ObjectOf(kClaims, {"default", "alone"})).value(), {"status", "phase"}), "Bound");
+  EXPECT_NE(TextAt(client_.Get(ObjectOf(kClaims, {"default", "alone"})).value(), {"status", "phase"}),
+            "Bound");
 }
 
 // Whether a process runs that has this among its arguments.

@@ -110,9 +110,7 @@ def check_pod(kind, pod, old):
     name = pod["metadata"].get("name", "")
     if not pod["spec"].get("containers"):
         raise invalid(kind, name, [("spec.containers", "Required value")])
-    problems = list(bad_quantities(pod["spec"]))
-    if problems:
-        raise invalid(kind, name, problems)
+    check_quantities(pod["spec"])
     if old is None:
         return
 
@@ -127,14 +125,14 @@ def check_pod(kind, pod, old):
             "other than image, activeDeadlineSeconds, tolerations")
 
 
-def bad_quantities(spec):
-    for where in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(where) or ()):
-            for part in ("requests", "limits"):
-                for resource, value in ((container.get("resources") or {}).get(part) or {}).items():
-                    if not QUANTITY.match(str(value)):
-                        yield (f"spec.{where}[{index}].resources.{part}[{resource}]",
-                               f"Invalid value: {value!r}: quantities must match {QUANTITY.pattern!r}")
+def check_quantities(spec):
+    for container in [*(spec.get("initContainers") or ()), *spec["containers"]]:
+        resources = container.get("resources") or {}
+        for value in [*(resources.get("requests") or {}).values(), *(resources.get("limits") or {}).values()]:
+            if not QUANTITY.match(str(value)):
+                raise bad_request(
+                    "Pod in version \"v1\" cannot be handled as a Pod: quantities must match the regular "
+                    f"expression '{QUANTITY.pattern}': {value!r}")
 
 
 def check_crd(kind, crd):

@@ -78,7 +78,8 @@ class Pod:
         """Whatever ran of it is gone: the machine has been off."""
         self._report.start()
         for container in self.containers:
-            container.end(137, "ContainerStatusUnknown", "The container could not be located when the pod was "
+            container.end(137, "ContainerStatusUnknown",
+                          "The container could not be located when the pod was "
                           "terminated")
         self._finish()
 
@@ -169,9 +170,9 @@ class Pod:
         files, more = world
         message = self._logs / (container.name + ".message")
         message.touch()
-        script = self._host.machine.script(f"{self.uid}-{container.name}", self._host_name(), files,
-                                           more.pop("mounts") + self._volumes.message_mount(container, message),
-                                           **more)
+        script = self._host.machine.script(
+            f"{self.uid}-{container.name}", self._host_name(), files,
+            more.pop("mounts") + self._volumes.message_mount(container, message), **more)
         container.run(script, message)
 
     def _until_there(self, attempt, on_missing):

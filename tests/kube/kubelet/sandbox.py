@@ -33,8 +33,9 @@ def check_permitted():
                           text=True,
                           check=False)
     if done.returncode:
-        raise NotPermitted("containers need mount, UTS and PID namespaces of their own: run this as root with "
-                           f"CAP_SYS_ADMIN (docker run --privileged), or --hollow. {done.stderr.strip()}")
+        raise NotPermitted(
+            "containers need mount, UTS and PID namespaces of their own: run this as root with "
+            f"CAP_SYS_ADMIN (docker run --privileged), or --hollow. {done.stderr.strip()}")
 
 
 class Machine:
@@ -69,8 +70,8 @@ class Machine:
                 (folder / entry.name).chmod(stat.S_IMODE(info.st_mode))
         (folder / "shm").mkdir()
         (folder / "shm").chmod(0o1777)
-        for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"),
-                             ("stderr", "/proc/self/fd/2")):
+        for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"),
+                             ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")):
             (folder / name).symlink_to(target)
 
     def script(self, name, host_name, files, mounts, environment, directory, command):
