@@ -105,13 +105,22 @@ absl::Status Supervisor::ServeHttp(const HttpServerOptions& options, const std::
   return absl::OkStatus();
 }
 
+// On a lane, as the answers may be somebody else's, and once at a time, as they may take long.
+void Supervisor::LookAtStreams() {
+  if (looks_at_streams_.exchange(true)) return;
+  readers_->Post([this] {
+    streams_.EndDisallowed();
+    looks_at_streams_ = false;
+  });
+}
+
 void Supervisor::Step() {
   if (step_) step_();
   cluster_->Step();
   const absl::Time now = cluster_->core()->Now();
   if (now >= looked_at_streams_ + kStreamPeriod) {
     looked_at_streams_ = now;
-    streams_.EndDisallowed();
+    LookAtStreams();
   }
   streams_.CheckReaders(now, options_.reader_patience);
   strangers_.Step(now);

@@ -7,6 +7,7 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_SUPERVISOR_H_
 
 #include <functional>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -110,6 +111,7 @@ class Supervisor {
         strangers_(options.strangers),
         workers_(options.worker_security) {}
   void MakeServices();
+  void LookAtStreams();
   void Run();
 
   const SupervisorOptions options_;
@@ -120,6 +122,7 @@ class Supervisor {
   WorkerLauncher launcher_;
   ReplicaSessions sessions_;
   Streams streams_;
+  std::atomic<bool> looks_at_streams_ = false;  // Whether a lane does.
   Strangers strangers_;
   WorkerChannels workers_;
   std::unique_ptr<Metrics> metrics_;

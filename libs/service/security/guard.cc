@@ -1,6 +1,7 @@
 #include "libs/service/security/guard.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -81,7 +82,8 @@ class Processor final : public grpc::AuthMetadataProcessor {
  public:
   explicit Processor(std::shared_ptr<const Guard> guard) : guard_(std::move(guard)) {}
 
-  bool IsBlocking() const override { return false; }
+  // gRPC has threads of its own for those that may.
+  bool IsBlocking() const override { return guard_->may_wait(); }
 
   // Consumes nothing: the handlers look at the token as well. Adds nothing to the context, which belongs to
   // the connection, and so to calls of others.
@@ -171,6 +173,24 @@ absl::Status Guard::OpenFiles() {
 }
 
 absl::StatusOr<Caller> Guard::Identify(const Credentials& credentials) const {
+  absl::StatusOr<Caller> caller = IdentifyOurs(credentials);
+  if (!IsForCluster(credentials, caller)) return caller;
+  const std::optional<Caller> known = options_.authorities.tokens->Recall(credentials.bearer);
+  return known.has_value() ? absl::StatusOr<Caller>(*known) : caller;
+}
+
+absl::StatusOr<Caller> Guard::Prove(const Credentials& credentials) const {
+  absl::StatusOr<Caller> caller = IdentifyOurs(credentials);
+  return IsForCluster(credentials, caller) ? options_.authorities.tokens->Ask(credentials.bearer) : caller;
+}
+
+bool Guard::IsForCluster(const Credentials& credentials, const absl::StatusOr<Caller>& caller) const {
+  // One of ours that was revoked is nobody else's business.
+  return may_wait() && !caller.ok() && !credentials.bearer.empty() &&
+         !absl::StartsWith(credentials.bearer, kTokenPrefix);
+}
+
+absl::StatusOr<Caller> Guard::IdentifyOurs(const Credentials& credentials) const {
   if (options_.open) return Anonymous();
   if (!credentials.bearer.empty()) return IdentifyToken(credentials.bearer);
   if (!credentials.uris.empty()) return IdentifyCertificate(credentials.uris);
@@ -223,10 +243,14 @@ absl::Status Guard::Authorize(absl::string_view method, const Credentials& crede
                      "\"authorization: Bearer TOKEN\"")
                : absl::OkStatus();
   }
-  const absl::StatusOr<Caller> caller = Identify(credentials);
+  const absl::StatusOr<Caller> caller = Prove(credentials);
   if (!caller.ok()) return caller.status();
   // Clients that are newer than this server look for this code.
   if (permission == nullptr) return absl::UnimplementedError("this server has no such method");
+  if (caller->role == Role::kAccount) {
+    // What is in a namespace, the handler checks.
+    return permission->in_namespace ? absl::OkStatus() : CheckAccount(*caller, *permission, "*");
+  }
   if (IsAllowed(*permission, caller->role)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(Describe(*caller), " with role ", RoleName(caller->role),
                                                   " may not call ", Named(method), "; that takes role ",
@@ -237,14 +261,29 @@ absl::StatusOr<Caller> Guard::CallerOf(const grpc::ServerContextBase& context) c
   return options_.open ? Anonymous() : Identify(CredentialsOf(context));
 }
 
-absl::Status Guard::CheckNamespace(const grpc::ServerContextBase& context,
+absl::Status Guard::CheckNamespace(const Credentials& credentials, absl::string_view method,
                                    absl::string_view name_space) const {
-  return options_.open ? absl::OkStatus() : CheckNamespace(CredentialsOf(context), name_space);
+  if (options_.open) return absl::OkStatus();
+  const absl::StatusOr<Caller> caller = Prove(credentials);
+  if (!caller.ok()) return caller.status();
+  if (caller->role != Role::kAccount) return security::CheckNamespace(*caller, name_space);
+  const Permission* permission = FindPermission(method);
+  if (permission == nullptr) return absl::InternalError(absl::StrCat(method, " is in no table of permissions"));
+  return CheckAccount(*caller, *permission, name_space);
 }
 
-absl::Status Guard::CheckNamespace(const Credentials& credentials, absl::string_view name_space) const {
-  const absl::StatusOr<Caller> caller = Identify(credentials);
-  return caller.ok() ? security::CheckNamespace(*caller, name_space) : caller.status();
+absl::Status Guard::CheckAccount(const Caller& caller, const Permission& permission,
+                                 absl::string_view name_space) const {
+  if (permission.for_all_accounts) return absl::OkStatus();
+  if (permission.rule.verb.empty()) {
+    return absl::PermissionDeniedError(absl::StrCat(Describe(caller), " may not call ", Named(permission.method),
+                                                    "; no account of the cluster may"));
+  }
+  const absl::string_view wanted = name_space.empty() ? "default" : name_space;
+  if (wanted != "*" && !IsNamespaceName(wanted)) {
+    return absl::PermissionDeniedError(absl::StrCat(Describe(caller), " may not use that namespace"));
+  }
+  return options_.authorities.access->Check(caller, permission.rule, wanted == "*" ? "" : std::string(wanted));
 }
 
 absl::Status Guard::CheckNode(const grpc::ServerContextBase& context, absl::string_view node_id) const {

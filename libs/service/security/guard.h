@@ -41,6 +41,7 @@
 #include "libs/service/security/authority.h"
 #include "libs/service/security/identity.h"
 #include "libs/service/security/jwt.h"
+#include "libs/service/security/permissions.h"
 #include "libs/service/security/token_file.h"
 #include "libs/service/security/watched_file.h"
 
@@ -107,9 +108,13 @@ class Guard {
   absl::Status OpenFiles();
   // As Identify(), but the cluster is asked.
   absl::StatusOr<Caller> Prove(const Credentials& credentials) const;
-  // UNAUTHENTICATED: none of ours.
+  // Without the cluster.
+  absl::StatusOr<Caller> IdentifyOurs(const Credentials& credentials) const;
+  // Whether the cluster is to say whose these are, which are nobody's of ours.
+  bool IsForCluster(const Credentials& credentials, const absl::StatusOr<Caller>& caller) const;
   absl::StatusOr<Caller> IdentifyToken(const std::string& token) const;
-  absl::Status CheckAccount(const Caller& caller, const Permission& permission, std::string name_space) const;
+  // `name_space`: "*" for the whole cluster.
+  absl::Status CheckAccount(const Caller& caller, const Permission& permission, absl::string_view name_space) const;
   absl::StatusOr<Caller> IdentifyJwt(const std::string& token) const;
 
   const GuardOptions options_;

@@ -31,7 +31,7 @@ absl::string_view RoleName(Role role) {
   for (const auto& [known, name] : kRoles) {
     if (known == role) return name;
   }
-  return "unknown";
+  return role == Role::kAccount ? "account" : "unknown";
 }
 
 std::optional<Role> ParseRole(absl::string_view name) {

@@ -22,6 +22,11 @@ constexpr uint32_t kSupervisor = Bit(Role::kSupervisor);
 constexpr uint32_t kPeople = kUser | kOperator | kAdmin;
 constexpr uint32_t kAnybody = kPeople | kWorker | kAllocator | kAutoscaler | kSupervisor;
 
+// The cluster's resources that our methods are about.
+constexpr absl::string_view kJobs = "adaptdljobs";
+constexpr absl::string_view kQuotas = "adaptdlquotas";
+constexpr absl::string_view kNodes = "nodes";
+
 constexpr Permission Public(absl::string_view method) { return {method, Access::kPublic, 0, false, false}; }
 constexpr Permission OfReplicas(absl::string_view method) {
   return {method, Access::kReplica, 0, false, false};
@@ -29,34 +34,43 @@ constexpr Permission OfReplicas(absl::string_view method) {
 constexpr Permission Reads(absl::string_view method, uint32_t roles) {
   return {method, Access::kRoles, roles, false, false};
 }
-constexpr Permission ReadsJobs(absl::string_view method) {
-  return {method, Access::kRoles, kPeople, false, true};
+constexpr Permission ReadsJobs(absl::string_view method, ClusterRule rule) {
+  return {method, Access::kRoles, kPeople, false, true, rule};
 }
 constexpr Permission Changes(absl::string_view method, uint32_t roles) {
   return {method, Access::kRoles, roles, true, false};
 }
-constexpr Permission ChangesJobs(absl::string_view method) {
-  return {method, Access::kRoles, kUser | kAdmin, true, true};
+constexpr Permission ChangesJobs(absl::string_view method, absl::string_view verb) {
+  return {method, Access::kRoles, kUser | kAdmin, true, true, {verb, kJobs}};
+}
+// Of what is not in a namespace.
+constexpr Permission By(ClusterRule rule, Permission permission) {
+  permission.rule = rule;
+  return permission;
+}
+constexpr Permission ForAllAccounts(Permission permission) {
+  permission.for_all_accounts = true;
+  return permission;
 }
 
 constexpr Permission kPermissions[] = {
-    ChangesJobs("/adaptdl.v1.JobService/SubmitJob"),
-    ChangesJobs("/adaptdl.v1.JobService/UpdateJob"),
-    ChangesJobs("/adaptdl.v1.JobService/CancelJob"),
-    ChangesJobs("/adaptdl.v1.JobService/DeleteJob"),
-    ReadsJobs("/adaptdl.v1.JobService/GetJob"),
-    ReadsJobs("/adaptdl.v1.JobService/ListJobs"),
-    ReadsJobs("/adaptdl.v1.JobService/WatchJobs"),
-    ReadsJobs("/adaptdl.v1.JobService/StreamLogs"),
-    ReadsJobs("/adaptdl.v1.JobService/ListEvents"),
-    ReadsJobs("/adaptdl.v1.JobService/ReadFiles"),
+    ChangesJobs("/adaptdl.v1.JobService/SubmitJob", "create"),
+    ChangesJobs("/adaptdl.v1.JobService/UpdateJob", "patch"),
+    ChangesJobs("/adaptdl.v1.JobService/CancelJob", "patch"),
+    ChangesJobs("/adaptdl.v1.JobService/DeleteJob", "delete"),
+    ReadsJobs("/adaptdl.v1.JobService/GetJob", {"get", kJobs}),
+    ReadsJobs("/adaptdl.v1.JobService/ListJobs", {"list", kJobs}),
+    ReadsJobs("/adaptdl.v1.JobService/WatchJobs", {"watch", kJobs}),
+    ReadsJobs("/adaptdl.v1.JobService/StreamLogs", {"get", "pods", "log"}),
+    ReadsJobs("/adaptdl.v1.JobService/ListEvents", {"get", kJobs}),
+    ReadsJobs("/adaptdl.v1.JobService/ReadFiles", {"get", kJobs}),
 
     Changes("/adaptdl.v1.NodeService/RegisterNode", kWorker),
     // The node's own reports, and heartbeats: nothing that anybody decided.
     Reads("/adaptdl.v1.NodeService/Connect", kWorker),
-    Reads("/adaptdl.v1.NodeService/ListNodes", kPeople | kAllocator | kAutoscaler),
-    Changes("/adaptdl.v1.NodeService/DrainNode", kOperator | kAdmin | kAutoscaler),
-    Changes("/adaptdl.v1.NodeService/RemoveNode", kOperator | kAdmin | kAutoscaler),
+    By({"list", kNodes}, Reads("/adaptdl.v1.NodeService/ListNodes", kPeople | kAllocator | kAutoscaler)),
+    By({"patch", kNodes}, Changes("/adaptdl.v1.NodeService/DrainNode", kOperator | kAdmin | kAutoscaler)),
+    By({"delete", kNodes}, Changes("/adaptdl.v1.NodeService/RemoveNode", kOperator | kAdmin | kAutoscaler)),
 
     OfReplicas("/adaptdl.v1.ReplicaService/JoinGroup"),
     OfReplicas("/adaptdl.v1.ReplicaService/Heartbeat"),
@@ -67,16 +81,16 @@ constexpr Permission kPermissions[] = {
     Reads("/adaptdl.v1.SchedulingService/WatchCluster", kAllocator),
     Changes("/adaptdl.v1.SchedulingService/ApplyAllocations", kAllocator),
 
-    Changes("/adaptdl.v1.QuotaService/SetQuota", kAdmin),
-    Changes("/adaptdl.v1.QuotaService/RemoveQuota", kAdmin),
-    Reads("/adaptdl.v1.QuotaService/ListQuotas", kOperator | kAdmin),
+    By({"patch", kQuotas}, Changes("/adaptdl.v1.QuotaService/SetQuota", kAdmin)),
+    By({"delete", kQuotas}, Changes("/adaptdl.v1.QuotaService/RemoveQuota", kAdmin)),
+    By({"list", kQuotas}, Reads("/adaptdl.v1.QuotaService/ListQuotas", kOperator | kAdmin)),
 
     // Changes nothing, and hands out everything.
-    Changes("/adaptdl.v1.AdminService/Backup", kAdmin),
-    Reads("/adaptdl.v1.AdminService/WhoAmI", kAnybody),
+    By({"backup", kJobs}, Changes("/adaptdl.v1.AdminService/Backup", kAdmin)),
+    ForAllAccounts(Reads("/adaptdl.v1.AdminService/WhoAmI", kAnybody)),
 
-    Reads("/adaptdl.v1.CapacityService/GetDesiredCapacity", kAutoscaler | kOperator | kAdmin),
-    Reads("/adaptdl.v1.AutoscalerService/ListNodePools", kPeople),
+    By({"list", kNodes}, Reads("/adaptdl.v1.CapacityService/GetDesiredCapacity", kAutoscaler | kOperator | kAdmin)),
+    By({"list", kNodes}, Reads("/adaptdl.v1.AutoscalerService/ListNodePools", kPeople)),
 
     // Of workers; users read logs and files through the supervisor, which knows what they may read.
     Reads("/adaptdl.v1.LogService/StreamReplicaLogs", kSupervisor),

@@ -103,12 +103,14 @@ absl::Status CheckSecurity(const SecurityOptions& options, const std::string& li
   return CheckTls(options);
 }
 
-absl::StatusOr<std::shared_ptr<const Guard>> MakeGuard(const SecurityOptions& options, const Clock* clock) {
+absl::StatusOr<std::shared_ptr<const Guard>> MakeGuard(const SecurityOptions& options, const Clock* clock,
+                                                       const Authorities& authorities) {
   GuardOptions guard_options;
   guard_options.open = options.insecure;
   guard_options.token_file = options.token_file;
   guard_options.jwks_file = options.jwks_file;
   guard_options.jwt = options.jwt;
+  guard_options.authorities = authorities;
   guard_options.audit.path = options.audit_log;
   guard_options.audit.keep = absl::Hours(24) * options.audit_log_days;
   guard_options.audit.max_total_bytes = options.audit_log_bytes;

@@ -51,7 +51,8 @@ void AddSecurityFlags(CLI::App& app, SecurityOptions* options);
 absl::Status CheckSecurity(const SecurityOptions& options, const std::string& listen);
 
 // The guard that `options` ask for. `clock` outlives it.
-absl::StatusOr<std::shared_ptr<const Guard>> MakeGuard(const SecurityOptions& options, const Clock* clock);
+absl::StatusOr<std::shared_ptr<const Guard>> MakeGuard(const SecurityOptions& options, const Clock* clock,
+                                                       const Authorities& authorities = {});
 
 // For options that CheckSecurity() accepts. Certificates of clients are asked for and verified, but not
 // needed: people have tokens. Files that change are used for connections made later.

@@ -8,11 +8,13 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_CALLS_PULL_REACTOR_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "grpcpp/alarm.h"
@@ -49,6 +51,10 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
     self_ = std::move(self);
     Poke();
   }
+
+  // What is asked before anything is sent, on the executor: an error ends the stream with that, whatever else
+  // would have. Before Begin().
+  void Require(std::function<absl::Status()> allowed) { allowed_ = std::move(allowed); }
 
   // Kept until the stream is over: its place among the caller's streams.
   void Hold(std::shared_ptr<void> place) { place_ = std::move(place); }
@@ -133,6 +139,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
  private:
   // Called by whoever made busy_ true, or after a write: there is one at a time.
   void Run() {
+    if (allowed_ != nullptr) Admit();
     while (true) {
       grpc::Status status;
       Pull pull = Pull::kEnd;
@@ -169,6 +176,15 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
     }
   }
 
+  void Admit() {
+    const absl::Status status = executor_->invariants()->Guard(Response::descriptor()->name(),
+                                                               std::exchange(allowed_, nullptr));
+    if (status.ok()) return;
+    MutexLock lock(&mutex_);
+    end_status_ = rpc::ToGrpcStatus(status);
+    ending_ = true;
+  }
+
   void Write() {
     {
       MutexLock lock(&mutex_);
@@ -201,6 +217,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mutex_);
   grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
+  std::function<absl::Status()> allowed_;  // Belongs to Run().
   Response message_;  // Belongs to Run(), and to gRPC during a write.
   // Of PokeAt(): used by Next() only, and whether it is set.
   std::unique_ptr<grpc::Alarm> alarm_;

@@ -44,7 +44,7 @@ void Streams::EndDisallowed() {
   }
   for (const Entry& entry : limited) {
     const absl::Status status = entry.allowed();
-    if (status.ok()) continue;
+    if (status.ok() || absl::IsUnavailable(status)) continue;
     if (const std::shared_ptr<EndableStream> stream = entry.stream.lock())
       stream->End(rpc::ToGrpcStatus(status));
   }

@@ -33,7 +33,8 @@ class Streams {
  public:
   // `allowed`: what EndDisallowed() asks. Empty: the stream may go on.
   void Add(const std::shared_ptr<EndableStream>& stream, std::function<absl::Status()> allowed = nullptr);
-  // Ends the streams that are no longer allowed, with the reason.
+  // Ends the streams that are no longer allowed, with the reason. May wait for who says so; where nobody can say it
+  // now, the stream goes on.
   void EndDisallowed();
   // Ends all streams, and each that is added later.
   void EndAll(const grpc::Status& status);

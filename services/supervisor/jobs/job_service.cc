@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "libs/rpc/status.h"
 #include "services/supervisor/calls/unary.h"
 #include "services/supervisor/jobs/watch_stream.h"
@@ -12,62 +13,69 @@
 
 namespace adaptdl::supervisor {
 
-absl::StatusOr<v1::Job> JobServiceImpl::FindJob(const grpc::CallbackServerContext& context,
-                                                const std::string& name_space,
-                                                const std::string& name) const {
-  const absl::Status status = guard_->CheckNamespace(context, name_space);
-  return status.ok() ? jobs_->GetJob(name_space, name) : status;
+JobServiceImpl::Check JobServiceImpl::MayUse(const grpc::CallbackServerContext& context,
+                                             absl::string_view method, const std::string& name_space) const {
+  if (guard_->open()) return [] { return absl::OkStatus(); };
+  return [guard = guard_, credentials = security::CredentialsOf(context),
+          path = absl::StrCat("/", v1::JobService::service_full_name(), "/", method),
+          name_space] { return guard->CheckNamespace(credentials, path, name_space); };
 }
 
-void JobServiceImpl::Keep(const std::shared_ptr<EndableStream>& stream,
-                          const grpc::CallbackServerContext& context, const std::string& name_space) const {
-  if (guard_->open()) {
-    streams_->Add(stream);
-    return;
-  }
-  streams_->Add(stream, [guard = guard_, credentials = security::CredentialsOf(context), name_space] {
-    return guard->CheckNamespace(credentials, name_space);
-  });
+template <typename Call, typename Response>
+grpc::ServerUnaryReactor* JobServiceImpl::Read(grpc::CallbackServerContext* context, absl::string_view method,
+                                               const std::string& name_space, Call call, Response* response) {
+  const std::string caller = Admission::CallerOf(*context, *guard_);
+  if (const absl::Status status = admission_->Call(caller); !status.ok()) return Answer(context, status);
+  const auto read = [check = MayUse(*context, method, name_space),
+                     call = std::move(call)]() -> absl::StatusOr<Response> {
+    if (const absl::Status status = check(); !status.ok()) return status;
+    return call();
+  };
+  return AnswerRead(lanes_, caller, context, read, response);
 }
 
-absl::Status JobServiceImpl::AdmitCall(const grpc::CallbackServerContext& context,
-                                       const std::string& name_space) const {
-  const absl::Status status = guard_->CheckNamespace(context, name_space);
-  return status.ok() ? admission_->Call(Admission::CallerOf(context, *guard_)) : status;
-}
-
-absl::Status JobServiceImpl::AdmitChange(const grpc::CallbackServerContext& context,
-                                         const std::string& name_space) const {
-  const absl::Status status = guard_->CheckNamespace(context, name_space);
-  return status.ok() ? admission_->Change(Admission::CallerOf(context, *guard_), lanes_->changes->waiting())
-                     : status;
+template <typename Call, typename Response>
+grpc::ServerUnaryReactor* JobServiceImpl::Change(grpc::CallbackServerContext* context,
+                                                 absl::string_view method, const std::string& name_space,
+                                                 Call call, Response* response) {
+  const std::string caller = Admission::CallerOf(*context, *guard_);
+  const absl::Status status = admission_->Change(caller, lanes_->changes->waiting());
+  if (!status.ok()) return Answer(context, status);
+  const auto change = [check = MayUse(*context, method, name_space), call = std::move(call),
+                       identity = Admission::IdentityOf(*context, *guard_)]() -> absl::StatusOr<Response> {
+    if (const absl::Status allowed = check(); !allowed.ok()) return allowed;
+    return call(identity);
+  };
+  return AnswerChange(lanes_, caller, context, change, response);
 }
 
 template <typename Stream>
-absl::Status JobServiceImpl::AdmitStream(const grpc::CallbackServerContext& context, Stream* stream) const {
-  absl::StatusOr<std::shared_ptr<void>> place = admission_->Stream(Admission::CallerOf(context, *guard_));
-  if (place.ok()) stream->Hold(*std::move(place));
-  return place.status();
+Stream* JobServiceImpl::Serve(const grpc::CallbackServerContext& context, absl::string_view method,
+                              const std::string& name_space, absl::Status status,
+                              const std::shared_ptr<Stream>& stream) {
+  if (status.ok()) {
+    absl::StatusOr<std::shared_ptr<void>> place = admission_->Stream(Admission::CallerOf(context, *guard_));
+    status = place.status();
+    if (place.ok()) stream->Hold(*std::move(place));
+  }
+  if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
+  const Check check = MayUse(context, method, name_space);
+  stream->Require(check);
+  stream->Begin(stream);
+  streams_->Add(stream, guard_->open() ? nullptr : check);
+  return stream.get();
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext* context,
                                                     const v1::SubmitJobRequest* request,
                                                     v1::SubmitJobResponse* response) {
-  if (const absl::Status status = AdmitChange(*context, request->job().namespace_()); !status.ok())
-    return Answer(context, status);
-  return AnswerChange(
-      lanes_, Admission::CallerOf(*context, *guard_), context,
-      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
-        return jobs_->SubmitJob(*request, caller);
-      },
-      response);
+  const auto submit = [this, request](const std::string& caller) { return jobs_->SubmitJob(*request, caller); };
+  return Change(context, "SubmitJob", request->job().namespace_(), submit, response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* context,
                                                  const v1::GetJobRequest* request,
                                                  v1::GetJobResponse* response) {
-  const absl::Status status = AdmitCall(*context, request->namespace_());
-  if (!status.ok()) return Answer(context, status);
   const auto get = [this, request]() -> absl::StatusOr<v1::GetJobResponse> {
     absl::StatusOr<v1::Job> job = jobs_->GetJob(request->namespace_(), request->name());
     if (!job.ok()) return job.status();
@@ -75,114 +83,71 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* co
     *result.mutable_job() = *std::move(job);
     return result;
   };
-  return AnswerRead(lanes_, Admission::CallerOf(*context, *guard_), context, get, response);
+  return Read(context, "GetJob", request->namespace_(), get, response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* context,
                                                    const v1::ListJobsRequest* request,
                                                    v1::ListJobsResponse* response) {
-  if (const absl::Status status = AdmitCall(*context, request->namespace_()); !status.ok())
-    return Answer(context, status);
-  return AnswerRead(
-      lanes_, Admission::CallerOf(*context, *guard_), context,
-      [this, request] { return jobs_->ListJobs(*request); }, response);
+  const auto list = [this, request] { return jobs_->ListJobs(*request); };
+  return Read(context, "ListJobs", request->namespace_(), list, response);
 }
 
 grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
     grpc::CallbackServerContext* context, const v1::WatchJobsRequest* request) {
-  absl::Status status = guard_->CheckNamespace(*context, request->namespace_());
-  auto stream =
+  const auto stream =
       std::make_shared<WatchStream>(jobs_, lanes_, Admission::CallerOf(*context, *guard_), *request);
-  if (status.ok()) status = AdmitStream(*context, stream.get());
-  if (status.ok()) {
-    hub_->Subscribe(std::static_pointer_cast<ChangeListener>(stream));
-  } else {
-    stream->End(rpc::ToGrpcStatus(status));
-  }
-  stream->Begin(stream);
-  Keep(stream, *context, request->namespace_());
-  return stream.get();
+  hub_->Subscribe(std::static_pointer_cast<ChangeListener>(stream));
+  return Serve(*context, "WatchJobs", request->namespace_(), absl::OkStatus(), stream);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::UpdateJob(grpc::CallbackServerContext* context,
                                                     const v1::UpdateJobRequest* request,
                                                     v1::UpdateJobResponse* response) {
-  if (const absl::Status status = AdmitChange(*context, request->namespace_()); !status.ok())
-    return Answer(context, status);
-  return AnswerChange(
-      lanes_, Admission::CallerOf(*context, *guard_), context,
-      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
-        return jobs_->UpdateJob(*request, caller);
-      },
-      response);
+  const auto update = [this, request](const std::string& caller) { return jobs_->UpdateJob(*request, caller); };
+  return Change(context, "UpdateJob", request->namespace_(), update, response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext* context,
                                                     const v1::CancelJobRequest* request,
                                                     v1::CancelJobResponse* response) {
-  if (const absl::Status status = AdmitChange(*context, request->namespace_()); !status.ok())
-    return Answer(context, status);
-  return AnswerChange(
-      lanes_, Admission::CallerOf(*context, *guard_), context,
-      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
-        return jobs_->CancelJob(*request, caller);
-      },
-      response);
+  const auto cancel = [this, request](const std::string& caller) { return jobs_->CancelJob(*request, caller); };
+  return Change(context, "CancelJob", request->namespace_(), cancel, response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext* context,
                                                     const v1::DeleteJobRequest* request,
                                                     v1::DeleteJobResponse* response) {
-  if (const absl::Status status = AdmitChange(*context, request->namespace_()); !status.ok())
-    return Answer(context, status);
-  return AnswerChange(
-      lanes_, Admission::CallerOf(*context, *guard_), context,
-      [this, request, caller = Admission::IdentityOf(*context, *guard_)] {
-        return jobs_->DeleteJob(*request, caller);
-      },
-      response);
+  const auto remove = [this, request](const std::string& caller) { return jobs_->DeleteJob(*request, caller); };
+  return Change(context, "DeleteJob", request->namespace_(), remove, response);
 }
 
 grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
     grpc::CallbackServerContext* context, const v1::StreamLogsRequest* request) {
-  const absl::StatusOr<v1::Job> job = FindJob(*context, request->namespace_(), request->name());
-  absl::Status status = job.status();
-  if (status.ok()) status = LogStream::Validate(*request);
-  auto stream = std::make_shared<LogStream>(logs_, lanes_, Admission::CallerOf(*context, *guard_), workers_,
-                                            job.ok() ? job->uid() : "", *request);
-  if (status.ok()) status = AdmitStream(*context, stream.get());
-  if (status.ok()) {
-    hub_->SubscribeToJob(job->uid(), std::static_pointer_cast<ChangeListener>(stream));
-  } else {
-    stream->End(rpc::ToGrpcStatus(status));
-  }
-  stream->Begin(stream);
-  Keep(stream, *context, request->namespace_());
-  return stream.get();
+  const absl::StatusOr<v1::Job> job = jobs_->GetJob(request->namespace_(), request->name());
+  const auto stream =
+      std::make_shared<LogStream>(logs_, lanes_, Admission::CallerOf(*context, *guard_), workers_,
+                                  job.ok() ? job->uid() : "", *request);
+  if (job.ok()) hub_->SubscribeToJob(job->uid(), std::static_pointer_cast<ChangeListener>(stream));
+  const absl::Status status = job.ok() ? LogStream::Validate(*request) : job.status();
+  return Serve(*context, "StreamLogs", request->namespace_(), status, stream);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(grpc::CallbackServerContext* context,
                                                      const v1::ListEventsRequest* request,
                                                      v1::ListEventsResponse* response) {
-  if (const absl::Status status = AdmitCall(*context, request->namespace_()); !status.ok())
-    return Answer(context, status);
-  return AnswerRead(
-      lanes_, Admission::CallerOf(*context, *guard_), context,
-      [this, request] { return jobs_->ListEvents(*request); }, response);
+  const auto list = [this, request] { return jobs_->ListEvents(*request); };
+  return Read(context, "ListEvents", request->namespace_(), list, response);
 }
 
 grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(
     grpc::CallbackServerContext* context, const v1::ReadFilesRequest* request) {
-  const absl::StatusOr<v1::Job> job = FindJob(*context, request->namespace_(), request->name());
-  absl::Status status = job.status();
-  if (status.ok()) status = FileStream::Validate(*request);
-  auto stream = std::make_shared<FileStream>(logs_, lanes_, Admission::CallerOf(*context, *guard_), workers_,
-                                             job.ok() ? *job : v1::Job(), *request);
-  if (status.ok()) status = AdmitStream(*context, stream.get());
-  if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
-  stream->Begin(stream);
-  Keep(stream, *context, request->namespace_());
-  return stream.get();
+  const absl::StatusOr<v1::Job> job = jobs_->GetJob(request->namespace_(), request->name());
+  const auto stream =
+      std::make_shared<FileStream>(logs_, lanes_, Admission::CallerOf(*context, *guard_), workers_,
+                                   job.ok() ? *job : v1::Job(), *request);
+  const absl::Status status = job.ok() ? FileStream::Validate(*request) : job.status();
+  return Serve(*context, "ReadFiles", request->namespace_(), status, stream);
 }
 
 }  // namespace adaptdl::supervisor

@@ -3,10 +3,13 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_JOBS_JOB_SERVICE_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_JOBS_JOB_SERVICE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
 #include "libs/service/security/guard.h"
 #include "services/supervisor/calls/admission.h"
@@ -61,20 +64,26 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
                                                              const v1::ReadFilesRequest* request) override;
 
  private:
-  // The job, if the caller may use its namespace: what is there is looked up only then.
-  absl::StatusOr<v1::Job> FindJob(const grpc::CallbackServerContext& context, const std::string& name_space,
-                                  const std::string& name) const;
-  // Lets the stream go on for as long as its caller may use the namespace.
-  void Keep(const std::shared_ptr<EndableStream>& stream, const grpc::CallbackServerContext& context,
-            const std::string& name_space) const;
+  // Whether a caller may do something. May wait for the cluster, so it is asked on a lane, or with the streams.
+  using Check = std::function<absl::Status()>;
 
-  // Whether the caller may use the namespace, and may call now.
-  absl::Status AdmitCall(const grpc::CallbackServerContext& context, const std::string& name_space) const;
-  // The same for a change.
-  absl::Status AdmitChange(const grpc::CallbackServerContext& context, const std::string& name_space) const;
-  // Whether it may open another stream, which holds its place then.
+  // Whether the caller may use the method in the namespace.
+  Check MayUse(const grpc::CallbackServerContext& context, absl::string_view method,
+               const std::string& name_space) const;
+
+  // Answers with what `call` returns, if the caller may call now, and may use the method in the namespace.
+  template <typename Call, typename Response>
+  grpc::ServerUnaryReactor* Read(grpc::CallbackServerContext* context, absl::string_view method,
+                                 const std::string& name_space, Call call, Response* response);
+  // The same for a change, which is told who calls.
+  template <typename Call, typename Response>
+  grpc::ServerUnaryReactor* Change(grpc::CallbackServerContext* context, absl::string_view method,
+                                   const std::string& name_space, Call call, Response* response);
+  // Begins the stream, unless `status` is an error or the caller may open no other one. It goes on for as long as
+  // the caller may use the method in the namespace; who may not learns nothing but that.
   template <typename Stream>
-  absl::Status AdmitStream(const grpc::CallbackServerContext& context, Stream* stream) const;
+  Stream* Serve(const grpc::CallbackServerContext& context, absl::string_view method,
+                const std::string& name_space, absl::Status status, const std::shared_ptr<Stream>& stream);
 
   JobManager* const jobs_;
   const LogLocations* const logs_;

@@ -4,7 +4,10 @@
 // were taken away is soon without. Tokens that nobody is known to have can make us ask, too: no more often than
 // `strangers_per_second`, all together; those that somebody had lately always can.
 //
-// Thread-safe. The client and the clock outlive it. Errors as authority.h has them.
+// Whoever calls waits for as long as the client's session is patient: it is to be one of their own, with seconds of
+// patience.
+//
+// Thread-safe. The client and the clock outlive them. Errors as authority.h has them.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_IDENTITY_CLUSTER_USERS_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_IDENTITY_CLUSTER_USERS_H_
@@ -27,16 +30,14 @@
 namespace adaptdl::supervisor {
 
 struct ClusterUsersOptions {
-  // Whom users' tokens are for. Those of people, who log in with them at the API server, are for that one alone.
-  std::string audience;
+  // Whom users' tokens are for: us, and not the API server, where we could use them in the user's name.
+  std::string audience = "adaptdl";
   // How long an answer counts.
   absl::Duration lifetime = absl::Seconds(10);
   // How long it is remembered who had a token.
   absl::Duration memory = absl::Minutes(10);
   size_t most_remembered = 10'000;
   int strangers_per_second = 20;
-  // How long the API server may take.
-  absl::Duration patience = absl::Seconds(5);
 };
 
 class ClusterTokens final : public security::TokenAuthority {
@@ -68,7 +69,6 @@ class ClusterAccess final : public security::AccessAuthority {
  private:
   const kube::Client& client_;
   const Clock& clock_;
-  const ClusterUsersOptions options_;
   Mutex mutex_;
   // By all that the question is made of.
   Answers<absl::Status> known_ ABSL_GUARDED_BY(mutex_);
