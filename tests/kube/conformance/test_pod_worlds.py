@@ -167,6 +167,26 @@ class VolumeTest(PodTest):
             }]})
         self.assertEqual(said.split(), ["a", "part", "c"])
 
+    def test_volumes_in_volumes_and_where_nothing_was(self):
+        mounts = [{
+            "name": "v",
+            "mountPath": "/v"
+        }, {
+            "name": "w",
+            "mountPath": "/v/in/it"
+        }, {
+            "name": "w",
+            "mountPath": "/tmp/a/b"
+        }]
+        said = self.output_of("pwd; touch /v/in/it/f && ls /v /tmp/a/b && stat -c %a /tmp",
+                              workingDir="/v/made/here",
+                              volumeMounts=mounts,
+                              spec={"volumes": [{
+                                  "name": name,
+                                  "emptyDir": {}
+                              } for name in "vw"]})
+        self.assertEqual(said.split(), ["/v/made/here", "/tmp/a/b:", "f", "/v:", "in", "made", "1777"])
+
     def test_what_a_container_writes_is_its_own(self):
         script = "test ! -e /written && echo x > /written && cat /written"
         self.assertEqual(self.output_of(script), "x\n")
