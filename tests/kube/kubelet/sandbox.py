@@ -7,6 +7,7 @@ that one dies of: mounts are in namespaces, and the kernel kills the processes. 
 import os
 import pathlib
 import shlex
+import shutil
 import stat
 import subprocess
 
@@ -45,6 +46,8 @@ class Machine:
         self.root = pathlib.Path(root)
         self._uppers = self.root / "containers"
         self._devices = self.root / "devices"
+        # Of pods whose kubelet has been killed.
+        shutil.rmtree(self.root / "pods", ignore_errors=True)
         for folder in (self._uppers, self._devices):
             folder.mkdir(parents=True, exist_ok=True)
             # An overlay's upper folder can't be on an overlay, which this machine's own file system may be.
@@ -106,6 +109,10 @@ class Machine:
             ])
         ]
         return "\n".join(lines)
+
+    def forget(self, name):
+        """What a container has written, once it has ended."""
+        shutil.rmtree(self._uppers / name, ignore_errors=True)
 
     @staticmethod
     def _place(base, path, is_folder, mounted):
