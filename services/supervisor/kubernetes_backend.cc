@@ -14,7 +14,6 @@
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
 #include "libs/kubejobs/job_object.h"
-#include "libs/kubejobs/pod_state.h"
 #include "libs/service/log.h"
 #include "services/supervisor/store/fenced_job_store.h"
 #include "services/supervisor/store/sqlite_job_store.h"
@@ -25,7 +24,7 @@ namespace {
 // How often a standby looks whether it is to lead.
 constexpr timespec kStandbyPeriod = {1, 0};
 // A write of a job's status holds up all other changes: it is not waited for long, but tried again.
-constexpr absl::Duration kStorePatience = absl::Seconds(2);
+constexpr absl::Duration kWritePatience = absl::Seconds(2);
 constexpr absl::Duration kClaimPeriod = absl::Minutes(1);
 
 void Report(const absl::Status& status) {
@@ -104,9 +103,12 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   };
   const absl::Duration renewal = options.lease_duration / 5;
   absl::Status status = connect(renewal, renewal, &backend->election_session_, &backend->election_client_);
-  if (status.ok()) status = connect(kStorePatience, kStorePatience, &backend->store_session_, &backend->store_client_);
+  if (status.ok()) status = connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_);
   if (status.ok()) {
     status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_);
+  }
+  if (status.ok()) {
+    status = connect(absl::Seconds(5), absl::Seconds(5), &backend->events_session_, &backend->events_client_);
   }
   if (!status.ok()) return status;
   kube::LeaderElectionOptions election;
@@ -149,7 +151,7 @@ absl::StatusOr<std::unique_ptr<JobStore>> KubernetesBackend::OpenStore() {
   absl::StatusOr<std::unique_ptr<SqliteJobStore>> opened = SqliteJobStore::Open(history);
   if (!opened.ok()) return opened.status();
   history_ = *std::move(opened);
-  events_ = std::make_unique<KubeEvents>(client_.get(), OwnName());
+  events_ = std::make_unique<KubeEvents>(events_client_.get(), OwnName());
   auto store = std::make_unique<KubeJobStore>(KubeJobStoreParts{
       .client = store_client_.get(),
       .lease = lease_.get(),
@@ -169,7 +171,7 @@ absl::StatusOr<std::unique_ptr<JobStore>> KubernetesBackend::OpenStore() {
 absl::StatusOr<kube::Json> KubernetesBackend::MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                                       const std::string& claim) const {
   const std::shared_ptr<const kube::Json> job = store_->RawObject(launch.job_uid());
-  if (job == nullptr) return absl::NotFoundError(absl::StrCat("job \"", launch.job(), "\" has no object any more"));
+  if (job == nullptr) return absl::UnavailableError(absl::StrCat("job \"", launch.job(), "\" has no object"));
   kube::Json node = {{"metadata", {{"name", node_id}}}};
   core_->Read([&](const Tables& tables) {
     const auto known = tables.nodes.find(node_id);
@@ -200,10 +202,12 @@ SupervisorSeams KubernetesBackend::seams() {
     log::Warning(what, {{"error", status.ToString()}});
   };
   watch.report = report;
-  pod_watch_ = std::make_unique<PodWatch>(client_.get(), &clock_, kubejobs::ReportOf, sink_.get(), watch);
+  pod_watch_ = std::make_unique<PodWatch>(client_.get(), &clock_, sink_.get(), watch);
   CheckpointClaimOptions claims = options_.claims;
   claims.name_space = options_.name_space;
-  claims_ = std::make_unique<CheckpointClaims>(client_.get(), &clock_, std::move(claims));
+  claims.tell = [this](const std::string& uid, const std::string& why) { TellOfStorage(uid, why); };
+  // Looked at in steps, which are not to wait for long.
+  claims_ = std::make_unique<CheckpointClaims>(store_client_.get(), &clock_, std::move(claims));
   PodLauncherParts parts;
   parts.client = client_.get();
   parts.clock = &clock_;
@@ -252,15 +256,31 @@ absl::Status KubernetesBackend::Begin(Supervisor* supervisor) {
   return absl::OkStatus();
 }
 
+void KubernetesBackend::TellOfStorage(const std::string& job_uid, const std::string& why) {
+  if (core_ == nullptr || why.empty()) return;
+  core_->Update([&](Transaction* transaction) {
+        if (transaction->FindJob(job_uid) == nullptr) return absl::OkStatus();
+        transaction->AddRepeatedEvent(
+            job_uid, {true, "NoCheckpointStorage", absl::StrCat("checkpoints have no place: ", why), "", ""}, {});
+        return absl::OkStatus();
+      }).IgnoreError();
+}
+
 void KubernetesBackend::Step() {
   if (job_watch_ == nullptr) return;
   node_watch_->Step();
   job_watch_->Step();
+  const absl::Time now = clock_.Both().steady;
+  if (options_.claims.storage_class.empty() || now < next_claims_) return;
+  next_claims_ = now + kClaimPeriod;
+  if (const absl::Status status = claims_->Check({}); !status.ok()) Report(status);
 }
 
 void KubernetesBackend::End() {
+  // What is heard becomes orders, and those need what was heard.
   job_watch_ = nullptr;
   node_watch_ = nullptr;
+  if (pod_watch_ != nullptr) pod_watch_->Stop();
   launcher_ = nullptr;
   pod_watch_ = nullptr;
 }

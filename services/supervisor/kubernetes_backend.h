@@ -8,6 +8,7 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_BACKEND_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_BACKEND_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,18 +88,21 @@ class KubernetesBackend {
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
   bool IsReady(const std::string& node_id) const;
+  void TellOfStorage(const std::string& job_uid, const std::string& why);
   void Step();
 
   const KubernetesOptions options_;
   const Clock& clock_;
   const std::function<void(const std::string&)> end_;
   std::optional<GroupTokens> tokens_;
-  // Of the election, of the state, and of all else: none holds another up.
+  // Of the election, of the state, of events, and of all else: none holds another up.
   std::unique_ptr<kube::Session> election_session_;
   std::unique_ptr<kube::Session> store_session_;
+  std::unique_ptr<kube::Session> events_session_;
   std::unique_ptr<kube::Session> session_;
   std::unique_ptr<kube::Client> election_client_;
   std::unique_ptr<kube::Client> store_client_;
+  std::unique_ptr<kube::Client> events_client_;
   std::unique_ptr<kube::Client> client_;
   std::unique_ptr<kube::LeaderElection> election_;
   std::unique_ptr<KubeLease> lease_;
@@ -115,6 +119,7 @@ class KubernetesBackend {
   std::unique_ptr<ObservedNodes> nodes_;
   std::unique_ptr<NodeWatch> node_watch_;
   std::unique_ptr<JobWatch> job_watch_;
+  absl::Time next_claims_ = absl::InfinitePast();  // Used in Step() only.
 };
 
 }  // namespace adaptdl::supervisor
