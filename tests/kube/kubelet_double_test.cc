@@ -105,14 +105,9 @@ Json TerminatedOf(const Json& pod) {
 
 class KubeletDoubleTest : public ::testing::Test {
  protected:
-  explicit KubeletDoubleTest(const KubeletOptions& options = Quick()) : kubelet_(server_.url(), options) {}
+  explicit KubeletDoubleTest(const KubeletOptions& options = OneNode()) : kubelet_(server_.url(), options) {}
 
-  static KubeletOptions Quick() {
-    return {.nodes = R"([{"name": "a"}])",
-            .images = R"({"host": {}})",
-            .node_grace_seconds = 0.4,
-            .eviction_seconds = 0.2};
-  }
+  static KubeletOptions OneNode() { return {.nodes = R"([{"name": "a"}])", .images = R"({"host": {}})"}; }
   std::unique_ptr<Session> MakeSession() {
     Access access = {.server = server_.url(), .credentials = std::make_unique<NoCredentials>()};
     return Session::Create(std::move(access), {.burst = 100'000}).value();
@@ -142,11 +137,23 @@ class KubeletDoubleTest : public ::testing::Test {
   Followed nodes_{client_, kNodes};
 };
 
-TEST_F(KubeletDoubleTest, ASilentNodeLosesItsPodsWhenItIsHeardOfAgain) {
+// Where a node that says nothing, or is not there, is given up soon.
+class ImpatientTest : public KubeletDoubleTest {
+ protected:
+  ImpatientTest() : KubeletDoubleTest(Impatient()) {}
+  static KubeletOptions Impatient() {
+    KubeletOptions options = OneNode();
+    options.node_grace_seconds = 0.4;
+    options.eviction_seconds = 0.2;
+    return options;
+  }
+};
+
+TEST_F(ImpatientTest, ASilentNodeLosesItsPodsWhenItIsHeardOfAgain) {
   Start("p");
   kubelet_.Silence("a");
-  const Json node =
-      nodes_.Await("a", [](const Json& node) { return ConditionOf(node, "Ready") == "Unknown/NodeStatusUnknown"; });
+  const Json node = nodes_.Await(
+      "a", [](const Json& node) { return ConditionOf(node, "Ready") == "Unknown/NodeStatusUnknown"; });
   const Json pod = pods_.Await("p", IsDeleted);
   EXPECT_EQ(ConditionOf(pod, "DisruptionTarget"), "True/DeletionByTaintManager");
   EXPECT_EQ(ConditionOf(pod, "Ready"), "False/NodeNotReady");
@@ -158,10 +165,10 @@ TEST_F(KubeletDoubleTest, ASilentNodeLosesItsPodsWhenItIsHeardOfAgain) {
   });
 }
 
-TEST_F(KubeletDoubleTest, APodMayStayOnASilentNode) {
+TEST_F(ImpatientTest, APodMayStayOnASilentNode) {
   Json pod = PodThat("p", "sleep 1000");
-  pod["spec"]["tolerations"] =
-      Json::array({{{"key", "node.kubernetes.io/unreachable"}, {"operator", "Exists"}, {"effect", "NoExecute"}}});
+  pod["spec"]["tolerations"] = Json::array(
+      {{{"key", "node.kubernetes.io/unreachable"}, {"operator", "Exists"}, {"effect", "NoExecute"}}});
   Make(pod);
   pods_.Await("p", HasPhase("Running"));
   Start("q");
@@ -181,7 +188,7 @@ TEST_F(KubeletDoubleTest, ACrashIsSeenWhenTheMachineIsBack) {
   EXPECT_EQ(TextAt(ended, {"reason"}), "ContainerStatusUnknown");
 }
 
-TEST_F(KubeletDoubleTest, WithANodeItsPodsGoAndAnotherNodeHasRoom) {
+TEST_F(ImpatientTest, WithANodeItsPodsGoAndAnotherNodeHasRoom) {
   Start("p");
   kubelet_.RemoveNode("a");
   nodes_.AwaitGone("a");
@@ -232,7 +239,8 @@ TEST_F(KubeletDoubleTest, OnlySharedClaimsAreForManyNodes) {
   make("alone", "standard");
   make("with-others", "shared");
   claims.Await("with-others", HasPhase("Bound"));
-  EXPECT_NE(TextAt(client_.Get(ObjectOf(kClaims, {"default", "alone"})).value(), {"status", "phase"}), "Bound");
+  EXPECT_NE(TextAt(client_.Get(ObjectOf(kClaims, {"default", "alone"})).value(), {"status", "phase"}),
+            "Bound");
 }
 
 // Whether a process runs that has this among its arguments.
@@ -250,7 +258,7 @@ TEST_F(KubeletDoubleTest, NothingOutlivesItAndItsSuccessorSaysSo) {
   Start("p", "exec sleep " + seconds);
   kubelet_.Kill();
   while (Runs(seconds)) std::this_thread::yield();
-  KubeletDouble successor(server_.url(), Quick());
+  KubeletDouble successor(server_.url(), OneNode());
   EXPECT_EQ(TextAt(TerminatedOf(pods_.Await("p", HasPhase("Failed"))), {"reason"}), "ContainerStatusUnknown");
 }
 

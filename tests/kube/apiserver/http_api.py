@@ -129,7 +129,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         is_watch = self.query.get("watch") in ("true", "1")
         address = self._address("get", "watch" if is_watch else "list")
         if address.subresource == "log":
-            return self._send_log(pods.open_log(self.api.registry, self.api.rest, address.kind, address.key, self.query))
+            return self._send_log(
+                pods.open_log(self.api.registry, self.api.rest, address.kind, address.key, self.query))
         if address.name:
             obj = self.api.rest.get(address.kind, address.key, address.subresource)
             return self._send_object(address, 200, obj)

@@ -40,8 +40,9 @@ def _container_of(pod, name):
     if name and name not in names:
         raise bad_request(f"container {name} is not valid for pod {pod['metadata']['name']}")
     if not name and len(pod["spec"]["containers"]) > 1:
-        raise bad_request(f"a container name must be specified for pod {pod['metadata']['name']}, choose one of: "
-                          f"{names}")
+        raise bad_request(
+            f"a container name must be specified for pod {pod['metadata']['name']}, choose one of: "
+            f"{names}")
     return name or pod["spec"]["containers"][0]["name"]
 
 
@@ -57,7 +58,9 @@ def open_log(registry, rest, kind, key, query):
     node_name = pod["spec"].get("nodeName")
     if not node_name:
         raise bad_request(f"pod {key[1]} does not have a host assigned")
-    statuses = [*(pod["status"].get("initContainerStatuses") or ()), *(pod["status"].get("containerStatuses") or ())]
+    statuses = [
+        *(pod["status"].get("initContainerStatuses") or ()), *(pod["status"].get("containerStatuses") or ())
+    ]
     state = next((one["state"] for one in statuses if one["name"] == container), {"waiting": {}})
     if "waiting" in state:
         reason = state["waiting"].get("reason", "ContainerCreating")
@@ -68,7 +71,8 @@ def open_log(registry, rest, kind, key, query):
 
 def _ask(node, path, query):
     status = node.get("status") or {}
-    address = next((one["address"] for one in status.get("addresses") or () if one["type"] == "InternalIP"), None)
+    address = next((one["address"] for one in status.get("addresses") or () if one["type"] == "InternalIP"),
+                   None)
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
     if not address or not port:
         raise ApiError(500, "InternalError", f"node {node['metadata']['name']} has no kubelet")

@@ -94,7 +94,10 @@ class PodTest(ConformanceTest):
         """Of a container: the name of its state, and what it says."""
         status = self.status()
         everybody = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-        return next(iter(next((one["state"] for one in everybody if one["name"] == name), {"waiting": {}}).items()))
+        return next(
+            iter(next((one["state"] for one in everybody if one["name"] == name), {
+                "waiting": {}
+            }).items()))
 
     def condition(self, kind):
         conditions = self.status().get("conditions") or ()

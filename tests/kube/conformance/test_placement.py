@@ -35,11 +35,13 @@ class PlacementTest(PodTest):
             self.setUp()
             name, label = node["metadata"]["name"], node["metadata"]["labels"][HOST_NAME]
             self.assertEqual(
-                self.node_of(affinity=self.require("matchExpressions", key=HOST_NAME, operator="In", values=[label])),
+                self.node_of(
+                    affinity=self.require("matchExpressions", key=HOST_NAME, operator="In", values=[label])),
                 name)
             self.setUp()
             self.assertEqual(
-                self.node_of(affinity=self.require("matchFields", key="metadata.name", operator="In", values=[name])),
+                self.node_of(
+                    affinity=self.require("matchFields", key="metadata.name", operator="In", values=[name])),
                 name)
 
     def test_no_node_is_like_that(self):
@@ -53,6 +55,10 @@ class PlacementTest(PodTest):
         limits = {"conformance.adaptdl/thing": "1"}
         self.start(self.container("true", resources={"requests": limits, "limits": limits}))
         self.assert_unschedulable("Insufficient conformance.adaptdl/thing")
+
+    def test_what_is_no_quantity_is_refused(self):
+        pod = self.pod(self.container("true", resources={"requests": {"cpu": "a lot"}}))
+        self.assert_refused(self.api.call("POST", self.pods, pod), 400, "BadRequest")
 
     def test_a_pod_that_could_not_be_placed_is_deleted_at_once(self):
         self.start(self.container("true"), nodeSelector={"conformance.adaptdl/none": "x"})

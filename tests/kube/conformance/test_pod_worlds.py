@@ -33,7 +33,14 @@ class EnvironmentTest(PodTest):
             "NODE": "spec.nodeName",
             "ADDRESS": "status.podIP"
         }
-        env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
+        env = [{
+            "name": name,
+            "valueFrom": {
+                "fieldRef": {
+                    "fieldPath": path
+                }
+            }
+        } for name, path in fields.items()]
         said = self.output_of("echo $NAME $SPACE $ID $LABEL $NODE $ADDRESS",
                               env=env,
                               spec={"metadata": {
@@ -111,7 +118,10 @@ class EnvironmentTest(PodTest):
     def test_host_name_and_working_directory(self):
         self.assertEqual(self.output_of("hostname; pwd", workingDir="/usr").split(), [self.name, "/usr"])
         self.setUp()
-        self.assertEqual(self.output_of("hostname", spec={"hostname": "by-another-name"}).strip(), "by-another-name")
+        self.assertEqual(
+            self.output_of("hostname", spec={
+                "hostname": "by-another-name"
+            }).strip(), "by-another-name")
 
     def test_containers_have_processes_of_their_own(self):
         self.assertEqual(self.output_of("echo $$$$").strip(), "1")
@@ -136,18 +146,46 @@ class VolumeTest(PodTest):
                 self.assertEqual(said.split()[1], "1")
 
     def test_read_only_mounts_and_parts_of_volumes(self):
-        mounts = [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/r", "readOnly": True}, {
+        mounts = [{
+            "name": "v",
+            "mountPath": "/v"
+        }, {
+            "name": "v",
+            "mountPath": "/r",
+            "readOnly": True
+        }, {
             "name": "v",
             "mountPath": "/s",
             "subPath": "part/of"
         }]
-        said = self.output_of("touch /v/a && ls /r && ! touch /r/b 2>/dev/null && touch /s/c && ls /v/part/of",
+        said = self.output_of(
+            "touch /v/a && ls /r && ! touch /r/b 2>/dev/null && touch /s/c && ls /v/part/of",
+            volumeMounts=mounts,
+            spec={"volumes": [{
+                "name": "v",
+                "emptyDir": {}
+            }]})
+        self.assertEqual(said.split(), ["a", "part", "c"])
+
+    def test_volumes_in_volumes_and_where_nothing_was(self):
+        mounts = [{
+            "name": "v",
+            "mountPath": "/v"
+        }, {
+            "name": "w",
+            "mountPath": "/v/in/it"
+        }, {
+            "name": "w",
+            "mountPath": "/tmp/a/b"
+        }]
+        said = self.output_of("pwd; touch /v/in/it/f && ls /v /tmp/a/b && stat -c %a /tmp",
+                              workingDir="/v/made/here",
                               volumeMounts=mounts,
                               spec={"volumes": [{
-                                  "name": "v",
+                                  "name": name,
                                   "emptyDir": {}
-                              }]})
-        self.assertEqual(said.split(), ["a", "part", "c"])
+                              } for name in "vw"]})
+        self.assertEqual(said.split(), ["/v/made/here", "/tmp/a/b:", "f", "/v:", "in", "made", "1777"])
 
     def test_what_a_container_writes_is_its_own(self):
         script = "test ! -e /written && echo x > /written && cat /written"
@@ -256,12 +294,13 @@ class VolumeTest(PodTest):
         volume = {"name": "v", "persistentVolumeClaim": {"claimName": self.name}}
         mounts = [{"name": "v", "mountPath": "/v"}]
         self.output_of("echo kept > /v/f", volumeMounts=mounts, spec={"volumes": [volume]})
-        self.eventually(lambda: self.get(f"{claims}/{volume['persistentVolumeClaim']['claimName']}")["status"]["phase"]
-                        == "Bound")
+        self.eventually(lambda: self.get(f"{claims}/{volume['persistentVolumeClaim']['claimName']}")["status"]
+                        ["phase"] == "Bound")
         self.api.call("DELETE", self.pod_path)
         self.eventually(self.is_gone)
         self.setUp()
-        self.assertEqual(self.output_of("cat /v/f", volumeMounts=mounts, spec={"volumes": [volume]}), "kept\n")
+        self.assertEqual(self.output_of("cat /v/f", volumeMounts=mounts, spec={"volumes": [volume]}),
+                         "kept\n")
 
 
 class NetworkTest(PodTest):
@@ -270,7 +309,11 @@ class NetworkTest(PodTest):
         image = {"image": os.environ["ADAPTDL_CONFORMANCE_PYTHON_IMAGE"]}
         address = {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
         serve = ["python3", "-u", "-c", SERVE]
-        self.start({**self.container("", env=[address]), **image, "command": serve}, terminationGracePeriodSeconds=0)
+        self.start({
+            **self.container("", env=[address]),
+            **image, "command": serve
+        },
+                   terminationGracePeriodSeconds=0)
         self.eventually(lambda: "up" in self.ask_for_log()[1])
         ip = self.status()["podIP"]
         self.setUp()

@@ -40,6 +40,23 @@ class RunTest(PodTest):
             self.assertEqual(self.condition(kind)["status"], "True")
         self.assertEqual(self.state()[0], "running")
 
+    def test_a_program_that_is_not_there(self):
+        for program in ("nonsense-of-no-image", "/nowhere/nothing", "/etc/passwd"):
+            self.setUp()
+            status = self.run_to_the_end({**self.container(""), "command": [program]})
+            self.assertEqual((status["phase"], self.state()[1]["exitCode"]), ("Failed", 128))
+            self.assertEqual(self.state()[1]["reason"], "StartError")
+            self.assertIn(program, self.state()[1]["message"])
+
+    def test_a_program_on_a_volume(self):
+        mounts = [{"name": "v", "mountPath": "/v"}]
+        writer = self.container("printf '#!/bin/sh\\nexit 6\\n' > /v/p; chmod +x /v/p",
+                                "w",
+                                volumeMounts=mounts)
+        main = {**self.container("", volumeMounts=mounts), "command": ["/v/p"]}
+        self.run_to_the_end(main, initContainers=[writer], volumes=[{"name": "v", "emptyDir": {}}])
+        self.assertEqual(self.state()[1]["exitCode"], 6)
+
     def test_last_words(self):
         self.run_to_the_end(self.container("echo -n why > /dev/termination-log; exit 1"))
         self.assertEqual(self.state()[1]["message"], "why")

@@ -88,10 +88,14 @@ class Lifecycle:
             self._silent_since[name] = now
             unknown = status.condition("Ready", False, time.time(), "NodeStatusUnknown",
                                        "Kubelet stopped posting node status.")
-            self._client.patch_status(f"/api/v1/nodes/{name}", {"conditions": [{
-                **unknown, "status": "Unknown"
-            }]})
-            self._taint(node, [{"key": UNREACHABLE, "effect": effect} for effect in ("NoSchedule", "NoExecute")])
+            self._client.patch_status(f"/api/v1/nodes/{name}",
+                                      {"conditions": [{
+                                          **unknown, "status": "Unknown"
+                                      }]})
+            self._taint(node, [{
+                "key": UNREACHABLE,
+                "effect": effect
+            } for effect in ("NoSchedule", "NoExecute")])
             for pod in pods:
                 if pod["status"].get("phase") not in ENDED:
                     self._client.patch_status(
@@ -113,17 +117,20 @@ class Lifecycle:
         for taint in node["spec"].get("taints") or ():
             if taint["effect"] != "NoExecute":
                 continue
-            since = self._silent_since.get(node["metadata"]["name"], now) if taint["key"] == UNREACHABLE else now
+            since = self._silent_since.get(node["metadata"]["name"],
+                                           now) if taint["key"] == UNREACHABLE else now
             for pod in pods:
                 stays = fit.stays_seconds(pod, taint, self._eviction if taint["key"] == UNREACHABLE else 0)
                 is_due = stays is not None and now - since >= stays
                 if is_due and not pod["metadata"].get("deletionTimestamp"):
-                    self._disrupt(pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", {})
+                    self._disrupt(pod, "DeletionByTaintManager",
+                                  "Taint manager: deleting due to NoExecute taint", {})
                     self._client.call("DELETE", path_of(pod), {})
 
     def _collect(self, pod):
         is_live = pod["status"].get("phase") not in ENDED
-        self._disrupt(pod, "DeletionByPodGC", "PodGC: node no longer exists", {"phase": "Failed"} if is_live else {})
+        self._disrupt(pod, "DeletionByPodGC", "PodGC: node no longer exists",
+                      {"phase": "Failed"} if is_live else {})
         self._client.call("DELETE", path_of(pod), {
             "gracePeriodSeconds": 0,
             "preconditions": {
