@@ -93,6 +93,9 @@ Amounts FromProto(const v1::Resources& resources) {
   return amounts;
 }
 
+// What is none of both is left for the API server to refuse.
+bool IsMapOrNothing(const Json& value) { return value.is_object() || value.is_null(); }
+
 // What the init containers need at their time. Those that go on, the sidecars, are added to `running`.
 absl::StatusOr<Amounts> InitRequest(const Json& containers, Amounts* running) {
   Amounts largest;
@@ -135,16 +138,18 @@ Json WithDefaultResources(Json pod_spec, const Json& defaults) {
       !pod_spec["containers"][0].is_object()) {
     return pod_spec;
   }
-  Json& container = pod_spec["containers"][0];
+  Json& resources = pod_spec["containers"][0]["resources"];
   for (const char* list : {"requests", "limits"}) {
     const Json& amounts = At(defaults, {list});
-    if (!amounts.is_object()) continue;
+    if (!amounts.is_object() || !IsMapOrNothing(resources) || !IsMapOrNothing(At(resources, {list})))
+      continue;
     for (const auto& [name, amount] : amounts.items()) {
-      const bool said = At(container, {"resources", "requests"}).contains(name) ||
-                        (At(container, {"resources", "limits"}).contains(name));
-      if (!said) container["resources"][list][name] = amount;
+      const bool said =
+          At(resources, {"requests"}).contains(name) || At(resources, {"limits"}).contains(name);
+      if (!said) resources[list][name] = amount;
     }
   }
+  if (resources.is_null()) pod_spec["containers"][0].erase("resources");
   return pod_spec;
 }
 

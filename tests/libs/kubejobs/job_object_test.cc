@@ -6,6 +6,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "libs/jobspec/job_spec.h"
+#include "tests/libs/kubejobs/oddities.h"
 
 namespace adaptdl::kubejobs {
 namespace {
@@ -208,6 +209,23 @@ TEST(JobObjectTest, UpdatesArePatches) {
       Json::parse(R"({"spec": {"minReplicas": 2, "maxReplicas": 8, "priority": -3, "suspend": false}})"));
   spec.set_max_replicas(0);
   EXPECT_TRUE(UpdatePatch(spec)["spec"]["maxReplicas"].is_null()) << "takes the field away";
+}
+
+TEST(JobObjectTest, WhateverItHoldsIsAJobOrRefused) {
+  int jobs = 0;
+  int refused = 0;
+  ForEachOddity(Object(), [&](const Json& object) {
+    const auto job = JobFromObject(object, {{"requests", {{"cpu", "1"}}}});
+    if (job.ok()) {
+      ++jobs;
+      EXPECT_TRUE(jobspec::CheckSpec(job->spec(), jobspec::ReplicaKind::kPod).ok()) << object;
+    } else {
+      ++refused;
+      EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument) << object;
+    }
+  });
+  EXPECT_GT(jobs, 0);
+  EXPECT_GT(refused, 0);
 }
 
 }  // namespace

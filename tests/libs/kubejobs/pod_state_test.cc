@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/libs/kubejobs/oddities.h"
 #include "tests/libs/kubejobs/pods.h"
 
 namespace adaptdl::kubejobs {
@@ -188,6 +189,18 @@ TEST(PodStateTest, OddStatusesAreNoTrouble) {
   pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = int64_t{1} << 40;
   EXPECT_LE(ReplicaOf(pod).exit_code(), 255);
   EXPECT_LE(ReplicaOf(FailedPod("Evicted", std::string(1 << 20, 'x'))).message().size(), 1024U);
+}
+
+TEST(PodStateTest, WhateverAPodHoldsIsReadOrPassedOver) {
+  const Json pod = WithCondition(Deleted(EndedPod(143)), "DisruptionTarget", "True", "EvictionByEvictionAPI");
+  int reports = 0;
+  ForEachOddity(pod, [&](const Json& odd) {
+    const auto report = ReportOf(odd);
+    if (!report.has_value()) return;
+    ++reports;
+    EXPECT_NE(report->replica().state(), v1::REPLICA_STATE_UNSPECIFIED) << odd;
+  });
+  EXPECT_GT(reports, 0);
 }
 
 }  // namespace

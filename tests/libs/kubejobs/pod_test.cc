@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "libs/kubejobs/names.h"
 #include "libs/kubejobs/pod_state.h"
+#include "tests/libs/kubejobs/oddities.h"
 
 namespace adaptdl::kubejobs {
 namespace {
@@ -286,6 +287,21 @@ TEST(PodTest, HostNamesAreCut) {
   const std::string name = HostName(std::string(63, 'a'), 12, 3);
   EXPECT_THAT(name, SizeIs(63));
   EXPECT_THAT(name, HasSubstr("a-12-3"));
+}
+
+TEST(PodTest, WhateverTheJobHoldsIsAPodOrRefused) {
+  ForEachOddity(Job(), [](const Json& job) {
+    const auto pod = MakePod(job, Launch(), Node(), Options());
+    if (pod.ok()) {
+      EXPECT_EQ(At(*pod, {"metadata", "name"}), "resnet-6f1c2b3a-4-1") << job;
+      EXPECT_EQ(ReportOf(*pod)->replica().state(), v1::REPLICA_STATE_LAUNCHING) << job;
+    } else {
+      EXPECT_EQ(pod.status().code(), absl::StatusCode::kInvalidArgument) << job;
+    }
+  });
+  ForEachOddity(Node(), [](const Json& node) {
+    EXPECT_NE(MakePod(Job(), Launch(), node, Options()).status().code(), absl::StatusCode::kUnknown);
+  });
 }
 
 }  // namespace
