@@ -150,17 +150,20 @@ absl::Status CheckUpdated(const v1::JobSpec& spec) {
 absl::Status CheckUpdate(const v1::Job& before, const v1::Job& after) {
   const absl::Status valid = CheckUpdated(after.spec());
   if (!valid.ok()) return valid;
-  v1::JobSpec allowed = after.spec();
-  TakeMutable(before.spec(), &allowed);
+  v1::JobSpec former = before.spec();
+  v1::JobSpec fixed = after.spec();
+  TakeMutable(former, &fixed);
+  FillDefaults(&former);
+  FillDefaults(&fixed);
   const auto* fields = v1::JobSpec::descriptor();
   for (int i = 0; i < fields->field_count(); ++i) {
     google::protobuf::util::MessageDifferencer differencer;
     const std::vector<const google::protobuf::FieldDescriptor*> one = {fields->field(i)};
-    if (differencer.CompareWithFields(before.spec(), allowed, one, one)) continue;
-    return absl::PermissionDeniedError(
-        absl::StrCat("spec.", fields->field(i)->name(),
-                     ": can't change after the submission; only min_replicas, max_replicas, ",
-                     "priority and suspend can: delete the job, and submit another one"));
+    if (differencer.CompareWithFields(former, fixed, one, one)) continue;
+    return absl::PermissionDeniedError(absl::StrCat(
+        "spec.", fields->field(i)->name(),
+        ": can't change after the submission; only min_replicas, max_replicas, priority and suspend "
+        "can: delete the job, and submit another one"));
   }
   return absl::OkStatus();
 }

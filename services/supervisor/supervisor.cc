@@ -40,12 +40,9 @@ void EndForFailedDisk(const absl::Status& status) {
   _exit(kStorageFailed);
 }
 
-absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(const SupervisorOptions& options,
-                                                               std::unique_ptr<JobStore> store,
-                                                               const Clock* clock,
-                                                               std::function<std::string(int)> random_hex,
-                                                               const LeaderLease* lease,
-                                                               const SupervisorSeams& seams) {
+absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
+    const SupervisorOptions& options, std::unique_ptr<JobStore> store, const Clock* clock,
+    std::function<std::string(int)> random_hex, const LeaderLease* lease, const SupervisorSeams& seams) {
   std::unique_ptr<Supervisor> supervisor(new Supervisor(options));
   Supervisor* s = supervisor.get();
   s->store_ = std::move(store);

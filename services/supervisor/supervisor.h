@@ -6,8 +6,8 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_SUPERVISOR_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_SUPERVISOR_H_
 
-#include <functional>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>

@@ -268,7 +268,8 @@ absl::Status Guard::CheckNamespace(const Credentials& credentials, absl::string_
   if (!caller.ok()) return caller.status();
   if (caller->role != Role::kAccount) return security::CheckNamespace(*caller, name_space);
   const Permission* permission = FindPermission(method);
-  if (permission == nullptr) return absl::InternalError(absl::StrCat(method, " is in no table of permissions"));
+  if (permission == nullptr)
+    return absl::InternalError(absl::StrCat(method, " is in no table of permissions"));
   return CheckAccount(*caller, *permission, name_space);
 }
 
@@ -276,14 +277,15 @@ absl::Status Guard::CheckAccount(const Caller& caller, const Permission& permiss
                                  absl::string_view name_space) const {
   if (permission.for_all_accounts) return absl::OkStatus();
   if (permission.rule.verb.empty()) {
-    return absl::PermissionDeniedError(absl::StrCat(Describe(caller), " may not call ", Named(permission.method),
-                                                    "; no account of the cluster may"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        Describe(caller), " may not call ", Named(permission.method), "; no account of the cluster may"));
   }
   const absl::string_view wanted = name_space.empty() ? "default" : name_space;
   if (wanted != "*" && !IsNamespaceName(wanted)) {
     return absl::PermissionDeniedError(absl::StrCat(Describe(caller), " may not use that namespace"));
   }
-  return options_.authorities.access->Check(caller, permission.rule, wanted == "*" ? "" : std::string(wanted));
+  return options_.authorities.access->Check(caller, permission.rule,
+                                            wanted == "*" ? "" : std::string(wanted));
 }
 
 absl::Status Guard::CheckNode(const grpc::ServerContextBase& context, absl::string_view node_id) const {

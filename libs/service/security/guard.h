@@ -114,7 +114,8 @@ class Guard {
   bool IsForCluster(const Credentials& credentials, const absl::StatusOr<Caller>& caller) const;
   absl::StatusOr<Caller> IdentifyToken(const std::string& token) const;
   // `name_space`: "*" for the whole cluster.
-  absl::Status CheckAccount(const Caller& caller, const Permission& permission, absl::string_view name_space) const;
+  absl::Status CheckAccount(const Caller& caller, const Permission& permission,
+                            absl::string_view name_space) const;
   absl::StatusOr<Caller> IdentifyJwt(const std::string& token) const;
 
   const GuardOptions options_;

@@ -89,7 +89,8 @@ constexpr Permission kPermissions[] = {
     By({"backup", kJobs}, Changes("/adaptdl.v1.AdminService/Backup", kAdmin)),
     ForAllAccounts(Reads("/adaptdl.v1.AdminService/WhoAmI", kAnybody)),
 
-    By({"list", kNodes}, Reads("/adaptdl.v1.CapacityService/GetDesiredCapacity", kAutoscaler | kOperator | kAdmin)),
+    By({"list", kNodes},
+       Reads("/adaptdl.v1.CapacityService/GetDesiredCapacity", kAutoscaler | kOperator | kAdmin)),
     By({"list", kNodes}, Reads("/adaptdl.v1.AutoscalerService/ListNodePools", kPeople)),
 
     // Of workers; users read logs and files through the supervisor, which knows what they may read.

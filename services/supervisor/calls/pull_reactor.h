@@ -177,8 +177,8 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
   }
 
   void Admit() {
-    const absl::Status status = executor_->invariants()->Guard(Response::descriptor()->name(),
-                                                               std::exchange(allowed_, nullptr));
+    const absl::Status status =
+        executor_->invariants()->Guard(Response::descriptor()->name(), std::exchange(allowed_, nullptr));
     if (status.ok()) return;
     MutexLock lock(&mutex_);
     end_status_ = rpc::ToGrpcStatus(status);
@@ -218,7 +218,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
   std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mutex_);
   grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
   std::function<absl::Status()> allowed_;  // Belongs to Run().
-  Response message_;  // Belongs to Run(), and to gRPC during a write.
+  Response message_;                       // Belongs to Run(), and to gRPC during a write.
   // Of PokeAt(): used by Next() only, and whether it is set.
   std::unique_ptr<grpc::Alarm> alarm_;
   std::atomic<bool> armed_ = false;

@@ -69,7 +69,9 @@ Stream* JobServiceImpl::Serve(const grpc::CallbackServerContext& context, absl::
 grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext* context,
                                                     const v1::SubmitJobRequest* request,
                                                     v1::SubmitJobResponse* response) {
-  const auto submit = [this, request](const std::string& caller) { return jobs_->SubmitJob(*request, caller); };
+  const auto submit = [this, request](const std::string& caller) {
+    return jobs_->SubmitJob(*request, caller);
+  };
   return Change(context, "SubmitJob", request->job().namespace_(), submit, response);
 }
 
@@ -104,30 +106,35 @@ grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
 grpc::ServerUnaryReactor* JobServiceImpl::UpdateJob(grpc::CallbackServerContext* context,
                                                     const v1::UpdateJobRequest* request,
                                                     v1::UpdateJobResponse* response) {
-  const auto update = [this, request](const std::string& caller) { return jobs_->UpdateJob(*request, caller); };
+  const auto update = [this, request](const std::string& caller) {
+    return jobs_->UpdateJob(*request, caller);
+  };
   return Change(context, "UpdateJob", request->namespace_(), update, response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext* context,
                                                     const v1::CancelJobRequest* request,
                                                     v1::CancelJobResponse* response) {
-  const auto cancel = [this, request](const std::string& caller) { return jobs_->CancelJob(*request, caller); };
+  const auto cancel = [this, request](const std::string& caller) {
+    return jobs_->CancelJob(*request, caller);
+  };
   return Change(context, "CancelJob", request->namespace_(), cancel, response);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext* context,
                                                     const v1::DeleteJobRequest* request,
                                                     v1::DeleteJobResponse* response) {
-  const auto remove = [this, request](const std::string& caller) { return jobs_->DeleteJob(*request, caller); };
+  const auto remove = [this, request](const std::string& caller) {
+    return jobs_->DeleteJob(*request, caller);
+  };
   return Change(context, "DeleteJob", request->namespace_(), remove, response);
 }
 
 grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
     grpc::CallbackServerContext* context, const v1::StreamLogsRequest* request) {
   const absl::StatusOr<v1::Job> job = jobs_->GetJob(request->namespace_(), request->name());
-  const auto stream =
-      std::make_shared<LogStream>(logs_, lanes_, Admission::CallerOf(*context, *guard_), workers_,
-                                  job.ok() ? job->uid() : "", *request);
+  const auto stream = std::make_shared<LogStream>(logs_, lanes_, Admission::CallerOf(*context, *guard_),
+                                                  workers_, job.ok() ? job->uid() : "", *request);
   if (job.ok()) hub_->SubscribeToJob(job->uid(), std::static_pointer_cast<ChangeListener>(stream));
   const absl::Status status = job.ok() ? LogStream::Validate(*request) : job.status();
   return Serve(*context, "StreamLogs", request->namespace_(), status, stream);
@@ -143,9 +150,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(grpc::CallbackServerContext
 grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(
     grpc::CallbackServerContext* context, const v1::ReadFilesRequest* request) {
   const absl::StatusOr<v1::Job> job = jobs_->GetJob(request->namespace_(), request->name());
-  const auto stream =
-      std::make_shared<FileStream>(logs_, lanes_, Admission::CallerOf(*context, *guard_), workers_,
-                                   job.ok() ? *job : v1::Job(), *request);
+  const auto stream = std::make_shared<FileStream>(logs_, lanes_, Admission::CallerOf(*context, *guard_),
+                                                   workers_, job.ok() ? *job : v1::Job(), *request);
   const absl::Status status = job.ok() ? FileStream::Validate(*request) : job.status();
   return Serve(*context, "ReadFiles", request->namespace_(), status, stream);
 }

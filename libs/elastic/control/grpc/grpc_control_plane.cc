@@ -61,6 +61,7 @@ class GrpcControlPlane final : public ControlPlane {
       if (membership.ok()) {
         MutexLock lock(&mutex_);
         member_ = *membership;
+        joined_as_ = address;
         return membership;
       }
       if (SupervisorLink::IsFinal(membership.status()))
@@ -195,13 +196,8 @@ class GrpcControlPlane final : public ControlPlane {
                                            bool* waits) {
     grpc::ClientContext context;
     if (link_.several()) rpc::SetTimeout(&context, kRendezvousTurn);
-    v1::JoinGroupRequest request;
-    link_.Identify(Member(), &context, request.mutable_identity());
+    const v1::JoinGroupRequest request = JoinRequest(Member(), address, &context);
     if (!Publish(&context)) return absl::UnavailableError("asked to stop");
-    request.set_address(address);
-    request.set_rescales_in_place(true);
-    request.set_omit_members(true);
-    request.set_library_version(library_version_);
     const std::unique_ptr<v1::ReplicaService::Stub> stub = SupervisorLink::StubOf(supervisor);
     auto reader = stub->JoinGroup(&context, request);
     std::optional<GroupMembership> membership;
@@ -227,6 +223,40 @@ class GrpcControlPlane final : public ControlPlane {
                        : status;
   }
 
+  v1::JoinGroupRequest JoinRequest(const GroupMembership& member, const std::string& address,
+                                   grpc::ClientContext* context) const {
+    v1::JoinGroupRequest request;
+    link_.Identify(member, context, request.mutable_identity());
+    request.set_address(address);
+    request.set_rescales_in_place(true);
+    request.set_omit_members(true);
+    request.set_library_version(library_version_);
+    return request;
+  }
+
+  // A supervisor that has taken over may know nothing of what replicas alone can say: where this one is reached, and
+  // that it re-scales in place. One that knows takes it for said. The stream of heartbeats tells of errors.
+  void JoinAgain(const rpc::Endpoint& supervisor, const GroupMembership& member) {
+    std::optional<std::string> address;
+    {
+      MutexLock lock(&mutex_);
+      address = joined_as_;
+    }
+    if (!address.has_value()) return;
+    grpc::ClientContext context;
+    rpc::SetTimeout(&context, kAnswerTimeout);
+    const v1::JoinGroupRequest request = JoinRequest(member, *address, &context);
+    if (!Publish(&context)) return;
+    const std::unique_ptr<v1::ReplicaService::Stub> stub = SupervisorLink::StubOf(supervisor);
+    const auto reader = stub->JoinGroup(&context, request);
+    // Any answer says that it was heard; who else is there, it need not know.
+    v1::JoinGroupResponse response;
+    reader->Read(&response);
+    context.TryCancel();
+    reader->Finish();
+    Publish(nullptr);
+  }
+
   static void LogMissing(const v1::GroupForming& forming) {
     if (forming.missing().empty()) return;
     std::string missing;
@@ -240,10 +270,11 @@ class GrpcControlPlane final : public ControlPlane {
 
   void SendHeartbeats() {
     JitteredBackoff backoff(link_.longest_pause());
-    for (;;) {
+    for (bool first = true;; first = false) {
       GroupMembership member = Member();
       const rpc::Endpoint supervisor = link_.current();
       rpc::AwaitConnection(supervisor.channel.get());
+      if (!first) JoinAgain(supervisor, member);
       const absl::Status status = RunHeartbeatStream(supervisor, &member, &backoff);
       if (Ending()) return;
       if (Member().group != member.group) continue;
@@ -464,6 +495,8 @@ class GrpcControlPlane final : public ControlPlane {
   absl::Duration period_ ABSL_GUARDED_BY(mutex_) = kDefaultHeartbeatPeriod;
   // The group that it calls as a member of; at first the one that it was started for.
   GroupMembership member_ ABSL_GUARDED_BY(mutex_);
+  // The address that it has joined with. Nothing: it has not.
+  std::optional<std::string> joined_as_ ABSL_GUARDED_BY(mutex_);
   // Newer groups in which it was offered a place, and the newest that it was told of at all.
   std::map<int64_t, GroupMembership> plans_ ABSL_GUARDED_BY(mutex_);
   int64_t newest_plan_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -18,11 +18,11 @@ namespace adaptdl::supervisor {
 namespace {
 
 // Longer ones are no tokens of a cluster.
-constexpr size_t kLongestToken = size_t{16} << 10;
+constexpr size_t kMaxTokenBytes = size_t{16} << 10;
 
 // What may stand in a header at all (RFC 6750 has less): other text is not asked about.
 bool MayBeToken(const std::string& token) {
-  return !token.empty() && token.size() <= kLongestToken &&
+  return !token.empty() && token.size() <= kMaxTokenBytes &&
          std::all_of(token.begin(), token.end(), [](unsigned char c) { return absl::ascii_isgraph(c); });
 }
 
@@ -77,7 +77,8 @@ absl::Status Refusal(const kube::AccessQuestion& question, const std::string& re
 
 }  // namespace
 
-ClusterTokens::ClusterTokens(const kube::Client* client, const Clock* clock, const ClusterUsersOptions& options)
+ClusterTokens::ClusterTokens(const kube::Client* client, const Clock* clock,
+                             const ClusterUsersOptions& options)
     : client_(*client),
       clock_(*clock),
       options_(options),
@@ -130,7 +131,8 @@ absl::StatusOr<security::Caller> ClusterTokens::Review(const std::string& token)
   return caller;
 }
 
-ClusterAccess::ClusterAccess(const kube::Client* client, const Clock* clock, const ClusterUsersOptions& options)
+ClusterAccess::ClusterAccess(const kube::Client* client, const Clock* clock,
+                             const ClusterUsersOptions& options)
     : client_(*client), clock_(*clock), known_(options.most_remembered, options.lifetime, options.lifetime) {}
 
 absl::Status ClusterAccess::Check(const security::Caller& caller, const security::ClusterRule& rule,

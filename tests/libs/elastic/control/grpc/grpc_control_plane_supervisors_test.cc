@@ -114,6 +114,41 @@ TEST_F(SeveralSupervisorsTest, LeavesOneThatDoesNotAnswer) {
   EXPECT_EQ(observer_.events.Take(), "checkpoint from the second");
 }
 
+TEST_F(SeveralSupervisorsTest, OneThatHasTakenOverIsToldWhatTheReplicaJoinedWith) {
+  supervisor_.on_join = [](grpc::ServerContext*, const v1::JoinGroupRequest&,
+                           grpc::ServerWriter<v1::JoinGroupResponse>* writer) {
+    return Formed(writer, 1, 1);
+  };
+  supervisor_.on_heartbeat = [](grpc::ServerContext*, HeartbeatStream*) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "over");
+  };
+  std::atomic<int> joins = 0;
+  Mailbox<v1::JoinGroupRequest> joined;
+  second_.on_join = [&](grpc::ServerContext*, const v1::JoinGroupRequest& request,
+                        grpc::ServerWriter<v1::JoinGroupResponse>* writer) {
+    ++joins;
+    joined.Put(request);
+    // The others have not told it yet.
+    v1::JoinGroupResponse forming;
+    forming.set_term(2);
+    forming.mutable_forming();
+    writer->Write(forming);
+    return grpc::Status::OK;
+  };
+  second_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
+    stream->Write(CommandOf(2, v1::REPLICA_COMMAND_CHECKPOINT, 1, joins > 0 ? "joined" : "unknown"));
+    ReadAll(stream);
+    return grpc::Status::OK;
+  };
+  ASSERT_TRUE(control_->JoinGroup("10.0.0.1:4000").ok());
+  control_->Start(&observer_);
+  const v1::JoinGroupRequest request = joined.Take();
+  EXPECT_EQ(request.address(), "10.0.0.1:4000");
+  EXPECT_TRUE(request.rescales_in_place());
+  EXPECT_EQ(request.identity().group(), 3);
+  EXPECT_EQ(observer_.events.Take(), "checkpoint joined");
+}
+
 TEST_F(SeveralSupervisorsTest, IgnoresOneWhoseTermIsOver) {
   std::atomic<int> calls = 0;
   supervisor_.on_heartbeat = [&](grpc::ServerContext*, HeartbeatStream* stream) {
