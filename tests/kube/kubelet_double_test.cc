@@ -143,7 +143,7 @@ class ImpatientTest : public KubeletDoubleTest {
   ImpatientTest() : KubeletDoubleTest(Impatient()) {}
   static KubeletOptions Impatient() {
     KubeletOptions options = OneNode();
-    options.node_grace_seconds = 0.4;
+    options.node_grace_seconds = 2;
     options.eviction_seconds = 0.2;
     return options;
   }

@@ -104,7 +104,7 @@ def why_not(pod, node, wanted, taken):
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
     if not is_selected(pod, node):
         return "node(s) didn't match Pod's node affinity/selector"
-    allocatable = node["status"].get("allocatable") or {}
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
     for name, amount in sorted(wanted.items()):
         if amount and taken.get(name, 0) + amount > quantity(allocatable.get(name, 0)):
             return "Too many pods" if name == "pods" else f"Insufficient {name}"
