@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Runs the conformance suite of tests/kube: against the cluster that KUBECONFIG names, or else against the double of an API server that
-# our tests use. So the double is known to do what a cluster does. No kubelet and no node are needed; on a cluster, namespaces and CRDs
-# of random names are made and deleted, and whoever KUBECONFIG names must be allowed to.
+# Runs the conformance suite of tests/kube: against the cluster that KUBECONFIG names, or else against the doubles of an API server and of
+# kubelets that our tests use. So the doubles are known to do what a cluster does. Where no node is ready, tests of pods that run are left
+# out; on a cluster, namespaces and CRDs of random names are made and deleted, and whoever KUBECONFIG names must be allowed to. Pods run
+# ADAPTDL_CONFORMANCE_IMAGE (busybox:1.36) and ADAPTDL_CONFORMANCE_PYTHON_IMAGE (python:3.11-slim). The double runs them only as root with
+# CAP_SYS_ADMIN.
 #
 #   KUBECONFIG=~/.kube/config scripts/test-kubernetes.sh
 #   scripts/test-kubernetes.sh test_apply          only this part

@@ -316,10 +316,11 @@ void Reader::ReadContainer(const Node& container) {
   const std::string path = "spec.template.spec.containers[0]";
   v1::ReplicaTemplate* out = file_->job.mutable_spec()->mutable_template_();
   CheckFields(container, path, ContainerFields(), problems_);
-  const Node* command = options_.replicas == jobspec::ReplicaKind::kPod
-                            ? Get(&container, "command", Type::kList)
-                            : RequireField(container, path, "command", Type::kList,
-                                           "node workers run the command itself, not the entry point of an image");
+  const Node* command =
+      options_.replicas == jobspec::ReplicaKind::kPod
+          ? Get(&container, "command", Type::kList)
+          : RequireField(container, path, "command", Type::kList,
+                         "node workers run the command itself, not the entry point of an image");
   if (command != nullptr) {
     ReadTexts(*command, Join(path, "command"), out->mutable_command());
     if (command->items.empty() || command->items[0].text.empty()) {

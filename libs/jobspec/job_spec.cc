@@ -150,16 +150,20 @@ absl::Status CheckUpdated(const v1::JobSpec& spec) {
 absl::Status CheckUpdate(const v1::Job& before, const v1::Job& after) {
   const absl::Status valid = CheckUpdated(after.spec());
   if (!valid.ok()) return valid;
-  v1::JobSpec allowed = after.spec();
-  TakeMutable(before.spec(), &allowed);
+  v1::JobSpec former = before.spec();
+  v1::JobSpec fixed = after.spec();
+  TakeMutable(former, &fixed);
+  FillDefaults(&former);
+  FillDefaults(&fixed);
   const auto* fields = v1::JobSpec::descriptor();
   for (int i = 0; i < fields->field_count(); ++i) {
     google::protobuf::util::MessageDifferencer differencer;
     const std::vector<const google::protobuf::FieldDescriptor*> one = {fields->field(i)};
-    if (differencer.CompareWithFields(before.spec(), allowed, one, one)) continue;
+    if (differencer.CompareWithFields(former, fixed, one, one)) continue;
     return absl::PermissionDeniedError(absl::StrCat(
-        "spec.", fields->field(i)->name(), ": can't change after the submission; only min_replicas, max_replicas, ",
-        "priority and suspend can: delete the job, and submit another one"));
+        "spec.", fields->field(i)->name(),
+        ": can't change after the submission; only min_replicas, max_replicas, priority and suspend "
+        "can: delete the job, and submit another one"));
   }
   return absl::OkStatus();
 }
@@ -195,18 +199,29 @@ absl::Status CheckNewJob(const v1::Job& job, absl::string_view generate_name, Re
 }
 
 const std::vector<absl::string_view>& SystemVariables() {
-  static const auto* names =
-      new std::vector<absl::string_view>{"ADAPTDL_CHECKPOINT_PATH", "ADAPTDL_GROUP",
-                                         "ADAPTDL_GROUP_TOKEN",     "ADAPTDL_IDENTITY_TOKEN_FILE", "ADAPTDL_JOB_ID",
-                                         "ADAPTDL_JOB_UID",         "ADAPTDL_MASTER_ADDR",
-                                         "ADAPTDL_MASTER_PORT",     "ADAPTDL_NODE_ID",
-                                         "ADAPTDL_NUM_GPUS",        "ADAPTDL_NUM_NODES",
-                                         "ADAPTDL_NUM_REPLICAS",    "ADAPTDL_NUM_RESTARTS",
-                                         "ADAPTDL_REPLICA_HOST",    "ADAPTDL_REPLICA_ID",
-                                         "ADAPTDL_REPLICA_RANK",    "ADAPTDL_SCHED_VERSION",
-                                         "ADAPTDL_SHARE_PATH",      "ADAPTDL_SUPERVISOR_ADDRESS",
-                                         "ADAPTDL_SUPERVISOR_CA", "ADAPTDL_SUPERVISOR_CA_PEM",   "ADAPTDL_SUPERVISOR_TLS_NAME",
-                                         "ADAPTDL_SUPERVISOR_URL"};
+  static const auto* names = new std::vector<absl::string_view>{"ADAPTDL_CHECKPOINT_PATH",
+                                                                "ADAPTDL_GROUP",
+                                                                "ADAPTDL_GROUP_TOKEN",
+                                                                "ADAPTDL_IDENTITY_TOKEN_FILE",
+                                                                "ADAPTDL_JOB_ID",
+                                                                "ADAPTDL_JOB_UID",
+                                                                "ADAPTDL_MASTER_ADDR",
+                                                                "ADAPTDL_MASTER_PORT",
+                                                                "ADAPTDL_NODE_ID",
+                                                                "ADAPTDL_NUM_GPUS",
+                                                                "ADAPTDL_NUM_NODES",
+                                                                "ADAPTDL_NUM_REPLICAS",
+                                                                "ADAPTDL_NUM_RESTARTS",
+                                                                "ADAPTDL_REPLICA_HOST",
+                                                                "ADAPTDL_REPLICA_ID",
+                                                                "ADAPTDL_REPLICA_RANK",
+                                                                "ADAPTDL_SCHED_VERSION",
+                                                                "ADAPTDL_SHARE_PATH",
+                                                                "ADAPTDL_SUPERVISOR_ADDRESS",
+                                                                "ADAPTDL_SUPERVISOR_CA",
+                                                                "ADAPTDL_SUPERVISOR_CA_PEM",
+                                                                "ADAPTDL_SUPERVISOR_TLS_NAME",
+                                                                "ADAPTDL_SUPERVISOR_URL"};
   return *names;
 }
 

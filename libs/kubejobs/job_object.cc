@@ -105,8 +105,8 @@ Json Container(const v1::ReplicaTemplate& replica) {
 }  // namespace
 
 absl::StatusOr<v1::Job> JobFromObject(const Json& object, const Json& default_resources) {
-  absl::StatusOr<jobfile::JobFile> file = jobfile::ParseJobFile(
-      kube::Dump(Essence(object)), kPlace, {.replicas = jobspec::ReplicaKind::kPod});
+  absl::StatusOr<jobfile::JobFile> file =
+      jobfile::ParseJobFile(kube::Dump(Essence(object)), kPlace, {.replicas = jobspec::ReplicaKind::kPod});
   if (!file.ok()) return absl::InvalidArgumentError(WithoutPlaces(file.status().message()));
   v1::Job job = std::move(file->job);
   Json pod = At(object, {"spec", "template", "spec"});
@@ -127,7 +127,8 @@ absl::StatusOr<v1::Job> JobFromObject(const Json& object, const Json& default_re
 }
 
 Json UpdatePatch(const v1::JobSpec& spec) {
-  Json patch = {{"minReplicas", spec.min_replicas()}, {"priority", spec.priority()}, {"suspend", spec.suspend()}};
+  Json patch = {
+      {"minReplicas", spec.min_replicas()}, {"priority", spec.priority()}, {"suspend", spec.suspend()}};
   patch["maxReplicas"] = spec.max_replicas() > 0 ? Json(spec.max_replicas()) : Json();
   return {{"spec", patch}};
 }
@@ -141,7 +142,8 @@ absl::StatusOr<Json> ObjectFromJob(const v1::Job& job, const std::string& genera
   }
   if (replica.has_python()) {
     return absl::InvalidArgumentError(
-        "spec.template.python: replicas are pods here, and find what is in their image; put the packages there");
+        "spec.template.python: replicas are pods here, and find what is in their image; put the packages "
+        "there");
   }
   Json object = {{"apiVersion", kApiVersion}, {"kind", kJobKind}};
   object["metadata"]["namespace"] = job.namespace_();

@@ -23,12 +23,9 @@ constexpr char kRequired[] = "requiredDuringSchedulingIgnoredDuringExecution";
 constexpr struct {
   v1::NodeOperator value;
   const char* name;
-} kOperators[] = {{v1::NODE_OPERATOR_IN, "In"},
-                  {v1::NODE_OPERATOR_NOT_IN, "NotIn"},
-                  {v1::NODE_OPERATOR_EXISTS, "Exists"},
-                  {v1::NODE_OPERATOR_DOES_NOT_EXIST, "DoesNotExist"},
-                  {v1::NODE_OPERATOR_GREATER_THAN, "Gt"},
-                  {v1::NODE_OPERATOR_LESS_THAN, "Lt"}};
+} kOperators[] = {{v1::NODE_OPERATOR_IN, "In"},           {v1::NODE_OPERATOR_NOT_IN, "NotIn"},
+                  {v1::NODE_OPERATOR_EXISTS, "Exists"},   {v1::NODE_OPERATOR_DOES_NOT_EXIST, "DoesNotExist"},
+                  {v1::NODE_OPERATOR_GREATER_THAN, "Gt"}, {v1::NODE_OPERATOR_LESS_THAN, "Lt"}};
 
 constexpr struct {
   v1::TaintEffect value;

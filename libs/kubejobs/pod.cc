@@ -53,13 +53,15 @@ Json Metadata(const Json& job, const v1::LaunchReplica& launch, const std::strin
   annotations[kNodeAnnotation] = node_name;
   // Also when something that others inject stands before it.
   if (!annotations.contains(kMainContainerAnnotation)) {
-    annotations[kMainContainerAnnotation] = TextAt(At(job, {"spec", "template", "spec", "containers"})[0], {"name"});
+    annotations[kMainContainerAnnotation] =
+        TextAt(At(job, {"spec", "template", "spec", "containers"})[0], {"name"});
   }
-  const Json owner = {{"apiVersion", kApiVersion}, {"kind", kJobKind},
-                      {"name", launch.job()},      {"uid", launch.job_uid()},
-                      {"controller", true},        {"blockOwnerDeletion", true}};
-  return {{"name", launch.replica_id()}, {"namespace", launch.namespace_()},
-          {"labels", labels},            {"annotations", annotations},
+  const Json owner = {{"apiVersion", kApiVersion}, {"kind", kJobKind},   {"name", launch.job()},
+                      {"uid", launch.job_uid()},   {"controller", true}, {"blockOwnerDeletion", true}};
+  return {{"name", launch.replica_id()},
+          {"namespace", launch.namespace_()},
+          {"labels", labels},
+          {"annotations", annotations},
           {"ownerReferences", Json::array({owner})},
           {"finalizers", Json::array({kReplicaFinalizer})}};
 }
@@ -81,22 +83,25 @@ absl::Status ApplyPatches(const PodOptions& options, Json* pod) {
 
 absl::Status CheckPatches(const std::string& field, const Json& patches) {
   if (patches.is_null()) return absl::OkStatus();
-  if (!patches.is_array()) return absl::InvalidArgumentError(absl::StrCat(field, ": give a list of JSON patches"));
+  if (!patches.is_array())
+    return absl::InvalidArgumentError(absl::StrCat(field, ": give a list of JSON patches"));
   constexpr const char* kOperations[] = {"add", "remove", "replace", "move", "copy", "test"};
   for (const Json& patch : patches) {
     const std::string op = TextAt(patch, {"op"});
-    const bool is_known = std::find(std::begin(kOperations), std::end(kOperations), op) != std::end(kOperations);
+    const bool is_known =
+        std::find(std::begin(kOperations), std::end(kOperations), op) != std::end(kOperations);
     if (is_known && At(patch, {"path"}).is_string()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        field, ": ", kube::Dump(patch), " is no JSON patch: give \"op\", \"path\" and what the operation needs"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": ", kube::Dump(patch),
+                     " is no JSON patch: give \"op\", \"path\" and what the operation needs"));
   }
   return absl::OkStatus();
 }
 
 std::string HostName(const std::string& job, int64_t group, int rank) {
   const std::string end = absl::StrCat("-", group, "-", rank);
-  return absl::StrCat(job.substr(0, jobspec::kMaxNameLength - std::min<size_t>(end.size(), jobspec::kMaxNameLength)),
-                      end);
+  return absl::StrCat(
+      job.substr(0, jobspec::kMaxNameLength - std::min<size_t>(end.size(), jobspec::kMaxNameLength)), end);
 }
 
 absl::StatusOr<Json> MakePod(const Json& job, const v1::LaunchReplica& launch, const Json& node,
@@ -104,8 +109,8 @@ absl::StatusOr<Json> MakePod(const Json& job, const v1::LaunchReplica& launch, c
   const std::string node_name = kube::KeyOf(node).name;
   const std::string label = kube::LabelOf(node, kHostNameLabel);
   if (label.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("node ", node_name, " has no label ", kHostNameLabel, ", by which pods are bound to it"));
+    return absl::FailedPreconditionError(absl::StrCat("node ", node_name, " has no label ", kHostNameLabel,
+                                                      ", by which pods are bound to it"));
   }
   Json spec = At(job, {"spec", "template", "spec"});
   if (!HasContainers(spec)) {

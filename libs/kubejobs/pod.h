@@ -48,8 +48,8 @@ absl::Status CheckPatches(const std::string& field, const kube::Json& patches);
 // `job`: the AdaptDLJob object. `node`: the Node object that the launch is for.
 // INVALID_ARGUMENT: the template holds no containers, or a patch does not fit the pod. FAILED_PRECONDITION: the node
 // has no label kubernetes.io/hostname.
-absl::StatusOr<kube::Json> MakePod(const kube::Json& job, const v1::LaunchReplica& launch, const kube::Json& node,
-                                   const PodOptions& options);
+absl::StatusOr<kube::Json> MakePod(const kube::Json& job, const v1::LaunchReplica& launch,
+                                   const kube::Json& node, const PodOptions& options);
 
 // "<job>-<group>-<rank>", of which the job's name is cut so that 63 characters are enough.
 std::string HostName(const std::string& job, int64_t group, int rank);

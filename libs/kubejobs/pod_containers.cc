@@ -74,7 +74,9 @@ class Variables {
  public:
   explicit Variables(const Json& of_template) : of_template_(of_template) {}
 
-  void Set(absl::string_view name, absl::string_view value) { list_.push_back({{"name", name}, {"value", value}}); }
+  void Set(absl::string_view name, absl::string_view value) {
+    list_.push_back({{"name", name}, {"value", value}});
+  }
   // Unless the template sets it.
   void Propose(absl::string_view name, absl::string_view value) {
     if (FindByName(of_template_, name) == nullptr) Set(name, value);

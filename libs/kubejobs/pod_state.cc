@@ -26,10 +26,11 @@ constexpr int kStopped = 143;
 constexpr int kMostSignals = 64;
 
 // Why a kubelet did not take a pod (status.reason). What it did take ended otherwise.
-constexpr const char* kNotAdmitted[] = {"UnexpectedAdmissionError", "NodeAffinity", "NodeName", "NodePorts",
-                                        "TopologyAffinityError",    "InvalidNodeInfo", "TaintToleration"};
+constexpr const char* kNotAdmitted[] = {
+    "UnexpectedAdmissionError", "NodeAffinity",    "NodeName",       "NodePorts",
+    "TopologyAffinityError",    "InvalidNodeInfo", "TaintToleration"};
 // Why one was stopped for the node's or others' sake.
-constexpr const char* kStoppedFor[] = {"Evicted",  "NodeLost",   "NodeShutdown", "Shutdown",
+constexpr const char* kStoppedFor[] = {"Evicted",    "NodeLost",   "NodeShutdown", "Shutdown",
                                        "Preempting", "Terminated", "Preempted"};
 
 template <size_t kSize>
@@ -74,7 +75,8 @@ const Json& FailedInit(const Json& pod, std::string* name) {
 }
 
 void SetTime(const Json& time, google::protobuf::Timestamp* out, bool* is_set) {
-  const absl::StatusOr<absl::Time> parsed = kube::TimeFromText(time.is_string() ? time.get<std::string>() : "");
+  const absl::StatusOr<absl::Time> parsed =
+      kube::TimeFromText(time.is_string() ? time.get<std::string>() : "");
   *is_set = parsed.ok();
   if (parsed.ok()) *out = messages::ToProto(*parsed);
 }
@@ -99,7 +101,8 @@ std::string Words(const std::string& reason, const std::string& message) {
 
 // Whether a pod was evicted because it used more of the disk than it may; else its node was short of something.
 bool WentOverItsDisk(const std::string& reason, const std::string& message) {
-  return reason == "Evicted" && !absl::StartsWith(message, "The node ") && absl::StrContains(message, "exceed");
+  return reason == "Evicted" && !absl::StartsWith(message, "The node ") &&
+         absl::StrContains(message, "exceed");
 }
 
 // What the pod as a whole says of whose fault its end is.

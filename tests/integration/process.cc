@@ -1,5 +1,8 @@
 #include "tests/integration/process.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -92,6 +95,18 @@ int KillProcessesMatching(const std::string& text) {
   const std::vector<pid_t> found = FindProcesses(text);
   for (const pid_t pid : found) kill(pid, SIGKILL);
   return static_cast<int>(found.size());
+}
+
+int FreePort() {
+  const int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(socket_fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(getsockname(socket_fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(socket_fd);
+  return ntohs(address.sin_port);
 }
 
 }  // namespace adaptdl::integration

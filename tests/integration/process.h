@@ -48,6 +48,9 @@ int KillProcessesMatching(const std::string& text);
 // Process ids of all processes whose command line holds `text`.
 std::vector<pid_t> FindProcesses(const std::string& text);
 
+// A TCP port of the loopback that nobody listens on now.
+int FreePort();
+
 }  // namespace adaptdl::integration
 
 #endif  // ADAPTDL_TESTS_INTEGRATION_PROCESS_H_

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <regex>
@@ -178,6 +179,10 @@ absl::StatusOr<std::string> TestCluster::WaitForAddress(const std::string& progr
 absl::Status TestCluster::StartSupervisor() {
   if (absl::Status status = MakeCredentials(); !status.ok()) return status;
   std::filesystem::remove(folder_ + "/supervisor.address");
+  // Pods are told where it is before it is there.
+  if (!options_.kubernetes.empty() && supervisor_address_.empty()) {
+    supervisor_address_ = absl::StrCat(options_.control_host, ":", FreePort());
+  }
   std::vector<std::string> command = {
       Binary("adaptdl-supervisor"),
       "--listen",
@@ -196,6 +201,7 @@ absl::Status TestCluster::StartSupervisor() {
       absl::FormatDuration(options_.max_retry_backoff),
       "--address-file",
       folder_ + "/supervisor.address"};
+  if (!options_.kubernetes.empty()) AddAll(KubernetesFlags(), &command);
   if (options_.adaptdl_http) command.insert(command.end(), {"--adaptdl-http", "127.0.0.1:0"});
   AddAll(ServiceFlags("supervisor"), &command);
   supervisor_ = Process::Start(command, folder_ + "/supervisor.log");
@@ -212,6 +218,32 @@ absl::Status TestCluster::StartSupervisor() {
   }
   // A connection to the one before is noticed to be dead by the first call.
   return WaitForNodes(0, kStartTimeout);
+}
+
+std::vector<std::string> TestCluster::KubernetesFlags() {
+  const std::string kubeconfig = folder_ + "/kubeconfig";
+  const std::string key = folder_ + "/group-key";
+  std::ofstream(kubeconfig) << "apiVersion: v1\nkind: Config\ncurrent-context: test\n"
+                            << "clusters: [{name: test, cluster: {server: \"" << options_.kubernetes << "\"}}]\n"
+                            << "users: [{name: test, user: {}}]\n"
+                            << "contexts: [{name: test, context: {cluster: test, user: test}}]\n";
+  std::ofstream(key) << "a secret of this test alone, of 32 bytes and more";
+  std::vector<std::string> flags = {"--backend",
+                                    "kubernetes",
+                                    "--kubeconfig",
+                                    kubeconfig,
+                                    "--own-namespace",
+                                    "default",
+                                    "--election-duration",
+                                    "2s",
+                                    "--group-key-file",
+                                    key,
+                                    "--replica-supervisor-address",
+                                    supervisor_address_,
+                                    "--default-resources",
+                                    R"({"requests": {"cpu": "1"}})"};
+  if (options_.tls) AddAll({"--replica-ca", SecurityFile("ca.pem")}, &flags);
+  return flags;
 }
 
 absl::Status TestCluster::StartAllocator() {

@@ -63,6 +63,8 @@ struct TestClusterOptions {
     int network = -1;
   };
   std::function<Place(int index)> place_of_worker = nullptr;
+  // URL of an API server of Kubernetes: then the supervisor is its operator, and there are no workers.
+  std::string kubernetes = {};
 };
 
 using JobPredicate = std::function<bool(const v1::Job&)>;
@@ -89,6 +91,8 @@ class TestCluster {
 
   // Start one program, again if it was killed. Programs keep their addresses over a restart.
   absl::Status StartSupervisor();
+  // Of one that works for Kubernetes: the API server, the key of groups, and where replicas reach it.
+  std::vector<std::string> KubernetesFlags();
   absl::Status StartAllocator();
   absl::Status StartAutoscaler();
   void StartWorker(int index);

@@ -1,9 +1,9 @@
 // What of a transaction is stored at once, becomes visible at once, and has its effects then. Plain values.
 //
 // Where the store's batches are atomic that is all of it. Elsewhere each job is a unit, with its replicas, events and
-// effects. What belongs to no job comes first, then jobs that shrink, so that nobody is given, for ever, what another one
-// was not made to give up; then all others, in order of submission, and last the answer of the call, if all went well. A
-// unit that fails changes nothing of its job, and the others stand.
+// effects. What belongs to no job comes first; then jobs that shrink, so that nobody is given, for ever, what another
+// one was not made to give up; then those that go, and all others in order of submission; last the answer of the call,
+// if all went well. A unit that fails changes nothing of its job, and the others stand.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_STATE_COMMIT_UNIT_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_STATE_COMMIT_UNIT_H_

@@ -1,5 +1,5 @@
-// Where the supervisor keeps what must survive it. Two implementations: SQLite (sqlite_job_store.h), and
-// memory for tests (memory_job_store.h); two more guard another one (leased_, fenced_job_store.h).
+// Where the supervisor keeps what must survive it: SQLite (sqlite_job_store.h), objects of Kubernetes (kubernetes/store),
+// and memory for tests (memory_job_store.h); two more guard another one (leased_, fenced_job_store.h).
 //
 // The caller (state/core.h) is the only writer. It holds the state in memory, which follows the store: it is
 // read once, at the start, and changes only after a Commit() that succeeded. So a store is written all the

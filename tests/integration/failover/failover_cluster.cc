@@ -34,19 +34,6 @@ constexpr absl::Duration kCallTimeout = absl::Seconds(20);
 // Of attempts that are repeated until one succeeds.
 constexpr absl::Duration kAttempt = absl::Milliseconds(300);
 
-// One that nobody listens on now.
-int FreePort() {
-  const int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(socket_fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  EXPECT_EQ(getsockname(socket_fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(socket_fd);
-  return ntohs(address.sin_port);
-}
-
 }  // namespace
 
 FailoverCluster::FailoverCluster() {

@@ -6,7 +6,7 @@ from .errors import ApiError
 from .rbac import Request
 
 # Subresources that are no objects.
-ACTIONS = (("pods", "binding"), ("serviceaccounts", "token"))
+ACTIONS = (("pods", "binding"), ("pods", "eviction"), ("pods", "log"), ("serviceaccounts", "token"))
 
 
 def not_there(path):

@@ -5,7 +5,7 @@ import json
 import sys
 import urllib.parse
 
-from . import discovery, faults
+from . import discovery, faults, pods
 from .address import Address
 from .errors import ApiError, bad_request
 from .identity import User
@@ -23,6 +23,7 @@ REVIEWS = {
     ("authorization.k8s.io", "selfsubjectaccessreviews")
 }
 APPLY = "application/apply-patch+yaml"
+SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -127,6 +128,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self._send(200, found)
         is_watch = self.query.get("watch") in ("true", "1")
         address = self._address("get", "watch" if is_watch else "list")
+        if address.subresource == "log":
+            return self._send_log(
+                pods.open_log(self.api.registry, self.api.rest, address.kind, address.key, self.query))
         if address.name:
             obj = self.api.rest.get(address.kind, address.key, address.subresource)
             return self._send_object(address, 200, obj)
@@ -189,13 +193,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         address = self._address("create")
         if address.subresource == "binding":
             self.api.rest.bind(address.key, self._body())
-            return self._send(201, {
-                "kind": "Status",
-                "apiVersion": "v1",
-                "metadata": {},
-                "status": "Success",
-                "code": 201
-            })
+            return self._send(201, SUCCESS)
+        if address.subresource == "eviction":
+            pods.evict(self.api.rest, address.kind, address.key, self._body())
+            return self._send(201, SUCCESS)
         if address.subresource == "token":
             account = self.api.rest.get(address.kind, address.key)
             return self._send(201, self.api.tokens.request(address.kind, account, self._body()))
@@ -287,6 +288,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self._wants_table() and self.command == "GET":
             return self._send(200, discovery.table(address.kind, [obj], obj["metadata"]["resourceVersion"]))
         return self._send(code, obj)
+
+    def _send_log(self, log):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        with log:
+            while data := log.read1(1 << 16):
+                self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+                self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
 
     def _send(self, code, body, retry_after=None):
         if self.is_cut_after:

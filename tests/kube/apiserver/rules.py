@@ -10,6 +10,7 @@ from . import schema
 from .errors import ApiError, bad_request, conflict, invalid
 
 NAME = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+QUANTITY = re.compile(r"^[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$")
 # Fields of a pod's spec that may be changed.
 POD_MUTABLE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "nodeName")
 
@@ -109,6 +110,7 @@ def check_pod(kind, pod, old):
     name = pod["metadata"].get("name", "")
     if not pod["spec"].get("containers"):
         raise invalid(kind, name, [("spec.containers", "Required value")])
+    check_quantities(pod["spec"])
     if old is None:
         return
 
@@ -121,6 +123,16 @@ def check_pod(kind, pod, old):
         raise ApiError(
             422, "Invalid", f'Pod "{name}" is invalid: spec: Forbidden: pod updates may not change fields '
             "other than image, activeDeadlineSeconds, tolerations")
+
+
+def check_quantities(spec):
+    for container in [*(spec.get("initContainers") or ()), *spec["containers"]]:
+        resources = container.get("resources") or {}
+        for value in [*(resources.get("requests") or {}).values(), *(resources.get("limits") or {}).values()]:
+            if not QUANTITY.match(str(value)):
+                raise bad_request(
+                    "Pod in version \"v1\" cannot be handled as a Pod: quantities must match the regular "
+                    f"expression '{QUANTITY.pattern}': {value!r}")
 
 
 def check_crd(kind, crd):

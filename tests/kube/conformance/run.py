@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the conformance suite: against the double, which it starts, or against a cluster.
 
-    run.py                    the double
+    run.py                    the double, with two nodes
     run.py --cluster          what KUBECONFIG names, through `kubectl proxy`
     run.py --url URL          an API server that asks for no credentials
     run.py ... NAME...        only these, as unittest names them: test_apply, test_apply.ApplyTest.test_...
@@ -11,13 +11,19 @@ On a cluster it makes one namespace and one CRD of random names for each class o
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
+# Of the pods that tests run: one with a shell, and one with Python. In the double, its machine stands for both.
+IMAGES = (os.environ.setdefault("ADAPTDL_CONFORMANCE_IMAGE", "busybox:1.36"),
+          os.environ.setdefault("ADAPTDL_CONFORMANCE_PYTHON_IMAGE", "python:3.11-slim"))
+ADDRESS = r"(http://\S+)"
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -37,8 +43,20 @@ def started(command, address):
         process.stdout.close()
 
 
+@contextlib.contextmanager
 def double():
-    return started([sys.executable, "-m", "apiserver", "--bookmark-period", "1"], r"(http://\S+)")
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "nodes").write_text(json.dumps([{"name": "node-a"}, {"name": "node-b"}]))
+        (folder / "images").write_text(json.dumps({image: {} for image in IMAGES}))
+        apiserver = [sys.executable, "-m", "apiserver", "--bookmark-period", "1"]
+        url = stack.enter_context(started(apiserver, ADDRESS))
+        kubelet = [
+            sys.executable, "-m", "kubelet", "--server", url, "--nodes", folder / "nodes", "--images",
+            folder / "images", "--root", folder / "root"
+        ]
+        stack.enter_context(started(kubelet, ADDRESS))
+        yield url
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from api import ConformanceTest
+from pods import PodTest
 
 
 def kubectl_minor():
@@ -22,8 +23,11 @@ def kubectl_minor():
 
 
 # Older ones look for unknown fields by themselves, in a document that the double has not.
-@unittest.skipUnless(kubectl_minor() >= 27, "needs kubectl 1.27 or later")
-class KubectlTest(ConformanceTest):
+NEEDED = unittest.skipUnless(kubectl_minor() >= 27, "needs kubectl 1.27 or later")
+
+
+class Kubectl:
+    """Calls it, in a test's namespace."""
 
     def setUp(self):
         super().setUp()
@@ -49,6 +53,10 @@ class KubectlTest(ConformanceTest):
         done = self.run_kubectl(*arguments, stdin=stdin)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
+
+
+@NEEDED
+class KubectlTest(Kubectl, ConformanceTest):
 
     def apply(self, *arguments, **spec):
         return self.kubectl("apply", "-f", "-", *arguments, stdin=json.dumps(self.widget(**spec)))
@@ -103,6 +111,18 @@ class KubectlTest(ConformanceTest):
         self.kubectl("wait", "--for=jsonpath={.status.phase}=Done", f"wdg/{self.name}", "--timeout=30s")
         self.kubectl("delete", "wdg", self.name, "--wait=false")
         self.kubectl("wait", "--for=delete", f"wdg/{self.name}", "--timeout=30s")
+
+
+@NEEDED
+class KubectlPodTest(Kubectl, PodTest):
+
+    def test_logs_and_waiting_and_deleting(self):
+        self.start(self.container("echo one; echo two; exit 1"))
+        self.kubectl("wait", "--for=jsonpath={.status.phase}=Failed", "pod/" + self.name, "--timeout=60s")
+        self.assertEqual(self.kubectl("logs", self.name), "one\ntwo\n")
+        self.assertEqual(self.kubectl("logs", "-f", "--tail=1", self.name, "-c", "a"), "two\n")
+        self.assertIn("deleted", self.kubectl("delete", "pod", self.name))
+        self.assertTrue(self.is_gone())
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 from .claims import Claims
 from .client import Client
@@ -72,10 +73,13 @@ def main():
     server = Server(kubelet)
     shared.port = server.server_port
     kubelet.start()
-    # Its threads, and with them its containers, end at once.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    # shutdown() waits for the loop that this handler interrupts.
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     print(f"http://127.0.0.1:{server.server_port}", flush=True)
-    server.serve_forever()
+    server.serve_forever(poll_interval=0.05)
+    kubelet.stop()
+    # Without waiting for threads that wait for news.
+    os._exit(0)
 
 
 main()

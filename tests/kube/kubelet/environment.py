@@ -88,8 +88,10 @@ class Environment:
             for kind in ("configMap", "secret"):
                 if kind + "Ref" in source:
                     found = self._objects.data(kind, source[kind + "Ref"]) or {}
-                    values.update({source.get("prefix", "") + name: value.decode()
-                                   for name, value in found.items()})
+                    values.update({
+                        source.get("prefix", "") + name: value.decode()
+                        for name, value in found.items()
+                    })
         for entry in container.get("env") or ():
             value = self._value(container, entry, values)
             if value is not None:

@@ -5,7 +5,7 @@ import re
 
 SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-QUANTITY = re.compile(r"^([0-9.]+(?:[eE][0-9]+)?)([A-Za-z]*)$")
+QUANTITY = re.compile(r"^([0-9.]+(?:[eE][+-]?[0-9]+)?)([A-Za-z]*)$")
 
 
 def quantity(value):

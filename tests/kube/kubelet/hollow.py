@@ -50,6 +50,9 @@ class HollowPod:
         now = time.time()
         self._host.workers.do(self._say, status.terminated(137, now, now, reason))
 
+    def await_processes(self):
+        pass
+
     def forget(self):
         pass
 
@@ -61,13 +64,17 @@ class HollowPod:
         lacking = refusals.lacking(self._pod)
         now, is_running = time.time(), "running" in state
         said = {
-            "phase": "Running" if is_running else "Failed",
-            "hostIP": self._host.address,
-            "podIP": self._ip,
+            "phase":
+            "Running" if is_running else "Failed",
+            "hostIP":
+            self._host.address,
+            "podIP":
+            self._ip,
             "podIPs": [{
                 "ip": self._ip
             }],
-            "startTime": status.stamp(now),
+            "startTime":
+            status.stamp(now),
             "conditions":
             [status.condition(kind, is_running, now) for kind in ("Initialized", "ContainersReady", "Ready")],
             "containerStatuses":

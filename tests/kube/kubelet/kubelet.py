@@ -36,16 +36,25 @@ class Kubelet:
     def start(self):
         for node in self._nodes.values():
             node.register()
-        for path, changed, gone in (
-            ("/api/v1/nodes", self._node_changed, self._node_gone),
-            (LEASES, self._lifecycle.lease_changed, self._lifecycle.lease_gone),
-            ("/api/v1/persistentvolumeclaims", self._shared.claims.changed, self._shared.claims.gone),
-            ("/api/v1/pods", self._pod_changed, self._pod_gone)):
+        for path, changed, gone in (("/api/v1/nodes", self._node_changed, self._node_gone),
+                                    (LEASES, self._lifecycle.lease_changed, self._lifecycle.lease_gone),
+                                    ("/api/v1/persistentvolumeclaims", self._shared.claims.changed,
+                                     self._shared.claims.gone), ("/api/v1/pods", self._pod_changed,
+                                                                 self._pod_gone)):
             Reflector(self._client, path, changed, gone).start()
         self._is_new = False
         self._scheduler.start()
         self._lifecycle.start()
         threading.Thread(target=self._renew, daemon=True).start()
+
+    def stop(self):
+        """Ends all that it has started."""
+        with self._lock:
+            nodes = list(self._nodes.values())
+        for node in nodes:
+            node.crash()
+        for node in nodes:
+            node.await_processes()
 
     def log(self, namespace, name, container):
         """None: there is none."""

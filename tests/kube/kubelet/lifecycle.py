@@ -21,6 +21,8 @@ class Lifecycle:
         # By node: what its lease said last, and since when; and since when it is silent.
         self._leases = {}
         self._silent_since = {}
+        # By name of a node that is not there, but pods on it are: since when.
+        self._missing_since = {}
 
     def start(self):
         threading.Thread(target=self._run, daemon=True).start()
@@ -72,9 +74,13 @@ class Lifecycle:
             if name in leases:
                 self._look_at(node, now - leases[name][1] > self._grace, pods[name], now)
             self._evict(node, pods[name], now)
-        for name in pods.keys() - nodes.keys():
-            for pod in pods[name]:
-                self._collect(pod)
+        missing = pods.keys() - nodes.keys()
+        self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
+        for name in missing:
+            # It may be that the node is only about to be seen.
+            if now - self._missing_since[name] > self._grace:
+                for pod in pods[name]:
+                    self._collect(pod)
 
     def _look_at(self, node, is_silent, pods, now):
         name = node["metadata"]["name"]
@@ -82,10 +88,14 @@ class Lifecycle:
             self._silent_since[name] = now
             unknown = status.condition("Ready", False, time.time(), "NodeStatusUnknown",
                                        "Kubelet stopped posting node status.")
-            self._client.patch_status(f"/api/v1/nodes/{name}", {"conditions": [{
-                **unknown, "status": "Unknown"
-            }]})
-            self._taint(node, [{"key": UNREACHABLE, "effect": effect} for effect in ("NoSchedule", "NoExecute")])
+            self._client.patch_status(f"/api/v1/nodes/{name}",
+                                      {"conditions": [{
+                                          **unknown, "status": "Unknown"
+                                      }]})
+            self._taint(node, [{
+                "key": UNREACHABLE,
+                "effect": effect
+            } for effect in ("NoSchedule", "NoExecute")])
             for pod in pods:
                 if pod["status"].get("phase") not in ENDED:
                     self._client.patch_status(
@@ -107,17 +117,20 @@ class Lifecycle:
         for taint in node["spec"].get("taints") or ():
             if taint["effect"] != "NoExecute":
                 continue
-            since = self._silent_since.get(node["metadata"]["name"], now) if taint["key"] == UNREACHABLE else now
+            since = self._silent_since.get(node["metadata"]["name"],
+                                           now) if taint["key"] == UNREACHABLE else now
             for pod in pods:
                 stays = fit.stays_seconds(pod, taint, self._eviction if taint["key"] == UNREACHABLE else 0)
                 is_due = stays is not None and now - since >= stays
                 if is_due and not pod["metadata"].get("deletionTimestamp"):
-                    self._disrupt(pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", {})
+                    self._disrupt(pod, "DeletionByTaintManager",
+                                  "Taint manager: deleting due to NoExecute taint", {})
                     self._client.call("DELETE", path_of(pod), {})
 
     def _collect(self, pod):
         is_live = pod["status"].get("phase") not in ENDED
-        self._disrupt(pod, "DeletionByPodGC", "PodGC: node no longer exists", {"phase": "Failed"} if is_live else {})
+        self._disrupt(pod, "DeletionByPodGC", "PodGC: node no longer exists",
+                      {"phase": "Failed"} if is_live else {})
         self._client.call("DELETE", path_of(pod), {
             "gracePeriodSeconds": 0,
             "preconditions": {

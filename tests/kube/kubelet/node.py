@@ -77,7 +77,8 @@ class Node:
                     **self.allocatable,
                     **(self._description.get("capacity") or {})
                 },
-                "allocatable": self.allocatable,
+                "allocatable":
+                self.allocatable,
                 "addresses": [{
                     "type": "InternalIP",
                     "address": self.address
@@ -100,7 +101,8 @@ class Node:
         self.renew()
 
     def say_ready(self):
-        ready = status.condition("Ready", True, time.time(), "KubeletReady", "kubelet is posting ready status")
+        ready = status.condition("Ready", True, time.time(), "KubeletReady",
+                                 "kubelet is posting ready status")
         self.client.patch_status(f"/api/v1/nodes/{self.name}", {"conditions": [ready]})
 
     def renew(self):
@@ -142,6 +144,13 @@ class Node:
             pods = list(self._pods.values())
         for pod in pods:
             pod.kill("ContainerStatusUnknown")
+
+    def await_processes(self):
+        """After crash(): until none runs."""
+        with self._lock:
+            pods = list(self._pods.values())
+        for pod in pods:
+            pod.await_processes()
 
     def wake(self):
         with self._lock:

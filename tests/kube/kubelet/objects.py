@@ -15,10 +15,16 @@ class Objects:
         self._client, self._metadata, self._spec = client, pod["metadata"], pod["spec"]
         self._core = f"/api/v1/namespaces/{pod['metadata']['namespace']}"
 
+    def _get(self, path):
+        try:
+            return self._client.get(f"{self._core}/{path}")
+        except Refused as error:
+            raise Missing(str(error)) from error
+
     def data(self, kind, reference):
         """By key, bytes. None: there is none, which is fine."""
         name = reference.get("name") or reference.get("secretName", "")
-        found = self._client.get(f"{self._core}/{PLURALS[kind]}/{name}")
+        found = self._get(f"{PLURALS[kind]}/{name}")
         if found is None:
             if reference.get("optional"):
                 return None
@@ -52,7 +58,7 @@ class Objects:
         return answer["status"]["token"]
 
     def claim(self, name):
-        found = self._client.get(f"{self._core}/persistentvolumeclaims/{name}")
+        found = self._get(f"persistentvolumeclaims/{name}")
         if found is None:
             raise Missing(f'persistentvolumeclaim "{name}" not found')
         if found["metadata"].get("deletionTimestamp"):

@@ -1,11 +1,13 @@
 """The life of one pod on its node."""
 
 import pathlib
+import shutil
 import signal
+import subprocess
 import threading
 import time
 
-from . import refusals
+from . import programs, refusals
 from .container import Container
 from .environment import Environment, Missing
 from .images import PULLING
@@ -77,7 +79,8 @@ class Pod:
         """Whatever ran of it is gone: the machine has been off."""
         self._report.start()
         for container in self.containers:
-            container.end(137, "ContainerStatusUnknown", "The container could not be located when the pod was "
+            container.end(137, "ContainerStatusUnknown",
+                          "The container could not be located when the pod was "
                           "terminated")
         self._finish()
 
@@ -96,6 +99,12 @@ class Pod:
         for container in self.containers:
             container.signal(signal.SIGKILL, reason)
 
+    def await_processes(self):
+        """Until none runs."""
+        for container in self.containers:
+            if container.is_running:
+                container.ended.wait()
+
     def forget(self):
         """Its object has gone."""
         self.stop(0)
@@ -103,6 +112,9 @@ class Pod:
             self._changed.wait_for(lambda: self._is_over)
         self._report.end()
         self._volumes.remove()
+        shutil.rmtree(self._logs.parent)
+        for container in self.containers:
+            self._host.machine.forget(self._world_name(container))
 
     def log(self, name):
         """None: it has no such container. With no name: its only one."""
@@ -160,12 +172,20 @@ class Pod:
             container.end(137, "ContainerStatusUnknown", "it was never started")
             return
         files, more = world
+        reason = programs.why_not(more["command"][0], more["environment"]["PATH"], more["directory"],
+                                  more["mounts"])
+        if reason:
+            container.end(128, "StartError", reason)
+            return
         message = self._logs / (container.name + ".message")
         message.touch()
-        script = self._host.machine.script(f"{self.uid}-{container.name}", self._host_name(), files,
-                                           more.pop("mounts") + self._volumes.message_mount(container, message),
-                                           **more)
+        script = self._host.machine.script(
+            self._world_name(container), self._host_name(), files,
+            more.pop("mounts") + self._volumes.message_mount(container, message), **more)
         container.run(script, message)
+
+    def _world_name(self, container):
+        return f"{self.uid}-{container.name}"
 
     def _until_there(self, attempt, on_missing):
         """What the attempt returns, once nothing is missing. None: the pod is to end."""
@@ -174,6 +194,8 @@ class Pod:
                 return attempt()
             except Missing as missing:
                 on_missing(missing)
+            except (OSError, ValueError, subprocess.CalledProcessError) as error:
+                on_missing(Missing(repr(error)))
             with self._changed:
                 self._changed.wait_for(lambda: self.is_stopping, RETRY_SECONDS)
         return None

@@ -38,8 +38,8 @@ def _lacking_volume(volume):
     kinds = [name for name in volume if name != "name"]
     if len(kinds) != 1 or kinds[0] not in VOLUMES:
         return f"of kind {', '.join(kinds) or 'none'}"
-    if kinds[0] == "hostPath" and volume["hostPath"].get("type", "") not in ("", "Directory", "DirectoryOrCreate",
-                                                                             "File"):
+    if kinds[0] == "hostPath" and volume["hostPath"].get(
+            "type", "") not in ("", "Directory", "DirectoryOrCreate", "File"):
         return f"hostPath of type {volume['hostPath']['type']}"
     for source in volume.get("projected", {}).get("sources") or ():
         if any(name not in PROJECTED for name in source):

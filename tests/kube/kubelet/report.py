@@ -66,12 +66,15 @@ class Report:
         inits, mains = ([(one, one.state) for one in group] for group in (self._pod.inits, self._pod.mains))
         phase = self._phase(inits, mains)
         said.update({
-            "phase": phase,
-            "podIP": self._ip,
+            "phase":
+            phase,
+            "podIP":
+            self._ip,
             "podIPs": [{
                 "ip": self._ip
             }],
-            "conditions": self._said_conditions(phase, [state for _, state in mains]),
+            "conditions":
+            self._said_conditions(phase, [state for _, state in mains]),
             "containerStatuses": [status.container_status(one.spec, state, one.id) for one, state in mains]
         })
         if inits:
@@ -81,10 +84,13 @@ class Report:
         return said
 
     def _phase(self, inits, mains):
-        if any(state.get("terminated", {}).get("exitCode") for one, state in inits
-               if one.spec.get("restartPolicy") != "Always"):
+        if any(
+                state.get("terminated", {}).get("exitCode") for one, state in inits
+                if one.spec.get("restartPolicy") != "Always"):
             return "Failed"
-        return status.phase_of([state for _, state in mains], self._pod.is_initialized or self._pod.is_over)
+        phase = status.phase_of([state for _, state in mains], self._pod.is_initialized or self._pod.is_over)
+        # It ends with its sidecars.
+        return phase if self._pod.is_over or phase == "Pending" else "Running"
 
     def _said_conditions(self, phase, mains):
         is_initialized = self._pod.is_initialized

@@ -7,12 +7,21 @@ that one dies of: mounts are in namespaces, and the kernel kills the processes. 
 import os
 import pathlib
 import shlex
+import shutil
 import stat
 import subprocess
 
-NAMESPACES = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"]
+DIE_TOO = ["setpriv", "--pdeathsig", "KILL"]
+# The first that this shell starts is the first of its own namespace; the shell says how it ended. (`unshare --fork` would do that, but takes
+# an end by SIGKILL for an error of its own.)
+NAMESPACES = [
+    *DIE_TOO, "unshare", "--mount", "--uts", "--pid", "sh", "-c",
+    f'exec 3<&0; {shlex.join(DIE_TOO)} "$@" <&3 & exec 3<&- 2>/dev/null; wait $!', "container"
+]
 # Mounts that each container has of its own, or not at all.
 SPECIAL = ("/proc", "/sys", "/dev")
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
+GPUS = "nvidia"
 
 
 class NotPermitted(Exception):
@@ -25,8 +34,9 @@ def check_permitted():
                           text=True,
                           check=False)
     if done.returncode:
-        raise NotPermitted("containers need mount, UTS and PID namespaces of their own: run this as root with "
-                           f"CAP_SYS_ADMIN (docker run --privileged), or --hollow. {done.stderr.strip()}")
+        raise NotPermitted(
+            "containers need mount, UTS and PID namespaces of their own: run this as root with "
+            f"CAP_SYS_ADMIN (docker run --privileged), or --hollow. {done.stderr.strip()}")
 
 
 class Machine:
@@ -36,6 +46,8 @@ class Machine:
         self.root = pathlib.Path(root)
         self._uppers = self.root / "containers"
         self._devices = self.root / "devices"
+        # Of pods whose kubelet has been killed.
+        shutil.rmtree(self.root / "pods", ignore_errors=True)
         for folder in (self._uppers, self._devices):
             folder.mkdir(parents=True, exist_ok=True)
             # An overlay's upper folder can't be on an overlay, which this machine's own file system may be.
@@ -56,13 +68,13 @@ class Machine:
         folder.mkdir()
         for entry in os.scandir("/dev"):
             info = entry.stat(follow_symlinks=False)
-            if stat.S_ISCHR(info.st_mode):
+            if stat.S_ISCHR(info.st_mode) and (entry.name in DEVICES or entry.name.startswith(GPUS)):
                 os.mknod(folder / entry.name, info.st_mode, info.st_rdev)
                 (folder / entry.name).chmod(stat.S_IMODE(info.st_mode))
         (folder / "shm").mkdir()
         (folder / "shm").chmod(0o1777)
-        for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"),
-                             ("stderr", "/proc/self/fd/2")):
+        for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"),
+                             ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")):
             (folder / name).symlink_to(target)
 
     def script(self, name, host_name, files, mounts, environment, directory, command):
@@ -71,21 +83,25 @@ class Machine:
         for part in ("upper", "work", "root"):
             (base / part).mkdir(parents=True)
         for path, text in files.items():
-            file = base / "upper" / path.lstrip("/")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
+            _made(base / "upper", path, is_folder=False).write_text(text, encoding="utf-8")
         root = str(base / "root")
+        # Where links lead to, this machine's being the container's; outer ones first.
+        targets = sorted(((os.path.realpath(mount.target), mount) for mount in mounts),
+                         key=lambda pair: len(pair[0]))
         lines = [
             "set -e", f"mount -t overlay overlay -o lowerdir={self._devices}:/,"
             f"upperdir={base}/upper,workdir={base}/work {root}", f"mount -t proc proc {root}/proc",
             f"mount -o bind,ro /sys {root}/sys"
         ]
         lines += [f"mount --bind {shlex.quote(path)} {shlex.quote(root + path)}" for path in self._shared]
-        # Outer ones first.
-        for mount in sorted(mounts, key=lambda mount: len(os.path.realpath(mount.target))):
-            lines += self._mount(root, mount)
+        places = [target for target, _ in targets]
+        for target, mount in targets:
+            is_folder = os.path.isdir(mount.source)
+            lines += self._place(base, target, is_folder, places)
+            options = "bind,ro" if mount.read_only else "bind"
+            lines.append(f"mount -o {options} {shlex.quote(mount.source)} {shlex.quote(root + target)}")
+        lines += self._place(base, os.path.realpath(directory), True, places)
         lines += [
-            f"mkdir -p {shlex.quote(root + os.path.realpath(directory))}",
             f"echo {shlex.quote(host_name)} > /proc/sys/kernel/hostname", "echo ready >&0", "exec </dev/null",
             shlex.join([
                 "exec", "chroot", root, "/usr/bin/env", "-i", "-C", directory,
@@ -94,16 +110,34 @@ class Machine:
         ]
         return "\n".join(lines)
 
+    def forget(self, name):
+        """What a container has written, once it has ended."""
+        shutil.rmtree(self._uppers / name, ignore_errors=True)
+
     @staticmethod
-    def _mount(root, mount):
-        # Where links lead to, this machine's being the container's.
-        target = shlex.quote(root + os.path.realpath(mount.target))
-        if os.path.isdir(mount.source):
-            make = f"mkdir -p {target}"
+    def _place(base, path, is_folder, mounted):
+        """Makes the path in the container's root, if it is not there: at once, or, where it is in a volume, by what it returns."""
+        if not any(path.startswith(place + "/") for place in mounted):
+            if not os.path.exists(path):
+                _made(base / "upper", path, is_folder)
+            return []
+        place = shlex.quote(f"{base}/root{path}")
+        return [f"mkdir -p {place}" if is_folder else f"mkdir -p $(dirname {place}) && touch {place}"]
+
+
+def _made(upper, path, is_folder):
+    """The path in an overlay's upper folder; the folders above it stay as they are below."""
+    here, below = upper, pathlib.Path("/")
+    parts = pathlib.PurePath(path).parts[1:]
+    for number, part in enumerate(parts, 1):
+        here, below = here / part, below / part
+        if number < len(parts) or is_folder:
+            here.mkdir(exist_ok=True)
+            if below.is_dir():
+                here.chmod(stat.S_IMODE(below.stat().st_mode))
         else:
-            make = f"mkdir -p $(dirname {target}) && touch {target}"
-        options = "bind,ro" if mount.read_only else "bind"
-        return [make, f"mount -o {options} {shlex.quote(mount.source)} {target}"]
+            here.touch()
+    return here
 
 
 class Process:
@@ -126,7 +160,7 @@ class Process:
         # What it writes, and "ready" once its world is made.
         self.output = output
         with open(ready, encoding="utf-8") as file:
-            self.is_made = file.read() == "ready\n"
+            self.is_made = file.readline() == "ready\n"
 
     def signal(self, number):
         """To the container's first process. Whether there was one."""
@@ -142,5 +176,4 @@ class Process:
 
     def wait(self):
         """Its exit code; 128 + N if signal N ended it."""
-        code = self._popen.wait()
-        return 128 - code if code < 0 else code
+        return self._popen.wait()

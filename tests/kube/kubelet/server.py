@@ -73,8 +73,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/plain")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for line in log.lines(query.get("follow") == "true", tail, since, query.get("timestamps") == "true",
-                              lambda: not self._client_is_gone()):
+        for line in log.lines(
+                query.get("follow") == "true", tail, since,
+                query.get("timestamps") == "true", lambda: not self._client_is_gone()):
             if line:
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
         self.wfile.write(b"0\r\n\r\n")

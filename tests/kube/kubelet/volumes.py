@@ -58,9 +58,9 @@ class Volumes:
             path = path / sub_path
             if not path.exists():
                 path.mkdir(parents=True)
-        is_fixed = any(
-            name in volume for volume in self._pod["spec"]["volumes"] if volume["name"] == mount["name"]
-            for name in ("configMap", "secret", "projected", "downwardAPI"))
+        is_fixed = any(name in volume for volume in self._pod["spec"]["volumes"]
+                       if volume["name"] == mount["name"]
+                       for name in ("configMap", "secret", "projected", "downwardAPI"))
         return Mount(str(path), mount["mountPath"], bool(mount.get("readOnly")) or is_fixed)
 
     def _make(self, volume):

@@ -184,5 +184,46 @@ TEST(GracePeriodTest, LiesWithinItsBounds) {
   EXPECT_EQ(GracePeriod(replica), absl::ZeroDuration());
 }
 
+TEST(PodSpecTest, ImagesHaveEntryPoints) {
+  v1::JobSpec spec = GoodJob().spec();
+  EXPECT_FALSE(CheckSpec(spec, ReplicaKind::kPod).ok()) << "without an image there is no pod";
+  spec.mutable_template_()->set_image("registry/mnist:1");
+  EXPECT_TRUE(CheckSpec(spec, ReplicaKind::kPod).ok());
+  spec.mutable_template_()->clear_command();
+  EXPECT_TRUE(CheckSpec(spec, ReplicaKind::kPod).ok());
+  EXPECT_FALSE(CheckSpec(spec, ReplicaKind::kProcess).ok());
+  spec.mutable_template_()->add_command("");
+  EXPECT_FALSE(CheckSpec(spec, ReplicaKind::kPod).ok());
+}
+
+TEST(UpdateTest, OnlyWishesMayChange) {
+  const v1::Job before = GoodJob();
+  const std::vector<std::function<void(v1::JobSpec*)>> allowed = {
+      [](v1::JobSpec* spec) { spec->set_min_replicas(2); },
+      [](v1::JobSpec* spec) { spec->set_max_replicas(3); }, [](v1::JobSpec* spec) { spec->set_priority(4); },
+      [](v1::JobSpec* spec) { spec->set_suspend(true); }};
+  for (const auto& change : allowed) {
+    v1::Job after = before;
+    change(after.mutable_spec());
+    EXPECT_TRUE(CheckUpdate(before, after).ok());
+  }
+  const std::vector<std::pair<std::string, std::function<void(v1::JobSpec*)>>> refused = {
+      {"spec.template", [](v1::JobSpec* spec) { spec->mutable_template_()->add_args("x"); }},
+      {"spec.preemptible", [](v1::JobSpec* spec) { spec->set_preemptible(false); }},
+      {"spec.max_restarts", [](v1::JobSpec* spec) { spec->set_max_restarts(9); }},
+      {"spec.rescale", [](v1::JobSpec* spec) { spec->set_rescale(v1::RESCALE_MODE_RESTART); }},
+      {"spec.allowed_replicas", [](v1::JobSpec* spec) { spec->add_allowed_replicas(2); }}};
+  for (const auto& [field, change] : refused) {
+    v1::Job after = before;
+    change(after.mutable_spec());
+    const absl::Status status = CheckUpdate(before, after);
+    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << field;
+    EXPECT_THAT(status.message(), ::testing::HasSubstr(field));
+  }
+  v1::Job wrong = before;
+  wrong.mutable_spec()->set_priority(1001);
+  EXPECT_EQ(CheckUpdate(before, wrong).code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace adaptdl::jobspec

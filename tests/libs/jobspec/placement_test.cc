@@ -91,8 +91,9 @@ TEST(PlacementTest, TaintsKeepOffWhatDoesNotBearThem) {
     EXPECT_TRUE(Fits(Rule(R"(tolerations { any_value: true })"), node));
     EXPECT_FALSE(Fits(Rule(R"(tolerations { key: "gpu" value: "t4" })"), node));
     EXPECT_FALSE(Fits(Rule(R"(tolerations { key: "disk" any_value: true })"), node));
-    EXPECT_EQ(Fits(Rule(R"(tolerations { key: "gpu" any_value: true effect: TAINT_EFFECT_NO_SCHEDULE })"), node),
-              effect == "NoSchedule");
+    EXPECT_EQ(
+        Fits(Rule(R"(tolerations { key: "gpu" any_value: true effect: TAINT_EFFECT_NO_SCHEDULE })"), node),
+        effect == "NoSchedule");
   }
 }
 
@@ -103,7 +104,8 @@ TEST(PlacementTest, WhatMakesNoSenseIsRefused) {
       {R"(node_terms { labels { key: "a" operator: NODE_OPERATOR_EXISTS values: "b" } })", "take no values"},
       {R"(node_terms { labels { key: "a" operator: NODE_OPERATOR_LESS_THAN values: "b" } })", "one integer"},
       {R"(node_terms { labels { key: "a" values: "b" } })", "use In, NotIn"},
-      {R"(node_terms { fields { key: "spec.x" operator: NODE_OPERATOR_IN values: "b" } })", "metadata.name alone"},
+      {R"(node_terms { fields { key: "spec.x" operator: NODE_OPERATOR_IN values: "b" } })",
+       "metadata.name alone"},
       {R"(tolerations { value: "a" })", "use the operator Exists to tolerate all"},
   };
   for (const auto& [rule, text] : kCases) {
@@ -115,7 +117,8 @@ TEST(PlacementTest, WhatMakesNoSenseIsRefused) {
   v1::Placement large;
   for (int i = 0; i <= 64; ++i) large.add_tolerations()->set_any_value(true);
   EXPECT_THAT(CheckPlacement(large).message(), HasSubstr("65 entries: give at most 64"));
-  EXPECT_TRUE(CheckPlacement(Rule(R"(tolerations { any_value: true } node_selector { key: "a" value: "" })")).ok());
+  EXPECT_TRUE(
+      CheckPlacement(Rule(R"(tolerations { any_value: true } node_selector { key: "a" value: "" })")).ok());
 }
 
 TEST(PlacementTest, TaintsAreReadAndTold) {

@@ -20,17 +20,20 @@ namespace {
 
 using kube::Json;
 
-constexpr char kRetried[] = "not preemptible: AdaptDL gives the job up; that its pod was taken is no fault of its own";
+constexpr char kRetried[] =
+    "not preemptible: AdaptDL gives the job up; that its pod was taken is no fault of its own";
 
 // Where we differ on purpose, by the name and whether the job is preemptible.
 const std::map<std::pair<std::string, bool>, std::string>& Differences() {
   static const auto* differences = new std::map<std::pair<std::string, bool>, std::string>{
-      {{"exit 143", true}, "nobody had deleted it: a program that stops by itself would be started again for ever"},
+      {{"exit 143", true},
+       "nobody had deleted it: a program that stops by itself would be started again for ever"},
       {{"OutOfcpu", true}, "AdaptDL knows \"Outof\" alone, as old kubelets wrote it"},
       {{"OutOfcpu", false}, "the same"},
       {{"Evicted by kubelet (no terminated state)", true}, "the node's need is no fault of the job"},
       {{"Evicted by kubelet (no terminated state)", false}, "the same"},
-      {{"Unknown phase, no deletion ts", true}, "what the node can't tell now is not lost; its lease decides"},
+      {{"Unknown phase, no deletion ts", true},
+       "what the node can't tell now is not lost; its lease decides"},
       {{"Unknown phase, no deletion ts", false}, "the same"},
       {{"Unknown with deletion ts", false}, "the same"},
       {{"exit 137 with deletion ts", false}, kRetried},
@@ -93,10 +96,12 @@ std::string Completion(const std::vector<Json>& pods, bool preemptible) {
   job.group = 2;
   job.allocation = {"n1", "n2"};
   std::vector<jobs::Replica> replicas;
-  for (size_t rank = 0; rank < pods.size(); ++rank) replicas.push_back(Observe(pods[rank], static_cast<int>(rank)));
+  for (size_t rank = 0; rank < pods.size(); ++rank)
+    replicas.push_back(Observe(pods[rank], static_cast<int>(rank)));
   const jobs::Desired desired = jobs::Wants(job.allocation);
   for (int step = 0; step < 3 && !jobs::IsTerminal(job.phase); ++step) {
-    const jobs::Outcome outcome = jobs::Advance(job, replicas, desired, absl::FromUnixSeconds(10), jobs::Policy());
+    const jobs::Outcome outcome =
+        jobs::Advance(job, replicas, desired, absl::FromUnixSeconds(10), jobs::Policy());
     job = outcome.job;
     if (outcome.launch.has_value()) break;
     for (jobs::Replica& replica : replicas) {

@@ -33,13 +33,16 @@ const kube::ChangeOptions kBy = {.field_manager = "test"};
 
 class NoCredentials final : public kube::CredentialSource {
  public:
-  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override { return kube::Credentials(); }
+  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override {
+    return kube::Credentials();
+  }
   void Refused(const kube::Credentials& /*credentials*/) override {}
 };
 
 Json NewJob(const std::string& name = "a") {
   return Json::parse(absl::StrCat(R"({"apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob",
-      "metadata": {"name": ")", name, R"(", "namespace": "default"},
+      "metadata": {"name": ")",
+                                  name, R"(", "namespace": "default"},
       "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "i"}]}}}})"));
 }
 
@@ -95,7 +98,8 @@ TEST_F(CrdTest, TheWholeTemplateIsKept) {
   Json job = NewJob();
   Json& pod = job["spec"]["template"];
   pod["metadata"] = {{"labels", {{"a", "b"}}}, {"annotations", {{"c", "d"}}}};
-  pod["spec"]["volumes"] = Json::parse(R"([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])");
+  pod["spec"]["volumes"] =
+      Json::parse(R"([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])");
   pod["spec"]["containers"][0]["envFrom"] = Json::parse(R"([{"secretRef": {"name": "s"}}])");
   const auto made = Create(kJobs, job);
   ASSERT_TRUE(made.ok()) << made.status();
@@ -117,8 +121,7 @@ TEST_F(CrdTest, WhatWeSubmitIsTaken) {
   ASSERT_TRUE(made.ok()) << made.status();
   job.mutable_spec()->set_max_replicas(0);
   job.mutable_spec()->set_suspend(true);
-  const auto updated =
-      client_.MergePatch({kJobs, "default", "submitted"}, UpdatePatch(job.spec()), kBy);
+  const auto updated = client_.MergePatch({kJobs, "default", "submitted"}, UpdatePatch(job.spec()), kBy);
   ASSERT_TRUE(updated.ok()) << updated.status();
   EXPECT_FALSE((*updated)["spec"].contains("maxReplicas"));
   EXPECT_EQ((*updated)["spec"]["suspend"], true);
@@ -177,7 +180,9 @@ TEST_F(CrdTest, StatusesAreKeptAsTheyAre) {
 }
 
 TEST_F(CrdTest, QuotasAreTakenOrRefused) {
-  Json quota = {{"apiVersion", kApiVersion}, {"kind", kQuotaKind}, {"metadata", {{"name", "quota"}}},
+  Json quota = {{"apiVersion", kApiVersion},
+                {"kind", kQuotaKind},
+                {"metadata", {{"name", "quota"}}},
                 {"spec", {{"gpus", 8}, {"weight", 0.5}}}};
   const Json spec = quota["spec"];
   quota["spec"] = {{"weight", 0}};
@@ -256,8 +261,8 @@ TEST(CrdRulesTest, EachIsARuleOfOurs) {
 
 TEST(CrdRulesTest, WhatMayChangeMay) {
   const v1::Job before = *JobFromObject(NewJob());
-  const v1::Job after = *JobFromObject(JobWith(
-      "/spec", {{"minReplicas", 1}, {"maxReplicas", 9}, {"priority", 7}, {"suspend", true}}));
+  const v1::Job after = *JobFromObject(
+      JobWith("/spec", {{"minReplicas", 1}, {"maxReplicas", 9}, {"priority", 7}, {"suspend", true}}));
   EXPECT_TRUE(jobspec::CheckUpdate(before, after).ok());
 }
 

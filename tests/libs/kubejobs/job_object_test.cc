@@ -68,7 +68,8 @@ TEST(JobObjectTest, ObjectsAreJobs) {
   EXPECT_EQ(replica.termination_grace_period().seconds(), 60);
   EXPECT_EQ(replica.placement().node_selector().at("disk"), "ssd");
   EXPECT_THAT(replica.placement().tolerations(), SizeIs(1)) << "of nodes that are AdaptDL's alone";
-  ASSERT_THAT(replica.env(), SizeIs(1)) << "what others know the value of, and what the pod gets from us, is not here";
+  ASSERT_THAT(replica.env(), SizeIs(1))
+      << "what others know the value of, and what the pod gets from us, is not here";
   EXPECT_EQ(replica.env(0).name(), "A");
   EXPECT_EQ(replica.resources().cpu_millis(), 2100) << "of the whole pod";
   EXPECT_EQ(replica.resources().gpus(), 1);
@@ -120,7 +121,8 @@ TEST(JobObjectTest, WrongOnesAreRefused) {
   EXPECT_THAT(refused("/spec/template/spec/tolerations", Json::parse(R"([{"effect": "None"}])")),
               HasSubstr("tolerations[0].effect"));
   EXPECT_THAT(refused("/spec/allowedReplicas", Json::parse("[4, 2]")), HasSubstr("allowedReplicas"));
-  EXPECT_THAT(refused("/spec/template/spec/terminationGracePeriodSeconds", 1e9), HasSubstr("terminationGracePeriod"));
+  EXPECT_THAT(refused("/spec/template/spec/terminationGracePeriodSeconds", 1e9),
+              HasSubstr("terminationGracePeriod"));
   for (const char* text : {"null", "[]", "3", "{}", R"({"metadata": 3, "spec": {"template": []}})"}) {
     EXPECT_FALSE(JobFromObject(Json::parse(text)).ok()) << text;
   }
@@ -128,7 +130,8 @@ TEST(JobObjectTest, WrongOnesAreRefused) {
 
 TEST(JobObjectTest, LabelsThatAreTooLongForUsAreLeftOut) {
   Json object = Object();
-  object["metadata"]["labels"]["a.very.long.prefix.of.somebody.who.labels.everything/" + std::string(60, 'x')] = "1";
+  object["metadata"]["labels"]
+        ["a.very.long.prefix.of.somebody.who.labels.everything/" + std::string(60, 'x')] = "1";
   const auto job = JobFromObject(object);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_THAT(job->labels(), SizeIs(1));
@@ -167,7 +170,8 @@ TEST(JobObjectTest, SubmittedJobsComeBackAsTheyWere) {
   v1::Job job = Submitted();
   const auto object = ObjectFromJob(job, "");
   ASSERT_TRUE(object.ok()) << object.status();
-  EXPECT_EQ((*object)["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"], "2");
+  EXPECT_EQ((*object)["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"],
+            "2");
   auto read = JobFromObject(*object);
   ASSERT_TRUE(read.ok()) << read.status();
   // What pods have besides.
@@ -199,8 +203,9 @@ TEST(JobObjectTest, WhatPodsCannotDoIsRefused) {
 
 TEST(JobObjectTest, UpdatesArePatches) {
   v1::JobSpec spec = Submitted().spec();
-  EXPECT_EQ(UpdatePatch(spec), Json::parse(
-      R"({"spec": {"minReplicas": 2, "maxReplicas": 8, "priority": -3, "suspend": false}})"));
+  EXPECT_EQ(
+      UpdatePatch(spec),
+      Json::parse(R"({"spec": {"minReplicas": 2, "maxReplicas": 8, "priority": -3, "suspend": false}})"));
   spec.set_max_replicas(0);
   EXPECT_TRUE(UpdatePatch(spec)["spec"]["maxReplicas"].is_null()) << "takes the field away";
 }

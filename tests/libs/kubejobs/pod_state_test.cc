@@ -55,7 +55,8 @@ TEST(PodStateTest, LifeOfAReplica) {
   const v1::Replica running = ReplicaOf(RunningPod());
   EXPECT_EQ(running.state(), v1::REPLICA_STATE_RUNNING);
   EXPECT_EQ(running.start_time().seconds(), 1767323045);
-  EXPECT_EQ(ReplicaOf(Deleted(RunningPod())).state(), v1::REPLICA_STATE_RUNNING) << "it may write a checkpoint";
+  EXPECT_EQ(ReplicaOf(Deleted(RunningPod())).state(), v1::REPLICA_STATE_RUNNING)
+      << "it may write a checkpoint";
   ExpectExit(EndedPod(0), 0, 0, v1::END_CAUSE_UNSPECIFIED);
   const v1::Replica ended = ReplicaOf(EndedPod(3));
   EXPECT_EQ(ended.exit_code(), 3);
@@ -80,7 +81,8 @@ TEST(PodStateTest, WhatOthersStopIsPreempted) {
   ExpectExit(Deleted(EndedPod(137)), 0, 9, v1::END_CAUSE_PREEMPTION);
   for (const char* reason : {"PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI",
                              "DeletionByPodGC", "TerminationByKubelet"}) {
-    ExpectExit(WithCondition(EndedPod(143), "DisruptionTarget", "True", reason), 143, 0, v1::END_CAUSE_PREEMPTION);
+    ExpectExit(WithCondition(EndedPod(143), "DisruptionTarget", "True", reason), 143, 0,
+               v1::END_CAUSE_PREEMPTION);
   }
   ExpectExit(WithCondition(EndedPod(1), "DisruptionTarget", "False", ""), 1, 0, v1::END_CAUSE_UNSPECIFIED);
   for (const char* reason : {"NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting"}) {
@@ -94,17 +96,20 @@ TEST(PodStateTest, WhatOthersStopIsPreempted) {
 }
 
 TEST(PodStateTest, EvictionsAreTheNodesNeedOrTheJobsExcess) {
-  ExpectLost(FailedPod("Evicted", "The node was low on resource: memory. Container main was using 9Gi, request is 1Gi, "
-                                  "has larger consumption of memory, which exceeds its request."),
+  ExpectLost(FailedPod("Evicted",
+                       "The node was low on resource: memory. Container main was using 9Gi, request is 1Gi, "
+                       "has larger consumption of memory, which exceeds its request."),
              v1::END_CAUSE_PREEMPTION);
   ExpectLost(FailedPod("Evicted", "Container main exceeded its local ephemeral storage limit \"1Gi\". "),
              v1::END_CAUSE_JOB);
-  ExpectLost(FailedPod("Evicted", "Usage of EmptyDir volume \"x\" exceeds the limit \"1Gi\". "), v1::END_CAUSE_JOB);
+  ExpectLost(FailedPod("Evicted", "Usage of EmptyDir volume \"x\" exceeds the limit \"1Gi\". "),
+             v1::END_CAUSE_JOB);
 }
 
 TEST(PodStateTest, WhatANodeDoesNotTakeIsItsOwnFault) {
-  for (const char* reason : {"OutOfcpu", "OutOfmemory", "OutOfnvidia.com/gpu", "Outofpods", "UnexpectedAdmissionError",
-                             "NodeAffinity", "NodePorts", "TopologyAffinityError"}) {
+  for (const char* reason :
+       {"OutOfcpu", "OutOfmemory", "OutOfnvidia.com/gpu", "Outofpods", "UnexpectedAdmissionError",
+        "NodeAffinity", "NodePorts", "TopologyAffinityError"}) {
     ExpectLost(FailedPod(reason, "words"), v1::END_CAUSE_NODE);
   }
   ExpectLost(EndedPod(137, "ContainerStatusUnknown"), v1::END_CAUSE_NODE);
@@ -120,7 +125,8 @@ TEST(PodStateTest, LimitsAreTheJobs) {
 
 TEST(PodStateTest, ProgramsThatCannotBeStarted) {
   Json pod = EndedPod(128, "StartError");
-  pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "exec: \"trian\": not found in $PATH";
+  pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] =
+      "exec: \"trian\": not found in $PATH";
   ExpectLost(pod, v1::END_CAUSE_IMAGE);
   EXPECT_THAT(ReplicaOf(pod).message(), HasSubstr("trian"));
   ExpectLost(EndedPod(127, "ContainerCannotRun"), v1::END_CAUSE_IMAGE);
@@ -163,11 +169,12 @@ TEST(PodStateTest, WhatCannotBeToldIsAsItWas) {
 }
 
 TEST(PodStateTest, OddStatusesAreNoTrouble) {
-  for (const char* text :
-       {"7", "[]", R"({"phase": 3})", R"({"phase": "Failed", "containerStatuses": 1})",
-        R"({"phase": "Failed", "containerStatuses": [1, {"name": "main", "state": {"terminated": {"exitCode": "x"}}}]})",
-        R"({"phase": "Failed", "initContainerStatuses": [null], "conditions": {}})",
-        R"({"containerStatuses": [{"name": "main", "state": {"running": {"startedAt": "yesterday"}}}]})"}) {
+  for (
+      const char* text :
+      {"7", "[]", R"({"phase": 3})", R"({"phase": "Failed", "containerStatuses": 1})",
+       R"({"phase": "Failed", "containerStatuses": [1, {"name": "main", "state": {"terminated": {"exitCode": "x"}}}]})",
+       R"({"phase": "Failed", "initContainerStatuses": [null], "conditions": {}})",
+       R"({"containerStatuses": [{"name": "main", "state": {"running": {"startedAt": "yesterday"}}}]})"}) {
     Json pod = NewPod();
     pod["status"] = Json::parse(text);
     pod["metadata"]["annotations"]["adaptdl/rank"] = "-3";

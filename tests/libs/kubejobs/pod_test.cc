@@ -45,7 +45,8 @@ Json Job() {
 }
 
 Json Node() {
-  return Json::parse(R"({"metadata": {"name": "n1.example.com", "labels": {"kubernetes.io/hostname": "n1"}}})");
+  return Json::parse(
+      R"({"metadata": {"name": "n1.example.com", "labels": {"kubernetes.io/hostname": "n1"}}})");
 }
 
 v1::LaunchReplica Launch() {
@@ -84,7 +85,8 @@ Json Make(const Json& job = Job(), const PodOptions& options = Options()) {
 std::vector<Json> ValuesOf(const Json& container, const std::string& name) {
   std::vector<Json> values;
   for (const Json& variable : container["env"]) {
-    if (variable["name"] == name) values.push_back(variable.contains("value") ? variable["value"] : variable["valueFrom"]);
+    if (variable["name"] == name)
+      values.push_back(variable.contains("value") ? variable["value"] : variable["valueFrom"]);
   }
   return values;
 }
@@ -198,7 +200,8 @@ TEST(PodTest, TokensProveWhoItIs) {
   const Json mount = MountAt(pod["spec"]["containers"][1], kTokenFolder);
   EXPECT_EQ(mount["readOnly"], true);
   const Json token = VolumeOf(pod, mount["name"])["projected"]["sources"][0]["serviceAccountToken"];
-  EXPECT_EQ(token, Json::parse(R"({"audience": "adaptdl-supervisor", "expirationSeconds": 3600, "path": "token"})"));
+  EXPECT_EQ(token,
+            Json::parse(R"({"audience": "adaptdl-supervisor", "expirationSeconds": 3600, "path": "token"})"));
   EXPECT_EQ(ValueOf(pod["spec"]["containers"][1], "ADAPTDL_IDENTITY_TOKEN_FILE"),
             std::string(kTokenFolder) + "/" + token["path"].get<std::string>());
 }
@@ -229,7 +232,8 @@ TEST(PodTest, JobsMayBringAPlaceOfTheirOwn) {
 TEST(PodTest, PatchesComeLast) {
   PodOptions options = Options();
   options.pod_patches = Json::parse(R"([{"op": "add", "path": "/spec/priorityClassName", "value": "low"}])");
-  options.container_patches = Json::parse(R"([{"op": "add", "path": "/env/-", "value": {"name": "P", "value": "1"}},
+  options.container_patches =
+      Json::parse(R"([{"op": "add", "path": "/env/-", "value": {"name": "P", "value": "1"}},
                                               {"op": "replace", "path": "/image", "value": "mirror"}])");
   const Json spec = Make(Job(), options)["spec"];
   EXPECT_EQ(spec["priorityClassName"], "low");
@@ -240,12 +244,14 @@ TEST(PodTest, PatchesComeLast) {
 }
 
 TEST(PodTest, PatchesThatDoNotFitAreRefused) {
-  for (const char* text : {R"([{"op": "remove", "path": "/spec/nothing"}])", R"([{"op": "nonsense", "path": "/a"}])",
-                           R"([{"op": "remove", "path": "/spec/containers"}])", R"({"op": "add"})", "[7]",
-                           R"([{"op": "replace", "path": "", "value": 3}])"}) {
+  for (const char* text :
+       {R"([{"op": "remove", "path": "/spec/nothing"}])", R"([{"op": "nonsense", "path": "/a"}])",
+        R"([{"op": "remove", "path": "/spec/containers"}])", R"({"op": "add"})", "[7]",
+        R"([{"op": "replace", "path": "", "value": 3}])"}) {
     PodOptions options = Options();
     options.pod_patches = Json::parse(text);
-    EXPECT_EQ(MakePod(Job(), Launch(), Node(), options).status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_EQ(MakePod(Job(), Launch(), Node(), options).status().code(), absl::StatusCode::kInvalidArgument)
+        << text;
   }
   EXPECT_TRUE(CheckPatches("f", Json()).ok());
   EXPECT_TRUE(CheckPatches("f", Json::parse(R"([{"op": "remove", "path": "/a"}])")).ok());
@@ -255,10 +261,12 @@ TEST(PodTest, PatchesThatDoNotFitAreRefused) {
 }
 
 TEST(PodTest, TemplatesWithoutContainersAreRefused) {
-  for (const char* text : {"{}", "null", R"({"containers": []})", R"({"containers": [7]})", R"({"containers": {}})"}) {
+  for (const char* text :
+       {"{}", "null", R"({"containers": []})", R"({"containers": [7]})", R"({"containers": {}})"}) {
     Json job = Job();
     job["spec"]["template"]["spec"] = Json::parse(text);
-    EXPECT_EQ(MakePod(job, Launch(), Node(), Options()).status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_EQ(MakePod(job, Launch(), Node(), Options()).status().code(), absl::StatusCode::kInvalidArgument)
+        << text;
   }
 }
 

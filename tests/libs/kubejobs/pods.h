@@ -31,12 +31,13 @@ inline kube::Json RunningPod() {
 inline kube::Json EndedPod(int exit_code, const std::string& reason = "") {
   kube::Json pod = RunningPod();
   pod["status"]["phase"] = exit_code == 0 ? "Succeeded" : "Failed";
-  pod["status"]["containerStatuses"][0]["state"] = {
-      {"terminated",
-       {{"exitCode", exit_code},
-        {"reason", !reason.empty() ? reason : exit_code == 0 ? "Completed" : "Error"},
-        {"startedAt", "2026-01-02T03:04:05Z"},
-        {"finishedAt", "2026-01-02T03:05:05Z"}}}};
+  pod["status"]["containerStatuses"][0]["state"] = {{"terminated",
+                                                     {{"exitCode", exit_code},
+                                                      {"reason", !reason.empty()  ? reason
+                                                                 : exit_code == 0 ? "Completed"
+                                                                                  : "Error"},
+                                                      {"startedAt", "2026-01-02T03:04:05Z"},
+                                                      {"finishedAt", "2026-01-02T03:05:05Z"}}}};
   return pod;
 }
 
@@ -66,7 +67,8 @@ inline kube::Json WithCondition(kube::Json pod, const std::string& type, const s
 inline kube::Json WaitingPod(const std::string& reason, const std::string& list = "containerStatuses") {
   kube::Json pod = WithCondition(NewPod(), "PodScheduled", "True", "");
   pod["spec"]["nodeName"] = "n1";
-  pod["status"][list] = {{{"name", "main"}, {"state", {{"waiting", {{"reason", reason}, {"message", "why"}}}}}}};
+  pod["status"][list] = {
+      {{"name", "main"}, {"state", {{"waiting", {{"reason", reason}, {"message", "why"}}}}}}};
   return pod;
 }
 

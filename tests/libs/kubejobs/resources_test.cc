@@ -125,8 +125,9 @@ TEST(ResourcesTest, DefaultsGoWhereNothingIsSaid) {
 }
 
 TEST(ResourcesTest, OddObjectsAreNoTrouble) {
-  for (const char* text : {"null", "7", "{}", R"({"containers": {}})", R"({"containers": [7, null, {"resources": []}]})",
-                           R"({"initContainers": [[]], "overhead": 3})"}) {
+  for (const char* text :
+       {"null", "7", "{}", R"({"containers": {}})", R"({"containers": [7, null, {"resources": []}]})",
+        R"({"initContainers": [[]], "overhead": 3})"}) {
     const auto request = PodRequest(Json::parse(text));
     ASSERT_TRUE(request.ok()) << text;
     EXPECT_EQ(Amount(*request, "pods"), 1);

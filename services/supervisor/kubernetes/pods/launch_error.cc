@@ -12,10 +12,12 @@ std::optional<v1::EndCause> CauseOfRefusal(const absl::Status& status) {
       if (absl::StrContains(status.message(), "exceeded quota")) return v1::END_CAUSE_NODE;
       return v1::END_CAUSE_JOB;
     case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:  // the namespace
+    case absl::StatusCode::kNotFound:       // the namespace
+    case absl::StatusCode::kAlreadyExists:  // a pod of somebody else's
     case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kFailedPrecondition:
       return v1::END_CAUSE_JOB;
+    case absl::StatusCode::kFailedPrecondition:  // the node has no name that pods can be bound by
+      return v1::END_CAUSE_NODE;
     default:
       return std::nullopt;
   }

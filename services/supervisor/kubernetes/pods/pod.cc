@@ -70,7 +70,7 @@ bool IsLive(const v1::ReplicaReport& report) {
 
 }  // namespace
 
-Pod ParsePod(const Json& object, const ReadReport& read) {
+Pod ParsePod(const Json& object) {
   Pod pod;
   pod.key = kube::KeyOf(object);
   pod.uid = kube::UidOf(object);
@@ -85,7 +85,7 @@ Pod ParsePod(const Json& object, const ReadReport& read) {
   pod.deletion_grace = absl::Seconds(kube::IntegerAt(object, {"metadata", "deletionGracePeriodSeconds"}));
   pod.phase = TextAt(object, {"status", "phase"});
   ReadHindrance(object, &pod);
-  pod.report = read(object).value_or(v1::ReplicaReport());
+  pod.report = kubejobs::ReportOf(object).value_or(v1::ReplicaReport());
   return pod;
 }
 

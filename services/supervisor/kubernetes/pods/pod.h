@@ -6,9 +6,7 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_PODS_POD_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_PODS_POD_H_
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +20,6 @@ namespace adaptdl::supervisor {
 
 // Of all pods and claims that are ours.
 inline constexpr char kOurs[] = "adaptdl=true";
-
-// Reads the state of the replica from its pod (kubejobs::ReportOf). Nothing: the pod is none of ours.
-using ReadReport = std::function<std::optional<v1::ReplicaReport>(const kube::Json& pod)>;
 
 // What keeps a pod from running that nobody may come to mend.
 enum class Hindrance {
@@ -70,7 +65,7 @@ struct Pod {
 
 using PodValue = std::shared_ptr<const Pod>;
 
-Pod ParsePod(const kube::Json& object, const ReadReport& read);
+Pod ParsePod(const kube::Json& object);
 
 // What the cluster says of the replica: that it is lost, where its pod can't come to anything on this node.
 v1::ReplicaReport ReportOf(const Pod& pod);

@@ -30,11 +30,15 @@ bool IsStopping(const Pod& pod, const std::optional<absl::Duration>& grace) {
   return pod.is_being_deleted && (!grace.has_value() || pod.deletion_grace <= *grace);
 }
 
-// It ended by a failure of its own: not as one does that was told to stop, or has lost a peer.
+// It ended by a failure of its own: not as one does that was told to stop or has lost a peer, of which there may be
+// any number.
 bool HasFailed(const Pod& pod) {
   const v1::Replica& replica = pod.report.replica();
-  return pod.phase == "Failed" && replica.exit_code() != jobs::kExitStopped &&
-         replica.exit_code() != jobs::kExitPeerLost;
+  const bool is_foreign = replica.end_cause() == v1::END_CAUSE_NODE ||
+                          replica.end_cause() == v1::END_CAUSE_STORAGE ||
+                          replica.end_cause() == v1::END_CAUSE_PREEMPTION;
+  return pod.phase == "Failed" && replica.state() == v1::REPLICA_STATE_EXITED && !is_foreign &&
+         replica.exit_code() != jobs::kExitStopped && replica.exit_code() != jobs::kExitPeerLost;
 }
 
 }  // namespace
@@ -128,7 +132,7 @@ absl::StatusOr<Json> PodLauncher::FindMade(const v1::LaunchReplica& launch, cons
   // It has gone since.
   if (absl::IsNotFound(found.status())) return absl::AbortedError(found.status().message());
   if (found.ok() && kube::ControllerOf(*found).uid != launch.job_uid()) {
-    return absl::FailedPreconditionError(
+    return absl::AlreadyExistsError(
         absl::StrCat("there is a pod ", key.ToString(), " already, and it is not this job's"));
   }
   return found;
@@ -186,7 +190,7 @@ absl::Status PodLauncher::TakeOffFinalizer(const Pod& pod, const std::stop_token
   const absl::StatusOr<Json> now = parts_.client->Get(TargetOf(pod), stop);
   if (!now.ok()) return now.status();
   if (kube::UidOf(*now) != pod.uid) return Gone(pod);
-  return TryTakeOffFinalizer(parts_.watch->Parse(*now), stop);
+  return TryTakeOffFinalizer(ParsePod(*now), stop);
 }
 
 absl::Status PodLauncher::TryTakeOffFinalizer(const Pod& pod, const std::stop_token& stop) {

@@ -17,15 +17,12 @@ bool IsGone(const absl::StatusOr<kube::Json>& object, const Pod& pod) {
 
 }  // namespace
 
-PodWatch::PodWatch(const kube::Client* client, const Clock* clock, ReadReport read, ReplicaSink* sink,
-                   PodWatchOptions options)
+PodWatch::PodWatch(const kube::Client* client, const Clock* clock, ReplicaSink* sink, PodWatchOptions options)
     : client_(*client),
       clock_(*clock),
-      read_(std::move(read)),
       sink_(*sink),
       options_(std::move(options)),
-      cache_({.parse = [this](const kube::Json& object) { return Parse(object); },
-              .index = [](const Pod& pod) { return pod.key.name; }}),
+      cache_({.parse = ParsePod, .index = [](const Pod& pod) { return pod.key.name; }}),
       nodes_(options_.node_pods),
       queue_(clock, options_.retries) {
   cache_.AddHandler([this](const PodCache::Change& change) {
@@ -65,7 +62,7 @@ PodValue PodWatch::Find(const std::string& replica_id) const {
 }
 
 void PodWatch::Expect(const kube::Json& pod) {
-  nodes_.Expect(std::make_shared<const Pod>(Parse(pod)), clock_.Steady());
+  nodes_.Expect(std::make_shared<const Pod>(ParsePod(pod)), clock_.Steady());
 }
 
 void PodWatch::Reconcile(const std::string& node_id) {
@@ -100,10 +97,11 @@ void PodWatch::Run(const std::stop_token& stop) {
 
 absl::Status PodWatch::Tell(const std::string& node_id, NodeNews* news, const std::stop_token& stop) {
   // What has gone is told first, so that it counts as it ended, and not as missing among all.
-  absl::Status status = LookFor(*news, stop);
-  if (status.ok()) status = TellGone(node_id, news);
+  absl::Status status = TellGone(node_id, news);
   if (status.ok() && news->whole) status = TellWhole(node_id, news);
   if (status.ok()) status = TellChanged(node_id, news);
+  // Last, so that nothing waits for the API server.
+  if (status.ok()) status = LookFor(*news, stop);
   return status;
 }
 

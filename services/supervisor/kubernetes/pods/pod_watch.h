@@ -54,8 +54,7 @@ struct PodWatchOptions {
 
 class PodWatch final : private kube::ObjectSink {
  public:
-  PodWatch(const kube::Client* client, const Clock* clock, ReadReport read, ReplicaSink* sink,
-           PodWatchOptions options);
+  PodWatch(const kube::Client* client, const Clock* clock, ReplicaSink* sink, PodWatchOptions options);
   ~PodWatch() override;
 
   // Begins.
@@ -71,8 +70,6 @@ class PodWatch final : private kube::ObjectSink {
 
   // A pod that was just made, or found, and may not have been heard of yet: it counts as there from now on.
   void Expect(const kube::Json& pod);
-  // Reads it from its object.
-  Pod Parse(const kube::Json& object) const { return ParsePod(object, read_); }
 
   // Tells all pods of the node soon, and from then on each minute: it was registered, or something is amiss there.
   void Reconcile(const std::string& node_id);
@@ -97,7 +94,6 @@ class PodWatch final : private kube::ObjectSink {
 
   const kube::Client& client_;
   const Clock& clock_;
-  const ReadReport read_;
   ReplicaSink& sink_;
   const PodWatchOptions options_;
   // By their names alone: a replica's is unique.

@@ -13,14 +13,14 @@ using kube::Json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::optional<v1::ReplicaReport> ReadLaunching(const Json& /*pod*/) {
-  v1::ReplicaReport report;
-  report.mutable_replica()->set_replica_id("r");
-  report.mutable_replica()->set_state(v1::REPLICA_STATE_LAUNCHING);
-  return report;
+// A replica's pod with these fields.
+Pod Parse(const std::string& text) {
+  Json pod = kube::ParseJson(R"({"metadata": {"name": "r", "labels": {"adaptdl": "true"}, "ownerReferences":
+    [{"kind": "AdaptDLJob", "name": "j", "uid": "ju", "controller": true}]}})")
+                 .value();
+  pod.merge_patch(kube::ParseJson(text).value());
+  return ParsePod(pod);
 }
-
-Pod Parse(const std::string& text) { return ParsePod(kube::ParseJson(text).value(), ReadLaunching); }
 
 TEST(PodTest, WhatIsKeptOfOne) {
   const Pod pod = Parse(R"({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7",
@@ -49,7 +49,7 @@ TEST(PodTest, AnythingCanBeInOne) {
         R"({"metadata": {"finalizers": [7, null]}, "spec": {"containers": "x"}})",
         R"({"spec": {"containers": [7]}, "status": {"phase": "Pending", "conditions": [1, {"type": 7}],
             "containerStatuses": [{"state": 7}, null], "initContainerStatuses": {}}})"}) {
-    const Pod pod = Parse(text);
+    const Pod pod = ParsePod(kube::ParseJson(text).value());
     EXPECT_EQ(pod.hindrance, Hindrance::kNone) << text;
     EXPECT_FALSE(pod.has_our_finalizer) << text;
   }
@@ -79,7 +79,7 @@ TEST(PodTest, WordsOfTheClusterAreBounded) {
                                                    {"status", "False"},
                                                    {"reason", "Unschedulable"},
                                                    {"message", std::string(100'000, 'x')}}})}}}};
-  const Pod parsed = ParsePod(pod, ReadLaunching);
+  const Pod parsed = Parse(kube::Dump(pod));
   EXPECT_EQ(parsed.hindrance, Hindrance::kUnschedulable);
   EXPECT_LE(ReportOfHindered(parsed).replica().message().size(), 1000);
 }
@@ -93,7 +93,9 @@ TEST(PodTest, AnEndThatWasSeenIsNotLost) {
 }
 
 TEST(PodTest, OneThatIsNotOursIsNoReplica) {
-  EXPECT_FALSE(ParsePod(Json::object(), [](const Json&) { return std::nullopt; }).IsReplica());
+  EXPECT_TRUE(Parse("{}").IsReplica());
+  EXPECT_FALSE(Parse(R"({"metadata": {"labels": null}})").IsReplica());
+  EXPECT_FALSE(Parse(R"({"metadata": {"ownerReferences": null}})").IsReplica());
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "libs/base/mutex.h"
 #include "libs/kube/client/client.h"
 #include "libs/kube/control/reflector.h"
+#include "libs/kubejobs/pod.h"
 #include "services/supervisor/kubernetes/pods/pod_launcher.h"
 #include "services/supervisor/kubernetes/pods/pod_watch.h"
 #include "tests/kube/double.h"
@@ -181,36 +182,13 @@ class RecordingSink final : public ReplicaSink {
   std::map<std::string, std::vector<v1::NodeHello>> hellos_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What a pod of these tests says of its replica.
-inline std::optional<v1::ReplicaReport> ReadTestPod(const Json& pod) {
-  if (kube::LabelOf(pod, "adaptdl") != "true") return std::nullopt;
-  v1::ReplicaReport report;
-  report.set_namespace_(kube::KeyOf(pod).name_space);
-  report.set_job(kube::LabelOf(pod, "adaptdl/job"));
-  report.set_job_uid(kube::LabelOf(pod, "adaptdl.petuum.com/job-uid"));
-  v1::Replica* replica = report.mutable_replica();
-  replica->set_replica_id(kube::KeyOf(pod).name);
-  replica->set_node_id(kube::AnnotationOf(pod, "adaptdl/node"));
-  const std::string phase = kube::TextAt(pod, {"status", "phase"});
-  const bool has_ended = phase == "Succeeded" || phase == "Failed";
-  const bool runs = phase == "Running" || phase == "Unknown";
-  replica->set_state(has_ended ? v1::REPLICA_STATE_EXITED
-                     : runs    ? v1::REPLICA_STATE_RUNNING
-                               : v1::REPLICA_STATE_LAUNCHING);
-  const Json& statuses = kube::At(pod, {"status", "containerStatuses"});
-  if (statuses.is_array() && !statuses.empty()) {
-    replica->set_exit_code(
-        static_cast<int32_t>(kube::IntegerAt(statuses[0], {"state", "terminated", "exitCode"})));
-  }
-  return report;
-}
-
 class PodsTest : public ::testing::Test {
  protected:
   static constexpr char kNode[] = "node-1";
   static constexpr char kCrd[] = R"({"metadata": {"name": "adaptdljobs.adaptdl.petuum.com"}, "spec": {
     "group": "adaptdl.petuum.com", "scope": "Namespaced", "names": {"plural": "adaptdljobs", "kind": "AdaptDLJob"},
-    "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}})";
+    "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+      {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})";
 
   PodsTest() {
     const kube::ResourceType crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
@@ -233,7 +211,7 @@ class PodsTest : public ::testing::Test {
   }
   void StartWatch(NodePodsOptions node_pods = {}) {
     watch_ = std::make_unique<PodWatch>(
-        &client_, &clock_, ReadTestPod, &sink_,
+        &client_, &clock_, &sink_,
         PodWatchOptions{
             .node_pods = node_pods, .reflector = FastReflector(), .retries = fast_, .report = Print});
     watch_->Start();
@@ -246,7 +224,7 @@ class PodsTest : public ::testing::Test {
         .sink = &sink_,
         .claims = &claims_,
         .make_pod = [this](const std::string& node, const v1::LaunchReplica& launch,
-                           const std::string& /*claim*/) { return MakePod(node, launch); },
+                           const std::string& claim) { return MakePod(node, launch, claim); },
         .is_ready = [](const std::string& node) { return node == kNode; }};
     launcher_ = std::make_unique<PodLauncher>(
         parts, PodLauncherOptions{.keep = keep, .threads = threads, .retries = fast_, .report = Print});
@@ -266,7 +244,9 @@ class PodsTest : public ::testing::Test {
 
   Json MakeJob(const std::string& name) {
     const kube::ResourceType jobs = {"adaptdl.petuum.com", "v1", "adaptdljobs", "AdaptDLJob"};
-    const Json job = {{"metadata", {{"name", name}}}};
+    const Json containers = Json::array({{{"name", "main"}, {"image", "x"}}});
+    const Json job = {{"metadata", {{"name", name}}},
+                      {"spec", {{"template", {{"spec", {{"containers", containers}}}}}}}};
     return client_.Create(kube::Collection(jobs, "default"), job, {}).value();
   }
   v1::LaunchReplica LaunchOf(const std::string& replica, int rank = 0) const {
@@ -285,22 +265,11 @@ class PodsTest : public ::testing::Test {
     stop.mutable_grace_period()->set_seconds(20);
     return stop;
   }
-  static Json MakePod(const std::string& node, const v1::LaunchReplica& launch) {
-    const Json owner = {{"apiVersion", "adaptdl.petuum.com/v1"},
-                        {"kind", "AdaptDLJob"},
-                        {"name", launch.job()},
-                        {"uid", launch.job_uid()},
-                        {"controller", true}};
-    return {{"metadata",
-             {{"name", launch.replica_id()},
-              {"labels",
-               {{"adaptdl", "true"},
-                {"adaptdl/job", launch.job()},
-                {"adaptdl.petuum.com/job-uid", launch.job_uid()}}},
-              {"annotations", {{"adaptdl/node", node}}},
-              {"finalizers", {"adaptdl.petuum.com/replica"}},
-              {"ownerReferences", Json::array({owner})}}},
-            {"spec", {{"containers", Json::array({{{"name", "main"}, {"image", "x"}}})}}}};
+  Json MakePod(const std::string& node, const v1::LaunchReplica& launch,
+               const std::string& claim = "") const {
+    const Json of_node = {{"metadata", {{"name", node}, {"labels", {{"kubernetes.io/hostname", node}}}}}};
+    return kubejobs::MakePod(job_, launch, of_node, {.supervisor_address = "supervisor:7300", .claim = claim})
+        .value();
   }
   // Makes it as somebody else.
   Json Create(const std::string& node, const std::string& replica) {
@@ -324,7 +293,8 @@ class PodsTest : public ::testing::Test {
   // It is bound, and its container runs.
   void Run(const std::string& name) {
     EXPECT_TRUE(Bind(name, kNode).ok());
-    EXPECT_TRUE(SetStatus(name, {{"phase", "Running"}}).ok());
+    const Json running = {{"name", "main"}, {"state", {{"running", Json::object()}}}};
+    EXPECT_TRUE(SetStatus(name, {{"phase", "Running"}, {"containerStatuses", Json::array({running})}}).ok());
   }
   void End(const std::string& name, int exit_code) {
     const Json terminated = {{"name", "main"}, {"state", {{"terminated", {{"exitCode", exit_code}}}}}};

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "services/supervisor/store/job_codec.h"
+#include "tests/kube/yaml.h"
 #include "tests/services/supervisor/full_record.h"
 
 namespace adaptdl::supervisor {
@@ -104,6 +105,26 @@ JobRecord WithoutWhatIsSoft(JobRecord record) {
   record.times.estimated_completion = absl::InfinitePast();
   record.tokens.clear();
   return record;
+}
+
+// Whether all of `value` is in the schema; what is not, the API server would drop without a word.
+void ExpectInSchema(const Json& value, const Json& schema, const std::string& path) {
+  if (value.is_array()) {
+    for (const Json& item : value) ExpectInSchema(item, kube::At(schema, {"items"}), path + "[]");
+  }
+  if (!value.is_object()) return;
+  const Json& any = kube::At(schema, {"additionalProperties"});
+  for (const auto& [name, field] : value.items()) {
+    const Json& known = any.is_object() ? any : kube::At(schema, {"properties", name});
+    ASSERT_TRUE(known.is_object()) << path << "." << name;
+    ExpectInSchema(field, known, path + "." + name);
+  }
+}
+
+TEST(JobStatusObjectTest, AllOfItIsInTheSchema) {
+  const Json schema = kube::ReadCrd("adaptdljob")["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+  const JobRecord record = Record();
+  ExpectInSchema(StatusOf(record, Replicas(record), 77), schema["properties"]["status"], "status");
 }
 
 TEST(JobStatusObjectTest, EverythingThatIsToSurviveDoes) {
