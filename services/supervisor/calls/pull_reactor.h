@@ -53,7 +53,7 @@ class PullReactor : public grpc::ServerWriteReactor<Response>, public EndableStr
   }
 
   // What is asked before anything is sent, on the executor: an error ends the stream with that, whatever else
-  // would have. Before Begin().
+  // would have. Before all else: Poke() and End() may send.
   void Require(std::function<absl::Status()> allowed) { allowed_ = std::move(allowed); }
 
   // Kept until the stream is over: its place among the caller's streams.

@@ -49,18 +49,22 @@ grpc::ServerUnaryReactor* JobServiceImpl::Change(grpc::CallbackServerContext* co
   return AnswerChange(lanes_, caller, context, change, response);
 }
 
+template <typename Stream, typename... Parts>
+std::shared_ptr<Stream> JobServiceImpl::MakeStream(const Check& check, const Parts&... parts) const {
+  auto stream = std::make_shared<Stream>(parts...);
+  stream->Require(check);
+  return stream;
+}
+
 template <typename Stream>
-Stream* JobServiceImpl::Serve(const grpc::CallbackServerContext& context, absl::string_view method,
-                              const std::string& name_space, absl::Status status,
-                              const std::shared_ptr<Stream>& stream) {
+Stream* JobServiceImpl::Serve(const grpc::CallbackServerContext& context, const Check& check,
+                              absl::Status status, const std::shared_ptr<Stream>& stream) {
   if (status.ok()) {
     absl::StatusOr<std::shared_ptr<void>> place = admission_->Stream(Admission::CallerOf(context, *guard_));
     status = place.status();
     if (place.ok()) stream->Hold(*std::move(place));
   }
   if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
-  const Check check = MayUse(context, method, name_space);
-  stream->Require(check);
   stream->Begin(stream);
   streams_->Add(stream, guard_->open() ? nullptr : check);
   return stream.get();
@@ -97,10 +101,11 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* 
 
 grpc::ServerWriteReactor<v1::WatchJobsResponse>* JobServiceImpl::WatchJobs(
     grpc::CallbackServerContext* context, const v1::WatchJobsRequest* request) {
+  const Check check = MayUse(*context, "WatchJobs", request->namespace_());
   const auto stream =
-      std::make_shared<WatchStream>(jobs_, lanes_, Admission::CallerOf(*context, *guard_), *request);
+      MakeStream<WatchStream>(check, jobs_, lanes_, Admission::CallerOf(*context, *guard_), *request);
   hub_->Subscribe(std::static_pointer_cast<ChangeListener>(stream));
-  return Serve(*context, "WatchJobs", request->namespace_(), absl::OkStatus(), stream);
+  return Serve(*context, check, absl::OkStatus(), stream);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::UpdateJob(grpc::CallbackServerContext* context,
@@ -132,12 +137,13 @@ grpc::ServerUnaryReactor* JobServiceImpl::DeleteJob(grpc::CallbackServerContext*
 
 grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
     grpc::CallbackServerContext* context, const v1::StreamLogsRequest* request) {
+  const Check check = MayUse(*context, "StreamLogs", request->namespace_());
   const absl::StatusOr<v1::Job> job = jobs_->GetJob(request->namespace_(), request->name());
-  const auto stream = std::make_shared<LogStream>(logs_, lanes_, Admission::CallerOf(*context, *guard_),
-                                                  workers_, job.ok() ? job->uid() : "", *request);
+  const auto stream = MakeStream<LogStream>(check, logs_, lanes_, Admission::CallerOf(*context, *guard_),
+                                            workers_, job.ok() ? job->uid() : "", *request);
   if (job.ok()) hub_->SubscribeToJob(job->uid(), std::static_pointer_cast<ChangeListener>(stream));
   const absl::Status status = job.ok() ? LogStream::Validate(*request) : job.status();
-  return Serve(*context, "StreamLogs", request->namespace_(), status, stream);
+  return Serve(*context, check, status, stream);
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(grpc::CallbackServerContext* context,
@@ -149,11 +155,12 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(grpc::CallbackServerContext
 
 grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(
     grpc::CallbackServerContext* context, const v1::ReadFilesRequest* request) {
+  const Check check = MayUse(*context, "ReadFiles", request->namespace_());
   const absl::StatusOr<v1::Job> job = jobs_->GetJob(request->namespace_(), request->name());
-  const auto stream = std::make_shared<FileStream>(logs_, lanes_, Admission::CallerOf(*context, *guard_),
-                                                   workers_, job.ok() ? *job : v1::Job(), *request);
+  const auto stream = MakeStream<FileStream>(check, logs_, lanes_, Admission::CallerOf(*context, *guard_),
+                                             workers_, job.ok() ? *job : v1::Job(), *request);
   const absl::Status status = job.ok() ? FileStream::Validate(*request) : job.status();
-  return Serve(*context, "ReadFiles", request->namespace_(), status, stream);
+  return Serve(*context, check, status, stream);
 }
 
 }  // namespace adaptdl::supervisor

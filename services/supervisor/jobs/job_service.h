@@ -79,11 +79,14 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   template <typename Call, typename Response>
   grpc::ServerUnaryReactor* Change(grpc::CallbackServerContext* context, absl::string_view method,
                                    const std::string& name_space, Call call, Response* response);
+  // A stream that asks `check` before it sends anything: from the start, as whoever is told of it may wake it.
+  template <typename Stream, typename... Parts>
+  std::shared_ptr<Stream> MakeStream(const Check& check, const Parts&... parts) const;
   // Begins the stream, unless `status` is an error or the caller may open no other one. It goes on for as long as
-  // the caller may use the method in the namespace; who may not learns nothing but that.
+  // `check` allows it; who may not learns nothing but that.
   template <typename Stream>
-  Stream* Serve(const grpc::CallbackServerContext& context, absl::string_view method,
-                const std::string& name_space, absl::Status status, const std::shared_ptr<Stream>& stream);
+  Stream* Serve(const grpc::CallbackServerContext& context, const Check& check, absl::Status status,
+                const std::shared_ptr<Stream>& stream);
 
   JobManager* const jobs_;
   const LogLocations* const logs_;
