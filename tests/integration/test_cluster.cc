@@ -224,7 +224,8 @@ std::vector<std::string> TestCluster::KubernetesFlags() {
   const std::string kubeconfig = folder_ + "/kubeconfig";
   const std::string key = folder_ + "/group-key";
   std::ofstream(kubeconfig) << "apiVersion: v1\nkind: Config\ncurrent-context: test\n"
-                            << "clusters: [{name: test, cluster: {server: \"" << options_.kubernetes << "\"}}]\n"
+                            << "clusters: [{name: test, cluster: {server: \"" << options_.kubernetes
+                            << "\"}}]\n"
                             << "users: [{name: test, user: {}}]\n"
                             << "contexts: [{name: test, context: {cluster: test, user: test}}]\n";
   std::ofstream(key) << "a secret of this test alone, of 32 bytes and more";
@@ -240,6 +241,8 @@ std::vector<std::string> TestCluster::KubernetesFlags() {
                                     key,
                                     "--replica-supervisor-address",
                                     supervisor_address_,
+                                    "--keep-pods",
+                                    "all",
                                     "--default-resources",
                                     R"({"requests": {"cpu": "1"}})"};
   if (options_.tls) AddAll({"--replica-ca", SecurityFile("ca.pem")}, &flags);
