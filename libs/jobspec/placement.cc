@@ -69,7 +69,8 @@ std::string RemedyForValues(const v1::NodeRequirement& requirement) {
   }
 }
 
-absl::Status CheckRequirement(const std::string& field, const v1::NodeRequirement& requirement, bool of_field) {
+absl::Status CheckRequirement(const std::string& field, const v1::NodeRequirement& requirement,
+                              bool of_field) {
   absl::Status status = CheckText(absl::StrCat(field, ".key"), requirement.key());
   if (requirement.key().empty()) status.Update(Wrong(field, "no key", "name a label"));
   if (of_field && requirement.key() != kNodeName) {
@@ -161,7 +162,8 @@ bool KeepsOff(const v1::Taint& taint) {
 }
 
 bool Bears(const v1::Toleration& toleration, const v1::Taint& taint) {
-  if (toleration.effect() != v1::TAINT_EFFECT_UNSPECIFIED && toleration.effect() != taint.effect()) return false;
+  if (toleration.effect() != v1::TAINT_EFFECT_UNSPECIFIED && toleration.effect() != taint.effect())
+    return false;
   if (toleration.key().empty()) return toleration.any_value();
   return toleration.key() == taint.key() && (toleration.any_value() || toleration.value() == taint.value());
 }
@@ -193,8 +195,10 @@ std::string DescribeTerms(const v1::Placement& placement) {
   std::vector<std::string> terms;
   for (const v1::NodeSelectorTerm& term : placement.node_terms()) {
     std::vector<std::string> requirements;
-    for (const v1::NodeRequirement& requirement : term.labels()) requirements.push_back(Describe(requirement));
-    for (const v1::NodeRequirement& requirement : term.fields()) requirements.push_back(Describe(requirement));
+    for (const v1::NodeRequirement& requirement : term.labels())
+      requirements.push_back(Describe(requirement));
+    for (const v1::NodeRequirement& requirement : term.fields())
+      requirements.push_back(Describe(requirement));
     terms.push_back(absl::StrJoin(requirements, " and "));
   }
   return absl::StrJoin(terms, ", or ");
@@ -204,8 +208,8 @@ std::string DescribeTerms(const v1::Placement& placement) {
 
 absl::Status CheckPlacement(const v1::Placement& placement) {
   const std::string field = kField;
-  absl::Status status = CheckCount(field + ".node_selector", static_cast<int>(placement.node_selector().size()),
-                                   kMostRules);
+  absl::Status status =
+      CheckCount(field + ".node_selector", static_cast<int>(placement.node_selector().size()), kMostRules);
   for (const auto& [key, value] : placement.node_selector()) {
     if (key.empty()) status.Update(Wrong(field + ".node_selector", "no key", "name a label"));
     status.Update(CheckText(field + ".node_selector", key));
@@ -222,7 +226,8 @@ absl::Status CheckPlacement(const v1::Placement& placement) {
   return status;
 }
 
-absl::Status CheckTaints(absl::string_view field, const google::protobuf::RepeatedPtrField<v1::Taint>& taints) {
+absl::Status CheckTaints(absl::string_view field,
+                         const google::protobuf::RepeatedPtrField<v1::Taint>& taints) {
   absl::Status status = CheckCount(field, taints.size(), kMostRules);
   for (const v1::Taint& taint : taints) {
     status.Update(CheckText(field, taint.key()));

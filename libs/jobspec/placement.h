@@ -17,7 +17,8 @@ namespace adaptdl::jobspec {
 // Errors name the field "spec.template.placement.<...>".
 absl::Status CheckPlacement(const v1::Placement& placement);
 // At most 64 of them, each with a key and an effect.
-absl::Status CheckTaints(absl::string_view field, const google::protobuf::RepeatedPtrField<v1::Taint>& taints);
+absl::Status CheckTaints(absl::string_view field,
+                         const google::protobuf::RepeatedPtrField<v1::Taint>& taints);
 
 // "key=value:NoSchedule", "key:NoExecute". INVALID_ARGUMENT: it is none.
 absl::StatusOr<v1::Taint> ParseTaint(absl::string_view text);

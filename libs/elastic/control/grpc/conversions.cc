@@ -1,7 +1,10 @@
 #include "libs/elastic/control/grpc/conversions.h"
 
+#include <string>
+
 #include <cmath>
 #include <cstdint>
+#include "absl/strings/str_cat.h"
 
 namespace adaptdl::elastic {
 
@@ -103,6 +106,14 @@ GroupMembership FromProto(const v1::GroupFormed& formed) {
   membership.token = formed.token();
   membership.newcomers = formed.newcomers();
   return membership;
+}
+
+std::string DescribeMissing(const v1::GroupForming& forming) {
+  std::string missing;
+  for (const v1::GroupMember& member : forming.missing()) {
+    absl::StrAppend(&missing, missing.empty() ? "" : ", ", "rank ", member.rank(), " on ", member.node_id());
+  }
+  return absl::StrCat("waiting for ", forming.missing_size(), " more of the group: ", missing);
 }
 
 }  // namespace adaptdl::elastic

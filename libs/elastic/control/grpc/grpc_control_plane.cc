@@ -45,8 +45,7 @@ constexpr absl::Duration kChangeGrace = absl::Seconds(5);
 
 class GrpcControlPlane final : public ControlPlane {
  public:
-  explicit GrpcControlPlane(const GrpcControlPlaneOptions& options)
-      : link_(options), library_version_(options.library_version) {
+  explicit GrpcControlPlane(const GrpcControlPlaneOptions& options) : link_(options) {
     member_.group = options.group;
   }
 
@@ -196,7 +195,7 @@ class GrpcControlPlane final : public ControlPlane {
                                            bool* waits) {
     grpc::ClientContext context;
     if (link_.several()) rpc::SetTimeout(&context, kRendezvousTurn);
-    const v1::JoinGroupRequest request = JoinRequest(Member(), address, &context);
+    const v1::JoinGroupRequest request = link_.JoinRequest(Member(), address, &context);
     if (!Publish(&context)) return absl::UnavailableError("asked to stop");
     const std::unique_ptr<v1::ReplicaService::Stub> stub = SupervisorLink::StubOf(supervisor);
     auto reader = stub->JoinGroup(&context, request);
@@ -211,7 +210,9 @@ class GrpcControlPlane final : public ControlPlane {
         break;
       }
       forming = response.has_forming();
-      if (response.has_forming()) LogMissing(response.forming());
+      if (!response.forming().missing().empty()) {
+        Say(Severity::kNotice, DescribeMissing(response.forming()));
+      }
       if (response.has_formed()) membership = FromProto(response.formed());
     }
     const absl::Status status = rpc::FromGrpcStatus(reader->Finish());
@@ -221,17 +222,6 @@ class GrpcControlPlane final : public ControlPlane {
     *waits = forming && absl::IsDeadlineExceeded(status);
     return status.ok() ? absl::UnavailableError("the supervisor ended the rendezvous without a group")
                        : status;
-  }
-
-  v1::JoinGroupRequest JoinRequest(const GroupMembership& member, const std::string& address,
-                                   grpc::ClientContext* context) const {
-    v1::JoinGroupRequest request;
-    link_.Identify(member, context, request.mutable_identity());
-    request.set_address(address);
-    request.set_rescales_in_place(true);
-    request.set_omit_members(true);
-    request.set_library_version(library_version_);
-    return request;
   }
 
   // A supervisor that has taken over may know nothing of what replicas alone can say: where this one is reached, and
@@ -245,7 +235,7 @@ class GrpcControlPlane final : public ControlPlane {
     if (!address.has_value()) return;
     grpc::ClientContext context;
     rpc::SetTimeout(&context, kAnswerTimeout);
-    const v1::JoinGroupRequest request = JoinRequest(member, *address, &context);
+    const v1::JoinGroupRequest request = link_.JoinRequest(member, *address, &context);
     if (!Publish(&context)) return;
     const std::unique_ptr<v1::ReplicaService::Stub> stub = SupervisorLink::StubOf(supervisor);
     const auto reader = stub->JoinGroup(&context, request);
@@ -255,17 +245,6 @@ class GrpcControlPlane final : public ControlPlane {
     context.TryCancel();
     reader->Finish();
     Publish(nullptr);
-  }
-
-  static void LogMissing(const v1::GroupForming& forming) {
-    if (forming.missing().empty()) return;
-    std::string missing;
-    for (const v1::GroupMember& member : forming.missing()) {
-      absl::StrAppend(&missing, missing.empty() ? "" : ", ", "rank ", member.rank(), " on ",
-                      member.node_id());
-    }
-    Say(Severity::kNotice,
-        absl::StrCat("waiting for ", forming.missing_size(), " more of the group: ", missing));
   }
 
   void SendHeartbeats() {
@@ -473,7 +452,6 @@ class GrpcControlPlane final : public ControlPlane {
   }
 
   SupervisorLink link_;
-  const std::string library_version_;
   ControlObserver* observer_ = nullptr;
   std::thread heartbeats_;
 

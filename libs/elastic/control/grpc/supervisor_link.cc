@@ -74,6 +74,17 @@ void SupervisorLink::Identify(const GroupMembership& member, grpc::ClientContext
   identity->set_group(member.group);
 }
 
+v1::JoinGroupRequest SupervisorLink::JoinRequest(const GroupMembership& member, const std::string& address,
+                                                 grpc::ClientContext* context) const {
+  v1::JoinGroupRequest request;
+  Identify(member, context, request.mutable_identity());
+  request.set_address(address);
+  request.set_rescales_in_place(true);
+  request.set_omit_members(true);
+  request.set_library_version(options_.library_version);
+  return request;
+}
+
 std::string SupervisorLink::TokenFor(const GroupMembership& member) const {
   if (!member.token.empty()) return member.token;
   if (!options_.token.empty() || options_.identity_token_file.empty()) return options_.token;

@@ -54,6 +54,10 @@ class SupervisorLink {
   void Identify(const GroupMembership& member, grpc::ClientContext* context,
                 v1::ReplicaIdentity* identity) const;
 
+  // The same for the rendezvous, at `address`.
+  v1::JoinGroupRequest JoinRequest(const GroupMembership& member, const std::string& address,
+                                   grpc::ClientContext* context) const;
+
   // Whether what has come is from the newest leader that is known, or from a supervisor of a version without
   // terms (0).
   bool IsCurrent(int64_t term);
