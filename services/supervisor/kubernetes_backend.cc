@@ -27,9 +27,7 @@ constexpr timespec kStandbyPeriod = {1, 0};
 constexpr absl::Duration kWritePatience = absl::Seconds(2);
 constexpr absl::Duration kClaimPeriod = absl::Minutes(1);
 
-void Report(const absl::Status& status) {
-  log::Warning("the API server", {{"error", status.ToString()}});
-}
+void Report(const absl::Status& status) { log::Warning("the API server", {{"error", status.ToString()}}); }
 
 std::string OwnName() {
   char name[256] = {};
@@ -87,14 +85,15 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
     const KubernetesOptions& options, const Clock* clock, std::function<void(const std::string&)> end) {
   std::unique_ptr<KubernetesBackend> backend(new KubernetesBackend(options, clock, std::move(end)));
   const absl::StatusOr<std::string> key = ReadWholeFile(options.group_key_file);
-  if (!key.ok()) return absl::Status(key.status().code(), absl::StrCat("--group-key-file: ", key.status().message()));
+  if (!key.ok())
+    return absl::Status(key.status().code(), absl::StrCat("--group-key-file: ", key.status().message()));
   absl::StatusOr<GroupTokens> tokens = GroupTokens::Create(std::string(absl::StripAsciiWhitespace(*key)));
   if (!tokens.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--group-key-file: ", tokens.status().message()));
   }
   backend->tokens_ = *std::move(tokens);
-  const auto connect = [&](absl::Duration patience, absl::Duration timeout, std::unique_ptr<kube::Session>* session,
-                           std::unique_ptr<kube::Client>* client) {
+  const auto connect = [&](absl::Duration patience, absl::Duration timeout,
+                           std::unique_ptr<kube::Session>* session, std::unique_ptr<kube::Client>* client) {
     absl::StatusOr<std::unique_ptr<kube::Session>> made = backend->MakeSession(patience, timeout);
     if (!made.ok()) return made.status();
     *session = *std::move(made);
@@ -103,12 +102,17 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   };
   const absl::Duration renewal = options.lease_duration / 5;
   absl::Status status = connect(renewal, renewal, &backend->election_session_, &backend->election_client_);
-  if (status.ok()) status = connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_);
+  if (status.ok())
+    status = connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_);
   if (status.ok()) {
     status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_);
   }
   if (status.ok()) {
     status = connect(absl::Seconds(5), absl::Seconds(5), &backend->events_session_, &backend->events_client_);
+  }
+  // Callers wait for what is asked there.
+  if (status.ok()) {
+    status = connect(absl::Seconds(5), absl::Seconds(3), &backend->users_session_, &backend->users_client_);
   }
   if (!status.ok()) return status;
   kube::LeaderElectionOptions election;
@@ -159,16 +163,15 @@ absl::StatusOr<std::unique_ptr<JobStore>> KubernetesBackend::OpenStore() {
       .clock = &clock_,
       .history = history_.get(),
       .events = events_.get(),
-      .job_from_object =
-          [defaults = options_.pods.default_resources](const kube::Json& object) {
-            return kubejobs::JobFromObject(object, defaults);
-          },
+      .job_from_object = [defaults = options_.pods.default_resources](
+                             const kube::Json& object) { return kubejobs::JobFromObject(object, defaults); },
       .name_space = options_.name_space});
   store_ = store.get();
   return std::make_unique<FencedJobStore>(std::move(store), lease_.get());
 }
 
-absl::StatusOr<kube::Json> KubernetesBackend::MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
+absl::StatusOr<kube::Json> KubernetesBackend::MakePod(const std::string& node_id,
+                                                      const v1::LaunchReplica& launch,
                                                       const std::string& claim) const {
   const std::shared_ptr<const kube::Json> job = store_->RawObject(launch.job_uid());
   if (job == nullptr) return absl::UnavailableError(absl::StrCat("job \"", launch.job(), "\" has no object"));
@@ -176,7 +179,8 @@ absl::StatusOr<kube::Json> KubernetesBackend::MakePod(const std::string& node_id
   core_->Read([&](const Tables& tables) {
     const auto known = tables.nodes.find(node_id);
     if (known == tables.nodes.end()) return;
-    for (const auto& [name, value] : known->second->record.node.labels()) node["metadata"]["labels"][name] = value;
+    for (const auto& [name, value] : known->second->record.node.labels())
+      node["metadata"]["labels"][name] = value;
   });
   kubejobs::PodOptions pods = options_.pods;
   pods.claim = claim;
@@ -214,16 +218,23 @@ SupervisorSeams KubernetesBackend::seams() {
   parts.watch = pod_watch_.get();
   parts.sink = sink_.get();
   parts.claims = claims_.get();
-  parts.make_pod = [this](const std::string& node, const v1::LaunchReplica& launch, const std::string& claim) {
-    return MakePod(node, launch, claim);
-  };
+  parts.make_pod = [this](const std::string& node, const v1::LaunchReplica& launch,
+                          const std::string& claim) { return MakePod(node, launch, claim); };
   parts.is_ready = [this](const std::string& node) { return IsReady(node); };
-  launcher_ = std::make_unique<PodLauncher>(parts, PodLauncherOptions{.keep = options_.keep_pods, .report = report});
+  launcher_ =
+      std::make_unique<PodLauncher>(parts, PodLauncherOptions{.keep = options_.keep_pods, .report = report});
   SupervisorSeams seams;
   seams.launcher = launcher_.get();
   seams.token_of = [this](const std::string& uid, int64_t group) { return tokens_->Token(uid, group); };
   seams.step = [this] { Step(); };
   return seams;
+}
+
+security::Authorities KubernetesBackend::authorities() {
+  ClusterUsersOptions users;
+  users.audience = options_.user_audience;
+  return {.tokens = std::make_shared<ClusterTokens>(users_client_.get(), &clock_, users),
+          .access = std::make_shared<ClusterAccess>(users_client_.get(), &clock_, users)};
 }
 
 absl::Status KubernetesBackend::Begin(Supervisor* supervisor) {
@@ -252,18 +263,22 @@ absl::Status KubernetesBackend::Begin(Supervisor* supervisor) {
       client_.get(), core_, cluster->jobs(), seen,
       JobWatchOptions{options_.name_space, options_.pods.default_resources, Report});
   job_watch_->AwaitSynced({});
-  log::Info("following the cluster", {{"namespace", options_.name_space.empty() ? "all" : options_.name_space}});
+  log::Info("following the cluster",
+            {{"namespace", options_.name_space.empty() ? "all" : options_.name_space}});
   return absl::OkStatus();
 }
 
 void KubernetesBackend::TellOfStorage(const std::string& job_uid, const std::string& why) {
   if (core_ == nullptr || why.empty()) return;
-  core_->Update([&](Transaction* transaction) {
+  core_
+      ->Update([&](Transaction* transaction) {
         if (transaction->FindJob(job_uid) == nullptr) return absl::OkStatus();
         transaction->AddRepeatedEvent(
-            job_uid, {true, "NoCheckpointStorage", absl::StrCat("checkpoints have no place: ", why), "", ""}, {});
+            job_uid, {true, "NoCheckpointStorage", absl::StrCat("checkpoints have no place: ", why), "", ""},
+            {});
         return absl::OkStatus();
-      }).IgnoreError();
+      })
+      .IgnoreError();
 }
 
 void KubernetesBackend::Step() {

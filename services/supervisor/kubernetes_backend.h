@@ -22,6 +22,7 @@
 #include "libs/kube/client/session.h"
 #include "libs/kube/control/leader_election.h"
 #include "libs/kubejobs/pod.h"
+#include "services/supervisor/kubernetes/identity/cluster_users.h"
 #include "services/supervisor/kubernetes/identity/pod_proof.h"
 #include "services/supervisor/kubernetes/jobs/job_watch.h"
 #include "services/supervisor/kubernetes/jobs/object_registrar.h"
@@ -53,6 +54,8 @@ struct KubernetesOptions {
   kubejobs::PodOptions pods;
   CheckpointClaimOptions claims;
   KeepPods keep_pods = KeepPods::kFailed;
+  // Whom users' tokens are for.
+  std::string user_audience = "adaptdl";
   // How long a node may be not ready, a pod may find no room, and an image may not be had.
   absl::Duration node_grace = absl::Seconds(40);
   NodePodsOptions node_pods;
@@ -61,9 +64,8 @@ struct KubernetesOptions {
 class KubernetesBackend {
  public:
   // `end` ends the process: another supervisor leads. The clock outlives it. Errors name the flag or the file.
-  static absl::StatusOr<std::unique_ptr<KubernetesBackend>> Connect(const KubernetesOptions& options,
-                                                                    const Clock* clock,
-                                                                    std::function<void(const std::string&)> end);
+  static absl::StatusOr<std::unique_ptr<KubernetesBackend>> Connect(
+      const KubernetesOptions& options, const Clock* clock, std::function<void(const std::string&)> end);
   ~KubernetesBackend();
 
   // False: a signal to end has come before.
@@ -73,6 +75,8 @@ class KubernetesBackend {
   // What the cluster keeps of jobs, fenced by the lease. `on_sync_failure`: of the history's disk.
   absl::StatusOr<std::unique_ptr<JobStore>> OpenStore();
   SupervisorSeams seams();
+  // Who users are and what they may do, by the cluster's tokens and rules. The backend outlives the guard.
+  security::Authorities authorities();
   // Follows the cluster from now on, once all that there is was told.
   absl::Status Begin(Supervisor* supervisor);
   // Nothing follows from the cluster any more, and nothing is done to it.
@@ -84,7 +88,8 @@ class KubernetesBackend {
 
   KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                     std::function<void(const std::string&)> end);
-  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience, absl::Duration timeout) const;
+  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience,
+                                                             absl::Duration timeout) const;
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
   bool IsReady(const std::string& node_id) const;
@@ -95,14 +100,16 @@ class KubernetesBackend {
   const Clock& clock_;
   const std::function<void(const std::string&)> end_;
   std::optional<GroupTokens> tokens_;
-  // Of the election, of the state, of events, and of all else: none holds another up.
+  // Of the election, of the state, of events, of users, and of all else: none holds another up.
   std::unique_ptr<kube::Session> election_session_;
   std::unique_ptr<kube::Session> store_session_;
   std::unique_ptr<kube::Session> events_session_;
+  std::unique_ptr<kube::Session> users_session_;
   std::unique_ptr<kube::Session> session_;
   std::unique_ptr<kube::Client> election_client_;
   std::unique_ptr<kube::Client> store_client_;
   std::unique_ptr<kube::Client> events_client_;
+  std::unique_ptr<kube::Client> users_client_;
   std::unique_ptr<kube::Client> client_;
   std::unique_ptr<kube::LeaderElection> election_;
   std::unique_ptr<KubeLease> lease_;

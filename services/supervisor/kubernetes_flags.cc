@@ -39,13 +39,15 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
   const auto add = [&](const char* name, auto& value, const char* help) {
     return app.add_option(name, value, help)->capture_default_str()->group(group);
   };
-  add("--kubeconfig", options.access.kubeconfig, "How to reach the cluster [$KUBECONFIG, or the pod that this runs in]");
+  add("--kubeconfig", options.access.kubeconfig,
+      "How to reach the cluster [$KUBECONFIG, or the pod that this runs in]");
   add("--kube-context", options.access.context, "Context of it [its current one]");
   add("--namespace", options.name_space, "Namespace of the jobs (empty: all)");
   add("--own-namespace", options.own_namespace, "Namespace of the Lease by which supervisors elect a leader");
   add("--lease-name", options.lease_name, "Name of that Lease");
   add("--group-key-file", options.group_key_file,
-      "File with at least 32 secret bytes, the same for all supervisors of the cluster; the secrets of groups are made of it");
+      "File with at least 32 secret bytes, the same for all supervisors of the cluster; the secrets of "
+      "groups are made of it");
   add("--replica-supervisor-address", options.pods.supervisor_address,
       "HOST:PORT at which replicas reach the supervisor, or of several, separated by commas");
   add("--replica-ca", flags->replica_ca_file,
@@ -57,35 +59,45 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
   add("--patch-pods", flags->patch_pods, "JSON patch (RFC 6902) of each replica's pod");
   add("--patch-containers", flags->patch_containers, "JSON patch of each of its containers");
   add("--checkpoint-storage-class", options.claims.storage_class,
-      "Storage class, with ReadWriteMany, of a claim for each job's checkpoints (empty: jobs bring their own)");
+      "Storage class, with ReadWriteMany, of a claim for each job's checkpoints (empty: jobs bring their "
+      "own)");
   add("--checkpoint-storage-size", options.claims.size, "Size of each of these claims");
-  add("--keep-pods", flags->keep_pods, "Pods of ended replicas that stay until their job goes: none, failed or all")
+  add("--user-audience", options.user_audience,
+      "Whom the tokens are for by which users of the cluster call (kubectl create token NAME --audience "
+      "...)");
+  add("--keep-pods", flags->keep_pods,
+      "Pods of ended replicas that stay until their job goes: none, failed or all")
       ->check(CLI::IsMember({"none", "failed", "all"}));
   const auto add_duration = [&](const char* name, absl::Duration* value, const char* help) {
     service::AddDurationFlag(app, name, value, help, absl::Milliseconds(10))->group(group);
   };
   add_duration("--election-duration", &options.lease_duration,
                "How long the leader's Lease lasts without renewal, in whole seconds");
-  add_duration("--node-grace", &options.node_grace, "How long a node may be not ready until it counts as lost");
+  add_duration("--node-grace", &options.node_grace,
+               "How long a node may be not ready until it counts as lost");
   add_duration("--unschedulable-deadline", &options.node_pods.unschedulable_deadline,
                "How long a replica's pod may find no room until the job is decided anew");
-  add_duration("--image-deadline", &options.node_pods.start_deadline,
-               "How long its image may not be had, or its containers not be started, until the replica has failed");
+  add_duration(
+      "--image-deadline", &options.node_pods.start_deadline,
+      "How long its image may not be had, or its containers not be started, until the replica has failed");
 }
 
 absl::StatusOr<KubernetesOptions> Interpret(const KubernetesFlags& flags) {
   KubernetesOptions options = flags.options;
   if (options.group_key_file.empty()) {
-    return absl::InvalidArgumentError("--group-key-file is needed with --backend kubernetes; make one by "
-                                      "\"openssl rand -hex 32\", and keep it in a Secret");
+    return absl::InvalidArgumentError(
+        "--group-key-file is needed with --backend kubernetes; make one by "
+        "\"openssl rand -hex 32\", and keep it in a Secret");
   }
   if (options.pods.supervisor_address.empty()) {
     return absl::InvalidArgumentError(
-        "--replica-supervisor-address is needed with --backend kubernetes, such as adaptdl-supervisor.adaptdl:7100");
+        "--replica-supervisor-address is needed with --backend kubernetes, such as "
+        "adaptdl-supervisor.adaptdl:7100");
   }
   if (!flags.replica_ca_file.empty()) {
     absl::StatusOr<std::string> pem = ReadWholeFile(flags.replica_ca_file, kMaxCertificateBytes);
-    if (!pem.ok()) return absl::Status(pem.status().code(), absl::StrCat("--replica-ca: ", pem.status().message()));
+    if (!pem.ok())
+      return absl::Status(pem.status().code(), absl::StrCat("--replica-ca: ", pem.status().message()));
     options.pods.supervisor_ca_pem = *std::move(pem);
   }
   absl::StatusOr<kube::Json> resources = ParseFlag("--default-resources", flags.default_resources);

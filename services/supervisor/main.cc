@@ -127,18 +127,18 @@ absl::StatusOr<std::unique_ptr<JobStore>> OpenStore(const Flags& flags, FileLeas
 // Serves the state in this store until it is told to end. `begin` and `end`: what comes right after its start, and before
 // its end.
 absl::Status Lead(Flags flags, std::unique_ptr<JobStore> store, LeaderLease* lease, const Clock& clock,
-                  const SupervisorSeams& seams, const std::function<absl::Status(Supervisor*)>& begin,
-                  const std::function<void()>& end) {
+                  const SupervisorSeams& seams, const security::Authorities& authorities,
+                  const std::function<absl::Status(Supervisor*)>& begin, const std::function<void()>& end) {
   security::SecurityOptions& security = flags.server.security;
   if (security.audit_log.empty()) security.audit_log = absl::StrCat(flags.store.folder, "/audit.jsonl");
-  absl::StatusOr<std::shared_ptr<const security::Guard>> guard = security::MakeGuard(security, &clock);
+  absl::StatusOr<std::shared_ptr<const security::Guard>> guard =
+      security::MakeGuard(security, &clock, authorities);
   if (!guard.ok()) return guard.status();
   flags.server.guard = *guard;
   flags.supervisor.guard = *guard;
   flags.supervisor.worker_security = security::ClientSide(security, rpc::kWorkerName);
-  absl::StatusOr<std::unique_ptr<Supervisor>> supervisor =
-      Supervisor::Create(flags.supervisor, std::move(store), &clock, [](int bytes) { return RandomHex(bytes); },
-                         lease, seams);
+  absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create(
+      flags.supervisor, std::move(store), &clock, [](int bytes) { return RandomHex(bytes); }, lease, seams);
   if (!supervisor.ok()) return supervisor.status();
   const absl::Cleanup end_first = end;
   if (const absl::Status status = begin(supervisor->get()); !status.ok()) return status;
@@ -170,7 +170,7 @@ absl::Status ServeKubernetes(const Flags& flags, const Clock& clock) {
   if (!store.ok()) return store.status();
   log::Info("leading", {{"term", absl::StrCat((*backend)->lease()->term())}});
   return Lead(
-      flags, *std::move(store), (*backend)->lease(), clock, (*backend)->seams(),
+      flags, *std::move(store), (*backend)->lease(), clock, (*backend)->seams(), (*backend)->authorities(),
       [&](Supervisor* supervisor) { return (*backend)->Begin(supervisor); }, [&] { (*backend)->End(); });
 }
 
@@ -192,7 +192,8 @@ absl::Status ServeLocal(const Flags& flags, const Clock& clock) {
   if (!store.ok()) return store.status();
   log::Info("leading", {{"term", absl::StrCat((*lease)->term())}, {"database", (*lease)->database()}});
   return Lead(
-      flags, *std::move(store), lease->get(), clock, {}, [](Supervisor*) { return absl::OkStatus(); }, [] {});
+      flags, *std::move(store), lease->get(), clock, {}, {}, [](Supervisor*) { return absl::OkStatus(); },
+      [] {});
 }
 
 absl::Status Serve(Flags flags) {
@@ -216,7 +217,8 @@ int Main(int argc, char** argv) {
   flags.store.folder = "./adaptdl-state";
   service::AddServerFlags(app, &flags.server);
   app.add_option("--backend", flags.backend,
-                 "Where replicas run and the state is kept: local (node workers, files) or kubernetes (pods, objects)")
+                 "Where replicas run and the state is kept: local (node workers, files) or kubernetes (pods, "
+                 "objects)")
       ->check(CLI::IsMember({"local", "kubernetes"}))
       ->capture_default_str();
   app.add_option("--state-dir", flags.store.folder,
