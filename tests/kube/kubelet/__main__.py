@@ -21,6 +21,8 @@ from .sandbox import Machine, NotPermitted, check_permitted
 from .server import Server
 
 CLONE_NEWNS = 0x20000
+# Says that this machine does not permit what containers need.
+SKIPPED = 77
 
 
 def have_own_mounts():
@@ -62,7 +64,8 @@ def main():
         try:
             check_permitted()
         except NotPermitted as error:
-            sys.exit(f"kubelet: error: {error}")
+            print(f"kubelet: error: {error}", file=sys.stderr)
+            sys.exit(SKIPPED)
         have_own_mounts()
         machine = Machine(root)
     client = Client(options.server, options.token)
