@@ -1,5 +1,6 @@
 #include "services/supervisor/state/cluster_update.h"
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -33,14 +34,15 @@ v1::Job ForScheduling(const JobEntry& entry, absl::Time now) {
   return job;
 }
 
-v1::Node ForScheduling(const NodeEntry& entry) {
+// `labels`: whether the labels, which may be long, are told, too.
+v1::Node ForScheduling(const NodeEntry& entry, bool labels) {
   v1::Node node;
   const v1::Node& known = entry.record.node;
   node.set_node_id(known.node_id());
   *node.mutable_capacity() = known.capacity();
   node.set_gpu_type(known.gpu_type());
   node.set_preemptible(known.preemptible());
-  *node.mutable_labels() = known.labels();
+  if (labels) *node.mutable_labels() = known.labels();
   *node.mutable_taints() = known.taints();
   *node.mutable_status() = known.status();
   node.mutable_status()->clear_message();
@@ -57,7 +59,8 @@ size_t AddTo(Repeated* list, Value value) {
 
 }  // namespace
 
-ClusterPages::ClusterPages(ClusterUpdate view, size_t bytes) : view_(std::move(view)), bytes_(bytes) {}
+ClusterPages::ClusterPages(ClusterUpdate view, size_t bytes)
+    : view_(std::move(view)), bytes_(bytes), has_pages_(bytes < std::numeric_limits<size_t>::max()) {}
 
 template <typename Entries, typename Add>
 bool ClusterPages::Fill(const Entries& entries, size_t* place, const Add& add) {
@@ -75,7 +78,7 @@ bool ClusterPages::FillCommon(Message* message, const Quotas& quotas) {
     return AddTo(message->mutable_jobs(), ForScheduling(*job, view_.now));
   };
   const auto add_node = [&](const auto& node) {
-    return AddTo(message->mutable_nodes(), ForScheduling(*node));
+    return AddTo(message->mutable_nodes(), ForScheduling(*node, has_pages_));
   };
   if (!Fill(view_.jobs, &next_job_, add_job) || !Fill(view_.nodes, &next_node_, add_node)) return false;
   if (!view_.quotas.has_value()) return true;

@@ -37,7 +37,8 @@ struct ClusterUpdate {
 // Tells a view message by message.
 class ClusterPages {
  public:
-  // Messages hold about `bytes`: they end with the entry that goes beyond.
+  // Messages hold about `bytes`: they end with the entry that goes beyond. The largest number: all in one, for callers of
+  // older versions, which know nothing of the labels of nodes, and get none.
   ClusterPages(ClusterUpdate view, size_t bytes);
 
   // Fills the next message, which is empty. There is at least one.
@@ -56,6 +57,7 @@ class ClusterPages {
 
   const ClusterUpdate view_;
   const size_t bytes_;
+  const bool has_pages_;
   bool done_ = false;
   // Of the message that is being filled.
   size_t size_ = 0;

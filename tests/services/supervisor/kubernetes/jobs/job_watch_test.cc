@@ -179,7 +179,7 @@ TEST_F(JobWatchTest, ASubmittedJobIsAnObject) {
   without.mutable_job()->mutable_spec()->mutable_template_()->clear_image();
   without.mutable_job()->mutable_spec()->mutable_template_()->add_command("train");
   EXPECT_THAT(std::string(cluster_->jobs()->SubmitJob(without, "alice").status().message()),
-              HasSubstr("replicas are pods here; name the image"));
+              HasSubstr("spec.template.image: empty: name the image that each replica runs"));
 }
 
 TEST_F(JobWatchTest, ARepeatedSubmissionFindsWhatItHasMade) {
