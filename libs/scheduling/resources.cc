@@ -30,7 +30,8 @@ std::string DescribeAmount(const std::string& name, int64_t amount) {
   if (name == kCpu) return absl::StrCat(amount, "m CPU");
   if (name == kGpu) return absl::StrCat(amount, amount == 1 ? " GPU" : " GPUs");
   if (name == kMemory) return absl::StrFormat("%.6g MiB of memory", static_cast<double>(amount) / (1 << 20));
-  if (IsPlace(name)) return absl::StrCat("a node that it may be placed on (", absl::StripPrefix(name, kPlacePrefix), ")");
+  if (IsPlace(name))
+    return absl::StrCat("a node that it may be placed on (", absl::StripPrefix(name, kPlacePrefix), ")");
   return absl::StrCat(amount, " ", name);
 }
 

@@ -25,7 +25,8 @@ std::string WhyUnschedulable(const JobInfo& job, const ClusterView& view) {
     }
     if (amount <= largest) continue;
     if (IsPlace(name)) {
-      return absl::StrCat("there is no node that it may be placed on: ", absl::StripPrefix(name, kPlacePrefix));
+      return absl::StrCat("there is no node that it may be placed on: ",
+                          absl::StripPrefix(name, kPlacePrefix));
     }
     return absl::StrCat("one replica needs ", DescribeAmount(name, amount), "; the largest node offers ",
                         DescribeAmount(name, largest));

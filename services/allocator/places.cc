@@ -37,7 +37,8 @@ std::string WhyNone(const v1::Placement& placement, const std::vector<const v1::
 
 Places::Places(std::vector<const v1::Node*> known, std::vector<scheduling::NodeInfo>* nodes)
     : known_(std::move(known)), nodes_(*nodes) {
-  tainted_ = std::any_of(known_.begin(), known_.end(), [](const v1::Node* n) { return n->taints_size() > 0; });
+  tainted_ =
+      std::any_of(known_.begin(), known_.end(), [](const v1::Node* n) { return n->taints_size() > 0; });
 }
 
 std::string Places::ResourceFor(const v1::Placement& placement) {
@@ -61,7 +62,8 @@ std::string Places::NameFor(const v1::Placement& placement, const std::vector<bo
   if (text.empty()) text = "whose taints it tolerates";
   std::string name = absl::StrCat(scheduling::kPlacePrefix, text);
   const auto taken = [&] {
-    return std::any_of(by_nodes_.begin(), by_nodes_.end(), [&](const auto& other) { return other.second == name; });
+    return std::any_of(by_nodes_.begin(), by_nodes_.end(),
+                       [&](const auto& other) { return other.second == name; });
   };
   for (int i = 2; taken(); ++i) name = absl::StrCat(scheduling::kPlacePrefix, text, " (", i, ")");
   for (size_t n = 0; n < admitted.size(); ++n) {

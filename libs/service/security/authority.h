@@ -37,7 +37,8 @@ class AccessAuthority {
 
   // Whether the caller, who has an account, may do that in the namespace; empty: in all of them. May wait.
   // PERMISSION_DENIED names verb, resource and namespace. UNAVAILABLE: that can't be found out now.
-  virtual absl::Status Check(const Caller& caller, const ClusterRule& rule, const std::string& name_space) = 0;
+  virtual absl::Status Check(const Caller& caller, const ClusterRule& rule,
+                             const std::string& name_space) = 0;
 };
 
 // Both or none.

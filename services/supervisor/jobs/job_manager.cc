@@ -123,7 +123,8 @@ absl::StatusOr<v1::SubmitJobResponse> JobManager::AddJob(Transaction* transactio
   job->set_name(*name);
   job->set_uid(random_hex_(16));
   v1::SubmitJobResponse response;
-  *response.mutable_job() = DescribeJob(*AddRecord(transaction, job, transaction->wall()), transaction->now());
+  *response.mutable_job() =
+      DescribeJob(*AddRecord(transaction, job, transaction->wall()), transaction->now());
   return response;
 }
 
@@ -160,7 +161,8 @@ absl::StatusOr<v1::SubmitJobResponse> JobManager::SubmitThere(const v1::SubmitJo
         const JobEntry* entry = transaction->FindJob(created->uid());
         if (entry == nullptr) {
           if (transaction->FindJobByName(name_space, created->name()) != nullptr) {
-            return absl::UnavailableError(absl::StrCat("job \"", created->name(), "\" of before still ends; try again"));
+            return absl::UnavailableError(
+                absl::StrCat("job \"", created->name(), "\" of before still ends; try again"));
           }
           transaction->NoteSubmission(name_space);
           entry = AddRecord(transaction, std::make_shared<v1::Job>(*created), transaction->wall());

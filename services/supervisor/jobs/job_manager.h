@@ -66,9 +66,11 @@ class JobManager {
   absl::StatusOr<std::string> ChooseName(const Transaction& transaction,
                                          const v1::SubmitJobRequest& request) const;
   absl::StatusOr<v1::SubmitJobResponse> AddJob(Transaction* transaction, const v1::SubmitJobRequest& request);
-  absl::StatusOr<v1::SubmitJobResponse> SubmitThere(const v1::SubmitJobRequest& request, const RequestKey& key);
+  absl::StatusOr<v1::SubmitJobResponse> SubmitThere(const v1::SubmitJobRequest& request,
+                                                    const RequestKey& key);
   // The job with a record, as one that waits.
-  static const JobEntry* AddRecord(Transaction* transaction, std::shared_ptr<const v1::Job> job, absl::Time submitted);
+  static const JobEntry* AddRecord(Transaction* transaction, std::shared_ptr<const v1::Job> job,
+                                   absl::Time submitted);
   // NOT_FOUND, or DATA_LOSS: the job is there, and can't be read.
   absl::Status WhyNone(const std::string& name_space, const std::string& name) const;
 

@@ -420,12 +420,10 @@ void NodeManager::LoseNow(Transaction* transaction, const std::string& id, const
   status->set_phase(v1::NODE_PHASE_LOST);
   status->set_message(why);
   for (const auto& [uid, ranks] : jobs) {
-    for (const int rank : ranks)
-      ReplicaObserver::Lose(transaction, uid, rank, jobs::LossCause::kNode, why);
+    for (const int rank : ranks) ReplicaObserver::Lose(transaction, uid, rank, jobs::LossCause::kNode, why);
     transaction->AddEvent(
-        uid,
-        {true, "NodeLost",
-         absl::StrCat("node ", id, " with ", ranks.size(), " of the job's replicas: ", why), id, ""});
+        uid, {true, "NodeLost",
+              absl::StrCat("node ", id, " with ", ranks.size(), " of the job's replicas: ", why), id, ""});
     reconciler_->Reconcile(transaction, uid);
   }
 }

@@ -88,9 +88,10 @@ TEST_F(PlacesTest, WhyThereIsNoNode) {
   (*PlacementOf(AddJob("picky"))->mutable_node_selector())["zone"] = "b";
   const v1::JobAllocation decided = Decide()["picky"];
   EXPECT_TRUE(decided.unschedulable());
-  EXPECT_EQ(decided.reason(),
-            "there is no node that it may be placed on: 2 nodes, each of which has not the label zone=b; 1 node "
-            "has the taint gpu:NoExecute");
+  EXPECT_EQ(
+      decided.reason(),
+      "there is no node that it may be placed on: 2 nodes, each of which has not the label zone=b; 1 node "
+      "has the taint gpu:NoExecute");
 }
 
 TEST_F(PlacesTest, AJobLeavesANodeThatMayNotHaveItAnyMore) {

@@ -51,7 +51,9 @@ JobWatch::JobWatch(const kube::Client* client, Core* core, JobManager* jobs,
       core_(*core),
       jobs_(*jobs),
       seen_(std::move(seen)),
-      objects_({.parse = [](const kube::Json& object) { return Object{object, kube::UidOf(object)}; }}) {
+      objects_({.parse = [](const kube::Json& object) {
+        return Object{object, kube::UidOf(object)};
+      }}) {
   objects_.AddHandler([this](const auto& change) {
     if (change.after != nullptr) seen_(change.after->json);
     if (change.before != nullptr) Mark(change.before->uid, change.key);
@@ -137,7 +139,8 @@ absl::Status JobWatch::TakeChange(const std::string& uid, const v1::Job& job) {
       transaction->AddRepeatedEvent(
           uid,
           {true, "SpecImmutable",
-           "the specification was changed where it can't change; what it was at first stays in force", "", ""},
+           "the specification was changed where it can't change; what it was at first stays in force", "",
+           ""},
           {});
     }
     jobs_.TakeUpdate(transaction, std::move(wanted));

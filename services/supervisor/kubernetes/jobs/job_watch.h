@@ -40,8 +40,8 @@ struct JobWatchOptions {
 class JobWatch {
  public:
   // Begins. `seen` is told of each object before anything follows from it. All outlive it.
-  JobWatch(const kube::Client* client, Core* core, JobManager* jobs, std::function<void(const kube::Json&)> seen,
-           JobWatchOptions options);
+  JobWatch(const kube::Client* client, Core* core, JobManager* jobs,
+           std::function<void(const kube::Json&)> seen, JobWatchOptions options);
 
   // Waits until all objects that there are have been told. False: a stop was requested first.
   bool AwaitSynced(const std::stop_token& stop);

@@ -31,7 +31,8 @@ NodeWatch::NodeWatch(const kube::Client* client, ObservedNodes* nodes, const Clo
     : options_(std::move(options)),
       nodes_(*nodes),
       clock_(*clock),
-      objects_({.parse = [labels = options_.labels](const kube::Json& object) { return ReadNode(object, labels); }}),
+      objects_({.parse = [labels = options_.labels](
+                             const kube::Json& object) { return ReadNode(object, labels); }}),
       pods_({.parse = ReadPod, .index = [](const ForeignPod& pod) { return pod.node; }}) {
   objects_.AddHandler([this](const auto& change) {
     if (change.before != nullptr && change.after != nullptr && *change.before == *change.after) return;

@@ -19,7 +19,9 @@ namespace adaptdl::supervisor {
 
 class NoCredentials final : public kube::CredentialSource {
  public:
-  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override { return kube::Credentials(); }
+  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override {
+    return kube::Credentials();
+  }
   void Refused(const kube::Credentials& /*credentials*/) override {}
 };
 

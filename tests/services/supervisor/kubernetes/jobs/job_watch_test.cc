@@ -24,8 +24,9 @@ class JobWatchTest : public KubeManagersTest {
   void Watch() {
     watch_ = nullptr;
     cluster_->jobs()->SetRegistrar(&registrar_, jobspec::ReplicaKind::kPod);
-    watch_ = std::make_unique<JobWatch>(&client_, cluster_->core(), cluster_->jobs(),
-                                        [this](const Json& object) { Seen(object); }, JobWatchOptions());
+    watch_ = std::make_unique<JobWatch>(
+        &client_, cluster_->core(), cluster_->jobs(), [this](const Json& object) { Seen(object); },
+        JobWatchOptions());
     ASSERT_TRUE(watch_->AwaitSynced({}));
   }
   void Seen(const Json& /*object*/) { ++seen_; }
@@ -102,11 +103,14 @@ TEST_F(JobWatchTest, ASpecificationThatMakesNoSenseFails) {
 TEST_F(JobWatchTest, EditsAreUpdates) {
   Create(JobObject("a"));
   Watch();
-  ASSERT_TRUE(client_.MergePatch(ObjectNamed("a"), {{"spec", {{"maxReplicas", 8}, {"suspend", true}}}}, by_).ok());
+  ASSERT_TRUE(
+      client_.MergePatch(ObjectNamed("a"), {{"spec", {{"maxReplicas", 8}, {"suspend", true}}}}, by_).ok());
   AwaitJob("a", [](const v1::Job& job) { return job.spec().suspend() && job.spec().max_replicas() == 8; });
   EXPECT_EQ(Get("a").status().reason(), "Suspended");
   // What can't change does not, though nobody has refused it.
-  ASSERT_TRUE(client_.MergePatch(ObjectNamed("a"), {{"spec", {{"preemptible", false}, {"suspend", false}}}}, by_).ok());
+  ASSERT_TRUE(
+      client_.MergePatch(ObjectNamed("a"), {{"spec", {{"preemptible", false}, {"suspend", false}}}}, by_)
+          .ok());
   AwaitJob("a", [](const v1::Job& job) { return !job.spec().suspend(); });
   EXPECT_TRUE(Get("a").spec().preemptible());
   v1::ListEventsRequest request;

@@ -24,12 +24,13 @@ class NodeWatchTest : public KubeManagersTest {
   }
 
   static Json NodeOf(const std::string& name, const std::string& gpus = "2") {
-    return {{"apiVersion", "v1"},
-            {"kind", "Node"},
-            {"metadata", {{"name", name}, {"labels", {{"zone", "a"}, {"nvidia.com/gpu.product", "T4"}}}}},
-            {"status",
-             {{"allocatable", {{"cpu", "3920m"}, {"memory", "15Gi"}, {"pods", "110"}, {"nvidia.com/gpu", gpus}}},
-              {"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}};
+    return {
+        {"apiVersion", "v1"},
+        {"kind", "Node"},
+        {"metadata", {{"name", name}, {"labels", {{"zone", "a"}, {"nvidia.com/gpu.product", "T4"}}}}},
+        {"status",
+         {{"allocatable", {{"cpu", "3920m"}, {"memory", "15Gi"}, {"pods", "110"}, {"nvidia.com/gpu", gpus}}},
+          {"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}};
   }
   void Create(const Json& object, const kube::ResourceType& type, const std::string& name_space = "") {
     const auto made = client_.Create(kube::Collection(type, name_space), object, by_);
@@ -84,8 +85,10 @@ TEST_F(NodeWatchTest, WhatOthersHoldIsNotThere) {
   EXPECT_EQ(node.status().phase(), v1::NODE_PHASE_READY);
   Create(PodOn("n1", "other", "1"), kube::Pods(), "default");
   AwaitNode("n1", [](const v1::Node& n) { return n.capacity().cpu_millis() == 2500; });
-  ASSERT_TRUE(client_.Delete(kube::ObjectOf(kube::Pods(), {"default", "other"}), {.grace_period = absl::ZeroDuration()})
-                  .ok());
+  ASSERT_TRUE(
+      client_
+          .Delete(kube::ObjectOf(kube::Pods(), {"default", "other"}), {.grace_period = absl::ZeroDuration()})
+          .ok());
   AwaitNode("n1", [](const v1::Node& n) { return n.capacity().cpu_millis() == 3500; });
 }
 
@@ -104,7 +107,9 @@ TEST_F(NodeWatchTest, ATaintOfWhoTakesNodesAwayIsANotice) {
   Create(NodeOf("n1"), kube::Nodes());
   Watch();
   const Json taints = {{{"key", "ToBeDeletedByClusterAutoscaler"}, {"effect", "NoSchedule"}}};
-  ASSERT_TRUE(client_.MergePatch(kube::ObjectOf(kube::Nodes(), {"", "n1"}), {{"spec", {{"taints", taints}}}}, by_).ok());
+  ASSERT_TRUE(
+      client_.MergePatch(kube::ObjectOf(kube::Nodes(), {"", "n1"}), {{"spec", {{"taints", taints}}}}, by_)
+          .ok());
   AwaitNode("n1", [](const v1::Node& n) { return n.status().phase() == v1::NODE_PHASE_DRAINING; });
   EXPECT_THAT(Known("n1")->status().message(), HasSubstr("the cluster autoscaler removes it"));
 }
@@ -114,9 +119,8 @@ TEST_F(NodeWatchTest, ANodeThatIsNotReadyForLongIsLostAndComesBack) {
   Watch();
   const auto status = kube::ObjectOf(kube::Nodes(), {"", "n1"}).Sub("status");
   const auto set_ready = [&](const std::string& value) {
-    const Json condition = {{"type", "Ready"},
-                            {"status", value},
-                            {"lastTransitionTime", kube::TimeText(clock_.Both().wall)}};
+    const Json condition = {
+        {"type", "Ready"}, {"status", value}, {"lastTransitionTime", kube::TimeText(clock_.Both().wall)}};
     ASSERT_TRUE(client_.MergePatch(status, {{"status", {{"conditions", {condition}}}}}, by_).ok());
   };
   const auto advance = [&](absl::Duration duration) {
