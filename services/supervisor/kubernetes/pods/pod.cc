@@ -1,5 +1,6 @@
 #include "services/supervisor/kubernetes/pods/pod.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -12,6 +13,7 @@
 namespace adaptdl::supervisor {
 namespace {
 
+using kube::At;
 using kube::Json;
 using kube::TextAt;
 
@@ -68,6 +70,16 @@ bool IsLive(const v1::ReplicaReport& report) {
          report.replica().state() == v1::REPLICA_STATE_RUNNING;
 }
 
+bool HaveContainersEnded(const Json& object) {
+  const Json& containers = At(object, {"spec", "containers"});
+  const Json& statuses = At(object, {"status", "containerStatuses"});
+  if (!containers.is_array() || !statuses.is_array() || statuses.empty()) return false;
+  return statuses.size() == containers.size() &&
+         std::all_of(statuses.begin(), statuses.end(), [](const Json& status) {
+           return At(status, {"state", "terminated"}).is_object();
+         });
+}
+
 }  // namespace
 
 Pod ParsePod(const Json& object) {
@@ -84,6 +96,7 @@ Pod ParsePod(const Json& object) {
   pod.is_being_deleted = kube::IsBeingDeleted(object);
   pod.deletion_grace = absl::Seconds(kube::IntegerAt(object, {"metadata", "deletionGracePeriodSeconds"}));
   pod.phase = TextAt(object, {"status", "phase"});
+  pod.containers_ended = HaveContainersEnded(object);
   ReadHindrance(object, &pod);
   pod.report = kubejobs::ReportOf(object).value_or(v1::ReplicaReport());
   return pod;

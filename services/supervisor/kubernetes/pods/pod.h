@@ -50,6 +50,8 @@ struct Pod {
   absl::Duration deletion_grace;
   // "Pending", "Running", "Succeeded", "Failed", "Unknown".
   std::string phase;
+  // Whether each container has ended. A kubelet says so before it says that the pod is over.
+  bool containers_ended = false;
   Hindrance hindrance = Hindrance::kNone;
   // The cluster's words for it.
   std::string why;
@@ -57,8 +59,8 @@ struct Pod {
   v1::ReplicaReport report;
 
   bool IsReplica() const { return !report.replica().replica_id().empty(); }
-  // Whether its containers are over.
-  bool HasEnded() const { return phase == "Succeeded" || phase == "Failed"; }
+  // Whether nothing of it runs any more, nor will.
+  bool HasEnded() const { return containers_ended || phase == "Succeeded" || phase == "Failed"; }
   // Whose replica it is, as far as anybody can tell.
   const std::string& Node() const { return node.empty() ? bound_node : node; }
 };

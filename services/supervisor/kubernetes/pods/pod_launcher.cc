@@ -37,7 +37,8 @@ bool HasFailed(const Pod& pod) {
   const bool is_foreign = replica.end_cause() == v1::END_CAUSE_NODE ||
                           replica.end_cause() == v1::END_CAUSE_STORAGE ||
                           replica.end_cause() == v1::END_CAUSE_PREEMPTION;
-  return pod.phase == "Failed" && replica.state() == v1::REPLICA_STATE_EXITED && !is_foreign &&
+  const bool is_bad = replica.exit_code() != 0 || replica.signal() != 0;
+  return pod.HasEnded() && is_bad && replica.state() == v1::REPLICA_STATE_EXITED && !is_foreign &&
          replica.exit_code() != jobs::kExitStopped && replica.exit_code() != jobs::kExitPeerLost;
 }
 

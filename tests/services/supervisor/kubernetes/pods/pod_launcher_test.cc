@@ -177,6 +177,26 @@ TEST_F(PodLauncherTest, AllThatEndedIsKeptWhereOneSaysSo) {
   seen_.Await("done", IsReleased);
 }
 
+// A kubelet says first how containers ended, and only then that their pod is over.
+TEST_F(PodLauncherTest, WhatIsKeptIsKeptThoughItsPodIsNotSaidToBeOver) {
+  StartBoth(KeepPods::kFailed);
+  AcknowledgeEnds();
+  launcher_->Launch(kNode, LaunchOf("failed"));
+  seen_.Await("failed", IsThere);
+  Run("failed");
+  const std::string uid = kube::UidOf(client_.Get(PodOf("failed")).value());
+  EndContainer("failed", 1, "Running");
+  seen_.Await("failed", IsReleased);
+  // Orders of one pod are carried out one after the other. One that is there is not made.
+  launcher_->Launch(kNode, LaunchOf("failed"));
+  launcher_->Launch(kNode, LaunchOf("next"));
+  seen_.Await("next", IsThere);
+  const auto pod = client_.Get(PodOf("failed"));
+  ASSERT_TRUE(pod.ok()) << pod.status();
+  EXPECT_EQ(kube::UidOf(*pod), uid);
+  EXPECT_FALSE(kube::IsBeingDeleted(*pod));
+}
+
 TEST_F(PodLauncherTest, NothingIsKeptWhereOneSaysSo) {
   StartBoth(KeepPods::kNone);
   AcknowledgeEnds();

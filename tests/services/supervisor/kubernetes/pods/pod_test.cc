@@ -42,6 +42,16 @@ TEST(PodTest, WhatIsKeptOfOne) {
   EXPECT_FALSE(pod.HasEnded());
 }
 
+TEST(PodTest, OneHasEndedWhenAllItsContainersHave) {
+  const std::string spec =
+      R"({"spec": {"containers": [{"name": "main"}, {"name": "side"}]}, "status": {"phase": "Running",
+    "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}}, {"name": "side", "state": {)";
+  EXPECT_FALSE(Parse(spec + R"("running": {}}}]}})").HasEnded());
+  EXPECT_TRUE(Parse(spec + R"("terminated": {"exitCode": 0}}}]}})").HasEnded());
+  EXPECT_FALSE(Parse(R"({"status": {"phase": "Running", "containerStatuses": []}})").HasEnded());
+  EXPECT_TRUE(Parse(R"({"status": {"phase": "Failed", "reason": "Evicted"}})").HasEnded());
+}
+
 TEST(PodTest, AnythingCanBeInOne) {
   for (const char* text :
        {"null", "[]", "{}", "7", R"({"metadata": 7})",
