@@ -399,7 +399,9 @@ absl::StatusOr<v1::Job> TestCluster::WaitForJob(const std::string& name, const J
       if (Finished(last)) return absl::FailedPreconditionError("the job ended: " + last.ShortDebugString());
     }
     const grpc::Status status = stream->Finish();
-    if (status.error_code() == grpc::StatusCode::NOT_FOUND) return rpc::FromGrpcStatus(status);
+    // An object of Kubernetes becomes a job a moment after it is there.
+    const bool may_come = !options_.kubernetes.empty();
+    if (status.error_code() == grpc::StatusCode::NOT_FOUND && !may_come) return rpc::FromGrpcStatus(status);
     Pause();  // The supervisor is away, or the stream was cut: look again.
   }
   return absl::DeadlineExceededError(

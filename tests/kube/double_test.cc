@@ -21,6 +21,7 @@
 #include "libs/kube/control/leader_election.h"
 #include "libs/kube/control/reflector.h"
 #include "tests/kube/double.h"
+#include "tests/kube/no_credentials.h"
 
 namespace adaptdl::kube {
 namespace {
@@ -40,12 +41,6 @@ constexpr char kCrd[] = R"({"metadata": {"name": "widgets.example.com"}, "spec":
     "schema": {"openAPIV3Schema": {"type": "object", "properties": {
       "spec": {"type": "object", "properties": {"size": {"type": "integer"}, "colour": {"type": "string"}}},
       "status": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}}]}})";
-
-class NoCredentials final : public CredentialSource {
- public:
-  absl::StatusOr<Credentials> Get(const std::stop_token& /*stop*/) override { return Credentials(); }
-  void Refused(const Credentials& /*credentials*/) override {}
-};
 
 class DoubleTest : public ::testing::Test {
  protected:

@@ -23,6 +23,7 @@
 #include "libs/kube/control/cache.h"
 #include "libs/kube/control/reflector.h"
 #include "tests/kube/double.h"
+#include "tests/kube/no_credentials.h"
 
 namespace adaptdl::kube {
 namespace {
@@ -33,12 +34,6 @@ const ResourceType kPods = {"", "v1", "pods", "Pod"};
 const ResourceType kNodes = {"", "v1", "nodes", "Node", false};
 const ResourceType kClaims = {"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"};
 const ChangeOptions kBy = {.field_manager = "test"};
-
-class NoCredentials final : public CredentialSource {
- public:
-  absl::StatusOr<Credentials> Get(const std::stop_token& /*stop*/) override { return Credentials(); }
-  void Refused(const Credentials& /*credentials*/) override {}
-};
 
 // Follows a collection, and waits for what is to be seen.
 class Followed {

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,6 +12,7 @@
 #include "libs/kubejobs/names.h"
 #include "tests/integration/test_cluster.h"
 #include "tests/kube/double.h"
+#include "tests/kube/no_credentials.h"
 #include "tests/kube/yaml.h"
 
 namespace adaptdl::integration {
@@ -23,14 +23,6 @@ using kube::Json;
 constexpr absl::Duration kPatience = absl::Minutes(4);
 const kube::ResourceType kJobs = {kubejobs::kGroup, kubejobs::kVersion, kubejobs::kJobPlural,
                                   kubejobs::kJobKind};
-
-class NoCredentials final : public kube::CredentialSource {
- public:
-  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override {
-    return kube::Credentials();
-  }
-  void Refused(const kube::Credentials& /*credentials*/) override {}
-};
 
 class KubernetesStoryTest : public testing::Test {
  protected:
@@ -55,15 +47,17 @@ class KubernetesStoryTest : public testing::Test {
   }
 
   // Of the program that trains on digits.
-  v1::Job Mnist(const std::string& name) const {
-    v1::Job job = cluster_.MnistJob(name, {"--epochs", "4"});
+  v1::Job Mnist(const std::string& name, int epochs) const {
+    v1::Job job = cluster_.MnistJob(name, {"--epochs", absl::StrCat(epochs)});
     job.mutable_spec()->mutable_template_()->set_image("train");
     job.mutable_spec()->mutable_template_()->mutable_resources()->set_cpu_millis(1000);
     return job;
   }
-  Json MnistObject(const std::string& name) const {
-    const v1::Job job = Mnist(name);
+  // Says soon how fast it is, so that it grows long before its end.
+  Json MnistObject(const std::string& name, int epochs) const {
+    const v1::Job job = Mnist(name, epochs);
     Json container = {{"name", "main"}, {"image", "train"}, {"resources", {{"requests", {{"cpu", "1"}}}}}};
+    container["env"].push_back({{"name", "ADAPTDL_HINTS_PERIOD_SECONDS"}, {"value", "1"}});
     for (const std::string& word : job.spec().template_().command()) container["command"].push_back(word);
     for (const std::string& word : job.spec().template_().args()) container["args"].push_back(word);
     return {{"apiVersion", kubejobs::kApiVersion},
@@ -76,18 +70,25 @@ class KubernetesStoryTest : public testing::Test {
     return object.ok() ? kube::At(*object, {"status"}) : Json();
   }
 
-  // An object becomes a job a moment after it is there.
-  void AwaitKnown(const std::string& name) {
-    for (const absl::Time end = absl::Now() + kPatience; !cluster_.GetJob(name).ok();
-         absl::SleepFor(absl::Milliseconds(20))) {
-      ASSERT_LT(absl::Now(), end) << name;
+  // Of all replicas that the job has had.
+  std::string Logs(const std::string& job) {
+    const auto pods = client_.ListAll(kube::Collection(kube::Pods(), "default"),
+                                      {.labels = absl::StrCat(kubejobs::kJobLabel, "=", job)});
+    EXPECT_TRUE(pods.ok() && !pods->empty()) << pods.status();
+    std::string logs;
+    for (const Json& pod : *pods) {
+      const auto log = session_->Call({.target = kube::ObjectOf(kube::Pods(), kube::KeyOf(pod)).Sub("log")});
+      EXPECT_TRUE(log.ok()) << log.status() << "\n" << pod.dump(1);
+      if (log.ok()) absl::StrAppend(&logs, *log);
     }
+    return logs;
   }
 
   kube::ApiServerDouble api_;
   kube::KubeletDouble kubelet_{api_.url(), {.nodes = Nodes(), .images = R"({"train": {}})"}};
   std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<NoCredentials>()}).value();
+      kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()})
+          .value();
   kube::Client client_{session_.get()};
   const kube::ChangeOptions by_ = {.field_manager = "test"};
   TestCluster cluster_{{.workers = 0, .kubernetes = api_.url()}};
@@ -95,20 +96,20 @@ class KubernetesStoryTest : public testing::Test {
 
 TEST_F(KubernetesStoryTest, JobsShareTheClusterAndLearn) {
   ASSERT_TRUE(cluster_.WaitForNodes(2, kPatience).ok());
-  const auto made = client_.Create(kube::Collection(kJobs, "default"), MnistObject("applied"), by_);
+  const auto made = client_.Create(kube::Collection(kJobs, "default"), MnistObject("applied", 20), by_);
   ASSERT_TRUE(made.ok()) << made.status();
-  AwaitKnown("applied");
   const auto alone = cluster_.WaitForJob("applied", RunningWith(1), kPatience);
   ASSERT_TRUE(alone.ok()) << alone.status();
   const auto grown = cluster_.WaitForJob("applied", RunningWith(2), kPatience);
   ASSERT_TRUE(grown.ok()) << grown.status();
-  const auto submitted = cluster_.Submit(Mnist("submitted"));
+  const auto submitted = cluster_.Submit(Mnist("submitted", 2));
   ASSERT_TRUE(submitted.ok()) << submitted.status();
   for (const char* name : {"applied", "submitted"}) {
     const auto job = cluster_.WaitForJob(name, Finished, kPatience);
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_EQ(job->status().phase(), v1::JOB_PHASE_SUCCEEDED) << job->status().ShortDebugString();
     EXPECT_EQ(kube::TextAt(StatusOf(name), {"phase"}), "Succeeded");
+    EXPECT_GE(LastTestAccuracy(Logs(name)), 90) << Logs(name);
     EXPECT_EQ(job->status().restarts(), 0) << "what changes its replicas changes them in place";
   }
   EXPECT_GE(cluster_.GetJob("applied")->status().rescales(), 2)

@@ -17,6 +17,7 @@
 #include "libs/kubejobs/job_object.h"
 #include "libs/kubejobs/names.h"
 #include "tests/kube/double.h"
+#include "tests/kube/no_credentials.h"
 #include "tests/kube/yaml.h"
 
 namespace adaptdl::kubejobs {
@@ -30,14 +31,6 @@ const kube::ResourceType kCrds = {"apiextensions.k8s.io", "v1", "customresourced
 const kube::ResourceType kJobs = {kGroup, kVersion, kJobPlural, kJobKind};
 const kube::ResourceType kQuotas = {kGroup, kVersion, kQuotaPlural, kQuotaKind};
 const kube::ChangeOptions kBy = {.field_manager = "test"};
-
-class NoCredentials final : public kube::CredentialSource {
- public:
-  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override {
-    return kube::Credentials();
-  }
-  void Refused(const kube::Credentials& /*credentials*/) override {}
-};
 
 Json NewJob(const std::string& name = "a") {
   return Json::parse(absl::StrCat(R"({"apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob",
@@ -69,7 +62,7 @@ class CrdTest : public testing::Test {
 
   kube::ApiServerDouble server_;
   std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create({.server = server_.url(), .credentials = std::make_unique<NoCredentials>()},
+      kube::Session::Create({.server = server_.url(), .credentials = std::make_unique<kube::NoCredentials>()},
                             {.burst = 100'000})
           .value();
   kube::Client client_{session_.get()};

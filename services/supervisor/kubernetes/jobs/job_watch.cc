@@ -9,8 +9,8 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "libs/kube/json/object.h"
 #include "libs/kubejobs/job_object.h"
-#include "libs/kubejobs/names.h"
 #include "libs/service/log.h"
+#include "services/supervisor/kubernetes/store/object_types.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -37,14 +37,6 @@ v1::Job Nameless(const kube::Json& object) {
 
 }  // namespace
 
-const kube::ResourceType& AdaptdlJobs() {
-  static const auto* type = new kube::ResourceType{.group = kubejobs::kGroup,
-                                                   .version = kubejobs::kVersion,
-                                                   .plural = kubejobs::kJobPlural,
-                                                   .kind = kubejobs::kJobKind};
-  return *type;
-}
-
 JobWatch::JobWatch(const kube::Client* client, Core* core, JobManager* jobs,
                    std::function<void(const kube::Json&)> seen, JobWatchOptions options)
     : options_(std::move(options)),
@@ -61,7 +53,7 @@ JobWatch::JobWatch(const kube::Client* client, Core* core, JobManager* jobs,
   });
   kube::ReflectorOptions reflector;
   reflector.report = options_.report;
-  reflector_ = std::make_unique<kube::Reflector>(client, kube::Collection(AdaptdlJobs(), options_.name_space),
+  reflector_ = std::make_unique<kube::Reflector>(client, kube::Collection(AdaptDLJobs(), options_.name_space),
                                                  reflector, &objects_);
 }
 

@@ -26,9 +26,6 @@
 
 namespace adaptdl::supervisor {
 
-// Of the API.
-const kube::ResourceType& AdaptdlJobs();
-
 struct JobWatchOptions {
   // Empty: objects of all namespaces.
   std::string name_space = {};

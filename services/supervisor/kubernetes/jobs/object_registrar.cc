@@ -7,7 +7,7 @@
 #include "libs/kubejobs/job_object.h"
 #include "libs/kubejobs/names.h"
 #include "openssl/sha.h"
-#include "services/supervisor/kubernetes/jobs/job_watch.h"
+#include "services/supervisor/kubernetes/store/object_types.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -45,7 +45,7 @@ absl::Status ContentDiffers(const RequestKey& key) {
 
 absl::StatusOr<Json> ObjectRegistrar::FindMade(const v1::Job& job, const std::string& request) const {
   const absl::StatusOr<std::vector<Json>> found =
-      client_.ListAll(kube::Collection(AdaptdlJobs(), job.namespace_()),
+      client_.ListAll(kube::Collection(AdaptDLJobs(), job.namespace_()),
                       {.labels = absl::StrCat(kRequestLabel, "=", request)});
   if (!found.ok()) return found.status();
   if (found->empty()) return absl::NotFoundError("the request has made no object");
@@ -61,7 +61,7 @@ absl::StatusOr<v1::Job> ObjectRegistrar::Create(const v1::Job& job, const std::s
     if (!object.ok()) return object.status();
     (*object)["metadata"]["labels"][kRequestLabel] = request;
     (*object)["metadata"]["annotations"][kContentAnnotation] = Hex(key.content);
-    made = client_.Create(kube::Collection(AdaptdlJobs(), job.namespace_()), *object,
+    made = client_.Create(kube::Collection(AdaptDLJobs(), job.namespace_()), *object,
                           {.field_manager = kubejobs::kFieldManager});
   }
   if (!made.ok()) return made.status();
@@ -75,7 +75,7 @@ absl::Status ObjectRegistrar::Update(const v1::Job& job) {
   // It may have been deleted and made anew.
   patch["metadata"]["uid"] = job.uid();
   const absl::StatusOr<Json> updated =
-      client_.MergePatch(kube::ObjectOf(AdaptdlJobs(), {job.namespace_(), job.name()}), patch,
+      client_.MergePatch(kube::ObjectOf(AdaptDLJobs(), {job.namespace_(), job.name()}), patch,
                          {.field_manager = kubejobs::kFieldManager});
   if (!updated.ok()) return updated.status();
   seen_(*updated);

@@ -13,17 +13,10 @@
 #include "libs/kube/client/client.h"
 #include "libs/kubejobs/names.h"
 #include "tests/kube/double.h"
+#include "tests/kube/no_credentials.h"
 #include "tests/services/supervisor/managers_fixture.h"
 
 namespace adaptdl::supervisor {
-
-class NoCredentials final : public kube::CredentialSource {
- public:
-  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override {
-    return kube::Credentials();
-  }
-  void Refused(const kube::Credentials& /*credentials*/) override {}
-};
 
 class KubeManagersTest : public ManagersTest {
  protected:
@@ -58,7 +51,7 @@ class KubeManagersTest : public ManagersTest {
 
   kube::ApiServerDouble server_;
   std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create({.server = server_.url(), .credentials = std::make_unique<NoCredentials>()},
+      kube::Session::Create({.server = server_.url(), .credentials = std::make_unique<kube::NoCredentials>()},
                             {.burst = 100'000})
           .value();
   kube::Client client_{session_.get()};

@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "services/supervisor/kubernetes/jobs/object_registrar.h"
+#include "services/supervisor/kubernetes/store/object_types.h"
 #include "services/supervisor/nodes/observed_nodes.h"
 #include "tests/services/supervisor/kubernetes/kube_managers_fixture.h"
 
@@ -45,11 +46,11 @@ class JobWatchTest : public KubeManagersTest {
                      {"resources", {{"requests", {{"cpu", "500m"}}}}}}}}}}}}}}};
   }
   void Create(const Json& object) {
-    const auto made = client_.Create(kube::Collection(AdaptdlJobs(), "default"), object, by_);
+    const auto made = client_.Create(kube::Collection(AdaptDLJobs(), "default"), object, by_);
     ASSERT_TRUE(made.ok()) << made.status();
   }
   static kube::Target ObjectNamed(const std::string& name) {
-    return kube::ObjectOf(AdaptdlJobs(), {"default", name});
+    return kube::ObjectOf(AdaptDLJobs(), {"default", name});
   }
   void AwaitJob(const std::string& name, const std::function<bool(const v1::Job&)>& holds) {
     Await("job " + name, [&] {

@@ -25,18 +25,11 @@
 #include "services/supervisor/kubernetes/pods/pod_launcher.h"
 #include "services/supervisor/kubernetes/pods/pod_watch.h"
 #include "tests/kube/double.h"
+#include "tests/kube/no_credentials.h"
 
 namespace adaptdl::supervisor {
 
 using kube::Json;
-
-class NoCredentials final : public kube::CredentialSource {
- public:
-  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override {
-    return kube::Credentials();
-  }
-  void Refused(const kube::Credentials& /*credentials*/) override {}
-};
 
 // All pods, as they are, and a way to wait for what becomes of one.
 class SeenPods final : public kube::ObjectSink {
@@ -297,10 +290,11 @@ class PodsTest : public ::testing::Test {
     EXPECT_TRUE(SetStatus(name, {{"phase", "Running"}, {"containerStatuses", Json::array({running})}}).ok());
   }
   void End(const std::string& name, int exit_code) {
+    EndContainer(name, exit_code, exit_code == 0 ? "Succeeded" : "Failed");
+  }
+  void EndContainer(const std::string& name, int exit_code, const std::string& phase) {
     const Json terminated = {{"name", "main"}, {"state", {{"terminated", {{"exitCode", exit_code}}}}}};
-    EXPECT_TRUE(SetStatus(name, {{"phase", exit_code == 0 ? "Succeeded" : "Failed"},
-                                 {"containerStatuses", Json::array({terminated})}})
-                    .ok());
+    EXPECT_TRUE(SetStatus(name, {{"phase", phase}, {"containerStatuses", Json::array({terminated})}}).ok());
   }
   // As the kubelet does when it was asked to stop the pod, and has.
   void Terminate(const std::string& name) {
@@ -324,7 +318,7 @@ class PodsTest : public ::testing::Test {
     return kube::ParseJson(answer->body).value();
   }
   std::unique_ptr<kube::Session> MakeSession() {
-    kube::Access access = {.server = server_.url(), .credentials = std::make_unique<NoCredentials>()};
+    kube::Access access = {.server = server_.url(), .credentials = std::make_unique<kube::NoCredentials>()};
     return kube::Session::Create(std::move(access), {.burst = 100'000,
                                                      .first_pause = absl::Milliseconds(1),
                                                      .longest_pause = absl::Milliseconds(50)})

@@ -20,6 +20,7 @@
 #include "services/supervisor/store/convert.h"
 #include "services/supervisor/store/memory_job_store.h"
 #include "tests/kube/double.h"
+#include "tests/kube/no_credentials.h"
 
 namespace adaptdl::supervisor {
 
@@ -36,14 +37,6 @@ class FakeLease final : public LeaderLease {
   std::vector<std::string> given_up;
 };
 
-class NoCredentials final : public kube::CredentialSource {
- public:
-  absl::StatusOr<kube::Credentials> Get(const std::stop_token& /*stop*/) override {
-    return kube::Credentials();
-  }
-  void Refused(const kube::Credentials& /*credentials*/) override {}
-};
-
 class KubeStoreTest : public ::testing::Test {
  protected:
   KubeStoreTest() {
@@ -52,7 +45,7 @@ class KubeStoreTest : public ::testing::Test {
   }
 
   static kube::Access AccessTo(const std::string& url) {
-    return {.server = url, .credentials = std::make_unique<NoCredentials>()};
+    return {.server = url, .credentials = std::make_unique<kube::NoCredentials>()};
   }
   // A type of which all fields are kept.
   void MakeCrd(const kube::ResourceType& type) {
