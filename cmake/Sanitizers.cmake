@@ -48,6 +48,7 @@ set(ADAPTDL_NOT_UNDER_TSAN
   store_crash_test
   supervisor_http_test
   supervisor_program_test
+  supervisor_rescale_restart_test
   supervisor_rescale_test
   supervisor_security_test
   supervisor_service_test

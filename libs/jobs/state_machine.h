@@ -61,6 +61,8 @@ struct Policy {
   // How long newcomers wait for room until the job gives up what it is to leave anyway, which may be what
   // others wait for.
   absl::Duration room_patience = absl::Seconds(10);
+  // How long after a supervisor's begin members may take to join again; until then their jobs stay as they are.
+  absl::Duration rejoin_patience = absl::Seconds(30);
 };
 
 // Start one replica on each of `nodes`, as the members of `group`.

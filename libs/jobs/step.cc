@@ -143,6 +143,7 @@ void Step::Active() {
   outcome_.waits_for = WaitsFor::kReplicas;
   if (job().phase != Phase::kStarting && job().retry_time <= now_) job().retry_time = absl::InfinitePast();
   const Tally tally = Count();
+  if (AwaitsMembers() && !job().cancel_requested && !job().suspended) return;
   if (tally.live + tally.done + tally.left + tally.end_handled < size()) {
     if (!Recover()) StopAfterLoss();
   } else if (job().cancel_requested) {
@@ -176,6 +177,12 @@ Step::Tally Step::Count() {
     tally.end_handled += !HasLeft(replica) && IsEndHandled(replica);
   }
   return tally;
+}
+
+bool Step::AwaitsMembers() {
+  return std::any_of(members_.begin(), members_.end(), [](const Replica& replica) {
+    return IsLive(replica) && replica.rescales_in_place && !replica.joined;
+  });
 }
 
 bool Step::HasLeft(const Replica& replica) {

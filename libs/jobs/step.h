@@ -68,6 +68,8 @@ class Step {
   // STARTING, RUNNING and RESCALING.
   void Active();
   Tally Count();
+  // Whether members are still to say again how they are reached: until then nothing can be planned with them.
+  bool AwaitsMembers();
 
   // Whether it has ended as an offered plan told it to.
   bool HasLeft(const Replica& replica);

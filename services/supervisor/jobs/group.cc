@@ -37,6 +37,15 @@ std::set<std::string> GpuTypesOf(const Tables& tables, const JobEntry& job, cons
   return types;
 }
 
+// Null: there is none.
+const jobs::Plan* NewestOffered(const JobEntry& job) {
+  const jobs::Plan* newest = nullptr;
+  for (const jobs::Plan& plan : job.record.state.plans) {
+    if (plan.offered) newest = &plan;
+  }
+  return newest;
+}
+
 }  // namespace
 
 absl::Status GroupOver(int64_t group) {
@@ -170,17 +179,22 @@ void FillFormed(const Tables& tables, const JobEntry& job, const GroupMembers& m
   if (rank >= 0) formed->set_token(job.record.tokens.at(group));
 }
 
+GroupMembers PlannedMembers(const JobEntry& job) {
+  const jobs::Plan* plan = NewestOffered(job);
+  return plan == nullptr ? MembersOf(job.replicas, job.record.state.group) : MembersOf(job.replicas, *plan);
+}
+
+bool AreReachable(const GroupMembers& members) {
+  return std::all_of(members.begin(), members.end(),
+                     [](const auto& member) { return member->replica.joined() || !IsLive(member->replica); });
+}
+
 v1::GroupPlan DescribePlan(const Tables& tables, const JobEntry& job, const std::string& replica_id) {
-  GroupMembers members = MembersOf(job.replicas, job.record.state.group);
-  int64_t group = job.record.state.group;
+  const jobs::Plan* plan = NewestOffered(job);
+  const int64_t group = plan == nullptr ? job.record.state.group : plan->group;
   v1::GroupPlan result;
-  for (const jobs::Plan& plan : job.record.state.plans) {
-    if (!plan.offered) continue;
-    group = plan.group;
-    members = MembersOf(job.replicas, plan);
-    result.set_broken(plan.broken);
-  }
-  FillFormed(tables, job, members, group, replica_id, result.mutable_formed());
+  result.set_broken(plan != nullptr && plan->broken);
+  FillFormed(tables, job, PlannedMembers(job), group, replica_id, result.mutable_formed());
   return result;
 }
 

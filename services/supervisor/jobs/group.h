@@ -71,7 +71,12 @@ GroupSize SizeOfGroup(const JobEntry& job, const std::string& replica_id);
 void FillFormed(const Tables& tables, const JobEntry& job, const GroupMembers& members, int64_t group,
                 const std::string& replica_id, v1::GroupFormed* formed);
 
-// The newest plan, or else the current group, as the replica is to see it.
+// The members of the newest plan that was offered, or else of the current group.
+GroupMembers PlannedMembers(const JobEntry& job);
+// Whether all of them that live have said where they are reached. Not every store keeps that (the Kubernetes one does
+// not): until a new leader has heard it again, nobody could meet by what it says.
+bool AreReachable(const GroupMembers& members);
+// The newest plan that was offered, or else the current group, as the replica is to see it.
 v1::GroupPlan DescribePlan(const Tables& tables, const JobEntry& job, const std::string& replica_id);
 
 }  // namespace adaptdl::supervisor

@@ -117,14 +117,17 @@ void Orders::Offer(Transaction* transaction, const std::string& uid) {
   for (const auto& replica : job.replicas) {
     const bool member = replica->replica.group() == job.record.state.group;
     if (!member || !IsLive(replica->replica) || replica->stop_requested) continue;
-    const std::string& id = replica->replica.replica_id();
-    transaction->EffectsOf(uid)->commands.push_back({id, v1::REPLICA_COMMAND_RESCALE,
-                                                     job.record.state.message,
-                                                     DescribePlan(transaction->base(), job, id)});
+    TellPlan(transaction, job, replica->replica.replica_id());
   }
   if (plan.ready_after > absl::ZeroDuration()) {
     transaction->EffectsOf(uid)->rescale_phases.emplace_back("ready", plan.ready_after);
   }
+}
+
+void Orders::TellPlan(Transaction* transaction, const JobEntry& job, const std::string& replica_id) {
+  transaction->EffectsOf(job.record.uid())
+      ->commands.push_back({replica_id, v1::REPLICA_COMMAND_RESCALE, job.record.state.message,
+                            DescribePlan(transaction->base(), job, replica_id)});
 }
 
 void Orders::Enter(Transaction* transaction, const std::string& uid, const jobs::Entered& entered) {

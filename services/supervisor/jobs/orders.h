@@ -43,6 +43,8 @@ class Orders {
   void MintTokens(JobEntry* job) const;
   // Tells all members of the current group, and newcomers of what they wait for, the newest plan.
   static void Offer(Transaction* transaction, const std::string& uid);
+  // Tells one of them the plan as it stands, or the group.
+  static void TellPlan(Transaction* transaction, const JobEntry& job, const std::string& replica_id);
   // Gives the members their new groups and ranks, and forgets those that have ended.
   static void Enter(Transaction* transaction, const std::string& uid, const jobs::Entered& entered);
   static void Stop(Transaction* transaction, const std::string& uid, const jobs::StopOrder& stop);

@@ -89,6 +89,7 @@ std::vector<jobs::Replica> Reconciler::Observed(const Transaction& transaction, 
     jobs::Replica& replica = replicas.emplace_back(
         ToReplica(*record, node != nullptr && node->phase() == v1::NODE_PHASE_DRAINING));
     replica.cause = jobs::WhoseFault(replica.cause, state);
+    if (!replica.joined && transaction.now() >= rejoin_deadline_) replica.rescales_in_place = false;
     if (watched) AddPulse(pulses_->LastPulse(record->replica.replica_id()), &replica);
     const auto report = job.broken.find(record->replica.replica_id());
     if (report == job.broken.end()) continue;
@@ -150,6 +151,8 @@ bool Reconciler::IsDue(const JobEntry& job, absl::Time now) const {
   {
     MutexLock lock(&mutex_);
     if (waiting_.count(uid) > 0 || set_aside_.count(uid) > 0) return true;
+    // Those that waited for members to join again wait no more.
+    if (!rejoin_deadline_seen_ && now >= rejoin_deadline_) return true;
   }
   const jobs::Phase phase = job.record.state.phase;
   const absl::Time retry_time = job.record.state.retry_time;
@@ -168,8 +171,10 @@ void Reconciler::Step() {
     MutexLock lock(&mutex_);
     waiting_ = std::move(waiting);
   }
-  const auto reconcile_due = [this](Transaction* transaction) {
+  absl::Time now_looked_at = absl::InfinitePast();
+  const auto reconcile_due = [&](Transaction* transaction) {
     const Tables& tables = transaction->base();
+    now_looked_at = transaction->now();
     for (const auto& [sequence, uid] : tables.active) {
       if (IsDue(*tables.jobs.at(uid), transaction->now())) Reconcile(transaction, uid);
     }
@@ -182,8 +187,10 @@ void Reconciler::Step() {
   };
   for (int i = 0; i < kMostAttempts && !core_->invariants()->Guard("step", attempt).ok(); ++i) {
   }
+  const absl::Time now = core_->Now().steady;
   MutexLock lock(&mutex_);
-  std::erase_if(set_aside_, [now = core_->Now().steady](const auto& job) { return job.second <= now; });
+  rejoin_deadline_seen_ = rejoin_deadline_seen_ || now_looked_at >= rejoin_deadline_;
+  std::erase_if(set_aside_, [now](const auto& job) { return job.second <= now; });
 }
 
 }  // namespace adaptdl::supervisor

@@ -30,7 +30,12 @@ class Reconciler {
   // All outlive it.
   Reconciler(Core* core, const jobs::Policy& policy, const Orders* orders, Separator* separator,
              PulseSource* pulses)
-      : core_(core), policy_(policy), orders_(orders), separator_(separator), pulses_(pulses) {}
+      : core_(core),
+        policy_(policy),
+        orders_(orders),
+        separator_(separator),
+        pulses_(pulses),
+        rejoin_deadline_(core->Now().steady + policy.rejoin_patience) {}
 
   // Asks the state machine until nothing more follows for this job.
   void Reconcile(Transaction* transaction, const std::string& uid);
@@ -58,9 +63,12 @@ class Reconciler {
   const Orders* const orders_;
   Separator* const separator_;
   PulseSource* const pulses_;
+  // Who trained before this supervisor began, and has not joined again by then, will not change in place.
+  const absl::Time rejoin_deadline_;
   mutable Mutex mutex_;
   // Until when jobs are left alone.
   std::map<std::string, absl::Time> set_aside_ ABSL_GUARDED_BY(mutex_);
+  bool rejoin_deadline_seen_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 

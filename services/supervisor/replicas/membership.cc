@@ -13,6 +13,7 @@
 #include "libs/rpc/retry_info.h"
 #include "services/supervisor/calls/pages.h"
 #include "services/supervisor/jobs/group.h"
+#include "services/supervisor/jobs/orders.h"
 #include "services/supervisor/jobs/secrets.h"
 #include "services/supervisor/store/convert.h"
 
@@ -33,9 +34,9 @@ v1::JoinGroupResponse DescribeForNewcomer(const Tables& tables, const JobEntry& 
   for (const jobs::Plan& plan : job.record.state.plans) {
     if (jobs::RankIn(plan, replica_id) < 0) continue;
     response.Clear();
-    if (plan.offered) {
-      FillFormed(tables, job, MembersOf(job.replicas, plan), plan.group, replica_id,
-                 response.mutable_formed());
+    const GroupMembers members = MembersOf(job.replicas, plan);
+    if (plan.offered && AreReachable(members)) {
+      FillFormed(tables, job, members, plan.group, replica_id, response.mutable_formed());
       if (omit_members) response.mutable_formed()->clear_members();
     } else {
       *response.mutable_forming() = DescribeForming(job.replicas, plan);
@@ -218,8 +219,7 @@ void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bo
   const JobEntry* job = transaction->FindJob(uid);
   const int64_t group = job->record.state.group;
   const GroupMembers members = MembersOf(job->replicas, group);
-  const bool complete = !newcomer && GroupComplete(members);
-  if (complete) {
+  if (!newcomer && GroupComplete(members)) {
     const jobs::Event event = {false, "RendezvousComplete",
                                absl::StrCat("all ", members.size(), " members of group ", group, " have met"),
                                "", ""};
@@ -234,12 +234,23 @@ void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bo
       if (metrics != nullptr) metrics->ObserveRendezvous(time);
     });
   }
+  const bool told = TellOwedPlans(transaction, uid);
   // One of many who come to a group that starts changes nothing else.
-  if (newcomer || complete) {
+  if (newcomer || told || AreReachable(members)) {
     reconciler_->Reconcile(transaction, uid);
   } else if (!WorthTelling(members)) {
     transaction->KeepQuiet();
   }
+}
+
+bool Membership::TellOwedPlans(Transaction* transaction, const std::string& uid) {
+  const JobEntry& job = *transaction->FindJob(uid);
+  if (!AreReachable(PlannedMembers(job))) return false;
+  for (const auto& replica : job.replicas) {
+    const std::string& id = replica->replica.replica_id();
+    if (sessions_->OwesPlan(id)) Orders::TellPlan(transaction, job, id);
+  }
+  return true;
 }
 
 absl::StatusOr<v1::JoinGroupResponse> Membership::DescribeRendezvous(const ReplicaContext& replica,
@@ -310,7 +321,10 @@ absl::StatusOr<Instructions> Membership::InstructionsFor(const Tables& tables,
   instructions.leads = member && record.replica.rank() == 0;
   const bool offered = std::any_of(job.record.state.plans.begin(), job.record.state.plans.end(),
                                    [](const jobs::Plan& plan) { return plan.offered; });
-  if (member && (offered || replica.group < current)) {
+  const bool behind = member && (offered || replica.group < current);
+  const bool reachable = behind && AreReachable(PlannedMembers(job));
+  sessions_->NoteOwesPlan(replica.replica_id, behind && !reachable);
+  if (reachable) {
     instructions.plan = DescribePlan(tables, job, replica.replica_id);
     instructions.reason = job.record.state.message;
   }

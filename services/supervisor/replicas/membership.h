@@ -62,6 +62,9 @@ class Membership {
                       bool rescales_in_place);
   // The join that was just noted may have been the last one.
   void NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer, bool again);
+  // Those that asked for their plan before all whom it names were reachable are told it once they are. Whether they
+  // are.
+  bool TellOwedPlans(Transaction* transaction, const std::string& uid);
   absl::StatusOr<v1::JoinGroupResponse> DescribeFor(const Tables& tables, const ReplicaContext& replica,
                                                     bool omit_members);
   absl::Status Enter(Transaction* transaction, const ReplicaContext& replica);

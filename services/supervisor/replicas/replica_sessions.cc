@@ -76,6 +76,17 @@ int64_t ReplicaSessions::NewestGroup(const std::string& replica_id) const {
   return it == sessions_.end() ? -1 : it->second.newest_group;
 }
 
+void ReplicaSessions::NoteOwesPlan(const std::string& replica_id, bool owes) {
+  MutexLock lock(&mutex_);
+  sessions_[replica_id].owes_plan = owes;
+}
+
+bool ReplicaSessions::OwesPlan(const std::string& replica_id) const {
+  MutexLock lock(&mutex_);
+  const auto it = sessions_.find(replica_id);
+  return it != sessions_.end() && it->second.owes_plan;
+}
+
 v1::HeartbeatResponse ReplicaSessions::Pending(const std::string& replica_id) {
   v1::HeartbeatResponse response;
   response.set_command(v1::REPLICA_COMMAND_NONE);
@@ -102,7 +113,10 @@ void ReplicaSessions::Command(const std::string& replica_id, v1::ReplicaCommand 
     next.set_command(command);
     next.set_reason(reason);
     next.set_command_id(++session.last_id);
-    if (command == v1::REPLICA_COMMAND_RESCALE) *next.mutable_plan() = plan;
+    if (command == v1::REPLICA_COMMAND_RESCALE) {
+      *next.mutable_plan() = plan;
+      session.owes_plan = false;
+    }
     stream = session.stream.lock();
   }
   if (stream != nullptr) stream->Poke();

@@ -51,6 +51,10 @@ class ReplicaSessions final : public PulseSource {
   // The newest group that the replica has spoken for; -1: none, to our knowledge.
   int64_t NewestGroup(const std::string& replica_id) const;
 
+  // Whether the replica is to have a plan that can't be told yet. RESCALE makes up for it.
+  void NoteOwesPlan(const std::string& replica_id, bool owes);
+  bool OwesPlan(const std::string& replica_id) const;
+
   // The first command that the replica has not acknowledged yet; REPLICA_COMMAND_NONE if there is none.
   v1::HeartbeatResponse Pending(const std::string& replica_id);
 
@@ -81,6 +85,7 @@ class ReplicaSessions final : public PulseSource {
     int64_t last_id = 0;
     Pulse pulse;
     int64_t newest_group = -1;
+    bool owes_plan = false;
   };
 
   mutable Mutex mutex_;

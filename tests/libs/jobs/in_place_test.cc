@@ -229,6 +229,34 @@ TEST(InPlaceTest, AllowedSizesHoldOnTheWayToo) {
   EXPECT_EQ(Advance(job, replicas, desired, kStart, Policy()).job.phase, Phase::kStopping);
 }
 
+// Those of a job that trained under an earlier supervisor.
+TEST(InPlaceTest, NothingIsDecidedUntilMembersHaveJoinedAgain) {
+  Job job;
+  job.id_prefix = "job";
+  job.phase = Phase::kRunning;
+  job.group = 2;
+  job.rescales_in_place = true;
+  job.allocation = {"n1", "n2"};
+  std::vector<Replica> replicas = {Running(0), Running(1)};
+  for (Replica& replica : replicas) replica.rescales_in_place = true;
+  const Desired desired = Wants({"n1"});
+  EXPECT_EQ(Advance(job, replicas, desired, kStart, Policy()).job, job);
+  replicas[1].joined = true;
+  EXPECT_EQ(Advance(job, replicas, desired, kStart, Policy()).job, job);
+  // Whoever is gone is not waited for, and those that are there are.
+  std::vector<Replica> one_left = replicas;
+  one_left[1].state = ReplicaState::kLost;
+  EXPECT_EQ(Advance(job, one_left, desired, kStart, Policy()).job, job);
+  one_left[0].joined = true;
+  EXPECT_EQ(Advance(job, one_left, desired, kStart, Policy()).job.phase, Phase::kRescaling);
+  replicas[0].joined = true;
+  EXPECT_EQ(Advance(job, replicas, desired, kStart, Policy()).job.phase, Phase::kRescaling);
+  // A user is not kept waiting.
+  replicas[0].joined = false;
+  job.cancel_requested = true;
+  EXPECT_EQ(Advance(job, replicas, desired, kStart, Policy()).job.phase, Phase::kStopping);
+}
+
 TEST(InPlaceTest, FinishesWhateverIsPlanned) {
   World world;
   world.Start({"n1", "n2"});

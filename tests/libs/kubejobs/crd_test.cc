@@ -152,7 +152,7 @@ TEST_F(CrdTest, StatusesAreKeptAsTheyAre) {
       "perfParamsByGpuType": [{"gpuType": "a100", "perfParams": {"beta_c": 1e-9}}]},
     "conditions": [{"type": "Running", "status": "True", "reason": "Moved", "message": "",
                     "lastTransitionTime": "2026-01-02T03:04:05Z"}],
-    "term": 2, "sequence": 7, "lastGroup": 4, "newcomerFailures": 1, "rescaleNote": "2 to 3", "cancelRequested": true,
+    "term": 2, "sequence": 7, "rescalesInPlace": true, "lastGroup": 4, "newcomerFailures": 1, "rescaleNote": "2 to 3", "cancelRequested": true,
     "startExpired": true, "tellsProgress": true, "runningSince": "2026-01-02T03:04:05.000006Z", "runningTime": "2.5s",
     "rescalingSince": "2026-01-02T03:04:05.000006Z", "rescaleDuration": "1.5s",
     "decision": {"nodes": ["n1"], "reason": "r", "explanation": ["e"], "unschedulable": true},

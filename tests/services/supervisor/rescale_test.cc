@@ -6,92 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "tests/services/supervisor/cluster_fixture.h"
-#include "tests/services/supervisor/replica_calls.h"
+#include "tests/services/supervisor/rescale_fixture.h"
 
 namespace adaptdl::supervisor {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-class RescaleTest : public ClusterTest {
- protected:
-  std::unique_ptr<JobStore> MakeStore() override {
-    SqliteJobStoreOptions options;
-    options.folder = folder_.path();
-    auto store = SqliteJobStore::Open(options);
-    EXPECT_TRUE(store.ok()) << store.status();
-    return store.ok() ? *std::move(store) : nullptr;
-  }
-
-  // A replica that is played.
-  struct Player {
-    v1::LaunchReplica launch;
-    v1::ReplicaIdentity identity;
-    std::string token;
-    std::string address;
-    std::unique_ptr<Join> join;
-    std::unique_ptr<Heart> heart;
-  };
-
-  Player Play(const v1::LaunchReplica& launch, const std::string& address) {
-    Player player{launch, IdentityOf(launch), launch.token(), address, nullptr, nullptr};
-    player.join = std::make_unique<Join>(replicas_.get(), player.identity, player.token, address, true);
-    return player;
-  }
-  // Goes on as a member of `formed`: opens a stream for it.
-  void Enter(Player* player, const v1::GroupFormed& formed) {
-    player->identity.set_group(formed.group());
-    if (!formed.token().empty()) player->token = formed.token();
-    player->heart = std::make_unique<Heart>(replicas_.get(), player->identity, player->token);
-    player->heart->BeatWithoutProgress();
-    player->heart->Next();
-  }
-
-  void SetUp() override {
-    // Nodes are not what these tests lose.
-    options_.cluster.heartbeat_period = absl::Minutes(1);
-    options_.cluster.quarantine.first = absl::Seconds(30);
-    ClusterTest::SetUp();
-    n1_ = AddWorker("n1");
-    n2_ = AddWorker("n2");
-  }
-  void TearDown() override {
-    n1_ = nullptr;
-    n2_ = nullptr;
-    ClusterTest::TearDown();
-  }
-
-  // Job "a", whose group 1 trains with one replica on n1.
-  void StartOne(const v1::Job& spec = NewJob("a")) {
-    job_ = Submit(spec);
-    Allocate(job_, {"n1"});
-    first_ = Play(n1_->NextLaunch(), "n1:1");
-    n1_->Running(first_.launch);
-    WaitForPhase("a", v1::JOB_PHASE_RUNNING);
-    Enter(&first_, first_.join->Formed());
-  }
-  // The same with a second one on n2.
-  void StartTwo(const v1::Job& spec = NewJob("a")) {
-    job_ = Submit(spec);
-    Allocate(job_, {"n1", "n2"});
-    first_ = Play(n1_->NextLaunch(), "n1:1");
-    second_ = Play(n2_->NextLaunch(), "n2:1");
-    n1_->Running(first_.launch);
-    n2_->Running(second_.launch);
-    WaitForPhase("a", v1::JOB_PHASE_RUNNING);
-    Enter(&first_, first_.join->Formed());
-    Enter(&second_, second_.join->Formed());
-  }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<FakeWorker> n1_;
-  std::unique_ptr<FakeWorker> n2_;
-  v1::Job job_;
-  Player first_;
-  Player second_;
-};
 
 TEST_F(RescaleTest, APlanNamesNoMembersWhereTheyAreNotWanted) {
   StartOne();
@@ -441,71 +362,6 @@ TEST_F(RescaleTest, NewcomersWaitForRoom) {
   EXPECT_EQ(n3->NextLaunch().job(), "a");
 }
 
-TEST_F(RescaleTest, ARestartedSupervisorOffersThePlanAgain) {
-  StartOne();
-  Allocate(job_, {"n1", "n2"});
-  const v1::LaunchReplica launch = n2_->NextLaunch();
-  n2_->Running(launch);
-  second_ = Play(launch, "n2:1");
-  second_.join->Formed();
-  first_.heart->NextCommand();
-  first_.heart = nullptr;
-  second_.join = nullptr;
-  first_.join = nullptr;
-  n1_ = nullptr;
-  n2_ = nullptr;
-  Stop();
-  Start();
-  EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RESCALING);
-  Heart again(replicas_.get(), first_.identity, first_.token);
-  v1::HeartbeatRequest request;
-  request.set_acknowledged_command_id(7);
-  again.Send(request);
-  const v1::HeartbeatResponse command = again.NextCommand();
-  EXPECT_EQ(command.plan().formed().group(), 2);
-  EXPECT_GT(command.command_id(), 7);
-  Join newcomer(replicas_.get(), second_.identity, second_.token, "n2:1", true);
-  Enter(&second_, newcomer.Formed());
-  EXPECT_EQ(WaitForPhase("a", v1::JOB_PHASE_RUNNING).status().group(), 2);
-}
-
-// A supervisor that is started again knows what was acknowledged: it is told again, and counts once.
-TEST_F(RescaleTest, WhatARestartedSupervisorIsToldAgainCountsOnce) {
-  StartOne();
-  Allocate(job_, {"n1", "n2"});
-  const v1::LaunchReplica launch = n2_->NextLaunch();
-  n2_->Running(launch);
-  second_ = Play(launch, "n2:1");
-  const v1::GroupFormed plan = first_.heart->NextCommand().plan().formed();
-  v1::HeartbeatRequest report;
-  report.mutable_entered_group()->set_group(plan.group());
-  report.mutable_entered_group()->set_token(plan.token());
-  report.mutable_rescale()->set_group(plan.group());
-  report.mutable_rescale()->mutable_rebuild()->set_nanos(20'000'000);
-  report.set_report_id(2);
-  first_.heart->Send(report);
-  first_.heart->NextAcknowledged(2);
-  first_.heart = nullptr;
-  first_.join = nullptr;
-  second_.join = nullptr;
-  n1_ = nullptr;
-  n2_ = nullptr;
-  Stop();
-  Start();
-  EXPECT_EQ(Get("a").status().group(), plan.group());
-  first_.identity.set_group(plan.group());
-  Heart again(replicas_.get(), first_.identity, plan.token());
-  report.clear_entered_group();
-  again.Send(report);
-  again.NextAcknowledged(2);
-  EXPECT_EQ(Get("a").status().rescales(), 1);
-  EXPECT_EQ(Get("a").status().rescale_duration().nanos(), 20'000'000);
-  int rescaled = 0;
-  for (const v1::Event& event : Events("a")) rescaled += event.reason() == "Rescaled";
-  EXPECT_EQ(rescaled, 1);
-}
-
-// Its supervisor may have committed the change before the stream broke.
 TEST_F(RescaleTest, AGroupThatWasEnteredMayBeEnteredAgain) {
   StartTwo();
   Allocate(job_, {"n2"});

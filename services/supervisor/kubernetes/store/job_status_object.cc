@@ -114,6 +114,17 @@ void Sort(const jobs::Job& state, std::vector<ReplicaRecord>* replicas) {
             [&](const ReplicaRecord& a, const ReplicaRecord& b) { return key(a) < key(b); });
 }
 
+// A fact about the program, known once all members have joined. The next leader knows by it whom to wait for.
+bool AllRescaleInPlace(const jobs::Job& state, const std::vector<ReplicaRecord>& replicas) {
+  int members = 0;
+  for (const ReplicaRecord& replica : replicas) {
+    if (!IsMember(replica, state) || !IsLive(replica.replica)) continue;
+    if (!replica.rescales_in_place) return false;
+    ++members;
+  }
+  return members > 0;
+}
+
 void PutMembers(const JobRecord& record, std::vector<ReplicaRecord> replicas, Json* status) {
   std::erase_if(replicas, [&](const ReplicaRecord& replica) { return !Counts(replica, record.state); });
   Sort(record.state, &replicas);
@@ -122,6 +133,7 @@ void PutMembers(const JobRecord& record, std::vector<ReplicaRecord> replicas, Js
   };
   (*status)["replicas"] = record.state.allocation.size();
   (*status)["readyReplicas"] = std::count_if(replicas.begin(), replicas.end(), runs);
+  Put("rescalesInPlace", AllRescaleInPlace(record.state, replicas), status);
   for (const ReplicaRecord& replica : replicas) (*status)["members"].push_back(MemberObject(replica, record));
 }
 
@@ -202,12 +214,13 @@ absl::Status CheckTogether(const StoredInStatus& stored) {
 }
 
 // In these phases all members run, or have ended.
-void TakeForRunning(StoredInStatus* stored) {
+void TakeForRunning(bool in_place, StoredInStatus* stored) {
   const jobs::Job& state = stored->record.state;
   if (state.phase != Phase::kRunning && state.phase != Phase::kRescaling) return;
   for (ReplicaRecord& replica : stored->replicas) {
     if (IsMember(replica, state) && IsLive(replica.replica)) {
       replica.replica.set_state(v1::REPLICA_STATE_RUNNING);
+      replica.rescales_in_place = in_place;
     }
   }
 }
@@ -255,6 +268,7 @@ absl::StatusOr<StoredInStatus> ReadStatus(const Json& status, std::shared_ptr<co
   fields.Object("train", [&](FieldReader* train) { record.hints = ReadTrain(train); });
   fields.Objects("members", kMostMembers,
                  [&](FieldReader* member) { stored.replicas.push_back(ReadMember(record, member)); });
+  const bool in_place = fields.Flag("rescalesInPlace");
   // Made of the rest.
   for (const char* name : {"replicas", "readyReplicas", "selector", "conditions"}) fields.Raw(name);
   fields.Done();
@@ -262,7 +276,7 @@ absl::StatusOr<StoredInStatus> ReadStatus(const Json& status, std::shared_ptr<co
   if (!error.ok()) return error;
   Sort(record.state, &stored.replicas);
   if (absl::Status together = CheckTogether(stored); !together.ok()) return together;
-  TakeForRunning(&stored);
+  TakeForRunning(in_place, &stored);
   return stored;
 }
 

@@ -19,14 +19,15 @@
 //                               masterPort, endHandled, end: {state: "Exited"|"Lost", exitCode, signal, loss, cause,
 //                               message, startTimestamp, endTimestamp}}]: replicas of the current group, in order of
 //                               rank, and others that may still be there
+//   rescalesInPlace             whether all members that live have joined and can change in place
 //   lastGroup, newcomerFailures, rescaleNote, cancelRequested, startExpired, tellsProgress, runningSince, runningTime,
 //   rescalingSince, rescaleDuration
 // Fields that have their default are left out, but for phase, group, replicas, readyReplicas, selector, sequence and term. Times are
 // RFC 3339 with microseconds, by the wall; durations are text such as "2.5s".
 //
 // Soft, and so not in it: of jobs, progress, the estimated completion, and what no store keeps (store/job_codec.h); of
-// replicas, that they run, since when, that they have joined, their address, and whether they re-scale in place. Replicas
-// and pods say so again to each new leader. Tokens are made again (group_tokens.h).
+// replicas, that they run, since when, that they have joined, their address, and what each says of re-scaling in place.
+// Replicas and pods say so again to each new leader, which leaves a job alone that rescalesInPlace until they have. Tokens are made again (group_tokens.h).
 //
 // Plain functions; thread-safe. What is read is anybody's: whatever is not as it would be written (a type, a bound, an
 // unknown field) is INVALID_ARGUMENT, which names the field.

@@ -191,6 +191,24 @@ TEST(JobStatusObjectTest, MembersRunIfThePhaseSaysSo) {
             v1::REPLICA_STATE_RUNNING);
 }
 
+// By that the next leader knows whom to wait for.
+TEST(JobStatusObjectTest, WhetherMembersChangeInPlaceIsKeptOfAllThatLive) {
+  JobRecord record = Record();
+  record.state.phase = jobs::Phase::kRunning;
+  std::vector<ReplicaRecord> replicas = Replicas(record);
+  const Json before = StatusOf(record, replicas, 1);
+  replicas[0].rescales_in_place = true;
+  EXPECT_FALSE(DiffersForGood(before, StatusOf(record, replicas, 1)));
+  EXPECT_FALSE(Read(StatusOf(record, replicas, 1)).replicas[0].rescales_in_place);
+  replicas[2].rescales_in_place = true;
+  EXPECT_TRUE(DiffersForGood(before, StatusOf(record, replicas, 1)));
+  const StoredInStatus stored = Read(StatusOf(record, replicas, 1));
+  EXPECT_TRUE(stored.replicas[0].rescales_in_place);
+  EXPECT_FALSE(stored.replicas[0].replica.joined());
+  EXPECT_FALSE(stored.replicas[1].rescales_in_place) << "it has ended";
+  EXPECT_FALSE(stored.replicas[3].rescales_in_place) << "it is no member yet";
+}
+
 TEST(JobStatusObjectTest, EveryPhaseIsReadAsItWasWritten) {
   for (const auto phase :
        {jobs::Phase::kPending, jobs::Phase::kStarting, jobs::Phase::kRunning, jobs::Phase::kStopping,
