@@ -202,6 +202,7 @@ absl::Status TestCluster::StartSupervisor() {
       "--address-file",
       folder_ + "/supervisor.address"};
   if (!options_.kubernetes.empty()) AddAll(KubernetesFlags(), &command);
+  AddAll(options_.supervisor_flags, &command);
   if (options_.adaptdl_http) command.insert(command.end(), {"--adaptdl-http", "127.0.0.1:0"});
   AddAll(ServiceFlags("supervisor"), &command);
   supervisor_ = Process::Start(command, folder_ + "/supervisor.log");

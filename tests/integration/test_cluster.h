@@ -65,6 +65,8 @@ struct TestClusterOptions {
   std::function<Place(int index)> place_of_worker = nullptr;
   // URL of an API server of Kubernetes: then the supervisor is its operator, and there are no workers.
   std::string kubernetes = {};
+  // Of the supervisor, beside those that it always has.
+  std::vector<std::string> supervisor_flags = {};
 };
 
 using JobPredicate = std::function<bool(const v1::Job&)>;
@@ -106,6 +108,8 @@ class TestCluster {
   Process& autoscaler() { return autoscaler_; }
   Process& worker(int index) { return workers_[index]; }
 
+  // Path of a program of ours.
+  std::string Binary(const std::string& name) const;
   const std::string& folder() const { return folder_; }
   std::string storage() const { return folder_ + "/storage"; }
   const std::string& supervisor_address() const { return supervisor_address_; }
@@ -153,7 +157,6 @@ class TestCluster {
   double TestAccuracy(const std::string& name) { return LastTestAccuracy(Logs(name)); }
 
  private:
-  std::string Binary(const std::string& name) const;
   absl::StatusOr<std::string> WaitForAddress(const std::string& program, Process& process);
   absl::StatusOr<v1::ClusterSnapshot> Snapshot();
   // Certificates of all services and an admin's token.

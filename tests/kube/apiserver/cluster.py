@@ -2,6 +2,7 @@
 
 import os
 
+from .admission import Admission
 from .collector import Collector
 from .faults import Faults
 from .identity import Tokens
@@ -22,6 +23,7 @@ class Cluster:
         self.store = Store()
         self.registry = Registry()
         self.rest = Rest(self.store, self.registry)
+        self.admission = Admission(self.store, self.registry)
         self.tokens = Tokens(self.store, self.registry, people)
         self.authorizer = Authorizer(self.store, self.registry)
         self.is_open = people is None

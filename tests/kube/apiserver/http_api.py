@@ -1,11 +1,12 @@
 """The server's addresses, over HTTP/1.1. A thread serves each connection."""
 
+import dataclasses
 import http.server
 import json
 import sys
 import urllib.parse
 
-from . import discovery, faults, pods
+from . import admission, discovery, faults, pods
 from .address import Address
 from .errors import ApiError, bad_request
 from .identity import User
@@ -122,6 +123,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.query.get("fieldValidation", "Warn"),
             self.query.get("force") == "true")
 
+    def _admitted(self, address, operation, act):
+        """What act(change) returns, when all webhooks that are asked about it have agreed."""
+        change = self._change("" if operation == "APPLY" else None)
+        store, kind, key = self.api.store, address.kind, address.key
+        if operation == "APPLY":
+            operation = "UPDATE" if store.get(kind, key) else "CREATE"
+        hooks = self.api.admission.hooks(kind, operation, address.subresource)
+        while hooks:
+            old = store.get(kind, key)
+            new = act(dataclasses.replace(change, dry_run=True))
+            self.api.admission.check(
+                hooks,
+                admission.request_of(kind, key, operation, address.subresource, self.user, old, new,
+                                     change.dry_run))
+            with store.lock:
+                if store.get(kind, key) is old:
+                    return act(change)
+        return act(change)
+
     def _get(self):
         found = discovery.document(self.api.registry, self.url_path)
         if found is not None:
@@ -203,7 +223,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if address.name:
             raise ApiError(405, "MethodNotAllowed",
                            "the server does not allow this method on the requested resource")
-        obj = self.api.rest.create(address.kind, address.namespace, self._body(), self._change())
+        body = self._body()
+        obj = self._admitted(address, "CREATE",
+                             lambda change: self.api.rest.create(address.kind, address.namespace, body, change))
         return self._send_object(address, 201, obj)
 
     def _review(self, group, plural):
@@ -215,8 +237,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _put(self):
         address = self._address("update")
-        obj = self.api.rest.replace(address.kind, address.key, self._body(), self._change(),
-                                    address.subresource)
+        body = self._body()
+        obj = self._admitted(
+            address, "UPDATE", lambda change: self.api.rest.replace(address.kind, address.key, body, change,
+                                                                    address.subresource))
         self._send_object(address, 200, obj)
 
     def _patch(self):
@@ -224,14 +248,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         patch_type = (self.headers.get("Content-Type") or "").split(";")[0]
         if patch_type == APPLY:
             known = self.api.store.get(address.kind, address.key)
-            obj = self.api.rest.apply(address.kind, address.key, self._apply_body(), self._change(""),
-                                      address.subresource)
+            config = self._apply_body()
+            obj = self._admitted(
+                address, "APPLY", lambda change: self.api.rest.apply(address.kind, address.key, config, change,
+                                                                     address.subresource))
             return self._send_object(address, 200 if known else 201, obj)
         if patch_type not in PATCHES:
             raise ApiError(415, "UnsupportedMediaType",
                            f"the body of the request was in an unknown format: {patch_type}")
-        obj = self.api.rest.patch(address.kind, address.key, self._body(), patch_type, self._change(),
-                                  address.subresource)
+        body = self._body()
+        obj = self._admitted(
+            address, "UPDATE", lambda change: self.api.rest.patch(address.kind, address.key, body, patch_type,
+                                                                  change, address.subresource))
         self._send_object(address, 200, obj)
 
     def _apply_body(self):

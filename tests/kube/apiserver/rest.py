@@ -1,6 +1,7 @@
 """What can be done to objects, by the rules of Kubernetes' API."""
 
 import copy
+import dataclasses
 import random
 import string
 import time
@@ -10,11 +11,14 @@ from . import fields, kinds, patches, rules, scale
 from .errors import ApiError, already_exists, bad_request, conflict, expired, invalid, not_found
 
 
+@dataclasses.dataclass(frozen=True)
 class Change:
     """How a change is asked for."""
 
-    def __init__(self, manager="unknown", dry_run=False, validation="Warn", force=False):
-        self.manager, self.dry_run, self.validation, self.force = manager, dry_run, validation, force
+    manager: str = "unknown"
+    dry_run: bool = False
+    validation: str = "Warn"
+    force: bool = False
 
 
 class Rest:
