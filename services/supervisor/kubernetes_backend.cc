@@ -25,6 +25,8 @@ namespace {
 constexpr timespec kStandbyPeriod = {1, 0};
 // A write of a job's status holds up all other changes: it is not waited for long, but tried again.
 constexpr absl::Duration kWritePatience = absl::Seconds(2);
+// Of our own pod, while it leads.
+constexpr char kLeadsLabel[] = "adaptdl.petuum.com/leads";
 constexpr absl::Duration kClaimPeriod = absl::Minutes(1);
 
 void Report(const absl::Status& status) { log::Warning("the API server", {{"error", status.ToString()}}); }
@@ -124,7 +126,22 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   backend->election_ =
       std::make_unique<kube::LeaderElection>(backend->election_client_.get(), std::move(election));
   backend->lease_ = std::make_unique<KubeLease>(backend->election_.get(), backend->end_);
+  // A container that is started again has the labels of the one before.
+  if (status = backend->LabelOwnPod(*backend->users_client_, false); !status.ok()) return status;
   return backend;
+}
+
+absl::Status KubernetesBackend::LabelOwnPod(const kube::Client& client, bool leads) const {
+  if (options_.own_pod.empty()) return absl::OkStatus();
+  const kube::Json label = leads ? kube::Json("true") : kube::Json();
+  const absl::Status status =
+      client
+          .MergePatch(kube::ObjectOf(kube::Pods(), {options_.own_namespace, options_.own_pod}),
+                      {{"metadata", {{"labels", {{kLeadsLabel, label}}}}}},
+                      {.field_manager = "adaptdl-supervisor"})
+          .status();
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("--own-pod ", options_.own_pod, ": ", status.message()));
 }
 
 absl::StatusOr<bool> KubernetesBackend::AwaitLeadership() {
@@ -238,12 +255,16 @@ security::Authorities KubernetesBackend::authorities() {
 }
 
 absl::Status KubernetesBackend::Begin(Supervisor* supervisor) {
-  if (const absl::Status status = lease_->RaiseAbove(store_->LargestTerm()); !status.ok()) return status;
+  absl::Status status = lease_->RaiseAbove(store_->LargestTerm());
+  if (status.ok()) status = LabelOwnPod(*client_, true);
+  if (!status.ok()) return status;
   Cluster* cluster = supervisor->cluster();
   core_ = cluster->core();
   sink_->Join(core_, cluster->nodes());
   proof_ = std::make_unique<PodProof>(client_.get(), &clock_);
   cluster->membership()->SetProof(proof_.get());
+  hosts_ = std::make_unique<PodHosts>(pod_watch_.get());
+  cluster->membership()->SetHosts(hosts_.get());
   const auto seen = [this](const kube::Json& object) { store_->Seen(object); };
   registrar_ = std::make_unique<ObjectRegistrar>(client_.get(), seen, options_.pods.default_resources);
   cluster->jobs()->SetRegistrar(registrar_.get(), jobspec::ReplicaKind::kPod);
@@ -297,7 +318,6 @@ void KubernetesBackend::End() {
   node_watch_ = nullptr;
   if (pod_watch_ != nullptr) pod_watch_->Stop();
   launcher_ = nullptr;
-  pod_watch_ = nullptr;
 }
 
 }  // namespace adaptdl::supervisor

@@ -28,6 +28,7 @@
 #include "services/supervisor/kubernetes/jobs/object_registrar.h"
 #include "services/supervisor/kubernetes/nodes/node_watch.h"
 #include "services/supervisor/kubernetes/pods/checkpoint_claim.h"
+#include "services/supervisor/kubernetes/pods/pod_hosts.h"
 #include "services/supervisor/kubernetes/pods/pod_launcher.h"
 #include "services/supervisor/kubernetes/pods/pod_watch.h"
 #include "services/supervisor/kubernetes/pods/replica_sink.h"
@@ -47,6 +48,9 @@ struct KubernetesOptions {
   std::string own_namespace = "adaptdl";
   std::string lease_name = "adaptdl-supervisor";
   absl::Duration lease_duration = absl::Seconds(15);
+  // The pod that this runs in, in own_namespace, which says by a label whether it leads, so that a Service finds the
+  // leader. Empty: it is not labelled.
+  std::string own_pod;
   // At least 32 bytes, the same for all supervisors, and nobody else's: the secrets of groups are made of it.
   std::string group_key_file;
   // Where the history is kept, which is lost without harm.
@@ -93,6 +97,8 @@ class KubernetesBackend {
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
   bool IsReady(const std::string& node_id) const;
+  // Says on our own pod whether we lead.
+  absl::Status LabelOwnPod(const kube::Client& client, bool leads) const;
   void TellOfStorage(const std::string& job_uid, const std::string& why);
   void Step();
 
@@ -119,6 +125,7 @@ class KubernetesBackend {
   Core* core_ = nullptr;           // The supervisor's; null before Begin() and after End().
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<PodWatch> pod_watch_;
+  std::unique_ptr<PodHosts> hosts_;
   std::unique_ptr<CheckpointClaims> claims_;
   std::unique_ptr<PodLauncher> launcher_;
   std::unique_ptr<PodProof> proof_;

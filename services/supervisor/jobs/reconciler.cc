@@ -105,7 +105,7 @@ bool Reconciler::AdvanceOnce(Transaction* transaction, const std::string& uid) {
   const jobs::Job before = job->record.state;
   const std::vector<jobs::Replica> replicas = Observed(*transaction, *job, before);
   const jobs::Outcome outcome =
-      jobs::Advance(before, replicas, DesiredOf(*transaction, *job, orders_->serves_adaptdl()),
+      jobs::Advance(before, replicas, DesiredOf(*transaction, *job, orders_->needs_ports()),
                     transaction->now(), policy_);
   JobRecord record = job->record;
   SetState(outcome.job, transaction->moment(), &record);
