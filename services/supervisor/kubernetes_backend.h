@@ -92,7 +92,6 @@ class KubernetesBackend {
                                                              absl::Duration timeout) const;
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
-  bool IsReady(const std::string& node_id) const;
   void TellOfStorage(const std::string& job_uid, const std::string& why);
   void Step();
 
