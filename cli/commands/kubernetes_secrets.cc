@@ -130,9 +130,8 @@ absl::StatusOr<int> PrintSecrets(const Context& context, const SecretOptions& op
   const absl::StatusOr<std::string> ca = ReadWholeFile(options.folder + "/ca.pem", kMaxFileBytes);
   if (!ca.ok()) return ca.status();
   if (options.webhook_patch) {
-    const Json patch = {{"op", "add"},
-                        {"path", "/webhooks/0/clientConfig/caBundle"},
-                        {"value", absl::Base64Escape(*ca)}};
+    const Json patch = {
+        {"op", "add"}, {"path", "/webhooks/0/clientConfig/caBundle"}, {"value", absl::Base64Escape(*ca)}};
     Print(absl::StrCat(Json::array({patch}).dump(), "\n"));
     return kExitOk;
   }

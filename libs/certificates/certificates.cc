@@ -47,7 +47,8 @@ absl::Status CheckName(absl::string_view what, const std::string& name) {
 absl::Status Check(const Identity& identity) {
   const bool is_webhook = identity.service == kWebhook;
   if (is_webhook == identity.dns_name.empty()) {
-    return absl::InvalidArgumentError("a webhook's certificate, and no other, is for a DNS name that is given");
+    return absl::InvalidArgumentError(
+        "a webhook's certificate, and no other, is for a DNS name that is given");
   }
   const bool is_service =
       std::find(std::begin(kServices), std::end(kServices), identity.service) != std::end(kServices);
