@@ -204,16 +204,6 @@ absl::StatusOr<kube::Json> KubernetesBackend::MakePod(const std::string& node_id
   return kubejobs::MakePod(*job, launch, node, pods);
 }
 
-bool KubernetesBackend::IsReady(const std::string& node_id) const {
-  bool ready = false;
-  if (core_ == nullptr) return ready;
-  core_->Read([&](const Tables& tables) {
-    const auto node = tables.nodes.find(node_id);
-    ready = node != tables.nodes.end() && node->second->phase() == v1::NODE_PHASE_READY;
-  });
-  return ready;
-}
-
 SupervisorSeams KubernetesBackend::seams() {
   PodWatchOptions watch;
   watch.name_space = options_.name_space;
@@ -237,7 +227,6 @@ SupervisorSeams KubernetesBackend::seams() {
   parts.claims = claims_.get();
   parts.make_pod = [this](const std::string& node, const v1::LaunchReplica& launch,
                           const std::string& claim) { return MakePod(node, launch, claim); };
-  parts.is_ready = [this](const std::string& node) { return IsReady(node); };
   launcher_ =
       std::make_unique<PodLauncher>(parts, PodLauncherOptions{.keep = options_.keep_pods, .report = report});
   SupervisorSeams seams;

@@ -96,7 +96,6 @@ class KubernetesBackend {
                                                              absl::Duration timeout) const;
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
-  bool IsReady(const std::string& node_id) const;
   // Says on our own pod whether we lead.
   absl::Status LabelOwnPod(const kube::Client& client, bool leads) const;
   void TellOfStorage(const std::string& job_uid, const std::string& why);

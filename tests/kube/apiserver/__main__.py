@@ -21,9 +21,10 @@ def main():
                         metavar="FILE",
                         help="token,user,uid,\"group1,group2\" a line; then tokens are "
                         "needed and roles count")
+    parser.add_argument("--services", metavar="FILE", help="where services of webhooks are: admission.py")
     options = parser.parse_args()
     people = read_people(options.token_auth_file) if options.token_auth_file else None
-    cluster = Cluster(options.bookmark_period, options.state, people)
+    cluster = Cluster(options.bookmark_period, options.state, people, options.services)
     server = Server((options.host, options.port), cluster)
     # shutdown() waits for the loop that this handler interrupts.
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())

@@ -7,12 +7,14 @@
                               "status": 429, "retryAfter": 1   nothing, and it is answered so; or
                               "cut": "before" | "after"        the connection is cut, before or after it was done}
     GET  /-/calls            how many calls there were, by "verb resource"
+    GET  /-/rights           what each user was allowed and refused: rights.py
 """
 
 import collections
 import threading
 
 from .errors import ApiError
+from .rights import Rights
 
 PREFIX = "/-/"
 REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
@@ -37,6 +39,7 @@ class Faults:
         self._lock = threading.Lock()
         self._faults = []
         self._calls = collections.Counter()
+        self.rights = Rights()
         # Grows when watches are to be cut.
         self.cuts = 0
 
@@ -52,6 +55,8 @@ class Faults:
         elif method == "GET" and what == "calls":
             with self._lock:
                 return dict(self._calls)
+        elif method == "GET" and what == "rights":
+            return self.rights.used()
         else:
             raise ApiError(404, "NotFound", f"there is no {method} {PREFIX}{what}")
         return {}

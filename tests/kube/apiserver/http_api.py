@@ -89,7 +89,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise ApiError(401, "Unauthorized", "Unauthorized") from None
 
     def _check_rights(self, request):
-        if self.api.authorizer.why(self.user, request) is None:
+        allowed = self.api.authorizer.why(self.user, request) is not None
+        self.api.faults.rights.note(self.user, request, allowed)
+        if not allowed:
             resource = request.resource + ("." + request.group if request.group else "")
             raise ApiError(
                 403, "Forbidden", f'{resource} is forbidden: User "{self.user.name}" cannot {request.verb} '
@@ -248,6 +250,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         patch_type = (self.headers.get("Content-Type") or "").split(";")[0]
         if patch_type == APPLY:
             known = self.api.store.get(address.kind, address.key)
+            if known is None:
+                self._check_rights(address.request("create"))
             config = self._apply_body()
             obj = self._admitted(
                 address, "APPLY", lambda change: self.api.rest.apply(address.kind, address.key, config, change,

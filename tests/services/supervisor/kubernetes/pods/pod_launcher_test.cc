@@ -271,10 +271,9 @@ TEST_F(PodLauncherTest, AStopDoesNotMeetANewPodOfTheSameName) {
   EXPECT_FALSE(kube::IsBeingDeleted(pod));
 }
 
-TEST_F(PodLauncherTest, NodesAreConnectedThatAreReady) {
+TEST_F(PodLauncherTest, OrdersMayComeForAnyNode) {
   StartBoth();
   EXPECT_TRUE(launcher_->Connected(kNode));
-  EXPECT_FALSE(launcher_->Connected("other"));
 }
 
 }  // namespace
