@@ -63,7 +63,11 @@ class KubernetesBackend::Sink final : public ReplicaSink {
 
 KubernetesBackend::KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                                      std::function<void(const std::string&)> end)
-    : options_(options), clock_(*clock), end_(std::move(end)), sink_(std::make_unique<Sink>()) {}
+    : options_(options),
+      clock_(*clock),
+      end_(std::move(end)),
+      identity_(absl::StrCat(OwnName(), "_", RandomHex(8))),
+      sink_(std::make_unique<Sink>()) {}
 
 KubernetesBackend::~KubernetesBackend() {
   End();
@@ -75,7 +79,8 @@ absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(ab
   absl::StatusOr<kube::Access> access = kube::FindAccess(options_.access);
   if (!access.ok()) return access.status();
   kube::SessionOptions session;
-  session.user_agent = "adaptdl-supervisor";
+  // The server's audit log tells by it which of several has done what.
+  session.user_agent = absl::StrCat("adaptdl-supervisor/", identity_);
   session.patience = patience;
   session.timeout = timeout;
   return kube::Session::Create(*std::move(access), std::move(session));
@@ -117,7 +122,7 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   if (!status.ok()) return status;
   kube::LeaderElectionOptions election;
   election.lease = {options.own_namespace, options.lease_name};
-  election.identity = absl::StrCat(OwnName(), "_", RandomHex(8));
+  election.identity = backend->identity_;
   election.duration = options.lease_duration;
   election.renew_period = renewal;
   election.lost = backend->end_;

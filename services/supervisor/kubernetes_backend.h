@@ -99,6 +99,8 @@ class KubernetesBackend {
   const KubernetesOptions options_;
   const Clock& clock_;
   const std::function<void(const std::string&)> end_;
+  // Of this process, as the Lease has it.
+  const std::string identity_;
   std::optional<GroupTokens> tokens_;
   // Of the election, of the state, of events, of users, and of all else: none holds another up.
   std::unique_ptr<kube::Session> election_session_;

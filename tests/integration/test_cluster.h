@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "adaptdl/v1/capacity_service.grpc.pb.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
@@ -65,6 +66,12 @@ struct TestClusterOptions {
   std::function<Place(int index)> place_of_worker = nullptr;
   // URL of an API server of Kubernetes: then the supervisor is its operator, and there are no workers.
   std::string kubernetes = {};
+  // Of the operator: how many there may be (LaunchSupervisor()), and how long a Lease lasts that is not renewed.
+  int supervisors = 1;
+  absl::Duration election_duration = absl::Seconds(2);
+  absl::Duration replica_heartbeat_period = absl::Milliseconds(300);
+  // More flags of the supervisor.
+  std::vector<std::string> supervisor_flags = {};
 };
 
 using JobPredicate = std::function<bool(const v1::Job&)>;
@@ -91,8 +98,9 @@ class TestCluster {
 
   // Start one program, again if it was killed. Programs keep their addresses over a restart.
   absl::Status StartSupervisor();
-  // Of one that works for Kubernetes: the API server, the key of groups, and where replicas reach it.
-  std::vector<std::string> KubernetesFlags();
+  // Starts one of several, which need not lead; waits until it does.
+  absl::Status LaunchSupervisor(int index);
+  absl::Status AwaitSupervisor(int index);
   absl::Status StartAllocator();
   absl::Status StartAutoscaler();
   void StartWorker(int index);
@@ -101,14 +109,17 @@ class TestCluster {
     worker_environment_ = std::move(variables);
   }
 
-  Process& supervisor() { return supervisor_; }
+  Process& supervisor(int index = 0) { return supervisors_[index]; }
   Process& allocator() { return allocator_; }
   Process& autoscaler() { return autoscaler_; }
   Process& worker(int index) { return workers_[index]; }
 
   const std::string& folder() const { return folder_; }
   std::string storage() const { return folder_ + "/storage"; }
-  const std::string& supervisor_address() const { return supervisor_address_; }
+  // Of all of them, separated by commas.
+  std::string supervisor_address() const { return absl::StrJoin(supervisor_addresses_, ","); }
+  // Of an operator's --group-key-file.
+  static std::string GroupKey() { return "a secret of this test alone, of 32 bytes and more"; }
   // Flags by which the command reaches the supervisor: --supervisor and, with TLS, --ca and --token-file.
   std::vector<std::string> CommandFlags() const;
   // Flags by which a service ("allocator") proves who it is; --insecure without TLS.
@@ -154,6 +165,9 @@ class TestCluster {
 
  private:
   std::string Binary(const std::string& name) const;
+  static std::string SupervisorName(int index);
+  // Of one that works for Kubernetes: the API server, the key of groups, and where replicas reach it.
+  std::vector<std::string> KubernetesFlags() const;
   absl::StatusOr<std::string> WaitForAddress(const std::string& program, Process& process);
   absl::StatusOr<v1::ClusterSnapshot> Snapshot();
   // Certificates of all services and an admin's token.
@@ -166,10 +180,10 @@ class TestCluster {
   std::string folder_;
   std::vector<std::string> worker_environment_;
   std::string token_;
-  std::string supervisor_address_;
+  std::vector<std::string> supervisor_addresses_;
   std::string allocator_address_;
   std::string autoscaler_address_;
-  Process supervisor_;
+  std::map<int, Process> supervisors_;
   Process allocator_;
   Process autoscaler_;
   std::map<int, Process> workers_;

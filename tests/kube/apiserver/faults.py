@@ -7,7 +7,7 @@
                               "status": 429, "retryAfter": 1   nothing, and it is answered so; or
                               "cut": "before" | "after"        the connection is cut, before or after it was done}
     GET  /-/calls            how many calls there were, by "verb resource"
-    GET  /-/agents           the same, by client (the User-Agent, up to its "/")
+    GET  /-/agents           the same, by client: its User-Agent
     /-/halt                  halts.py
 """
 

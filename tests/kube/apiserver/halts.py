@@ -1,8 +1,9 @@
 """A client that dies in the midst of its work, at a change that a test has chosen:
 
-    POST   /-/halt  {"agent": "x", "resources": ["pods"], "after": 3, "done": true}
-                                 of this client's changes to these, the three next ones are answered; the fourth is not, but
-                                 is done, or is not even that; none after it is done or answered
+    POST   /-/halt  {"agent": "x/", "resources": ["pods"], "after": 3, "done": true}
+                                 of the changes to these by clients whose User-Agent begins so, the three next ones are
+                                 answered; the fourth is not, but is done, or is not even that; none after it is done or
+                                 answered
     GET    /-/halt               {"changes": 4, "at": "patch pods"}: how many changes there were, and which is not answered
                                  ("": none yet)
     DELETE /-/halt               cuts the connections of all that are not answered, and lets the client be
@@ -37,7 +38,7 @@ class Halts:
         """Before a call is done. The order by which it is done, and then not answered; None: it is as any other."""
         with self._changed:
             order = self._order
-            if (not order or agent != order["agent"] or verb not in CHANGES
+            if (not order or not agent.startswith(order["agent"]) or verb not in CHANGES
                     or resource not in order["resources"]):
                 return None
             is_first = not self._at

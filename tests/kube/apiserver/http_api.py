@@ -79,7 +79,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     @property
     def _agent(self):
-        return (self.headers.get("User-Agent") or "unknown").split("/")[0]
+        return self.headers.get("User-Agent") or "unknown"
 
     def _identify(self):
         """Sets who asks."""
@@ -123,7 +123,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if dry_run not in ("", "All"):
             raise bad_request(f"Invalid value: {dry_run}: dryRun is to be All")
         return Change(
-            self.query.get("fieldManager") or (self._agent if manager is None else manager), bool(dry_run),
+            self.query.get("fieldManager") or (self._agent.split("/")[0] if manager is None else manager), bool(dry_run),
             self.query.get("fieldValidation", "Warn"),
             self.query.get("force") == "true")
 
