@@ -189,14 +189,16 @@ absl::Status TestCluster::AwaitSupervisor(int index) {
   const auto address = WaitForAddress(SupervisorName(index), supervisors_[index]);
   if (!address.ok()) return address.status();
   supervisor_addresses_[index] = *address;
-  if (jobs_ == nullptr) {
-    const auto channel = rpc::CreateChannel(supervisor_address(), Security("supervisor"));
-    jobs_ = v1::JobService::NewStub(channel);
-    nodes_ = v1::NodeService::NewStub(channel);
-    // The test allocates where there is no allocator: nobody else may.
-    scheduling_ =
-        v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_address(), AllocatorSecurity()));
+  if (stubs_.empty()) {
+    for (const std::string& one : supervisor_addresses_) {
+      const auto channel = rpc::CreateChannel(one, Security("supervisor"));
+      // The test allocates where there is no allocator: nobody else may.
+      const auto allocators = rpc::CreateChannel(one, AllocatorSecurity());
+      stubs_.push_back({v1::JobService::NewStub(channel), v1::NodeService::NewStub(channel),
+                        v1::SchedulingService::NewStub(allocators)});
+    }
   }
+  asked_ = index;
   // A connection to the one before is noticed to be dead by the first call.
   return WaitForNodes(0, kStartTimeout);
 }
@@ -379,7 +381,7 @@ absl::StatusOr<v1::Job> TestCluster::Submit(const v1::Job& job) {
   v1::SubmitJobResponse response;
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
-  const grpc::Status status = jobs_->SubmitJob(&context, request, &response);
+  const grpc::Status status = jobs().SubmitJob(&context, request, &response);
   if (!status.ok()) return rpc::FromGrpcStatus(status);
   return response.job();
 }
@@ -390,7 +392,7 @@ absl::StatusOr<v1::Job> TestCluster::GetJob(const std::string& name) {
   v1::GetJobResponse response;
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
-  const grpc::Status status = jobs_->GetJob(&context, request, &response);
+  const grpc::Status status = jobs().GetJob(&context, request, &response);
   if (!status.ok()) return rpc::FromGrpcStatus(status);
   return response.job();
 }
@@ -404,7 +406,7 @@ absl::StatusOr<v1::Job> TestCluster::WaitForJob(const std::string& name, const J
     context.set_deadline(absl::ToChronoTime(deadline));
     v1::WatchJobsRequest request;
     request.set_name(name);
-    const auto stream = jobs_->WatchJobs(&context, request);
+    const auto stream = jobs().WatchJobs(&context, request);
     v1::WatchJobsResponse response;
     while (stream->Read(&response)) {
       if (!response.has_job()) continue;
@@ -434,7 +436,7 @@ absl::Status TestCluster::WaitForNodes(int ready_nodes, absl::Duration timeout) 
     v1::ListNodesRequest request;
     request.set_page_size(1000);
     v1::ListNodesResponse response;
-    if (nodes_->ListNodes(&context, request, &response).ok()) {
+    if (nodes().ListNodes(&context, request, &response).ok()) {
       ready = static_cast<int>(
           std::count_if(response.nodes().begin(), response.nodes().end(),
                         [](const v1::Node& node) { return node.status().phase() == v1::NODE_PHASE_READY; }));
@@ -454,7 +456,7 @@ absl::StatusOr<v1::Node> TestCluster::WaitForNode(const std::string& node_id,
     grpc::ClientContext context;
     rpc::SetTimeout(&context, kCallTimeout);
     v1::ListNodesResponse response;
-    nodes_->ListNodes(&context, v1::ListNodesRequest(), &response);
+    nodes().ListNodes(&context, v1::ListNodesRequest(), &response);
     for (const v1::Node& node : response.nodes()) {
       if (node.node_id() == node_id) last = node;
     }
@@ -467,7 +469,7 @@ absl::StatusOr<v1::Node> TestCluster::WaitForNode(const std::string& node_id,
 absl::StatusOr<v1::ClusterSnapshot> TestCluster::Snapshot() {
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
-  const auto stream = scheduling_->WatchCluster(&context, v1::WatchClusterRequest());
+  const auto stream = scheduling().WatchCluster(&context, v1::WatchClusterRequest());
   v1::WatchClusterResponse response;
   if (!stream->Read(&response)) return rpc::FromGrpcStatus(stream->Finish());
   context.TryCancel();
@@ -500,7 +502,7 @@ absl::Status TestCluster::Allocate(const std::string& name, const std::vector<st
     grpc::ClientContext context;
     rpc::SetTimeout(&context, kCallTimeout);
     v1::ApplyAllocationsResponse response;
-    last = rpc::FromGrpcStatus(scheduling_->ApplyAllocations(&context, request, &response));
+    last = rpc::FromGrpcStatus(scheduling().ApplyAllocations(&context, request, &response));
     if (!absl::IsAborted(last)) return last;
   }
   return last;
@@ -511,7 +513,7 @@ std::string TestCluster::Logs(const std::string& name) {
   request.set_name(name);
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
-  const auto stream = jobs_->StreamLogs(&context, request);
+  const auto stream = jobs().StreamLogs(&context, request);
   v1::StreamLogsResponse response;
   std::string text;
   while (stream->Read(&response)) {
@@ -539,7 +541,7 @@ std::vector<v1::Event> TestCluster::Events(const std::string& name) {
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
   v1::ListEventsResponse response;
-  const grpc::Status status = jobs_->ListEvents(&context, request, &response);
+  const grpc::Status status = jobs().ListEvents(&context, request, &response);
   EXPECT_TRUE(status.ok()) << status.error_message();
   return {response.events().begin(), response.events().end()};
 }

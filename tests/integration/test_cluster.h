@@ -7,11 +7,12 @@
 //   cluster.WaitForJob("a", Finished, absl::Minutes(5));
 //
 // All state is in a temporary folder, which a failed test leaves for inspection (its path is in the test's
-// output). Thread-safety: one thread at a time.
+// output). Thread-safety: one thread at a time; calls to the supervisor may come from others.
 
 #ifndef ADAPTDL_TESTS_INTEGRATION_TEST_CLUSTER_H_
 #define ADAPTDL_TESTS_INTEGRATION_TEST_CLUSTER_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -126,9 +127,10 @@ class TestCluster {
   std::vector<std::string> ServiceFlags(const std::string& service) const;
   // Of an admin, for calls to a service.
   rpc::ClientSecurity Security(const std::string& service) const;
-  v1::JobService::Stub& jobs() { return *jobs_; }
-  v1::NodeService::Stub& nodes() { return *nodes_; }
-  v1::SchedulingService::Stub& scheduling() { return *scheduling_; }
+  // Of the supervisor that was awaited last, as in all calls below.
+  v1::JobService::Stub& jobs() { return *stubs_[asked_].jobs; }
+  v1::NodeService::Stub& nodes() { return *stubs_[asked_].nodes; }
+  v1::SchedulingService::Stub& scheduling() { return *stubs_[asked_].scheduling; }
 
   // A job that runs `command`; fields may be changed before Submit().
   v1::Job CommandJob(const std::string& name, const std::vector<std::string>& command) const;
@@ -187,9 +189,14 @@ class TestCluster {
   Process allocator_;
   Process autoscaler_;
   std::map<int, Process> workers_;
-  std::unique_ptr<v1::JobService::Stub> jobs_;
-  std::unique_ptr<v1::NodeService::Stub> nodes_;
-  std::unique_ptr<v1::SchedulingService::Stub> scheduling_;
+  struct Stubs {
+    std::unique_ptr<v1::JobService::Stub> jobs;
+    std::unique_ptr<v1::NodeService::Stub> nodes;
+    std::unique_ptr<v1::SchedulingService::Stub> scheduling;
+  };
+  // Of each supervisor, and which is asked.
+  std::vector<Stubs> stubs_;
+  std::atomic<int> asked_ = 0;
 };
 
 }  // namespace adaptdl::integration

@@ -10,7 +10,6 @@
 #include "libs/kube/http/http_client.h"
 #include "libs/kube/json/object.h"
 #include "libs/kubejobs/names.h"
-#include "tests/integration/chaos/training_record.h"
 #include "tests/kube/no_credentials.h"
 #include "tests/kube/yaml.h"
 
@@ -30,24 +29,24 @@ const kube::ResourceType kConfigMaps = {"", "v1", "configmaps", "ConfigMap"};
 
 kube::Target JobTarget(const std::string& name) { return kube::ObjectOf(kJobs, {"default", name}); }
 
-kube::KubeletOptions Nodes() {
+kube::KubeletOptions Nodes(absl::Duration grace) {
   Json nodes = Json::array();
   for (int i = 0; i < kNodes; ++i)
     nodes.push_back({{"name", absl::StrCat("node-", i)},
                      {"allocatable", {{"cpu", "2500m"}, {"memory", "8Gi"}, {"pods", "20"}}}});
   return {.nodes = kube::Dump(nodes),
           .images = R"({"train": {}})",
-          .node_grace_seconds = 3,
-          .eviction_seconds = 3};
+          .node_grace_seconds = absl::ToDoubleSeconds(grace),
+          .eviction_seconds = absl::ToDoubleSeconds(grace)};
 }
 
-TestClusterOptions Programs(const std::string& api_server, int supervisors) {
+TestClusterOptions Programs(const std::string& api_server, int supervisors, absl::Duration grace) {
   TestClusterOptions programs;
   programs.workers = 0;
   programs.allocator = false;
   programs.kubernetes = api_server;
   programs.supervisors = supervisors;
-  programs.supervisor_flags = {"--node-grace", "3s"};
+  programs.supervisor_flags = {"--node-grace", absl::FormatDuration(grace)};
   return programs;
 }
 
@@ -74,14 +73,14 @@ bool HasEnded(const Json& pod) {
 
 }  // namespace
 
-FaultRun::FaultRun(int supervisors)
-    : kubelet_(api_.url(), Nodes()),
+FaultRun::FaultRun(int supervisors, absl::Duration node_grace)
+    : kubelet_(api_.url(), Nodes(node_grace)),
       session_(kube::Session::Create(
                    {.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()},
                    {.user_agent = "others"})
                    .value()),
       client_(session_.get()),
-      cluster_(Programs(api_.url(), supervisors)) {}
+      cluster_(Programs(api_.url(), supervisors, node_grace)) {}
 
 bool FaultRun::TriesAll() {
   const char* text = std::getenv("ADAPTDL_FAULTS");
@@ -149,6 +148,27 @@ Json FaultRun::Control(const std::string& method, const std::string& what, const
       http.Send({.method = method, .url = absl::StrCat(api_.url(), "/-/", what), .body = body.is_null() ? "" : kube::Dump(body)});
   EXPECT_TRUE(answer.ok() && answer->status == 200) << answer.status();
   return answer.ok() ? kube::ParseJson(answer->body).value_or(Json()) : Json();
+}
+
+void FaultRun::Halt(int after, bool done) {
+  Control("POST", "halt",
+          {{"agent", "adaptdl-supervisor/"},
+           {"resources", {"adaptdljobs", "adaptdljobs/status", "pods"}},
+           {"after", after},
+           {"done", done}});
+}
+
+std::string FaultRun::AwaitHalt(const std::string& name, const std::vector<std::string>& nodes,
+                                int64_t before) {
+  std::string at;
+  int64_t steps = -1;
+  const bool over = Await([&] {
+    at = kube::TextAt(Control("GET", "halt"), {"at"});
+    if (steps < 0 && HasChanged(name, nodes, before)) steps = StepsOf(name) + kSomeSteps;
+    return !at.empty() || (steps >= 0 && StepsOf(name) >= steps);
+  });
+  EXPECT_TRUE(over) << JobObject(name).dump(1);
+  return at;
 }
 
 Json FaultRun::JobObject(const std::string& name) { return client_.Get(JobTarget(name)).value_or(Json()); }
@@ -231,12 +251,29 @@ int64_t FaultRun::GroupOf(const std::string& name) {
   return kube::IntegerAt(JobObject(name), {"status", "group"});
 }
 
+absl::StatusOr<TrainingRecord> FaultRun::ReadRecord(const std::string& name) const {
+  const std::string folder = absl::StrCat(cluster_.folder(), "/jobs/", name);
+  const std::string all = folder + "-records";
+  std::filesystem::create_directories(all);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const std::string extension = entry.path().extension();
+    if (extension != ".steps" && extension != ".weights") continue;
+    const std::string host = entry.path().parent_path().filename();
+    std::filesystem::copy_file(entry.path(), absl::StrCat(all, "/", host, "-", entry.path().filename().string()),
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  return ReadTrainingRecord(all);
+}
+
+int64_t FaultRun::StepsOf(const std::string& name) {
+  int64_t steps = 0;
+  for (const auto& [step, groups] : ReadRecord(name).value_or(TrainingRecord()).taken) steps = step;
+  return steps;
+}
+
 void FaultRun::AwaitSteps(const std::string& name) {
-  const auto now = cluster_.WaitForJob(name, StepsReached(1), kPatience);
-  ASSERT_TRUE(now.ok()) << now.status();
-  const int64_t steps = now->status().progress().optimizer_steps() + kSomeSteps;
-  const auto later = cluster_.WaitForJob(name, StepsReached(steps), kPatience);
-  ASSERT_TRUE(later.ok()) << later.status();
+  const int64_t before = StepsOf(name);
+  ASSERT_TRUE(Await([&] { return StepsOf(name) >= before + kSomeSteps; })) << "it does not train any more";
 }
 
 void FaultRun::FinishJob(const std::string& name, int rollbacks) {
@@ -251,16 +288,7 @@ void FaultRun::FinishJob(const std::string& name, int rollbacks) {
 }
 
 void FaultRun::CheckRecord(const std::string& name, int rollbacks) {
-  const std::string folder = absl::StrCat(cluster_.folder(), "/jobs/", name);
-  const std::string all = folder + "-records";
-  std::filesystem::create_directories(all);
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    const std::string extension = entry.path().extension();
-    if (extension != ".steps" && extension != ".weights") continue;
-    const std::string host = entry.path().parent_path().filename();
-    std::filesystem::copy_file(entry.path(), absl::StrCat(all, "/", host, "-", entry.path().filename().string()));
-  }
-  const auto record = ReadTrainingRecord(all);
+  const absl::StatusOr<TrainingRecord> record = ReadRecord(name);
   ASSERT_TRUE(record.ok()) << record.status();
   const absl::Status alike = AllAlike(*record);
   EXPECT_TRUE(alike.ok()) << alike;

@@ -16,9 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "libs/kube/client/client.h"
 #include "libs/kube/json/json.h"
+#include "tests/integration/chaos/training_record.h"
 #include "tests/integration/test_cluster.h"
 #include "tests/kube/double.h"
 
@@ -28,7 +30,8 @@ class FaultRun : public testing::Test {
  protected:
   static constexpr absl::Duration kPatience = absl::Minutes(2);
 
-  explicit FaultRun(int supervisors = 1);
+  // `node_grace`: how long a node may be silent.
+  explicit FaultRun(int supervisors = 1, absl::Duration node_grace = absl::Minutes(2));
   // Skips where no containers may run.
   void SetUp() override;
 
@@ -45,10 +48,20 @@ class FaultRun : public testing::Test {
   // Both.
   void Rescale(const std::string& name, const std::vector<std::string>& nodes);
   int64_t GroupOf(const std::string& name);
+  // The last step that it has taken, as its replicas have noted.
+  int64_t StepsOf(const std::string& name);
   // Until it has gone on for some steps.
   void AwaitSteps(const std::string& name);
   // What was said above. `rollbacks`: how often all that knew the newest steps was lost, at most.
   void FinishJob(const std::string& name, int rollbacks = 0);
+
+  // From the next one on, changes that operators make of jobs and pods are not answered, but for `after` of them; the first
+  // that is not is done, or not even that (tests/kube/apiserver/halts.py). Until LetGo().
+  void Halt(int after, bool done);
+  // Waits for that, or until the re-scale is over, and the job has trained on so that all is told of it. "patch pods": what is
+  // not answered; "": nothing.
+  std::string AwaitHalt(const std::string& name, const std::vector<std::string>& nodes, int64_t before);
+  void LetGo() { Control("DELETE", "halt"); }
 
   kube::Json JobObject(const std::string& name);
   std::vector<kube::Json> Pods(const std::string& job);
@@ -66,6 +79,7 @@ class FaultRun : public testing::Test {
  private:
   void MakeBystanders();
   std::map<std::string, std::string> BystanderVersions();
+  absl::StatusOr<TrainingRecord> ReadRecord(const std::string& name) const;
   void CheckRecord(const std::string& name, int rollbacks);
   void ExpectNothingLeft(const std::string& name);
 

@@ -28,23 +28,13 @@ struct Change {
 
 class RescalePointsTest : public FaultRun, public testing::WithParamInterface<std::string> {
  protected:
-  // All changes that it makes are answered, or all up to the n-th.
-  void Halt(int after, bool done) {
-    Control("POST", "halt",
-            {{"agent", "adaptdl-supervisor/"},
-             {"resources", {"adaptdljobs", "adaptdljobs/status", "pods"}},
-             {"after", after},
-             {"done", done}});
-  }
-  std::string HaltedAt() { return kube::TextAt(Control("GET", "halt"), {"at"}); }
-
   // How many changes it makes where nothing goes wrong.
   int CountChanges(const Change& change) {
     Halt(1'000'000, false);
     Rescale(kJob, change.nodes);
     AwaitSteps(kJob);
     const auto count = static_cast<int>(kube::IntegerAt(Control("GET", "halt"), {"changes"}));
-    Control("DELETE", "halt");
+    LetGo();
     return count;
   }
 
@@ -53,14 +43,10 @@ class RescalePointsTest : public FaultRun, public testing::WithParamInterface<st
     const int64_t before = GroupOf(kJob);
     Halt(n, done);
     auto decision = std::async(std::launch::async, [&] { return cluster_.Allocate(kJob, change.nodes); });
-    ASSERT_TRUE(Await([&] { return !HaltedAt().empty() || HasChanged(kJob, change.nodes, before); }))
-        << JobObject(kJob).dump(1);
-    // What comes last is the report of the replicas.
-    if (HaltedAt().empty()) AwaitSteps(kJob);
-    const std::string at = HaltedAt();
+    const std::string at = AwaitHalt(kJob, change.nodes, before);
     *is_there = !at.empty();
     if (*is_there) cluster_.supervisor().Kill();
-    Control("DELETE", "halt");
+    LetGo();
     if (*is_there) {
       std::cout << change.name << ": killed at change " << n << ", " << at << (done ? ", done" : ", not done")
                 << std::endl;
