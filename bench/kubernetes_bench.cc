@@ -2,7 +2,7 @@
 // pods as a former leader has left them, the real supervisor, and a crowd of played replicas, one connection each.
 //
 //   cmake --build --preset release --target kubernetes_bench
-//   build/release/bench/kubernetes_bench [--jobs 1000] [--replicas 5] [--nodes 200] [--seconds 300]
+//   build/release/bench/kubernetes_bench [-o json] [--jobs 1000] [--replicas 5] [--nodes 200] [--seconds 300]
 //
 // Parts, in this order: the cluster is made; a supervisor starts, and is awaited until it says that all jobs run with all their
 // pods, and has nothing more to do; the replicas join; then the measured time, in which all of them beat and each job tells its
@@ -21,6 +21,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "libs/base/process/proc_stat.h"
@@ -155,6 +156,53 @@ nlohmann::json Run(ScaleRun* run, int seconds, int changed_jobs) {
           {"supervisor_mib", PeakMib(run->supervisor().pid())}};
 }
 
+int64_t Total(const nlohmann::json& calls) {
+  int64_t total = 0;
+  for (const auto& [call, count] : calls.items()) total += count.get<int64_t>();
+  return total;
+}
+
+// One line, as docs/results.md has it.
+void Print(const nlohmann::json& result) {
+  const nlohmann::json& taken = result["take_over"];
+  const nlohmann::json& run = result["run"];
+  const auto seconds = [](const nlohmann::json& value) { return absl::StrFormat("%.1f s", value.get<double>()); };
+  std::printf("kubernetes: %s\n",
+              absl::StrCat(result["jobs"].get<int>(), " jobs with ", result["pods"].get<int>(),
+                           " pods taken over in ", seconds(taken["seconds_until_quiet"]), " (CPU: supervisor ",
+                           seconds(taken["cpu_seconds"]["supervisor"]), ", double of the API server ",
+                           seconds(taken["cpu_seconds"]["api_server"]), "; ",
+                           Total(ScaleRun::Changes(taken["calls"].get<Calls>())), " changes, ",
+                           taken["supervisor_mib"].get<int>(), " MiB); all replicas joined in ",
+                           seconds(result["join"]["seconds"]), "; then in ",
+                           absl::StrFormat("%.0f", run["minutes"].get<double>()), " min ", Total(run["changes"]),
+                           " changes for ", run["jobs_with_other_hints"].get<int>(),
+                           " jobs with other hints, and ",
+                           absl::StrFormat("%.0f", static_cast<double>(Total(run["calls"])) /
+                                                       run["minutes"].get<double>()),
+                           " calls a minute in all (CPU a minute: supervisor ",
+                           seconds(run["cpu_seconds"]["supervisor"].get<double>() / run["minutes"].get<double>()),
+                           "; ", run["supervisor_mib"].get<int>(), " MiB)")
+                  .c_str());
+}
+
+// What is promised.
+void CheckPromises(const nlohmann::json& result) {
+  constexpr double kLongest = 10;
+  const double seconds = result["take_over"]["seconds_until_quiet"].get<double>();
+  Check(seconds < kLongest ? absl::OkStatus()
+                           : absl::InternalError(absl::StrCat("to take over took ", seconds, " s, more than ",
+                                                              kLongest, " s")));
+  const Calls early = ScaleRun::Changes(result["take_over"]["calls"].get<Calls>());
+  const Calls joining = ScaleRun::Changes(result["join"]["calls"].get<Calls>());
+  Check(early.empty() && joining.empty() ? absl::OkStatus()
+                                         : absl::InternalError("it has written what it found"));
+  const Calls expected = {{"patch adaptdljobs/status", result["run"]["jobs_with_other_hints"].get<int64_t>()}};
+  Check(result["run"]["changes"].get<Calls>() == expected
+            ? absl::OkStatus()
+            : absl::InternalError(absl::StrCat("other changes than of hints: ", result["run"]["changes"].dump())));
+}
+
 void RaiseFileLimit() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -168,12 +216,16 @@ int Main(int argc, char** argv) {
   options.jobs = 1000;
   options.nodes = 200;
   int seconds = 300;
+  std::string output = "text";
+  bool check = false;
   app.add_option("--jobs", options.jobs)->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--replicas", options.replicas_per_job, "Of each job")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--nodes", options.nodes)->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--seconds", seconds, "Measured time")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_flag("--check", check, "Fail if it took longer than 10 s, or more was written than hints");
+  app.add_option("-o,--output", output)->capture_default_str()->check(CLI::IsMember({"text", "json"}));
   CLI11_PARSE(app, argc, argv);
   RaiseFileLimit();
   // The search for lock cycles has one lock for all locks, and would be what is measured.
@@ -186,7 +238,13 @@ int Main(int argc, char** argv) {
   result["take_over"] = TakeOver(run);
   result["join"] = Join(run);
   result["run"] = Run(run, seconds, options.jobs / 20);
-  std::printf("%s\n", result.dump(2).c_str());
+  if (output == "json") {
+    std::printf("%s\n", result.dump(2).c_str());
+  } else {
+    Print(result);
+  }
+  std::fflush(nullptr);
+  if (check) CheckPromises(result);
   run->crowd().ending = true;
   run->Stop();
   std::fflush(nullptr);

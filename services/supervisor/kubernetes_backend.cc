@@ -74,8 +74,8 @@ KubernetesBackend::~KubernetesBackend() {
   if (election_ != nullptr) election_->Release();
 }
 
-absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(absl::Duration patience,
-                                                                              absl::Duration timeout) const {
+absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(
+    absl::Duration patience, absl::Duration timeout, std::function<bool()> may_change) const {
   absl::StatusOr<kube::Access> access = kube::FindAccess(options_.access);
   if (!access.ok()) return access.status();
   kube::SessionOptions session;
@@ -83,6 +83,7 @@ absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(ab
   session.user_agent = absl::StrCat("adaptdl-supervisor/", identity_);
   session.patience = patience;
   session.timeout = timeout;
+  session.may_change = std::move(may_change);
   return kube::Session::Create(*std::move(access), std::move(session));
 }
 
@@ -97,9 +98,14 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
     return absl::InvalidArgumentError(absl::StrCat("--group-key-file: ", tokens.status().message()));
   }
   backend->tokens_ = *std::move(tokens);
+  // Who stood still for longer than the lease lasts finds out before it changes anything: orders of pods and events have no
+  // other fence.
+  const auto leads = [backend = backend.get()] { return backend->lease_->Valid(); };
   const auto connect = [&](absl::Duration patience, absl::Duration timeout,
-                           std::unique_ptr<kube::Session>* session, std::unique_ptr<kube::Client>* client) {
-    absl::StatusOr<std::unique_ptr<kube::Session>> made = backend->MakeSession(patience, timeout);
+                           std::unique_ptr<kube::Session>* session, std::unique_ptr<kube::Client>* client,
+                           std::function<bool()> may_change = nullptr) {
+    absl::StatusOr<std::unique_ptr<kube::Session>> made =
+        backend->MakeSession(patience, timeout, std::move(may_change));
     if (!made.ok()) return made.status();
     *session = *std::move(made);
     *client = std::make_unique<kube::Client>(session->get());
@@ -108,12 +114,14 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   const absl::Duration renewal = options.lease_duration / 5;
   absl::Status status = connect(renewal, renewal, &backend->election_session_, &backend->election_client_);
   if (status.ok())
-    status = connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_);
+    status = connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_,
+                     leads);
   if (status.ok()) {
-    status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_);
+    status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_, leads);
   }
   if (status.ok()) {
-    status = connect(absl::Seconds(5), absl::Seconds(5), &backend->events_session_, &backend->events_client_);
+    status = connect(absl::Seconds(5), absl::Seconds(5), &backend->events_session_, &backend->events_client_,
+                     leads);
   }
   // Callers wait for what is asked there.
   if (status.ok()) {

@@ -88,8 +88,9 @@ class KubernetesBackend {
 
   KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                     std::function<void(const std::string&)> end);
-  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience,
-                                                             absl::Duration timeout) const;
+  // `may_change`: as SessionOptions has it.
+  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience, absl::Duration timeout,
+                                                             std::function<bool()> may_change) const;
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
   bool IsReady(const std::string& node_id) const;
