@@ -166,24 +166,26 @@ int64_t Total(const nlohmann::json& calls) {
 void Print(const nlohmann::json& result) {
   const nlohmann::json& taken = result["take_over"];
   const nlohmann::json& run = result["run"];
-  const auto seconds = [](const nlohmann::json& value) { return absl::StrFormat("%.1f s", value.get<double>()); };
-  std::printf("kubernetes: %s\n",
-              absl::StrCat(result["jobs"].get<int>(), " jobs with ", result["pods"].get<int>(),
-                           " pods taken over in ", seconds(taken["seconds_until_quiet"]), " (CPU: supervisor ",
-                           seconds(taken["cpu_seconds"]["supervisor"]), ", double of the API server ",
-                           seconds(taken["cpu_seconds"]["api_server"]), "; ",
-                           Total(ScaleRun::Changes(taken["calls"].get<Calls>())), " changes, ",
-                           taken["supervisor_mib"].get<int>(), " MiB); all replicas joined in ",
-                           seconds(result["join"]["seconds"]), "; then in ",
-                           absl::StrFormat("%.0f", run["minutes"].get<double>()), " min ", Total(run["changes"]),
-                           " changes for ", run["jobs_with_other_hints"].get<int>(),
-                           " jobs with other hints, and ",
-                           absl::StrFormat("%.0f", static_cast<double>(Total(run["calls"])) /
-                                                       run["minutes"].get<double>()),
-                           " calls a minute in all (CPU a minute: supervisor ",
-                           seconds(run["cpu_seconds"]["supervisor"].get<double>() / run["minutes"].get<double>()),
-                           "; ", run["supervisor_mib"].get<int>(), " MiB)")
-                  .c_str());
+  const auto seconds = [](const nlohmann::json& value) {
+    return absl::StrFormat("%.1f s", value.get<double>());
+  };
+  std::printf(
+      "kubernetes: %s\n",
+      absl::StrCat(
+          result["jobs"].get<int>(), " jobs with ", result["pods"].get<int>(), " pods taken over in ",
+          seconds(taken["seconds_until_quiet"]), " (CPU: supervisor ",
+          seconds(taken["cpu_seconds"]["supervisor"]), ", double of the API server ",
+          seconds(taken["cpu_seconds"]["api_server"]), "; ",
+          Total(ScaleRun::Changes(taken["calls"].get<Calls>())), " changes, ",
+          taken["supervisor_mib"].get<int>(), " MiB); all replicas joined in ",
+          seconds(result["join"]["seconds"]), "; then in ",
+          absl::StrFormat("%.0f", run["minutes"].get<double>()), " min ", Total(run["changes"]),
+          " changes for ", run["jobs_with_other_hints"].get<int>(), " jobs with other hints, and ",
+          absl::StrFormat("%.0f", static_cast<double>(Total(run["calls"])) / run["minutes"].get<double>()),
+          " calls a minute in all (CPU a minute: supervisor ",
+          seconds(run["cpu_seconds"]["supervisor"].get<double>() / run["minutes"].get<double>()), "; ",
+          run["supervisor_mib"].get<int>(), " MiB)")
+          .c_str());
 }
 
 // What is promised.
@@ -197,10 +199,12 @@ void CheckPromises(const nlohmann::json& result) {
   const Calls joining = ScaleRun::Changes(result["join"]["calls"].get<Calls>());
   Check(early.empty() && joining.empty() ? absl::OkStatus()
                                          : absl::InternalError("it has written what it found"));
-  const Calls expected = {{"patch adaptdljobs/status", result["run"]["jobs_with_other_hints"].get<int64_t>()}};
+  const Calls expected = {
+      {"patch adaptdljobs/status", result["run"]["jobs_with_other_hints"].get<int64_t>()}};
   Check(result["run"]["changes"].get<Calls>() == expected
             ? absl::OkStatus()
-            : absl::InternalError(absl::StrCat("other changes than of hints: ", result["run"]["changes"].dump())));
+            : absl::InternalError(
+                  absl::StrCat("other changes than of hints: ", result["run"]["changes"].dump())));
 }
 
 void RaiseFileLimit() {

@@ -114,8 +114,8 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   const absl::Duration renewal = options.lease_duration / 5;
   absl::Status status = connect(renewal, renewal, &backend->election_session_, &backend->election_client_);
   if (status.ok())
-    status = connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_,
-                     leads);
+    status =
+        connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_, leads);
   if (status.ok()) {
     status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_, leads);
   }

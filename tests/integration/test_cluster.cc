@@ -125,7 +125,7 @@ absl::Status TestCluster::MakeCredentials() {
 std::vector<std::string> TestCluster::CommandFlags() const {
   if (!options_.tls) return {"--supervisor", supervisor_address(), "--insecure"};
   return {"--supervisor",         supervisor_address(), "--ca",
-          SecurityFile("ca.pem"), "--token-file",      SecurityFile("admin.token")};
+          SecurityFile("ca.pem"), "--token-file",       SecurityFile("admin.token")};
 }
 
 std::vector<std::string> TestCluster::ServiceFlags(const std::string& service) const {

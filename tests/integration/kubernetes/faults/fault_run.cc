@@ -115,11 +115,10 @@ void FaultRun::SetUp() {
 void FaultRun::MakeBystanders() {
   Json container = Container("exec sleep 1000000");
   container["resources"] = {{"requests", {{"cpu", "100m"}}}};
-  const Json pod = {
-      {"metadata",
-       {{"name", "job-12345678-1-0"},
-        {"labels", {{kubejobs::kReplicaLabel, "true"}, {kubejobs::kJobLabel, "job"}}}}},
-      {"spec", {{"containers", Json::array({container})}, {"restartPolicy", "Never"}}}};
+  const Json pod = {{"metadata",
+                     {{"name", "job-12345678-1-0"},
+                      {"labels", {{kubejobs::kReplicaLabel, "true"}, {kubejobs::kJobLabel, "job"}}}}},
+                    {"spec", {{"containers", Json::array({container})}, {"restartPolicy", "Never"}}}};
   const auto made = client_.Create(kube::Collection(kube::Pods(), "default"), pod, kByOthers);
   ASSERT_TRUE(made.ok()) << made.status();
   const Json map = {{"metadata", {{"name", "job"}}}, {"data", {{"whose", "others"}}}};
@@ -135,7 +134,8 @@ void FaultRun::MakeBystanders() {
 
 std::map<std::string, std::string> FaultRun::BystanderVersions() {
   std::map<std::string, std::string> versions;
-  for (const auto& [type, name] : {std::pair(kube::Pods(), "job-12345678-1-0"), std::pair(kConfigMaps, "job")}) {
+  for (const auto& [type, name] :
+       {std::pair(kube::Pods(), "job-12345678-1-0"), std::pair(kConfigMaps, "job")}) {
     const auto found = client_.Get(kube::ObjectOf(type, {"default", name}));
     if (found.ok()) versions[type.plural] = kube::ResourceVersionOf(*found);
   }
@@ -144,8 +144,9 @@ std::map<std::string, std::string> FaultRun::BystanderVersions() {
 
 Json FaultRun::Control(const std::string& method, const std::string& what, const Json& body) {
   kube::HttpClient http;
-  const auto answer =
-      http.Send({.method = method, .url = absl::StrCat(api_.url(), "/-/", what), .body = body.is_null() ? "" : kube::Dump(body)});
+  const auto answer = http.Send({.method = method,
+                                 .url = absl::StrCat(api_.url(), "/-/", what),
+                                 .body = body.is_null() ? "" : kube::Dump(body)});
   EXPECT_TRUE(answer.ok() && answer->status == 200) << answer.status();
   return answer.ok() ? kube::ParseJson(answer->body).value_or(Json()) : Json();
 }
@@ -175,7 +176,8 @@ Json FaultRun::JobObject(const std::string& name) { return client_.Get(JobTarget
 
 std::vector<Json> FaultRun::Pods(const std::string& job) {
   return client_
-      .ListAll(kube::Collection(kube::Pods(), "default"), {.labels = absl::StrCat(kubejobs::kJobLabel, "=", job)})
+      .ListAll(kube::Collection(kube::Pods(), "default"),
+               {.labels = absl::StrCat(kubejobs::kJobLabel, "=", job)})
       .value_or(std::vector<Json>());
 }
 
@@ -196,15 +198,16 @@ void FaultRun::StartJob(const std::string& name, const std::string& rescale,
   container["env"] = {{{"name", "ADAPTDL_CHECKPOINT_PATH"}, {"value", folder + "/checkpoint"}}};
   container["volumeMounts"] = {{{"name", "records"}, {"mountPath", folder}}};
   const Json volume = {{"name", "records"}, {"hostPath", {{"path", folder}, {"type", "Directory"}}}};
-  const Json job = {{"apiVersion", kubejobs::kApiVersion},
-                    {"kind", kubejobs::kJobKind},
-                    {"metadata", {{"name", name}}},
-                    {"spec",
-                     {{"minReplicas", 1},
-                      {"maxReplicas", 4},
-                      {"rescale", rescale},
-                      {"template",
-                       {{"spec", {{"containers", Json::array({container})}, {"volumes", Json::array({volume})}}}}}}}};
+  const Json job = {
+      {"apiVersion", kubejobs::kApiVersion},
+      {"kind", kubejobs::kJobKind},
+      {"metadata", {{"name", name}}},
+      {"spec",
+       {{"minReplicas", 1},
+        {"maxReplicas", 4},
+        {"rescale", rescale},
+        {"template",
+         {{"spec", {{"containers", Json::array({container})}, {"volumes", Json::array({volume})}}}}}}}};
   const auto made = client_.Create(kube::Collection(kJobs, "default"), job, kByOthers);
   ASSERT_TRUE(made.ok()) << made.status();
   ASSERT_TRUE(Await([&] { return cluster_.GetJob(name).ok(); }));
@@ -224,7 +227,8 @@ void FaultRun::Decide(const std::string& name, const std::vector<std::string>& n
 
 bool FaultRun::HasChanged(const std::string& name, const std::vector<std::string>& nodes, int64_t before) {
   const Json status = kube::At(JobObject(name), {"status"});
-  if (kube::TextAt(status, {"phase"}) != "Running" || kube::IntegerAt(status, {"group"}) <= before) return false;
+  if (kube::TextAt(status, {"phase"}) != "Running" || kube::IntegerAt(status, {"group"}) <= before)
+    return false;
   std::vector<std::string> allocated = TextsAt(status, {"allocation"});
   std::vector<std::string> wanted = nodes;
   std::sort(allocated.begin(), allocated.end());
@@ -259,7 +263,8 @@ absl::StatusOr<TrainingRecord> FaultRun::ReadRecord(const std::string& name) con
     const std::string extension = entry.path().extension();
     if (extension != ".steps" && extension != ".weights") continue;
     const std::string host = entry.path().parent_path().filename();
-    std::filesystem::copy_file(entry.path(), absl::StrCat(all, "/", host, "-", entry.path().filename().string()),
+    std::filesystem::copy_file(entry.path(),
+                               absl::StrCat(all, "/", host, "-", entry.path().filename().string()),
                                std::filesystem::copy_options::overwrite_existing);
   }
   return ReadTrainingRecord(all);
@@ -277,7 +282,8 @@ void FaultRun::AwaitSteps(const std::string& name) {
 }
 
 void FaultRun::FinishJob(const std::string& name, int rollbacks) {
-  for (const auto& entry : std::filesystem::directory_iterator(absl::StrCat(cluster_.folder(), "/jobs/", name)))
+  for (const auto& entry :
+       std::filesystem::directory_iterator(absl::StrCat(cluster_.folder(), "/jobs/", name)))
     std::ofstream(entry.path() / "finish").close();
   const auto job = cluster_.WaitForJob(name, Finished, kPatience);
   ASSERT_TRUE(job.ok()) << job.status();
@@ -299,14 +305,16 @@ void FaultRun::CheckRecord(const std::string& name, int rollbacks) {
   EXPECT_LE(Rollbacks(*record), rollbacks) << "steps were taken again";
   ASSERT_FALSE(record->weights.empty());
   for (const std::vector<double>& weights : record->weights) EXPECT_EQ(weights, record->weights[0]);
-  EXPECT_EQ(record->weights[0][0] * kSamples, steps->size() * steps->at(0).size()) << "passes over all samples";
+  EXPECT_EQ(record->weights[0][0] * kSamples, steps->size() * steps->at(0).size())
+      << "passes over all samples";
 }
 
 void FaultRun::ExpectNothingLeft(const std::string& name) {
   const absl::Status deleted = client_.Delete(JobTarget(name), {});
   ASSERT_TRUE(deleted.ok()) << deleted;
-  EXPECT_TRUE(Await([&] { return Pods(name).empty() && absl::IsNotFound(client_.Get(JobTarget(name)).status()); }))
-      << Json(Pods(name)).dump(1);
+  EXPECT_TRUE(Await([&] {
+    return Pods(name).empty() && absl::IsNotFound(client_.Get(JobTarget(name)).status());
+  })) << Json(Pods(name)).dump(1);
   EXPECT_TRUE(Await([&] { return absl::IsNotFound(cluster_.GetJob(name).status()); }));
 }
 

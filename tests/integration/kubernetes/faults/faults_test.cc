@@ -129,7 +129,8 @@ TEST_F(ShortGraceTest, AJobGoesOnWithoutANodeThatIsLost) {
   AwaitSteps(kJob);
   const std::vector<std::string> nodes = {"node-0", "node-2"};
   ASSERT_NO_FATAL_FAILURE(Decide(kJob, nodes));
-  ASSERT_TRUE(Await([&] { return Status().phase() == v1::JOB_PHASE_RUNNING && !PodOn(kJob, "node-2").empty(); }));
+  ASSERT_TRUE(
+      Await([&] { return Status().phase() == v1::JOB_PHASE_RUNNING && !PodOn(kJob, "node-2").empty(); }));
   AwaitSteps(kJob);
   EXPECT_EQ(Status().failures(), 0);
   // What ran on it is let go when the node is heard of again, or taken away.

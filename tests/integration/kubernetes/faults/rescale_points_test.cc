@@ -99,9 +99,10 @@ class RescalePointsTest : public FaultRun, public testing::WithParamInterface<st
   int points_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Jobs, RescalePointsTest, testing::Values("in-place", "restart"), [](const auto& info) {
-  return info.param == "restart" ? "ThatRestart" : "ThatChangeInPlace";
-});
+INSTANTIATE_TEST_SUITE_P(Jobs, RescalePointsTest, testing::Values("in-place", "restart"),
+                         [](const auto& info) {
+                           return info.param == "restart" ? "ThatRestart" : "ThatChangeInPlace";
+                         });
 
 TEST_P(RescalePointsTest, AnotherGoesOn) {
   const std::vector<std::string> one = {"node-0"};

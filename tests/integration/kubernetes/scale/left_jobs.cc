@@ -74,8 +74,7 @@ std::vector<ReplicaRecord> ReplicasOf(const JobRecord& record) {
     replica.launch_group = record.state.group;
     replica.launch_rank = static_cast<int>(rank);
     replica.rescales_in_place = true;
-    replica.replica.set_replica_id(
-        absl::StrCat(record.state.id_prefix, "-", record.state.group, "-", rank));
+    replica.replica.set_replica_id(absl::StrCat(record.state.id_prefix, "-", record.state.group, "-", rank));
     replica.replica.set_group(record.state.group);
     replica.replica.set_rank(static_cast<int32_t>(rank));
     replica.replica.set_node_id(record.state.allocation[rank]);

@@ -123,8 +123,7 @@ absl::Status ScaleRun::Prepare() {
   if (!left.ok()) return left.status();
   launches_ = *std::move(left);
   const bool run = Await(absl::Minutes(10), [&] {
-    const auto waiting =
-        client_.ListAll(kube::Collection(kube::Pods()), {.fields = "status.phase!=Running"});
+    const auto waiting = client_.ListAll(kube::Collection(kube::Pods()), {.fields = "status.phase!=Running"});
     return waiting.ok() && waiting->empty();
   });
   return run ? absl::OkStatus() : TooLong("not all pods run");
@@ -209,8 +208,8 @@ std::map<std::string, int64_t> ScaleRun::Calls() const {
 std::map<std::string, int64_t> ScaleRun::Changes(const std::map<std::string, int64_t>& calls) {
   std::map<std::string, int64_t> changes;
   for (const auto& [call, count] : calls) {
-    const bool reads = absl::StartsWith(call, "get ") || absl::StartsWith(call, "list ") ||
-                       absl::StartsWith(call, "watch ");
+    const bool reads =
+        absl::StartsWith(call, "get ") || absl::StartsWith(call, "list ") || absl::StartsWith(call, "watch ");
     if (!reads && !absl::EndsWith(call, " leases")) changes[call] = count;
   }
   return changes;
@@ -222,7 +221,8 @@ std::map<std::string, std::string> ScaleRun::Versions() const {
     const auto objects = client_.ListAll(kube::Collection(type));
     if (!objects.ok()) return {};
     for (const Json& object : *objects)
-      versions[absl::StrCat(type.plural, " ", kube::KeyOf(object).ToString())] = kube::ResourceVersionOf(object);
+      versions[absl::StrCat(type.plural, " ", kube::KeyOf(object).ToString())] =
+          kube::ResourceVersionOf(object);
   }
   return versions;
 }

@@ -17,9 +17,8 @@ using testing::UnorderedElementsAre;
 constexpr absl::Duration kPatience = absl::Minutes(2);
 
 TEST(KubernetesScaleTest, WritesOnlyWhatIsNew) {
-  ScaleRun run({.jobs = 50,
-                .heartbeat_period = absl::Milliseconds(500),
-                .hints_period = absl::Milliseconds(500)});
+  ScaleRun run(
+      {.jobs = 50, .heartbeat_period = absl::Milliseconds(500), .hints_period = absl::Milliseconds(500)});
   ASSERT_TRUE(run.Prepare().ok());
   const auto before = run.Versions();
   ASSERT_EQ(before.size(), 50 + 250);
