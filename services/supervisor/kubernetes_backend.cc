@@ -65,21 +65,27 @@ class KubernetesBackend::Sink final : public ReplicaSink {
 
 KubernetesBackend::KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                                      std::function<void(const std::string&)> end)
-    : options_(options), clock_(*clock), end_(std::move(end)), sink_(std::make_unique<Sink>()) {}
+    : options_(options),
+      clock_(*clock),
+      end_(std::move(end)),
+      identity_(absl::StrCat(OwnName(), "_", RandomHex(8))),
+      sink_(std::make_unique<Sink>()) {}
 
 KubernetesBackend::~KubernetesBackend() {
   End();
   if (election_ != nullptr) election_->Release();
 }
 
-absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(absl::Duration patience,
-                                                                              absl::Duration timeout) const {
+absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(
+    absl::Duration patience, absl::Duration timeout, std::function<bool()> may_change) const {
   absl::StatusOr<kube::Access> access = kube::FindAccess(options_.access);
   if (!access.ok()) return access.status();
   kube::SessionOptions session;
-  session.user_agent = "adaptdl-supervisor";
+  // The server's audit log tells by it which of several has done what.
+  session.user_agent = absl::StrCat("adaptdl-supervisor/", identity_);
   session.patience = patience;
   session.timeout = timeout;
+  session.may_change = std::move(may_change);
   return kube::Session::Create(*std::move(access), std::move(session));
 }
 
@@ -94,9 +100,14 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
     return absl::InvalidArgumentError(absl::StrCat("--group-key-file: ", tokens.status().message()));
   }
   backend->tokens_ = *std::move(tokens);
+  // Who stood still for longer than the lease lasts finds out before it changes anything: orders of pods and events have no
+  // other fence.
+  const auto leads = [backend = backend.get()] { return backend->lease_->Valid(); };
   const auto connect = [&](absl::Duration patience, absl::Duration timeout,
-                           std::unique_ptr<kube::Session>* session, std::unique_ptr<kube::Client>* client) {
-    absl::StatusOr<std::unique_ptr<kube::Session>> made = backend->MakeSession(patience, timeout);
+                           std::unique_ptr<kube::Session>* session, std::unique_ptr<kube::Client>* client,
+                           std::function<bool()> may_change = nullptr) {
+    absl::StatusOr<std::unique_ptr<kube::Session>> made =
+        backend->MakeSession(patience, timeout, std::move(may_change));
     if (!made.ok()) return made.status();
     *session = *std::move(made);
     *client = std::make_unique<kube::Client>(session->get());
@@ -105,12 +116,14 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   const absl::Duration renewal = options.lease_duration / 5;
   absl::Status status = connect(renewal, renewal, &backend->election_session_, &backend->election_client_);
   if (status.ok())
-    status = connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_);
+    status =
+        connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_, leads);
   if (status.ok()) {
-    status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_);
+    status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_, leads);
   }
   if (status.ok()) {
-    status = connect(absl::Seconds(5), absl::Seconds(5), &backend->events_session_, &backend->events_client_);
+    status = connect(absl::Seconds(5), absl::Seconds(5), &backend->events_session_, &backend->events_client_,
+                     leads);
   }
   // Callers wait for what is asked there.
   if (status.ok()) {
@@ -119,7 +132,7 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   if (!status.ok()) return status;
   kube::LeaderElectionOptions election;
   election.lease = {options.own_namespace, options.lease_name};
-  election.identity = absl::StrCat(OwnName(), "_", RandomHex(8));
+  election.identity = backend->identity_;
   election.duration = options.lease_duration;
   election.renew_period = renewal;
   election.lost = backend->end_;

@@ -92,8 +92,9 @@ class KubernetesBackend {
 
   KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                     std::function<void(const std::string&)> end);
-  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience,
-                                                             absl::Duration timeout) const;
+  // `may_change`: as SessionOptions has it.
+  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience, absl::Duration timeout,
+                                                             std::function<bool()> may_change) const;
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
   // Says on our own pod whether we lead.
@@ -104,6 +105,8 @@ class KubernetesBackend {
   const KubernetesOptions options_;
   const Clock& clock_;
   const std::function<void(const std::string&)> end_;
+  // Of this process, as the Lease has it.
+  const std::string identity_;
   std::optional<GroupTokens> tokens_;
   // Of the election, of the state, of events, of users, and of all else: none holds another up.
   std::unique_ptr<kube::Session> election_session_;

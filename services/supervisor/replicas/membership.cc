@@ -241,33 +241,40 @@ absl::Status Membership::JoinIn(Transaction* transaction, const ReplicaContext& 
                                                   "\"; give one per group, and wait before the next")),
         limiter_->Wait(replica.replica_id, transaction->now()));
   }
+  // What is known of it before it joins was said to an earlier supervisor, when its group met.
+  const bool met_before = !again && before.rescales_in_place;
   ReplicaRecord* record = transaction->EditReplica(replica.job_uid, index);
   record->address = address;
   record->rescales_in_place = rescales_in_place;
   record->replica.set_joined(true);
-  NoteJoined(transaction, replica.job_uid, newcomer, again);
+  if (!newcomer && !met_before) NoteMet(transaction, replica.job_uid, again);
+  NoteJoined(transaction, replica.job_uid, newcomer);
   return absl::OkStatus();
 }
 
-void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer, bool again) {
+void Membership::NoteMet(Transaction* transaction, const std::string& uid, bool again) {
   const JobEntry* job = transaction->FindJob(uid);
   const int64_t group = job->record.state.group;
   const GroupMembers members = MembersOf(job->replicas, group);
-  if (!newcomer && GroupComplete(members)) {
-    const jobs::Event event = {false, "RendezvousComplete",
-                               absl::StrCat("all ", members.size(), " members of group ", group, " have met"),
-                               "", ""};
-    again ? limiter_->Report(transaction, uid, event) : transaction->AddEvent(uid, event);
-    if (!job->record.progress.has_value()) {
-      jobs::Job measured = job->record.state;
-      jobs::EndRescale(transaction->now(), &measured);
-      SetState(std::move(measured), transaction->moment(), &transaction->EditJob(uid)->record);
-    }
-    const absl::Duration time = RendezvousTime(members, transaction->wall());
-    transaction->EffectsOf(uid)->reports.emplace_back([time](Metrics* metrics) {
-      if (metrics != nullptr) metrics->ObserveRendezvous(time);
-    });
+  if (!GroupComplete(members)) return;
+  const jobs::Event event = {false, "RendezvousComplete",
+                             absl::StrCat("all ", members.size(), " members of group ", group, " have met"),
+                             "", ""};
+  again ? limiter_->Report(transaction, uid, event) : transaction->AddEvent(uid, event);
+  if (!job->record.progress.has_value()) {
+    jobs::Job measured = job->record.state;
+    jobs::EndRescale(transaction->now(), &measured);
+    SetState(std::move(measured), transaction->moment(), &transaction->EditJob(uid)->record);
   }
+  const absl::Duration time = RendezvousTime(members, transaction->wall());
+  transaction->EffectsOf(uid)->reports.emplace_back([time](Metrics* metrics) {
+    if (metrics != nullptr) metrics->ObserveRendezvous(time);
+  });
+}
+
+void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer) {
+  const JobEntry* job = transaction->FindJob(uid);
+  const GroupMembers members = MembersOf(job->replicas, job->record.state.group);
   const bool told = TellOwedPlans(transaction, uid);
   // One of many who come to a group that starts changes nothing else.
   if (newcomer || told || AreReachable(members)) {

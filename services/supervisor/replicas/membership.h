@@ -71,8 +71,10 @@ class Membership {
   std::string HostOf(const Tables& tables, const v1::Replica& replica) const;
   absl::Status JoinIn(Transaction* transaction, const ReplicaContext& replica, const std::string& address,
                       bool rescales_in_place);
-  // The join that was just noted may have been the last one.
-  void NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer, bool again);
+  // The join that was just noted may have been the last one: then the group has met.
+  void NoteMet(Transaction* transaction, const std::string& uid, bool again);
+  // What follows from it otherwise.
+  void NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer);
   // Those that asked for their plan before all whom it names were reachable are told it once they are. Whether they
   // are.
   bool TellOwedPlans(Transaction* transaction, const std::string& uid);

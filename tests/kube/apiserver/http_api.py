@@ -8,6 +8,7 @@ import urllib.parse
 
 from . import admission, discovery, faults, pods
 from .address import Address
+from .cut import Cut
 from .errors import ApiError, bad_request
 from .identity import User
 from .rbac import MASTERS, Request
@@ -58,7 +59,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.url_path = url.path
         self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
         self.raw_body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.is_cut_after = False
+        self.is_cut_after, self.halt = False, None
         try:
             if url.path.startswith(faults.PREFIX):
                 what = url.path.removeprefix(faults.PREFIX)
@@ -76,6 +77,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     @property
     def api(self):
         return self.server.api
+
+    @property
+    def _agent(self):
+        return self.headers.get("User-Agent") or "unknown"
 
     def _identify(self):
         """Sets who asks."""
@@ -107,7 +112,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _meet(self, request):
         """The rights to do it, and what a test wants to go wrong."""
         self._check_rights(request)
-        self.is_cut_after = self.api.faults.meet(request.verb, request.resource)
+        self.halt = self.api.faults.halts.meet(self._agent, request.verb, request.resource)
+        self.is_cut_after = self.api.faults.meet(self._agent, request.verb, request.resource)
 
     def _body(self):
         try:
@@ -116,12 +122,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise bad_request(f"the body is not JSON: {error}") from error
 
     def _change(self, manager=None):
-        agent = (self.headers.get("User-Agent") or "unknown").split("/")[0]
         dry_run = self.query.get("dryRun", "")
         if dry_run not in ("", "All"):
             raise bad_request(f"Invalid value: {dry_run}: dryRun is to be All")
         return Change(
-            self.query.get("fieldManager") or (agent if manager is None else manager), bool(dry_run),
+            self.query.get("fieldManager") or (self._agent.split("/")[0] if manager is None else manager), bool(dry_run),
             self.query.get("fieldValidation", "Warn"),
             self.query.get("force") == "true")
 
@@ -200,7 +205,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
             self.wfile.flush()
             if self.api.faults.cuts != cuts or (not line and self._client_is_gone()):
-                raise faults.Cut
+                raise Cut
         self.wfile.write(b"0\r\n\r\n")
 
     def _client_is_gone(self):
@@ -333,8 +338,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _send(self, code, body, retry_after=None):
+        if self.halt:
+            self.api.faults.halts.hold(self.halt)
         if self.is_cut_after:
-            raise faults.Cut
+            raise Cut
         data = json.dumps(body, separators=(",", ":")).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
