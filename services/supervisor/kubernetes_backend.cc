@@ -26,6 +26,7 @@ constexpr timespec kStandbyPeriod = {1, 0};
 // A write of a job's status holds up all other changes: it is not waited for long, but tried again.
 constexpr absl::Duration kWritePatience = absl::Seconds(2);
 constexpr absl::Duration kClaimPeriod = absl::Minutes(1);
+constexpr absl::Duration kLogSweepPeriod = absl::Minutes(1);
 
 void Report(const absl::Status& status) { log::Warning("the API server", {{"error", status.ToString()}}); }
 
@@ -114,6 +115,10 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   if (status.ok()) {
     status = connect(absl::Seconds(5), absl::Seconds(3), &backend->users_session_, &backend->users_client_);
   }
+  // Tried again by who reads.
+  if (status.ok()) {
+    status = connect(absl::Seconds(2), absl::Seconds(5), &backend->logs_session_, &backend->logs_client_);
+  }
   if (!status.ok()) return status;
   kube::LeaderElectionOptions election;
   election.lease = {options.own_namespace, options.lease_name};
@@ -155,6 +160,12 @@ absl::StatusOr<std::unique_ptr<JobStore>> KubernetesBackend::OpenStore() {
   absl::StatusOr<std::unique_ptr<SqliteJobStore>> opened = SqliteJobStore::Open(history);
   if (!opened.ok()) return opened.status();
   history_ = *std::move(opened);
+  if (options_.keep_log_bytes > 0) {
+    absl::StatusOr<std::unique_ptr<KeptLogs>> kept =
+        KeptLogs::Create(absl::StrCat(options_.history_folder, "/logs"));
+    if (!kept.ok()) return kept.status();
+    kept_logs_ = *std::move(kept);
+  }
   events_ = std::make_unique<KubeEvents>(events_client_.get(), OwnName());
   auto store = std::make_unique<KubeJobStore>(KubeJobStoreParts{
       .client = store_client_.get(),
@@ -197,7 +208,30 @@ bool KubernetesBackend::IsReady(const std::string& node_id) const {
   return ready;
 }
 
+bool KubernetesBackend::IsKnown(const Pod& pod) const {
+  const std::shared_ptr<const JobEntry> job =
+      core_ == nullptr ? nullptr : core_->index().FindJob(pod.job_uid);
+  return job != nullptr && job->record.job->namespace_() == pod.key.name_space;
+}
+
+std::unique_ptr<LogKeeper> KubernetesBackend::MakeLogKeeper() {
+  if (kept_logs_ == nullptr) return nullptr;
+  LogKeeperParts parts;
+  parts.client = logs_client_.get();
+  parts.clock = &clock_;
+  parts.kept = kept_logs_.get();
+  parts.is_known = [this](const Pod& pod) { return IsKnown(pod); };
+  parts.settled = [this](const std::string& replica_id) { launcher_->Reconsider(replica_id); };
+  parts.report = [](const std::string& what, const absl::Status& status) {
+    log::Warning(what, {{"error", status.ToString()}});
+  };
+  LogKeeperOptions options;
+  options.keep_bytes = static_cast<size_t>(options_.keep_log_bytes);
+  return std::make_unique<LogKeeper>(parts, options);
+}
+
 SupervisorSeams KubernetesBackend::seams() {
+  log_keeper_ = MakeLogKeeper();
   PodWatchOptions watch;
   watch.name_space = options_.name_space;
   watch.node_pods = options_.node_pods;
@@ -206,7 +240,11 @@ SupervisorSeams KubernetesBackend::seams() {
     log::Warning(what, {{"error", status.ToString()}});
   };
   watch.report = report;
+  watch.changed = [this](const PodValue& before, const PodValue& after) {
+    if (log_keeper_ != nullptr) log_keeper_->Observe(before, after);
+  };
   pod_watch_ = std::make_unique<PodWatch>(client_.get(), &clock_, sink_.get(), watch);
+  log_readers_ = std::make_unique<PodLogReaders>(logs_client_.get(), pod_watch_.get(), kept_logs_.get());
   CheckpointClaimOptions claims = options_.claims;
   claims.name_space = options_.name_space;
   claims.tell = [this](const std::string& uid, const std::string& why) { TellOfStorage(uid, why); };
@@ -218,6 +256,7 @@ SupervisorSeams KubernetesBackend::seams() {
   parts.watch = pod_watch_.get();
   parts.sink = sink_.get();
   parts.claims = claims_.get();
+  parts.output = log_keeper_.get();
   parts.make_pod = [this](const std::string& node, const v1::LaunchReplica& launch,
                           const std::string& claim) { return MakePod(node, launch, claim); };
   parts.is_ready = [this](const std::string& node) { return IsReady(node); };
@@ -225,6 +264,11 @@ SupervisorSeams KubernetesBackend::seams() {
       std::make_unique<PodLauncher>(parts, PodLauncherOptions{.keep = options_.keep_pods, .report = report});
   SupervisorSeams seams;
   seams.launcher = launcher_.get();
+  seams.logs = log_readers_.get();
+  seams.files = absl::UnimplementedError(
+      "replicas are pods here, and the supervisor does not see their volumes: read files of a pod by "
+      "\"kubectl cp\", or "
+      "mount the job's claim in a pod of yours");
   seams.token_of = [this](const std::string& uid, int64_t group) { return tokens_->Token(uid, group); };
   seams.step = [this] { Step(); };
   return seams;
@@ -286,6 +330,11 @@ void KubernetesBackend::Step() {
   node_watch_->Step();
   job_watch_->Step();
   const absl::Time now = clock_.Both().steady;
+  if (log_keeper_ != nullptr && now >= next_log_sweep_) {
+    next_log_sweep_ = now + kLogSweepPeriod;
+    log_keeper_->Sweep(
+        [core = core_](const std::string& uid) { return core->index().FindJob(uid) != nullptr; });
+  }
   if (options_.claims.storage_class.empty() || now < next_claims_) return;
   next_claims_ = now + kClaimPeriod;
   if (const absl::Status status = claims_->Check({}); !status.ok()) Report(status);
@@ -296,6 +345,7 @@ void KubernetesBackend::End() {
   job_watch_ = nullptr;
   node_watch_ = nullptr;
   if (pod_watch_ != nullptr) pod_watch_->Stop();
+  if (log_keeper_ != nullptr) log_keeper_->Stop();
   launcher_ = nullptr;
   pod_watch_ = nullptr;
 }

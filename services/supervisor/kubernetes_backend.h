@@ -26,6 +26,9 @@
 #include "services/supervisor/kubernetes/identity/pod_proof.h"
 #include "services/supervisor/kubernetes/jobs/job_watch.h"
 #include "services/supervisor/kubernetes/jobs/object_registrar.h"
+#include "services/supervisor/kubernetes/logs/kept_logs.h"
+#include "services/supervisor/kubernetes/logs/log_keeper.h"
+#include "services/supervisor/kubernetes/logs/pod_log_readers.h"
 #include "services/supervisor/kubernetes/nodes/node_watch.h"
 #include "services/supervisor/kubernetes/pods/checkpoint_claim.h"
 #include "services/supervisor/kubernetes/pods/pod_launcher.h"
@@ -54,6 +57,8 @@ struct KubernetesOptions {
   kubejobs::PodOptions pods;
   CheckpointClaimOptions claims;
   KeepPods keep_pods = KeepPods::kFailed;
+  // Of the output of each replica, beyond its pod. 0: none.
+  int64_t keep_log_bytes = 1 << 20;
   // Whom users' tokens are for.
   std::string user_audience = "adaptdl";
   // How long a node may be not ready, a pod may find no room, and an image may not be had.
@@ -93,6 +98,9 @@ class KubernetesBackend {
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
   bool IsReady(const std::string& node_id) const;
+  // Whether the pod is of a job that is there, in its namespace.
+  bool IsKnown(const Pod& pod) const;
+  std::unique_ptr<LogKeeper> MakeLogKeeper();
   void TellOfStorage(const std::string& job_uid, const std::string& why);
   void Step();
 
@@ -100,16 +108,18 @@ class KubernetesBackend {
   const Clock& clock_;
   const std::function<void(const std::string&)> end_;
   std::optional<GroupTokens> tokens_;
-  // Of the election, of the state, of events, of users, and of all else: none holds another up.
+  // Of the election, of the state, of events, of users, of logs, and of all else: none holds another up.
   std::unique_ptr<kube::Session> election_session_;
   std::unique_ptr<kube::Session> store_session_;
   std::unique_ptr<kube::Session> events_session_;
   std::unique_ptr<kube::Session> users_session_;
+  std::unique_ptr<kube::Session> logs_session_;
   std::unique_ptr<kube::Session> session_;
   std::unique_ptr<kube::Client> election_client_;
   std::unique_ptr<kube::Client> store_client_;
   std::unique_ptr<kube::Client> events_client_;
   std::unique_ptr<kube::Client> users_client_;
+  std::unique_ptr<kube::Client> logs_client_;
   std::unique_ptr<kube::Client> client_;
   std::unique_ptr<kube::LeaderElection> election_;
   std::unique_ptr<KubeLease> lease_;
@@ -118,7 +128,10 @@ class KubernetesBackend {
   KubeJobStore* store_ = nullptr;  // The supervisor's.
   Core* core_ = nullptr;           // The supervisor's; null before Begin() and after End().
   std::unique_ptr<Sink> sink_;
+  std::unique_ptr<KeptLogs> kept_logs_;    // Null: nothing is kept.
+  std::unique_ptr<LogKeeper> log_keeper_;  // Likewise.
   std::unique_ptr<PodWatch> pod_watch_;
+  std::unique_ptr<PodLogReaders> log_readers_;
   std::unique_ptr<CheckpointClaims> claims_;
   std::unique_ptr<PodLauncher> launcher_;
   std::unique_ptr<PodProof> proof_;
@@ -126,7 +139,9 @@ class KubernetesBackend {
   std::unique_ptr<ObservedNodes> nodes_;
   std::unique_ptr<NodeWatch> node_watch_;
   std::unique_ptr<JobWatch> job_watch_;
-  absl::Time next_claims_ = absl::InfinitePast();  // Used in Step() only.
+  // Used in Step() only.
+  absl::Time next_claims_ = absl::InfinitePast();
+  absl::Time next_log_sweep_ = absl::InfinitePast();
 };
 
 }  // namespace adaptdl::supervisor

@@ -1,6 +1,6 @@
 // Logs, from a server that sends them in parts, late, and not to the end.
 
-#include "services/supervisor/kubernetes/pods/pod_logs.h"
+#include "services/supervisor/kubernetes/logs/pod_logs.h"
 
 #include <memory>
 #include <string>
