@@ -28,17 +28,17 @@ namespace adaptdl::supervisor {
 
 struct KeptLog {
   // In the form of a kubelet, with times.
-  std::string text;
+  std::string text = {};
   bool beginning_is_missing = false;
   // Why its end is. Empty: it is not.
-  std::string error;
+  std::string error = {};
 };
 
 // The same, to be read from the file.
 struct KeptLogFile {
   std::ifstream text;
   bool beginning_is_missing = false;
-  std::string error;
+  std::string error = {};
 };
 
 struct KeptLogsOptions {
