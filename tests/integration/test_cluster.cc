@@ -243,7 +243,7 @@ std::vector<std::string> TestCluster::KubernetesFlags() {
                                     "--replica-supervisor-address",
                                     supervisor_address_,
                                     "--keep-pods",
-                                    "all",
+                                    options_.keep_pods,
                                     "--default-resources",
                                     R"({"requests": {"cpu": "1"}})"};
   if (options_.tls) AddAll({"--replica-ca", SecurityFile("ca.pem")}, &flags);

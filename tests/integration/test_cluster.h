@@ -65,6 +65,8 @@ struct TestClusterOptions {
   std::function<Place(int index)> place_of_worker = nullptr;
   // URL of an API server of Kubernetes: then the supervisor is its operator, and there are no workers.
   std::string kubernetes = {};
+  // Of that one: which ended pods stay.
+  std::string keep_pods = "all";
   // Of the supervisor, beside those that it always has.
   std::vector<std::string> supervisor_flags = {};
 };
