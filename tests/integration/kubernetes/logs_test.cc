@@ -25,8 +25,8 @@ using ::testing::Not;
 
 constexpr absl::Duration kPatience = absl::Minutes(1);
 // Alone it ends at once; with others it goes on until it is told to stop.
-constexpr char kProgram[] = R"(echo "begin $ADAPTDL_REPLICA_RANK of $ADAPTDL_NUM_REPLICAS"
-trap 'echo "stop $ADAPTDL_REPLICA_RANK"; exit 143' TERM
+constexpr char kProgram[] = R"(trap 'echo "stop $ADAPTDL_REPLICA_RANK"; exit 143' TERM
+echo "begin $ADAPTDL_REPLICA_RANK of $ADAPTDL_NUM_REPLICAS"
 while test "$ADAPTDL_NUM_REPLICAS" != 1; do sleep 0.1; done
 echo end)";
 
@@ -60,20 +60,23 @@ class KubernetesLogsTest : public testing::Test {
     return command;
   }
   // What `adaptdl ARGUMENTS` says.
-  std::string Says(const std::vector<std::string>& arguments) const {
-    const std::string file = cluster_.folder() + "/said";
+  std::string Says(const std::vector<std::string>& arguments) {
+    const std::string file = absl::StrCat(cluster_.folder(), "/said-", ++said_);
     Process::Start(Command(arguments), file).Wait(kPatience);
     return ReadWholeFile(file).value_or("");
   }
-  void AwaitNoPods() {
+  std::vector<kube::Json> Pods() {
+    return client_.ListAll(kube::Collection(kube::Pods(), "default")).value();
+  }
+  void AwaitGone(const std::vector<kube::Json>& pods) {
     const absl::Time deadline = absl::Now() + kPatience;
-    while (absl::Now() < deadline) {
-      const auto pods = client_.ListAll(kube::Collection(kube::Pods(), "default"));
-      if (pods.ok() && pods->empty()) return;
+    for (const kube::Json& pod : pods) {
+      const kube::Target target = kube::ObjectOf(kube::Pods(), kube::KeyOf(pod));
+      while (!absl::IsNotFound(client_.Get(target).status())) ASSERT_LT(absl::Now(), deadline) << pod.dump(1);
     }
-    FAIL() << "there are pods still";
   }
 
+  int said_ = 0;
   kube::ApiServerDouble api_;
   kube::KubeletDouble kubelet_{
       api_.url(), {.nodes = R"([{"name": "node-0"}, {"name": "node-1"}])", .images = R"({"shell": {}})"}};
@@ -101,7 +104,7 @@ TEST_F(KubernetesLogsTest, ReplicasAreHeardWhenTheirPodsAreGone) {
       AllOf(HasSubstr("begin 0 of 2"), HasSubstr("begin 1 of 2"), HasSubstr("stop 0"), HasSubstr("stop 1"),
             HasSubstr("begin 0 of 1"), HasSubstr("end"), Not(HasSubstr("warning")));
   EXPECT_THAT(ReadWholeFile(followed).value_or(""), all);
-  AwaitNoPods();
+  AwaitGone(Pods());
   EXPECT_THAT(Says({"logs", "a"}), all);
   EXPECT_THAT(Says({"logs", "a", "--rank", "1"}),
               AllOf(HasSubstr("begin 1 of 2"), HasSubstr("stop 1"), Not(HasSubstr("begin 0"))));
@@ -118,12 +121,13 @@ TEST_F(KubernetesLogsTest, AnEvictedReplicaIsHeardToTheLast) {
   ASSERT_TRUE(submitted.ok()) << submitted.status();
   ASSERT_TRUE(cluster_.Allocate("a", {"node-0", "node-1"}).ok());
   ASSERT_TRUE(cluster_.WaitForLog("a", "begin 1 of 2", kPatience));
-  const auto pods = client_.ListAll(kube::Collection(kube::Pods(), "default"));
-  ASSERT_TRUE(pods.ok()) << pods.status();
-  for (const kube::Json& pod : *pods) kubelet_.Evict("default", kube::KeyOf(pod).name);
-  AwaitNoPods();
-  EXPECT_THAT(Says({"logs", "a"}),
-              AllOf(HasSubstr("stop 0"), HasSubstr("stop 1"), Not(HasSubstr("warning"))));
+  ASSERT_TRUE(cluster_.WaitForLog("a", "begin 0 of 2", kPatience));
+  const std::vector<kube::Json> pods = Pods();
+  ASSERT_EQ(pods.size(), 2u);
+  for (const kube::Json& pod : pods) kubelet_.Evict("default", kube::KeyOf(pod).name);
+  AwaitGone(pods);
+  EXPECT_THAT(Says({"logs", "a", "--group", "1"}), AllOf(HasSubstr("begin 0 of 2"), HasSubstr("stop 0"),
+                                                         HasSubstr("stop 1"), Not(HasSubstr("warning"))));
 }
 
 TEST_F(KubernetesLogsTest, FilesAreRefusedWithTheRemedy) {
