@@ -307,9 +307,27 @@ absl::Status KubernetesBackend::Begin(Supervisor* supervisor) {
       client_.get(), core_, cluster->jobs(), seen,
       JobWatchOptions{options_.name_space, options_.pods.default_resources, Report});
   job_watch_->AwaitSynced({});
+  quota_watch_ = MakeQuotaWatch();
+  quota_watch_->AwaitSynced({});
   log::Info("following the cluster",
             {{"namespace", options_.name_space.empty() ? "all" : options_.name_space}});
   return absl::OkStatus();
+}
+
+std::unique_ptr<QuotaWatch> KubernetesBackend::MakeQuotaWatch() {
+  QuotaWatchParts parts;
+  parts.client = client_.get();
+  parts.core = core_;
+  parts.seen = [this](const std::string& name_space, const std::optional<v1::NamespaceQuota>& quota) {
+    store_->SeenQuota(name_space, quota);
+  };
+  parts.refuse = [this](const kube::Json& object, const std::string& why) {
+    log::Warning("an AdaptDLQuota makes no sense; the former quota stays",
+                 {{"quota", kube::KeyOf(object).ToString()}, {"error", why}});
+    events_->Warn(object, "QuotaInvalid", absl::StrCat(why, "; the former quota, if any, stays in force"),
+                  clock_.Now());
+  };
+  return std::make_unique<QuotaWatch>(std::move(parts), QuotaWatchOptions{options_.name_space, Report});
 }
 
 void KubernetesBackend::TellOfStorage(const std::string& job_uid, const std::string& why) {
@@ -326,9 +344,11 @@ void KubernetesBackend::TellOfStorage(const std::string& job_uid, const std::str
 }
 
 void KubernetesBackend::Step() {
+  MutexLock lock(&stepping_);
   if (job_watch_ == nullptr) return;
   node_watch_->Step();
   job_watch_->Step();
+  quota_watch_->Step();
   const absl::Time now = clock_.Both().steady;
   if (log_keeper_ != nullptr && now >= next_log_sweep_) {
     next_log_sweep_ = now + kLogSweepPeriod;
@@ -341,9 +361,13 @@ void KubernetesBackend::Step() {
 }
 
 void KubernetesBackend::End() {
+  {
+    MutexLock lock(&stepping_);
+    quota_watch_ = nullptr;
+    job_watch_ = nullptr;
+    node_watch_ = nullptr;
+  }
   // What is heard becomes orders, and those need what was heard.
-  job_watch_ = nullptr;
-  node_watch_ = nullptr;
   if (pod_watch_ != nullptr) pod_watch_->Stop();
   if (log_keeper_ != nullptr) log_keeper_->Stop();
   launcher_ = nullptr;

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/base/clock.h"
+#include "libs/base/mutex.h"
 #include "libs/kube/access/access.h"
 #include "libs/kube/client/client.h"
 #include "libs/kube/client/session.h"
@@ -34,6 +35,7 @@
 #include "services/supervisor/kubernetes/pods/pod_launcher.h"
 #include "services/supervisor/kubernetes/pods/pod_watch.h"
 #include "services/supervisor/kubernetes/pods/replica_sink.h"
+#include "services/supervisor/kubernetes/quotas/quota_watch.h"
 #include "services/supervisor/kubernetes/store/group_tokens.h"
 #include "services/supervisor/kubernetes/store/kube_events.h"
 #include "services/supervisor/kubernetes/store/kube_job_store.h"
@@ -102,6 +104,7 @@ class KubernetesBackend {
   bool IsKnown(const Pod& pod) const;
   std::unique_ptr<LogKeeper> MakeLogKeeper();
   void TellOfStorage(const std::string& job_uid, const std::string& why);
+  std::unique_ptr<QuotaWatch> MakeQuotaWatch();
   void Step();
 
   const KubernetesOptions options_;
@@ -139,6 +142,9 @@ class KubernetesBackend {
   std::unique_ptr<ObservedNodes> nodes_;
   std::unique_ptr<NodeWatch> node_watch_;
   std::unique_ptr<JobWatch> job_watch_;
+  std::unique_ptr<QuotaWatch> quota_watch_;
+  // Held by each step, which is another thread's: End() comes between two.
+  Mutex stepping_;
   // Used in Step() only.
   absl::Time next_claims_ = absl::InfinitePast();
   absl::Time next_log_sweep_ = absl::InfinitePast();
