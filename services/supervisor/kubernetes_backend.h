@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/base/clock.h"
+#include "libs/base/mutex.h"
 #include "libs/kube/access/access.h"
 #include "libs/kube/client/client.h"
 #include "libs/kube/client/session.h"
@@ -26,12 +27,16 @@
 #include "services/supervisor/kubernetes/identity/pod_proof.h"
 #include "services/supervisor/kubernetes/jobs/job_watch.h"
 #include "services/supervisor/kubernetes/jobs/object_registrar.h"
+#include "services/supervisor/kubernetes/logs/kept_logs.h"
+#include "services/supervisor/kubernetes/logs/log_keeper.h"
+#include "services/supervisor/kubernetes/logs/pod_log_readers.h"
 #include "services/supervisor/kubernetes/nodes/node_watch.h"
 #include "services/supervisor/kubernetes/pods/checkpoint_claim.h"
 #include "services/supervisor/kubernetes/pods/pod_hosts.h"
 #include "services/supervisor/kubernetes/pods/pod_launcher.h"
 #include "services/supervisor/kubernetes/pods/pod_watch.h"
 #include "services/supervisor/kubernetes/pods/replica_sink.h"
+#include "services/supervisor/kubernetes/quotas/quota_watch.h"
 #include "services/supervisor/kubernetes/store/group_tokens.h"
 #include "services/supervisor/kubernetes/store/kube_events.h"
 #include "services/supervisor/kubernetes/store/kube_job_store.h"
@@ -58,6 +63,8 @@ struct KubernetesOptions {
   kubejobs::PodOptions pods;
   CheckpointClaimOptions claims;
   KeepPods keep_pods = KeepPods::kFailed;
+  // Of the output of each replica, beyond its pod. 0: none.
+  int64_t keep_log_bytes = 1 << 20;
   // Whom users' tokens are for.
   std::string user_audience = "adaptdl";
   // How long a node may be not ready, a pod may find no room, and an image may not be had.
@@ -99,7 +106,11 @@ class KubernetesBackend {
                                      const std::string& claim) const;
   // Says on our own pod whether we lead.
   absl::Status LabelOwnPod(const kube::Client& client, bool leads) const;
+  // Whether the pod is of a job that is there, in its namespace.
+  bool IsKnown(const Pod& pod) const;
+  std::unique_ptr<LogKeeper> MakeLogKeeper();
   void TellOfStorage(const std::string& job_uid, const std::string& why);
+  std::unique_ptr<QuotaWatch> MakeQuotaWatch();
   void Step();
 
   const KubernetesOptions options_;
@@ -108,16 +119,18 @@ class KubernetesBackend {
   // Of this process, as the Lease has it.
   const std::string identity_;
   std::optional<GroupTokens> tokens_;
-  // Of the election, of the state, of events, of users, and of all else: none holds another up.
+  // Of the election, of the state, of events, of users, of logs, and of all else: none holds another up.
   std::unique_ptr<kube::Session> election_session_;
   std::unique_ptr<kube::Session> store_session_;
   std::unique_ptr<kube::Session> events_session_;
   std::unique_ptr<kube::Session> users_session_;
+  std::unique_ptr<kube::Session> logs_session_;
   std::unique_ptr<kube::Session> session_;
   std::unique_ptr<kube::Client> election_client_;
   std::unique_ptr<kube::Client> store_client_;
   std::unique_ptr<kube::Client> events_client_;
   std::unique_ptr<kube::Client> users_client_;
+  std::unique_ptr<kube::Client> logs_client_;
   std::unique_ptr<kube::Client> client_;
   std::unique_ptr<kube::LeaderElection> election_;
   std::unique_ptr<KubeLease> lease_;
@@ -126,8 +139,11 @@ class KubernetesBackend {
   KubeJobStore* store_ = nullptr;  // The supervisor's.
   Core* core_ = nullptr;           // The supervisor's; null before Begin() and after End().
   std::unique_ptr<Sink> sink_;
+  std::unique_ptr<KeptLogs> kept_logs_;    // Null: nothing is kept.
+  std::unique_ptr<LogKeeper> log_keeper_;  // Likewise.
   std::unique_ptr<PodWatch> pod_watch_;
   std::unique_ptr<PodHosts> hosts_;
+  std::unique_ptr<PodLogReaders> log_readers_;
   std::unique_ptr<CheckpointClaims> claims_;
   std::unique_ptr<PodLauncher> launcher_;
   std::unique_ptr<PodProof> proof_;
@@ -135,7 +151,12 @@ class KubernetesBackend {
   std::unique_ptr<ObservedNodes> nodes_;
   std::unique_ptr<NodeWatch> node_watch_;
   std::unique_ptr<JobWatch> job_watch_;
-  absl::Time next_claims_ = absl::InfinitePast();  // Used in Step() only.
+  std::unique_ptr<QuotaWatch> quota_watch_;
+  // Held by each step, which is another thread's: End() comes between two.
+  Mutex stepping_;
+  // Used in Step() only.
+  absl::Time next_claims_ = absl::InfinitePast();
+  absl::Time next_log_sweep_ = absl::InfinitePast();
 };
 
 }  // namespace adaptdl::supervisor

@@ -78,6 +78,10 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
   add("--keep-pods", flags->keep_pods,
       "Pods of ended replicas that stay until their job goes: none, failed or all")
       ->check(CLI::IsMember({"none", "failed", "all"}));
+  add("--keep-log-bytes", options.keep_log_bytes,
+      "How much of each replica's output is kept in --state-dir when its pod goes, the last so many bytes; "
+      "0: none")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 26));
   add("--webhook-listen", flags->webhook.server.listen,
       "host:port at which the API server asks about AdaptDLJobs before it keeps them, over HTTPS "
       "(empty: it does not)");

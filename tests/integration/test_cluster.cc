@@ -261,7 +261,7 @@ std::vector<std::string> TestCluster::KubernetesFlags() const {
                                     "--replica-supervisor-address",
                                     supervisor_address(),
                                     "--keep-pods",
-                                    "all",
+                                    options_.keep_pods,
                                     "--default-resources",
                                     R"({"requests": {"cpu": "1"}})"};
   if (options_.tls) AddAll({"--replica-ca", SecurityFile("ca.pem")}, &flags);

@@ -71,6 +71,8 @@ struct TestClusterOptions {
   int supervisors = 1;
   absl::Duration election_duration = absl::Seconds(2);
   absl::Duration replica_heartbeat_period = absl::Milliseconds(300);
+  // Which ended pods stay.
+  std::string keep_pods = "all";
   // More flags of the supervisor.
   std::vector<std::string> supervisor_flags = {};
 };

@@ -7,7 +7,7 @@
 //   Stop         the pod is deleted, with its grace period: that pod, and none that came after it under its name.
 //                One that waits to be made is not, and is told as lost. Of one that is not there its node is told
 //                as a whole, so that what is not there is known to be lost.
-//   Acknowledge  our finalizer is taken off, and the pod deleted unless it is kept.
+//   Acknowledge  our finalizer is taken off, when the pod's output was kept, and the pod deleted unless it is kept.
 //
 // Nodes need no connection; whether they are ready somebody else knows. Files go with the objects that own them.
 //
@@ -34,6 +34,7 @@
 #include "libs/kube/json/json.h"
 #include "services/supervisor/jobs/replica_launcher.h"
 #include "services/supervisor/kubernetes/pods/checkpoint_claim.h"
+#include "services/supervisor/kubernetes/pods/output_keeper.h"
 #include "services/supervisor/kubernetes/pods/pod.h"
 #include "services/supervisor/kubernetes/pods/pod_orders.h"
 #include "services/supervisor/kubernetes/pods/pod_watch.h"
@@ -56,6 +57,8 @@ struct PodLauncherParts {
   PodWatch* watch = nullptr;
   ReplicaSink* sink = nullptr;
   CheckpointClaims* claims = nullptr;
+  // Null: the output of pods goes with them.
+  OutputKeeper* output = nullptr;
   MakePodFunction make_pod = nullptr;
 };
 
@@ -81,6 +84,9 @@ class PodLauncher final : public ReplicaLauncher {
   void EndSession(const std::string& /*node_id*/, int64_t /*current_session*/,
                   const absl::Status& /*why*/) override {}
 
+  // The output of the pod was kept, or was given up.
+  void Reconsider(const std::string& replica_id);
+
   // Pods of which something is still to be done.
   size_t pending() const { return orders_.size(); }
 
@@ -95,6 +101,8 @@ class PodLauncher final : public ReplicaLauncher {
   absl::Status Withdraw(const std::string& replica_id, PodOrder* order);
   absl::Status Delete(const std::string& replica_id, PodOrder* order, const std::stop_token& stop);
   absl::Status Release(const std::string& replica_id, PodOrder* order, const std::stop_token& stop);
+  // How long the pod is still to stay for its output.
+  absl::Duration Detain(const PodValue& pod) const;
   // Nobody holds the pod on our behalf any more. NOT_FOUND: it is gone.
   absl::Status TakeOffFinalizer(const Pod& pod, const std::stop_token& stop);
   absl::Status TryTakeOffFinalizer(const Pod& pod, const std::stop_token& stop);

@@ -1,4 +1,4 @@
-#include "services/supervisor/kubernetes/pods/log_lines.h"
+#include "services/supervisor/kubernetes/logs/log_lines.h"
 
 #include <string>
 

@@ -1,7 +1,13 @@
 // Logs, from a server that sends them in parts, late, and not to the end.
 
-#include "services/supervisor/kubernetes/pods/pod_logs.h"
+#include "services/supervisor/kubernetes/logs/pod_logs.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,7 +20,7 @@ namespace adaptdl::supervisor {
 namespace {
 
 using kube::Exchange;
-using State = PodLogReader::State;
+using State = ReaderState;
 
 constexpr char kRuns[] = R"({"status": {"phase": "Running"}})";
 constexpr char kEnded[] = R"({"status": {"phase": "Running", "containerStatuses": [
@@ -39,11 +45,14 @@ class PodLogsTest : public kube::ApiTest {
   }
   std::shared_ptr<PodLogReader> Start(bool follow, int tail_lines = 0) {
     return logs_->Start(
-        {.pod = {"default", "r"}, .container = "main", .follow = follow, .tail_lines = tail_lines}, [this] {
-          MutexLock lock(&mutex_);
-          ++notified_;
-          changed_.SignalAll();
-        });
+        {.pod = {"default", "r"}, .container = "main", .follow = follow, .tail_lines = tail_lines}, Notify());
+  }
+  std::function<void()> Notify() {
+    return [this] {
+      MutexLock lock(&mutex_);
+      ++notified_;
+      changed_.SignalAll();
+    };
   }
   State Await(const PodLogReader& reader) {
     MutexLock lock(&mutex_);
@@ -120,6 +129,30 @@ TEST_F(PodLogsTest, APodThatIsGoneHasNoLog) {
     EXPECT_EQ(ReadAll(reader.get()), "");
     EXPECT_EQ(reader->status().error_code(), grpc::StatusCode::NOT_FOUND);
   }
+}
+
+TEST_F(PodLogsTest, WhatWasKeptGoesOnForAPodThatGoes) {
+  char path[] = "/tmp/adaptdl-kept-XXXXXX";
+  close(mkstemp(path));
+  std::ofstream(path) << "2026-01-02T03:04:05Z a\n2026-01-02T03:04:06Z b\n";
+  for (const bool had_some : {true, false}) {
+    Serve([had_some](Exchange& exchange) {
+      if (!had_some) return exchange.Answer(404, R"({"kind": "Status", "code": 404, "reason": "NotFound"})");
+      exchange.Begin(200);
+      exchange.Part("2026-01-02T03:04:05Z a\n");
+      exchange.Cut();
+    });
+    logs_ = std::make_unique<PodLogs>(client_.get(), options_of_logs_);
+    const auto reader = logs_->Start({.pod = {"default", "r"}, .container = "main"}, Notify(), [&path] {
+      KeptLogFile file;
+      file.text.open(path);
+      file.error = "no more";
+      return file;
+    });
+    EXPECT_EQ(ReadAll(reader.get()), "a|b|");
+    EXPECT_EQ(reader->status().error_message(), "its end could not be kept: no more");
+  }
+  std::remove(path);
 }
 
 TEST_F(PodLogsTest, OneMessageIsReadAhead) {

@@ -1,16 +1,13 @@
-// The output of replicas, as their kubelets have it: what a worker's LogService is elsewhere. It can be had while
-// the pod is there: also when it has ended, for those that are kept, and not when it is deleted.
+// Readers of pods' output (pod_log.h), for streams: what a worker's LogService is elsewhere. Of a pod that can't be read,
+// or not to its end, what was kept goes on (kept_logs.h).
 //
 // A log is read one message ahead and no more, by a thread of its own: whoever reads slowly slows the kubelet down
-// instead of filling memory. One that is followed is gone on with where the connection was cut. The cluster does
-// not say which lines went to which of stdout and stderr.
-//
-// The interface of a reader is RemoteReader's (services/supervisor/logs/remote_reader.h).
+// instead of filling memory.
 //
 // Thread-safe. PodLogs borrows the client and owns the threads, which its destructor ends; readers may outlive it.
 
-#ifndef ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_PODS_POD_LOGS_H_
-#define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_PODS_POD_LOGS_H_
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_LOGS_POD_LOGS_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_LOGS_POD_LOGS_H_
 
 #include <cstddef>
 #include <functional>
@@ -24,35 +21,27 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "adaptdl/v1/log_service.pb.h"
 #include "grpcpp/support/status.h"
 #include "libs/base/mutex.h"
 #include "libs/kube/client/client.h"
-#include "libs/kube/json/object.h"
+#include "services/supervisor/kubernetes/logs/kept_logs.h"
+#include "services/supervisor/kubernetes/logs/pod_log.h"
+#include "services/supervisor/logs/log_readers.h"
 
 namespace adaptdl::supervisor {
 
-struct PodLogRequest {
-  kube::ObjectKey pod;
-  std::string container;
-  // Goes on until the container has ended.
-  bool follow = false;
-  // Only the last so many lines. 0: all.
-  int tail_lines = 0;
-};
+// Opens what was kept of the replica, if its pod can't be read. Null: nothing is kept.
+using KeptLogSource = std::function<absl::StatusOr<KeptLogFile>()>;
 
-class PodLogReader {
+class PodLogReader final : public LogReader {
  public:
-  enum class State { kWaiting, kReady, kDone };
-
-  State state() const;
-  // In State::kDone. NOT_FOUND: the pod is gone, and its output with it.
-  grpc::Status status() const;
-  // In State::kReady.
-  v1::StreamReplicaLogsResponse Take();
-  // Nobody will ask any more: the call ends soon.
-  void Abandon();
+  State state() const override;
+  // NOT_FOUND: the pod is gone, and its output with it.
+  grpc::Status status() const override;
+  v1::StreamReplicaLogsResponse Take() override;
+  // The call ends soon.
+  void Abandon() override;
 
  private:
   friend class PodLogs;
@@ -78,9 +67,7 @@ class PodLogReader {
 struct PodLogsOptions {
   // Logs that are read at a time, by a thread each.
   size_t max_readers = 500;
-  // Between calls for a log that is followed.
-  absl::Duration first_pause = absl::Milliseconds(200);
-  absl::Duration longest_pause = absl::Seconds(10);
+  PodLogPauses pauses = {};
 };
 
 class PodLogs {
@@ -89,9 +76,9 @@ class PodLogs {
       : client_(*client), options_(options) {}
   ~PodLogs();
 
-  // `notify` is called when the reader's state has changed, with no lock held, until Abandon(). Too many at a
-  // time: the reader is done, with RESOURCE_EXHAUSTED.
-  std::shared_ptr<PodLogReader> Start(const PodLogRequest& request, std::function<void()> notify);
+  // `notify`: as StreamReader has it. Too many at a time: the reader is done, with RESOURCE_EXHAUSTED.
+  std::shared_ptr<PodLogReader> Start(const PodLogRequest& request, std::function<void()> notify,
+                                      const KeptLogSource& kept = nullptr);
 
  private:
   struct Worker {
@@ -101,11 +88,7 @@ class PodLogs {
 
   // Joins threads that have come to their end.
   void Reap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Run(const PodLogRequest& request, PodLogReader* reader) const;
-  // One call, from after `last` on, which it leaves at the last line. OK: the server has ended the log.
-  absl::Status Read(const PodLogRequest& request, absl::Time* last, PodLogReader* reader) const;
-  // Whether the container runs no more. An error: the pod can't be looked at.
-  absl::StatusOr<bool> HasEnded(const PodLogRequest& request, const std::stop_token& stop) const;
+  void Run(const PodLogRequest& request, const KeptLogSource& kept, PodLogReader* reader) const;
 
   const kube::Client& client_;
   const PodLogsOptions options_;
@@ -115,4 +98,4 @@ class PodLogs {
 
 }  // namespace adaptdl::supervisor
 
-#endif  // ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_PODS_POD_LOGS_H_
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_LOGS_POD_LOGS_H_

@@ -2,8 +2,8 @@
 //
 // Not thread-safe. Fails on nothing: a line that begins with no time has the time of the one before.
 
-#ifndef ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_PODS_LOG_LINES_H_
-#define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_PODS_LOG_LINES_H_
+#ifndef ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_LOGS_LOG_LINES_H_
+#define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_LOGS_LOG_LINES_H_
 
 #include <cstddef>
 #include <string>
@@ -42,4 +42,4 @@ class LogLines {
 
 }  // namespace adaptdl::supervisor
 
-#endif  // ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_PODS_LOG_LINES_H_
+#endif  // ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_LOGS_LOG_LINES_H_
