@@ -30,12 +30,16 @@ Wish WishFor(const PoolLimits& limits, const PoolView& view, int active, absl::T
     return {active, "stays as it is while the allocator has nothing to say"};
   }
   const TargetSize size = ChooseSize(limits.target, *view.demand, active + view.other_nodes, now);
-  const int wanted = size.nodes - view.other_nodes;
+  int wanted = size.nodes - view.other_nodes;
   const int most = MostNodes(limits);
   std::string reason = absl::StrCat("the allocator would use ", NodeCount(view.demand->desired_nodes));
   if (!view.demand->reason.empty()) absl::StrAppend(&reason, " (", view.demand->reason, ")");
   if (!size.note.empty()) absl::StrAppend(&reason, "; ", size.note);
   if (view.other_nodes > 0) absl::StrAppend(&reason, ", ", view.other_nodes, " of them outside the pool");
+  if (wanted < 1 && view.demand->lacks_kind) {
+    wanted = 1;
+    absl::StrAppend(&reason, "; a job waits for a node of this pool's kind");
+  }
   if (wanted < limits.min_nodes)
     return {limits.min_nodes, absl::StrCat(reason, "; at least ", limits.min_nodes)};
   if (wanted > most) return {most, absl::StrCat(reason, "; ", MostText(limits))};
@@ -48,14 +52,7 @@ void Grow(const PoolLimits& limits, const PoolView& view, int missing, PoolDecis
   if (count < missing) {
     absl::StrAppend(&decision->reason, "; ", missing - count, " of them when as many have finished draining");
   }
-  std::set<std::string> taken = view.taken_ids;
-  for (const PoolNodeView& node : view.nodes) taken.insert(node.node_id);
-  for (int k = 0, started = 0; started < count; ++k) {
-    const std::string id = absl::StrCat(limits.pool, "-", k);
-    if (taken.contains(id)) continue;
-    decision->actions.push_back({PoolActionKind::kStart, id, decision->reason});
-    ++started;
-  }
+  decision->create = count;
   decision->target_nodes += count;
   decision->changes_size = count > 0;
 }
@@ -118,8 +115,6 @@ absl::string_view PoolNodePhaseName(PoolNodePhase phase) {
 
 absl::string_view PoolActionKindName(PoolActionKind kind) {
   switch (kind) {
-    case PoolActionKind::kStart:
-      return "start";
     case PoolActionKind::kDrain:
       return "drain";
     case PoolActionKind::kRemove:
