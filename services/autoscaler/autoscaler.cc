@@ -182,7 +182,7 @@ void Autoscaler::Keep(const PoolView& view, const PoolDecision& decision) {
   std::vector<KeptNode> kept;
   for (const PoolNodeView& node : view.nodes) {
     if (node.phase == PoolNodePhase::kRunning && !given_up.contains(node.node_id))
-      kept.push_back({node.node_id, node.idle});
+      kept.push_back({node.node_id, node.empty});
   }
   const absl::Status status = with_.provider->KeepNodes(kept);
   if (!status.ok()) NoteError("provider", "keep nodes", status);

@@ -60,7 +60,7 @@ class FakeNodePoolProvider final : public NodePoolProvider {
 
   absl::Status KeepNodes(const std::vector<KeptNode>& to_keep) override {
     kept.clear();
-    for (const KeptNode& node : to_keep) kept[node.node_id] = node.is_idle;
+    for (const KeptNode& node : to_keep) kept[node.node_id] = node.is_empty;
     return absl::OkStatus();
   }
 
@@ -69,7 +69,7 @@ class FakeNodePoolProvider final : public NodePoolProvider {
   // What was asked for, in order.
   std::vector<std::string> starts;
   std::vector<std::string> stops;
-  // What was to stay last, and whether it is idle.
+  // What was to stay last, and whether it is empty.
   std::map<std::string, bool> kept;
   bool slow_stop = false;
   bool gentle = false;

@@ -51,10 +51,10 @@ struct PoolKind {
   std::optional<v1::Node> node = std::nullopt;
 };
 
-// A node that holds no replica, or some.
 struct KeptNode {
   std::string node_id;
-  bool is_idle = false;
+  // Whether no replica is on it.
+  bool is_empty = false;
 };
 
 class NodePoolProvider {
