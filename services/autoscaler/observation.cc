@@ -51,6 +51,7 @@ PoolNodeView ViewOf(const ProvidedNode& provided, const v1::Node* registered,
                     const std::set<std::string>& idle) {
   PoolNodeView view;
   view.node_id = provided.node_id;
+  view.requested = provided.state == ProvidedState::kRequested && registered == nullptr;
   view.empty = registered == nullptr || registered->status().replicas() == 0;
   const v1::NodePhase phase =
       registered == nullptr ? v1::NODE_PHASE_UNSPECIFIED : registered->status().phase();

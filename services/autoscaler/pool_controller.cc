@@ -65,12 +65,25 @@ std::vector<const PoolNodeView*> Candidates(const PoolView& view, bool busy_too)
   };
   std::vector<const PoolNodeView*> candidates;
   for (auto node = view.nodes.rbegin(); node != view.nodes.rend(); ++node) {
-    if (node->phase == PoolNodePhase::kDraining) continue;
+    if (node->phase == PoolNodePhase::kDraining || node->requested) continue;
     if (busy_too || rank(*node) <= 1) candidates.push_back(&*node);
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [&](const PoolNodeView* a, const PoolNodeView* b) { return rank(*a) < rank(*b); });
   return candidates;
+}
+
+// Takes back requests for at most so many nodes: that costs nothing, and a moment later it may. Returns how many.
+int Withdraw(const PoolView& view, int surplus, PoolDecision* decision) {
+  int withdrawn = 0;
+  for (auto node = view.nodes.rbegin(); node != view.nodes.rend() && withdrawn < surplus; ++node) {
+    if (!node->requested) continue;
+    decision->actions.push_back({PoolActionKind::kRemove, node->node_id, decision->reason});
+    ++withdrawn;
+  }
+  decision->target_nodes -= withdrawn;
+  decision->changes_size = withdrawn > 0;
+  return withdrawn;
 }
 
 void Shrink(const PoolView& view, int surplus, int over_maximum, absl::Time now, PoolDecision* decision) {
@@ -90,7 +103,7 @@ void Shrink(const PoolView& view, int surplus, int over_maximum, absl::Time now,
         {starting ? PoolActionKind::kRemove : PoolActionKind::kDrain, all[i]->node_id, decision->reason});
   }
   decision->target_nodes -= count;
-  decision->changes_size = count > 0;
+  decision->changes_size |= count > 0;
   if (count < surplus)
     absl::StrAppend(&decision->reason, "; ", surplus - count, " more than that are still in use");
 }
@@ -142,7 +155,9 @@ PoolDecision Decide(const PoolLimits& limits, const PoolView& view, absl::Time n
   if (wish.nodes > active) {
     Grow(limits, view, wish.nodes - active, &decision);
   } else if (wish.nodes < active) {
-    Shrink(view, active - wish.nodes, std::max(0, active - MostNodes(limits)), now, &decision);
+    const int withdrawn = Withdraw(view, active - wish.nodes, &decision);
+    const int left = active - withdrawn;
+    if (left > wish.nodes) Shrink(view, left - wish.nodes, std::max(0, left - MostNodes(limits)), now, &decision);
   }
   return decision;
 }

@@ -7,7 +7,8 @@
 //      and to one node if a job waits for a kind of node that only the pool has.
 //      Nodes that still drain count towards the maximum. Nodes that the minimum asks for are started even while the
 //      allocator is away; otherwise the pool then stays as it is.
-//   3. It shrinks only when `cooldown` has passed since the last change of size, and never takes a node that
+//   3. Nodes that are too many and have only been asked for are asked for no longer.
+//   4. It shrinks otherwise only when `cooldown` has passed since the last change of size, and never takes a node that
 //      works: first those that have not registered yet, then those that the allocator calls idle. Only a pool
 //      over its maximum or its budget (a limit was lowered) gives up busy nodes, too.
 //
@@ -53,6 +54,8 @@ struct PoolNodeView {
   bool empty = false;
   // Whether the allocator will move nothing to it, and it is empty.
   bool idle = false;
+  // Whether it has only been asked for, and there is no machine yet that is known to be it.
+  bool requested = false;
 };
 
 struct PoolView {

@@ -31,7 +31,7 @@ struct CloudOptions {
   // Of each.
   kube::Json allocatable = {{"cpu", "1"}, {"memory", "4Gi"}, {"pods", "10"}};
   // How long nothing runs on a node until it goes.
-  absl::Duration unneeded = absl::Seconds(8);
+  absl::Duration unneeded = absl::Seconds(15);
 };
 
 class Cloud {

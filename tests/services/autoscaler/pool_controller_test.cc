@@ -119,6 +119,23 @@ TEST_F(PoolControllerTest, ShrinksOnlyAfterTheCoolDown) {
   EXPECT_FALSE(decision.cooldown_end.has_value());
 }
 
+TEST_F(PoolControllerTest, TakesBackAtOnceWhatItHasOnlyAskedFor) {
+  Busy("local-0");
+  Idle("local-1");
+  Starting("local-2");
+  view_.nodes.back().requested = true;
+  Wants(1);
+  view_.last_change = clock_.Now();
+  const PoolDecision decision = Run();
+  EXPECT_THAT(Actions(decision), ElementsAre("remove local-2")) << "and leaves what is there for the cool-down";
+  EXPECT_EQ(decision.target_nodes, 2);
+  EXPECT_TRUE(decision.changes_size);
+  Wants(2);
+  EXPECT_EQ(Run().actions.size(), 1u);
+  Wants(3);
+  EXPECT_THAT(Run().actions, IsEmpty());
+}
+
 TEST_F(PoolControllerTest, TakesNodesThatHaveNotStartedFirst) {
   Idle("local-0");
   Starting("local-1");
