@@ -38,8 +38,10 @@ struct TestClusterOptions {
   int workers = 2;
   // Whether Start() starts the allocator. Without it the test allocates by Allocate().
   bool allocator = true;
-  // Whether the autoscaler starts the workers (node ids "local-0", ...) instead of the test.
+  // Whether the autoscaler starts the workers (node ids "local-0", ...) instead of the test; with Kubernetes it looks
+  // after the nodes that `autoscaler_flags` say.
   bool autoscaler = false;
+  std::vector<std::string> autoscaler_flags = {};
   // Time that the shims wait for a worker to come back.
   absl::Duration orphan_timeout = absl::Seconds(30);
   // Whether workers that are told to end give notice and wait until the jobs have moved, and how long at
