@@ -21,13 +21,16 @@ def main():
                         metavar="FILE",
                         help="token,user,uid,\"group1,group2\" a line; then tokens are "
                         "needed and roles count")
+    parser.add_argument("--tls-cert", metavar="FILE", help="with --tls-key: it speaks TLS")
+    parser.add_argument("--tls-key", metavar="FILE")
     options = parser.parse_args()
     people = read_people(options.token_auth_file) if options.token_auth_file else None
     cluster = Cluster(options.bookmark_period, options.state, people)
-    server = Server((options.host, options.port), cluster)
+    certificate = (options.tls_cert, options.tls_key) if options.tls_cert else None
+    server = Server((options.host, options.port), cluster, certificate)
     # shutdown() waits for the loop that this handler interrupts.
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
-    print(f"http://{options.host}:{server.server_port}", flush=True)
+    print(f"{'https' if certificate else 'http'}://{options.host}:{server.server_port}", flush=True)
     server.serve_forever(poll_interval=0.05)
     cluster.save()
 
