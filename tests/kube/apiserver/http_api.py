@@ -3,10 +3,12 @@
 import dataclasses
 import http.server
 import json
+import select
+import ssl
 import sys
 import urllib.parse
 
-from . import admission, discovery, faults, pods
+from . import admission, discovery, faults, pods, tunnel
 from .address import Address
 from .cut import Cut
 from .errors import ApiError, bad_request
@@ -158,6 +160,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if address.subresource == "log":
             return self._send_log(
                 pods.open_log(self.api.registry, self.api.rest, address.kind, address.key, self.query))
+        if address.subresource in tunnel.STREAMS:
+            raise bad_request("streams are had by POST and SPDY/3.1 here")
         if address.name:
             obj = self.api.rest.get(address.kind, address.key, address.subresource)
             return self._send_object(address, 200, obj)
@@ -209,10 +213,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _client_is_gone(self):
-        try:
-            return self.connection.recv(1, 0x42) == b""  # MSG_PEEK | MSG_DONTWAIT
-        except BlockingIOError:
-            return False
+        poll = select.poll()
+        poll.register(self.connection, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def _post(self):
         if self.url_path in REVIEWS:
@@ -224,6 +227,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if address.subresource == "eviction":
             pods.evict(self.api.rest, address.kind, address.key, self._body())
             return self._send(201, SUCCESS)
+        if address.subresource in tunnel.STREAMS:
+            return self._open_tunnel(address)
         if address.subresource == "token":
             account = self.api.rest.get(address.kind, address.key)
             return self._send(201, self.api.tokens.request(address.kind, account, self._body()))
@@ -234,6 +239,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         obj = self._admitted(address, "CREATE",
                              lambda change: self.api.rest.create(address.kind, address.namespace, body, change))
         return self._send_object(address, 201, obj)
+
+    def _open_tunnel(self, address):
+        """To the kubelet, which is asked the same, and from then on what either says is the other's to hear."""
+        pairs = urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query)
+        path = pods.stream_path(self.api.rest, address.kind, address.key, address.subresource, pairs)
+        with pods.connect(self.api.registry, self.api.rest, address.kind, address.key) as kubelet:
+            self.close_connection = True
+            tunnel.ask(kubelet, path, self.headers)
+            tunnel.join(self.connection, kubelet)
 
     def _review(self, group, plural):
         if plural == "selfsubjectaccessreviews":  # of which anybody may ask
@@ -356,11 +370,17 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, address, api):
+    def __init__(self, address, api, certificate=None):
+        """`certificate`: files of it and of its key; then it speaks TLS."""
         super().__init__(address, Handler)
         self.api = api
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            # The handshake is for the thread of the connection: nobody else is to wait for it.
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def handle_error(self, request, client_address):
         # A client that goes away in the midst of an answer is none of our errors.
-        if not isinstance(sys.exc_info()[1], ConnectionError):
+        if not isinstance(sys.exc_info()[1], (ConnectionError, ssl.SSLError)):
             super().handle_error(request, client_address)
