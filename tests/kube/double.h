@@ -48,6 +48,7 @@ class DoubleProcess {
     while (ReadSome(pipe.read_end.get(), &c, 1) == 1 && c != '\n') line.push_back(c);
     return line;
   }
+  pid_t pid() const { return pid_; }
   void Stop(int signal) {
     if (pid_ == 0) return;
     kill(pid_, signal);
@@ -80,6 +81,7 @@ class ApiServerDouble {
 
   // "http://127.0.0.1:PORT", the same after a restart.
   const std::string& url() const { return url_; }
+  pid_t pid() const { return process_.pid(); }
   // "https://127.0.0.1:PORT", another one after a restart.
   const std::string& tls_url() const { return tls_url_; }
 
@@ -160,6 +162,7 @@ class KubeletDouble {
 
   // Where it takes orders: "http://127.0.0.1:PORT".
   const std::string& url() const { return url_; }
+  pid_t pid() const { return process_.pid(); }
   // Where volumes are.
   std::string root() const { return folder_ + "/root"; }
 

@@ -23,9 +23,10 @@ def main():
                         "needed and roles count")
     parser.add_argument("--tls-cert", metavar="FILE", help="with --tls-key: it also speaks TLS, on a port of its own")
     parser.add_argument("--tls-key", metavar="FILE")
+    parser.add_argument("--services", metavar="FILE", help="where services of webhooks are: admission.py")
     options = parser.parse_args()
     people = read_people(options.token_auth_file) if options.token_auth_file else None
-    cluster = Cluster(options.bookmark_period, options.state, people)
+    cluster = Cluster(options.bookmark_period, options.state, people, options.services)
     servers = [Server((options.host, options.port), cluster)]
     addresses = [f"http://{options.host}:{servers[0].server_port}"]
     if options.tls_cert:

@@ -10,6 +10,7 @@ import urllib.parse
 
 from . import admission, discovery, faults, pods, tunnel
 from .address import Address
+from .cut import Cut
 from .errors import ApiError, bad_request
 from .identity import User
 from .rbac import MASTERS, Request
@@ -60,7 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.url_path = url.path
         self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
         self.raw_body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.is_cut_after = False
+        self.is_cut_after, self.halt = False, None
         try:
             if url.path.startswith(faults.PREFIX):
                 what = url.path.removeprefix(faults.PREFIX)
@@ -79,6 +80,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def api(self):
         return self.server.api
 
+    @property
+    def _agent(self):
+        return self.headers.get("User-Agent") or "unknown"
+
     def _identify(self):
         """Sets who asks."""
         self.user = User("anybody", (MASTERS, ))
@@ -91,7 +96,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise ApiError(401, "Unauthorized", "Unauthorized") from None
 
     def _check_rights(self, request):
-        if self.api.authorizer.why(self.user, request) is None:
+        allowed = self.api.authorizer.why(self.user, request) is not None
+        self.api.faults.rights.note(self.user, request, allowed)
+        if not allowed:
             resource = request.resource + ("." + request.group if request.group else "")
             raise ApiError(
                 403, "Forbidden", f'{resource} is forbidden: User "{self.user.name}" cannot {request.verb} '
@@ -107,7 +114,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _meet(self, request):
         """The rights to do it, and what a test wants to go wrong."""
         self._check_rights(request)
-        self.is_cut_after = self.api.faults.meet(request.verb, request.resource)
+        self.halt = self.api.faults.halts.meet(self._agent, request.verb, request.resource)
+        self.is_cut_after = self.api.faults.meet(self._agent, request.verb, request.resource)
 
     def _body(self):
         try:
@@ -116,12 +124,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise bad_request(f"the body is not JSON: {error}") from error
 
     def _change(self, manager=None):
-        agent = (self.headers.get("User-Agent") or "unknown").split("/")[0]
         dry_run = self.query.get("dryRun", "")
         if dry_run not in ("", "All"):
             raise bad_request(f"Invalid value: {dry_run}: dryRun is to be All")
         return Change(
-            self.query.get("fieldManager") or (agent if manager is None else manager), bool(dry_run),
+            self.query.get("fieldManager") or (self._agent.split("/")[0] if manager is None else manager), bool(dry_run),
             self.query.get("fieldValidation", "Warn"),
             self.query.get("force") == "true")
 
@@ -202,7 +209,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
             self.wfile.flush()
             if self.api.faults.cuts != cuts or (not line and self._client_is_gone()):
-                raise faults.Cut
+                raise Cut
         self.wfile.write(b"0\r\n\r\n")
 
     def _client_is_gone(self):
@@ -262,6 +269,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         patch_type = (self.headers.get("Content-Type") or "").split(";")[0]
         if patch_type == APPLY:
             known = self.api.store.get(address.kind, address.key)
+            if known is None:
+                self._check_rights(address.request("create"))
             config = self._apply_body()
             obj = self._admitted(
                 address, "APPLY", lambda change: self.api.rest.apply(address.kind, address.key, config, change,
@@ -343,8 +352,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _send(self, code, body, retry_after=None):
+        if self.halt:
+            self.api.faults.halts.hold(self.halt)
         if self.is_cut_after:
-            raise faults.Cut
+            raise Cut
         data = json.dumps(body, separators=(",", ":")).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")

@@ -138,6 +138,10 @@ class Kubelet:
     def _node_changed(self, node):
         self._scheduler.node_changed(node)
         self._lifecycle.node_changed(node)
+        with self._lock:
+            machine = self._nodes.get(node["metadata"]["name"])
+        if machine:
+            machine.object_changed(node)
 
     def _node_gone(self, node):
         self._scheduler.node_gone(node)
