@@ -25,6 +25,10 @@ namespace {
 constexpr timespec kStandbyPeriod = {1, 0};
 // A write of a job's status holds up all other changes: it is not waited for long, but tried again.
 constexpr absl::Duration kWritePatience = absl::Seconds(2);
+// Of a session's calls, in the long run. A log is a call or two, and thousands of pods may end at once: what bounds
+// those is how many are read at a time.
+constexpr absl::Duration kCallPeriod = absl::Milliseconds(20);
+constexpr absl::Duration kLogCallPeriod = absl::Milliseconds(2);
 constexpr absl::Duration kClaimPeriod = absl::Minutes(1);
 constexpr absl::Duration kLogSweepPeriod = absl::Minutes(1);
 
@@ -72,13 +76,15 @@ KubernetesBackend::~KubernetesBackend() {
 }
 
 absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(absl::Duration patience,
-                                                                              absl::Duration timeout) const {
+                                                                              absl::Duration timeout,
+                                                                              absl::Duration period) const {
   absl::StatusOr<kube::Access> access = kube::FindAccess(options_.access);
   if (!access.ok()) return access.status();
   kube::SessionOptions session;
   session.user_agent = "adaptdl-supervisor";
   session.patience = patience;
   session.timeout = timeout;
+  session.period = period;
   return kube::Session::Create(*std::move(access), std::move(session));
 }
 
@@ -94,8 +100,9 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   }
   backend->tokens_ = *std::move(tokens);
   const auto connect = [&](absl::Duration patience, absl::Duration timeout,
-                           std::unique_ptr<kube::Session>* session, std::unique_ptr<kube::Client>* client) {
-    absl::StatusOr<std::unique_ptr<kube::Session>> made = backend->MakeSession(patience, timeout);
+                           std::unique_ptr<kube::Session>* session, std::unique_ptr<kube::Client>* client,
+                           absl::Duration period = kCallPeriod) {
+    absl::StatusOr<std::unique_ptr<kube::Session>> made = backend->MakeSession(patience, timeout, period);
     if (!made.ok()) return made.status();
     *session = *std::move(made);
     *client = std::make_unique<kube::Client>(session->get());
@@ -117,7 +124,8 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   }
   // Tried again by who reads.
   if (status.ok()) {
-    status = connect(absl::Seconds(2), absl::Seconds(5), &backend->logs_session_, &backend->logs_client_);
+    status = connect(absl::Seconds(2), absl::Seconds(5), &backend->logs_session_, &backend->logs_client_,
+                     kLogCallPeriod);
   }
   if (!status.ok()) return status;
   kube::LeaderElectionOptions election;

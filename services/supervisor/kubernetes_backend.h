@@ -95,8 +95,9 @@ class KubernetesBackend {
 
   KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                     std::function<void(const std::string&)> end);
-  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience,
-                                                             absl::Duration timeout) const;
+  // `period`: of calls, in the long run.
+  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience, absl::Duration timeout,
+                                                             absl::Duration period) const;
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
   bool IsReady(const std::string& node_id) const;

@@ -145,7 +145,7 @@ TEST_F(LogKeeperTest, ANodeThatDoesNotAnswerIsNotWaitedForLong) {
   clock_.Advance(absl::Seconds(6));
   EXPECT_EQ(keeper_->Detain(MakePod("r")), absl::ZeroDuration());
   AwaitSettled("r");
-  EXPECT_NE(Kept("r").find("did not send it within 10s"), std::string::npos) << Kept("r");
+  EXPECT_NE(Kept("r").find("had not sent all of it"), std::string::npos) << Kept("r");
 }
 
 TEST_F(LogKeeperTest, NeitherAreThoseThatNobodyComesTo) {
@@ -160,7 +160,7 @@ TEST_F(LogKeeperTest, NeitherAreThoseThatNobodyComesTo) {
   for (const char* name : {"a", "b", "c"}) EXPECT_EQ(keeper_->Detain(MakePod(name)), absl::ZeroDuration());
   for (const char* name : {"a", "b", "c"}) {
     AwaitSettled(name);
-    EXPECT_NE(Kept(name).find("did not send it"), std::string::npos) << Kept(name);
+    EXPECT_NE(Kept(name).find("had not sent all of it"), std::string::npos) << Kept(name);
   }
 }
 
@@ -201,14 +201,27 @@ TEST_F(LogKeeperTest, SweepsWhatJobsHaveLeft) {
   EXPECT_EQ(Kept("r"), "NOT_FOUND");
 }
 
-TEST_F(LogKeeperTest, OnceStoppedItDetainsNobody) {
+TEST_F(LogKeeperTest, OnceStoppedItLeavesAllToTheNext) {
   Start([](Exchange& exchange) {
     exchange.Begin(200);
     exchange.AwaitClosed();
   });
   keeper_->Follow(MakePod("r"));
   keeper_->Stop();
-  EXPECT_EQ(keeper_->Detain(MakePod("r")), absl::ZeroDuration());
+  EXPECT_GT(keeper_->Detain(MakePod("r")), absl::ZeroDuration());
+  EXPECT_EQ(Kept("r"), "NOT_FOUND");
+}
+
+TEST_F(LogKeeperTest, WhoIsGoneIsReadNoMore) {
+  Start([](Exchange& exchange) {
+    exchange.Begin(200);
+    exchange.Part(kLine);
+    exchange.AwaitClosed();
+  });
+  keeper_->Follow(MakePod("r"));
+  keeper_->Observe(MakePod("r"), nullptr);
+  AwaitSettled("r");
+  EXPECT_NE(Kept("r").find("had not sent all of it"), std::string::npos) << Kept("r");
 }
 
 }  // namespace
