@@ -4,13 +4,16 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <set>
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/libs/kube/client/api_fixture.h"
 
@@ -116,6 +119,33 @@ TEST_F(LogKeeperTest, APodThatGoesIsFollowedToItsEnd) {
   EXPECT_EQ(Kept("r"), kLine);
   EXPECT_EQ(keeper_->Detain(MakePod("r", true)), absl::ZeroDuration());
   EXPECT_EQ(Kept("other"), "NOT_FOUND") << "it only runs";
+}
+
+TEST_F(LogKeeperTest, SoManyAreFollowedAtATime) {
+  int open = 0;
+  int most = 0;
+  int begun = 0;
+  Start(
+      [&](Exchange& exchange) {
+        {
+          MutexLock lock(&mutex_);
+          most = std::max(most, ++open);
+          ++begun;
+          changed_.SignalAll();
+          // The first two wait for each other.
+          while (begun < 2) changed_.Wait(&mutex_);
+          --open;
+        }
+        exchange.Answer(200, kLine);
+      },
+      kEnded, {.followers = 2});
+  std::vector<std::string> names;
+  for (int i = 0; i < 20; ++i) names.push_back(absl::StrCat("r-", i));
+  for (const std::string& name : names) keeper_->Follow(MakePod(name));
+  for (const std::string& name : names) AwaitSettled(name);
+  for (const std::string& name : names) EXPECT_EQ(Kept(name), kLine);
+  MutexLock lock(&mutex_);
+  EXPECT_EQ(most, 2);
 }
 
 TEST_F(LogKeeperTest, WhoCouldNotBeFollowedIsReadAtTheEnd) {
