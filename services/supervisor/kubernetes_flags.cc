@@ -31,6 +31,13 @@ absl::Status ReadPatches(const std::string& flag, const std::string& text, kube:
   return kubejobs::CheckPatches(flag, *patches);
 }
 
+absl::Status CheckWebhook(const AdmissionWebhookOptions& webhook) {
+  if (webhook.server.listen.empty()) return absl::OkStatus();
+  if (!webhook.server.certificate_file.empty() && !webhook.server.key_file.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--webhook-listen needs --webhook-cert and --webhook-key: the API server calls webhooks by TLS only");
+}
+
 }  // namespace
 
 void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
@@ -45,6 +52,9 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
   add("--namespace", options.name_space, "Namespace of the jobs (empty: all)");
   add("--own-namespace", options.own_namespace, "Namespace of the Lease by which supervisors elect a leader");
   add("--lease-name", options.lease_name, "Name of that Lease");
+  add("--own-pod", options.own_pod,
+      "Name of the pod that this runs in, which gets the label adaptdl.petuum.com/leads=true while it leads "
+      "(empty: it does not)");
   add("--group-key-file", options.group_key_file,
       "File with at least 32 secret bytes, the same for all supervisors of the cluster; the secrets of "
       "groups are made of it");
@@ -68,6 +78,19 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
   add("--keep-pods", flags->keep_pods,
       "Pods of ended replicas that stay until their job goes: none, failed or all")
       ->check(CLI::IsMember({"none", "failed", "all"}));
+  add("--keep-log-bytes", options.keep_log_bytes,
+      "How much of each replica's output is kept in --state-dir when its pod goes, the last so many bytes; "
+      "0: none")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 26));
+  add("--webhook-listen", flags->webhook.server.listen,
+      "host:port at which the API server asks about AdaptDLJobs before it keeps them, over HTTPS "
+      "(empty: it does not)");
+  add("--webhook-cert", flags->webhook.server.certificate_file,
+      "Certificate for that, in PEM, with those up to its authority");
+  add("--webhook-key", flags->webhook.server.key_file, "Its private key, in PEM");
+  add("--webhook-operator", flags->webhook.operator_name,
+      "Who alone may write statuses, such as system:serviceaccount:adaptdl:adaptdl-supervisor (empty: "
+      "whoever the cluster's roles let)");
   const auto add_duration = [&](const char* name, absl::Duration* value, const char* help) {
     service::AddDurationFlag(app, name, value, help, absl::Milliseconds(10))->group(group);
   };
@@ -94,6 +117,7 @@ absl::StatusOr<KubernetesOptions> Interpret(const KubernetesFlags& flags) {
         "--replica-supervisor-address is needed with --backend kubernetes, such as "
         "adaptdl-supervisor.adaptdl:7100");
   }
+  if (const absl::Status status = CheckWebhook(flags.webhook); !status.ok()) return status;
   if (!flags.replica_ca_file.empty()) {
     absl::StatusOr<std::string> pem = ReadWholeFile(flags.replica_ca_file, kMaxCertificateBytes);
     if (!pem.ok())

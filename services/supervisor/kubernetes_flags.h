@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "services/supervisor/kubernetes/webhook/admission_webhook.h"
 #include "services/supervisor/kubernetes_backend.h"
 
 namespace CLI {
@@ -16,6 +17,7 @@ namespace adaptdl::supervisor {
 
 struct KubernetesFlags {
   KubernetesOptions options;
+  AdmissionWebhookOptions webhook;
   // Where the certificates are that replicas verify the supervisor's with.
   std::string replica_ca_file;
   // JSON.

@@ -62,6 +62,8 @@ void RaiseFileLimit() {
 absl::Status CheckHttp(const Flags& flags) {
   if (flags.http.listen.empty() || flags.http_insecure || flags.server.security.insecure_anywhere)
     return absl::OkStatus();
+  // Pods are known by their addresses, and their URL holds no secret.
+  if (flags.backend == "kubernetes") return absl::OkStatus();
   const absl::StatusOr<service::ListenAddress> listen =
       service::ParseListenAddress(flags.http.flag, flags.http.listen);
   if (!listen.ok()) return listen.status();
@@ -155,6 +157,21 @@ absl::Status Lead(Flags flags, std::unique_ptr<JobStore> store, LeaderLease* lea
   return absl::OkStatus();
 }
 
+// Null: there is to be none.
+absl::StatusOr<std::unique_ptr<AdmissionWebhook>> ServeWebhook(const Flags& flags, const Clock& clock) {
+  const AdmissionWebhookOptions& options = flags.kubernetes.webhook;
+  if (options.server.listen.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<AdmissionWebhook>> webhook =
+      AdmissionWebhook::Start(options, flags.kubernetes.options.access, &clock);
+  if (!webhook.ok()) return webhook;
+  log::Info("answering what the API server asks about jobs", {{"address", (*webhook)->address()}});
+  if (flags.server.address_file.empty()) return webhook;
+  const absl::Status written =
+      WriteFileAtomically(absl::StrCat(flags.server.address_file, ".webhook"), (*webhook)->address());
+  if (!written.ok()) return written;
+  return webhook;
+}
+
 // As the operator of a cluster of Kubernetes.
 absl::Status ServeKubernetes(const Flags& flags, const Clock& clock) {
   absl::StatusOr<KubernetesOptions> options = Interpret(flags.kubernetes);
@@ -163,6 +180,9 @@ absl::Status ServeKubernetes(const Flags& flags, const Clock& clock) {
   absl::StatusOr<std::unique_ptr<KubernetesBackend>> backend =
       KubernetesBackend::Connect(*options, &clock, EndAtOnce);
   if (!backend.ok()) return backend.status();
+  // Whoever leads: the API server asks any of them.
+  const absl::StatusOr<std::unique_ptr<AdmissionWebhook>> webhook = ServeWebhook(flags, clock);
+  if (!webhook.ok()) return webhook.status();
   const absl::StatusOr<bool> leads = (*backend)->AwaitLeadership();
   if (!leads.ok()) return leads.status();
   if (!*leads) return absl::OkStatus();

@@ -261,7 +261,7 @@ std::vector<std::string> TestCluster::KubernetesFlags() const {
                                     "--replica-supervisor-address",
                                     supervisor_address(),
                                     "--keep-pods",
-                                    "all",
+                                    options_.keep_pods,
                                     "--default-resources",
                                     R"({"requests": {"cpu": "1"}})"};
   if (options_.tls) AddAll({"--replica-ca", SecurityFile("ca.pem")}, &flags);
@@ -301,20 +301,22 @@ absl::Status TestCluster::StartAutoscaler() {
       supervisor_address(),
       "--allocator",
       allocator_address_,
-      "--min-nodes",
-      absl::StrCat(options_.workers),
-      "--max-nodes",
-      absl::StrCat(options_.workers),
       "--poll-period",
       "300ms",
-      "--state-dir",
-      folder_ + "/autoscaler",
-      "--storage-dir",
-      storage(),
       "--address-file",
       folder_ + "/autoscaler.address"};
   AddAll(ServiceFlags("autoscaler"), &command);
-  if (options_.tls) {
+  AddAll(options_.autoscaler_flags, &command);
+  const bool local = options_.kubernetes.empty();
+  if (local) {
+    const std::string workers = absl::StrCat(options_.workers);
+    AddAll({"--min-nodes", workers, "--max-nodes", workers, "--state-dir", folder_ + "/autoscaler",
+            "--storage-dir", storage()},
+           &command);
+  } else {
+    AddAll({"--provider", "kubernetes", "--kubeconfig", folder_ + "/kubeconfig"}, &command);
+  }
+  if (options_.tls && local) {
     AddAll({"--worker-tls-cert", SecurityFile("worker/cert.pem"), "--worker-tls-key",
             SecurityFile("worker/key.pem")},
            &command);

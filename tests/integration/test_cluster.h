@@ -38,8 +38,10 @@ struct TestClusterOptions {
   int workers = 2;
   // Whether Start() starts the allocator. Without it the test allocates by Allocate().
   bool allocator = true;
-  // Whether the autoscaler starts the workers (node ids "local-0", ...) instead of the test.
+  // Whether the autoscaler starts the workers (node ids "local-0", ...) instead of the test; with Kubernetes it looks
+  // after the nodes that `autoscaler_flags` say.
   bool autoscaler = false;
+  std::vector<std::string> autoscaler_flags = {};
   // Time that the shims wait for a worker to come back.
   absl::Duration orphan_timeout = absl::Seconds(30);
   // Whether workers that are told to end give notice and wait until the jobs have moved, and how long at
@@ -71,6 +73,8 @@ struct TestClusterOptions {
   int supervisors = 1;
   absl::Duration election_duration = absl::Seconds(2);
   absl::Duration replica_heartbeat_period = absl::Milliseconds(300);
+  // Which ended pods stay.
+  std::string keep_pods = "all";
   // More flags of the supervisor.
   std::vector<std::string> supervisor_flags = {};
 };
@@ -102,6 +106,8 @@ class TestCluster {
   // Starts one of several, which need not lead; waits until it does.
   absl::Status LaunchSupervisor(int index);
   absl::Status AwaitSupervisor(int index);
+  // Of one that works for Kubernetes: the API server, the key of groups, and where replicas reach it.
+  std::vector<std::string> KubernetesFlags() const;
   absl::Status StartAllocator();
   absl::Status StartAutoscaler();
   void StartWorker(int index);
@@ -115,6 +121,8 @@ class TestCluster {
   Process& autoscaler() { return autoscaler_; }
   Process& worker(int index) { return workers_[index]; }
 
+  // Path of a program of ours.
+  std::string Binary(const std::string& name) const;
   const std::string& folder() const { return folder_; }
   std::string storage() const { return folder_ + "/storage"; }
   // Of all of them, separated by commas.
@@ -166,10 +174,7 @@ class TestCluster {
   double TestAccuracy(const std::string& name) { return LastTestAccuracy(Logs(name)); }
 
  private:
-  std::string Binary(const std::string& name) const;
   static std::string SupervisorName(int index);
-  // Of one that works for Kubernetes: the API server, the key of groups, and where replicas reach it.
-  std::vector<std::string> KubernetesFlags() const;
   absl::StatusOr<std::string> WaitForAddress(const std::string& program, Process& process);
   absl::StatusOr<v1::ClusterSnapshot> Snapshot();
   // Certificates of all services and an admin's token.

@@ -33,6 +33,17 @@ const ResourceType& SubjectAccessReviews() {
   return *type;
 }
 
+const ResourceType& SelfSubjectAccessReviews() {
+  static const auto* const type = new ResourceType{"authorization.k8s.io", "v1", "selfsubjectaccessreviews",
+                                                   "SelfSubjectAccessReview", /*is_namespaced=*/false};
+  return *type;
+}
+
+const ResourceType& PodTemplates() {
+  static const auto* const type = new ResourceType{"", "v1", "podtemplates", "PodTemplate"};
+  return *type;
+}
+
 std::string ResourceType::ApiVersion() const {
   return group.empty() ? version : absl::StrCat(group, "/", version);
 }

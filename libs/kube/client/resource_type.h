@@ -29,6 +29,8 @@ const ResourceType& Nodes();
 const ResourceType& Leases();
 const ResourceType& TokenReviews();
 const ResourceType& SubjectAccessReviews();
+const ResourceType& SelfSubjectAccessReviews();
+const ResourceType& PodTemplates();
 
 // What a call is about. The type is copied, so that a target may outlive it.
 struct Target {

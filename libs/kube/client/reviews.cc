@@ -42,6 +42,25 @@ absl::StatusOr<Json> Ask(const Client& client, const ResourceType& type, Json sp
   return client.Create(Collection(type), MakeReview(type, std::move(spec)), {}, stop);
 }
 
+Json AttributesOf(const std::string& verb, const Target& target) {
+  return {{"verb", verb},
+          {"group", target.type.group},
+          {"version", target.type.version},
+          {"resource", target.type.plural},
+          {"subresource", target.subresource},
+          {"namespace", target.name_space},
+          {"name", target.name}};
+}
+
+absl::StatusOr<AccessAnswer> AccessOf(const absl::StatusOr<Json>& review) {
+  if (!review.ok()) return review.status();
+  const Json& status = At(*review, {"status"});
+  const std::string error = TextAt(status, {"evaluationError"});
+  const std::string reason = TextAt(status, {"reason"});
+  return AccessAnswer{.allowed = BoolAt(status, {"allowed"}) && !BoolAt(status, {"denied"}),
+                      .reason = reason.empty() ? error : reason};
+}
+
 }  // namespace
 
 std::string UserInfo::PodName() const { return ExtraOf(*this, "authentication.kubernetes.io/pod-name"); }
@@ -69,26 +88,18 @@ absl::StatusOr<TokenAnswer> ReviewToken(const Client& client, const std::string&
 
 absl::StatusOr<AccessAnswer> ReviewAccess(const Client& client, const AccessQuestion& question,
                                           const std::stop_token& stop) {
-  const Target& target = question.target;
   Json spec = {{"user", question.user.name},
                {"uid", question.user.uid},
                {"groups", question.user.groups},
                {"extra", question.user.extra},
-               {"resourceAttributes",
-                {{"verb", question.verb},
-                 {"group", target.type.group},
-                 {"version", target.type.version},
-                 {"resource", target.type.plural},
-                 {"subresource", target.subresource},
-                 {"namespace", target.name_space},
-                 {"name", target.name}}}};
-  const absl::StatusOr<Json> review = Ask(client, SubjectAccessReviews(), std::move(spec), stop);
-  if (!review.ok()) return review.status();
-  const Json& status = At(*review, {"status"});
-  const std::string error = TextAt(status, {"evaluationError"});
-  const std::string reason = TextAt(status, {"reason"});
-  return AccessAnswer{.allowed = BoolAt(status, {"allowed"}) && !BoolAt(status, {"denied"}),
-                      .reason = reason.empty() ? error : reason};
+               {"resourceAttributes", AttributesOf(question.verb, question.target)}};
+  return AccessOf(Ask(client, SubjectAccessReviews(), std::move(spec), stop));
+}
+
+absl::StatusOr<AccessAnswer> ReviewOwnAccess(const Client& client, const std::string& verb,
+                                             const Target& target, const std::stop_token& stop) {
+  return AccessOf(
+      Ask(client, SelfSubjectAccessReviews(), {{"resourceAttributes", AttributesOf(verb, target)}}, stop));
 }
 
 }  // namespace adaptdl::kube

@@ -59,6 +59,10 @@ struct AccessAnswer {
 absl::StatusOr<AccessAnswer> ReviewAccess(const Client& client, const AccessQuestion& question,
                                           const std::stop_token& stop = {});
 
+// The same of ourselves, which anybody may ask.
+absl::StatusOr<AccessAnswer> ReviewOwnAccess(const Client& client, const std::string& verb,
+                                             const Target& target, const std::stop_token& stop = {});
+
 }  // namespace adaptdl::kube
 
 #endif  // ADAPTDL_LIBS_KUBE_CLIENT_REVIEWS_H_

@@ -8,6 +8,7 @@
                               "cut": "before" | "after"        the connection is cut, before or after it was done}
     GET  /-/calls            how many calls there were, by "verb resource"
     GET  /-/agents           the same, by client: its User-Agent
+    GET  /-/rights           what each user was allowed and refused: rights.py
     /-/halt                  halts.py
 """
 
@@ -17,6 +18,7 @@ import threading
 from .cut import Cut
 from .errors import ApiError
 from .halts import Halts
+from .rights import Rights
 
 PREFIX = "/-/"
 REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
@@ -38,6 +40,7 @@ class Faults:
         self._faults = []
         self._calls = collections.defaultdict(collections.Counter)
         self.halts = Halts()
+        self.rights = Rights()
         # Grows when watches are to be cut.
         self.cuts = 0
 
@@ -56,6 +59,8 @@ class Faults:
         elif method == "GET" and what == "agents":
             with self._lock:
                 return {agent: dict(calls) for agent, calls in self._calls.items()}
+        elif method == "GET" and what == "rights":
+            return self.rights.used()
         elif what == "halt":
             return self.halts.control(method, body)
         else:

@@ -1,11 +1,14 @@
 """The server's addresses, over HTTP/1.1. A thread serves each connection."""
 
+import dataclasses
 import http.server
 import json
+import select
+import ssl
 import sys
 import urllib.parse
 
-from . import discovery, faults, pods
+from . import admission, discovery, faults, pods, tunnel
 from .address import Address
 from .cut import Cut
 from .errors import ApiError, bad_request
@@ -93,7 +96,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise ApiError(401, "Unauthorized", "Unauthorized") from None
 
     def _check_rights(self, request):
-        if self.api.authorizer.why(self.user, request) is None:
+        allowed = self.api.authorizer.why(self.user, request) is not None
+        self.api.faults.rights.note(self.user, request, allowed)
+        if not allowed:
             resource = request.resource + ("." + request.group if request.group else "")
             raise ApiError(
                 403, "Forbidden", f'{resource} is forbidden: User "{self.user.name}" cannot {request.verb} '
@@ -127,6 +132,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.query.get("fieldValidation", "Warn"),
             self.query.get("force") == "true")
 
+    def _admitted(self, address, operation, act):
+        """What act(change) returns, when all webhooks that are asked about it have agreed."""
+        change = self._change("" if operation == "APPLY" else None)
+        store, kind, key = self.api.store, address.kind, address.key
+        if operation == "APPLY":
+            operation = "UPDATE" if store.get(kind, key) else "CREATE"
+        hooks = self.api.admission.hooks(kind, operation, address.subresource)
+        while hooks:
+            old = store.get(kind, key)
+            new = act(dataclasses.replace(change, dry_run=True))
+            self.api.admission.check(
+                hooks,
+                admission.request_of(kind, key, operation, address.subresource, self.user, old, new,
+                                     change.dry_run))
+            with store.lock:
+                if store.get(kind, key) is old:
+                    return act(change)
+        return act(change)
+
     def _get(self):
         found = discovery.document(self.api.registry, self.url_path)
         if found is not None:
@@ -136,6 +160,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if address.subresource == "log":
             return self._send_log(
                 pods.open_log(self.api.registry, self.api.rest, address.kind, address.key, self.query))
+        if address.subresource in tunnel.STREAMS:
+            raise bad_request("streams are had by POST and SPDY/3.1 here")
         if address.name:
             obj = self.api.rest.get(address.kind, address.key, address.subresource)
             return self._send_object(address, 200, obj)
@@ -187,10 +213,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _client_is_gone(self):
-        try:
-            return self.connection.recv(1, 0x42) == b""  # MSG_PEEK | MSG_DONTWAIT
-        except BlockingIOError:
-            return False
+        poll = select.poll()
+        poll.register(self.connection, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def _post(self):
         if self.url_path in REVIEWS:
@@ -202,14 +227,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if address.subresource == "eviction":
             pods.evict(self.api.rest, address.kind, address.key, self._body())
             return self._send(201, SUCCESS)
+        if address.subresource in tunnel.STREAMS:
+            return self._open_tunnel(address)
         if address.subresource == "token":
             account = self.api.rest.get(address.kind, address.key)
             return self._send(201, self.api.tokens.request(address.kind, account, self._body()))
         if address.name:
             raise ApiError(405, "MethodNotAllowed",
                            "the server does not allow this method on the requested resource")
-        obj = self.api.rest.create(address.kind, address.namespace, self._body(), self._change())
+        body = self._body()
+        obj = self._admitted(address, "CREATE",
+                             lambda change: self.api.rest.create(address.kind, address.namespace, body, change))
         return self._send_object(address, 201, obj)
+
+    def _open_tunnel(self, address):
+        """To the kubelet, which is asked the same, and from then on what either says is the other's to hear."""
+        pairs = urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query)
+        path = pods.stream_path(self.api.rest, address.kind, address.key, address.subresource, pairs)
+        with pods.connect(self.api.registry, self.api.rest, address.kind, address.key) as kubelet:
+            self.close_connection = True
+            tunnel.ask(kubelet, path, self.headers)
+            tunnel.join(self.connection, kubelet)
 
     def _review(self, group, plural):
         if plural == "selfsubjectaccessreviews":  # of which anybody may ask
@@ -220,8 +258,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _put(self):
         address = self._address("update")
-        obj = self.api.rest.replace(address.kind, address.key, self._body(), self._change(),
-                                    address.subresource)
+        body = self._body()
+        obj = self._admitted(
+            address, "UPDATE", lambda change: self.api.rest.replace(address.kind, address.key, body, change,
+                                                                    address.subresource))
         self._send_object(address, 200, obj)
 
     def _patch(self):
@@ -229,14 +269,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         patch_type = (self.headers.get("Content-Type") or "").split(";")[0]
         if patch_type == APPLY:
             known = self.api.store.get(address.kind, address.key)
-            obj = self.api.rest.apply(address.kind, address.key, self._apply_body(), self._change(""),
-                                      address.subresource)
+            if known is None:
+                self._check_rights(address.request("create"))
+            config = self._apply_body()
+            obj = self._admitted(
+                address, "APPLY", lambda change: self.api.rest.apply(address.kind, address.key, config, change,
+                                                                     address.subresource))
             return self._send_object(address, 200 if known else 201, obj)
         if patch_type not in PATCHES:
             raise ApiError(415, "UnsupportedMediaType",
                            f"the body of the request was in an unknown format: {patch_type}")
-        obj = self.api.rest.patch(address.kind, address.key, self._body(), patch_type, self._change(),
-                                  address.subresource)
+        body = self._body()
+        obj = self._admitted(
+            address, "UPDATE", lambda change: self.api.rest.patch(address.kind, address.key, body, patch_type,
+                                                                  change, address.subresource))
         self._send_object(address, 200, obj)
 
     def _apply_body(self):
@@ -324,11 +370,17 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, address, api):
+    def __init__(self, address, api, certificate=None):
+        """`certificate`: files of it and of its key; then it speaks TLS."""
         super().__init__(address, Handler)
         self.api = api
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            # The handshake is for the thread of the connection: nobody else is to wait for it.
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def handle_error(self, request, client_address):
         # A client that goes away in the midst of an answer is none of our errors.
-        if not isinstance(sys.exc_info()[1], ConnectionError):
+        if not isinstance(sys.exc_info()[1], (ConnectionError, ssl.SSLError)):
             super().handle_error(request, client_address)

@@ -102,17 +102,20 @@ def check(kind, obj, change, old=None):
             raise invalid(kind, name, problems)
     if kind.kind == "Pod":
         check_pod(kind, obj, old)
+    if kind.kind == "PodTemplate":
+        check_containers(kind, name, "template.spec", (obj.get("template") or {}).get("spec") or {})
     if kind.kind == "CustomResourceDefinition":
         check_crd(kind, obj)
 
 
 def check_pod(kind, pod, old):
     name = pod["metadata"].get("name", "")
-    if not pod["spec"].get("containers"):
-        raise invalid(kind, name, [("spec.containers", "Required value")])
-    check_quantities(pod["spec"])
+    check_containers(kind, name, "spec", pod["spec"])
     if old is None:
         return
+    for field in ("priorityClassName", "priority", "preemptionPolicy"):
+        if field in old["spec"]:
+            pod["spec"].setdefault(field, old["spec"][field])
 
     def fixed(spec):
         kept = {field: value for field, value in spec.items() if field not in POD_MUTABLE}
@@ -123,6 +126,15 @@ def check_pod(kind, pod, old):
         raise ApiError(
             422, "Invalid", f'Pod "{name}" is invalid: spec: Forbidden: pod updates may not change fields '
             "other than image, activeDeadlineSeconds, tolerations")
+
+
+def check_containers(kind, name, path, spec):
+    if not spec.get("containers"):
+        raise invalid(kind, name, [(path + ".containers", "Required value")])
+    for index, container in enumerate(spec["containers"]):
+        if not container.get("name"):
+            raise invalid(kind, name, [(f"{path}.containers[{index}].name", "Required value")])
+    check_quantities(spec)
 
 
 def check_quantities(spec):

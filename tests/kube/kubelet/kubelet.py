@@ -58,11 +58,15 @@ class Kubelet:
 
     def log(self, namespace, name, container):
         """None: there is none."""
+        pod = self.pod(namespace, name)
+        return pod.log(container) if pod else None
+
+    def pod(self, namespace, name):
+        """None: there is none on a machine that is heard of."""
         with self._lock:
             obj = self._pods.get((namespace, name))
             node = obj and self._nodes.get(obj["spec"].get("nodeName"))
-        pod = node and node.connected.is_set() and node.pod(obj["metadata"]["uid"])
-        return pod.log(container) if pod else None
+        return node.pod(obj["metadata"]["uid"]) if node and node.connected.is_set() else None
 
     # Orders.
 

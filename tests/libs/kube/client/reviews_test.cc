@@ -95,5 +95,15 @@ TEST_F(ReviewsTest, WhatIsNotAllowedIsDenied) {
   }
 }
 
+TEST_F(ReviewsTest, SaysWhatWeMayDoOurselves) {
+  Answer(R"({"allowed": false})");
+  const auto answer = ReviewOwnAccess(*client_, "create", Collection(PodTemplates(), "n"));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_FALSE(answer->allowed);
+  EXPECT_EQ(path_, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+  EXPECT_EQ(asked_["spec"]["resourceAttributes"]["resource"], "podtemplates");
+  EXPECT_EQ(asked_["spec"]["resourceAttributes"]["namespace"], "n");
+}
+
 }  // namespace
 }  // namespace adaptdl::kube
