@@ -35,8 +35,8 @@ class FlagsTest(unittest.TestCase):
                         self.assertIn(flag, flags_of(program))
 
     def test_variables_are_known(self):
-        # What the image gives programs, and the command's own.
-        known = {"ADAPTDL_CA_FILE", "ADAPTDL_SUPERVISOR_ADDRESS", "ADAPTDL_TOKEN_FILE"}
+        # What arguments are made of, what the image gives programs, and the command's own.
+        known = {"POD_NAME", "ADAPTDL_CA_FILE", "ADAPTDL_SUPERVISOR_ADDRESS", "ADAPTDL_TOKEN_FILE"}
         for folder in manifests.OPERATOR + manifests.AGENTS:
             for _, _, container in manifests.containers(manifests.render(folder)):
                 [program] = container["command"]

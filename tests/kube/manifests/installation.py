@@ -53,8 +53,10 @@ class Pod:
     def start(self, more_arguments=()):
         self.folder.mkdir()
         self._mount()
+        self._make_object()
         arguments = [*map(self._of_here, self._container["args"]), *more_arguments]
-        arguments = ["--webhook-listen=127.0.0.1:0" if a.startswith("--webhook-listen=") else a for a in arguments]
+        # It listens on its own address in a cluster, and on a port of this machine here.
+        arguments = [re.sub(r"=0\.0\.0\.0:\d+$", "=127.0.0.1:0", argument) for argument in arguments]
         with open(self.folder / "log", "w", encoding="utf-8") as log:
             self._process = subprocess.Popen([manifests_binary(self._container["command"][0]), *arguments],
                                              env=self._environment(),
@@ -113,12 +115,25 @@ class Pod:
             for name, content in secret["data"].items():
                 (place / name).write_bytes(base64.b64decode(content))
 
+    def _make_object(self):
+        """The pod, which is nobody's to run."""
+        template = self._workload["spec"]["template"]
+        self._installation.cluster.root.create({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": self.name, "namespace": self._workload["metadata"]["namespace"],
+                         "labels": template["metadata"]["labels"]},
+            "spec": {"schedulerName": "nobody", "containers": [{"name": "program", "image": "of-this-machine"}]}})
+
+    def labels(self):
+        return self._installation.cluster.root.get("Pod", self.name, "adaptdl", "v1")["metadata"]["labels"]
+
     def _place(self, path):
         return self.folder / "root" / path.lstrip("/")
 
     def _of_here(self, word):
         """A word of the manifest, with this pod's folders and this machine's addresses."""
         mounts = "|".join(re.escape(mount["mountPath"]) for mount in self._container["volumeMounts"])
+        word = word.replace("$(POD_NAME)", self.name)
         word = re.sub(rf"(?:^|(?<==))(?:{mounts})(?=/|$)", lambda match: str(self._place(match.group())), word)
         return self._installation.of_here(word)
 
@@ -127,7 +142,8 @@ class Pod:
                      "ADAPTDL_SERVER_LISTEN": f"127.0.0.1:{self.port}",
                      "ADAPTDL_SERVER_METRICS_LISTEN": "127.0.0.1:0",
                      "ADAPTDL_SERVER_ADDRESS_FILE": str(self._address_file)}
-        variables |= {each["name"]: self._of_here(each["value"]) for each in self._container.get("env", ())}
+        variables |= {each["name"]: self._of_here(each["value"]) for each in self._container.get("env", ())
+                      if "value" in each}
         account = self._spec.get("serviceAccountName")
         if self._spec["automountServiceAccountToken"]:
             variables["KUBECONFIG"] = str(self._installation.kubeconfig(account))

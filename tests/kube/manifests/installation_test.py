@@ -94,6 +94,7 @@ class InstallationTest(unittest.TestCase):
         leader = self.installed.leader()
         [standby] = [pod for pod in self.installed.supervisors() if pod is not leader]
         self.assertFalse(standby.leads())
+        self.assertEqual([pod.labels().get("adaptdl.petuum.com/leads") for pod in (leader, standby)], ["true", None])
         self.assertTrue(standby.is_ready(), "it answers the API server")
         self.use_as_an_object(standby)
         self.use_by_the_command()

@@ -7,15 +7,21 @@ import manifests
 
 WHOLE = manifests.OPERATOR + manifests.AGENTS
 ADDRESS = re.compile(r"^--(?:replica-)?(supervisor|allocator)(?:-address)?=(.*)$")
+URL = re.compile(r"^--adaptdl-http-url=http://([a-z-]+)\.adaptdl\.svc:(\d+)$")
+
+
+# What pods say of themselves once they run (--own-pod).
+LEADS = "adaptdl.petuum.com/leads"
 
 
 def selector_of(item):
     spec = item["spec"]
-    return {
+    selector = {
         "Service": lambda: spec["selector"],
         "PodDisruptionBudget": lambda: spec["selector"]["matchLabels"],
         "NetworkPolicy": lambda: spec["podSelector"]["matchLabels"]
     }[item["kind"]]()
+    return {name: value for name, value in selector.items() if name != LEADS}
 
 
 class ReferencesTest(unittest.TestCase):
@@ -47,6 +53,14 @@ class ReferencesTest(unittest.TestCase):
                     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
                     for port in service["spec"]["ports"]:
                         self.assertIn(port["targetPort"], ports, (folder, service["metadata"]["name"]))
+
+    def test_the_url_for_programs_is_that_of_a_service_of_the_leader(self):
+        items = manifests.render("base")
+        [url] = [match for _, _, container in manifests.containers(items)
+                 for match in map(URL.match, container["args"]) if match]
+        [service] = [item for item in manifests.of_kind(items, "Service") if item["metadata"]["name"] == url.group(1)]
+        self.assertEqual(service["spec"]["selector"][LEADS], "true")
+        self.assertEqual([port["port"] for port in service["spec"]["ports"]], [int(url.group(2))])
 
     def test_policies_open_ports_that_are_there(self):
         for folder in WHOLE:
