@@ -25,7 +25,10 @@ namespace {
 constexpr timespec kStandbyPeriod = {1, 0};
 // A write of a job's status holds up all other changes: it is not waited for long, but tried again.
 constexpr absl::Duration kWritePatience = absl::Seconds(2);
+// Of our own pod, while it leads.
+constexpr char kLeadsLabel[] = "adaptdl.petuum.com/leads";
 constexpr absl::Duration kClaimPeriod = absl::Minutes(1);
+constexpr absl::Duration kLogSweepPeriod = absl::Minutes(1);
 
 void Report(const absl::Status& status) { log::Warning("the API server", {{"error", status.ToString()}}); }
 
@@ -63,21 +66,27 @@ class KubernetesBackend::Sink final : public ReplicaSink {
 
 KubernetesBackend::KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                                      std::function<void(const std::string&)> end)
-    : options_(options), clock_(*clock), end_(std::move(end)), sink_(std::make_unique<Sink>()) {}
+    : options_(options),
+      clock_(*clock),
+      end_(std::move(end)),
+      identity_(absl::StrCat(OwnName(), "_", RandomHex(8))),
+      sink_(std::make_unique<Sink>()) {}
 
 KubernetesBackend::~KubernetesBackend() {
   End();
   if (election_ != nullptr) election_->Release();
 }
 
-absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(absl::Duration patience,
-                                                                              absl::Duration timeout) const {
+absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(
+    absl::Duration patience, absl::Duration timeout, std::function<bool()> may_change) const {
   absl::StatusOr<kube::Access> access = kube::FindAccess(options_.access);
   if (!access.ok()) return access.status();
   kube::SessionOptions session;
-  session.user_agent = "adaptdl-supervisor";
+  // The server's audit log tells by it which of several has done what.
+  session.user_agent = absl::StrCat("adaptdl-supervisor/", identity_);
   session.patience = patience;
   session.timeout = timeout;
+  session.may_change = std::move(may_change);
   return kube::Session::Create(*std::move(access), std::move(session));
 }
 
@@ -92,9 +101,14 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
     return absl::InvalidArgumentError(absl::StrCat("--group-key-file: ", tokens.status().message()));
   }
   backend->tokens_ = *std::move(tokens);
+  // Who stood still for longer than the lease lasts finds out before it changes anything: orders of pods and events have no
+  // other fence.
+  const auto leads = [backend = backend.get()] { return backend->lease_->Valid(); };
   const auto connect = [&](absl::Duration patience, absl::Duration timeout,
-                           std::unique_ptr<kube::Session>* session, std::unique_ptr<kube::Client>* client) {
-    absl::StatusOr<std::unique_ptr<kube::Session>> made = backend->MakeSession(patience, timeout);
+                           std::unique_ptr<kube::Session>* session, std::unique_ptr<kube::Client>* client,
+                           std::function<bool()> may_change = nullptr) {
+    absl::StatusOr<std::unique_ptr<kube::Session>> made =
+        backend->MakeSession(patience, timeout, std::move(may_change));
     if (!made.ok()) return made.status();
     *session = *std::move(made);
     *client = std::make_unique<kube::Client>(session->get());
@@ -103,28 +117,49 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
   const absl::Duration renewal = options.lease_duration / 5;
   absl::Status status = connect(renewal, renewal, &backend->election_session_, &backend->election_client_);
   if (status.ok())
-    status = connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_);
+    status =
+        connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_, leads);
   if (status.ok()) {
-    status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_);
+    status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_, leads);
   }
   if (status.ok()) {
-    status = connect(absl::Seconds(5), absl::Seconds(5), &backend->events_session_, &backend->events_client_);
+    status = connect(absl::Seconds(5), absl::Seconds(5), &backend->events_session_, &backend->events_client_,
+                     leads);
   }
   // Callers wait for what is asked there.
   if (status.ok()) {
     status = connect(absl::Seconds(5), absl::Seconds(3), &backend->users_session_, &backend->users_client_);
   }
+  // Tried again by who reads.
+  if (status.ok()) {
+    status = connect(absl::Seconds(2), absl::Seconds(5), &backend->logs_session_, &backend->logs_client_);
+  }
   if (!status.ok()) return status;
   kube::LeaderElectionOptions election;
   election.lease = {options.own_namespace, options.lease_name};
-  election.identity = absl::StrCat(OwnName(), "_", RandomHex(8));
+  election.identity = backend->identity_;
   election.duration = options.lease_duration;
   election.renew_period = renewal;
   election.lost = backend->end_;
   backend->election_ =
       std::make_unique<kube::LeaderElection>(backend->election_client_.get(), std::move(election));
   backend->lease_ = std::make_unique<KubeLease>(backend->election_.get(), backend->end_);
+  // A container that is started again has the labels of the one before.
+  if (status = backend->LabelOwnPod(*backend->users_client_, false); !status.ok()) return status;
   return backend;
+}
+
+absl::Status KubernetesBackend::LabelOwnPod(const kube::Client& client, bool leads) const {
+  if (options_.own_pod.empty()) return absl::OkStatus();
+  const kube::Json label = leads ? kube::Json("true") : kube::Json();
+  const absl::Status status =
+      client
+          .MergePatch(kube::ObjectOf(kube::Pods(), {options_.own_namespace, options_.own_pod}),
+                      {{"metadata", {{"labels", {{kLeadsLabel, label}}}}}},
+                      {.field_manager = "adaptdl-supervisor"})
+          .status();
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("--own-pod ", options_.own_pod, ": ", status.message()));
 }
 
 absl::StatusOr<bool> KubernetesBackend::AwaitLeadership() {
@@ -155,6 +190,12 @@ absl::StatusOr<std::unique_ptr<JobStore>> KubernetesBackend::OpenStore() {
   absl::StatusOr<std::unique_ptr<SqliteJobStore>> opened = SqliteJobStore::Open(history);
   if (!opened.ok()) return opened.status();
   history_ = *std::move(opened);
+  if (options_.keep_log_bytes > 0) {
+    absl::StatusOr<std::unique_ptr<KeptLogs>> kept =
+        KeptLogs::Create(absl::StrCat(options_.history_folder, "/logs"));
+    if (!kept.ok()) return kept.status();
+    kept_logs_ = *std::move(kept);
+  }
   events_ = std::make_unique<KubeEvents>(events_client_.get(), OwnName());
   auto store = std::make_unique<KubeJobStore>(KubeJobStoreParts{
       .client = store_client_.get(),
@@ -187,17 +228,30 @@ absl::StatusOr<kube::Json> KubernetesBackend::MakePod(const std::string& node_id
   return kubejobs::MakePod(*job, launch, node, pods);
 }
 
-bool KubernetesBackend::IsReady(const std::string& node_id) const {
-  bool ready = false;
-  if (core_ == nullptr) return ready;
-  core_->Read([&](const Tables& tables) {
-    const auto node = tables.nodes.find(node_id);
-    ready = node != tables.nodes.end() && node->second->phase() == v1::NODE_PHASE_READY;
-  });
-  return ready;
+bool KubernetesBackend::IsKnown(const Pod& pod) const {
+  const std::shared_ptr<const JobEntry> job =
+      core_ == nullptr ? nullptr : core_->index().FindJob(pod.job_uid);
+  return job != nullptr && job->record.job->namespace_() == pod.key.name_space;
+}
+
+std::unique_ptr<LogKeeper> KubernetesBackend::MakeLogKeeper() {
+  if (kept_logs_ == nullptr) return nullptr;
+  LogKeeperParts parts;
+  parts.client = logs_client_.get();
+  parts.clock = &clock_;
+  parts.kept = kept_logs_.get();
+  parts.is_known = [this](const Pod& pod) { return IsKnown(pod); };
+  parts.settled = [this](const std::string& replica_id) { launcher_->Reconsider(replica_id); };
+  parts.report = [](const std::string& what, const absl::Status& status) {
+    log::Warning(what, {{"error", status.ToString()}});
+  };
+  LogKeeperOptions options;
+  options.keep_bytes = static_cast<size_t>(options_.keep_log_bytes);
+  return std::make_unique<LogKeeper>(parts, options);
 }
 
 SupervisorSeams KubernetesBackend::seams() {
+  log_keeper_ = MakeLogKeeper();
   PodWatchOptions watch;
   watch.name_space = options_.name_space;
   watch.node_pods = options_.node_pods;
@@ -206,7 +260,11 @@ SupervisorSeams KubernetesBackend::seams() {
     log::Warning(what, {{"error", status.ToString()}});
   };
   watch.report = report;
+  watch.changed = [this](const PodValue& before, const PodValue& after) {
+    if (log_keeper_ != nullptr) log_keeper_->Observe(before, after);
+  };
   pod_watch_ = std::make_unique<PodWatch>(client_.get(), &clock_, sink_.get(), watch);
+  log_readers_ = std::make_unique<PodLogReaders>(logs_client_.get(), pod_watch_.get(), kept_logs_.get());
   CheckpointClaimOptions claims = options_.claims;
   claims.name_space = options_.name_space;
   claims.tell = [this](const std::string& uid, const std::string& why) { TellOfStorage(uid, why); };
@@ -218,13 +276,18 @@ SupervisorSeams KubernetesBackend::seams() {
   parts.watch = pod_watch_.get();
   parts.sink = sink_.get();
   parts.claims = claims_.get();
+  parts.output = log_keeper_.get();
   parts.make_pod = [this](const std::string& node, const v1::LaunchReplica& launch,
                           const std::string& claim) { return MakePod(node, launch, claim); };
-  parts.is_ready = [this](const std::string& node) { return IsReady(node); };
   launcher_ =
       std::make_unique<PodLauncher>(parts, PodLauncherOptions{.keep = options_.keep_pods, .report = report});
   SupervisorSeams seams;
   seams.launcher = launcher_.get();
+  seams.logs = log_readers_.get();
+  seams.files = absl::UnimplementedError(
+      "replicas are pods here, and the supervisor does not see their volumes: read files of a pod by "
+      "\"kubectl cp\", or "
+      "mount the job's claim in a pod of yours");
   seams.token_of = [this](const std::string& uid, int64_t group) { return tokens_->Token(uid, group); };
   seams.step = [this] { Step(); };
   return seams;
@@ -238,12 +301,16 @@ security::Authorities KubernetesBackend::authorities() {
 }
 
 absl::Status KubernetesBackend::Begin(Supervisor* supervisor) {
-  if (const absl::Status status = lease_->RaiseAbove(store_->LargestTerm()); !status.ok()) return status;
+  absl::Status status = lease_->RaiseAbove(store_->LargestTerm());
+  if (status.ok()) status = LabelOwnPod(*client_, true);
+  if (!status.ok()) return status;
   Cluster* cluster = supervisor->cluster();
   core_ = cluster->core();
   sink_->Join(core_, cluster->nodes());
   proof_ = std::make_unique<PodProof>(client_.get(), &clock_);
   cluster->membership()->SetProof(proof_.get());
+  hosts_ = std::make_unique<PodHosts>(pod_watch_.get());
+  cluster->membership()->SetHosts(hosts_.get());
   const auto seen = [this](const kube::Json& object) { store_->Seen(object); };
   registrar_ = std::make_unique<ObjectRegistrar>(client_.get(), seen, options_.pods.default_resources);
   cluster->jobs()->SetRegistrar(registrar_.get(), jobspec::ReplicaKind::kPod);
@@ -263,9 +330,27 @@ absl::Status KubernetesBackend::Begin(Supervisor* supervisor) {
       client_.get(), core_, cluster->jobs(), seen,
       JobWatchOptions{options_.name_space, options_.pods.default_resources, Report});
   job_watch_->AwaitSynced({});
+  quota_watch_ = MakeQuotaWatch();
+  quota_watch_->AwaitSynced({});
   log::Info("following the cluster",
             {{"namespace", options_.name_space.empty() ? "all" : options_.name_space}});
   return absl::OkStatus();
+}
+
+std::unique_ptr<QuotaWatch> KubernetesBackend::MakeQuotaWatch() {
+  QuotaWatchParts parts;
+  parts.client = client_.get();
+  parts.core = core_;
+  parts.seen = [this](const std::string& name_space, const std::optional<v1::NamespaceQuota>& quota) {
+    store_->SeenQuota(name_space, quota);
+  };
+  parts.refuse = [this](const kube::Json& object, const std::string& why) {
+    log::Warning("an AdaptDLQuota makes no sense; the former quota stays",
+                 {{"quota", kube::KeyOf(object).ToString()}, {"error", why}});
+    events_->Warn(object, "QuotaInvalid", absl::StrCat(why, "; the former quota, if any, stays in force"),
+                  clock_.Now());
+  };
+  return std::make_unique<QuotaWatch>(std::move(parts), QuotaWatchOptions{options_.name_space, Report});
 }
 
 void KubernetesBackend::TellOfStorage(const std::string& job_uid, const std::string& why) {
@@ -282,22 +367,33 @@ void KubernetesBackend::TellOfStorage(const std::string& job_uid, const std::str
 }
 
 void KubernetesBackend::Step() {
+  MutexLock lock(&stepping_);
   if (job_watch_ == nullptr) return;
   node_watch_->Step();
   job_watch_->Step();
+  quota_watch_->Step();
   const absl::Time now = clock_.Both().steady;
+  if (log_keeper_ != nullptr && now >= next_log_sweep_) {
+    next_log_sweep_ = now + kLogSweepPeriod;
+    log_keeper_->Sweep(
+        [core = core_](const std::string& uid) { return core->index().FindJob(uid) != nullptr; });
+  }
   if (options_.claims.storage_class.empty() || now < next_claims_) return;
   next_claims_ = now + kClaimPeriod;
   if (const absl::Status status = claims_->Check({}); !status.ok()) Report(status);
 }
 
 void KubernetesBackend::End() {
+  {
+    MutexLock lock(&stepping_);
+    quota_watch_ = nullptr;
+    job_watch_ = nullptr;
+    node_watch_ = nullptr;
+  }
   // What is heard becomes orders, and those need what was heard.
-  job_watch_ = nullptr;
-  node_watch_ = nullptr;
   if (pod_watch_ != nullptr) pod_watch_->Stop();
+  if (log_keeper_ != nullptr) log_keeper_->Stop();
   launcher_ = nullptr;
-  pod_watch_ = nullptr;
 }
 
 }  // namespace adaptdl::supervisor

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/base/clock.h"
+#include "libs/base/mutex.h"
 #include "libs/kube/access/access.h"
 #include "libs/kube/client/client.h"
 #include "libs/kube/client/session.h"
@@ -26,11 +27,16 @@
 #include "services/supervisor/kubernetes/identity/pod_proof.h"
 #include "services/supervisor/kubernetes/jobs/job_watch.h"
 #include "services/supervisor/kubernetes/jobs/object_registrar.h"
+#include "services/supervisor/kubernetes/logs/kept_logs.h"
+#include "services/supervisor/kubernetes/logs/log_keeper.h"
+#include "services/supervisor/kubernetes/logs/pod_log_readers.h"
 #include "services/supervisor/kubernetes/nodes/node_watch.h"
 #include "services/supervisor/kubernetes/pods/checkpoint_claim.h"
+#include "services/supervisor/kubernetes/pods/pod_hosts.h"
 #include "services/supervisor/kubernetes/pods/pod_launcher.h"
 #include "services/supervisor/kubernetes/pods/pod_watch.h"
 #include "services/supervisor/kubernetes/pods/replica_sink.h"
+#include "services/supervisor/kubernetes/quotas/quota_watch.h"
 #include "services/supervisor/kubernetes/store/group_tokens.h"
 #include "services/supervisor/kubernetes/store/kube_events.h"
 #include "services/supervisor/kubernetes/store/kube_job_store.h"
@@ -47,6 +53,9 @@ struct KubernetesOptions {
   std::string own_namespace = "adaptdl";
   std::string lease_name = "adaptdl-supervisor";
   absl::Duration lease_duration = absl::Seconds(15);
+  // The pod that this runs in, in own_namespace, which says by a label whether it leads, so that a Service finds the
+  // leader. Empty: it is not labelled.
+  std::string own_pod;
   // At least 32 bytes, the same for all supervisors, and nobody else's: the secrets of groups are made of it.
   std::string group_key_file;
   // Where the history is kept, which is lost without harm.
@@ -54,6 +63,8 @@ struct KubernetesOptions {
   kubejobs::PodOptions pods;
   CheckpointClaimOptions claims;
   KeepPods keep_pods = KeepPods::kFailed;
+  // Of the output of each replica, beyond its pod. 0: none.
+  int64_t keep_log_bytes = 1 << 20;
   // Whom users' tokens are for.
   std::string user_audience = "adaptdl";
   // How long a node may be not ready, a pod may find no room, and an image may not be had.
@@ -88,28 +99,38 @@ class KubernetesBackend {
 
   KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                     std::function<void(const std::string&)> end);
-  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience,
-                                                             absl::Duration timeout) const;
+  // `may_change`: as SessionOptions has it.
+  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience, absl::Duration timeout,
+                                                             std::function<bool()> may_change) const;
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
-  bool IsReady(const std::string& node_id) const;
+  // Says on our own pod whether we lead.
+  absl::Status LabelOwnPod(const kube::Client& client, bool leads) const;
+  // Whether the pod is of a job that is there, in its namespace.
+  bool IsKnown(const Pod& pod) const;
+  std::unique_ptr<LogKeeper> MakeLogKeeper();
   void TellOfStorage(const std::string& job_uid, const std::string& why);
+  std::unique_ptr<QuotaWatch> MakeQuotaWatch();
   void Step();
 
   const KubernetesOptions options_;
   const Clock& clock_;
   const std::function<void(const std::string&)> end_;
+  // Of this process, as the Lease has it.
+  const std::string identity_;
   std::optional<GroupTokens> tokens_;
-  // Of the election, of the state, of events, of users, and of all else: none holds another up.
+  // Of the election, of the state, of events, of users, of logs, and of all else: none holds another up.
   std::unique_ptr<kube::Session> election_session_;
   std::unique_ptr<kube::Session> store_session_;
   std::unique_ptr<kube::Session> events_session_;
   std::unique_ptr<kube::Session> users_session_;
+  std::unique_ptr<kube::Session> logs_session_;
   std::unique_ptr<kube::Session> session_;
   std::unique_ptr<kube::Client> election_client_;
   std::unique_ptr<kube::Client> store_client_;
   std::unique_ptr<kube::Client> events_client_;
   std::unique_ptr<kube::Client> users_client_;
+  std::unique_ptr<kube::Client> logs_client_;
   std::unique_ptr<kube::Client> client_;
   std::unique_ptr<kube::LeaderElection> election_;
   std::unique_ptr<KubeLease> lease_;
@@ -118,7 +139,11 @@ class KubernetesBackend {
   KubeJobStore* store_ = nullptr;  // The supervisor's.
   Core* core_ = nullptr;           // The supervisor's; null before Begin() and after End().
   std::unique_ptr<Sink> sink_;
+  std::unique_ptr<KeptLogs> kept_logs_;    // Null: nothing is kept.
+  std::unique_ptr<LogKeeper> log_keeper_;  // Likewise.
   std::unique_ptr<PodWatch> pod_watch_;
+  std::unique_ptr<PodHosts> hosts_;
+  std::unique_ptr<PodLogReaders> log_readers_;
   std::unique_ptr<CheckpointClaims> claims_;
   std::unique_ptr<PodLauncher> launcher_;
   std::unique_ptr<PodProof> proof_;
@@ -126,7 +151,12 @@ class KubernetesBackend {
   std::unique_ptr<ObservedNodes> nodes_;
   std::unique_ptr<NodeWatch> node_watch_;
   std::unique_ptr<JobWatch> job_watch_;
-  absl::Time next_claims_ = absl::InfinitePast();  // Used in Step() only.
+  std::unique_ptr<QuotaWatch> quota_watch_;
+  // Held by each step, which is another thread's: End() comes between two.
+  Mutex stepping_;
+  // Used in Step() only.
+  absl::Time next_claims_ = absl::InfinitePast();
+  absl::Time next_log_sweep_ = absl::InfinitePast();
 };
 
 }  // namespace adaptdl::supervisor

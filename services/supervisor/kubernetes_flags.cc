@@ -52,6 +52,9 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
   add("--namespace", options.name_space, "Namespace of the jobs (empty: all)");
   add("--own-namespace", options.own_namespace, "Namespace of the Lease by which supervisors elect a leader");
   add("--lease-name", options.lease_name, "Name of that Lease");
+  add("--own-pod", options.own_pod,
+      "Name of the pod that this runs in, which gets the label adaptdl.petuum.com/leads=true while it leads "
+      "(empty: it does not)");
   add("--group-key-file", options.group_key_file,
       "File with at least 32 secret bytes, the same for all supervisors of the cluster; the secrets of "
       "groups are made of it");
@@ -75,6 +78,10 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
   add("--keep-pods", flags->keep_pods,
       "Pods of ended replicas that stay until their job goes: none, failed or all")
       ->check(CLI::IsMember({"none", "failed", "all"}));
+  add("--keep-log-bytes", options.keep_log_bytes,
+      "How much of each replica's output is kept in --state-dir when its pod goes, the last so many bytes; "
+      "0: none")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 26));
   add("--webhook-listen", flags->webhook.server.listen,
       "host:port at which the API server asks about AdaptDLJobs before it keeps them, over HTTPS "
       "(empty: it does not)");

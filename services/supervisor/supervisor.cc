@@ -59,15 +59,16 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
   s->clock_ = clock;
   s->step_ = seams.step;
   s->admission_ = std::make_unique<Admission>(options.admission, clock);
-  s->MakeServices();
+  s->MakeServices(seams);
   return supervisor;
 }
 
-void Supervisor::MakeServices() {
+void Supervisor::MakeServices(const SupervisorSeams& seams) {
   Cluster* c = cluster_.get();
   Core* core = c->core();
-  jobs_ = std::make_unique<JobServiceImpl>(c->jobs(), c->logs(), &lanes_, &hub_, &streams_, &workers_,
-                                           guard_.get(), admission_.get());
+  LogReaders* logs = seams.logs != nullptr ? seams.logs : &worker_logs_;
+  jobs_ = std::make_unique<JobServiceImpl>(c->jobs(), JobOutput{c->logs(), logs, &workers_, seams.files},
+                                           &lanes_, &hub_, &streams_, guard_.get(), admission_.get());
   nodes_ = std::make_unique<NodeServiceImpl>(c->nodes(), core, &lanes_, &launcher_, &streams_, &strangers_,
                                              guard_.get(), admission_.get());
   replicas_ = std::make_unique<ReplicaServiceImpl>(

@@ -33,6 +33,7 @@
 #include "services/supervisor/jobs/job_service.h"
 #include "services/supervisor/lease/leader_lease.h"
 #include "services/supervisor/logs/worker_channels.h"
+#include "services/supervisor/logs/worker_log_readers.h"
 #include "services/supervisor/nodes/node_service.h"
 #include "services/supervisor/nodes/worker_launcher.h"
 #include "services/supervisor/quotas/quota_service.h"
@@ -67,6 +68,10 @@ struct SupervisorSeams {
   ReplicaLauncher* launcher = nullptr;
   // Where the secrets of groups come from. Null: they are random.
   GroupTokenSource token_of = nullptr;
+  // How output of replicas is read. Null: by their workers. Outlives the supervisor.
+  LogReaders* logs = nullptr;
+  // Why files of jobs can't be read; OK: workers read them.
+  absl::Status files = absl::OkStatus();
   // What is due besides, called in each step. Null: nothing.
   std::function<void()> step = nullptr;
 };
@@ -110,7 +115,7 @@ class Supervisor {
         guard_(options.guard != nullptr ? options.guard : security::Guard::Open()),
         strangers_(options.strangers),
         workers_(options.worker_security) {}
-  void MakeServices();
+  void MakeServices(const SupervisorSeams& seams);
   void LookAtStreams();
   void Run();
 
@@ -125,6 +130,7 @@ class Supervisor {
   std::atomic<bool> looks_at_streams_ = false;  // Whether a lane does.
   Strangers strangers_;
   WorkerChannels workers_;
+  WorkerLogReaders worker_logs_{&workers_};
   std::unique_ptr<Metrics> metrics_;
   Invariants invariants_;
   std::unique_ptr<Cluster> cluster_;

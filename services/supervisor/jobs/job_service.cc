@@ -139,8 +139,9 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobServiceImpl::StreamLogs(
     grpc::CallbackServerContext* context, const v1::StreamLogsRequest* request) {
   const Check check = MayUse(*context, "StreamLogs", request->namespace_());
   const absl::StatusOr<v1::Job> job = jobs_->GetJob(request->namespace_(), request->name());
-  const auto stream = MakeStream<LogStream>(check, logs_, lanes_, Admission::CallerOf(*context, *guard_),
-                                            workers_, job.ok() ? job->uid() : "", *request);
+  const auto stream =
+      MakeStream<LogStream>(check, output_.locations, lanes_, Admission::CallerOf(*context, *guard_),
+                            output_.logs, job.ok() ? job->uid() : "", *request);
   if (job.ok()) hub_->SubscribeToJob(job->uid(), std::static_pointer_cast<ChangeListener>(stream));
   const absl::Status status = job.ok() ? LogStream::Validate(*request) : job.status();
   return Serve(*context, check, status, stream);
@@ -157,9 +158,11 @@ grpc::ServerWriteReactor<v1::ReadFilesResponse>* JobServiceImpl::ReadFiles(
     grpc::CallbackServerContext* context, const v1::ReadFilesRequest* request) {
   const Check check = MayUse(*context, "ReadFiles", request->namespace_());
   const absl::StatusOr<v1::Job> job = jobs_->GetJob(request->namespace_(), request->name());
-  const auto stream = MakeStream<FileStream>(check, logs_, lanes_, Admission::CallerOf(*context, *guard_),
-                                             workers_, job.ok() ? *job : v1::Job(), *request);
-  const absl::Status status = job.ok() ? FileStream::Validate(*request) : job.status();
+  const auto stream =
+      MakeStream<FileStream>(check, output_.locations, lanes_, Admission::CallerOf(*context, *guard_),
+                             output_.workers, job.ok() ? *job : v1::Job(), *request);
+  absl::Status status = job.ok() ? FileStream::Validate(*request) : job.status();
+  status.Update(output_.files);
   return Serve(*context, check, status, stream);
 }
 

@@ -16,8 +16,7 @@
 #include "services/supervisor/calls/lanes.h"
 #include "services/supervisor/calls/streams.h"
 #include "services/supervisor/jobs/job_manager.h"
-#include "services/supervisor/logs/log_locations.h"
-#include "services/supervisor/logs/worker_channels.h"
+#include "services/supervisor/logs/job_output.h"
 #include "services/supervisor/state/change_hub.h"
 
 namespace adaptdl::supervisor {
@@ -25,15 +24,13 @@ namespace adaptdl::supervisor {
 class JobServiceImpl final : public v1::JobService::CallbackService {
  public:
   // All outlive the service.
-  JobServiceImpl(JobManager* jobs, const LogLocations* logs, const Lanes* lanes, ChangeHub* hub,
-                 Streams* streams, WorkerChannels* workers, const security::Guard* guard,
-                 Admission* admission)
+  JobServiceImpl(JobManager* jobs, const JobOutput& output, const Lanes* lanes, ChangeHub* hub,
+                 Streams* streams, const security::Guard* guard, Admission* admission)
       : jobs_(jobs),
-        logs_(logs),
+        output_(output),
         lanes_(lanes),
         hub_(hub),
         streams_(streams),
-        workers_(workers),
         guard_(guard),
         admission_(admission) {}
 
@@ -89,11 +86,10 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
                 const std::shared_ptr<Stream>& stream);
 
   JobManager* const jobs_;
-  const LogLocations* const logs_;
+  const JobOutput output_;
   const Lanes* const lanes_;
   ChangeHub* const hub_;
   Streams* const streams_;
-  WorkerChannels* const workers_;
   const security::Guard* const guard_;
   Admission* const admission_;
 };

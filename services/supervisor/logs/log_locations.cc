@@ -13,9 +13,12 @@ namespace adaptdl::supervisor {
 absl::StatusOr<std::vector<LogLocation>> LogLocations::FindLogs(const std::string& uid) const {
   absl::StatusOr<std::vector<ReplicaRecord>> replicas = store_->ListReplicas(uid);
   if (!replicas.ok()) return replicas.status();
+  const std::shared_ptr<const JobEntry> job = index_->FindJob(uid);
   std::vector<LogLocation> locations;
   for (ReplicaRecord& record : *replicas) {
     LogLocation& location = locations.emplace_back();
+    if (job != nullptr) location.name_space = job->record.job->namespace_();
+    location.job_uid = uid;
     location.replica = std::move(record.replica);
     location.first_group = record.launch_group;
     const std::shared_ptr<const NodeEntry> node = index_->FindNode(location.replica.node_id());

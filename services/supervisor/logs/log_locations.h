@@ -17,6 +17,9 @@ namespace adaptdl::supervisor {
 
 // Where output of a replica is to be found.
 struct LogLocation {
+  // Of its job.
+  std::string name_space;
+  std::string job_uid;
   v1::Replica replica;
   // Group that it was launched for; replica.group() is the last one that it belonged to.
   int64_t first_group = 0;

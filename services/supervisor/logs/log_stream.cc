@@ -152,34 +152,33 @@ void LogStream::OpenPending() {
 }
 
 void LogStream::Open(Source* source) {
-  const v1::Replica& replica = source->location.replica;
-  if (source->location.worker_address.empty()) {
-    source->done = true;
-    source->warning = absl::StrCat("the output of replica ", replica.replica_id(),
-                                   " can't be read: its node ", replica.node_id(), " is gone");
-    return;
-  }
-  source->request.set_replica_id(replica.replica_id());
-  source->request.set_follow(request_.follow() && IsLive(replica));
-  source->request.set_tail_lines(request_.tail_lines());
-  source->stub = workers_->LogStub(source->location.worker_address);
-  std::weak_ptr<EndableStream> weak = weak_from_this();
-  source->reader = Reader::Start(
-      [source](auto* context, auto* reactor) {
-        source->stub->async()->StreamReplicaLogs(context, &source->request, reactor);
-      },
-      [this, weak] {
+  const bool follow = request_.follow() && IsLive(source->location.replica);
+  absl::StatusOr<std::shared_ptr<LogReader>> reader =
+      readers_->Open(source->location, follow, request_.tail_lines(), [this, weak = weak_from_this()] {
         if (const auto self = weak.lock()) Poke();
       });
+  if (reader.ok()) {
+    source->reader = *std::move(reader);
+  } else {
+    Fail(reader.status().message(), source);
+  }
+}
+
+void LogStream::Fail(absl::string_view why, Source* source) {
+  source->done = true;
+  source->warning = absl::StrCat("the output of replica ", source->location.replica.replica_id(), " on node ",
+                                 source->location.replica.node_id(),
+                                 source->has_begun ? " is not whole: " : " can't be read: ", why);
 }
 
 void LogStream::Fetch(Source* source) {
   if (source->pending || source->done || !source->lines.empty()) return;
   switch (source->reader->state()) {
-    case Reader::State::kWaiting:
+    case ReaderState::kWaiting:
       return;
-    case Reader::State::kReady: {
+    case ReaderState::kReady: {
       v1::StreamReplicaLogsResponse response = source->reader->Take();
+      source->has_begun = true;
       for (v1::LogLine& line : *response.mutable_lines()) {
         line.set_replica_id(source->location.replica.replica_id());
         line.set_group(source->location.replica.group());
@@ -188,13 +187,10 @@ void LogStream::Fetch(Source* source) {
       }
       return;
     }
-    case Reader::State::kDone: {
+    case ReaderState::kDone: {
       source->done = true;
       const grpc::Status status = source->reader->status();
-      if (status.ok()) return;
-      source->warning =
-          absl::StrCat("the output of replica ", source->location.replica.replica_id(), " on node ",
-                       source->location.replica.node_id(), " can't be read: ", status.error_message());
+      if (!status.ok()) Fail(status.error_message(), source);
       return;
     }
   }

@@ -1,7 +1,7 @@
-// One StreamLogs call: collects the output of a job's replicas from the workers that have it, run after run:
+// One StreamLogs call: collects the output of a job's replicas from where it is kept, run after run:
 // a run is the groups from one start of all replicas to the next, with all that came and went by re-scaling
 // in place. Within a run that has ended the lines are merged by their time; those of one that still goes on
-// come as they are written. Each source is read one message ahead, so a slow reader slows the workers'
+// come as they are written. Each source is read one message ahead, so a slow reader slows their
 // streams down instead of filling memory. Thread-safe.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_LOGS_LOG_STREAM_H_
@@ -12,24 +12,24 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "adaptdl/v1/job_service.pb.h"
 #include "adaptdl/v1/log_service.pb.h"
 #include "services/supervisor/calls/lanes.h"
 #include "services/supervisor/calls/pull_reactor.h"
 #include "services/supervisor/logs/log_locations.h"
-#include "services/supervisor/logs/remote_reader.h"
-#include "services/supervisor/logs/worker_channels.h"
+#include "services/supervisor/logs/log_readers.h"
 #include "services/supervisor/state/change_hub.h"
 
 namespace adaptdl::supervisor {
 
 class LogStream final : public PullReactor<v1::StreamLogsResponse>, public ChangeListener {
  public:
-  LogStream(const LogLocations* locations, const Lanes* lanes, const std::string& caller,
-            WorkerChannels* workers, const std::string& job_uid, const v1::StreamLogsRequest& request)
+  LogStream(const LogLocations* locations, const Lanes* lanes, const std::string& caller, LogReaders* readers,
+            const std::string& job_uid, const v1::StreamLogsRequest& request)
       : PullReactor(lanes->readers, lanes->durability, caller),
         locations_(locations),
-        workers_(workers),
+        readers_(readers),
         job_uid_(job_uid),
         request_(request) {}
 
@@ -42,18 +42,15 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
   void OnEnd() override;
 
  private:
-  using Reader = RemoteReader<v1::StreamReplicaLogsResponse>;
-
   // The output of one replica.
   struct Source {
     LogLocation location;
-    v1::StreamReplicaLogsRequest request;
-    std::shared_ptr<v1::LogService::Stub> stub;
-    std::shared_ptr<Reader> reader;
+    std::shared_ptr<LogReader> reader;
     // Lines that were read and not passed on.
     std::deque<v1::LogLine> lines;
-    // Followed, but its worker has not said yet that it runs: there may be no log yet.
+    // Followed, but it was not said yet that it runs: there may be no log yet.
     bool pending = false;
+    bool has_begun = false;
     bool done = false;
     // Why there is nothing (more) to read, to be told.
     std::string warning;
@@ -72,6 +69,8 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
   // Opens the sources whose replicas run by now.
   void OpenPending();
   void Open(Source* source);
+  // There is nothing (more) of it.
+  static void Fail(absl::string_view why, Source* source);
   // Takes what has arrived.
   void Fetch(Source* source);
   void AddLines(v1::StreamLogsResponse* message);
@@ -79,7 +78,7 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
   Source* Oldest();
 
   const LogLocations* const locations_;
-  WorkerChannels* const workers_;
+  LogReaders* const readers_;
   const std::string job_uid_;
   const v1::StreamLogsRequest request_;
   // The rest is used in Next() only, and after it in OnEnd().

@@ -1,5 +1,4 @@
-// Reads a stream of another server, one message ahead and no more: the next one is fetched when the last was
-// taken. Thread-safe.
+// Reads a stream of another server, as StreamReader has it. Thread-safe; keeps itself alive while the call goes on.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_LOGS_REMOTE_READER_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_LOGS_REMOTE_READER_H_
@@ -11,21 +10,23 @@
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/client_callback.h"
 #include "libs/base/mutex.h"
+#include "services/supervisor/logs/stream_reader.h"
 
 namespace adaptdl::supervisor {
 
 template <typename Response>
-class RemoteReader : public grpc::ClientReadReactor<Response> {
+class RemoteReader final : public StreamReader<Response>, private grpc::ClientReadReactor<Response> {
  public:
-  enum class State { kWaiting, kReady, kDone };
+  using State = ReaderState;
+  using Call = std::function<void(grpc::ClientContext*, grpc::ClientReadReactor<Response>*)>;
 
-  // `call` starts the call on the reactor: [&](auto* context, auto* reactor) { stub->async()->X(...); }.
+  // `call` starts the call on the reactor: [=](auto* context, auto* reactor) { stub->async()->X(...); }, and is kept
+  // as long as the reader is, with what it holds.
   // `notify` is called when the state has changed, with no lock held, until Abandon().
-  template <typename Call>
-  static std::shared_ptr<RemoteReader> Start(const Call& call, std::function<void()> notify) {
-    std::shared_ptr<RemoteReader> reader(new RemoteReader(std::move(notify)));
+  static std::shared_ptr<RemoteReader> Start(Call call, std::function<void()> notify) {
+    std::shared_ptr<RemoteReader> reader(new RemoteReader(std::move(call), std::move(notify)));
     reader->self_ = reader;
-    call(&reader->context_, reader.get());
+    reader->call_(&reader->context_, reader.get());
     // The call must not be done while a message waits here to be taken.
     reader->AddHold();
     reader->StartRead(&reader->incoming_);
@@ -33,17 +34,15 @@ class RemoteReader : public grpc::ClientReadReactor<Response> {
     return reader;
   }
 
-  State state() const {
+  State state() const override {
     MutexLock lock(&mutex_);
     return ready_ ? State::kReady : done_ ? State::kDone : State::kWaiting;
   }
-  // In State::kDone.
-  grpc::Status status() const {
+  grpc::Status status() const override {
     MutexLock lock(&mutex_);
     return status_;
   }
-  // In State::kReady.
-  Response Take() {
+  Response Take() override {
     Response message;
     {
       MutexLock lock(&mutex_);
@@ -53,8 +52,7 @@ class RemoteReader : public grpc::ClientReadReactor<Response> {
     this->StartRead(&incoming_);
     return message;
   }
-  // Nobody will ask any more.
-  void Abandon() {
+  void Abandon() override {
     bool drop_hold = false;
     {
       MutexLock lock(&mutex_);
@@ -66,6 +64,7 @@ class RemoteReader : public grpc::ClientReadReactor<Response> {
     if (drop_hold) this->RemoveHold();
   }
 
+ private:
   void OnReadDone(bool ok) override {
     if (!ok) {
       this->RemoveHold();
@@ -95,9 +94,10 @@ class RemoteReader : public grpc::ClientReadReactor<Response> {
     if (notify) notify();
   }
 
- private:
-  explicit RemoteReader(std::function<void()> notify) : notify_(std::move(notify)) {}
+  RemoteReader(Call call, std::function<void()> notify)
+      : call_(std::move(call)), notify_(std::move(notify)) {}
 
+  const Call call_;
   grpc::ClientContext context_;
   // Until OnDone().
   std::shared_ptr<RemoteReader> self_;

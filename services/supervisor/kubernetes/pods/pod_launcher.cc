@@ -71,6 +71,8 @@ void PodLauncher::Acknowledge(const std::string& node_id, const std::string& rep
   queue_.Add(ReplicaKey(replica_id));
 }
 
+void PodLauncher::Reconsider(const std::string& replica_id) { queue_.Add(ReplicaKey(replica_id)); }
+
 void PodLauncher::Run(const std::stop_token& stop) {
   // What is there has to be known before anything is taken for missing.
   if (!parts_.watch->AwaitSynced(stop)) return;
@@ -159,6 +161,7 @@ absl::Status PodLauncher::Delete(const std::string& replica_id, PodOrder* order,
   if (pod == nullptr) {
     parts_.watch->Reconcile(order->node_id);
   } else if (!pod->HasEnded() && !IsStopping(*pod, grace)) {
+    if (parts_.output != nullptr) parts_.output->Follow(pod);
     const absl::Status status =
         parts_.client->Delete(TargetOf(*pod), {.uid = pod->uid, .grace_period = grace}, stop);
     // ABORTED: another one has its name by now.
@@ -173,6 +176,10 @@ absl::Status PodLauncher::Release(const std::string& replica_id, PodOrder* order
   const PodValue pod = parts_.watch->Find(replica_id);
   absl::Status status = absl::OkStatus();
   if (pod != nullptr) {
+    if (const absl::Duration wait = Detain(pod); wait > absl::ZeroDuration()) {
+      queue_.AddAfter(ReplicaKey(replica_id), wait);
+      return absl::OkStatus();
+    }
     status = TakeOffFinalizer(*pod, stop);
     if (status.ok() && !pod->is_being_deleted && !IsKept(*pod)) {
       status = parts_.client->Delete(TargetOf(*pod), {.uid = pod->uid}, stop);
@@ -182,6 +189,11 @@ absl::Status PodLauncher::Release(const std::string& replica_id, PodOrder* order
   if (!status.ok() && !absl::IsNotFound(status)) return status;
   order->acknowledged = false;
   return absl::OkStatus();
+}
+
+absl::Duration PodLauncher::Detain(const PodValue& pod) const {
+  const bool is_ours_to_hold = parts_.output != nullptr && pod->has_our_finalizer;
+  return is_ours_to_hold ? parts_.output->Detain(pod) : absl::ZeroDuration();
 }
 
 absl::Status PodLauncher::TakeOffFinalizer(const Pod& pod, const std::stop_token& stop) {

@@ -7,7 +7,7 @@
 //   Stop         the pod is deleted, with its grace period: that pod, and none that came after it under its name.
 //                One that waits to be made is not, and is told as lost. Of one that is not there its node is told
 //                as a whole, so that what is not there is known to be lost.
-//   Acknowledge  our finalizer is taken off, and the pod deleted unless it is kept.
+//   Acknowledge  our finalizer is taken off, when the pod's output was kept, and the pod deleted unless it is kept.
 //
 // Nodes need no connection; whether they are ready somebody else knows. Files go with the objects that own them.
 //
@@ -34,6 +34,7 @@
 #include "libs/kube/json/json.h"
 #include "services/supervisor/jobs/replica_launcher.h"
 #include "services/supervisor/kubernetes/pods/checkpoint_claim.h"
+#include "services/supervisor/kubernetes/pods/output_keeper.h"
 #include "services/supervisor/kubernetes/pods/pod.h"
 #include "services/supervisor/kubernetes/pods/pod_orders.h"
 #include "services/supervisor/kubernetes/pods/pod_watch.h"
@@ -56,9 +57,9 @@ struct PodLauncherParts {
   PodWatch* watch = nullptr;
   ReplicaSink* sink = nullptr;
   CheckpointClaims* claims = nullptr;
+  // Null: the output of pods goes with them.
+  OutputKeeper* output = nullptr;
   MakePodFunction make_pod = nullptr;
-  // Whether the node is known and ready.
-  std::function<bool(const std::string& node_id)> is_ready = nullptr;
 };
 
 struct PodLauncherOptions {
@@ -78,9 +79,13 @@ class PodLauncher final : public ReplicaLauncher {
   void Stop(const std::string& node_id, const v1::StopReplica& stop) override;
   void Acknowledge(const std::string& node_id, const std::string& replica_id) override;
   void DeleteJobFiles(const std::string& /*node_id*/, const v1::DeleteJobFiles& /*files*/) override {}
-  bool Connected(const std::string& node_id) const override { return parts_.is_ready(node_id); }
+  // Orders wait here for as long as they have to, and no node holds files of a job.
+  bool Connected(const std::string& /*node_id*/) const override { return true; }
   void EndSession(const std::string& /*node_id*/, int64_t /*current_session*/,
                   const absl::Status& /*why*/) override {}
+
+  // The output of the pod was kept, or was given up.
+  void Reconsider(const std::string& replica_id);
 
   // Pods of which something is still to be done.
   size_t pending() const { return orders_.size(); }
@@ -96,6 +101,8 @@ class PodLauncher final : public ReplicaLauncher {
   absl::Status Withdraw(const std::string& replica_id, PodOrder* order);
   absl::Status Delete(const std::string& replica_id, PodOrder* order, const std::stop_token& stop);
   absl::Status Release(const std::string& replica_id, PodOrder* order, const std::stop_token& stop);
+  // How long the pod is still to stay for its output.
+  absl::Duration Detain(const PodValue& pod) const;
   // Nobody holds the pod on our behalf any more. NOT_FOUND: it is gone.
   absl::Status TakeOffFinalizer(const Pod& pod, const std::stop_token& stop);
   absl::Status TryTakeOffFinalizer(const Pod& pod, const std::stop_token& stop);

@@ -26,6 +26,7 @@ PodWatch::PodWatch(const kube::Client* client, const Clock* clock, ReplicaSink* 
       nodes_(options_.node_pods),
       queue_(clock, options_.retries) {
   cache_.AddHandler([this](const PodCache::Change& change) {
+    if (options_.changed != nullptr) options_.changed(change.before, change.after);
     for (const std::string& node : nodes_.Change(change.before, change.after, clock_.Steady())) {
       queue_.Add(NodeKey(node));
     }

@@ -48,6 +48,9 @@ struct PodWatchOptions {
   kube::ReflectorOptions reflector = {};
   // Between tries of what the sink has refused.
   kube::WorkQueueOptions retries = {.longest_pause = absl::Seconds(30)};
+  // Told of each pod that has come, has changed or is gone, as it happens: `before` or `after` is null. Does not
+  // wait. Null: nobody is.
+  std::function<void(const PodValue& before, const PodValue& after)> changed = nullptr;
   // Told of each thing that fails and is tried again; on any thread. Null: nobody is.
   std::function<void(const std::string& what, const absl::Status&)> report = nullptr;
 };

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "libs/kube/json/object.h"
 #include "libs/service/log.h"
 #include "services/supervisor/kubernetes/store/conditions.h"
@@ -17,6 +18,7 @@
 namespace adaptdl::supervisor {
 namespace {
 
+using google::protobuf::util::MessageDifferencer;
 using kube::Json;
 
 int64_t TermOf(const Json& object) { return kube::IntegerAt(object, {"status", "term"}); }
@@ -139,7 +141,7 @@ void KubeJobStore::LoadJob(const Json& object, Job* job, StoreContents* contents
   contents->jobs.push_back(std::move(stored->record));
 }
 
-absl::Status KubeJobStore::LoadQuotas(StoreContents* contents) const {
+absl::Status KubeJobStore::LoadQuotas(StoreContents* contents) {
   const absl::StatusOr<std::vector<Json>> objects =
       parts_.client->ListAll(kube::Collection(AdaptDLQuotas(), parts_.name_space));
   if (!objects.ok()) return objects.status();
@@ -147,6 +149,7 @@ absl::Status KubeJobStore::LoadQuotas(StoreContents* contents) const {
     if (kube::KeyOf(object).name != kQuotaName) continue;
     absl::StatusOr<v1::NamespaceQuota> quota = ReadQuota(object);
     if (quota.ok()) {
+      SeenQuota(quota->namespace_(), *quota);
       contents->quotas.push_back(*std::move(quota));
     } else {
       log::Error("an AdaptDLQuota can't be read: it does not count",
@@ -268,22 +271,48 @@ absl::Status KubeJobStore::DeleteJob(const std::string& uid) {
   return absl::OkStatus();
 }
 
-absl::Status KubeJobStore::WriteQuotas(const WriteBatch& batch) const {
-  const auto target = [](const std::string& name_space) {
-    return kube::ObjectOf(AdaptDLQuotas(), {name_space, kQuotaName});
-  };
+absl::Status KubeJobStore::WriteQuotas(const WriteBatch& batch) {
   absl::Status status;
-  for (const v1::NamespaceQuota& quota : batch.put_quotas) {
-    status.Update(parts_.client
-                      ->Apply(target(quota.namespace_()), QuotaObject(quota),
-                              {.field_manager = kFieldManager, .force = true})
-                      .status());
-  }
-  for (const std::string& name_space : batch.delete_quotas) {
-    const absl::Status deleted = parts_.client->Delete(target(name_space), {});
-    if (!absl::IsNotFound(deleted)) status.Update(deleted);
-  }
+  for (const v1::NamespaceQuota& quota : batch.put_quotas) status.Update(WriteQuota(quota));
+  for (const std::string& name_space : batch.delete_quotas) status.Update(DeleteQuota(name_space));
   return status.ok() ? status : absl::UnavailableError(absl::StrCat("AdaptDLQuota: ", status.ToString()));
+}
+
+absl::Status KubeJobStore::WriteQuota(const v1::NamespaceQuota& quota) {
+  const std::string& name_space = quota.namespace_();
+  const std::optional<v1::NamespaceQuota> known = KnownQuota(name_space);
+  if (known.has_value() && MessageDifferencer::Equals(*known, quota)) return absl::OkStatus();
+  const absl::Status written =
+      parts_.client
+          ->Apply(kube::ObjectOf(AdaptDLQuotas(), {name_space, kQuotaName}), QuotaObject(quota),
+                  {.field_manager = kFieldManager, .force = true})
+          .status();
+  if (written.ok()) SeenQuota(name_space, quota);
+  return written;
+}
+
+absl::Status KubeJobStore::DeleteQuota(const std::string& name_space) {
+  if (!KnownQuota(name_space).has_value()) return absl::OkStatus();
+  const absl::Status deleted =
+      parts_.client->Delete(kube::ObjectOf(AdaptDLQuotas(), {name_space, kQuotaName}), {});
+  if (!deleted.ok() && !absl::IsNotFound(deleted)) return deleted;
+  SeenQuota(name_space, std::nullopt);
+  return absl::OkStatus();
+}
+
+void KubeJobStore::SeenQuota(const std::string& name_space, const std::optional<v1::NamespaceQuota>& quota) {
+  MutexLock lock(&mutex_);
+  if (quota.has_value()) {
+    quotas_[name_space] = *quota;
+  } else {
+    quotas_.erase(name_space);
+  }
+}
+
+std::optional<v1::NamespaceQuota> KubeJobStore::KnownQuota(const std::string& name_space) const {
+  MutexLock lock(&mutex_);
+  const auto known = quotas_.find(name_space);
+  return known == quotas_.end() ? std::nullopt : std::make_optional(known->second);
 }
 
 void KubeJobStore::Tell(const WriteBatch& batch) const {

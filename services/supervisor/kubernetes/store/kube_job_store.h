@@ -78,6 +78,9 @@ class KubeJobStore final : public JobStore {
   void Gone(const std::string& job_uid);
   // The job's object as it was seen or written last; null: there is none.
   std::shared_ptr<const kube::Json> RawObject(const std::string& job_uid) const;
+  // What the namespace's AdaptDLQuota says now; nothing: there is none. Said within the change that takes it over
+  // (Core::Update), which is not written then: it is there.
+  void SeenQuota(const std::string& name_space, const std::optional<v1::NamespaceQuota>& quota);
   // The largest term in any status that Load() has read.
   int64_t LargestTerm() const { return largest_term_; }
 
@@ -110,7 +113,7 @@ class KubeJobStore final : public JobStore {
   absl::Status LoadJobs(StoreContents* contents);
   // Adds the job to the contents, or to what is set aside of them.
   void LoadJob(const kube::Json& object, Job* job, StoreContents* contents) const;
-  absl::Status LoadQuotas(StoreContents* contents) const;
+  absl::Status LoadQuotas(StoreContents* contents);
   void LoadHistory(absl::Time now, StoreContents* contents);
 
   // The job's status as it is to be; nothing: there is nothing to write.
@@ -119,7 +122,10 @@ class KubeJobStore final : public JobStore {
   absl::StatusOr<Job> FindJob(const JobRecord& record) const;
   absl::Status WriteJob(const JobRecord& record, const std::vector<ReplicaRecord>& replicas);
   absl::Status DeleteJob(const std::string& uid);
-  absl::Status WriteQuotas(const WriteBatch& batch) const;
+  absl::Status WriteQuotas(const WriteBatch& batch);
+  absl::Status WriteQuota(const v1::NamespaceQuota& quota);
+  absl::Status DeleteQuota(const std::string& name_space);
+  std::optional<v1::NamespaceQuota> KnownQuota(const std::string& name_space) const;
   // Tells history and the cluster.
   void Tell(const WriteBatch& batch) const;
 
@@ -130,6 +136,8 @@ class KubeJobStore final : public JobStore {
   Mutex writing_;
   mutable Mutex mutex_;
   std::map<std::string, Job> jobs_ ABSL_GUARDED_BY(mutex_);  // By uid.
+  // By namespace, as their objects have them.
+  std::map<std::string, v1::NamespaceQuota> quotas_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adaptdl::supervisor

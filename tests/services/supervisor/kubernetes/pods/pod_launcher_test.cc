@@ -271,10 +271,66 @@ TEST_F(PodLauncherTest, AStopDoesNotMeetANewPodOfTheSameName) {
   EXPECT_FALSE(kube::IsBeingDeleted(pod));
 }
 
-TEST_F(PodLauncherTest, NodesAreConnectedThatAreReady) {
+// Says how long pods are to stay, and remembers who was followed.
+class SlowKeeper final : public OutputKeeper {
+ public:
+  void Follow(const PodValue& pod) override {
+    MutexLock lock(&mutex_);
+    EXPECT_FALSE(pod->is_being_deleted);
+    followed_ = pod->key.name;
+  }
+  absl::Duration Detain(const PodValue& pod) override {
+    MutexLock lock(&mutex_);
+    detained_ = pod->key.name;
+    changed_.SignalAll();
+    return wait_;
+  }
+
+  void LetGo() {
+    MutexLock lock(&mutex_);
+    wait_ = absl::ZeroDuration();
+  }
+  void AwaitDetained(const std::string& name) {
+    MutexLock lock(&mutex_);
+    while (detained_ != name) changed_.Wait(&mutex_);
+  }
+  std::string followed() {
+    MutexLock lock(&mutex_);
+    return followed_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  absl::Duration wait_ ABSL_GUARDED_BY(mutex_) = absl::Hours(1);
+  std::string followed_ ABSL_GUARDED_BY(mutex_);
+  std::string detained_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(PodLauncherTest, APodStaysUntilItsOutputIsKept) {
+  SlowKeeper keeper;
+  output_ = &keeper;
+  StartBoth();
+  AcknowledgeEnds();
+  launcher_->Launch(kNode, LaunchOf("r"));
+  seen_.Await("r", IsThere);
+  Run("r");
+  sink_.Await("r", v1::REPLICA_STATE_RUNNING);
+  launcher_->Stop(kNode, StopOf("r"));
+  seen_.Await("r", IsStopping);
+  EXPECT_EQ(keeper.followed(), "r");
+  Terminate("r");
+  keeper.AwaitDetained("r");
+  EXPECT_EQ(launcher_->pending(), 1u);
+  EXPECT_TRUE(client_.Get(PodOf("r")).ok());
+  keeper.LetGo();
+  launcher_->Reconsider("r");
+  seen_.Await("r", IsAbsent);
+}
+
+TEST_F(PodLauncherTest, OrdersMayComeForAnyNode) {
   StartBoth();
   EXPECT_TRUE(launcher_->Connected(kNode));
-  EXPECT_FALSE(launcher_->Connected("other"));
 }
 
 }  // namespace

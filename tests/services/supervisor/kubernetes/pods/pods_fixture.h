@@ -216,9 +216,9 @@ class PodsTest : public ::testing::Test {
         .watch = watch_.get(),
         .sink = &sink_,
         .claims = &claims_,
+        .output = output_,
         .make_pod = [this](const std::string& node, const v1::LaunchReplica& launch,
-                           const std::string& claim) { return MakePod(node, launch, claim); },
-        .is_ready = [](const std::string& node) { return node == kNode; }};
+                           const std::string& claim) { return MakePod(node, launch, claim); }};
     launcher_ = std::make_unique<PodLauncher>(
         parts, PodLauncherOptions{.keep = keep, .threads = threads, .retries = fast_, .report = Print});
   }
@@ -335,6 +335,7 @@ class PodsTest : public ::testing::Test {
   const std::unique_ptr<kube::Session> session_ = MakeSession();
   const kube::Client client_{session_.get()};
   const RealClock clock_;
+  OutputKeeper* output_ = nullptr;
   Json job_;
   SeenPods seen_;
   std::unique_ptr<kube::Reflector> seen_reflector_;

@@ -45,6 +45,22 @@ TEST_F(KubeEventsTest, AreToldAboutTheirJob) {
   EXPECT_EQ(events.lost(), 0);
 }
 
+TEST_F(KubeEventsTest, WarnOfOtherObjects) {
+  KubeEvents events(&client_, "supervisor-0");
+  const Json quota = {{"apiVersion", "adaptdl.petuum.com/v1"},
+                      {"kind", "AdaptDLQuota"},
+                      {"metadata", {{"namespace", "default"}, {"name", "quota"}, {"uid", "uid-q"}}}};
+  events.Warn(quota, "QuotaInvalid", "spec.gpus is -3", absl::FromUnixMicros(255));
+  events.Flush();
+  const std::vector<Json> told = Told();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(kube::KeyOf(told[0]).name, "quota.ff");
+  EXPECT_EQ(kube::TextAt(told[0], {"regarding", "kind"}), "AdaptDLQuota");
+  EXPECT_EQ(kube::TextAt(told[0], {"regarding", "uid"}), "uid-q");
+  EXPECT_EQ(kube::TextAt(told[0], {"type"}), "Warning");
+  EXPECT_EQ(kube::TextAt(told[0], {"note"}), "spec.gpus is -3");
+}
+
 TEST_F(KubeEventsTest, OneThatIsRefusedIsLostAndTheNextIsTold) {
   Control("POST", "faults", {{{"verb", "create"}, {"status", 500}}, {{"verb", "create"}, {"cut", "after"}}});
   KubeEvents events(&client_, "supervisor-0");

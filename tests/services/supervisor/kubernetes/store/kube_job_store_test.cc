@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "services/supervisor/kubernetes/store/quota_object.h"
 #include "tests/services/supervisor/kubernetes/store/store_fixture.h"
 
 namespace adaptdl::supervisor {
@@ -163,6 +164,35 @@ TEST_F(KubeStoreTest, AJobThatWasNotSeenYetIsLookedUp) {
   EXPECT_TRUE(Put(record).ok());
   EXPECT_EQ(StatusOfJob("a")["phase"], "Pending");
   ASSERT_NE(store_->RawObject(record.uid()), nullptr);
+}
+
+TEST_F(KubeStoreTest, AQuotaThatWasSeenIsNotWritten) {
+  const kube::Target target = kube::ObjectOf(AdaptDLQuotas(), {"default", kQuotaName});
+  v1::NamespaceQuota older;
+  older.set_namespace_("default");
+  older.set_weight(1);
+  v1::NamespaceQuota newer = older;
+  newer.set_gpus(8);
+  ASSERT_TRUE(
+      client_
+          .Create(kube::Collection(AdaptDLQuotas(), "default"), QuotaObject(newer), {.field_manager = "test"})
+          .ok());
+  // The watch is behind: what it has seen must not come back.
+  store_->SeenQuota("default", older);
+  WriteBatch batch;
+  batch.put_quotas = {older};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_EQ(kube::IntegerAt(*client_.Get(target), {"spec", "gpus"}), 8);
+  // Nor goes what was made again.
+  store_->SeenQuota("default", std::nullopt);
+  WriteBatch removal;
+  removal.delete_quotas = {"default"};
+  ASSERT_TRUE(store_->Commit(removal).ok());
+  EXPECT_TRUE(client_.Get(target).ok());
+  // What is decided here is written.
+  batch.put_quotas[0].set_gpus(2);
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_EQ(kube::IntegerAt(*client_.Get(target), {"spec", "gpus"}), 2);
 }
 
 TEST_F(KubeStoreTest, QuotasAreObjects) {
