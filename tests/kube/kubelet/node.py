@@ -108,7 +108,7 @@ class Node:
         self.client.patch_status(f"/api/v1/nodes/{self.name}", {"conditions": [ready]})
 
     def object_changed(self, obj):
-        conditions = obj["status"].get("conditions") or ()
+        conditions = (obj.get("status") or {}).get("conditions") or ()
         self._is_ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
     def renew(self):
