@@ -79,6 +79,24 @@ class ChartTest(unittest.TestCase):
                 with self.subTest(name):
                     self.assertEqual(chart[name], item)
 
+    def test_the_autoscaler_is_that_of_kustomize(self):
+        """By the arguments that an overlay adds; whether it stays off spot nodes is the overlay's."""
+        values = {"autoscaler": {"enabled": True, "maxNodes": 8, "nodeSelector": "petuum.com/nodegroup=adaptdl"}}
+        chart = by_name(rendered(values))
+        for name, item in by_name(manifests.render("autoscaler")).items():
+            if item["kind"] != "Deployment":
+                self.assertEqual(chart[name], item)
+        name = "Deployment/adaptdl-autoscaler"
+        plain = copy.deepcopy(by_name(manifests.render("overlays/eks"))[name])
+        del plain["spec"]["template"]["spec"]["affinity"]
+        for item in (chart[name], plain):
+            [container] = item["spec"]["template"]["spec"]["containers"]
+            container["args"] = {flag: json.loads(value) if value.startswith("{") else value for flag, _, value in
+                                 (argument.partition("=") for argument in container["args"])}
+        self.assertEqual(chart[name], plain)
+        with self.assertRaisesRegex(AssertionError, "autoscaler.nodeSelector"):
+            rendered({"autoscaler": {"enabled": True}})
+
     def test_crds_are_the_same(self):
         for file in (manifests.KUBERNETES / "crds").glob("*.yaml"):
             self.assertEqual((CHART / "crds" / file.name).read_text(encoding="utf-8"), file.read_text(encoding="utf-8"))
@@ -97,9 +115,11 @@ class ChartTest(unittest.TestCase):
 
     def test_flags_are_known(self):
         patch = [{"op": "add", "path": "/metadata/labels/a", "value": "b\"c"}]
-        items = rendered({"job": {"patch": {"pods": patch, "containers": patch}}, "checkpoints": {"storageClass": "efs"}})
-        for argument in arguments(items):
-            self.assertIn(argument.partition("=")[0], flags_test.flags_of("adaptdl-supervisor"))
+        items = rendered({"job": {"patch": {"pods": patch, "containers": patch}}, "checkpoints": {"storageClass": "efs"},
+                          "autoscaler": {"enabled": True, "nodeSelector": "a=b", "nodeTolerations": [{"key": "a"}]}})
+        for _, _, container in manifests.containers(items):
+            for argument in container["args"]:
+                self.assertIn(argument.partition("=")[0], flags_test.flags_of(*container["command"]))
         self.assertIn(patch, [json.loads(argument.partition("=")[2]) for argument in arguments(items)
                               if argument.startswith("--patch-pods=")])
 

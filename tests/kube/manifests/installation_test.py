@@ -17,7 +17,6 @@ ACCOUNT = "system:serviceaccount:adaptdl:"
 # Rights that a run on doubles has no use for, and why they are given.
 UNUSED = {
     "update adaptdl.petuum.com/adaptdljobs/finalizers",  # asked where OwnerReferencesPermissionEnforcement is on
-    "get /pods/log",  # adaptdl logs
 }
 PROGRAM = str(pathlib.Path(os.environ["ADAPTDL_BIN"]) / "adaptdl-mnist")
 POOL = {"petuum.com/nodegroup": "adaptdl"}
@@ -147,6 +146,7 @@ class InstallationTest(unittest.TestCase):
         self.installed.run(token, "update", "submitted", "--max-replicas", "1")
         self.wait_for_phase("submitted", "Succeeded")
         self.assertIn("submitted", self.installed.run(token, "ls"))
+        self.assertIn("test accuracy", self.installed.run(token, "logs", "submitted"))
         self.installed.run(token, "delete", "submitted")
         # What the role does not say.
         self.assertIn("may not list adaptdlquotas", self.installed.run(token, "quota", "ls", code=1))

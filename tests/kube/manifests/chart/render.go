@@ -73,6 +73,12 @@ func functions(root *template.Template, objects object) template.FuncMap {
 		err := root.ExecuteTemplate(&text, name, data)
 		return text.String(), err
 	}
+	all["required"] = func(why string, value interface{}) (interface{}, error) {
+		if value == nil || value == "" {
+			return nil, fmt.Errorf("%s", why)
+		}
+		return value, nil
+	}
 	all["lookup"] = func(version, kind, namespace, name string) object {
 		found, _ := objects[kind+"/"+namespace+"/"+name].(object)
 		return found
