@@ -122,6 +122,11 @@ TEST_F(KubernetesCommandTest, WithoutKubectlItSaysHowToGetIt) {
 
 TEST_F(KubernetesCommandTest, AnotherAuthorityIsNotBelieved) {
   cluster_.StartSupervisors();
+  // The environment says what the flags do.
+  const auto believed =
+      cli::RunProgram(cluster_.folder().path(), {"ls", "--call-timeout", "60s"},
+                      {"ADAPTDL_KUBERNETES=1", "KUBECONFIG=" + cluster_.folder().path() + "/ann.kubeconfig"});
+  ASSERT_EQ(believed.code, 0) << believed.err;
   const kube::Target map = kube::ObjectOf({"", "v1", "configmaps", "ConfigMap"}, {"adaptdl", "adaptdl-ca"});
   const auto other = cluster_.OtherAuthority();
   ASSERT_TRUE(
@@ -136,7 +141,7 @@ TEST_F(KubernetesCommandTest, TensorboardsAreMadeShownAndDeleted) {
   const Json claim = cluster_.Get(kube::ObjectOf(kClaims, {kTeam, "adaptdl-tensorboard-runs"}));
   EXPECT_EQ(kube::At(claim, {"spec", "accessModes"}), Json({"ReadWriteMany"}));
   const auto listed = cluster_.Run({"tensorboard", "list"});
-  EXPECT_THAT(listed.out, HasSubstr("runs  -         2Gi   0/1")) << listed.err;
+  EXPECT_THAT(listed.out, HasSubstr("runs   -          2Gi    0/1")) << listed.err;
   EXPECT_EQ(cluster_.Run({"tensorboard", "create", "runs"}).code, 1);
 
   // What a Deployment's controller would make, with a server in TensorBoard's place.
