@@ -107,6 +107,21 @@ TEST_F(KubernetesCommandTest, JobsAreSubmittedSeenAndCancelledAlsoUnderTheNextLe
   EXPECT_THAT(nodes.err, HasSubstr("may not list"));
 }
 
+TEST_F(KubernetesCommandTest, WhoSubmitsMayWait) {
+  cluster_.StartSupervisors();
+  cluster_.folder().Write("job.yaml", kJobFile);
+  const std::string log = cluster_.folder().path() + "/submit.log";
+  Process submit = Start({"submit", cluster_.folder().path() + "/job.yaml", "-n", "awaited", "--wait"}, log);
+  std::string name;
+  ASSERT_TRUE(Eventually([&] {
+    const std::string said = cluster_.folder().Read("submit.log");
+    name = said.find(" submitted") == std::string::npos ? "" : NameIn(said);
+    return !name.empty();
+  })) << cluster_.folder().Read("submit.log");
+  EXPECT_EQ(cluster_.Run({"cancel", name, "--call-timeout", "60s"}).code, 0);
+  EXPECT_EQ(submit.Wait(absl::Minutes(1)), 4) << cluster_.folder().Read("submit.log");
+}
+
 TEST_F(KubernetesCommandTest, WithoutASupervisorItSaysWhatIsMissing) {
   const auto listed = cluster_.Run({"ls"});
   EXPECT_EQ(listed.code, 1);
