@@ -49,7 +49,7 @@ void LogKeeper::Follow(const PodValue& pod) {
 
 absl::Duration LogKeeper::Detain(const PodValue& pod) {
   MutexLock lock(&mutex_);
-  if (ending_) return absl::ZeroDuration();
+  if (ending_) return options_.patience;
   const OutputRef output = Find(pod);
   const absl::Time now = parts_.clock->Steady();
   if (output->is_settled) return absl::ZeroDuration();
@@ -67,7 +67,11 @@ absl::Duration LogKeeper::Detain(const PodValue& pod) {
 void LogKeeper::Observe(const PodValue& before, const PodValue& after) {
   if (after == nullptr) {
     MutexLock lock(&mutex_);
-    outputs_.erase(before->uid);
+    const auto gone = outputs_.find(before->uid);
+    if (gone == outputs_.end()) return;
+    gone->second->is_settled = true;
+    gone->second->stop.request_stop();
+    outputs_.erase(gone);
   } else if (after->is_being_deleted && after->IsReplica() && !after->HasEnded()) {
     Follow(after);
   }
@@ -94,12 +98,19 @@ LogKeeper::OutputRef LogKeeper::Take(std::deque<OutputRef>* queue) {
   return nullptr;
 }
 
+bool LogKeeper::IsEnding() {
+  MutexLock lock(&mutex_);
+  return ending_;
+}
+
 void LogKeeper::Run(std::deque<OutputRef>* queue, bool follow) {
   while (const OutputRef output = Take(queue)) {
     bool is_whole = true;
     if (parts_.is_known(*output->pod)) {
       KeptLog log;
       const absl::Status status = Read(*output, follow, &log);
+      // The next leader reads it anew.
+      if (!status.ok() && IsEnding()) return;
       is_whole = status.ok();
       Keep(*output, status, std::move(log));
     }
@@ -140,8 +151,7 @@ absl::Status LogKeeper::Read(const Output& output, bool follow, KeptLog* log) co
   log->text = tail.Text();
   log->beginning_is_missing = tail.is_cut() || tail.lines() >= most_lines;
   if (stop.stop_requested()) {
-    log->error = absl::StrCat("its node did not send it within ", absl::FormatDuration(options_.patience),
-                              ", and its pod did not wait longer");
+    log->error = "its node had not sent all of it when its pod went";
   } else if (!status.ok()) {
     log->error = std::string(status.message());
   }

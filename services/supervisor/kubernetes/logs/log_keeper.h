@@ -68,7 +68,7 @@ class LogKeeper final : public OutputKeeper {
   // Deletes soon what was kept of jobs that are gone.
   void Sweep(std::function<bool(const std::string& job_uid)> job_is_there);
 
-  // Nothing is read or told any more, and no pod detained.
+  // Nothing is read or told any more. Pods that are detained stay so: the next leader sees to them.
   void Stop();
 
  private:
@@ -88,6 +88,7 @@ class LogKeeper final : public OutputKeeper {
   OutputRef Take(std::deque<OutputRef>* queue);
   void Run(std::deque<OutputRef>* queue, bool follow);
   void RunSweeps();
+  bool IsEnding();
   // What can be had of it.
   absl::Status Read(const Output& output, bool follow, KeptLog* log) const;
   void Keep(const Output& output, const absl::Status& status, KeptLog log) const;

@@ -4,13 +4,16 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <set>
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/libs/kube/client/api_fixture.h"
 
@@ -118,6 +121,33 @@ TEST_F(LogKeeperTest, APodThatGoesIsFollowedToItsEnd) {
   EXPECT_EQ(Kept("other"), "NOT_FOUND") << "it only runs";
 }
 
+TEST_F(LogKeeperTest, SoManyAreFollowedAtATime) {
+  int open = 0;
+  int most = 0;
+  int begun = 0;
+  Start(
+      [&](Exchange& exchange) {
+        {
+          MutexLock lock(&mutex_);
+          most = std::max(most, ++open);
+          ++begun;
+          changed_.SignalAll();
+          // The first two wait for each other.
+          while (begun < 2) changed_.Wait(&mutex_);
+          --open;
+        }
+        exchange.Answer(200, kLine);
+      },
+      kEnded, {.followers = 2});
+  std::vector<std::string> names;
+  for (int i = 0; i < 20; ++i) names.push_back(absl::StrCat("r-", i));
+  for (const std::string& name : names) keeper_->Follow(MakePod(name));
+  for (const std::string& name : names) AwaitSettled(name);
+  for (const std::string& name : names) EXPECT_EQ(Kept(name), kLine);
+  MutexLock lock(&mutex_);
+  EXPECT_EQ(most, 2);
+}
+
 TEST_F(LogKeeperTest, WhoCouldNotBeFollowedIsReadAtTheEnd) {
   Start(
       [this](Exchange& exchange) {
@@ -145,7 +175,7 @@ TEST_F(LogKeeperTest, ANodeThatDoesNotAnswerIsNotWaitedForLong) {
   clock_.Advance(absl::Seconds(6));
   EXPECT_EQ(keeper_->Detain(MakePod("r")), absl::ZeroDuration());
   AwaitSettled("r");
-  EXPECT_NE(Kept("r").find("did not send it within 10s"), std::string::npos) << Kept("r");
+  EXPECT_NE(Kept("r").find("had not sent all of it"), std::string::npos) << Kept("r");
 }
 
 TEST_F(LogKeeperTest, NeitherAreThoseThatNobodyComesTo) {
@@ -160,7 +190,7 @@ TEST_F(LogKeeperTest, NeitherAreThoseThatNobodyComesTo) {
   for (const char* name : {"a", "b", "c"}) EXPECT_EQ(keeper_->Detain(MakePod(name)), absl::ZeroDuration());
   for (const char* name : {"a", "b", "c"}) {
     AwaitSettled(name);
-    EXPECT_NE(Kept(name).find("did not send it"), std::string::npos) << Kept(name);
+    EXPECT_NE(Kept(name).find("had not sent all of it"), std::string::npos) << Kept(name);
   }
 }
 
@@ -201,14 +231,27 @@ TEST_F(LogKeeperTest, SweepsWhatJobsHaveLeft) {
   EXPECT_EQ(Kept("r"), "NOT_FOUND");
 }
 
-TEST_F(LogKeeperTest, OnceStoppedItDetainsNobody) {
+TEST_F(LogKeeperTest, OnceStoppedItLeavesAllToTheNext) {
   Start([](Exchange& exchange) {
     exchange.Begin(200);
     exchange.AwaitClosed();
   });
   keeper_->Follow(MakePod("r"));
   keeper_->Stop();
-  EXPECT_EQ(keeper_->Detain(MakePod("r")), absl::ZeroDuration());
+  EXPECT_GT(keeper_->Detain(MakePod("r")), absl::ZeroDuration());
+  EXPECT_EQ(Kept("r"), "NOT_FOUND");
+}
+
+TEST_F(LogKeeperTest, WhoIsGoneIsReadNoMore) {
+  Start([](Exchange& exchange) {
+    exchange.Begin(200);
+    exchange.Part(kLine);
+    exchange.AwaitClosed();
+  });
+  keeper_->Follow(MakePod("r"));
+  keeper_->Observe(MakePod("r"), nullptr);
+  AwaitSettled("r");
+  EXPECT_NE(Kept("r").find("had not sent all of it"), std::string::npos) << Kept("r");
 }
 
 }  // namespace
