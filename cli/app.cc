@@ -188,9 +188,8 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
                   UsageError("only \"adaptdl submit\" and \"adaptdl run\" take arguments after \"--\""));
   }
   if (context.kubernetes.enabled) {
-    const absl::StatusOr<std::string> space = NamespaceOfKubeconfig(context.kubernetes);
-    if (!space.ok()) return Report(context, space.status());
-    context.default_namespace = *space;
+    // Commands that need the cluster say what is wrong with it.
+    context.default_namespace = NamespaceOfKubeconfig(context.kubernetes).value_or("default");
   }
   const absl::StatusOr<int> code = context.action();
   return code.ok() ? *code : Report(context, code.status());

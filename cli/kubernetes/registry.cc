@@ -13,15 +13,12 @@ namespace adaptdl::cli {
 namespace {
 
 constexpr char kRegistryService[] = "adaptdl-registry";
-constexpr int kRegistryPort = 5000;
 
-int64_t RegistryNodePort(const kube::Json& service) {
+// The service has one port.
+const kube::Json& PortOf(const kube::Json& service) {
+  static const kube::Json& none = *new kube::Json(nullptr);
   const kube::Json& ports = kube::At(service, {"spec", "ports"});
-  if (!ports.is_array()) return 0;
-  for (const kube::Json& port : ports) {
-    if (kube::IntegerAt(port, {"port"}) == kRegistryPort) return kube::IntegerAt(port, {"nodePort"});
-  }
-  return 0;
+  return ports.is_array() && !ports.empty() ? ports.front() : none;
 }
 
 }  // namespace
@@ -36,16 +33,16 @@ absl::StatusOr<std::unique_ptr<ClusterRegistry>> ClusterRegistry::Open(const Clu
     return absl::NotFoundError(absl::StrCat("the cluster has no registry of its own (", what, ")", remedy));
   }
   if (!service.ok()) return While(what, service.status());
-  const int64_t node_port = RegistryNodePort(*service);
+  const int64_t node_port = kube::IntegerAt(PortOf(*service), {"nodePort"});
   if (node_port == 0) {
-    return absl::NotFoundError(absl::StrCat(what, " has no node port for its port ", kRegistryPort,
-                                            ", from which nodes could pull", remedy));
+    return absl::NotFoundError(absl::StrCat(what, " has no node port, from which nodes could pull", remedy));
   }
   auto registry = std::unique_ptr<ClusterRegistry>(new ClusterRegistry());
   registry->forward_ = std::make_unique<PortForward>(
-      cluster.kubectl(), PortForward::Options{.name_space = name_space,
-                                              .target = absl::StrCat("service/", kRegistryService),
-                                              .port = kRegistryPort});
+      cluster.kubectl(),
+      PortForward::Options{.name_space = name_space,
+                           .target = absl::StrCat("service/", kRegistryService),
+                           .port = static_cast<int>(kube::IntegerAt(PortOf(*service), {"port"}))});
   const absl::StatusOr<int> port = registry->forward_->WaitForPort(timeout);
   if (!port.ok()) return port.status();
   registry->here_ = absl::StrCat("127.0.0.1:", *port);

@@ -22,12 +22,15 @@ namespace adaptdl::integration {
 namespace {
 
 using kube::Json;
+using kube::TextAt;
 
 constexpr char kPeople[] = "root-token,root,1,\"system:masters\"\nann-token,ann,2,\"\"\n";
 const kube::ResourceType kNamespaces = {"", "v1", "namespaces", "Namespace", false};
 const kube::ResourceType kConfigMaps = {"", "v1", "configmaps", "ConfigMap"};
 const kube::ResourceType kAccounts = {"", "v1", "serviceaccounts", "ServiceAccount"};
 const kube::ResourceType kRoles = {"rbac.authorization.k8s.io", "v1", "roles", "Role"};
+const kube::ResourceType kClusterRoles = {"rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole",
+                                          false};
 const kube::ResourceType kBindings = {"rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"};
 const kube::ResourceType kCrds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
                                   "CustomResourceDefinition", false};
@@ -47,13 +50,6 @@ kube::KubeletOptions KubeletOptions(const std::string& images) {
   return {.images = absl::StrCat(R"({"supervisor": {}, "busybox:1.36": {})", images.empty() ? "" : ", ",
                                  images, "}"),
           .token = "root-token"};
-}
-
-Json Rule(const std::string& group, const std::vector<std::string>& resources,
-          const std::vector<std::string>& verbs, const std::vector<std::string>& names = {}) {
-  Json rule = {{"apiGroups", Json::array({group})}, {"resources", resources}, {"verbs", verbs}};
-  if (!names.empty()) rule["resourceNames"] = names;
-  return rule;
 }
 
 }  // namespace
@@ -120,26 +116,25 @@ void CommandCluster::MakeObjects() {
 }
 
 void CommandCluster::MakeRoles() {
-  const std::string jobs = "adaptdl.petuum.com";
-  const std::vector<std::string> read = {"get", "list", "watch"};
-  const std::vector<std::string> all = {"get", "list", "watch", "create", "patch", "delete"};
-  const Json users =
-      Json::array({Rule(jobs, {"adaptdljobs"}, all), Rule("", {"pods/log"}, {"get"}), Rule("", {"pods"}, all),
-                   Rule("", {"pods/exec", "pods/portforward"}, {"get", "create"}),
-                   Rule("", {"persistentvolumeclaims", "services"}, all), Rule("apps", {"deployments"}, all),
-                   Rule("", {"serviceaccounts/token"}, {"create"}, {"adaptdl-user"})});
-  const Json reach =
-      Json::array({Rule("", {"pods", "services"}, read), Rule("", {"configmaps"}, read, {"adaptdl-ca"}),
-                   Rule("", {"pods/portforward"}, {"get", "create"})});
+  for (const YAML::Node& document :
+       YAML::LoadAllFromFile(ADAPTDL_SOURCE_DIR "/deploy/kubernetes/base/user-roles.yaml")) {
+    const Json role = kube::FromYaml(document);
+    const bool is_namespaced = TextAt(role, {"kind"}) == kRoles.kind;
+    Make(is_namespaced ? kRoles : kClusterRoles, TextAt(role, {"metadata", "namespace"}), role);
+  }
   const Json ann = {{"kind", "User"}, {"name", "ann"}, {"apiGroup", kRoles.group}};
   const Json account = {{"kind", "ServiceAccount"}, {"name", "adaptdl-user"}, {"namespace", kTeam}};
-  for (const auto& [space, rules] : {std::pair<std::string, Json>(kTeam, users), {"adaptdl", reach}}) {
-    Make(kRoles, space, {{"metadata", {{"name", "user"}}}, {"rules", rules}});
-    Make(kBindings, space,
-         {{"metadata", {{"name", "user"}}},
-          {"roleRef", {{"apiGroup", kRoles.group}, {"kind", "Role"}, {"name", "user"}}},
-          {"subjects", Json::array({ann, account})}});
-  }
+  Bind(kTeam, "ClusterRole", "adaptdl-user", {ann, account});
+  Bind(kTeam, "ClusterRole", "adaptdl-command", {ann});
+  Bind("adaptdl", "Role", "adaptdl-user", {ann});
+}
+
+void CommandCluster::Bind(const std::string& name_space, const std::string& kind, const std::string& role,
+                          const std::vector<Json>& subjects) {
+  Make(kBindings, name_space,
+       {{"metadata", {{"name", role}}},
+        {"roleRef", {{"apiGroup", kRoles.group}, {"kind", kind}, {"name", role}}},
+        {"subjects", subjects}});
 }
 
 Json CommandCluster::SupervisorPod(int number) {
@@ -195,7 +190,7 @@ void CommandCluster::WaitForPhase(const std::string& name_space, const std::stri
   Json last;
   EXPECT_TRUE(Eventually([&] {
     last = Get(kube::ObjectOf(kube::Pods(), {name_space, pod}));
-    return kube::TextAt(last, {"status", "phase"}) == phase;
+    return TextAt(last, {"status", "phase"}) == phase;
   })) << pod
       << " is not " << phase << ": " << last.dump(1);
 }

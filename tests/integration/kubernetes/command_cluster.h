@@ -1,5 +1,5 @@
 // A cluster of Kubernetes for tests of the command: doubles that speak TLS and ask who one is, two supervisors as pods behind their
-// names, and "ann", who may do in the namespace "team" what the guide gives to users. Belongs to one test.
+// names, and "ann", who may do in the namespace "team" what the manifests give to users. Belongs to one test.
 
 #ifndef ADAPTDL_TESTS_INTEGRATION_KUBERNETES_COMMAND_CLUSTER_H_
 #define ADAPTDL_TESTS_INTEGRATION_KUBERNETES_COMMAND_CLUSTER_H_
@@ -55,7 +55,10 @@ class CommandCluster {
  private:
   std::string Kubeconfig(const std::string& person, const std::string& token);
   kube::Json SupervisorPod(int number);
+  // Those of the manifests.
   void MakeRoles();
+  void Bind(const std::string& name_space, const std::string& kind, const std::string& role,
+            const std::vector<kube::Json>& subjects);
 
   const cli::TemporaryFolder folder_;
   const bool has_kubectl_;

@@ -107,6 +107,21 @@ TEST_F(KubernetesCommandTest, JobsAreSubmittedSeenAndCancelledAlsoUnderTheNextLe
   EXPECT_THAT(nodes.err, HasSubstr("may not list"));
 }
 
+TEST_F(KubernetesCommandTest, WhoSubmitsMayWait) {
+  cluster_.StartSupervisors();
+  cluster_.folder().Write("job.yaml", kJobFile);
+  const std::string log = cluster_.folder().path() + "/submit.log";
+  Process submit = Start({"submit", cluster_.folder().path() + "/job.yaml", "-n", "awaited", "--wait"}, log);
+  std::string name;
+  ASSERT_TRUE(Eventually([&] {
+    const std::string said = cluster_.folder().Read("submit.log");
+    name = said.find(" submitted") == std::string::npos ? "" : NameIn(said);
+    return !name.empty();
+  })) << cluster_.folder().Read("submit.log");
+  EXPECT_EQ(cluster_.Run({"cancel", name, "--call-timeout", "60s"}).code, 0);
+  EXPECT_EQ(submit.Wait(absl::Minutes(1)), 4) << cluster_.folder().Read("submit.log");
+}
+
 TEST_F(KubernetesCommandTest, WithoutASupervisorItSaysWhatIsMissing) {
   const auto listed = cluster_.Run({"ls"});
   EXPECT_EQ(listed.code, 1);
@@ -122,6 +137,11 @@ TEST_F(KubernetesCommandTest, WithoutKubectlItSaysHowToGetIt) {
 
 TEST_F(KubernetesCommandTest, AnotherAuthorityIsNotBelieved) {
   cluster_.StartSupervisors();
+  // The environment says what the flags do.
+  const auto believed =
+      cli::RunProgram(cluster_.folder().path(), {"ls", "--call-timeout", "60s"},
+                      {"ADAPTDL_KUBERNETES=1", "KUBECONFIG=" + cluster_.folder().path() + "/ann.kubeconfig"});
+  ASSERT_EQ(believed.code, 0) << believed.err;
   const kube::Target map = kube::ObjectOf({"", "v1", "configmaps", "ConfigMap"}, {"adaptdl", "adaptdl-ca"});
   const auto other = cluster_.OtherAuthority();
   ASSERT_TRUE(
@@ -136,7 +156,7 @@ TEST_F(KubernetesCommandTest, TensorboardsAreMadeShownAndDeleted) {
   const Json claim = cluster_.Get(kube::ObjectOf(kClaims, {kTeam, "adaptdl-tensorboard-runs"}));
   EXPECT_EQ(kube::At(claim, {"spec", "accessModes"}), Json({"ReadWriteMany"}));
   const auto listed = cluster_.Run({"tensorboard", "list"});
-  EXPECT_THAT(listed.out, HasSubstr("runs  -         2Gi   0/1")) << listed.err;
+  EXPECT_THAT(listed.out, HasSubstr("runs   -          2Gi    0/1")) << listed.err;
   EXPECT_EQ(cluster_.Run({"tensorboard", "create", "runs"}).code, 1);
 
   // What a Deployment's controller would make, with a server in TensorBoard's place.
