@@ -354,10 +354,13 @@ std::unique_ptr<QuotaWatch> KubernetesBackend::MakeQuotaWatch() {
 }
 
 void KubernetesBackend::TellOfStorage(const std::string& job_uid, const std::string& why) {
-  if (core_ == nullptr || why.empty()) return;
+  if (core_ == nullptr) return;
   core_
       ->Update([&](Transaction* transaction) {
         if (transaction->FindJob(job_uid) == nullptr) return absl::OkStatus();
+        store_->SeenStorage(job_uid, why);
+        transaction->EditJob(job_uid);  // so that its status is looked at
+        if (why.empty()) return absl::OkStatus();
         transaction->AddRepeatedEvent(
             job_uid, {true, "NoCheckpointStorage", absl::StrCat("checkpoints have no place: ", why), "", ""},
             {});

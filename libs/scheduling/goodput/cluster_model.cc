@@ -153,9 +153,20 @@ void ClusterModel::ReadJob(int index) {
   }
 }
 
+void ClusterModel::CutReference(int pool) {
+  std::vector<int64_t>& reference = pools_[pool].reference;
+  if (reference[gpu_] > 0) return;
+  std::vector<int64_t> usable(names_.size(), 0);
+  for (const JobModel& job : jobs_) {
+    for (size_t r = 0; r < names_.size(); ++r) usable[r] = std::max(usable[r], job.need[r] * job.per_node[pool]);
+  }
+  for (size_t r = 0; r < names_.size(); ++r) reference[r] = std::min(reference[r], usable[r]);
+}
+
 void ClusterModel::MeasureUnits() {
   for (size_t p = 0; p < pools_.size(); ++p) {
     Pool& pool = pools_[p];
+    CutReference(static_cast<int>(p));
     int64_t units = 1;
     int last = 0;
     for (const JobModel& job : jobs_) {

@@ -25,7 +25,8 @@ struct Pool {
   std::string gpu_type;
   // Those that take replicas, in order of id.
   std::vector<int> nodes;
-  // The most that one of them offers, by resource.
+  // The most that one of them offers, by resource. Of nodes without GPUs, no more than replicas of one job can take there: what no
+  // job could use is not scarce.
   std::vector<int64_t> reference;
   // What they offer, each kind of node once.
   std::vector<std::vector<int64_t>> kinds;
@@ -133,6 +134,8 @@ class ClusterModel {
  private:
   void MakePools();
   void ReadJob(int index);
+  // Of a pool without GPUs: its reference, without what nobody could use.
+  void CutReference(int pool);
   void MeasureUnits();
 
   const ClusterView& view_;

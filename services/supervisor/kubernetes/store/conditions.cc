@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "libs/base/utf8.h"
@@ -54,9 +56,29 @@ std::string SinceWhen(const Json& before, const std::string& type, const char* s
   return kube::TimeText(now);
 }
 
+constexpr char kStorage[] = "CheckpointStorage";
+
+// Null: it is not there.
+Json StorageCondition(const Json& before, absl::Time now, const std::optional<std::string>& no_storage) {
+  if (no_storage.has_value()) {
+    const char* status = no_storage->empty() ? "True" : "False";
+    return {{"type", kStorage},
+            {"status", status},
+            {"reason", no_storage->empty() ? "Bound" : "NoCheckpointStorage"},
+            {"message", ToUtf8(*no_storage, kLongestMessage)},
+            {"lastTransitionTime", SinceWhen(before, kStorage, status, now)}};
+  }
+  if (!before.is_array()) return nullptr;
+  const auto found = std::find_if(before.begin(), before.end(), [](const Json& condition) {
+    return kube::TextAt(condition, {"type"}) == kStorage;
+  });
+  return found == before.end() ? Json() : *found;
+}
+
 }  // namespace
 
-Json ConditionsOf(const JobRecord& record, const Json& before, absl::Time now) {
+Json ConditionsOf(const JobRecord& record, const Json& before, absl::Time now,
+                  const std::optional<std::string>& no_storage) {
   Json conditions = Json::array();
   const std::string reason = record.state.phase == Phase::kCancelled ? "Cancelled" : record.state.reason;
   for (const auto& [type, holds] : kConditions) {
@@ -67,6 +89,8 @@ Json ConditionsOf(const JobRecord& record, const Json& before, absl::Time now) {
                           {"message", ToUtf8(record.state.message, kLongestMessage)},
                           {"lastTransitionTime", SinceWhen(before, type, status, now)}});
   }
+  Json storage = StorageCondition(before, now, no_storage);
+  if (!storage.is_null()) conditions.push_back(std::move(storage));
   return conditions;
 }
 

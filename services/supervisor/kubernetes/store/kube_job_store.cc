@@ -204,7 +204,8 @@ std::optional<Json> KubeJobStore::StatusToWrite(const JobRecord& record, const J
     shown.hints = hints;
     Json status = StatusOf(shown, job.replicas, parts_.lease->term());
     KeepSteadyTimes(job.known.written, &status);
-    status["conditions"] = ConditionsOf(record, kube::At(job.known.written, {"conditions"}), now.wall);
+    status["conditions"] = ConditionsOf(record, kube::At(job.known.written, {"conditions"}), now.wall,
+                                        StorageProblem(record.uid()));
     return status;
   };
   const auto replicas = static_cast<int>(record.state.allocation.size());
@@ -343,6 +344,18 @@ void KubeJobStore::Seen(const Json& object) {
 void KubeJobStore::Gone(const std::string& job_uid) {
   MutexLock lock(&mutex_);
   jobs_.erase(job_uid);
+  storage_.erase(job_uid);
+}
+
+void KubeJobStore::SeenStorage(const std::string& job_uid, const std::string& problem) {
+  MutexLock lock(&mutex_);
+  storage_[job_uid] = problem;
+}
+
+std::optional<std::string> KubeJobStore::StorageProblem(const std::string& job_uid) const {
+  MutexLock lock(&mutex_);
+  const auto found = storage_.find(job_uid);
+  return found == storage_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::shared_ptr<const Json> KubeJobStore::RawObject(const std::string& job_uid) const {

@@ -78,6 +78,8 @@ class KubeJobStore final : public JobStore {
   void Gone(const std::string& job_uid);
   // The job's object as it was seen or written last; null: there is none.
   std::shared_ptr<const kube::Json> RawObject(const std::string& job_uid) const;
+  // Why the job's checkpoints have no place; empty: they have one. It stands in the status from the job's next commit on.
+  void SeenStorage(const std::string& job_uid, const std::string& problem);
   // What the namespace's AdaptDLQuota says now; nothing: there is none. Said within the change that takes it over
   // (Core::Update), which is not written then: it is there.
   void SeenQuota(const std::string& name_space, const std::optional<v1::NamespaceQuota>& quota);
@@ -117,6 +119,7 @@ class KubeJobStore final : public JobStore {
   void LoadHistory(absl::Time now, StoreContents* contents);
 
   // The job's status as it is to be; nothing: there is nothing to write.
+  std::optional<std::string> StorageProblem(const std::string& job_uid) const;
   std::optional<kube::Json> StatusToWrite(const JobRecord& record, const Job& job, const Moment& now) const;
   // NOT_FOUND: there is no object.
   absl::StatusOr<Job> FindJob(const JobRecord& record) const;
@@ -136,6 +139,8 @@ class KubeJobStore final : public JobStore {
   Mutex writing_;
   mutable Mutex mutex_;
   std::map<std::string, Job> jobs_ ABSL_GUARDED_BY(mutex_);  // By uid.
+  // What SeenStorage() was told, by uid.
+  std::map<std::string, std::string> storage_ ABSL_GUARDED_BY(mutex_);
   // By namespace, as their objects have them.
   std::map<std::string, v1::NamespaceQuota> quotas_ ABSL_GUARDED_BY(mutex_);
 };

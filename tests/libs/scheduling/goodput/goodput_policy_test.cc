@@ -62,6 +62,21 @@ TEST(GoodputPolicy, TellsTheStoryOfTwoJobsOnTwoSlots) {
   EXPECT_THAT(Decide(view).jobs[0].allocation, SizeIs(2));
 }
 
+// Of cores there are as many; of memory, and of what other pods leave, one has less, and more than enough.
+TEST(GoodputPolicy, WhatNoJobCouldUseUpIsNotScarce) {
+  NodeInfo small = Node("a");
+  NodeInfo large = Node("b");
+  small.capacity["memory"] = 4 << 20;
+  large.capacity["memory"] = 32 << 20;
+  small.capacity["pods"] = 10;
+  large.capacity["pods"] = 110;
+  ClusterView view = View({small, large}, {Job("job", 2)});
+  view.jobs[0].request["memory"] = 1 << 20;
+  view.jobs[0].request["pods"] = 1;
+  view.jobs[0].done_seconds = 60;
+  EXPECT_THAT(Decide(view).jobs[0].allocation, SizeIs(2));
+}
+
 TEST(GoodputPolicy, DoesNotRescaleForALittle) {
   // A second replica gains 3 %; the change would cost 30 s of the next ten minutes.
   ClusterView view = View({Node("a"), Node("b")}, {Job("job", 2, Scaling(0.47))});

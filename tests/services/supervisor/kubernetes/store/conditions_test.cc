@@ -75,6 +75,21 @@ TEST(ConditionsTest, HaveAReasonThatTheApiTakesWhateverTheJobSays) {
   EXPECT_EQ(reason(), "Cancelled");
 }
 
+TEST(ConditionsTest, SayWhetherCheckpointsHaveAPlaceOnceThatIsKnown) {
+  const JobRecord record = InPhase(jobs::Phase::kPending);
+  const auto storage = [](const Json& conditions) { return conditions.size() == 5 ? conditions[4] : Json(); };
+  EXPECT_EQ(storage(ConditionsOf(record, Json(), kThen)), Json());
+  const Json missing = ConditionsOf(record, Json(), kThen, "no class that many nodes can write");
+  EXPECT_EQ(storage(missing)["type"], "CheckpointStorage");
+  EXPECT_EQ(storage(missing)["status"], "False");
+  EXPECT_EQ(storage(missing)["message"], "no class that many nodes can write");
+  EXPECT_EQ(storage(ConditionsOf(record, missing, kNow)), storage(missing))
+      << "also for who was told nothing";
+  const Json bound = storage(ConditionsOf(record, missing, kNow, ""));
+  EXPECT_EQ(bound["status"], "True");
+  EXPECT_EQ(bound["lastTransitionTime"], kube::TimeText(kNow));
+}
+
 TEST(ConditionsTest, WhateverStoodThereBeforeTheyAreMadeAnew) {
   const JobRecord record = InPhase(jobs::Phase::kRunning);
   const Json fresh = ConditionsOf(record, Json(), kNow);
