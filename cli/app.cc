@@ -20,6 +20,7 @@
 #include "cli/commands/commands.h"
 #include "cli/context.h"
 #include "cli/format.h"
+#include "cli/kubernetes/cluster.h"
 #include "cli/output.h"
 #include "libs/base/version.h"
 
@@ -64,7 +65,8 @@ void AddGlobalFlags(CLI::App& app, Context* context) {
                  "supervisor.adaptdl")
       ->type_name("NAME");
   app.add_flag("--insecure", context->insecure, "Talk to the supervisor without TLS");
-  app.add_option("--namespace", context->name_space, "Namespace of the jobs. Default: default");
+  app.add_option("--namespace", context->name_space,
+                 "Namespace of the jobs. Default: default; with --kubernetes, the kubeconfig's");
   const std::map<std::string, Format> formats = {
       {"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}};
   app.add_option_function<std::string>(
@@ -74,6 +76,29 @@ void AddGlobalFlags(CLI::App& app, Context* context) {
       ->type_name("FORMAT");
   AddDuration(app, "--call-timeout", &context->call_timeout, "Deadline of each call to the supervisor",
               absl::Milliseconds(1));
+}
+
+void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
+  app.add_flag("--kubernetes", flags->enabled,
+               "The supervisor is that of a cluster of Kubernetes, which is reached through its API server. "
+               "Default: $ADAPTDL_KUBERNETES")
+      ->envname("ADAPTDL_KUBERNETES")
+      ->excludes("--supervisor");
+  app.add_option("--kubeconfig", flags->kubeconfig,
+                 "With --kubernetes: the kubeconfig. Default: as kubectl finds it")
+      ->type_name("FILE");
+  app.add_option("--kube-context", flags->context,
+                 "With --kubernetes: an entry of the kubeconfig's contexts. Default: "
+                 "$ADAPTDL_KUBE_CONTEXT, else its current one")
+      ->envname("ADAPTDL_KUBE_CONTEXT");
+  app.add_option("--service-account", flags->service_account,
+                 "With --kubernetes: whose token says who you are, of the jobs' namespace. Default: "
+                 "$ADAPTDL_SERVICE_ACCOUNT, else adaptdl-user")
+      ->envname("ADAPTDL_SERVICE_ACCOUNT");
+  app.add_option("--operator-namespace", flags->operator_namespace,
+                 "With --kubernetes: the namespace of the supervisor. Default: "
+                 "$ADAPTDL_OPERATOR_NAMESPACE, else adaptdl")
+      ->envname("ADAPTDL_OPERATOR_NAMESPACE");
 }
 
 void AddCommands(CLI::App& app, Context* context) {
@@ -98,6 +123,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddQuota(app, context);
   AddWhatIf(app, context);
   AddWhoAmI(app, context);
+  AddTensorboard(app, context);
   AddAdmin(app, context);
   AddHealth(app, context);
   AddCluster(app, context);
@@ -149,6 +175,7 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
   app.require_subcommand(1);
   app.fallthrough();
   AddGlobalFlags(app, &context);
+  AddKubernetesFlags(app, &context.kubernetes);
   AddCommands(app, &context);
   try {
     std::reverse(own.begin(), own.end());  // CLI11 takes the arguments from the back
@@ -159,6 +186,11 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
   if (context.has_separator && !app.got_subcommand("submit") && !app.got_subcommand("run")) {
     return Report(context,
                   UsageError("only \"adaptdl submit\" and \"adaptdl run\" take arguments after \"--\""));
+  }
+  if (context.kubernetes.enabled) {
+    const absl::StatusOr<std::string> space = NamespaceOfKubeconfig(context.kubernetes);
+    if (!space.ok()) return Report(context, space.status());
+    context.default_namespace = *space;
   }
   const absl::StatusOr<int> code = context.action();
   return code.ok() ? *code : Report(context, code.status());

@@ -36,25 +36,31 @@ std::string FindSupervisor(const Context& context) {
   return "127.0.0.1:7100";
 }
 
-Client::Client(const Context& context)
-    : Client(context, FindSupervisor(context), FindSecurity(context, FindSupervisor(context))) {}
+Client::Client(const Context& context) : Client(context, FindWay(context)) {}
 
-Client::Client(const Context& context, const std::string& address,
-               absl::StatusOr<rpc::ClientSecurity> security)
-    : Client(context, address, rpc::ParseEndpoints("--supervisor", address), std::move(security)) {}
+Client::Way Client::FindWay(const Context& context) {
+  if (!context.kubernetes.enabled) {
+    const std::string text = FindSupervisor(context);
+    const auto addresses = rpc::ParseEndpoints("--supervisor", text);
+    if (!addresses.ok()) return {text, {text}, UsageError(addresses.status().message()), nullptr};
+    return {text, *addresses, FindSecurity(context, text), nullptr};
+  }
+  absl::StatusOr<std::unique_ptr<SupervisorRoute>> route = SupervisorRoute::Open(context);
+  // No call is made then.
+  if (!route.ok()) return {"", {""}, route.status(), nullptr};
+  return {"the cluster's supervisor", (*route)->addresses(), (*route)->security(), *std::move(route)};
+}
 
-Client::Client(const Context& context, const std::string& address,
-               const absl::StatusOr<std::vector<std::string>>& addresses,
-               absl::StatusOr<rpc::ClientSecurity> security)
+Client::Client(const Context& context, Way way)
     : clock_(context.clock),
-      address_(address),
+      address_(std::move(way.name)),
+      route_(std::move(way.route)),
       call_timeout_(context.call_timeout),
-      security_(addresses.ok() ? security.status() : UsageError(addresses.status().message())),
-      supervisors_(addresses.value_or(std::vector<std::string>{address}),
-                   security.value_or(rpc::ClientSecurity())) {}
+      security_(way.security.status()),
+      supervisors_(std::move(way.addresses), way.security.value_or(rpc::ClientSecurity())) {}
 
 absl::Status Client::Reach() {
-  if (!supervisors_.several()) return absl::OkStatus();
+  if (!keeps_trying()) return absl::OkStatus();
   // Whatever it answers, it does.
   const absl::Status status = Call(&Admin::WhoAmI, v1::WhoAmIRequest()).status();
   return rpc::IsEndpointFailure(status) ? status : absl::OkStatus();
@@ -80,6 +86,12 @@ absl::Status Client::Explain(const grpc::Status& status) const {
   if (!security_.ok()) return security_;
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
+      if (route_ != nullptr) {
+        return absl::UnavailableError(
+            absl::StrCat("none of the supervisor's pods answers as the leader; one "
+                         "of them soon may (",
+                         status.error_message(), ")"));
+      }
       return absl::UnavailableError(absl::StrCat(
           "supervisor unreachable at ", address_,
           ": is the cluster up? \"adaptdl cluster up\" starts one here (", status.error_message(), ")"));

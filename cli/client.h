@@ -22,6 +22,7 @@
 #include "adaptdl/v1/node_service.grpc.pb.h"
 #include "adaptdl/v1/quota_service.grpc.pb.h"
 #include "cli/context.h"
+#include "cli/kubernetes/supervisor_route.h"
 #include "grpcpp/client_context.h"
 #include "libs/base/backoff.h"
 #include "libs/base/clock.h"
@@ -44,7 +45,7 @@ inline constexpr absl::Duration kLongestRetryDelay = absl::Milliseconds(800);
 
 class Client {
  public:
-  // Does not connect yet: the first call does. The context's clock outlives the client.
+  // Does not connect yet, except to a cluster of Kubernetes: the first call does. The context's clock outlives the client.
   explicit Client(const Context& context);
 
   const std::string& address() const { return address_; }
@@ -70,8 +71,8 @@ class Client {
     for (int attempt = 0;; ++attempt) {
       const rpc::Endpoint supervisor = supervisors_.current();
       grpc::ClientContext context;
-      // Of all attempts together if there are several supervisors, each of which must be tried soon enough.
-      rpc::SetTimeout(&context, supervisors_.several() ? deadline - SteadyNow() : call_timeout_);
+      // Of all attempts together if one of several supervisors leads, each of which must be tried soon enough.
+      rpc::SetTimeout(&context, keeps_trying() ? deadline - SteadyNow() : call_timeout_);
       status = (stub<Stub>(supervisor).get()->*method)(&context, request, &response);
       if (WaitAsTold(status, &waited)) {
         deadline = SteadyNow() + call_timeout_;
@@ -82,7 +83,7 @@ class Client {
       if (status.error_code() != grpc::StatusCode::UNAVAILABLE) break;
       supervisors_.GoOn(supervisor);
       const absl::Duration delay = backoff.Next();
-      const bool last = supervisors_.several() ? SteadyNow() + delay >= deadline : attempt == kRetries;
+      const bool last = keeps_trying() ? SteadyNow() + delay >= deadline : attempt == kRetries;
       if (last) break;
       clock_->SleepFor(delay);
     }
@@ -94,6 +95,8 @@ class Client {
   absl::Status Explain(const grpc::Status& status) const;
 
  private:
+  // Whether another supervisor may lead soon; only one of those of Kubernetes may run just now.
+  bool keeps_trying() const { return supervisors_.several() || route_ != nullptr; }
   // Waits if the server says that the call may succeed after some time, unless it takes longer than people
   // like to wait, with what was waited before. Whether it has waited.
   bool WaitAsTold(const grpc::Status& status, absl::Duration* waited) const;
@@ -103,14 +106,23 @@ class Client {
     return std::make_unique<Stub>(supervisor.channel);
   }
 
-  Client(const Context& context, const std::string& address, absl::StatusOr<rpc::ClientSecurity> security);
+  // How the supervisor is reached.
+  struct Way {
+    // For people.
+    std::string name;
+    std::vector<std::string> addresses;
+    absl::StatusOr<rpc::ClientSecurity> security;
+    // Null: not through Kubernetes.
+    std::unique_ptr<SupervisorRoute> route;
+  };
+  static Way FindWay(const Context& context);
 
-  Client(const Context& context, const std::string& address,
-         const absl::StatusOr<std::vector<std::string>>& addresses,
-         absl::StatusOr<rpc::ClientSecurity> security);
+  Client(const Context& context, Way way);
 
   const Clock* const clock_;
   const std::string address_;
+  // Of the addresses, which last as long.
+  const std::unique_ptr<SupervisorRoute> route_;
   const absl::Duration call_timeout_;
   // Not OK: what is wrong with the files that it would need; no call can succeed.
   const absl::Status security_;

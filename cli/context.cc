@@ -32,7 +32,7 @@ bool IsUsageError(const absl::Status& status) { return status.GetPayload(kUsageP
 absl::StatusOr<JobReference> ParseJobReference(const Context& context, absl::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(text, '/');
   if (parts.size() == 1 && !parts[0].empty()) {
-    return JobReference{context.name_space.empty() ? "default" : context.name_space, parts[0]};
+    return JobReference{context.Namespace(), parts[0]};
   }
   if (parts.size() == 2 && !parts[0].empty() && !parts[1].empty()) return JobReference{parts[0], parts[1]};
   return UsageError(absl::StrCat("\"", text, "\" is no job; write NAME or NAMESPACE/NAME"));

@@ -33,6 +33,18 @@ inline constexpr int kExitTimeout = 124;
 
 enum class Format { kTable, kJson, kYaml };
 
+// --kubernetes and its companions.
+struct KubernetesFlags {
+  bool enabled = false;
+  // As kubectl has them; empty: what it takes by itself.
+  std::string kubeconfig;
+  std::string context;
+  // Whose token the commands show to the supervisor; of the jobs' namespace.
+  std::string service_account = "adaptdl-user";
+  // Where the supervisor's pods are.
+  std::string operator_namespace = "adaptdl";
+};
+
 struct Context {
   // --supervisor. Empty: found as docs/cli.md says.
   std::string supervisor;
@@ -41,8 +53,11 @@ struct Context {
   std::string token_file;
   std::string tls_server_name;
   bool insecure = false;
-  // --namespace. Empty: "default", or what a job file says.
+  KubernetesFlags kubernetes;
+  // --namespace. Empty: default_namespace, or what a job file says.
   std::string name_space;
+  // With --kubernetes, that of the kubeconfig.
+  std::string default_namespace = "default";
   Format format = Format::kTable;
   // --call-timeout: deadline of each call, streams excepted.
   absl::Duration call_timeout = absl::Seconds(10);
@@ -54,6 +69,9 @@ struct Context {
   // What follows "--" on the command line, and whether there was one.
   bool has_separator = false;
   std::vector<std::string> after_separator;
+
+  // Of jobs that say none.
+  const std::string& Namespace() const { return name_space.empty() ? default_namespace : name_space; }
 
   // The command to carry out, set by the parse; returns the exit code.
   std::function<absl::StatusOr<int>()> action;

@@ -43,7 +43,16 @@ std::string ServerName(const Context& context, const ClusterRecord& record, cons
   return rpc::kSupervisorName;
 }
 
-// Nothing but the token may be in the file, apart from white space around it.
+absl::StatusOr<std::string> FindToken(const Context& context, const ClusterRecord& record) {
+  if (!context.token_file.empty()) return ReadToken(context.token_file);
+  if (const std::string token = Variable("ADAPTDL_TOKEN"); !token.empty()) return token;
+  const std::string file = FirstOf(Variable("ADAPTDL_TOKEN_FILE"), record.token_file);
+  if (file.empty()) return std::string();
+  return ReadToken(file);
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxTokenBytes);
   if (!text.ok()) {
@@ -57,16 +66,6 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   if (token.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " is empty: it must hold a token"));
   return std::string(token);
 }
-
-absl::StatusOr<std::string> FindToken(const Context& context, const ClusterRecord& record) {
-  if (!context.token_file.empty()) return ReadToken(context.token_file);
-  if (const std::string token = Variable("ADAPTDL_TOKEN"); !token.empty()) return token;
-  const std::string file = FirstOf(Variable("ADAPTDL_TOKEN_FILE"), record.token_file);
-  if (file.empty()) return std::string();
-  return ReadToken(file);
-}
-
-}  // namespace
 
 absl::StatusOr<rpc::ClientSecurity> FindSecurity(const Context& context, const std::string& address) {
   if (context.insecure) return rpc::Plaintext();

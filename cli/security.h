@@ -16,6 +16,9 @@ namespace adaptdl::cli {
 // used; the text says which and why.
 absl::StatusOr<rpc::ClientSecurity> FindSecurity(const Context& context, const std::string& address);
 
+// The token in a file that holds nothing else.
+absl::StatusOr<std::string> ReadToken(const std::string& path);
+
 }  // namespace adaptdl::cli
 
 #endif  // ADAPTDL_CLI_SECURITY_H_

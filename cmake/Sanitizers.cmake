@@ -35,6 +35,11 @@ set(ADAPTDL_NOT_UNDER_TSAN
   integration_fault_test
   integration_hang_test
   integration_http_job_test
+  integration_kubernetes_faults_test
+  integration_kubernetes_rescale_points_test
+  integration_kubernetes_scale_test
+  integration_kubernetes_test
+  integration_kubernetes_two_operators_test
   integration_network_fault_test
   integration_python_job_test
   integration_queue_test

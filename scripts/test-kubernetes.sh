@@ -7,11 +7,22 @@
 #
 #   KUBECONFIG=~/.kube/config scripts/test-kubernetes.sh
 #   scripts/test-kubernetes.sh test_apply          only this part
+#
+# With --faults it runs instead, against the doubles, the operator with jobs that train while it is killed at every step of a re-scale,
+# stands still at every step, is without an API server for a minute, and so on, a quarter of an hour; tests have a part of that.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 case ${1:-} in
   -h|--help) sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; exit 0 ;;
+  --faults)
+    cd "$root"
+    tests=(faults rescale_points two_operators)
+    tests=("${tests[@]/#/integration_kubernetes_}")
+    tests=("${tests[@]/%/_test}")
+    scripts/build.sh "${tests[@]}"
+    for test in "${tests[@]}"; do ADAPTDL_FAULTS=all "build/release/tests/$test"; done
+    exit 0 ;;
 esac
 server=()
 if [[ -n ${KUBECONFIG:-} ]]; then

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "adaptdl/v1/hints.pb.h"
 #include "adaptdl/v1/node_service.pb.h"
 #include "bench/load/latencies.h"
 #include "bench/load/timer.h"
@@ -32,6 +33,12 @@ struct Crowd {
 
   absl::Duration heartbeat_period = absl::Seconds(5);
   absl::Duration hints_period = absl::Seconds(30);
+  // What the first replica of a job tells of it, each time.
+  std::function<v1::Hints(const std::string& job)> hints = [](const std::string& /*job*/) {
+    v1::Hints hints;
+    hints.set_init_batch_size(128);
+    return hints;
+  };
   // How long a replica of a short job runs.
   absl::Duration short_job = absl::Seconds(1);
 
@@ -45,6 +52,7 @@ struct Crowd {
 
   std::atomic<int64_t> replicas_started = 0;
   std::atomic<int64_t> replicas_formed = 0;
+  std::atomic<int64_t> hints_taken = 0;
   std::atomic<int64_t> watched_messages = 0;
   std::atomic<int64_t> watched_jobs = 0;
 

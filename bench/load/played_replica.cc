@@ -131,10 +131,11 @@ void PlayedReplica::ReportHints() {
   call->context.AddMetadata("authorization", authorization_);
   rpc::SetTimeout(&call->context, absl::Seconds(10));
   *call->request.mutable_identity() = identity_;
-  call->request.mutable_hints()->set_init_batch_size(128);
+  *call->request.mutable_hints() = crowd_->hints(identity_.job());
   stub_->async()->ReportHints(&call->context, &call->request, &call->response,
                               [this, call](const grpc::Status& status) {
-                                if (!status.ok()) Lost("hints", status);
+                                if (!status.ok()) return Lost("hints", status);
+                                ++crowd_->hints_taken;
                               });
   crowd_->timer.After(crowd_->hints_period, [this] { ReportHints(); });
 }

@@ -209,6 +209,7 @@ void AddAdmin(CLI::App& app, Context* context) {
   check->callback([context, what] { context->action = [context, what] { return Check(*context, *what); }; });
 
   AddCertificates(*admin, context);
+  AddKubernetesSecrets(*admin, context);
   AddToken(*admin, context);
 }
 

@@ -34,7 +34,9 @@ void AddQuota(CLI::App& app, Context* context);
 void AddAdmin(CLI::App& app, Context* context);
 // Of "adaptdl admin".
 void AddCertificates(CLI::App& admin, Context* context);
+void AddKubernetesSecrets(CLI::App& admin, Context* context);
 void AddToken(CLI::App& admin, Context* context);
+void AddTensorboard(CLI::App& app, Context* context);
 void AddHealth(CLI::App& app, Context* context);
 void AddCluster(CLI::App& app, Context* context);
 void AddVersion(CLI::App& app, Context* context);

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/cp.h"
 #include "cli/file_sink.h"
 #include "cli/format.h"
 #include "cli/output.h"
@@ -117,7 +118,9 @@ absl::Status Receive(Client& client, const Source& source, const Target& target,
   return end.ok() ? sink->Finish() : client.Explain(end);
 }
 
-absl::StatusOr<int> Copy(const Context& context, const std::string& from, const std::string& to) {
+absl::StatusOr<int> Copy(const Context& context, const CopyOptions& options) {
+  const std::string& from = options.from;
+  const std::string& to = options.to;
   const absl::StatusOr<Source> source = ParseSource(context, from);
   if (!source.ok()) return source.status();
   const absl::StatusOr<Target> target = ParseTarget(to, source->base_name);
@@ -143,13 +146,22 @@ absl::StatusOr<int> Copy(const Context& context, const std::string& from, const 
 
 void AddCp(CLI::App& app, Context* context) {
   CLI::App* command = app.add_subcommand("cp", "Copy files of a job, also after its end");
-  const auto paths = std::make_shared<std::pair<std::string, std::string>>();
-  command->add_option("JOB:PATH", paths->first, "What to copy: JOB:share/PATH or JOB:checkpoint/PATH")
+  const auto options = std::make_shared<CopyOptions>();
+  command
+      ->add_option(
+          "JOB:PATH", options->from,
+          "What to copy: JOB:share/PATH or JOB:checkpoint/PATH; with --kubernetes also JOB:/PATH, as "
+          "the job's pods have it")
       ->required();
-  command->add_option("DEST", paths->second, "Where to: a folder that exists, or the copy's name")
-      ->required();
-  command->callback([context, paths] {
-    context->action = [context, paths] { return Copy(*context, paths->first, paths->second); };
+  command->add_option("DEST", options->to, "Where to: a folder that exists, or the copy's name")->required();
+  command
+      ->add_option("--helper-image", options->helper_image,
+                   "With --kubernetes: image of the pod that reads the job's storage, with sleep and tar")
+      ->capture_default_str();
+  command->callback([context, options] {
+    context->action = [context, options] {
+      return context->kubernetes.enabled ? CopyFromClaims(*context, *options) : Copy(*context, *options);
+    };
   });
 }
 

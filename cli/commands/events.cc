@@ -54,7 +54,7 @@ absl::StatusOr<int> Follow(const Context& context, Client& client, v1::ListEvent
 
 absl::StatusOr<int> Events(const Context& context, const EventsOptions& options) {
   v1::ListEventsRequest request;
-  request.set_namespace_(context.name_space.empty() ? "default" : context.name_space);
+  request.set_namespace_(context.Namespace());
   if (!options.job.empty()) {
     const absl::StatusOr<JobReference> reference = ParseJobReference(context, options.job);
     if (!reference.ok()) return reference.status();

@@ -38,7 +38,7 @@ absl::StatusOr<v1::JobPhase> ParsePhase(const std::string& text) {
 
 absl::StatusOr<int> List(const Context& context, const LsOptions& options) {
   v1::ListJobsRequest request;
-  request.set_namespace_(options.all_namespaces ? "*" : context.name_space);
+  request.set_namespace_(options.all_namespaces ? "*" : context.Namespace());
   for (const std::string& text : options.phases) {
     const absl::StatusOr<v1::JobPhase> phase = ParsePhase(text);
     if (!phase.ok()) return phase.status();

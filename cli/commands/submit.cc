@@ -16,8 +16,11 @@
 #include "cli/client.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/log_printer.h"
+#include "cli/commands/submit.h"
 #include "cli/commands/wait.h"
 #include "cli/output.h"
+#include "libs/base/backoff.h"
+#include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
 #include "libs/base/utf8.h"
@@ -30,57 +33,9 @@ namespace adaptdl::cli {
 namespace {
 
 constexpr absl::string_view kDefaultFile = "adaptdljob.yaml";
-
-struct SubmitOptions {
-  // Job file, or a folder that holds one. Empty: the command after "--".
-  std::string path;
-  std::string file;
-  std::string name_prefix;
-  bool wait = false;
-  bool follow = false;
-  // Program that makes a virtual environment. Empty: none is asked for.
-  std::string python;
-  // File of what is installed in it. Empty: none, or what the job file says.
-  std::string requirements;
-  // For a command only.
-  std::string name;
-  int min_replicas = 0;
-  int max_replicas = 0;
-  std::vector<int> allowed_replicas;
-  int priority = 0;
-  std::string cpus;
-  std::string memory;
-  int gpus = 0;
-  int max_restarts = -1;
-  std::vector<std::string> env;
-  std::vector<std::string> labels;
-  std::string folder;
-  // Names of the flags above that were given.
-  std::vector<std::string> command_flags;
-};
-
-absl::StatusOr<std::string> FindJobFile(const SubmitOptions& options) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(options.path, error);
-  if (!std::filesystem::exists(status)) {
-    return absl::NotFoundError(absl::StrCat(options.path, " does not exist; give a job file, a folder with ",
-                                            kDefaultFile, ", or a command after \"--\""));
-  }
-  if (!std::filesystem::is_directory(status)) {
-    if (!options.file.empty()) {
-      return UsageError(
-          absl::StrCat("-f ", options.file, " goes with a folder; ", options.path, " is a file"));
-    }
-    return options.path;
-  }
-  const std::string name = options.file.empty() ? std::string(kDefaultFile) : options.file;
-  const std::filesystem::path path = std::filesystem::path(options.path) / name;
-  if (!std::filesystem::exists(path, error)) {
-    return absl::NotFoundError(
-        absl::StrCat(path.string(), " does not exist; -f names another file of the folder"));
-  }
-  return path.string();
-}
+// Groups of flags in the help.
+constexpr char kCommandGroup[] = "For a command after \"--\"";
+constexpr char kClusterGroup[] = "With --kubernetes, for a job file or folder";
 
 // A folder that the file gives relative to itself means the same wherever the replica starts.
 void ResolveFolder(const std::string& file, v1::ReplicaTemplate* replica) {
@@ -208,7 +163,23 @@ absl::StatusOr<int> Follow(const Context& context, Client& client, const v1::Job
   return WaitForJobs(context, client, {{job.namespace_(), job.name()}}, absl::InfiniteFuture());
 }
 
-absl::StatusOr<int> Submit(const Context& context, const SubmitOptions& options) {
+// The supervisor hears of objects a moment after they are there.
+absl::Status AwaitKnown(const Context& context, Client& client, const v1::Job& job) {
+  const absl::Time deadline = SteadyNow() + context.call_timeout;
+  Backoff backoff(kFirstRetryDelay, kLongestRetryDelay);
+  while (true) {
+    const absl::Status status = GetJob(client, {job.namespace_(), job.name()}).status();
+    if (!absl::IsNotFound(status) || SteadyNow() >= deadline) return status;
+    context.clock->SleepFor(backoff.Next());
+  }
+}
+
+// To the supervisor.
+absl::StatusOr<v1::Job> SubmitJob(const Context& context, Client& client, const SubmitOptions& options) {
+  if (!options.cluster_flags.empty()) {
+    return UsageError(
+        absl::StrCat(options.cluster_flags.front(), " goes with a job file or folder and --kubernetes"));
+  }
   absl::StatusOr<v1::SubmitJobRequest> request =
       options.path.empty() ? FromCommand(context, options) : FromFile(context, options);
   if (!request.ok()) return request.status();
@@ -223,23 +194,66 @@ absl::StatusOr<int> Submit(const Context& context, const SubmitOptions& options)
   if (!python.ok()) return python;
   if (!context.name_space.empty()) request->mutable_job()->set_namespace_(context.name_space);
   request->set_request_id(RandomHex(16));
-  Client client(context);
-  const absl::StatusOr<v1::SubmitJobResponse> response = client.Call(&Jobs::SubmitJob, *request);
+  absl::StatusOr<v1::SubmitJobResponse> response = client.Call(&Jobs::SubmitJob, *request);
   if (!response.ok()) return response.status();
-  const v1::Job& job = response->job();
+  return std::move(*response->mutable_job());
+}
+
+absl::StatusOr<int> Submit(const Context& context, const SubmitOptions& options) {
+  const bool is_object = context.kubernetes.enabled && !options.path.empty();
+  absl::StatusOr<v1::Job> job = absl::UnknownError("");
+  std::unique_ptr<Client> client;
+  if (is_object) {
+    job = SubmitObject(context, options);
+  } else {
+    client = std::make_unique<Client>(context);
+    job = SubmitJob(context, *client, options);
+  }
+  if (!job.ok()) return job.status();
   const bool stays = options.wait || options.follow;
   if (context.format == Format::kTable) {
-    Print(absl::StrCat("job ", job.namespace_(), "/", job.name(), " submitted\n"));
+    Print(absl::StrCat("job ", job->namespace_(), "/", job->name(), " submitted\n"));
   } else if (!stays) {
-    PrintDocument(context, ToJson(job));
+    PrintDocument(context, ToJson(*job));
   }
-  return stays ? Follow(context, client, job, options.follow) : kExitOk;
+  if (!stays) return kExitOk;
+  if (client == nullptr) {
+    client = std::make_unique<Client>(context);
+    if (absl::Status known = AwaitKnown(context, *client, *job); !known.ok()) return known;
+  }
+  return Follow(context, *client, *job, options.follow);
+}
+
+// Names of the flags of the group that were given.
+std::vector<std::string> GivenOf(const CLI::App& command, absl::string_view group) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group() == group && option->count() > 0) names.push_back(option->get_name());
+  }
+  return names;
+}
+
+void AddClusterFlags(CLI::App* command, SubmitOptions* options) {
+  const auto add = [&](const char* name, std::string& value, const char* help) {
+    return command->add_option(name, value, help)->group(kClusterGroup);
+  };
+  add("-d,--dockerfile", options->dockerfile,
+      "The folder's Dockerfile, of which an image is built and pushed to $ADAPTDL_SUBMIT_REPO, or the "
+      "cluster's "
+      "own registry. Default: Dockerfile, if there is one");
+  add("--image-tool", options->image_tool, "What builds it. Default: docker, podman or buildah");
+  add("--tensorboard", options->tensorboard, "Log to this one of \"adaptdl tensorboard list\"");
+  add("--checkpoint-storage-size", options->claim_size,
+      "A claim of this size for the job's checkpoints and shared files. Default: what the supervisor gives; "
+      "1Gi if "
+      "only the class is given");
+  add("--checkpoint-storage-class", options->claim_class,
+      "Its storage class, which many nodes can write. Default: the cluster's");
 }
 
 void AddCommandFlags(CLI::App* command, SubmitOptions* options) {
-  const std::string group = "For a command after \"--\"";
   const auto add = [&](const char* name, auto& value, const char* help) {
-    return command->add_option(name, value, help)->group(group);
+    return command->add_option(name, value, help)->group(kCommandGroup);
   };
   add("--name", options->name, "Name of the job. Default: made from the program's");
   add("--min-replicas", options->min_replicas, "Fewest replicas")->check(CLI::NonNegativeNumber);
@@ -260,6 +274,29 @@ void AddCommandFlags(CLI::App* command, SubmitOptions* options) {
 
 }  // namespace
 
+absl::StatusOr<std::string> FindJobFile(const SubmitOptions& options) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(options.path, error);
+  if (!std::filesystem::exists(status)) {
+    return absl::NotFoundError(absl::StrCat(options.path, " does not exist; give a job file, a folder with ",
+                                            kDefaultFile, ", or a command after \"--\""));
+  }
+  if (!std::filesystem::is_directory(status)) {
+    if (!options.file.empty()) {
+      return UsageError(
+          absl::StrCat("-f ", options.file, " goes with a folder; ", options.path, " is a file"));
+    }
+    return options.path;
+  }
+  const std::string name = options.file.empty() ? std::string(kDefaultFile) : options.file;
+  const std::filesystem::path path = std::filesystem::path(options.path) / name;
+  if (!std::filesystem::exists(path, error)) {
+    return absl::NotFoundError(
+        absl::StrCat(path.string(), " does not exist; -f names another file of the folder"));
+  }
+  return path.string();
+}
+
 void AddSubmit(CLI::App& app, Context* context) {
   CLI::App* command = app.add_subcommand(
       "submit",
@@ -275,13 +312,11 @@ void AddSubmit(CLI::App& app, Context* context) {
                     "Run it in a virtual environment of Python; --python=PROGRAM: of this one");
   command->add_option("--requirements", options->requirements,
                       "Install what this requirements file lists there; implies --python");
+  AddClusterFlags(command, options.get());
   AddCommandFlags(command, options.get());
   command->callback([context, options, command] {
-    for (const CLI::Option* option : command->get_options()) {
-      if (option->get_group() == "For a command after \"--\"" && option->count() > 0) {
-        options->command_flags.push_back(option->get_name());
-      }
-    }
+    options->command_flags = GivenOf(*command, kCommandGroup);
+    options->cluster_flags = GivenOf(*command, kClusterGroup);
     context->action = [context, options] { return Submit(*context, *options); };
   });
 }

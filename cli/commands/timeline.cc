@@ -40,7 +40,7 @@ absl::StatusOr<v1::ListJobsResponse> FindJobs(const Context& context, Client& cl
                                               const std::vector<std::string>& names) {
   if (names.empty()) {
     v1::ListJobsRequest request;
-    request.set_namespace_(context.name_space);
+    request.set_namespace_(context.Namespace());
     return ListAllJobs(client, request);
   }
   v1::ListJobsResponse jobs;

@@ -23,7 +23,7 @@ constexpr int kPublicMode = 0644;
 constexpr int kSecretMode = 0600;
 // Clocks of machines differ: a certificate is good from a little before it was made.
 constexpr absl::Duration kClockSkew = absl::Minutes(10);
-constexpr size_t kMaxNodeId = 253;
+constexpr size_t kMaxName = 253;
 
 struct Authority {
   CertificatePtr certificate;
@@ -34,23 +34,34 @@ struct Authority {
 std::string CaFile(const std::string& folder) { return folder + "/ca.pem"; }
 std::string CaKeyFile(const std::string& folder) { return folder + "/ca.key"; }
 
+// It becomes part of a path and of a URI, or of what a certificate says.
+absl::Status CheckName(absl::string_view what, const std::string& name) {
+  const bool characters = std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+  });
+  if (characters && name.size() <= kMaxName) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", name, "\" is no ", what, ": use letters, digits, \".\", \"_\" and \"-\""));
+}
+
 absl::Status Check(const Identity& identity) {
-  if (std::find(std::begin(kServices), std::end(kServices), identity.service) == std::end(kServices)) {
+  const bool is_webhook = identity.service == kWebhook;
+  if (is_webhook == identity.dns_name.empty()) {
+    return absl::InvalidArgumentError(
+        "a webhook's certificate, and no other, is for a DNS name that is given");
+  }
+  const bool is_service =
+      std::find(std::begin(kServices), std::end(kServices), identity.service) != std::end(kServices);
+  if (!is_service && !is_webhook) {
     return absl::InvalidArgumentError(absl::StrCat("there is no service \"", identity.service, "\": give ",
                                                    absl::StrJoin(kServices, ", ")));
   }
   if (!identity.node_id.empty() && identity.service != "worker") {
     return absl::InvalidArgumentError("only a worker's certificate can be for one node");
   }
-  // It becomes part of a path and of a URI.
-  const bool characters = std::all_of(identity.node_id.begin(), identity.node_id.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
-  });
-  if (!characters || identity.node_id.size() > kMaxNodeId) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", identity.node_id, "\" is no node id: use letters, digits, \".\", \"_\" and \"-\""));
-  }
-  return absl::OkStatus();
+  absl::Status status = CheckName("node id", identity.node_id);
+  status.Update(CheckName("DNS name", identity.dns_name));
+  return status;
 }
 
 absl::Status MakeFolder(const std::string& folder) {
@@ -187,7 +198,9 @@ std::string Identity::FolderName() const {
   return node_id.empty() ? service : absl::StrCat(service, "-", node_id);
 }
 
-std::string Identity::DnsName() const { return absl::StrCat(service, ".adaptdl"); }
+std::string Identity::DnsName() const {
+  return dns_name.empty() ? absl::StrCat(service, ".adaptdl") : dns_name;
+}
 
 std::string Identity::Uri() const {
   return absl::StrCat("spiffe://adaptdl/", service, node_id.empty() ? "" : "/", node_id);

@@ -10,6 +10,8 @@
 // "supervisor.adaptdl" and the URI "spiffe://adaptdl/supervisor"; that of a worker may name its node,
 // "spiffe://adaptdl/worker/NODE_ID". Each serves for both ends of a connection.
 //
+// A webhook's is called by a DNS name of the cluster instead.
+//
 // Making them again renews what nears its end, with a new key, and leaves the rest as it is. The authority is
 // made once.
 //
@@ -30,20 +32,24 @@ namespace adaptdl::certificates {
 
 // What a certificate is for.
 struct Identity {
-  // One of kServices.
+  // One of kServices, or kWebhook.
   std::string service;
   // Of a worker only: the one node that may be registered with it. Empty: any.
   std::string node_id = {};
+  // Of a webhook only, and always: the name that callers verify.
+  std::string dns_name = {};
 
   // Name of its sub-folder: "supervisor", "worker-NODE_ID".
   std::string FolderName() const;
-  // "supervisor.adaptdl".
+  // "supervisor.adaptdl", or a webhook's `dns_name`.
   std::string DnsName() const;
   // "spiffe://adaptdl/supervisor", "spiffe://adaptdl/worker/NODE_ID".
   std::string Uri() const;
 };
 
 inline constexpr const char* kServices[] = {"supervisor", "allocator", "autoscaler", "worker"};
+// What an API server of Kubernetes calls. Its certificate makes it none of the services.
+inline constexpr char kWebhook[] = "webhook";
 
 struct Options {
   std::string folder;
@@ -81,7 +87,7 @@ inline constexpr absl::Duration kAuthorityLifetime = absl::Hours(24 * 3650);
 bool IsDue(absl::Time not_before, absl::Time not_after, absl::Time now);
 
 // Makes what is missing or due; the authority comes first in the answer. INVALID_ARGUMENT: an unknown
-// service, or a node id that is no name. FAILED_PRECONDITION: the authority has ended, one half of it is
+// service, or a node id or DNS name that is no name. FAILED_PRECONDITION: the authority has ended, one half of it is
 // missing, or its halves don't belong together; the text says what to do.
 absl::StatusOr<std::vector<Certificate>> MakeCertificates(const Options& options);
 

@@ -13,6 +13,9 @@ namespace {
 // Of AdaptDL, whose interface the supervisor speaks over HTTP.
 constexpr char kAdaptdlVersion[] = "0.2.11";
 
+constexpr int kFirstMasterPort = 47000;
+constexpr int kMasterPorts = 18000;
+
 // "http://:7300/x" with the host of `address`, or of the first of several, where the URL has none.
 std::string WithHost(absl::string_view url, absl::string_view address) {
   const size_t host = url.find("://:");
@@ -43,5 +46,7 @@ std::vector<std::pair<std::string, std::string>> LaunchVariables(const v1::Launc
   if (http.master_port() > 0) variables.emplace_back("ADAPTDL_MASTER_PORT", absl::StrCat(http.master_port()));
   return variables;
 }
+
+int MasterPort(int64_t group) { return kFirstMasterPort + static_cast<int>(group % kMasterPorts); }
 
 }  // namespace adaptdl::jobspec

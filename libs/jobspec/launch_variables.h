@@ -4,6 +4,7 @@
 #ifndef ADAPTDL_LIBS_JOBSPEC_LAUNCH_VARIABLES_H_
 #define ADAPTDL_LIBS_JOBSPEC_LAUNCH_VARIABLES_H_
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,10 @@ namespace adaptdl::jobspec {
 // several with commas between; the first one's host is that of the URL for AdaptDL's Python package.
 std::vector<std::pair<std::string, std::string>> LaunchVariables(const v1::LaunchReplica& launch,
                                                                  absl::string_view supervisor_address);
+
+// AdaptDL's port of rank 0, where each replica has an address of its own: each group has another, so that none waits for
+// what the one before has left.
+int MasterPort(int64_t group);
 
 }  // namespace adaptdl::jobspec
 

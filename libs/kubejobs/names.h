@@ -36,6 +36,8 @@ inline constexpr char kHostNameLabel[] = "kubernetes.io/hostname";
 inline constexpr char kReplicaFinalizer[] = "adaptdl.petuum.com/replica";
 // The label, "true", of pods that only keep room.
 inline constexpr char kPlaceholderLabel[] = "adaptdl/placeholder";
+// The label of what makes up a TensorBoard: its name.
+inline constexpr char kTensorboardLabel[] = "adaptdl/tensorboard";
 
 // Where a replica finds the token that proves who it is, and whom that token is for.
 inline constexpr char kTokenFolder[] = "/var/run/secrets/adaptdl.petuum.com";

@@ -30,9 +30,6 @@ constexpr char kStorageVolume[] = "adaptdl-storage";
 constexpr char kCheckpointFolder[] = "/adaptdl/checkpoint";
 constexpr char kShareFolder[] = "/adaptdl/share";
 constexpr char kGpuResource[] = "nvidia.com/gpu";
-// Ports of AdaptDL's: each group has another, so that none waits for what the one before has left.
-constexpr int kFirstMasterPort = 47000;
-constexpr int kMasterPorts = 18000;
 
 const Json* FindByName(const Json& list, absl::string_view name) {
   if (!list.is_array()) return nullptr;
@@ -111,7 +108,7 @@ void SetLaunch(const v1::LaunchReplica& launch, const PodOptions& options, Varia
     has_port = has_port || name == "ADAPTDL_MASTER_PORT";
   }
   if (has_port) return;
-  variables->Set("ADAPTDL_MASTER_PORT", absl::StrCat(kFirstMasterPort + launch.group() % kMasterPorts));
+  variables->Set("ADAPTDL_MASTER_PORT", absl::StrCat(jobspec::MasterPort(launch.group())));
 }
 
 void SetDevices(const Json& container, Variables* variables) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "google/protobuf/util/message_differencer.h"
 #include "libs/scheduling/separation.h"
 #include "services/allocator/snapshot_converter.h"
 
@@ -48,6 +49,22 @@ bool IsNews(const v1::Job& job, const v1::JobAllocation& allocation) {
                      allocation.explanation().end());
 }
 
+// Whether the node may have new replicas.
+bool TakesReplicas(const scheduling::NodeInfo& node) { return !node.draining; }
+
+constexpr size_t kMaxUnplaced = 100;
+
+void NoteUnplaced(const v1::Job& job, std::vector<v1::UnplacedReplica>* unplaced) {
+  v1::UnplacedReplica replica;
+  *replica.mutable_resources() = job.spec().template_().resources();
+  *replica.mutable_placement() = job.spec().template_().placement();
+  const bool known =
+      std::any_of(unplaced->begin(), unplaced->end(), [&](const v1::UnplacedReplica& other) {
+        return google::protobuf::util::MessageDifferencer::Equals(other, replica);
+      });
+  if (!known && unplaced->size() < kMaxUnplaced) unplaced->push_back(std::move(replica));
+}
+
 }  // namespace
 
 RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::Time now) {
@@ -60,11 +77,14 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::T
       {"running", 0}, {"waiting", 0}, {"unschedulable", 0}, {"refused", 0}, {"held", cluster.held_jobs}};
   result.jobs["refused"] =
       snapshot.jobs_size() - cluster.held_jobs - static_cast<int>(cluster.job_index.size());
+  const bool no_node =
+      std::none_of(cluster.view.nodes.begin(), cluster.view.nodes.end(), TakesReplicas);
   for (size_t i = 0; i < decision.jobs.size(); ++i) {
     const scheduling::JobDecision& decided = decision.jobs[i];
     const v1::Job& job = snapshot.jobs(cluster.job_index[i]);
     const bool waits = decided.allocation.empty();
     ++result.jobs[decided.unschedulable ? "unschedulable" : waits ? "waiting" : "running"];
+    if (waits && (no_node || decided.unschedulable)) NoteUnplaced(job, &result.unplaced);
     v1::JobAllocation allocation = AllocationFor(job, decided.reason, decided.unschedulable);
     allocation.mutable_node_ids()->Add(decided.allocation.begin(), decided.allocation.end());
     Explain(decided.explanation, &allocation);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "adaptdl/v1/capacity_service.pb.h"
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/scheduling/policy.h"
 #include "services/allocator/snapshot_converter.h"
@@ -31,6 +32,8 @@ struct RoundResult {
   scheduling::CapacityDecision capacity;
   std::vector<Move> moves;
   std::vector<Refusal> refusals;
+  // See GetDesiredCapacityResponse.
+  std::vector<v1::UnplacedReplica> unplaced;
   // Number of jobs by outcome: "running", "waiting", "unschedulable", "refused".
   std::map<std::string, int> jobs;
 };

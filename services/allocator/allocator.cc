@@ -48,6 +48,7 @@ v1::GetDesiredCapacityResponse ToResponse(const RoundResult& result, absl::Time 
     entry->set_marginal_use(point.marginal_use);
     if (point.makespan_seconds.has_value()) entry->set_makespan_seconds(*point.makespan_seconds);
   }
+  response.mutable_unplaced()->Add(result.unplaced.begin(), result.unplaced.end());
   return response;
 }
 

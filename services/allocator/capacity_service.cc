@@ -63,6 +63,8 @@ absl::StatusOr<v1::GetDesiredCapacityResponse> CapacityBoard::GetPage(const std:
   page.set_snapshot_version(capacity_->snapshot_version());
   if (capacity_->has_decision_time()) *page.mutable_decision_time() = capacity_->decision_time();
   page.set_start_nodes(capacity_->start_nodes());
+  // All in the first page, as who adds the pages up has each once.
+  if (token.empty()) *page.mutable_unplaced() = capacity_->unplaced();
   size_t size = 0;
   for (; nodes < capacity_->idle_node_ids_size() && size <= bytes; ++nodes) {
     page.add_idle_node_ids(capacity_->idle_node_ids(nodes));

@@ -1,5 +1,6 @@
 #include "services/autoscaler/autoscaler.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,6 +35,11 @@ v1::NodePool Basics(const PoolLimits& limits, absl::string_view provider) {
   pool.set_min_nodes(limits.min_nodes);
   pool.set_max_nodes(limits.max_nodes);
   return pool;
+}
+
+bool IsEmpty(const PoolView& view, const std::string& node_id) {
+  return std::any_of(view.nodes.begin(), view.nodes.end(),
+                     [&](const PoolNodeView& node) { return node.node_id == node_id && node.empty; });
 }
 
 }  // namespace
@@ -79,11 +85,12 @@ void Autoscaler::Round() {
   std::optional<Observation> observation = Observe();
   if (observation.has_value()) {
     // First, so that their ids are free.
-    ForgetGone(&*observation);
+    if (!with_.provider->ends_nodes_gently()) ForgetGone(&*observation);
     const PoolView view = MakePoolView(*observation);
     const PoolDecision decision = Decide(options_.limits, view, with_.clock->Now());
-    Execute(decision);
     RestartDead(*observation, decision);
+    Execute(view, decision);
+    Keep(view, decision);
     Publish(*observation, view, decision);
   } else {
     v1::NodePool pool = with_.board->Get();
@@ -95,7 +102,7 @@ void Autoscaler::Round() {
 
 std::optional<Observation> Autoscaler::Observe() {
   Observation observation;
-  observation.pool = options_.limits.pool;
+  observation.kind = with_.provider->kind();
   // Pools may have a deadline by the wall clock: all that is decided is by that.
   observation.last_change = with_.clock->Both().ToWall(last_change_);
   absl::StatusOr<std::vector<ProvidedNode>> provided = with_.provider->ListNodes();
@@ -121,11 +128,26 @@ std::optional<Observation> Autoscaler::Observe() {
   return observation;
 }
 
-void Autoscaler::Execute(const PoolDecision& decision) {
-  bool changed = false;
+bool Autoscaler::Create(const PoolView& view, const PoolDecision& decision) {
+  if (decision.create == 0) return false;
+  const NodePoolProvider::Created created = with_.provider->CreateNodes(decision.create, view.taken_ids);
+  for (const std::string& id : created.node_ids) {
+    backoff_.Started(id, with_.clock->Steady());
+    metrics_.CountAction("start");
+    log::Info("node pool changed", {{"pool", options_.limits.pool},
+                                    {"action", "start"},
+                                    {"node", id},
+                                    {"why", decision.reason}});
+  }
+  if (!created.status.ok()) NoteError("provider", "start another node", created.status);
+  return !created.node_ids.empty();
+}
+
+void Autoscaler::Execute(const PoolView& view, const PoolDecision& decision) {
+  bool changed = Create(view, decision);
   for (const PoolAction& action : decision.actions) {
     const std::string kind(PoolActionKindName(action.kind));
-    const absl::Status status = ExecuteOne(action);
+    const absl::Status status = ExecuteOne(view, action);
     if (!status.ok()) {
       NoteError(action.kind == PoolActionKind::kDrain ? "supervisor" : "provider",
                 absl::StrCat(kind, " node ", action.node_id), status);
@@ -140,18 +162,30 @@ void Autoscaler::Execute(const PoolDecision& decision) {
   if (changed && decision.changes_size) last_change_ = with_.clock->Steady();
 }
 
-absl::Status Autoscaler::ExecuteOne(const PoolAction& action) {
+absl::Status Autoscaler::ExecuteOne(const PoolView& view, const PoolAction& action) {
   switch (action.kind) {
-    case PoolActionKind::kStart:
-      backoff_.Started(action.node_id, with_.clock->Steady());
-      return with_.provider->StartNode(action.node_id);
     case PoolActionKind::kDrain:
+      // Who takes it away drains it; nobody takes one that works.
+      if (with_.provider->ends_nodes_gently() && IsEmpty(view, action.node_id))
+        return with_.provider->TerminateNode(action.node_id);
       return with_.cluster->DrainNode(action.node_id,
                                       absl::StrCat("node pool ", options_.limits.pool, ": ", action.reason));
     case PoolActionKind::kRemove:
-      return with_.provider->StopNode(action.node_id);
+      return with_.provider->TerminateNode(action.node_id);
   }
   return absl::InternalError("unknown action");
+}
+
+void Autoscaler::Keep(const PoolView& view, const PoolDecision& decision) {
+  std::set<std::string> given_up;
+  for (const PoolAction& action : decision.actions) given_up.insert(action.node_id);
+  std::vector<KeptNode> kept;
+  for (const PoolNodeView& node : view.nodes) {
+    if (node.phase == PoolNodePhase::kRunning && !given_up.contains(node.node_id))
+      kept.push_back({node.node_id, node.empty});
+  }
+  const absl::Status status = with_.provider->KeepNodes(kept);
+  if (!status.ok()) NoteError("provider", "keep nodes", status);
 }
 
 void Autoscaler::RestartDead(const Observation& observation, const PoolDecision& decision) {
@@ -159,7 +193,6 @@ void Autoscaler::RestartDead(const Observation& observation, const PoolDecision&
   std::set<std::string> removed, present;
   for (const PoolAction& action : decision.actions) {
     if (action.kind == PoolActionKind::kRemove) removed.insert(action.node_id);
-    if (action.kind == PoolActionKind::kStart) present.insert(action.node_id);
   }
   for (const ProvidedNode& node : observation.provided) {
     present.insert(node.node_id);
@@ -174,7 +207,7 @@ void Autoscaler::RestartDead(const Observation& observation, const PoolDecision&
       continue;
     }
     backoff_.Started(node.node_id, now);
-    const absl::Status status = with_.provider->StartNode(node.node_id);
+    const absl::Status status = with_.provider->RestartNode(node.node_id);
     if (!status.ok()) {
       NoteError("provider", absl::StrCat("start node ", node.node_id, " again"), status);
       continue;
@@ -202,6 +235,10 @@ void Autoscaler::Publish(const Observation& observation, const PoolView& view, c
   pool.set_current_nodes(static_cast<int>(observation.provided.size()));
   pool.set_target_nodes(decision.target_nodes);
   pool.set_reason(decision.reason);
+  for (const ProvidedNode& node : observation.provided) {
+    if (!node.hindrance.empty())
+      absl::StrAppend(pool.mutable_reason(), "; ", node.node_id, " ", node.hindrance);
+  }
   pool.set_last_error(errors_);
   if (decision.cooldown_end.has_value())
     *pool.mutable_cooldown_end_time() = messages::ToProto(*decision.cooldown_end);

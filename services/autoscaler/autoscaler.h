@@ -64,8 +64,11 @@ class Autoscaler {
   void Round();
   // Asks everybody. Nothing: the provider has no answer, and the round is over.
   std::optional<Observation> Observe();
-  void Execute(const PoolDecision& decision);
-  absl::Status ExecuteOne(const PoolAction& action);
+  void Execute(const PoolView& view, const PoolDecision& decision);
+  // Whether any node is being made.
+  bool Create(const PoolView& view, const PoolDecision& decision);
+  absl::Status ExecuteOne(const PoolView& view, const PoolAction& action);
+  void Keep(const PoolView& view, const PoolDecision& decision);
   void RestartDead(const Observation& observation, const PoolDecision& decision);
   void ForgetGone(Observation* observation);
   void Publish(const Observation& observation, const PoolView& view, const PoolDecision& decision);

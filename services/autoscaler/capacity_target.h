@@ -65,6 +65,8 @@ struct Demand {
   int start_nodes = 0;
   // Ascending by nodes, without gaps. Empty: unknown.
   std::vector<SizePoint> points = {};
+  // Whether a job waits that no node of the cluster could hold, and one of the pool could.
+  bool lacks_kind = false;
 };
 
 // Utility of the cluster at that size. Absent: unknown.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -18,15 +19,21 @@
 #include "libs/base/clock.h"
 #include "libs/base/process/environment.h"
 #include "libs/base/program_folder.h"
+#include "libs/kube/access/access.h"
+#include "libs/kube/client/client.h"
+#include "libs/kube/client/session.h"
 #include "libs/rpc/endpoints.h"
 #include "libs/rpc/security.h"
 #include "libs/service/client_security.h"
 #include "libs/service/flags.h"
+#include "libs/service/log.h"
 #include "libs/service/main.h"
 #include "libs/service/server.h"
 #include "services/autoscaler/autoscaler.h"
 #include "services/autoscaler/autoscaler_service.h"
 #include "services/autoscaler/cluster_client.h"
+#include "services/autoscaler/kubernetes_flags.h"
+#include "services/autoscaler/placeholder_provider.h"
 #include "services/autoscaler/process_provider.h"
 
 namespace adaptdl::autoscaler {
@@ -39,6 +46,9 @@ struct Flags {
   service::ServerOptions server;
   AutoscalerOptions autoscaler;
   ProcessProviderOptions process;
+  KubernetesFlags kubernetes;
+  std::optional<int> min_nodes;
+  std::optional<int> max_nodes;
   std::string allocator = "127.0.0.1:7101";
   std::string provider = "process";
   std::string target = "band";
@@ -97,8 +107,7 @@ void SetDefaults(Flags* flags) {
   flags->server.name = "autoscaler";
   flags->server.listen = "127.0.0.1:7102";
   flags->server.metrics_listen = "127.0.0.1:7202";
-  flags->autoscaler.limits = {.pool = "local", .min_nodes = 1, .max_nodes = 0, .cooldown = absl::Seconds(60)};
-  flags->autoscaler.limits.max_nodes = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  flags->autoscaler.limits = {.pool = "local", .cooldown = absl::Seconds(60)};
   flags->process.supervisor = "127.0.0.1:7100";
   flags->process.state_dir = "adaptdl-state/autoscaler";
   flags->process.worker_binary = BesideProgram("adaptdl-worker");
@@ -114,16 +123,17 @@ void AddFlags(CLI::App& app, Flags* flags) {
                  "host:port of the allocator, or of several, separated by commas")
       ->capture_default_str();
   service::AddServerNameFlag(app, &process.tls_server_name);
-  app.add_option("--provider", flags->provider, "Where nodes come from: process (workers on this machine)")
-      ->check(CLI::IsMember({"process"}))
+  app.add_option("--provider", flags->provider, "Where nodes come from: process (workers on this machine) or kubernetes (a cluster with an autoscaler of "
+                 "its own)")
+      ->check(CLI::IsMember({"process", "kubernetes"}))
       ->capture_default_str();
-  app.add_option("--pool", limits.pool, "Name of the pool; nodes are called POOL-0, POOL-1, ...")
+  app.add_option("--pool", limits.pool, "Name of the pool; workers are called POOL-0, POOL-1, ...")
       ->check(CLI::Validator(CheckPoolName, ""))
       ->capture_default_str();
-  app.add_option("--min-nodes", limits.min_nodes, "Fewest nodes")
+  app.add_option("--min-nodes", flags->min_nodes, "Fewest nodes")
       ->check(CLI::Range(0, 10'000))
-      ->capture_default_str();
-  app.add_option("--max-nodes", limits.max_nodes, "Most nodes")
+      ->default_str("1; 0 with --provider kubernetes");
+  app.add_option("--max-nodes", flags->max_nodes, "Most nodes; needed with --provider kubernetes")
       ->check(CLI::Range(0, 10'000))
       ->default_str("the machine's cores");
   service::AddDurationFlag(app, "--cooldown", &limits.cooldown,
@@ -146,6 +156,7 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_option("--worker-tls-key", process.worker_tls.key, "Its private key, in PEM")->type_name("FILE");
   app.add_option("--storage-dir", process.storage_dir,
                  "Folder of the jobs' files, the same for all nodes; default: STATE-DIR/storage");
+  AddKubernetesFlags(app, &flags->kubernetes);
 }
 
 // A worker has a certificate of its own: with the autoscaler's it could be more than a worker.
@@ -160,17 +171,28 @@ absl::Status CheckWorkerTls(const rpc::TlsFiles& files) {
                      : absl::InvalidArgumentError(absl::StrCat("of the workers: ", status.message()));
 }
 
-// Paths are handed to processes that start elsewhere.
-absl::Status Complete(Flags* flags) {
-  const PoolLimits& limits = flags->autoscaler.limits;
+absl::Status CompleteLimits(Flags* flags) {
+  PoolLimits& limits = flags->autoscaler.limits;
+  const bool local = flags->provider == "process";
+  if (!local && !flags->max_nodes.has_value()) {
+    return absl::InvalidArgumentError(
+        "--max-nodes is needed with --provider kubernetes: it bounds what the pool may cost");
+  }
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  limits.min_nodes = flags->min_nodes.value_or(local ? 1 : 0);
+  limits.max_nodes = flags->max_nodes.value_or(cores);
   if (limits.min_nodes > limits.max_nodes) {
     return absl::InvalidArgumentError(absl::StrCat("--min-nodes ", limits.min_nodes,
                                                    " is more than --max-nodes ", limits.max_nodes,
                                                    ": raise the one or lower the other"));
   }
-  if (const absl::Status status = ReadTarget(flags); !status.ok()) return status;
+  return ReadTarget(flags);
+}
+
+// Paths are handed to processes that start elsewhere.
+absl::Status CompleteProcess(Flags* flags) {
   ProcessProviderOptions& process = flags->process;
-  process.pool = limits.pool;
+  process.pool = flags->autoscaler.limits.pool;
   if (process.storage_dir.empty()) process.storage_dir = process.state_dir + "/storage";
   process.insecure = flags->server.security.insecure;
   if (!process.insecure) {
@@ -191,11 +213,7 @@ absl::Status Complete(Flags* flags) {
   return absl::OkStatus();
 }
 
-absl::Status Run(Flags* flags) {
-  if (const absl::Status status = Complete(flags); !status.ok()) return status;
-  RealClock clock;
-  auto provider = ProcessProvider::Create(flags->process, &clock);
-  if (!provider.ok()) return provider.status();
+absl::Status RunWith(NodePoolProvider* provider, Clock* clock, Flags* flags) {
   const auto supervisors = rpc::ParseEndpoints("--supervisor", flags->process.supervisor);
   if (!supervisors.ok()) return supervisors.status();
   const auto allocators = rpc::ParseEndpoints("--allocator", flags->allocator);
@@ -210,11 +228,42 @@ absl::Status Run(Flags* flags) {
   AutoscalerService service(&board);
   auto server = service::Server::Start(flags->server, {&service});
   if (!server.ok()) return server.status();
-  Autoscaler autoscaler(flags->autoscaler, {provider->get(), &cluster, &board, &clock, (*server)->metrics()});
+  Autoscaler autoscaler(flags->autoscaler, {provider, &cluster, &board, clock, (*server)->metrics()});
   autoscaler.Start();
   (*server)->WaitForTermination();
   autoscaler.Stop();  // the nodes stay
   return absl::OkStatus();
+}
+
+absl::Status RunOnProcesses(Flags* flags) {
+  if (const absl::Status status = CompleteProcess(flags); !status.ok()) return status;
+  RealClock clock;
+  auto provider = ProcessProvider::Create(flags->process, &clock);
+  return provider.ok() ? RunWith(provider->get(), &clock, flags) : provider.status();
+}
+
+absl::Status RunOnKubernetes(Flags* flags) {
+  auto options = Interpret(flags->kubernetes, flags->autoscaler.limits.pool);
+  if (!options.ok()) return options.status();
+  options->report = [](const absl::Status& status) {
+    log::Warning("the API server", {{"error", status.ToString()}});
+  };
+  absl::StatusOr<kube::Access> access = kube::FindAccess(flags->kubernetes.access);
+  if (!access.ok()) return access.status();
+  // A round that can't be is over soon; the next one tries again.
+  auto session = kube::Session::Create(*std::move(access), {.user_agent = "adaptdl-autoscaler",
+                                                           .timeout = kRpcTimeout,
+                                                           .patience = kRpcTimeout});
+  if (!session.ok()) return session.status();
+  const kube::Client client(session->get());
+  RealClock clock;
+  auto provider = PlaceholderProvider::Create(*options, &client, &clock);
+  return provider.ok() ? RunWith(provider->get(), &clock, flags) : provider.status();
+}
+
+absl::Status Run(Flags* flags) {
+  if (const absl::Status status = CompleteLimits(flags); !status.ok()) return status;
+  return flags->provider == "kubernetes" ? RunOnKubernetes(flags) : RunOnProcesses(flags);
 }
 
 }  // namespace

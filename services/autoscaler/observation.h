@@ -16,12 +16,9 @@
 
 namespace adaptdl::autoscaler {
 
-// Label of a node that names its pool.
-inline constexpr char kPoolLabel[] = "adaptdl.petuum.com/pool";
-
 struct Observation {
-  std::string pool;
   // From the provider.
+  PoolKind kind;
   std::vector<ProvidedNode> provided;
   // From the supervisor: all nodes of the cluster.
   std::vector<v1::Node> registered;

@@ -30,12 +30,16 @@ Wish WishFor(const PoolLimits& limits, const PoolView& view, int active, absl::T
     return {active, "stays as it is while the allocator has nothing to say"};
   }
   const TargetSize size = ChooseSize(limits.target, *view.demand, active + view.other_nodes, now);
-  const int wanted = size.nodes - view.other_nodes;
+  int wanted = size.nodes - view.other_nodes;
   const int most = MostNodes(limits);
   std::string reason = absl::StrCat("the allocator would use ", NodeCount(view.demand->desired_nodes));
   if (!view.demand->reason.empty()) absl::StrAppend(&reason, " (", view.demand->reason, ")");
   if (!size.note.empty()) absl::StrAppend(&reason, "; ", size.note);
   if (view.other_nodes > 0) absl::StrAppend(&reason, ", ", view.other_nodes, " of them outside the pool");
+  if (wanted < 1 && view.demand->lacks_kind) {
+    wanted = 1;
+    absl::StrAppend(&reason, "; a job waits for a node of this pool's kind");
+  }
   if (wanted < limits.min_nodes)
     return {limits.min_nodes, absl::StrCat(reason, "; at least ", limits.min_nodes)};
   if (wanted > most) return {most, absl::StrCat(reason, "; ", MostText(limits))};
@@ -48,14 +52,7 @@ void Grow(const PoolLimits& limits, const PoolView& view, int missing, PoolDecis
   if (count < missing) {
     absl::StrAppend(&decision->reason, "; ", missing - count, " of them when as many have finished draining");
   }
-  std::set<std::string> taken = view.taken_ids;
-  for (const PoolNodeView& node : view.nodes) taken.insert(node.node_id);
-  for (int k = 0, started = 0; started < count; ++k) {
-    const std::string id = absl::StrCat(limits.pool, "-", k);
-    if (taken.contains(id)) continue;
-    decision->actions.push_back({PoolActionKind::kStart, id, decision->reason});
-    ++started;
-  }
+  decision->create = count;
   decision->target_nodes += count;
   decision->changes_size = count > 0;
 }
@@ -68,12 +65,25 @@ std::vector<const PoolNodeView*> Candidates(const PoolView& view, bool busy_too)
   };
   std::vector<const PoolNodeView*> candidates;
   for (auto node = view.nodes.rbegin(); node != view.nodes.rend(); ++node) {
-    if (node->phase == PoolNodePhase::kDraining) continue;
+    if (node->phase == PoolNodePhase::kDraining || node->requested) continue;
     if (busy_too || rank(*node) <= 1) candidates.push_back(&*node);
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [&](const PoolNodeView* a, const PoolNodeView* b) { return rank(*a) < rank(*b); });
   return candidates;
+}
+
+// Takes back requests for at most so many nodes: that costs nothing, and a moment later it may. Returns how many.
+int Withdraw(const PoolView& view, int surplus, PoolDecision* decision) {
+  int withdrawn = 0;
+  for (auto node = view.nodes.rbegin(); node != view.nodes.rend() && withdrawn < surplus; ++node) {
+    if (!node->requested) continue;
+    decision->actions.push_back({PoolActionKind::kRemove, node->node_id, decision->reason});
+    ++withdrawn;
+  }
+  decision->target_nodes -= withdrawn;
+  decision->changes_size = withdrawn > 0;
+  return withdrawn;
 }
 
 void Shrink(const PoolView& view, int surplus, int over_maximum, absl::Time now, PoolDecision* decision) {
@@ -93,7 +103,7 @@ void Shrink(const PoolView& view, int surplus, int over_maximum, absl::Time now,
         {starting ? PoolActionKind::kRemove : PoolActionKind::kDrain, all[i]->node_id, decision->reason});
   }
   decision->target_nodes -= count;
-  decision->changes_size = count > 0;
+  decision->changes_size |= count > 0;
   if (count < surplus)
     absl::StrAppend(&decision->reason, "; ", surplus - count, " more than that are still in use");
 }
@@ -118,8 +128,6 @@ absl::string_view PoolNodePhaseName(PoolNodePhase phase) {
 
 absl::string_view PoolActionKindName(PoolActionKind kind) {
   switch (kind) {
-    case PoolActionKind::kStart:
-      return "start";
     case PoolActionKind::kDrain:
       return "drain";
     case PoolActionKind::kRemove:
@@ -147,7 +155,9 @@ PoolDecision Decide(const PoolLimits& limits, const PoolView& view, absl::Time n
   if (wish.nodes > active) {
     Grow(limits, view, wish.nodes - active, &decision);
   } else if (wish.nodes < active) {
-    Shrink(view, active - wish.nodes, std::max(0, active - MostNodes(limits)), now, &decision);
+    const int withdrawn = Withdraw(view, active - wish.nodes, &decision);
+    const int left = active - withdrawn;
+    if (left > wish.nodes) Shrink(view, left - wish.nodes, std::max(0, left - MostNodes(limits)), now, &decision);
   }
   return decision;
 }

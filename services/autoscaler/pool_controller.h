@@ -3,15 +3,16 @@
 // Pure: no clock, no I/O. What it does, in order:
 //
 //   1. Nodes that drain and are empty are removed.
-//   2. It grows at once, up to the size that its target asks for (capacity_target.h), within the limits.
-//   Nodes
-//      that still drain count towards the maximum. Nodes that the minimum asks for are started even while the
+//   2. It grows at once, up to the size that its target asks for (capacity_target.h), within the limits,
+//      and to one node if a job waits for a kind of node that only the pool has.
+//      Nodes that still drain count towards the maximum. Nodes that the minimum asks for are started even while the
 //      allocator is away; otherwise the pool then stays as it is.
-//   3. It shrinks only when `cooldown` has passed since the last change of size, and never takes a node that
+//   3. Nodes that are too many and have only been asked for are asked for no longer.
+//   4. It shrinks otherwise only when `cooldown` has passed since the last change of size, and never takes a node that
 //      works: first those that have not registered yet, then those that the allocator calls idle. Only a pool
 //      over its maximum or its budget (a limit was lowered) gives up busy nodes, too.
 //
-// Ids are "<pool>-<k>", with the smallest k that is free.
+// Which ids new nodes have is the provider's affair (node_pool_provider.h).
 
 #ifndef ADAPTDL_SERVICES_AUTOSCALER_POOL_CONTROLLER_H_
 #define ADAPTDL_SERVICES_AUTOSCALER_POOL_CONTROLLER_H_
@@ -53,10 +54,12 @@ struct PoolNodeView {
   bool empty = false;
   // Whether the allocator will move nothing to it, and it is empty.
   bool idle = false;
+  // Whether it has only been asked for, and there is no machine yet that is known to be it.
+  bool requested = false;
 };
 
 struct PoolView {
-  // Nodes that were started and not removed, in order of node_id.
+  // Nodes that were asked for and not removed, in order of node_id.
   std::vector<PoolNodeView> nodes;
   // Nodes of the cluster that take replicas and are none of this pool's.
   int other_nodes = 0;
@@ -68,12 +71,12 @@ struct PoolView {
   absl::Time last_change;
 };
 
-enum class PoolActionKind { kStart, kDrain, kRemove };
+enum class PoolActionKind { kDrain, kRemove };
 
 absl::string_view PoolActionKindName(PoolActionKind kind);
 
 struct PoolAction {
-  PoolActionKind kind = PoolActionKind::kStart;
+  PoolActionKind kind = PoolActionKind::kDrain;
   std::string node_id;
   // Why, for people.
   std::string reason;
@@ -90,8 +93,10 @@ struct PoolDecision {
   std::optional<double> utility;
   // When the pool may shrink again. Absent: now.
   std::optional<absl::Time> cooldown_end;
+  // Nodes to be made.
+  int create = 0;
   std::vector<PoolAction> actions;
-  // Whether the actions change the pool's size (removing what has drained does not).
+  // Whether that changes the pool's size (removing what has drained does not).
   bool changes_size = false;
 };
 

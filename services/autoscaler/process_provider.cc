@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -141,7 +142,7 @@ DaemonOptions ProcessProvider::WorkerProcess(const std::string& node_id) const {
   process.environment.emplace();
   process.command = {options_.worker_binary, "--supervisor=" + options_.supervisor, "--node-id=" + node_id,
                      "--state-dir=" + NodeFile(node_id, "worker"), "--storage-dir=" + options_.storage_dir,
-                     "--label=adaptdl.petuum.com/pool=" + options_.pool, "--listen=127.0.0.1:0",
+                     absl::StrCat("--label=", kPoolLabel, "=", options_.pool), "--listen=127.0.0.1:0",
                      "--metrics-listen=127.0.0.1:0", "--address-file=" + NodeFile(node_id, "address"),
                      absl::StrCat("--cpus=", options_.worker_cpus),
                      // Nodes on one machine would offer the same GPUs to several jobs.
@@ -168,7 +169,19 @@ DaemonOptions ProcessProvider::WorkerProcess(const std::string& node_id) const {
   return process;
 }
 
-absl::Status ProcessProvider::StartNode(const std::string& node_id) {
+NodePoolProvider::Created ProcessProvider::CreateNodes(int count, const std::set<std::string>& taken_ids) {
+  Created created;
+  for (int k = 0; static_cast<int>(created.node_ids.size()) < count; ++k) {
+    const std::string id = absl::StrCat(options_.pool, "-", k);
+    if (taken_ids.contains(id) || !absl::IsNotFound(Worker(id).status())) continue;
+    created.status = RestartNode(id);
+    if (!created.status.ok()) break;
+    created.node_ids.push_back(id);
+  }
+  return created;
+}
+
+absl::Status ProcessProvider::RestartNode(const std::string& node_id) {
   const absl::StatusOr<ProcessIdentity> worker = Worker(node_id);
   const bool alive = worker.ok() && IsAlive(*worker);
   if (alive && IsStopping(node_id)) {
@@ -188,7 +201,7 @@ absl::Status ProcessProvider::StartNode(const std::string& node_id) {
   return absl::OkStatus();
 }
 
-absl::Status ProcessProvider::StopNode(const std::string& node_id) {
+absl::Status ProcessProvider::TerminateNode(const std::string& node_id) {
   const absl::StatusOr<ProcessIdentity> worker = Worker(node_id);
   if (absl::IsNotFound(worker.status())) return absl::OkStatus();
   if (!worker.ok() || !IsAlive(*worker)) {

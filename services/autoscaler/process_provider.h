@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,11 @@
 
 namespace adaptdl::autoscaler {
 
+// Label of a worker that names its pool.
+inline constexpr char kPoolLabel[] = "adaptdl.petuum.com/pool";
+
 struct ProcessProviderOptions {
-  // Name of the pool, the value of the workers' label "adaptdl.petuum.com/pool".
+  // Name of the pool, the value of the workers' label.
   std::string pool;
   // See above. Created when missing.
   std::string state_dir;
@@ -70,8 +74,11 @@ class ProcessProvider final : public NodePoolProvider {
 
   absl::string_view name() const override { return "process"; }
   absl::StatusOr<std::vector<ProvidedNode>> ListNodes() override;
-  absl::Status StartNode(const std::string& node_id) override;
-  absl::Status StopNode(const std::string& node_id) override;
+  PoolKind kind() const override { return {{{kPoolLabel, options_.pool}}}; }
+  // Ids are "<pool>-<k>", with the smallest k that is free.
+  Created CreateNodes(int count, const std::set<std::string>& taken_ids) override;
+  absl::Status RestartNode(const std::string& node_id) override;
+  absl::Status TerminateNode(const std::string& node_id) override;
 
  private:
   ProcessProvider(const ProcessProviderOptions& options, Clock* clock, int lock_fd)

@@ -96,7 +96,7 @@ class Cluster {
   QuotaManager* quotas() { return &quotas_; }
 
   // From now on launches tell replicas this URL (Orders::ServeAdaptdl).
-  void ServeAdaptdl(const std::string& url) { orders_.ServeAdaptdl(url); }
+  void ServeAdaptdl(const std::string& url) { orders_.ServeAdaptdl(url, membership_.knows_hosts()); }
   // From now on counts there. `metrics` outlives the cluster.
   void SetMetrics(Metrics* metrics);
   // Does what is due by the clock.

@@ -25,9 +25,9 @@ namespace {
 constexpr timespec kStandbyPeriod = {1, 0};
 // A write of a job's status holds up all other changes: it is not waited for long, but tried again.
 constexpr absl::Duration kWritePatience = absl::Seconds(2);
-// Of a session's calls, in the long run. A log is a call or two, and thousands of pods may end at once: what bounds
-// those is how many are read at a time.
-constexpr absl::Duration kCallPeriod = absl::Milliseconds(20);
+// Of our own pod, while it leads.
+constexpr char kLeadsLabel[] = "adaptdl.petuum.com/leads";
+// A log is a call or two, and thousands of pods may end at once: what bounds those calls is how many are read at a time.
 constexpr absl::Duration kLogCallPeriod = absl::Milliseconds(2);
 constexpr absl::Duration kClaimPeriod = absl::Minutes(1);
 constexpr absl::Duration kLogSweepPeriod = absl::Minutes(1);
@@ -68,24 +68,24 @@ class KubernetesBackend::Sink final : public ReplicaSink {
 
 KubernetesBackend::KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                                      std::function<void(const std::string&)> end)
-    : options_(options), clock_(*clock), end_(std::move(end)), sink_(std::make_unique<Sink>()) {}
+    : options_(options),
+      clock_(*clock),
+      end_(std::move(end)),
+      identity_(absl::StrCat(OwnName(), "_", RandomHex(8))),
+      sink_(std::make_unique<Sink>()) {}
 
 KubernetesBackend::~KubernetesBackend() {
   End();
   if (election_ != nullptr) election_->Release();
 }
 
-absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(absl::Duration patience,
-                                                                              absl::Duration timeout,
-                                                                              absl::Duration period) const {
+absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(
+    kube::SessionOptions options) const {
   absl::StatusOr<kube::Access> access = kube::FindAccess(options_.access);
   if (!access.ok()) return access.status();
-  kube::SessionOptions session;
-  session.user_agent = "adaptdl-supervisor";
-  session.patience = patience;
-  session.timeout = timeout;
-  session.period = period;
-  return kube::Session::Create(*std::move(access), std::move(session));
+  // The server's audit log tells by it which of several has done what.
+  options.user_agent = absl::StrCat("adaptdl-supervisor/", identity_);
+  return kube::Session::Create(*std::move(access), std::move(options));
 }
 
 absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
@@ -99,45 +99,68 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
     return absl::InvalidArgumentError(absl::StrCat("--group-key-file: ", tokens.status().message()));
   }
   backend->tokens_ = *std::move(tokens);
-  const auto connect = [&](absl::Duration patience, absl::Duration timeout,
-                           std::unique_ptr<kube::Session>* session, std::unique_ptr<kube::Client>* client,
-                           absl::Duration period = kCallPeriod) {
-    absl::StatusOr<std::unique_ptr<kube::Session>> made = backend->MakeSession(patience, timeout, period);
+  // Who stood still for longer than the lease lasts finds out before it changes anything: orders of pods and events have no
+  // other fence.
+  const auto leads = [backend = backend.get()] { return backend->lease_->Valid(); };
+  const auto connect = [&](kube::SessionOptions session_options, std::unique_ptr<kube::Session>* session,
+                           std::unique_ptr<kube::Client>* client) {
+    absl::StatusOr<std::unique_ptr<kube::Session>> made = backend->MakeSession(std::move(session_options));
     if (!made.ok()) return made.status();
     *session = *std::move(made);
     *client = std::make_unique<kube::Client>(session->get());
     return absl::OkStatus();
   };
   const absl::Duration renewal = options.lease_duration / 5;
-  absl::Status status = connect(renewal, renewal, &backend->election_session_, &backend->election_client_);
-  if (status.ok())
-    status = connect(kWritePatience, kWritePatience, &backend->store_session_, &backend->store_client_);
+  absl::Status status = connect({.timeout = renewal, .patience = renewal}, &backend->election_session_,
+                                &backend->election_client_);
   if (status.ok()) {
-    status = connect(absl::Seconds(60), absl::Seconds(30), &backend->session_, &backend->client_);
+    status = connect({.timeout = kWritePatience, .patience = kWritePatience, .may_change = leads},
+                     &backend->store_session_, &backend->store_client_);
   }
   if (status.ok()) {
-    status = connect(absl::Seconds(5), absl::Seconds(5), &backend->events_session_, &backend->events_client_);
+    status = connect({.timeout = absl::Seconds(30), .patience = absl::Seconds(60), .may_change = leads},
+                     &backend->session_, &backend->client_);
+  }
+  if (status.ok()) {
+    status = connect({.timeout = absl::Seconds(5), .patience = absl::Seconds(5), .may_change = leads},
+                     &backend->events_session_, &backend->events_client_);
   }
   // Callers wait for what is asked there.
   if (status.ok()) {
-    status = connect(absl::Seconds(5), absl::Seconds(3), &backend->users_session_, &backend->users_client_);
+    status = connect({.timeout = absl::Seconds(3), .patience = absl::Seconds(5)}, &backend->users_session_,
+                     &backend->users_client_);
   }
   // Tried again by who reads.
   if (status.ok()) {
-    status = connect(absl::Seconds(2), absl::Seconds(5), &backend->logs_session_, &backend->logs_client_,
-                     kLogCallPeriod);
+    status = connect({.period = kLogCallPeriod, .timeout = absl::Seconds(5), .patience = absl::Seconds(2)},
+                     &backend->logs_session_, &backend->logs_client_);
   }
   if (!status.ok()) return status;
   kube::LeaderElectionOptions election;
   election.lease = {options.own_namespace, options.lease_name};
-  election.identity = absl::StrCat(OwnName(), "_", RandomHex(8));
+  election.identity = backend->identity_;
   election.duration = options.lease_duration;
   election.renew_period = renewal;
   election.lost = backend->end_;
   backend->election_ =
       std::make_unique<kube::LeaderElection>(backend->election_client_.get(), std::move(election));
   backend->lease_ = std::make_unique<KubeLease>(backend->election_.get(), backend->end_);
+  // A container that is started again has the labels of the one before.
+  if (status = backend->LabelOwnPod(*backend->users_client_, false); !status.ok()) return status;
   return backend;
+}
+
+absl::Status KubernetesBackend::LabelOwnPod(const kube::Client& client, bool leads) const {
+  if (options_.own_pod.empty()) return absl::OkStatus();
+  const kube::Json label = leads ? kube::Json("true") : kube::Json();
+  const absl::Status status =
+      client
+          .MergePatch(kube::ObjectOf(kube::Pods(), {options_.own_namespace, options_.own_pod}),
+                      {{"metadata", {{"labels", {{kLeadsLabel, label}}}}}},
+                      {.field_manager = "adaptdl-supervisor"})
+          .status();
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("--own-pod ", options_.own_pod, ": ", status.message()));
 }
 
 absl::StatusOr<bool> KubernetesBackend::AwaitLeadership() {
@@ -206,16 +229,6 @@ absl::StatusOr<kube::Json> KubernetesBackend::MakePod(const std::string& node_id
   return kubejobs::MakePod(*job, launch, node, pods);
 }
 
-bool KubernetesBackend::IsReady(const std::string& node_id) const {
-  bool ready = false;
-  if (core_ == nullptr) return ready;
-  core_->Read([&](const Tables& tables) {
-    const auto node = tables.nodes.find(node_id);
-    ready = node != tables.nodes.end() && node->second->phase() == v1::NODE_PHASE_READY;
-  });
-  return ready;
-}
-
 bool KubernetesBackend::IsKnown(const Pod& pod) const {
   const std::shared_ptr<const JobEntry> job =
       core_ == nullptr ? nullptr : core_->index().FindJob(pod.job_uid);
@@ -267,7 +280,6 @@ SupervisorSeams KubernetesBackend::seams() {
   parts.output = log_keeper_.get();
   parts.make_pod = [this](const std::string& node, const v1::LaunchReplica& launch,
                           const std::string& claim) { return MakePod(node, launch, claim); };
-  parts.is_ready = [this](const std::string& node) { return IsReady(node); };
   launcher_ =
       std::make_unique<PodLauncher>(parts, PodLauncherOptions{.keep = options_.keep_pods, .report = report});
   SupervisorSeams seams;
@@ -290,12 +302,16 @@ security::Authorities KubernetesBackend::authorities() {
 }
 
 absl::Status KubernetesBackend::Begin(Supervisor* supervisor) {
-  if (const absl::Status status = lease_->RaiseAbove(store_->LargestTerm()); !status.ok()) return status;
+  absl::Status status = lease_->RaiseAbove(store_->LargestTerm());
+  if (status.ok()) status = LabelOwnPod(*client_, true);
+  if (!status.ok()) return status;
   Cluster* cluster = supervisor->cluster();
   core_ = cluster->core();
   sink_->Join(core_, cluster->nodes());
   proof_ = std::make_unique<PodProof>(client_.get(), &clock_);
   cluster->membership()->SetProof(proof_.get());
+  hosts_ = std::make_unique<PodHosts>(pod_watch_.get());
+  cluster->membership()->SetHosts(hosts_.get());
   const auto seen = [this](const kube::Json& object) { store_->Seen(object); };
   registrar_ = std::make_unique<ObjectRegistrar>(client_.get(), seen, options_.pods.default_resources);
   cluster->jobs()->SetRegistrar(registrar_.get(), jobspec::ReplicaKind::kPod);
@@ -379,7 +395,6 @@ void KubernetesBackend::End() {
   if (pod_watch_ != nullptr) pod_watch_->Stop();
   if (log_keeper_ != nullptr) log_keeper_->Stop();
   launcher_ = nullptr;
-  pod_watch_ = nullptr;
 }
 
 }  // namespace adaptdl::supervisor

@@ -32,6 +32,7 @@
 #include "services/supervisor/kubernetes/logs/pod_log_readers.h"
 #include "services/supervisor/kubernetes/nodes/node_watch.h"
 #include "services/supervisor/kubernetes/pods/checkpoint_claim.h"
+#include "services/supervisor/kubernetes/pods/pod_hosts.h"
 #include "services/supervisor/kubernetes/pods/pod_launcher.h"
 #include "services/supervisor/kubernetes/pods/pod_watch.h"
 #include "services/supervisor/kubernetes/pods/replica_sink.h"
@@ -52,6 +53,9 @@ struct KubernetesOptions {
   std::string own_namespace = "adaptdl";
   std::string lease_name = "adaptdl-supervisor";
   absl::Duration lease_duration = absl::Seconds(15);
+  // The pod that this runs in, in own_namespace, which says by a label whether it leads, so that a Service finds the
+  // leader. Empty: it is not labelled.
+  std::string own_pod;
   // At least 32 bytes, the same for all supervisors, and nobody else's: the secrets of groups are made of it.
   std::string group_key_file;
   // Where the history is kept, which is lost without harm.
@@ -95,12 +99,12 @@ class KubernetesBackend {
 
   KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                     std::function<void(const std::string&)> end);
-  // `period`: of calls, in the long run.
-  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(absl::Duration patience, absl::Duration timeout,
-                                                             absl::Duration period) const;
+  // With these options and our name.
+  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(kube::SessionOptions options) const;
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
-  bool IsReady(const std::string& node_id) const;
+  // Says on our own pod whether we lead.
+  absl::Status LabelOwnPod(const kube::Client& client, bool leads) const;
   // Whether the pod is of a job that is there, in its namespace.
   bool IsKnown(const Pod& pod) const;
   std::unique_ptr<LogKeeper> MakeLogKeeper();
@@ -111,6 +115,8 @@ class KubernetesBackend {
   const KubernetesOptions options_;
   const Clock& clock_;
   const std::function<void(const std::string&)> end_;
+  // Of this process, as the Lease has it.
+  const std::string identity_;
   std::optional<GroupTokens> tokens_;
   // Of the election, of the state, of events, of users, of logs, and of all else: none holds another up.
   std::unique_ptr<kube::Session> election_session_;
@@ -135,6 +141,7 @@ class KubernetesBackend {
   std::unique_ptr<KeptLogs> kept_logs_;    // Null: nothing is kept.
   std::unique_ptr<LogKeeper> log_keeper_;  // Likewise.
   std::unique_ptr<PodWatch> pod_watch_;
+  std::unique_ptr<PodHosts> hosts_;
   std::unique_ptr<PodLogReaders> log_readers_;
   std::unique_ptr<CheckpointClaims> claims_;
   std::unique_ptr<PodLauncher> launcher_;

@@ -52,6 +52,9 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
   add("--namespace", options.name_space, "Namespace of the jobs (empty: all)");
   add("--own-namespace", options.own_namespace, "Namespace of the Lease by which supervisors elect a leader");
   add("--lease-name", options.lease_name, "Name of that Lease");
+  add("--own-pod", options.own_pod,
+      "Name of the pod that this runs in, which gets the label adaptdl.petuum.com/leads=true while it leads "
+      "(empty: it does not)");
   add("--group-key-file", options.group_key_file,
       "File with at least 32 secret bytes, the same for all supervisors of the cluster; the secrets of "
       "groups are made of it");

@@ -31,8 +31,9 @@ ProgramResult RunProgram(const std::string& folder, const std::vector<std::strin
                          const std::vector<std::string>& environment) {
   std::vector<std::string> argv = {absl::StrCat(ADAPTDL_BINARY_DIR, "/bin/adaptdl")};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> variables = {"PATH=/usr/bin:/bin", "COLUMNS=100", absl::StrCat("HOME=", folder)};
-  variables.insert(variables.end(), environment.begin(), environment.end());
+  // The first of a name counts.
+  std::vector<std::string> variables = environment;
+  variables.insert(variables.end(), {"PATH=/usr/bin:/bin", "COLUMNS=100", absl::StrCat("HOME=", folder)});
   const TemporaryFolder outputs;
   const std::string out = outputs.path() + "/out";
   const std::string err = outputs.path() + "/err";

@@ -1,9 +1,12 @@
 // The real program: certificates and tokens that it makes, and how it proves who it is to a server with TLS.
 
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
@@ -70,6 +73,59 @@ TEST_F(SecurityTest, TellsThatCertificatesNearTheirEnd) {
   EXPECT_THAT(missing.out, HasSubstr("missing"));
   ASSERT_EQ(Run({"admin", "certificates", "--out", "tls", "--days", "30"}).code, 0);
   EXPECT_EQ(Run(check).code, 0);
+}
+
+TEST_F(SecurityTest, PrintsTheSecretsOfAKubernetesCluster) {
+  const std::vector<std::string> command = {"admin", "kubernetes-secrets", "--keys", "keys", "-o", "json"};
+  const ProgramResult made = Run(command);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.err, HasSubstr("new authority"));
+  const nlohmann::json list = nlohmann::json::parse(made.out);
+  std::map<std::string, nlohmann::json> objects;
+  for (const auto& object : list["items"]) {
+    EXPECT_EQ(object["metadata"]["namespace"], "adaptdl");
+    objects[object["metadata"]["name"]] = object;
+  }
+  const auto content = [&](const std::string& secret, const std::string& file) {
+    std::string text;
+    EXPECT_TRUE(absl::Base64Unescape(objects[secret]["data"][file].get<std::string>(), &text));
+    return text;
+  };
+  for (const std::string service : {"supervisor", "allocator", "autoscaler", "webhook"}) {
+    const std::string secret = absl::StrCat("adaptdl-", service, "-tls");
+    EXPECT_EQ(objects[secret]["type"], "kubernetes.io/tls");
+    EXPECT_EQ(content(secret, "tls.crt"), folder_.Read(absl::StrCat("keys/", service, "/cert.pem")));
+    EXPECT_EQ(content(secret, "tls.key"), folder_.Read(absl::StrCat("keys/", service, "/key.pem")));
+    EXPECT_EQ(content(secret, "ca.crt"), folder_.Read("keys/ca.pem"));
+  }
+  EXPECT_EQ(content("adaptdl-group-key", "key"), folder_.Read("keys/group.key"));
+  EXPECT_THAT(content("adaptdl-group-key", "key"), SizeIs(64));
+  EXPECT_EQ(objects["adaptdl-group-key"]["immutable"], true);
+  EXPECT_EQ(objects["adaptdl-ca"]["data"]["ca.crt"], folder_.Read("keys/ca.pem"));
+  // Again: the same.
+  const ProgramResult again = Run(command);
+  EXPECT_EQ(again.out, made.out);
+  EXPECT_THAT(again.err, IsEmpty());
+}
+
+TEST_F(SecurityTest, PrintsWhoSignedTheWebhooksCertificate) {
+  const ProgramResult made = Run({"admin", "kubernetes-secrets", "--keys", "keys", "--webhook-patch"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const nlohmann::json patch = nlohmann::json::parse(made.out);
+  EXPECT_EQ(patch[0]["path"], "/webhooks/0/clientConfig/caBundle");
+  std::string ca;
+  ASSERT_TRUE(absl::Base64Unescape(patch[0]["value"].get<std::string>(), &ca));
+  EXPECT_EQ(ca, folder_.Read("keys/ca.pem"));
+}
+
+TEST_F(SecurityTest, RenewsSecretsOnlyWithTheirAuthority) {
+  ASSERT_EQ(Run({"admin", "kubernetes-secrets", "--keys", "keys"}).code, 0);
+  std::filesystem::remove(Path("keys/ca.key"));
+  const ProgramResult refused = Run({"admin", "kubernetes-secrets", "--keys", "keys"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.out, IsEmpty());
+  EXPECT_THAT(refused.err, HasSubstr("put its files ca.pem and ca.key back"));
+  EXPECT_EQ(Run({"admin", "kubernetes-secrets", "--keys", "other", "--namespace", "a,b"}).code, 2);
 }
 
 TEST_F(SecurityTest, MakesListsAndRevokesTokens) {

@@ -84,7 +84,7 @@ TestCluster::~TestCluster() {
   for (auto& [index, worker] : workers_) worker.Kill();
   autoscaler_.Kill();
   allocator_.Kill();
-  supervisor_.Kill();
+  for (auto& [index, supervisor] : supervisors_) supervisor.Kill();
   // Shims, and workers of the autoscaler, name their state folder in their command line.
   while (KillProcessesMatching(folder_) > 0) Pause();
   if (testing::Test::HasFailure()) {
@@ -97,6 +97,10 @@ TestCluster::~TestCluster() {
 
 std::string TestCluster::Binary(const std::string& name) const {
   return absl::StrCat(ADAPTDL_BINARY_DIR, "/bin/", name);
+}
+
+std::string TestCluster::SupervisorName(int index) {
+  return index == 0 ? "supervisor" : absl::StrCat("supervisor-", index);
 }
 
 std::string TestCluster::SecurityFile(const std::string& file) const {
@@ -119,9 +123,9 @@ absl::Status TestCluster::MakeCredentials() {
 }
 
 std::vector<std::string> TestCluster::CommandFlags() const {
-  if (!options_.tls) return {"--supervisor", supervisor_address_, "--insecure"};
-  return {"--supervisor",         supervisor_address_, "--ca",
-          SecurityFile("ca.pem"), "--token-file",      SecurityFile("admin.token")};
+  if (!options_.tls) return {"--supervisor", supervisor_address(), "--insecure"};
+  return {"--supervisor",         supervisor_address(), "--ca",
+          SecurityFile("ca.pem"), "--token-file",       SecurityFile("admin.token")};
 }
 
 std::vector<std::string> TestCluster::ServiceFlags(const std::string& service) const {
@@ -177,51 +181,65 @@ absl::StatusOr<std::string> TestCluster::WaitForAddress(const std::string& progr
 }
 
 absl::Status TestCluster::StartSupervisor() {
-  if (absl::Status status = MakeCredentials(); !status.ok()) return status;
-  std::filesystem::remove(folder_ + "/supervisor.address");
-  // Pods are told where it is before it is there.
-  if (!options_.kubernetes.empty() && supervisor_address_.empty()) {
-    supervisor_address_ = absl::StrCat(options_.control_host, ":", FreePort());
-  }
-  std::vector<std::string> command = {
-      Binary("adaptdl-supervisor"),
-      "--listen",
-      supervisor_address_.empty() ? absl::StrCat(options_.control_host, ":0") : supervisor_address_,
-      "--metrics-listen",
-      "127.0.0.1:0",
-      "--state-dir",
-      folder_ + "/supervisor",
-      "--heartbeat-period",
-      "500ms",
-      "--replica-heartbeat-period",
-      "300ms",
-      "--retry-backoff",
-      "200ms",
-      "--max-retry-backoff",
-      absl::FormatDuration(options_.max_retry_backoff),
-      "--address-file",
-      folder_ + "/supervisor.address"};
-  if (!options_.kubernetes.empty()) AddAll(KubernetesFlags(), &command);
-  AddAll(options_.supervisor_flags, &command);
-  if (options_.adaptdl_http) command.insert(command.end(), {"--adaptdl-http", "127.0.0.1:0"});
-  AddAll(ServiceFlags("supervisor"), &command);
-  supervisor_ = Process::Start(command, folder_ + "/supervisor.log");
-  auto address = WaitForAddress("supervisor", supervisor_);
+  if (absl::Status status = LaunchSupervisor(0); !status.ok()) return status;
+  return AwaitSupervisor(0);
+}
+
+absl::Status TestCluster::AwaitSupervisor(int index) {
+  const auto address = WaitForAddress(SupervisorName(index), supervisors_[index]);
   if (!address.ok()) return address.status();
-  supervisor_address_ = *address;
-  if (jobs_ == nullptr) {
-    const auto channel = rpc::CreateChannel(supervisor_address_, Security("supervisor"));
-    jobs_ = v1::JobService::NewStub(channel);
-    nodes_ = v1::NodeService::NewStub(channel);
-    // The test allocates where there is no allocator: nobody else may.
-    scheduling_ =
-        v1::SchedulingService::NewStub(rpc::CreateChannel(supervisor_address_, AllocatorSecurity()));
+  supervisor_addresses_[index] = *address;
+  if (stubs_.empty()) {
+    for (const std::string& one : supervisor_addresses_) {
+      const auto channel = rpc::CreateChannel(one, Security("supervisor"));
+      // The test allocates where there is no allocator: nobody else may.
+      const auto allocators = rpc::CreateChannel(one, AllocatorSecurity());
+      stubs_.push_back({v1::JobService::NewStub(channel), v1::NodeService::NewStub(channel),
+                        v1::SchedulingService::NewStub(allocators)});
+    }
   }
+  asked_ = index;
   // A connection to the one before is noticed to be dead by the first call.
   return WaitForNodes(0, kStartTimeout);
 }
 
-std::vector<std::string> TestCluster::KubernetesFlags() {
+absl::Status TestCluster::LaunchSupervisor(int index) {
+  if (absl::Status status = MakeCredentials(); !status.ok()) return status;
+  const std::string name = SupervisorName(index);
+  std::filesystem::remove(absl::StrCat(folder_, "/", name, ".address"));
+  // Pods are told where they are before they are there.
+  if (supervisor_addresses_.empty()) {
+    for (int i = 0; i < options_.supervisors; ++i) {
+      const int port = options_.kubernetes.empty() ? 0 : FreePort();
+      supervisor_addresses_.push_back(absl::StrCat(options_.control_host, ":", port));
+    }
+  }
+  std::vector<std::string> command = {Binary("adaptdl-supervisor"),
+                                      "--listen",
+                                      supervisor_addresses_[index],
+                                      "--metrics-listen",
+                                      "127.0.0.1:0",
+                                      "--state-dir",
+                                      absl::StrCat(folder_, "/", name),
+                                      "--heartbeat-period",
+                                      "500ms",
+                                      "--replica-heartbeat-period",
+                                      absl::FormatDuration(options_.replica_heartbeat_period),
+                                      "--retry-backoff",
+                                      "200ms",
+                                      "--max-retry-backoff",
+                                      absl::FormatDuration(options_.max_retry_backoff),
+                                      "--address-file",
+                                      absl::StrCat(folder_, "/", name, ".address")};
+  if (!options_.kubernetes.empty()) AddAll(KubernetesFlags(), &command);
+  if (options_.adaptdl_http) command.insert(command.end(), {"--adaptdl-http", "127.0.0.1:0"});
+  AddAll(ServiceFlags("supervisor"), &command);
+  AddAll(options_.supervisor_flags, &command);
+  supervisors_[index] = Process::Start(command, absl::StrCat(folder_, "/", name, ".log"));
+  return absl::OkStatus();
+}
+
+std::vector<std::string> TestCluster::KubernetesFlags() const {
   const std::string kubeconfig = folder_ + "/kubeconfig";
   const std::string key = folder_ + "/group-key";
   std::ofstream(kubeconfig) << "apiVersion: v1\nkind: Config\ncurrent-context: test\n"
@@ -229,7 +247,7 @@ std::vector<std::string> TestCluster::KubernetesFlags() {
                             << "\"}}]\n"
                             << "users: [{name: test, user: {}}]\n"
                             << "contexts: [{name: test, context: {cluster: test, user: test}}]\n";
-  std::ofstream(key) << "a secret of this test alone, of 32 bytes and more";
+  std::ofstream(key) << GroupKey();
   std::vector<std::string> flags = {"--backend",
                                     "kubernetes",
                                     "--kubeconfig",
@@ -237,11 +255,11 @@ std::vector<std::string> TestCluster::KubernetesFlags() {
                                     "--own-namespace",
                                     "default",
                                     "--election-duration",
-                                    "2s",
+                                    absl::FormatDuration(options_.election_duration),
                                     "--group-key-file",
                                     key,
                                     "--replica-supervisor-address",
-                                    supervisor_address_,
+                                    supervisor_address(),
                                     "--keep-pods",
                                     options_.keep_pods,
                                     "--default-resources",
@@ -259,7 +277,7 @@ absl::Status TestCluster::StartAllocator() {
       "--metrics-listen",
       "127.0.0.1:0",
       "--supervisor",
-      supervisor_address_,
+      supervisor_address(),
       "--interval",
       "5s",
       "--address-file",
@@ -280,23 +298,25 @@ absl::Status TestCluster::StartAutoscaler() {
       "--metrics-listen",
       "127.0.0.1:0",
       "--supervisor",
-      supervisor_address_,
+      supervisor_address(),
       "--allocator",
       allocator_address_,
-      "--min-nodes",
-      absl::StrCat(options_.workers),
-      "--max-nodes",
-      absl::StrCat(options_.workers),
       "--poll-period",
       "300ms",
-      "--state-dir",
-      folder_ + "/autoscaler",
-      "--storage-dir",
-      storage(),
       "--address-file",
       folder_ + "/autoscaler.address"};
   AddAll(ServiceFlags("autoscaler"), &command);
-  if (options_.tls) {
+  AddAll(options_.autoscaler_flags, &command);
+  const bool local = options_.kubernetes.empty();
+  if (local) {
+    const std::string workers = absl::StrCat(options_.workers);
+    AddAll({"--min-nodes", workers, "--max-nodes", workers, "--state-dir", folder_ + "/autoscaler",
+            "--storage-dir", storage()},
+           &command);
+  } else {
+    AddAll({"--provider", "kubernetes", "--kubeconfig", folder_ + "/kubeconfig"}, &command);
+  }
+  if (options_.tls && local) {
     AddAll({"--worker-tls-cert", SecurityFile("worker/cert.pem"), "--worker-tls-key",
             SecurityFile("worker/key.pem")},
            &command);
@@ -317,7 +337,7 @@ void TestCluster::StartWorker(int index) {
                                       "--metrics-listen",
                                       "127.0.0.1:0",
                                       "--supervisor",
-                                      supervisor_address_,
+                                      supervisor_address(),
                                       "--node-id",
                                       node,
                                       "--state-dir",
@@ -363,7 +383,7 @@ absl::StatusOr<v1::Job> TestCluster::Submit(const v1::Job& job) {
   v1::SubmitJobResponse response;
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
-  const grpc::Status status = jobs_->SubmitJob(&context, request, &response);
+  const grpc::Status status = jobs().SubmitJob(&context, request, &response);
   if (!status.ok()) return rpc::FromGrpcStatus(status);
   return response.job();
 }
@@ -374,7 +394,7 @@ absl::StatusOr<v1::Job> TestCluster::GetJob(const std::string& name) {
   v1::GetJobResponse response;
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
-  const grpc::Status status = jobs_->GetJob(&context, request, &response);
+  const grpc::Status status = jobs().GetJob(&context, request, &response);
   if (!status.ok()) return rpc::FromGrpcStatus(status);
   return response.job();
 }
@@ -388,7 +408,7 @@ absl::StatusOr<v1::Job> TestCluster::WaitForJob(const std::string& name, const J
     context.set_deadline(absl::ToChronoTime(deadline));
     v1::WatchJobsRequest request;
     request.set_name(name);
-    const auto stream = jobs_->WatchJobs(&context, request);
+    const auto stream = jobs().WatchJobs(&context, request);
     v1::WatchJobsResponse response;
     while (stream->Read(&response)) {
       if (!response.has_job()) continue;
@@ -415,8 +435,10 @@ absl::Status TestCluster::WaitForNodes(int ready_nodes, absl::Duration timeout) 
   while (absl::Now() < deadline) {
     grpc::ClientContext context;
     rpc::SetTimeout(&context, kCallTimeout);
+    v1::ListNodesRequest request;
+    request.set_page_size(1000);
     v1::ListNodesResponse response;
-    if (nodes_->ListNodes(&context, v1::ListNodesRequest(), &response).ok()) {
+    if (nodes().ListNodes(&context, request, &response).ok()) {
       ready = static_cast<int>(
           std::count_if(response.nodes().begin(), response.nodes().end(),
                         [](const v1::Node& node) { return node.status().phase() == v1::NODE_PHASE_READY; }));
@@ -436,7 +458,7 @@ absl::StatusOr<v1::Node> TestCluster::WaitForNode(const std::string& node_id,
     grpc::ClientContext context;
     rpc::SetTimeout(&context, kCallTimeout);
     v1::ListNodesResponse response;
-    nodes_->ListNodes(&context, v1::ListNodesRequest(), &response);
+    nodes().ListNodes(&context, v1::ListNodesRequest(), &response);
     for (const v1::Node& node : response.nodes()) {
       if (node.node_id() == node_id) last = node;
     }
@@ -449,7 +471,7 @@ absl::StatusOr<v1::Node> TestCluster::WaitForNode(const std::string& node_id,
 absl::StatusOr<v1::ClusterSnapshot> TestCluster::Snapshot() {
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
-  const auto stream = scheduling_->WatchCluster(&context, v1::WatchClusterRequest());
+  const auto stream = scheduling().WatchCluster(&context, v1::WatchClusterRequest());
   v1::WatchClusterResponse response;
   if (!stream->Read(&response)) return rpc::FromGrpcStatus(stream->Finish());
   context.TryCancel();
@@ -482,7 +504,7 @@ absl::Status TestCluster::Allocate(const std::string& name, const std::vector<st
     grpc::ClientContext context;
     rpc::SetTimeout(&context, kCallTimeout);
     v1::ApplyAllocationsResponse response;
-    last = rpc::FromGrpcStatus(scheduling_->ApplyAllocations(&context, request, &response));
+    last = rpc::FromGrpcStatus(scheduling().ApplyAllocations(&context, request, &response));
     if (!absl::IsAborted(last)) return last;
   }
   return last;
@@ -493,7 +515,7 @@ std::string TestCluster::Logs(const std::string& name) {
   request.set_name(name);
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
-  const auto stream = jobs_->StreamLogs(&context, request);
+  const auto stream = jobs().StreamLogs(&context, request);
   v1::StreamLogsResponse response;
   std::string text;
   while (stream->Read(&response)) {
@@ -521,7 +543,7 @@ std::vector<v1::Event> TestCluster::Events(const std::string& name) {
   grpc::ClientContext context;
   rpc::SetTimeout(&context, kCallTimeout);
   v1::ListEventsResponse response;
-  const grpc::Status status = jobs_->ListEvents(&context, request, &response);
+  const grpc::Status status = jobs().ListEvents(&context, request, &response);
   EXPECT_TRUE(status.ok()) << status.error_message();
   return {response.events().begin(), response.events().end()};
 }

@@ -7,11 +7,12 @@
 //   cluster.WaitForJob("a", Finished, absl::Minutes(5));
 //
 // All state is in a temporary folder, which a failed test leaves for inspection (its path is in the test's
-// output). Thread-safety: one thread at a time.
+// output). Thread-safety: one thread at a time; calls to the supervisor may come from others.
 
 #ifndef ADAPTDL_TESTS_INTEGRATION_TEST_CLUSTER_H_
 #define ADAPTDL_TESTS_INTEGRATION_TEST_CLUSTER_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "adaptdl/v1/capacity_service.grpc.pb.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
@@ -36,8 +38,10 @@ struct TestClusterOptions {
   int workers = 2;
   // Whether Start() starts the allocator. Without it the test allocates by Allocate().
   bool allocator = true;
-  // Whether the autoscaler starts the workers (node ids "local-0", ...) instead of the test.
+  // Whether the autoscaler starts the workers (node ids "local-0", ...) instead of the test; with Kubernetes it looks
+  // after the nodes that `autoscaler_flags` say.
   bool autoscaler = false;
+  std::vector<std::string> autoscaler_flags = {};
   // Time that the shims wait for a worker to come back.
   absl::Duration orphan_timeout = absl::Seconds(30);
   // Whether workers that are told to end give notice and wait until the jobs have moved, and how long at
@@ -65,9 +69,13 @@ struct TestClusterOptions {
   std::function<Place(int index)> place_of_worker = nullptr;
   // URL of an API server of Kubernetes: then the supervisor is its operator, and there are no workers.
   std::string kubernetes = {};
-  // Of that one: which ended pods stay.
+  // Of the operator: how many there may be (LaunchSupervisor()), and how long a Lease lasts that is not renewed.
+  int supervisors = 1;
+  absl::Duration election_duration = absl::Seconds(2);
+  absl::Duration replica_heartbeat_period = absl::Milliseconds(300);
+  // Which ended pods stay.
   std::string keep_pods = "all";
-  // Of the supervisor, beside those that it always has.
+  // More flags of the supervisor.
   std::vector<std::string> supervisor_flags = {};
 };
 
@@ -95,8 +103,11 @@ class TestCluster {
 
   // Start one program, again if it was killed. Programs keep their addresses over a restart.
   absl::Status StartSupervisor();
+  // Starts one of several, which need not lead; waits until it does.
+  absl::Status LaunchSupervisor(int index);
+  absl::Status AwaitSupervisor(int index);
   // Of one that works for Kubernetes: the API server, the key of groups, and where replicas reach it.
-  std::vector<std::string> KubernetesFlags();
+  std::vector<std::string> KubernetesFlags() const;
   absl::Status StartAllocator();
   absl::Status StartAutoscaler();
   void StartWorker(int index);
@@ -105,7 +116,7 @@ class TestCluster {
     worker_environment_ = std::move(variables);
   }
 
-  Process& supervisor() { return supervisor_; }
+  Process& supervisor(int index = 0) { return supervisors_[index]; }
   Process& allocator() { return allocator_; }
   Process& autoscaler() { return autoscaler_; }
   Process& worker(int index) { return workers_[index]; }
@@ -114,16 +125,20 @@ class TestCluster {
   std::string Binary(const std::string& name) const;
   const std::string& folder() const { return folder_; }
   std::string storage() const { return folder_ + "/storage"; }
-  const std::string& supervisor_address() const { return supervisor_address_; }
+  // Of all of them, separated by commas.
+  std::string supervisor_address() const { return absl::StrJoin(supervisor_addresses_, ","); }
+  // Of an operator's --group-key-file.
+  static std::string GroupKey() { return "a secret of this test alone, of 32 bytes and more"; }
   // Flags by which the command reaches the supervisor: --supervisor and, with TLS, --ca and --token-file.
   std::vector<std::string> CommandFlags() const;
   // Flags by which a service ("allocator") proves who it is; --insecure without TLS.
   std::vector<std::string> ServiceFlags(const std::string& service) const;
   // Of an admin, for calls to a service.
   rpc::ClientSecurity Security(const std::string& service) const;
-  v1::JobService::Stub& jobs() { return *jobs_; }
-  v1::NodeService::Stub& nodes() { return *nodes_; }
-  v1::SchedulingService::Stub& scheduling() { return *scheduling_; }
+  // Of the supervisor that was awaited last, as in all calls below.
+  v1::JobService::Stub& jobs() { return *stubs_[asked_].jobs; }
+  v1::NodeService::Stub& nodes() { return *stubs_[asked_].nodes; }
+  v1::SchedulingService::Stub& scheduling() { return *stubs_[asked_].scheduling; }
 
   // A job that runs `command`; fields may be changed before Submit().
   v1::Job CommandJob(const std::string& name, const std::vector<std::string>& command) const;
@@ -159,6 +174,7 @@ class TestCluster {
   double TestAccuracy(const std::string& name) { return LastTestAccuracy(Logs(name)); }
 
  private:
+  static std::string SupervisorName(int index);
   absl::StatusOr<std::string> WaitForAddress(const std::string& program, Process& process);
   absl::StatusOr<v1::ClusterSnapshot> Snapshot();
   // Certificates of all services and an admin's token.
@@ -171,16 +187,21 @@ class TestCluster {
   std::string folder_;
   std::vector<std::string> worker_environment_;
   std::string token_;
-  std::string supervisor_address_;
+  std::vector<std::string> supervisor_addresses_;
   std::string allocator_address_;
   std::string autoscaler_address_;
-  Process supervisor_;
+  std::map<int, Process> supervisors_;
   Process allocator_;
   Process autoscaler_;
   std::map<int, Process> workers_;
-  std::unique_ptr<v1::JobService::Stub> jobs_;
-  std::unique_ptr<v1::NodeService::Stub> nodes_;
-  std::unique_ptr<v1::SchedulingService::Stub> scheduling_;
+  struct Stubs {
+    std::unique_ptr<v1::JobService::Stub> jobs;
+    std::unique_ptr<v1::NodeService::Stub> nodes;
+    std::unique_ptr<v1::SchedulingService::Stub> scheduling;
+  };
+  // Of each supervisor, and which is asked.
+  std::vector<Stubs> stubs_;
+  std::atomic<int> asked_ = 0;
 };
 
 }  // namespace adaptdl::integration

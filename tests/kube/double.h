@@ -48,6 +48,7 @@ class DoubleProcess {
     while (ReadSome(pipe.read_end.get(), &c, 1) == 1 && c != '\n') line.push_back(c);
     return line;
   }
+  pid_t pid() const { return pid_; }
   void Stop(int signal) {
     if (pid_ == 0) return;
     kill(pid_, signal);
@@ -65,8 +66,9 @@ class DoubleProcess {
 
 class ApiServerDouble {
  public:
-  // `people`: token,user,uid,"group1,group2" a line; empty: anybody may do anything.
-  explicit ApiServerDouble(const std::string& people = "") {
+  // `people`: token,user,uid,"group1,group2" a line; empty: anybody may do anything. `tls`: a folder with cert.pem and
+  // key.pem; empty: it speaks no TLS.
+  explicit ApiServerDouble(const std::string& people = "", std::string tls = "") : tls_(std::move(tls)) {
     char folder[] = "/tmp/adaptdl-apiserver-XXXXXX";
     folder_ = mkdtemp(folder);
     if (!people.empty()) std::ofstream(folder_ + "/people") << people;
@@ -79,6 +81,9 @@ class ApiServerDouble {
 
   // "http://127.0.0.1:PORT", the same after a restart.
   const std::string& url() const { return url_; }
+  pid_t pid() const { return process_.pid(); }
+  // "https://127.0.0.1:PORT", another one after a restart.
+  const std::string& tls_url() const { return tls_url_; }
 
   // It goes on with what it had.
   void Start() {
@@ -87,14 +92,21 @@ class ApiServerDouble {
     if (std::filesystem::exists(folder_ + "/people")) {
       command.insert(command.end(), {"--token-auth-file", folder_ + "/people"});
     }
-    url_ = process_.Start(std::move(command));
+    if (!tls_.empty()) {
+      command.insert(command.end(), {"--tls-cert", tls_ + "/cert.pem", "--tls-key", tls_ + "/key.pem"});
+    }
+    const std::string addresses = process_.Start(std::move(command));
+    url_ = addresses.substr(0, addresses.find(' '));
+    if (!tls_.empty()) tls_url_ = addresses.substr(addresses.find(' ') + 1);
     ASSERT_TRUE(absl::SimpleAtoi(url_.substr(url_.rfind(':') + 1), &port_)) << "it did not start: " << url_;
   }
   void Stop() { process_.Stop(SIGTERM); }
 
  private:
+  const std::string tls_;
   std::string folder_;
   std::string url_;
+  std::string tls_url_;
   int port_ = 0;
   DoubleProcess process_;
 };
@@ -150,6 +162,7 @@ class KubeletDouble {
 
   // Where it takes orders: "http://127.0.0.1:PORT".
   const std::string& url() const { return url_; }
+  pid_t pid() const { return process_.pid(); }
   // Where volumes are.
   std::string root() const { return folder_ + "/root"; }
 

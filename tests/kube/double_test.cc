@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -65,6 +66,9 @@ class DoubleTest : public ::testing::Test {
     EXPECT_TRUE(answer.ok() && answer->status == 200) << answer.status();
     return ParseJson(answer->body).value();
   }
+  static bool IsDone(const absl::StatusOr<Json>& found, bool done) {
+    return done ? found.ok() : absl::IsNotFound(found.status());
+  }
   absl::StatusOr<Json> Make(const std::string& name, int size) {
     return client_.Create(Collection(kWidgets, "default"), Widget(name, size), kBy);
   }
@@ -100,6 +104,36 @@ TEST_F(DoubleTest, EveryVerbAndItsErrors) {
   EXPECT_TRUE(
       client_.Delete(WidgetOf("w"), {.propagation = Propagation::kBackground, .uid = UidOf(*made)}).ok());
   EXPECT_EQ(client_.Delete(WidgetOf("w"), {}).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(DoubleTest, AClientDiesAtAChosenChange) {
+  for (const bool done : {false, true}) {
+    const std::string last = done ? "done" : "never-done";
+    Control("POST", "halt", {{"agent", "dying"}, {"resources", {"widgets"}}, {"after", 1}, {"done", done}});
+    EXPECT_TRUE(Make(absl::StrCat("others-", last), 1).ok());
+    Access access = {.server = server_.url(), .credentials = std::make_unique<NoCredentials>()};
+    const auto session = Session::Create(std::move(access), {.user_agent = "dying"}).value();
+    const Client dying(session.get());
+    const Target widgets = Collection(kWidgets, "default");
+    const auto make = [&](const std::string& name) {
+      return std::async(std::launch::async,
+                        [&, name] { return dying.Create(widgets, Widget(name, 1), kBy).status(); });
+    };
+    EXPECT_TRUE(make(absl::StrCat("first-", last)).get().ok());
+    auto at_its_end = make(last);
+    while (Control("GET", "halt")["at"] != "create widgets") std::this_thread::yield();
+    EXPECT_EQ(Control("GET", "halt")["changes"], 2);
+    auto too_late = make(absl::StrCat("late-", last));
+    EXPECT_TRUE(dying.ListAll(widgets).ok()) << "it may still read";
+    while (!IsDone(client_.Get(WidgetOf(last)), done)) std::this_thread::yield();
+    Control("DELETE", "halt");
+    EXPECT_EQ(at_its_end.get().code(), absl::StatusCode::kUnavailable);
+    EXPECT_FALSE(IsDone(client_.Get(WidgetOf(last)), !done));
+    // It came before the client was let be, and was cut, or it came after that.
+    const bool came_later = too_late.get().ok();
+    EXPECT_TRUE(IsDone(client_.Get(WidgetOf("late-" + last)), came_later));
+  }
+  EXPECT_EQ(Control("GET", "agents")["dying"]["list widgets"], 2);
 }
 
 TEST_F(DoubleTest, FieldsHaveOwners) {

@@ -118,6 +118,8 @@ absl::StatusOr<HttpResponse> Session::Try(const ApiRequest& request, const Crede
                                           const HttpClient::Sink* sink, const std::stop_token& stop) {
   const absl::StatusOr<HttpRequest> http_request = MakeRequest(request, credentials);
   if (!http_request.ok()) return http_request.status();
+  if (request.method != "GET" && options_.may_change != nullptr && !options_.may_change())
+    return absl::UnavailableError("nothing may be changed now: this process does not lead");
   const absl::Time begin = clock_.Steady();
   absl::StatusOr<HttpResponse> response =
       sink == nullptr ? http_.Send(*http_request, stop) : http_.Stream(*http_request, *sink, stop);

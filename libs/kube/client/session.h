@@ -67,6 +67,9 @@ struct SessionOptions {
   // Between tries where the server does not say.
   absl::Duration first_pause = absl::Milliseconds(200);
   absl::Duration longest_pause = absl::Seconds(10);
+  // Asked before each try of a call that changes something (all but GET), on its thread. False: it is not made, but
+  // UNAVAILABLE. For controllers that may change nothing while they do not lead. Null: they may always.
+  std::function<bool()> may_change = nullptr;
   // Called after each try, on its thread. Null: nobody is told.
   std::function<void(const ApiCall&)> observe = nullptr;
   // They outlive the session; null: the machine's.

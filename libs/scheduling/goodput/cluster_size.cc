@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -42,11 +43,16 @@ std::vector<HullStep> HullSteps(const std::vector<CurveSize>& sizes) {
   return steps;
 }
 
+// Of the pools that could hold jobs, if there are some: what others run on says nothing about nodes for jobs.
 int CommonestPool(const ClusterModel& model) {
+  const auto rank = [&](size_t pool) {
+    bool holds_jobs = false;
+    for (int job = 0; job < model.job_count(); ++job) holds_jobs |= model.job(job).per_node[pool] > 0;
+    return std::make_pair(holds_jobs, model.pools()[pool].nodes.size());
+  };
   int commonest = 0;
   for (size_t p = 1; p < model.pools().size(); ++p) {
-    if (model.pools()[p].nodes.size() > model.pools()[commonest].nodes.size())
-      commonest = static_cast<int>(p);
+    if (rank(p) > rank(commonest)) commonest = static_cast<int>(p);
   }
   return commonest;
 }

@@ -24,11 +24,13 @@ namespace {
 
 constexpr absl::Duration kDefaultWait = absl::Seconds(30);
 // Whoever asks for more asks again.
+constexpr absl::Duration kEarlyWait = absl::Seconds(1);
 constexpr absl::Duration kLongestWait = absl::Minutes(5);
 
 HttpResponse Text(int status, absl::string_view text) {
   return {status, "text/plain", absl::StrCat(text, "\n")};
 }
+HttpResponse AskAgain() { return {408, "application/json", "null"}; }
 HttpResponse NotFound() { return Text(404, "there is nothing here"); }
 
 HttpResponse ToResponse(const absl::Status& status) {
@@ -93,7 +95,7 @@ class AdaptdlApi::Rendezvous final : public ChangeListener {
         ++it;
         continue;
       }
-      it->exchange->Answer({408, "application/json", "null"});
+      it->exchange->Answer(AskAgain());
       it = waiting_.erase(it);
     }
     return !waiting_.empty();
@@ -119,29 +121,29 @@ void AdaptdlApi::Handle(const HttpRequest& request, std::shared_ptr<HttpExchange
     exchange->Answer(Text(200, "ok"));
     return;
   }
-  const std::vector<std::string> path = absl::StrSplit(absl::StripPrefix(request.path, "/"), '/');
+  std::vector<std::string> path = absl::StrSplit(absl::StripPrefix(request.path, "/"), '/');
   UrlIdentity identity;
-  if (path.size() >= 3 && absl::SimpleAtoi(path[1], &identity.rank)) {
+  identity.peer = request.peer;
+  if (path.size() >= 5 && absl::SimpleAtoi(path[1], &identity.rank)) {
     identity.secret = path[0];
-    if (path.size() == 6 && request.method == "GET" && path[2] == "discover") {
-      identity.name_space = path[3];
-      identity.job = path[4];
-      Discover(request, identity, path[5], exchange);
-      return;
-    }
-    if (path.size() == 5 && request.method == "PUT" && path[2] == "hints") {
-      identity.name_space = path[3];
-      identity.job = path[4];
-      TakeHints(request, identity, exchange);
-      return;
-    }
+    path.erase(path.begin(), path.begin() + 2);
   }
-  exchange->Answer(NotFound());
+  if (path.size() < 3) return exchange->Answer(NotFound());
+  identity.name_space = path[1];
+  identity.job = path[2];
+  if (path.size() == 4 && request.method == "GET" && path[0] == "discover") {
+    Discover(request, identity, path[3], exchange);
+  } else if (path.size() == 3 && request.method == "PUT" && path[0] == "hints") {
+    TakeHints(request, identity, exchange);
+  } else {
+    exchange->Answer(NotFound());
+  }
 }
 
 void AdaptdlApi::Discover(const HttpRequest& request, const UrlIdentity& identity, absl::string_view restarts,
                           const std::shared_ptr<HttpExchange>& exchange) {
   const absl::StatusOr<ReplicaContext> replica = membership_->AuthorizeUrl(identity);
+  if (absl::IsUnavailable(replica.status())) return AnswerLater(exchange);
   int64_t group = 0;
   if (!replica.ok() || !absl::SimpleAtoi(restarts, &group)) {
     exchange->Answer(NotFound());
@@ -177,7 +179,7 @@ void AdaptdlApi::TakeHints(const HttpRequest& request, const UrlIdentity& identi
                            const std::shared_ptr<HttpExchange>& exchange) {
   const absl::StatusOr<ReplicaContext> replica = membership_->AuthorizeUrl(identity);
   if (!replica.ok()) {
-    exchange->Answer(NotFound());
+    exchange->Answer(ToResponse(replica.status()));
     return;
   }
   const absl::StatusOr<v1::Hints> hints = HintsFromJson(request.body);
@@ -192,9 +194,19 @@ void AdaptdlApi::TakeHints(const HttpRequest& request, const UrlIdentity& identi
   exchange->Answer(ToResponse(status));
 }
 
+void AdaptdlApi::AnswerLater(const std::shared_ptr<HttpExchange>& exchange) {
+  MutexLock lock(&mutex_);
+  early_.emplace_back(exchange, core_->Now() + kEarlyWait);
+}
+
 void AdaptdlApi::Step() {
   const absl::Time now = core_->Now();
   MutexLock lock(&mutex_);
+  std::erase_if(early_, [&](const auto& early) {
+    if (early.second > now) return false;
+    early.first->Answer(AskAgain());
+    return true;
+  });
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     it = it->second->Expire(now) ? std::next(it) : waiting_.erase(it);
   }

@@ -1,5 +1,6 @@
 // What AdaptDL's own Python package (0.2) expects of a supervisor, over HTTP. A replica has a URL for itself,
-// which holds a secret of its group:
+// which holds a secret of its group; where replicas have addresses of their own (ReplicaHosts), all have the same, without
+// /<secret>/<rank>, and a replica is known by where its request comes from:
 //
 //   GET /healthz                                                       200
 //   GET /<secret>/<rank>/discover/<namespace>/<name>/<restarts>        hosts of the group's members, by rank,
@@ -23,6 +24,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "libs/base/mutex.h"
@@ -54,6 +56,8 @@ class AdaptdlApi {
                 const std::shared_ptr<HttpExchange>& exchange);
   void TakeHints(const HttpRequest& request, const UrlIdentity& identity,
                  const std::shared_ptr<HttpExchange>& exchange);
+  // Makes the exchange wait until it is asked again.
+  void AnswerLater(const std::shared_ptr<HttpExchange>& exchange);
   // Makes the exchange wait with the others of its group.
   std::shared_ptr<Rendezvous> Enter(const ReplicaContext& replica,
                                     const std::shared_ptr<HttpExchange>& exchange, absl::Time deadline);
@@ -64,6 +68,8 @@ class AdaptdlApi {
   GroupCommit* const durability_;
   ChangeHub* const hub_;
   Mutex mutex_;
+  // Of replicas whose addresses are not known yet, with when they are to ask again.
+  std::vector<std::pair<std::shared_ptr<HttpExchange>, absl::Time>> early_ ABSL_GUARDED_BY(mutex_);
   // Where replicas wait, by job and group.
   std::map<std::pair<std::string, int64_t>, std::shared_ptr<Rendezvous>> waiting_ ABSL_GUARDED_BY(mutex_);
 };

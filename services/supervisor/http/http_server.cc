@@ -65,6 +65,15 @@ std::string HostOf(const sockaddr& address) {
   return getnameinfo(&address, size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) == 0 ? host : "unknown";
 }
 
+// Who a connection is from, without its port. Empty: that is not known.
+std::string PeerOf(MHD_Connection* connection) {
+  const MHD_ConnectionInfo* peer = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  if (peer == nullptr) return "";
+  // A socket for both families has addresses of the older one as "::ffff:10.0.0.1".
+  const std::string host = HostOf(*peer->client_addr);
+  return std::string(absl::StripPrefix(host, "::ffff:"));
+}
+
 int PortOf(int fd) {
   sockaddr_storage bound{};
   socklen_t size = sizeof(bound);
@@ -250,11 +259,10 @@ MicroHttpServer::~MicroHttpServer() {
 
 void MicroHttpServer::Expect(MHD_Connection* connection) {
   const MHD_ConnectionInfo* socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-  const MHD_ConnectionInfo* peer = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-  if (socket == nullptr || peer == nullptr) return;
+  if (socket == nullptr) return;
   strangers_.Leave(connection);
   // The library notices and closes it. It is open until then: whoever is told that it closes leaves first.
-  strangers_.Enter(connection, HostOf(*peer->client_addr),
+  strangers_.Enter(connection, PeerOf(connection),
                    [fd = socket->connect_fd](const absl::Status& /*why*/) { shutdown(fd, SHUT_RDWR); });
 }
 
@@ -303,6 +311,7 @@ MHD_Result MicroHttpServer::Begin(MHD_Connection* connection, const char* url, c
   auto pending = std::make_unique<Pending>();
   pending->request.method = method;
   pending->request.path = url;
+  pending->request.peer = PeerOf(connection);
   MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, OnArgument, &pending->request.query);
   *state = pending.release();
   return MHD_YES;

@@ -32,6 +32,8 @@ struct HttpRequest {
   // The last one counts where a name comes twice.
   std::map<std::string, std::string> query;
   std::string body;
+  // The IP address that it comes from. Empty: not known.
+  std::string peer = {};
 };
 
 struct HttpResponse {

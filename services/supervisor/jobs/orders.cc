@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/jobs/planning.h"
+#include "libs/jobspec/launch_variables.h"
 #include "services/supervisor/jobs/secrets.h"
 #include "services/supervisor/store/convert.h"
 
@@ -32,21 +33,26 @@ std::shared_ptr<const ReplicaRecord> LostNewcomer(const std::string& uid, const 
 
 }  // namespace
 
-void Orders::ServeAdaptdl(const std::string& url) {
+void Orders::ServeAdaptdl(const std::string& url, bool known_by_host) {
   MutexLock lock(&mutex_);
-  http_url_ = url;
+  http_ = {url, known_by_host};
 }
 
-std::string Orders::http_url() const {
+Orders::AdaptdlHttp Orders::http() const {
   MutexLock lock(&mutex_);
-  return http_url_;
+  return http_;
+}
+
+int Orders::MasterPortOf(const Transaction& transaction, const jobs::LaunchGroup& launch) const {
+  const AdaptdlHttp http = this->http();
+  if (http.url.empty()) return 0;
+  return http.known_by_host ? jobspec::MasterPort(launch.group) : ChoosePort(transaction, launch.nodes[0]);
 }
 
 void Orders::Launch(Transaction* transaction, const std::string& uid, const jobs::LaunchGroup& launch) const {
   JobEntry* job = transaction->EditJob(uid);
   for (const auto& replica : job->replicas)
     transaction->EffectsOf(uid)->fenced.push_back(replica->replica.replica_id());
-  const std::string url = http_url();
   MintTokens(job);
   job->replicas.clear();
   job->broken.clear();
@@ -62,7 +68,7 @@ void Orders::Launch(Transaction* transaction, const std::string& uid, const jobs
     replica->set_rank(static_cast<int32_t>(rank));
     replica->set_node_id(launch.nodes[rank]);
     replica->set_state(v1::REPLICA_STATE_LAUNCHING);
-    if (rank == 0 && !url.empty()) record->master_port = ChoosePort(*transaction, launch.nodes[0]);
+    if (rank == 0) record->master_port = MasterPortOf(*transaction, launch);
     job->replicas.push_back(std::move(record));
   }
   if (launch.nodes.empty()) return;
@@ -190,10 +196,11 @@ v1::LaunchReplica Orders::LaunchCommand(const JobEntry& job, int index, const Gr
   *launch.mutable_template_() = job.record.job->spec().template_();
   // Newcomers are told by those who train where to go.
   const bool member = record.launch_group == job.record.state.group;
-  const std::string url = http_url();
-  if (member && !url.empty()) {
+  const AdaptdlHttp http = this->http();
+  if (member && !http.url.empty()) {
     launch.mutable_adaptdl_http()->set_supervisor_url(
-        absl::StrCat(url, "/", UrlSecret(launch.token()), "/", launch.rank()));
+        http.known_by_host ? http.url
+                           : absl::StrCat(http.url, "/", UrlSecret(launch.token()), "/", launch.rank()));
     launch.mutable_adaptdl_http()->set_master_port(job.replicas[0]->master_port);
   }
   return launch;

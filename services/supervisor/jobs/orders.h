@@ -28,9 +28,13 @@ class Orders {
 
   // From now on launches tell replicas this URL of AdaptDL's HTTP interface ("http://host:port"; the host may
   // be empty, see v1::AdaptdlHttp), with the replica's own path behind it.
-  void ServeAdaptdl(const std::string& url);
-  // Whether AdaptDL's Python package is served.
-  bool serves_adaptdl() const { return !http_url().empty(); }
+  // `known_by_host`: without, as replicas have addresses of their own.
+  void ServeAdaptdl(const std::string& url, bool known_by_host = false);
+  // Whether rank 0 of each group needs a port of its node, to be met there by programs of AdaptDL's Python package.
+  bool needs_ports() const {
+    const AdaptdlHttp http = this->http();
+    return !http.url.empty() && !http.known_by_host;
+  }
 
   // A new group of new replicas.
   void Launch(Transaction* transaction, const std::string& uid, const jobs::LaunchGroup& launch) const;
@@ -56,13 +60,20 @@ class Orders {
   static int ChoosePort(const Transaction& transaction, const std::string& node_id);
 
  private:
-  std::string http_url() const;
+  struct AdaptdlHttp {
+    // Empty: AdaptDL's Python package is not served.
+    std::string url;
+    bool known_by_host = false;
+  };
+
+  AdaptdlHttp http() const;
+  // Where rank 0 of the group listens, on this node.
+  int MasterPortOf(const Transaction& transaction, const jobs::LaunchGroup& launch) const;
   v1::LaunchReplica LaunchCommand(const JobEntry& job, int index, const GroupSize& size) const;
 
   const GroupTokenSource token_of_;
   mutable Mutex mutex_;
-  // Empty: AdaptDL's Python package is not served.
-  std::string http_url_ ABSL_GUARDED_BY(mutex_);
+  AdaptdlHttp http_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adaptdl::supervisor

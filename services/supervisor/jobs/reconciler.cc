@@ -104,9 +104,8 @@ bool Reconciler::AdvanceOnce(Transaction* transaction, const std::string& uid) {
   if (job == nullptr || jobs::IsTerminal(job->record.state.phase)) return false;
   const jobs::Job before = job->record.state;
   const std::vector<jobs::Replica> replicas = Observed(*transaction, *job, before);
-  const jobs::Outcome outcome =
-      jobs::Advance(before, replicas, DesiredOf(*transaction, *job, orders_->serves_adaptdl()),
-                    transaction->now(), policy_);
+  const jobs::Outcome outcome = jobs::Advance(
+      before, replicas, DesiredOf(*transaction, *job, orders_->needs_ports()), transaction->now(), policy_);
   JobRecord record = job->record;
   SetState(outcome.job, transaction->moment(), &record);
   if (jobs::IsTerminal(outcome.job.phase)) record.decision.nodes.clear();

@@ -25,7 +25,7 @@ class ReplicaLauncher {
   // The end of the replica is on disk.
   virtual void Acknowledge(const std::string& node_id, const std::string& replica_id) = 0;
   virtual void DeleteJobFiles(const std::string& node_id, const v1::DeleteJobFiles& files) = 0;
-  // Whether commands to the node are delivered now.
+  // Whether commands to the node are delivered now. Asked within changes: it must not look into the state.
   virtual bool Connected(const std::string& node_id) const = 0;
   // Ends the node's session, if it is not `current_session`.
   virtual void EndSession(const std::string& node_id, int64_t current_session, const absl::Status& why) = 0;

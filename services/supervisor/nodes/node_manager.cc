@@ -207,7 +207,7 @@ absl::Status NodeManager::ReconcileNode(const v1::NodeHello& hello) {
   (*lease)->set_confirms_deletions(hello.confirms_deletions());
   return core_->Update([&](Transaction* transaction) {
     SetFreePorts(transaction, id, hello.free_ports());
-    if (orders_->serves_adaptdl()) transaction->FreeRoom();
+    if (orders_->needs_ports()) transaction->FreeRoom();
     std::set<std::string> reported;
     for (const v1::ReplicaReport& report : hello.replicas()) {
       reported.insert(report.replica().replica_id());
@@ -246,7 +246,7 @@ absl::Status NodeManager::OfferPorts(const std::string& node_id, const v1::FreeP
   return core_->Update([&](Transaction* transaction) {
     SetFreePorts(transaction, node_id, free.ports());
     // Jobs may wait for one; those of a node that offers ports all the time wait for the next step.
-    if (!orders_->serves_adaptdl()) return absl::OkStatus();
+    if (!orders_->needs_ports()) return absl::OkStatus();
     if (limiter_->Take(node_id, transaction->now())) {
       transaction->FreeRoom();
     } else {

@@ -47,6 +47,13 @@ v1::JoinGroupResponse DescribeForNewcomer(const Tables& tables, const JobEntry& 
   return response;
 }
 
+// -1: it is not the group's secret.
+int RankByUrl(const JobRecord& job, const UrlIdentity& identity) {
+  const auto token = job.tokens.find(job.state.group);
+  const bool known = token != job.tokens.end() && SameSecret(UrlSecret(token->second), identity.secret);
+  return known ? identity.rank : -1;
+}
+
 // Of a group that has met just now: how long that took, since its first replica was started. By the wall,
 // since it is the nodes that say when their replicas started.
 absl::Duration RendezvousTime(const GroupMembers& members, absl::Time wall) {
@@ -122,15 +129,42 @@ absl::StatusOr<ReplicaContext> Membership::AuthorizeUrl(const UrlIdentity& ident
     const JobEntry* job = FindEntry(tables, identity.name_space, identity.job);
     if (job == nullptr) return;
     const int64_t group = job->record.state.group;
-    const auto token = job->record.tokens.find(group);
-    if (token == job->record.tokens.end() || !SameSecret(UrlSecret(token->second), identity.secret)) return;
     const GroupMembers members = MembersOf(job->replicas, group);
-    const bool member = identity.rank >= 0 && identity.rank < static_cast<int>(members.size());
-    if (!member || !IsCurrent(*job, group)) return;
-    const v1::Replica& replica = members[identity.rank]->replica;
+    const int rank = hosts_ != nullptr ? RankAt(members, identity.peer) : RankByUrl(job->record, identity);
+    const bool member = rank >= 0 && rank < static_cast<int>(members.size());
+    if (!IsCurrent(*job, group)) return;
+    if (!member && hosts_ != nullptr && !AllHaveHosts(members)) {
+      context = absl::UnavailableError("the addresses of some replicas are not known yet");
+    }
+    if (!member) return;
+    const v1::Replica& replica = members[rank]->replica;
     if (IsLive(replica)) context = ReplicaContext{job->record.uid(), replica.replica_id(), group};
   });
   return context;
+}
+
+int Membership::RankAt(const GroupMembers& members, const std::string& host) const {
+  int found = -1;
+  if (host.empty()) return found;
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    if (hosts_->HostOf(members[rank]->replica.replica_id()) != host) continue;
+    // Those in the network of their node can't be told apart.
+    if (found >= 0) return -1;
+    found = static_cast<int>(rank);
+  }
+  return found;
+}
+
+bool Membership::AllHaveHosts(const GroupMembers& members) const {
+  return std::all_of(members.begin(), members.end(), [&](const auto& member) {
+    return !hosts_->HostOf(member->replica.replica_id()).empty();
+  });
+}
+
+std::string Membership::HostOf(const Tables& tables, const v1::Replica& replica) const {
+  if (hosts_ != nullptr) return hosts_->HostOf(replica.replica_id());
+  const auto node = tables.nodes.find(replica.node_id());
+  return node == tables.nodes.end() ? "" : node->second->record.node.replica_host();
 }
 
 absl::Status Membership::JoinByUrl(const ReplicaContext& replica, int64_t restarts) {
@@ -143,9 +177,9 @@ absl::Status Membership::JoinByUrl(const ReplicaContext& replica, int64_t restar
     }
     address = "";
     const ReplicaRecord& master = *it->second->replicas[0];
-    const auto node = tables.nodes.find(master.replica.node_id());
-    if (master.replica.replica_id() == replica.replica_id && node != tables.nodes.end()) {
-      address = absl::StrCat(node->second->record.node.replica_host(), ":", master.master_port);
+    const std::string host = HostOf(tables, master.replica);
+    if (master.replica.replica_id() == replica.replica_id && !host.empty()) {
+      address = absl::StrCat(host, ":", master.master_port);
     }
   });
   if (!address.has_value()) return absl::NotFoundError("there is no such group");
@@ -162,12 +196,12 @@ absl::StatusOr<std::vector<std::string>> Membership::FindHosts(const std::string
     hosts = std::vector<std::string>();
     if (!GroupComplete(members)) return;
     for (const auto& member : members) {
-      const auto node = tables.nodes.find(member->replica.node_id());
-      if (node == tables.nodes.end()) {
+      std::string host = HostOf(tables, member->replica);
+      if (host.empty()) {
         hosts = absl::NotFoundError("a node of the group is gone");
         return;
       }
-      hosts->push_back(node->second->record.node.replica_host());
+      hosts->push_back(std::move(host));
     }
   });
   return hosts;
@@ -207,33 +241,40 @@ absl::Status Membership::JoinIn(Transaction* transaction, const ReplicaContext& 
                                                   "\"; give one per group, and wait before the next")),
         limiter_->Wait(replica.replica_id, transaction->now()));
   }
+  // What is known of it before it joins was said to an earlier supervisor, when its group met.
+  const bool met_before = !again && before.rescales_in_place;
   ReplicaRecord* record = transaction->EditReplica(replica.job_uid, index);
   record->address = address;
   record->rescales_in_place = rescales_in_place;
   record->replica.set_joined(true);
-  NoteJoined(transaction, replica.job_uid, newcomer, again);
+  if (!newcomer && !met_before) NoteMet(transaction, replica.job_uid, again);
+  NoteJoined(transaction, replica.job_uid, newcomer);
   return absl::OkStatus();
 }
 
-void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer, bool again) {
+void Membership::NoteMet(Transaction* transaction, const std::string& uid, bool again) {
   const JobEntry* job = transaction->FindJob(uid);
   const int64_t group = job->record.state.group;
   const GroupMembers members = MembersOf(job->replicas, group);
-  if (!newcomer && GroupComplete(members)) {
-    const jobs::Event event = {false, "RendezvousComplete",
-                               absl::StrCat("all ", members.size(), " members of group ", group, " have met"),
-                               "", ""};
-    again ? limiter_->Report(transaction, uid, event) : transaction->AddEvent(uid, event);
-    if (!job->record.progress.has_value()) {
-      jobs::Job measured = job->record.state;
-      jobs::EndRescale(transaction->now(), &measured);
-      SetState(std::move(measured), transaction->moment(), &transaction->EditJob(uid)->record);
-    }
-    const absl::Duration time = RendezvousTime(members, transaction->wall());
-    transaction->EffectsOf(uid)->reports.emplace_back([time](Metrics* metrics) {
-      if (metrics != nullptr) metrics->ObserveRendezvous(time);
-    });
+  if (!GroupComplete(members)) return;
+  const jobs::Event event = {false, "RendezvousComplete",
+                             absl::StrCat("all ", members.size(), " members of group ", group, " have met"),
+                             "", ""};
+  again ? limiter_->Report(transaction, uid, event) : transaction->AddEvent(uid, event);
+  if (!job->record.progress.has_value()) {
+    jobs::Job measured = job->record.state;
+    jobs::EndRescale(transaction->now(), &measured);
+    SetState(std::move(measured), transaction->moment(), &transaction->EditJob(uid)->record);
   }
+  const absl::Duration time = RendezvousTime(members, transaction->wall());
+  transaction->EffectsOf(uid)->reports.emplace_back([time](Metrics* metrics) {
+    if (metrics != nullptr) metrics->ObserveRendezvous(time);
+  });
+}
+
+void Membership::NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer) {
+  const JobEntry* job = transaction->FindJob(uid);
+  const GroupMembers members = MembersOf(job->replicas, job->record.state.group);
   const bool told = TellOwedPlans(transaction, uid);
   // One of many who come to a group that starts changes nothing else.
   if (newcomer || told || AreReachable(members)) {

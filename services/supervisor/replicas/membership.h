@@ -17,6 +17,7 @@
 #include "services/supervisor/jobs/reconciler.h"
 #include "services/supervisor/replicas/group_views.h"
 #include "services/supervisor/replicas/replica_context.h"
+#include "services/supervisor/replicas/replica_hosts.h"
 #include "services/supervisor/replicas/replica_proof.h"
 #include "services/supervisor/replicas/replica_sessions.h"
 #include "services/supervisor/replicas/report_limiter.h"
@@ -33,10 +34,15 @@ class Membership {
   // Replicas may prove who they are in this way, too. It outlives the membership. Before anything else.
   void SetProof(ReplicaProof* proof) { proof_ = proof; }
 
+  // Replicas have addresses of their own, by which they meet and are known over HTTP. It outlives the membership. Before
+  // anything else.
+  void SetHosts(const ReplicaHosts* hosts) { hosts_ = hosts; }
+  bool knows_hosts() const { return hosts_ != nullptr; }
+
   // `token`: of the group, or one that proves who has it. May wait for the proof.
   absl::StatusOr<ReplicaContext> Authorize(const v1::ReplicaIdentity& identity,
                                            const std::string& token) const;
-  // NOT_FOUND: nobody's URL, or that of a group that is over.
+  // NOT_FOUND: nobody's URL, or that of a group that is over. UNAVAILABLE: it is not known yet where all members are; ask again.
   absl::StatusOr<ReplicaContext> AuthorizeUrl(const UrlIdentity& identity) const;
 
   absl::Status Join(const ReplicaContext& replica, const std::string& address, bool rescales_in_place);
@@ -58,10 +64,17 @@ class Membership {
                                               bool proven) const;
   absl::StatusOr<ReplicaContext> AuthorizeIn(const JobEntry* job, const v1::ReplicaIdentity& identity,
                                              const std::string& token, bool proven) const;
+  // The member at this address; -1: none, or more than one.
+  int RankAt(const GroupMembers& members, const std::string& host) const;
+  bool AllHaveHosts(const GroupMembers& members) const;
+  // Where the others of its group find it. Empty: that is not known.
+  std::string HostOf(const Tables& tables, const v1::Replica& replica) const;
   absl::Status JoinIn(Transaction* transaction, const ReplicaContext& replica, const std::string& address,
                       bool rescales_in_place);
-  // The join that was just noted may have been the last one.
-  void NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer, bool again);
+  // The join that was just noted may have been the last one: then the group has met.
+  void NoteMet(Transaction* transaction, const std::string& uid, bool again);
+  // What follows from it otherwise.
+  void NoteJoined(Transaction* transaction, const std::string& uid, bool newcomer);
   // Those that asked for their plan before all whom it names were reachable are told it once they are. Whether they
   // are.
   bool TellOwedPlans(Transaction* transaction, const std::string& uid);
@@ -76,6 +89,8 @@ class Membership {
   ReportLimiter* const limiter_;
   // Null: the group's token is all that counts.
   ReplicaProof* proof_ = nullptr;
+  // Null: replicas have the addresses of their nodes.
+  const ReplicaHosts* hosts_ = nullptr;
   GroupViews views_;
 };
 

@@ -19,10 +19,13 @@ struct ReplicaContext {
   int64_t group = 0;
 };
 
-// Who speaks, from the path of the URL that a program of AdaptDL's Python package was given.
+// Who speaks over AdaptDL's HTTP interface: by the secret in the URL that its program was given, or by where it is.
 struct UrlIdentity {
+  // Empty: its URL is that of all, and `peer` tells who it is.
   std::string secret;
   int rank = 0;
+  // The IP address that the request comes from.
+  std::string peer;
   std::string name_space;
   std::string job;
 };

@@ -17,6 +17,7 @@
 #include "libs/certificates/openssl.h"
 #include "libs/kube/client/client.h"
 #include "libs/kubejobs/names.h"
+#include "tests/integration/kubernetes/standby.h"
 #include "tests/integration/test_cluster.h"
 #include "tests/kube/double.h"
 #include "tests/kube/no_credentials.h"
@@ -148,20 +149,8 @@ TEST_F(KubernetesWebhookTest, WhatIsWrongWithAJobIsSaidWhenItComes) {
 }
 
 TEST_F(KubernetesWebhookTest, OneThatStandsByAnswersToo) {
-  const std::string file = cluster_.folder() + "/standby.address";
-  std::vector<std::string> command = {cluster_.Binary("adaptdl-supervisor"),
-                                      "--insecure",
-                                      "--listen",
-                                      "127.0.0.1:0",
-                                      "--metrics-listen",
-                                      "127.0.0.1:0",
-                                      "--state-dir",
-                                      cluster_.folder() + "/standby",
-                                      "--address-file",
-                                      file};
-  for (const auto& flags : {cluster_.KubernetesFlags(), Flags()})
-    command.insert(command.end(), flags.begin(), flags.end());
-  Process standby = Process::Start(command, cluster_.folder() + "/standby.log");
+  Process standby = StartStandby(&cluster_, Flags());
+  const std::string file = StandbyAddressFile(cluster_);
   while (!std::filesystem::exists(file + ".webhook"))
     ASSERT_EQ(standby.Wait(absl::Milliseconds(20)), -1) << "it ended";
   AskWhoSays(file + ".webhook");

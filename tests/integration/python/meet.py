@@ -3,12 +3,13 @@
     meet.py [hang|leave]     rank 1 never comes to the rendezvous; or all exit with 143 though nobody asks them to
 """
 
+import http.client
 import json
 import os
 import signal
 import socket
 import sys
-import urllib.request
+import urllib.parse
 
 rank = int(os.environ["ADAPTDL_REPLICA_RANK"])
 mode = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -23,15 +24,19 @@ else:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
 if rank == 0:
     listener = socket.create_server(("", int(os.environ["ADAPTDL_MASTER_PORT"])), reuse_port=False)
-url = "{ADAPTDL_SUPERVISOR_URL}/discover/{ADAPTDL_JOB_ID}/{ADAPTDL_NUM_RESTARTS}".format(**os.environ)
+url = urllib.parse.urlsplit(
+    "{ADAPTDL_SUPERVISOR_URL}/discover/{ADAPTDL_JOB_ID}/{ADAPTDL_NUM_RESTARTS}".format(**os.environ))
+# A pod is known by its address, which it has by itself in a cluster, and not where all are on one machine's network.
+source = (os.environ["MEET_FROM"], 0) if "MEET_FROM" in os.environ else None
 while True:
-    try:
-        with urllib.request.urlopen(url) as answer:
-            hosts = json.load(answer)
+    connection = http.client.HTTPConnection(url.netloc, source_address=source)
+    connection.request("GET", url.path)
+    answer = connection.getresponse()
+    if answer.status == 200:
+        hosts = json.load(answer)
         break
-    except urllib.error.HTTPError as error:
-        if error.code != 408:
-            raise
+    if answer.status != 408:
+        sys.exit(f"discover: {answer.status} {answer.read()}")
 if rank == 0:
     for _ in hosts[1:]:
         listener.accept()

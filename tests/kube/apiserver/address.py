@@ -6,7 +6,8 @@ from .errors import ApiError
 from .rbac import Request
 
 # Subresources that are no objects.
-ACTIONS = (("pods", "binding"), ("pods", "eviction"), ("pods", "log"), ("serviceaccounts", "token"))
+ACTIONS = (("pods", "binding"), ("pods", "eviction"), ("pods", "log"), ("pods", "exec"),
+           ("pods", "portforward"), ("serviceaccounts", "token"))
 
 
 def not_there(path):

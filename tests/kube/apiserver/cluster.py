@@ -16,14 +16,14 @@ NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 class Cluster:
 
-    def __init__(self, bookmark_period=60, state_file=None, people=None):
+    def __init__(self, bookmark_period=60, state_file=None, people=None, services_file=None):
         """`state_file`: what save() has written, if it is there; then the cluster goes on. `people`: {token: User}; None:
-        anybody may do anything."""
+        anybody may do anything. `services_file`: as Admission has it."""
         self.bookmark_period, self._state_file = bookmark_period, state_file
         self.store = Store()
         self.registry = Registry()
         self.rest = Rest(self.store, self.registry)
-        self.admission = Admission(self.store, self.registry)
+        self.admission = Admission(self.store, self.registry, services_file)
         self.tokens = Tokens(self.store, self.registry, people)
         self.authorizer = Authorizer(self.store, self.registry)
         self.is_open = people is None

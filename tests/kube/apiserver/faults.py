@@ -7,12 +7,18 @@
                               "status": 429, "retryAfter": 1   nothing, and it is answered so; or
                               "cut": "before" | "after"        the connection is cut, before or after it was done}
     GET  /-/calls            how many calls there were, by "verb resource"
+    GET  /-/agents           the same, by client: its User-Agent
+    GET  /-/rights           what each user was allowed and refused: rights.py
+    /-/halt                  halts.py
 """
 
 import collections
 import threading
 
+from .cut import Cut
 from .errors import ApiError
+from .halts import Halts
+from .rights import Rights
 
 PREFIX = "/-/"
 REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
@@ -25,10 +31,6 @@ class Throttled(ApiError):
         self.retry_after = retry_after
 
 
-class Cut(ConnectionError):
-    """The connection ends here."""
-
-
 class Faults:
     """Thread-safe."""
 
@@ -36,7 +38,9 @@ class Faults:
         self._store = store
         self._lock = threading.Lock()
         self._faults = []
-        self._calls = collections.Counter()
+        self._calls = collections.defaultdict(collections.Counter)
+        self.halts = Halts()
+        self.rights = Rights()
         # Grows when watches are to be cut.
         self.cuts = 0
 
@@ -51,15 +55,22 @@ class Faults:
                 self._faults = [dict(fault) for fault in body]
         elif method == "GET" and what == "calls":
             with self._lock:
-                return dict(self._calls)
+                return dict(sum(self._calls.values(), collections.Counter()))
+        elif method == "GET" and what == "agents":
+            with self._lock:
+                return {agent: dict(calls) for agent, calls in self._calls.items()}
+        elif method == "GET" and what == "rights":
+            return self.rights.used()
+        elif what == "halt":
+            return self.halts.control(method, body)
         else:
             raise ApiError(404, "NotFound", f"there is no {method} {PREFIX}{what}")
         return {}
 
-    def meet(self, verb, resource):
+    def meet(self, agent, verb, resource):
         """Counts the call. Raises what goes wrong before it; returns whether it is cut after it is done."""
         with self._lock:
-            self._calls[f"{verb} {resource}"] += 1
+            self._calls[agent][f"{verb} {resource}"] += 1
             fault = next((fault for fault in self._faults if self._concerns(fault, verb, resource)), None)
             if fault is None:
                 return False

@@ -3,11 +3,14 @@
 import dataclasses
 import http.server
 import json
+import select
+import ssl
 import sys
 import urllib.parse
 
-from . import admission, discovery, faults, pods
+from . import admission, discovery, faults, pods, tunnel
 from .address import Address
+from .cut import Cut
 from .errors import ApiError, bad_request
 from .identity import User
 from .rbac import MASTERS, Request
@@ -58,7 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.url_path = url.path
         self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
         self.raw_body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.is_cut_after = False
+        self.is_cut_after, self.halt = False, None
         try:
             if url.path.startswith(faults.PREFIX):
                 what = url.path.removeprefix(faults.PREFIX)
@@ -77,6 +80,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def api(self):
         return self.server.api
 
+    @property
+    def _agent(self):
+        return self.headers.get("User-Agent") or "unknown"
+
     def _identify(self):
         """Sets who asks."""
         self.user = User("anybody", (MASTERS, ))
@@ -89,7 +96,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise ApiError(401, "Unauthorized", "Unauthorized") from None
 
     def _check_rights(self, request):
-        if self.api.authorizer.why(self.user, request) is None:
+        allowed = self.api.authorizer.why(self.user, request) is not None
+        self.api.faults.rights.note(self.user, request, allowed)
+        if not allowed:
             resource = request.resource + ("." + request.group if request.group else "")
             raise ApiError(
                 403, "Forbidden", f'{resource} is forbidden: User "{self.user.name}" cannot {request.verb} '
@@ -105,7 +114,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _meet(self, request):
         """The rights to do it, and what a test wants to go wrong."""
         self._check_rights(request)
-        self.is_cut_after = self.api.faults.meet(request.verb, request.resource)
+        self.halt = self.api.faults.halts.meet(self._agent, request.verb, request.resource)
+        self.is_cut_after = self.api.faults.meet(self._agent, request.verb, request.resource)
 
     def _body(self):
         try:
@@ -114,12 +124,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise bad_request(f"the body is not JSON: {error}") from error
 
     def _change(self, manager=None):
-        agent = (self.headers.get("User-Agent") or "unknown").split("/")[0]
         dry_run = self.query.get("dryRun", "")
         if dry_run not in ("", "All"):
             raise bad_request(f"Invalid value: {dry_run}: dryRun is to be All")
         return Change(
-            self.query.get("fieldManager") or (agent if manager is None else manager), bool(dry_run),
+            self.query.get("fieldManager") or (self._agent.split("/")[0] if manager is None else manager), bool(dry_run),
             self.query.get("fieldValidation", "Warn"),
             self.query.get("force") == "true")
 
@@ -151,6 +160,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if address.subresource == "log":
             return self._send_log(
                 pods.open_log(self.api.registry, self.api.rest, address.kind, address.key, self.query))
+        if address.subresource in tunnel.STREAMS:
+            raise bad_request("streams are had by POST and SPDY/3.1 here")
         if address.name:
             obj = self.api.rest.get(address.kind, address.key, address.subresource)
             return self._send_object(address, 200, obj)
@@ -198,14 +209,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
             self.wfile.flush()
             if self.api.faults.cuts != cuts or (not line and self._client_is_gone()):
-                raise faults.Cut
+                raise Cut
         self.wfile.write(b"0\r\n\r\n")
 
     def _client_is_gone(self):
-        try:
-            return self.connection.recv(1, 0x42) == b""  # MSG_PEEK | MSG_DONTWAIT
-        except BlockingIOError:
-            return False
+        poll = select.poll()
+        poll.register(self.connection, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def _post(self):
         if self.url_path in REVIEWS:
@@ -217,6 +227,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if address.subresource == "eviction":
             pods.evict(self.api.rest, address.kind, address.key, self._body())
             return self._send(201, SUCCESS)
+        if address.subresource in tunnel.STREAMS:
+            return self._open_tunnel(address)
         if address.subresource == "token":
             account = self.api.rest.get(address.kind, address.key)
             return self._send(201, self.api.tokens.request(address.kind, account, self._body()))
@@ -227,6 +239,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         obj = self._admitted(address, "CREATE",
                              lambda change: self.api.rest.create(address.kind, address.namespace, body, change))
         return self._send_object(address, 201, obj)
+
+    def _open_tunnel(self, address):
+        """To the kubelet, which is asked the same, and from then on what either says is the other's to hear."""
+        pairs = urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query)
+        path = pods.stream_path(self.api.rest, address.kind, address.key, address.subresource, pairs)
+        with pods.connect(self.api.registry, self.api.rest, address.kind, address.key) as kubelet:
+            self.close_connection = True
+            tunnel.ask(kubelet, path, self.headers)
+            tunnel.join(self.connection, kubelet)
 
     def _review(self, group, plural):
         if plural == "selfsubjectaccessreviews":  # of which anybody may ask
@@ -248,6 +269,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         patch_type = (self.headers.get("Content-Type") or "").split(";")[0]
         if patch_type == APPLY:
             known = self.api.store.get(address.kind, address.key)
+            if known is None:
+                self._check_rights(address.request("create"))
             config = self._apply_body()
             obj = self._admitted(
                 address, "APPLY", lambda change: self.api.rest.apply(address.kind, address.key, config, change,
@@ -329,8 +352,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _send(self, code, body, retry_after=None):
+        if self.halt:
+            self.api.faults.halts.hold(self.halt)
         if self.is_cut_after:
-            raise faults.Cut
+            raise Cut
         data = json.dumps(body, separators=(",", ":")).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
@@ -345,11 +370,17 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, address, api):
+    def __init__(self, address, api, certificate=None):
+        """`certificate`: files of it and of its key; then it speaks TLS."""
         super().__init__(address, Handler)
         self.api = api
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            # The handshake is for the thread of the connection: nobody else is to wait for it.
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def handle_error(self, request, client_address):
         # A client that goes away in the midst of an answer is none of our errors.
-        if not isinstance(sys.exc_info()[1], ConnectionError):
+        if not isinstance(sys.exc_info()[1], (ConnectionError, ssl.SSLError)):
             super().handle_error(request, client_address)

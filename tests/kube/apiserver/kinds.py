@@ -50,6 +50,7 @@ BUILT_IN = (
     Kind("", "v1", "services", "Service", short_names=("svc", )),
     Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc", )),
     Kind("", "v1", "events", "Event", short_names=("ev", ), has_status=False),
+    Kind("apps", "v1", "deployments", "Deployment", short_names=("deploy", )),
     Kind("events.k8s.io", "v1", "events", "Event", short_names=("ev", ), has_status=False),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", has_status=False, unconditional=False),
     Kind("scheduling.k8s.io",

@@ -1,7 +1,8 @@
-"""What pods have besides: they are evicted, and their logs come from the kubelet of their node."""
+"""What pods have besides: they are evicted, and logs and streams come from the kubelet of their node."""
 
 import copy
 import http.client
+import socket
 import urllib.parse
 
 from . import rules
@@ -9,6 +10,8 @@ from .errors import ApiError, bad_request
 
 # What of a request for a log is the kubelet's to answer.
 OPTIONS = ("follow", "tailLines", "sinceTime", "sinceSeconds", "timestamps")
+# What a stream of a program is called by clients, and by kubelets.
+STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 
 
 def evict(rest, kind, key, eviction):
@@ -55,9 +58,7 @@ def open_log(registry, rest, kind, key, query):
     container = _container_of(pod, query.get("container", ""))
     if query.get("previous") == "true":
         raise bad_request(f'previous terminated container "{container}" in pod "{key[1]}" not found')
-    node_name = pod["spec"].get("nodeName")
-    if not node_name:
-        raise bad_request(f"pod {key[1]} does not have a host assigned")
+    node = _node_of(registry, rest, pod)
     statuses = [
         *(pod["status"].get("initContainerStatuses") or ()), *(pod["status"].get("containerStatuses") or ())
     ]
@@ -65,17 +66,49 @@ def open_log(registry, rest, kind, key, query):
     if "waiting" in state:
         reason = state["waiting"].get("reason", "ContainerCreating")
         raise bad_request(f'container "{container}" in pod "{key[1]}" is waiting to start: {reason}')
-    node = rest.get(registry.find("", "v1", "nodes"), ("", node_name))
     return _ask(node, (*key, container), {name: query[name] for name in OPTIONS if name in query})
 
 
-def _ask(node, path, query):
+def stream_path(rest, kind, key, what, query):
+    """Where the kubelet has the pod's streams. `query`: pairs."""
+    pod = rest.get(kind, key)
+    if what == "portforward":
+        return "/portForward/" + "/".join(key)
+    given = dict(query)
+    path = "/".join((*key, _container_of(pod, given.get("container", ""))))
+    wanted = [("command", value) for name, value in query if name == "command"]
+    wanted += [(mine, "1") for theirs, mine in STREAMS.items() if given.get(theirs) == "true"]
+    return f"/exec/{path}?{urllib.parse.urlencode(wanted)}"
+
+
+def connect(registry, rest, kind, key):
+    """A connection to the kubelet of the pod's node."""
+    address, port = _kubelet_of(_node_of(registry, rest, rest.get(kind, key)))
+    try:
+        return socket.create_connection((address, port))
+    except OSError as error:
+        raise ApiError(500, "InternalError", f"error dialing backend: {error}") from error
+
+
+def _node_of(registry, rest, pod):
+    node_name = pod["spec"].get("nodeName")
+    if not node_name:
+        raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
+    return rest.get(registry.find("", "v1", "nodes"), ("", node_name))
+
+
+def _kubelet_of(node):
     status = node.get("status") or {}
     address = next((one["address"] for one in status.get("addresses") or () if one["type"] == "InternalIP"),
                    None)
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
     if not address or not port:
         raise ApiError(500, "InternalError", f"node {node['metadata']['name']} has no kubelet")
+    return address, port
+
+
+def _ask(node, path, query):
+    address, port = _kubelet_of(node)
     connection = http.client.HTTPConnection(address, port)
     try:
         connection.request("GET", "/containerLogs/" + "/".join(path) + "?" + urllib.parse.urlencode(query))

@@ -7,7 +7,7 @@ import string
 import time
 import uuid
 
-from . import fields, kinds, patches, rules, scale
+from . import fields, kinds, patches, priorities, rules, scale
 from .errors import ApiError, already_exists, bad_request, conflict, expired, invalid, not_found
 
 
@@ -71,7 +71,7 @@ class Rest:
             self._check_new(kind, key)
             if metadata.get("resourceVersion"):
                 raise bad_request("resourceVersion should not be set on objects to be created")
-            rules.begin(kind, obj)
+            self._begin(kind, obj)
             rules.check(kind, obj, change)
             fields.note_update(kind, {}, obj, change.manager, "", rules.now())
             return self._put(kind, key, obj, change)
@@ -126,7 +126,7 @@ class Rest:
             if kind.namespaced:
                 new["metadata"]["namespace"] = key[0]
             self._check_new(kind, key)
-            rules.begin(kind, new)
+            self._begin(kind, new)
             rules.check(kind, new, change)
             return self._put(kind, key, new, change)
 
@@ -173,6 +173,12 @@ class Rest:
             conditions[:] = [item for item in conditions if item.get("type") != "PodScheduled"]
             conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": rules.now()})
             self.store.put(pods, key, pod)
+
+    def _begin(self, kind, obj):
+        rules.begin(kind, obj)
+        if kind.kind == "Pod":
+            classes = self.registry.find("scheduling.k8s.io", "v1", "priorityclasses")
+            priorities.admit(obj, self.store.list(classes, "")[0])
 
     def _check_new(self, kind, key):
         rules.check_name(kind, key[1])

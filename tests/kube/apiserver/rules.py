@@ -113,6 +113,9 @@ def check_pod(kind, pod, old):
     check_containers(kind, name, "spec", pod["spec"])
     if old is None:
         return
+    for field in ("priorityClassName", "priority", "preemptionPolicy"):
+        if field in old["spec"]:
+            pod["spec"].setdefault(field, old["spec"][field])
 
     def fixed(spec):
         kept = {field: value for field, value in spec.items() if field not in POD_MUTABLE}

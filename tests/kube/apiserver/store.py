@@ -102,8 +102,10 @@ class Store:
             self._changed.notify_all()
 
     def save(self, path):
-        """What a restart needs: as etcd, the file has what has happened, too."""
-        with self.lock, open(path, "wb") as file:
+        """What a restart needs: as etcd, the file has what has happened, too. It is the last that is done: nothing may be answered
+        that is not in it."""
+        self.lock.acquire()
+        with open(path, "wb") as file:
             pickle.dump((self._revision, self._compacted, self._objects, self._events), file)
 
     def load(self, path):

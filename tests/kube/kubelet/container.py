@@ -86,6 +86,11 @@ class Container:
             if self._process is not None and self._process.signal(number):
                 self._reason = reason
 
+    def execute(self, command):
+        """A Popen with pipes. None: it does not run."""
+        with self._lock:
+            return self._process.execute(command) if self._process is not None else None
+
     def _become(self, state):
         self.state = state
         self._on_change()

@@ -59,6 +59,11 @@ class HollowPod:
     def log(self, _name):
         return None
 
+    ip = None
+
+    def execute(self, _name, _command):
+        return None
+
     def _say(self, state):
         self._host.connected.wait()
         lacking = refusals.lacking(self._pod)

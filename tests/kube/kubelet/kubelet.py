@@ -58,11 +58,15 @@ class Kubelet:
 
     def log(self, namespace, name, container):
         """None: there is none."""
+        pod = self.pod(namespace, name)
+        return pod.log(container) if pod else None
+
+    def pod(self, namespace, name):
+        """None: there is none on a machine that is heard of."""
         with self._lock:
             obj = self._pods.get((namespace, name))
             node = obj and self._nodes.get(obj["spec"].get("nodeName"))
-        pod = node and node.connected.is_set() and node.pod(obj["metadata"]["uid"])
-        return pod.log(container) if pod else None
+        return node.pod(obj["metadata"]["uid"]) if node and node.connected.is_set() else None
 
     # Orders.
 
@@ -134,6 +138,10 @@ class Kubelet:
     def _node_changed(self, node):
         self._scheduler.node_changed(node)
         self._lifecycle.node_changed(node)
+        with self._lock:
+            machine = self._nodes.get(node["metadata"]["name"])
+        if machine:
+            machine.object_changed(node)
 
     def _node_gone(self, node):
         self._scheduler.node_gone(node)

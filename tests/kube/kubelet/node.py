@@ -40,6 +40,8 @@ class Node:
         self._pods = {}
         # By uid, the newest of each that it has been told while it was silent. None: gone.
         self._unheard = {}
+        # Whether its object says that it is ready, as far as is known.
+        self._is_ready = True
 
     def __getattr__(self, name):
         """To its pods it is the machine."""
@@ -105,10 +107,16 @@ class Node:
                                  "kubelet is posting ready status")
         self.client.patch_status(f"/api/v1/nodes/{self.name}", {"conditions": [ready]})
 
+    def object_changed(self, obj):
+        conditions = obj["status"].get("conditions") or ()
+        self._is_ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
     def renew(self):
-        """Its lease, unless it is silent."""
+        """Its lease, unless it is silent; and that it is ready, if others have taken it for lost."""
         if not self.connected.is_set():
             return
+        if not self._is_ready:
+            self.say_ready()
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": self.name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now}
         try:

@@ -121,6 +121,15 @@ class Pod:
         fitting = [one.log for one in self.containers if name in (one.name, "")]
         return fitting[0] if len(fitting) == 1 else None
 
+    def execute(self, name, command):
+        """Runs a program in the container; a Popen with pipes. None: that does not run."""
+        fitting = [one for one in self._mains if name in (one.name, "")]
+        return fitting[0].execute(command) if len(fitting) == 1 else None
+
+    @property
+    def ip(self):
+        return self._ip
+
     # What its threads do.
 
     def _note(self):

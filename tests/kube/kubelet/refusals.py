@@ -1,5 +1,7 @@
 """What this double can't do. A pod that asks for it fails at once and says why; it is never run as if it had not asked."""
 
+from . import neighbours
+
 VOLUMES = ("emptyDir", "hostPath", "configMap", "secret", "projected", "downwardAPI", "persistentVolumeClaim")
 PROJECTED = ("serviceAccountToken", "configMap", "secret", "downwardAPI")
 CONTAINER = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "volumeDevices", "tty", "stdin")
@@ -12,6 +14,8 @@ SECURITY = ("fsGroup", "supplementalGroups", "sysctls", "seLinuxOptions", "windo
 def lacking(pod):
     """Why the pod can't be run here; "": it can."""
     spec = pod["spec"]
+    if neighbours.lacking(pod):
+        return neighbours.lacking(pod)
     if spec.get("restartPolicy", "Always") != "Never":
         return f"restartPolicy {spec.get('restartPolicy', 'Always')}: only Never"
     for field in POD:

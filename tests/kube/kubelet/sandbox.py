@@ -162,12 +162,33 @@ class Process:
         with open(ready, encoding="utf-8") as file:
             self.is_made = file.readline() == "ready\n"
 
+    def _children(self):
+        """The container's first process, or none."""
+        pid = self._popen.pid
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+            return [int(child) for child in file.read().split()]
+
+    def execute(self, command):
+        """Starts another program in its world, with its environment; a Popen with pipes. None: it has ended."""
+        try:
+            pid = str(self._children()[0])
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environment = [os.fsdecode(part) for part in file.read().split(b"\0") if part]
+        except (FileNotFoundError, ProcessLookupError, IndexError):
+            return None
+        return subprocess.Popen(  # pylint: disable=consider-using-with
+            [
+                "nsenter", "--target", pid, "--mount", "--uts", "--pid", "--root", "--wd", "env", "-i",
+                *environment, *command
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+
     def signal(self, number):
         """To the container's first process. Whether there was one."""
-        pid = self._popen.pid
         try:
-            with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
-                children = [int(child) for child in file.read().split()]
+            children = self._children()
             for child in children:
                 os.kill(child, number)
             return bool(children)

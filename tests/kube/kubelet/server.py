@@ -1,6 +1,8 @@
-"""Where the kubelets serve logs, as kubelets do, and take orders from tests:
+"""Where the kubelets serve logs and streams, as kubelets do, and take orders from tests:
 
     GET    /containerLogs/NAMESPACE/POD/CONTAINER    follow, tailLines, sinceTime, sinceSeconds, timestamps
+    POST   /portForward/NAMESPACE/POD                becomes SPDY/3.1: streams.py
+    POST   /exec/NAMESPACE/POD/CONTAINER             the same; command (once a word), input, output, error
     POST   /nodes  {"name": "n", ...}                one node more
     DELETE /nodes/NAME                               its object and its machine go
     POST   /nodes/NAME/silence | wake | crash        it says and hears nothing; again; and its processes are killed
@@ -14,7 +16,7 @@ import json
 import sys
 import urllib.parse
 
-from . import logs
+from . import logs, spdy, streams
 from .client import Refused
 
 
@@ -39,10 +41,45 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self._send_log(log)
 
     def do_POST(self):
-        self._obey()
+        url = urllib.parse.urlsplit(self.path)
+        what, *pod = url.path.strip("/").split("/")
+        if what == "portForward" and len(pod) == 2:
+            return self._forward_ports(*pod)
+        if what == "exec" and len(pod) == 3:
+            return self._execute(*pod, urllib.parse.parse_qs(url.query))
+        return self._obey()
 
     def do_DELETE(self):
         self._obey()
+
+    def _forward_ports(self, namespace, name):
+        pod = self.server.kubelet.pod(namespace, name)
+        if pod is None or not pod.ip:
+            return self._send(404, f"there is no pod {namespace}/{name}")
+        return self._upgrade(streams.PORT_FORWARD, streams.PortForward(pod.ip).opened)
+
+    def _execute(self, namespace, name, container, query):
+        pod = self.server.kubelet.pod(namespace, name)
+        if pod is None:
+            return self._send(404, f"there is no pod {namespace}/{name}")
+        if "tty" in query:
+            return self._send(400, "this double has no terminals")
+        start = lambda: pod.execute(container, query["command"])
+        names = [stream for flag, stream in streams.FLAGS.items() if query.get(flag) == ["1"]]
+        return self._upgrade(streams.EXEC, streams.Exec(names, start).opened)
+
+    def _upgrade(self, protocol, opened):
+        """The connection becomes one of streams."""
+        if self.headers.get("Upgrade") != "SPDY/3.1":
+            return self._send(400, "of upgrades, this double has SPDY/3.1 alone")
+        if protocol not in self.headers.get_all("X-Stream-Protocol-Version", ()):
+            return self._send(403, f"of protocols, this double has {protocol} alone")
+        self.send_response(101, "Switching Protocols")
+        for header, value in (("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol)):
+            self.send_header(header, value)
+        self.end_headers()
+        self.close_connection = True
+        return spdy.Session(self.rfile, self.wfile, opened).serve()
 
     def _obey(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -104,6 +104,20 @@ TEST_F(CertificatesTest, NamesTheServiceOrTheNode) {
               ElementsAre("worker.adaptdl", "spiffe://adaptdl/worker/rack-1.node_2"));
 }
 
+TEST_F(CertificatesTest, NamesAWebhookAsItsCallersDo) {
+  const Identity webhook = {.service = kWebhook, .dns_name = "hook.team-a.svc"};
+  ASSERT_TRUE(Make({webhook}).ok());
+  const CertificatePtr made = ReadCertificate("webhook/cert.pem");
+  EXPECT_THAT(Names(made.get()), ElementsAre("hook.team-a.svc", "spiffe://adaptdl/webhook"));
+  EXPECT_EQ(Verify("webhook/cert.pem", X509_PURPOSE_SSL_SERVER, now_), X509_V_OK);
+  EXPECT_THAT(Actions({webhook}), ElementsAre(Action::kKept, Action::kKept));
+  EXPECT_THAT(Actions({{.service = kWebhook, .dns_name = "hook.team-b.svc"}}),
+              ElementsAre(Action::kKept, Action::kRenewed));
+  EXPECT_THAT(Make({{.service = kWebhook, .dns_name = "a,b"}}).status().ToString(), HasSubstr("no DNS name"));
+  EXPECT_FALSE(Make({{.service = kWebhook}}).ok());
+  EXPECT_FALSE(Make({{.service = "supervisor", .dns_name = "hook"}}).ok());
+}
+
 TEST_F(CertificatesTest, KeepsKeysFromOthers) {
   ASSERT_TRUE(Make({{.service = "worker"}}).ok());
   EXPECT_EQ(ModeOf("ca.key"), 0600u);

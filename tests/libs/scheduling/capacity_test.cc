@@ -37,6 +37,16 @@ TEST_F(CapacityTest, AsksForWhatMakesJobsFasterAndNoMore) {
   EXPECT_EQ(Decide(View({Node("n0")}, {Job("a", 16, Scaling(0.1))})).desired_nodes, 7);
 }
 
+TEST_F(CapacityTest, CountsNodesOfTheKindThatJobsNeed) {
+  ClusterView view = View({Node("cpu-0"), Node("cpu-1"), Node("gpu-0", 4000)}, {Job("a", 3, Linear())});
+  view.nodes[2].capacity[kGpu] = 1;
+  view.jobs[0].request[kGpu] = 1;
+  view.jobs[0].allocation = {"gpu-0"};
+  const CapacityDecision decision = Decide(view);
+  EXPECT_EQ(decision.desired_nodes, 3) << decision.reason;
+  EXPECT_THAT(decision.idle_nodes, ElementsAre("cpu-0", "cpu-1"));
+}
+
 TEST_F(CapacityTest, NamesIdleNodes) {
   const CapacityDecision decision = Decide(View({Node("n0"), Node("n1"), Node("n2")}, {Job("a", 1)}));
   EXPECT_EQ(decision.desired_nodes, 1);

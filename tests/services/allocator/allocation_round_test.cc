@@ -177,6 +177,18 @@ TEST_F(AllocationRoundTest, SaysAtOnceThatAJobFitsNowhere) {
   EXPECT_EQ(result.jobs.at("unschedulable"), 1);
 }
 
+TEST_F(AllocationRoundTest, SaysWhatNoNodeCouldHoldOnce) {
+  for (const char* name : {"a", "b", "c"}) *snapshot_.add_jobs() = MakeJob(name);
+  EXPECT_THAT(round_.Decide(snapshot_, kNow).unplaced, ElementsAre());
+  for (int j : {0, 1})
+    snapshot_.mutable_jobs(j)->mutable_spec()->mutable_template_()->mutable_resources()->set_gpus(1);
+  const RoundResult result = round_.Decide(snapshot_, kNow);
+  ASSERT_EQ(result.unplaced.size(), 1u);
+  EXPECT_EQ(result.unplaced[0].resources().gpus(), 1);
+  snapshot_.clear_nodes();
+  EXPECT_EQ(round_.Decide(snapshot_, kNow).unplaced.size(), 2u) << "without a node all that waits";
+}
+
 TEST_F(AllocationRoundTest, ABadJobHurtsNoOther) {
   *snapshot_.add_jobs() = MakeJob("bad");
   snapshot_.mutable_jobs(0)->mutable_spec()->set_min_replicas(-3);

@@ -23,6 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::Pair;
 
 class AutoscalerTest : public ::testing::Test {
  protected:
@@ -122,6 +123,39 @@ TEST_F(AutoscalerTest, DrainsIdleNodesAfterTheCoolDownAndRemovesThem) {
   EXPECT_TRUE(cluster_.every_change_had_a_request_id());
   EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_actions_total{action=\"drain\",pool=\"local\"} 1"));
   EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_actions_total{action=\"remove\",pool=\"local\"} 1"));
+}
+
+TEST_F(AutoscalerTest, NodesThatOthersEndAreLetGoAndNotDrained) {
+  provider_.gentle = true;
+  GrowTo(2);
+  cluster_.SetNode("local-1", v1::NODE_PHASE_READY, 0);
+  cluster_.SetDesired(1, {"local-1"});
+  Round();
+  EXPECT_THAT(provider_.kept, ElementsAre(Pair("local-0", false), Pair("local-1", true)));
+  clock_.Advance(absl::Seconds(60));
+  Round();
+  EXPECT_THAT(provider_.stops, ElementsAre("local-1"));
+  EXPECT_THAT(provider_.kept, ElementsAre(Pair("local-0", false)));
+  EXPECT_THAT(cluster_.drained(), IsEmpty());
+  Round();
+  EXPECT_TRUE(cluster_.nodes().contains("local-1")) << "it is for others to say that it is gone";
+}
+
+TEST_F(AutoscalerTest, NodesThatWorkAreDrainedWhoeverEndsThem) {
+  provider_.gentle = true;
+  GrowTo(3);
+  options_.limits.max_nodes = 2;
+  Restart();
+  clock_.Advance(absl::Seconds(60));
+  Round();
+  EXPECT_THAT(provider_.stops, IsEmpty());
+  EXPECT_THAT(cluster_.drained(), ElementsAre(Pair("local-2", HasSubstr("at most 2"))));
+}
+
+TEST_F(AutoscalerTest, SaysWhatKeepsNodesFromComing) {
+  GrowTo(1);
+  provider_.hindrance = "waits for a node for 10m: no machines left";
+  EXPECT_THAT(Round().reason(), HasSubstr("local-0 waits for a node for 10m: no machines left"));
 }
 
 TEST_F(AutoscalerTest, ADrainingNodeThatIsNotEmptyStays) {
@@ -236,7 +270,7 @@ TEST_F(AutoscalerTest, ADeadNodeThatHasDrainedIsNotStartedAgain) {
 
 TEST_F(AutoscalerTest, ErrorsOfTheProviderAreToldAndCounted) {
   provider_.start_error = absl::ResourceExhaustedError("no more processes");
-  EXPECT_THAT(Round().last_error(), HasSubstr("start node local-0: no more processes"));
+  EXPECT_THAT(Round().last_error(), HasSubstr("start another node: no more processes"));
   provider_.list_error = absl::InternalError("the folder is gone");
   EXPECT_THAT(Round().last_error(), HasSubstr("the folder is gone"));
   EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_errors_total{pool=\"local\",source=\"provider\"} 2"));

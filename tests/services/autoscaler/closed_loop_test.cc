@@ -34,6 +34,7 @@ class Cluster {
     for (size_t j = 0; j < view_.jobs.size(); ++j) view_.jobs[j].allocation = decision.jobs[j].allocation;
     Observe(decision);
     const PoolDecision change = Decide(limits_, pool_, now_);
+    for (int i = 0; i < change.create; ++i) Create();
     for (const PoolAction& action : change.actions) Apply(action);
     return change.changes_size;
   }
@@ -58,14 +59,20 @@ class Cluster {
     }
   }
 
+  void Create() {
+    const std::string id = absl::StrCat("p-", made_++);
+    pool_.nodes.push_back({id, PoolNodePhase::kRunning, true, false});
+    view_.nodes.push_back(scheduling::Node(id, 4000));
+    Sort();
+  }
+
   void Apply(const PoolAction& action) {
-    if (action.kind == PoolActionKind::kStart) {
-      pool_.nodes.push_back({action.node_id, PoolNodePhase::kRunning, true, false});
-      view_.nodes.push_back(scheduling::Node(action.node_id, 4000));
-    } else {
-      std::erase_if(pool_.nodes, [&](const PoolNodeView& node) { return node.node_id == action.node_id; });
-      std::erase_if(view_.nodes, [&](const auto& node) { return node.id == action.node_id; });
-    }
+    std::erase_if(pool_.nodes, [&](const PoolNodeView& node) { return node.node_id == action.node_id; });
+    std::erase_if(view_.nodes, [&](const auto& node) { return node.id == action.node_id; });
+  }
+
+  // By id, as both are.
+  void Sort() {
     std::sort(pool_.nodes.begin(), pool_.nodes.end(),
               [](const auto& a, const auto& b) { return a.node_id < b.node_id; });
     std::sort(view_.nodes.begin(), view_.nodes.end(),
@@ -77,6 +84,7 @@ class Cluster {
   absl::Time now_ = absl::FromUnixSeconds(1'700'000'000);
   ClusterView view_;
   PoolView pool_;
+  int made_ = 0;
 };
 
 std::vector<JobInfo> RandomJobs(uint32_t seed) {

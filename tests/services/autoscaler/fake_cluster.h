@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -44,12 +45,16 @@ class FakeCluster {
     node.set_node_id(id);
     node.mutable_status()->set_phase(phase);
     node.mutable_status()->set_replicas(replicas);
-    if (!pool.empty()) (*node.mutable_labels())[kPoolLabel] = pool;
+    if (!pool.empty()) (*node.mutable_labels())["adaptdl.petuum.com/pool"] = pool;
   }
   void SetDesired(int nodes, const std::set<std::string>& idle = {}) {
     MutexLock lock(&mutex_);
     desired_ = nodes;
     idle_ = idle;
+  }
+  void SetUnplaced(const v1::UnplacedReplica& replica) {
+    MutexLock lock(&mutex_);
+    unplaced_ = replica;
   }
   // Of 1, 2, ... nodes.
   void SetUtilities(const std::vector<double>& utilities) {
@@ -135,6 +140,7 @@ class FakeCluster {
       if (cluster_->allocator_away_) return Away();
       response->set_desired_nodes(cluster_->desired_);
       response->set_reason("because");
+      if (cluster_->unplaced_.has_value()) *response->add_unplaced() = *cluster_->unplaced_;
       for (const std::string& id : cluster_->idle_) response->add_idle_node_ids(id);
       for (const double utility : cluster_->utilities_) {
         v1::CapacityPoint* point = response->add_points();
@@ -153,6 +159,7 @@ class FakeCluster {
   std::map<std::string, std::string> drained_ ABSL_GUARDED_BY(mutex_);
   std::vector<double> utilities_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> idle_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::UnplacedReplica> unplaced_ ABSL_GUARDED_BY(mutex_);
   int desired_ ABSL_GUARDED_BY(mutex_) = 0;
   bool supervisor_away_ ABSL_GUARDED_BY(mutex_) = false;
   bool allocator_away_ ABSL_GUARDED_BY(mutex_) = false;

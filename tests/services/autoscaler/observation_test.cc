@@ -10,11 +10,12 @@ namespace adaptdl::autoscaler {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 class ObservationTest : public ::testing::Test {
  protected:
-  ObservationTest() { observation_.pool = "local"; }
+  ObservationTest() { observation_.kind.labels = {{"adaptdl.petuum.com/pool", "local"}}; }
 
   void Provided(const std::string& id, ProvidedState state = ProvidedState::kAlive) {
     observation_.provided.push_back({id, state});
@@ -25,7 +26,7 @@ class ObservationTest : public ::testing::Test {
     node.set_node_id(id);
     node.mutable_status()->set_phase(phase);
     node.mutable_status()->set_replicas(replicas);
-    if (!pool.empty()) (*node.mutable_labels())[kPoolLabel] = pool;
+    if (!pool.empty()) (*node.mutable_labels())["adaptdl.petuum.com/pool"] = pool;
     observation_.registered.push_back(node);
   }
   PoolNodeView Only() {
@@ -95,6 +96,72 @@ TEST_F(ObservationTest, CountsTheNodesOutsideThePool) {
   const PoolView view = MakePoolView(observation_);
   EXPECT_EQ(view.other_nodes, 2);
   EXPECT_THAT(view.taken_ids, UnorderedElementsAre("other-0", "by-hand", "gone", "leaving", "local-8"));
+}
+
+TEST_F(ObservationTest, WhatHasArrivedIsNotOnItsWayAsWell) {
+  Provided("node-a", ProvidedState::kArrived);
+  Provided("node-b", ProvidedState::kArrived);
+  Provided("request-1", ProvidedState::kRequested);
+  Provided("request-2", ProvidedState::kRequested);
+  Registered("node-a", v1::NODE_PHASE_READY, 1);
+  Registered("node-b", v1::NODE_PHASE_READY, 0);
+  std::vector<std::string> ids;
+  for (const PoolNodeView& node : MakePoolView(observation_).nodes) ids.push_back(node.node_id);
+  EXPECT_THAT(ids, ElementsAre("node-a", "node-b", "request-2")) << "one that works is no answer to a request";
+}
+
+TEST_F(ObservationTest, AReleasedNodeCountsAgainWhenItIsUsed) {
+  Provided("node-a", ProvidedState::kReleased);
+  EXPECT_THAT(MakePoolView(observation_).nodes, IsEmpty());
+  Registered("node-a", v1::NODE_PHASE_READY, 0);
+  EXPECT_THAT(MakePoolView(observation_).nodes, IsEmpty());
+  observation_.registered[0].mutable_status()->set_replicas(1);
+  EXPECT_EQ(Only().phase, PoolNodePhase::kRunning);
+}
+
+// Of a pool whose nodes hold a GPU and have the label disk=ssd.
+class ObservationOfKindTest : public ObservationTest {
+ protected:
+  ObservationOfKindTest() {
+    v1::Node& node = observation_.kind.node.emplace();
+    node.mutable_capacity()->set_cpu_millis(8000);
+    node.mutable_capacity()->set_gpus(1);
+    (*node.mutable_labels())["disk"] = "ssd";
+  }
+  v1::UnplacedReplica* Unplaced(int gpus) {
+    if (!observation_.capacity.has_value()) observation_.capacity.emplace();
+    v1::UnplacedReplica* replica = observation_.capacity->add_unplaced();
+    replica->mutable_resources()->set_gpus(gpus);
+    return replica;
+  }
+  Demand DemandNow() { return *MakePoolView(observation_).demand; }
+};
+
+TEST_F(ObservationOfKindTest, OthersCountIfTheyWorkOrCouldStandIn) {
+  Registered("small", v1::NODE_PHASE_READY, 0, "");
+  Registered("works", v1::NODE_PHASE_READY, 1, "");
+  Registered("large", v1::NODE_PHASE_READY, 0, "");
+  *observation_.registered[2].mutable_capacity() = observation_.kind.node->capacity();
+  EXPECT_EQ(MakePoolView(observation_).other_nodes, 2);
+}
+
+TEST_F(ObservationOfKindTest, KnowsWhatWaitsForItsKind) {
+  observation_.capacity.emplace().set_current_nodes(3);
+  EXPECT_FALSE(DemandNow().lacks_kind);
+  Unplaced(2);
+  EXPECT_FALSE(DemandNow().lacks_kind) << "too large";
+  (*Unplaced(1)->mutable_placement()->mutable_node_selector())["disk"] = "tape";
+  EXPECT_FALSE(DemandNow().lacks_kind) << "for another place";
+  (*Unplaced(1)->mutable_placement()->mutable_node_selector())["disk"] = "ssd";
+  EXPECT_TRUE(DemandNow().lacks_kind);
+}
+
+TEST_F(ObservationOfKindTest, WithoutAnyNodeItServesWhatFits) {
+  observation_.capacity.emplace().set_desired_nodes(1);
+  Unplaced(2);
+  EXPECT_EQ(DemandNow().desired_nodes, 0);
+  Unplaced(1);
+  EXPECT_EQ(DemandNow().desired_nodes, 1);
 }
 
 TEST_F(ObservationTest, ForgetsOnlyThePoolsOwnNodesThatAreGone) {

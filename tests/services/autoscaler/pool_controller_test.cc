@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/manual_clock.h"
@@ -32,9 +33,10 @@ class PoolControllerTest : public ::testing::Test {
 
   PoolDecision Run() { return Decide(limits_, view_, clock_.Now()); }
 
-  // "start local-0", ...
+  // "create 2", "drain local-0", ...
   static std::vector<std::string> Actions(const PoolDecision& decision) {
     std::vector<std::string> actions;
+    if (decision.create > 0) actions.push_back(absl::StrCat("create ", decision.create));
     for (const PoolAction& action : decision.actions) {
       actions.push_back(std::string(PoolActionKindName(action.kind)) + " " + action.node_id);
     }
@@ -51,17 +53,10 @@ TEST_F(PoolControllerTest, GrowsAtOnceToWhatIsWanted) {
   Wants(3);
   view_.last_change = clock_.Now();
   const PoolDecision decision = Run();
-  EXPECT_THAT(Actions(decision), ElementsAre("start local-1", "start local-2"));
+  EXPECT_THAT(Actions(decision), ElementsAre("create 2"));
   EXPECT_EQ(decision.target_nodes, 3);
   EXPECT_TRUE(decision.changes_size);
   EXPECT_THAT(decision.reason, HasSubstr("the allocator would use 3 nodes (two jobs)"));
-}
-
-TEST_F(PoolControllerTest, FillsTheGapsInTheIds) {
-  Busy("local-1");
-  view_.taken_ids = {"local-1", "local-2"};
-  Wants(3);
-  EXPECT_THAT(Actions(Run()), ElementsAre("start local-0", "start local-3"));
 }
 
 TEST_F(PoolControllerTest, StaysWithinItsLimits) {
@@ -79,7 +74,7 @@ TEST_F(PoolControllerTest, NodesOutsideThePoolCountToo) {
   view_.other_nodes = 2;
   Wants(3);
   const PoolDecision decision = Run();
-  EXPECT_THAT(Actions(decision), ElementsAre("start local-0"));
+  EXPECT_THAT(Actions(decision), ElementsAre("create 1"));
   EXPECT_THAT(decision.reason, HasSubstr("2 of them outside the pool"));
 }
 
@@ -89,7 +84,7 @@ TEST_F(PoolControllerTest, NodesThatDrainCountTowardsTheMaximum) {
   Draining("local-2", false);
   Wants(4);
   const PoolDecision decision = Run();
-  EXPECT_THAT(Actions(decision), ElementsAre("start local-3"));
+  EXPECT_THAT(Actions(decision), ElementsAre("create 1"));
   EXPECT_EQ(decision.target_nodes, 2);
   EXPECT_THAT(decision.reason, HasSubstr("2 of them when as many have finished draining"));
 }
@@ -122,6 +117,23 @@ TEST_F(PoolControllerTest, ShrinksOnlyAfterTheCoolDown) {
   EXPECT_THAT(Actions(decision), ElementsAre("drain local-2", "drain local-1"));
   EXPECT_EQ(decision.target_nodes, 1);
   EXPECT_FALSE(decision.cooldown_end.has_value());
+}
+
+TEST_F(PoolControllerTest, TakesBackAtOnceWhatItHasOnlyAskedFor) {
+  Busy("local-0");
+  Idle("local-1");
+  Starting("local-2");
+  view_.nodes.back().requested = true;
+  Wants(1);
+  view_.last_change = clock_.Now();
+  const PoolDecision decision = Run();
+  EXPECT_THAT(Actions(decision), ElementsAre("remove local-2")) << "and leaves what is there for the cool-down";
+  EXPECT_EQ(decision.target_nodes, 2);
+  EXPECT_TRUE(decision.changes_size);
+  Wants(2);
+  EXPECT_EQ(Run().actions.size(), 1u);
+  Wants(3);
+  EXPECT_THAT(Run().actions, IsEmpty());
 }
 
 TEST_F(PoolControllerTest, TakesNodesThatHaveNotStartedFirst) {
@@ -183,7 +195,19 @@ TEST_F(PoolControllerTest, WithoutTheAllocatorItStaysAsItIs) {
 
 TEST_F(PoolControllerTest, TheMinimumNeedsNoAllocator) {
   const PoolDecision decision = Run();
-  EXPECT_THAT(Actions(decision), ElementsAre("start local-0"));
+  EXPECT_THAT(Actions(decision), ElementsAre("create 1"));
+}
+
+TEST_F(PoolControllerTest, AJobThatNeedsItsKindOfNodeIsWorthOne) {
+  limits_.min_nodes = 0;
+  view_.other_nodes = 3;
+  Wants(3);
+  EXPECT_THAT(Actions(Run()), IsEmpty());
+  view_.demand->lacks_kind = true;
+  EXPECT_THAT(Actions(Run()), ElementsAre("create 1"));
+  EXPECT_THAT(Run().reason, HasSubstr("a job waits for a node of this pool's kind"));
+  Starting("local-0");
+  EXPECT_THAT(Actions(Run()), IsEmpty()) << "it is on its way";
 }
 
 TEST_F(PoolControllerTest, APoolOfNoneStaysEmpty) {
@@ -201,7 +225,7 @@ TEST_F(PoolControllerTest, FollowsTheBandOfUtility) {
     view_.demand->points.push_back({static_cast<int>(view_.demand->points.size()) + 1, utility});
   }
   const PoolDecision decision = Run();
-  EXPECT_THAT(Actions(decision), ElementsAre("start local-1", "start local-2"));
+  EXPECT_THAT(Actions(decision), ElementsAre("create 2"));
   EXPECT_DOUBLE_EQ(decision.utility.value(), 1);
   EXPECT_THAT(decision.reason, HasSubstr("would use 4 nodes (two jobs); 3 nodes for a utility of 0.45"));
 }
@@ -239,10 +263,10 @@ TEST_F(PoolControllerTest, ABudgetBoundsThePoolEvenWhileNodesDrain) {
   Busy("local-0");
   Wants(9);
   PoolDecision decision = Run();
-  EXPECT_THAT(Actions(decision), ElementsAre("start local-1", "start local-2"));
+  EXPECT_THAT(Actions(decision), ElementsAre("create 2"));
   EXPECT_THAT(decision.reason, HasSubstr("at most 3 for 1.70 per hour"));
   Draining("local-1", false);
-  EXPECT_THAT(Actions(Run()), ElementsAre("start local-2"));
+  EXPECT_THAT(Actions(Run()), ElementsAre("create 1"));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace adaptdl::autoscaler {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -86,7 +87,7 @@ TEST_F(ProcessProviderTest, StartsAWorkerWithItsFlags) {
   options_.worker_memory_bytes = 1 << 30;
   Open();
   EXPECT_EQ(Nodes(), NodeList{});
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   EXPECT_EQ(Nodes(), NodeList{"local-0 alive"});
   ASSERT_TRUE(Began("local-0"));
   const std::string log = Content(File("local-0", "worker.log"));
@@ -100,6 +101,13 @@ TEST_F(ProcessProviderTest, StartsAWorkerWithItsFlags) {
   EXPECT_THAT(log, AllOf(HasSubstr("COLOUR=red"), HasSubstr("ADAPTDL_SERVER_ORPHAN_TIMEOUT=5s")));
 }
 
+TEST_F(ProcessProviderTest, GivesNewNodesTheSmallestIdsThatAreFree) {
+  Open();
+  EXPECT_THAT(provider_->CreateNodes(1, {"local-0"}).node_ids, ElementsAre("local-1"));
+  EXPECT_THAT(provider_->CreateNodes(1, {}).node_ids, ElementsAre("local-0"));
+  EXPECT_EQ(Nodes(), (NodeList{"local-0 alive", "local-1 alive"}));
+}
+
 TEST_F(ProcessProviderTest, GivesWorkersTheirOwnCredentialsOnly) {
   options_.worker_tls = {.ca = "/tls/ca.pem", .certificate = "/tls/w.pem", .key = "/tls/w.key"};
   options_.tls_server_name = "supervisor.adaptdl";
@@ -108,7 +116,7 @@ TEST_F(ProcessProviderTest, GivesWorkersTheirOwnCredentialsOnly) {
     options_.environment.push_back(variable);
   }
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   ASSERT_TRUE(Began("local-0"));
   const std::string log = Content(File("local-0", "worker.log"));
   EXPECT_THAT(log, AllOf(HasSubstr("--tls-ca=/tls/ca.pem"), HasSubstr("--tls-cert=/tls/w.pem"),
@@ -119,32 +127,32 @@ TEST_F(ProcessProviderTest, GivesWorkersTheirOwnCredentialsOnly) {
 
 TEST_F(ProcessProviderTest, StartingTwiceIsStartingOnce) {
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   const ProcessIdentity first = Worker("local-0").value();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   EXPECT_EQ(Worker("local-0").value(), first);
 }
 
 TEST_F(ProcessProviderTest, FindsItsWorkersAfterItsOwnRestart) {
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
-  ASSERT_TRUE(provider_->StartNode("local-1").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-1").ok());
   const ProcessIdentity first = Worker("local-0").value();
   Open();
   EXPECT_EQ(Nodes(), (NodeList{"local-0 alive", "local-1 alive"}));
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   EXPECT_EQ(Worker("local-0").value(), first);
 }
 
 TEST_F(ProcessProviderTest, NoticesADeadWorkerAndStartsItAgainWithItsState) {
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   ASSERT_TRUE(Began("local-0"));
   const ProcessIdentity first = Worker("local-0").value();
   std::ofstream(File("local-0", "worker/replicas")) << "kept";
   Kill("local-0");
   ASSERT_TRUE(EventuallyNodes({"local-0 dead"}));
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   EXPECT_EQ(Nodes(), NodeList{"local-0 alive"});
   EXPECT_NE(Worker("local-0").value(), first);
   EXPECT_EQ(Content(File("local-0", "worker/replicas")), "kept");
@@ -152,19 +160,19 @@ TEST_F(ProcessProviderTest, NoticesADeadWorkerAndStartsItAgainWithItsState) {
 
 TEST_F(ProcessProviderTest, ARecycledPidIsNotTakenForTheWorker) {
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   Kill("local-0");
   ASSERT_TRUE(EventuallyNodes({"local-0 dead"}));
   // Our own pid, with the start time of the one that had it before.
   ASSERT_TRUE(WriteFileAtomically(File("local-0", "pid"), FormatIdentity({getpid(), 1})).ok());
   EXPECT_EQ(Nodes(), NodeList{"local-0 dead"});
-  ASSERT_TRUE(provider_->StopNode("local-0").ok());  // and we were not signalled
+  ASSERT_TRUE(provider_->TerminateNode("local-0").ok());  // and we were not signalled
   EXPECT_EQ(Nodes(), NodeList{});
 }
 
 TEST_F(ProcessProviderTest, ATornPidFileIsADeadWorker) {
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   EndLater(Worker("local-0").value());
   ASSERT_TRUE(WriteFileAtomically(File("local-0", "pid"), "12").ok());
   EXPECT_EQ(Nodes(), NodeList{"local-0 dead"});
@@ -172,26 +180,26 @@ TEST_F(ProcessProviderTest, ATornPidFileIsADeadWorker) {
 
 TEST_F(ProcessProviderTest, StopsAWorkerAndForgetsIt) {
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   ASSERT_TRUE(Began("local-0"));
-  ASSERT_TRUE(provider_->StopNode("local-0").ok());
-  ASSERT_TRUE(provider_->StopNode("local-0").ok());
+  ASSERT_TRUE(provider_->TerminateNode("local-0").ok());
+  ASSERT_TRUE(provider_->TerminateNode("local-0").ok());
   EXPECT_TRUE(EventuallyNodes({}));
   EXPECT_FALSE(Exists(File("local-0", "pid")));
-  EXPECT_TRUE(provider_->StopNode("local-0").ok());
-  EXPECT_TRUE(provider_->StopNode("never-there").ok());
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());  // the id is free again
+  EXPECT_TRUE(provider_->TerminateNode("local-0").ok());
+  EXPECT_TRUE(provider_->TerminateNode("never-there").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());  // the id is free again
   EXPECT_EQ(Nodes(), NodeList{"local-0 alive"});
 }
 
 TEST_F(ProcessProviderTest, AStopOutlivesTheProvider) {
   options_.worker_binary = Script("stubborn", "trap '' TERM; echo began; while :; do sleep 1000; done\n");
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   ASSERT_TRUE(Began("local-0"));
-  ASSERT_TRUE(provider_->StopNode("local-0").ok());
+  ASSERT_TRUE(provider_->TerminateNode("local-0").ok());
   EXPECT_EQ(Nodes(), NodeList{"local-0 stopping"});
-  EXPECT_TRUE(absl::IsFailedPrecondition(provider_->StartNode("local-0")));
+  EXPECT_TRUE(absl::IsFailedPrecondition(provider_->RestartNode("local-0")));
   Open();
   EXPECT_EQ(Nodes(), NodeList{"local-0 stopping"});
   Kill("local-0");
@@ -201,9 +209,9 @@ TEST_F(ProcessProviderTest, AStopOutlivesTheProvider) {
 TEST_F(ProcessProviderTest, KillsAWorkerThatDoesNotStop) {
   options_.worker_binary = Script("stubborn", "trap '' TERM; echo began; while :; do sleep 1000; done\n");
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   ASSERT_TRUE(Began("local-0"));
-  ASSERT_TRUE(provider_->StopNode("local-0").ok());
+  ASSERT_TRUE(provider_->TerminateNode("local-0").ok());
   clock_.Advance(absl::Seconds(29));
   EXPECT_EQ(Nodes(), NodeList{"local-0 stopping"});
   clock_.Advance(absl::Seconds(1));
@@ -213,7 +221,7 @@ TEST_F(ProcessProviderTest, KillsAWorkerThatDoesNotStop) {
 TEST_F(ProcessProviderTest, AWorkerThatDiesAtOnceIsSeen) {
   options_.worker_binary = Script("broken", "echo broken; exit 1\n");
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   EXPECT_TRUE(EventuallyNodes({"local-0 dead"}));
   EXPECT_THAT(Content(File("local-0", "worker.log")), HasSubstr("broken"));
 }
@@ -227,7 +235,7 @@ TEST_F(ProcessProviderTest, TwoProvidersDoNotShareAFolder) {
 
 TEST_F(ProcessProviderTest, WorkersDoNotHoldTheLock) {
   Open();
-  ASSERT_TRUE(provider_->StartNode("local-0").ok());
+  ASSERT_TRUE(provider_->RestartNode("local-0").ok());
   ASSERT_TRUE(Began("local-0"));
   Open();
 }
@@ -243,7 +251,7 @@ TEST_F(ProcessProviderTest, AMissingProgramIsAnErrorAtTheStart) {
 TEST_F(ProcessProviderTest, AProgramThatVanishedLaterIsAnErrorAndADeadNode) {
   Open();
   std::filesystem::remove(options_.worker_binary);
-  EXPECT_TRUE(absl::IsNotFound(provider_->StartNode("local-0")));
+  EXPECT_TRUE(absl::IsNotFound(provider_->RestartNode("local-0")));
   EXPECT_EQ(Nodes(), NodeList{"local-0 dead"});
 }
 

@@ -103,6 +103,9 @@ TEST_F(RescaleRestartTest, AJobIsLeftAloneUntilItsMembersHaveJoinedAgain) {
   EXPECT_EQ(first.NextCommand().plan().formed().rank(), -1);
   EXPECT_EQ(Get("a").status().phase(), v1::JOB_PHASE_RESCALING);
   EXPECT_EQ(Get("a").status().restarts(), 0);
+  int met = 0;
+  for (const v1::Event& event : Events("a")) met += event.reason() == "RendezvousComplete";
+  EXPECT_EQ(met, 1) << "they had met before";
 }
 
 TEST_F(RescaleRestartTest, AJobWhoseMembersDoNotJoinAgainRestartsIfItHasTo) {

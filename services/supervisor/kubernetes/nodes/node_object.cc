@@ -66,6 +66,14 @@ std::string HostOf(const Json& object, const std::string& name) {
   return name;
 }
 
+// Whether it has not been ready yet since it was made, so that nothing can run there: a node that joins takes a while to
+// be ready, and has its conditions from the start.
+bool IsNew(const Json& object, absl::Time since) {
+  const absl::StatusOr<absl::Time> made =
+      kube::TimeFromText(TextAt(object, {"metadata", "creationTimestamp"}));
+  return made.ok() && since >= *made && since - *made <= absl::Seconds(2);
+}
+
 void ReadReady(const Json& object, NodeObject* node) {
   const Json& conditions = At(object, {"status", "conditions"});
   if (!conditions.is_array()) return;
@@ -73,7 +81,7 @@ void ReadReady(const Json& object, NodeObject* node) {
     if (TextAt(condition, {"type"}) != "Ready") continue;
     node->ready = TextAt(condition, {"status"}) == "True";
     const absl::StatusOr<absl::Time> since = kube::TimeFromText(TextAt(condition, {"lastTransitionTime"}));
-    if (since.ok()) node->since = *since;
+    if (since.ok() && (node->ready || !IsNew(object, *since))) node->since = *since;
   }
 }
 

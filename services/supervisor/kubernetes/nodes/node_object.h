@@ -19,7 +19,7 @@ struct NodeLabels {
 struct NodeObject {
   // With all that it has for pods as its capacity.
   ObservedNode observed;
-  // Whether its kubelet is well, and since when that is so or not (wall time). Nobody may have said so yet.
+  // Whether its kubelet is well, and since when that is so or not (wall time): for ever, if it has not been yet.
   bool ready = false;
   absl::Time since = absl::InfinitePast();
 

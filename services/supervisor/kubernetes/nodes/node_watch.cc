@@ -13,8 +13,14 @@ namespace adaptdl::supervisor {
 namespace {
 
 kube::Selection ForeignPods() {
-  return {.labels = absl::StrCat(kubejobs::kReplicaLabel, "!=true,", kubejobs::kPlaceholderLabel, "!=true"),
+  return {.labels = absl::StrCat(kubejobs::kReplicaLabel, "!=true"),
           .fields = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"};
+}
+
+// Whether it is a placeholder, and of so low a priority that the scheduler takes it away for any replica.
+bool Yields(const kube::Json& pod) {
+  return kube::LabelOf(pod, kubejobs::kPlaceholderLabel) == "true" &&
+         kube::IntegerAt(pod, {"spec", "priority"}) < 0;
 }
 
 kube::ReflectorOptions ReflectorOptionsOf(const NodeWatchOptions& options, kube::Selection selection) {
@@ -50,6 +56,7 @@ NodeWatch::NodeWatch(const kube::Client* client, ObservedNodes* nodes, const Clo
 
 NodeWatch::ForeignPod NodeWatch::ReadPod(const kube::Json& object) {
   ForeignPod pod{kube::TextAt(object, {"spec", "nodeName"}), {}};
+  if (Yields(object)) return pod;
   absl::StatusOr<v1::Resources> request = kubejobs::PodRequest(kube::At(object, {"spec"}));
   // The API server has taken it: what we can't read of it is none of the kinds that we count.
   if (request.ok()) pod.request = *std::move(request);

@@ -3,8 +3,9 @@
 //   ready ──────────▶ lives                              not ready for longer than `grace` ──▶ lost, with its replicas
 //   cordoned, taints of those who remove nodes ──▶ drains         its object is gone ──▶ forgotten
 //
-// What a node has for replicas is what it has for pods, less what pods of others ask for. Placeholders, which yield, do
-// not count. While the API server can't be reached, nodes stay as they were.
+// One that joins counts when it is ready for the first time. What a node has for replicas is what it has for pods, less
+// what pods of others ask for. Placeholders of a priority below 0, which yield, do not count. While the API server can't
+// be reached, nodes stay as they were.
 //
 // Owns two reflectors. Thread-safe, but for Step(), which one thread calls.
 

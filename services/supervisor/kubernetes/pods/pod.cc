@@ -91,6 +91,7 @@ Pod ParsePod(const Json& object) {
   if (owner.kind == kubejobs::kJobKind) pod.job_uid = owner.uid;
   pod.node = kube::AnnotationOf(object, kubejobs::kNodeAnnotation);
   pod.bound_node = TextAt(object, {"spec", "nodeName"});
+  pod.ip = TextAt(object, {"status", "podIP"});
   pod.container = kubejobs::MainContainer(object);
   ReadFinalizers(object, &pod);
   pod.is_being_deleted = kube::IsBeingDeleted(object);

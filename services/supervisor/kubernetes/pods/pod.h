@@ -41,6 +41,8 @@ struct Pod {
   // For which it was made; empty: the pod does not say. And where it is bound to; empty: not yet.
   std::string node;
   std::string bound_node;
+  // Empty: it has none yet.
+  std::string ip;
   // Whose log and end are the replica's (kubejobs::MainContainer()).
   std::string container;
   bool has_our_finalizer = false;

@@ -60,8 +60,6 @@ struct PodLauncherParts {
   // Null: the output of pods goes with them.
   OutputKeeper* output = nullptr;
   MakePodFunction make_pod = nullptr;
-  // Whether the node is known and ready.
-  std::function<bool(const std::string& node_id)> is_ready = nullptr;
 };
 
 struct PodLauncherOptions {
@@ -81,7 +79,8 @@ class PodLauncher final : public ReplicaLauncher {
   void Stop(const std::string& node_id, const v1::StopReplica& stop) override;
   void Acknowledge(const std::string& node_id, const std::string& replica_id) override;
   void DeleteJobFiles(const std::string& /*node_id*/, const v1::DeleteJobFiles& /*files*/) override {}
-  bool Connected(const std::string& node_id) const override { return parts_.is_ready(node_id); }
+  // Orders wait here for as long as they have to, and no node holds files of a job.
+  bool Connected(const std::string& /*node_id*/) const override { return true; }
   void EndSession(const std::string& /*node_id*/, int64_t /*current_session*/,
                   const absl::Status& /*why*/) override {}
 

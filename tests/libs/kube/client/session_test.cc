@@ -149,6 +149,18 @@ TEST_F(SessionTest, KeepsTheRate) {
   EXPECT_THAT(pauses_.taken(), ElementsAre(absl::Seconds(1), absl::Seconds(1)));
 }
 
+// Also a process that stood still in a pause between two tries.
+TEST_F(SessionTest, WhoMayNotChangeAnythingReads) {
+  bool leads = true;
+  options_.may_change = [&leads] { return leads; };
+  pauses_.set_during([&leads] { leads = false; });
+  ServeInTurn({Fine, Fails(429, {"Retry-After: 1"}), Fine});
+  EXPECT_TRUE(Write().ok());
+  EXPECT_TRUE(absl::IsUnavailable(Write())) << "the second try is not made";
+  EXPECT_TRUE(absl::IsUnavailable(Write()));
+  EXPECT_TRUE(Read().ok());
+}
+
 TEST_F(SessionTest, ObserversSeeEveryTry) {
   std::vector<int> seen;
   options_.observe = [&](const ApiCall& call) { seen.push_back(call.http_status); };

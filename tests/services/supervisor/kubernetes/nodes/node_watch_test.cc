@@ -142,6 +142,37 @@ TEST_F(NodeWatchTest, ANodeThatIsNotReadyForLongIsLostAndComesBack) {
   AwaitNode("n1", [](const v1::Node& n) { return n.status().phase() == v1::NODE_PHASE_READY; });
 }
 
+TEST_F(NodeWatchTest, ANodeThatJoinsCountsWhenItIsReady) {
+  Create(NodeOf("n1"), kube::Nodes());
+  const auto target = kube::ObjectOf(kube::Nodes(), {"", "n1"});
+  const Json made = client_.Get(target).value();
+  const auto say_ready = [&](const char* value) {
+    const Json condition = {
+        {"type", "Ready"}, {"status", value}, {"lastTransitionTime", made["metadata"]["creationTimestamp"]}};
+    ASSERT_TRUE(
+        client_.MergePatch(target.Sub("status"), {{"status", {{"conditions", {condition}}}}}, by_).ok());
+  };
+  say_ready("False");
+  Watch();
+  EXPECT_FALSE(Known("n1").has_value());
+  say_ready("True");
+  AwaitNode("n1", [](const v1::Node& n) { return n.status().phase() == v1::NODE_PHASE_READY; });
+}
+
+TEST_F(NodeWatchTest, APlaceholderHoldsNothingIfItYields) {
+  Create(NodeOf("n1"), kube::Nodes());
+  Json pod = PodOn("n1", "placeholder", "1");
+  pod["metadata"]["labels"] = {{"adaptdl/placeholder", "true"}};
+  Create(pod, kube::Pods(), "default");
+  const kube::ResourceType classes = {"scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false};
+  Create({{"metadata", {{"name", "low"}}}, {"value", -10}}, classes);
+  pod["metadata"]["name"] = "another";
+  pod["spec"]["priorityClassName"] = "low";
+  Create(pod, kube::Pods(), "default");
+  Watch();
+  EXPECT_EQ(Known("n1")->capacity().cpu_millis(), 2920) << "one of the two only calls itself a placeholder";
+}
+
 TEST_F(NodeWatchTest, ANodeThatIsGoneIsForgotten) {
   Create(NodeOf("n1"), kube::Nodes());
   Watch();

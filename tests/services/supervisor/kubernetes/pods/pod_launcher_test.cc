@@ -328,10 +328,9 @@ TEST_F(PodLauncherTest, APodStaysUntilItsOutputIsKept) {
   seen_.Await("r", IsAbsent);
 }
 
-TEST_F(PodLauncherTest, NodesAreConnectedThatAreReady) {
+TEST_F(PodLauncherTest, OrdersMayComeForAnyNode) {
   StartBoth();
   EXPECT_TRUE(launcher_->Connected(kNode));
-  EXPECT_FALSE(launcher_->Connected("other"));
 }
 
 }  // namespace

@@ -218,8 +218,7 @@ class PodsTest : public ::testing::Test {
         .claims = &claims_,
         .output = output_,
         .make_pod = [this](const std::string& node, const v1::LaunchReplica& launch,
-                           const std::string& claim) { return MakePod(node, launch, claim); },
-        .is_ready = [](const std::string& node) { return node == kNode; }};
+                           const std::string& claim) { return MakePod(node, launch, claim); }};
     launcher_ = std::make_unique<PodLauncher>(
         parts, PodLauncherOptions{.keep = keep, .threads = threads, .retries = fast_, .report = Print});
   }

@@ -1,0 +1,2 @@
+class Cut(ConnectionError):
+    """The connection ends here."""
