@@ -59,6 +59,12 @@ Client::Client(const Context& context, Way way)
       security_(way.security.status()),
       supervisors_(std::move(way.addresses), way.security.value_or(rpc::ClientSecurity())) {}
 
+rpc::Endpoint Client::Connected() {
+  rpc::Endpoint supervisor = supervisors_.current();
+  rpc::AwaitConnection(supervisor.channel.get());
+  return supervisor;
+}
+
 absl::Status Client::Reach() {
   if (!keeps_trying()) return absl::OkStatus();
   // Whatever it answers, it does.

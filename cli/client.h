@@ -51,8 +51,8 @@ class Client {
   const std::string& address() const { return address_; }
   const Clock& clock() const { return *clock_; }
   // For streams. They stay with the supervisor that answered last: make a call before, or Reach() it.
-  std::unique_ptr<Jobs> jobs() { return stub<Jobs>(supervisors_.current()); }
-  std::unique_ptr<Admin> admin() { return stub<Admin>(supervisors_.current()); }
+  std::unique_ptr<Jobs> jobs() { return stub<Jobs>(Connected()); }
+  std::unique_ptr<Admin> admin() { return stub<Admin>(Connected()); }
   // With several supervisors: finds the one that leads.
   absl::Status Reach();
   // The supervisor in use has broken a stream: the next one is tried from now on.
@@ -70,6 +70,8 @@ class Client {
     Backoff backoff(kFirstRetryDelay, kLongestRetryDelay);
     for (int attempt = 0;; ++attempt) {
       const rpc::Endpoint supervisor = supervisors_.current();
+      // A channel that has failed before connects only while somebody waits for it.
+      if (attempt > 0) rpc::AwaitConnection(supervisor.channel.get());
       grpc::ClientContext context;
       // Of all attempts together if one of several supervisors leads, each of which must be tried soon enough.
       rpc::SetTimeout(&context, keeps_trying() ? deadline - SteadyNow() : call_timeout_);
@@ -100,6 +102,9 @@ class Client {
   // Waits if the server says that the call may succeed after some time, unless it takes longer than people
   // like to wait, with what was waited before. Whether it has waited.
   bool WaitAsTold(const grpc::Status& status, absl::Duration* waited) const;
+
+  // The one in use, for calls that do not wait for a connection.
+  rpc::Endpoint Connected();
 
   template <typename Stub>
   static std::unique_ptr<Stub> stub(const rpc::Endpoint& supervisor) {

@@ -112,8 +112,9 @@ void AddTensorboard(CLI::App& app, Context* context) {
                      "the cluster's");
   create->add_option("--size", options->size, "Size of it")->capture_default_str();
   create->add_option("--image", options->image, "Image with TensorBoard")->capture_default_str();
-  create->callback(
-      [context, options] { context->action = [context, options] { return CreateBoard(*context, *options); }; });
+  create->callback([context, options] {
+    context->action = [context, options] { return CreateBoard(*context, *options); };
+  });
 
   CLI::App* list = command->add_subcommand("list", "The TensorBoards there are");
   list->callback([context] { context->action = [context] { return ListBoards(*context); }; });

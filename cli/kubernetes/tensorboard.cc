@@ -68,7 +68,8 @@ absl::StatusOr<std::map<std::string, kube::Json>> ByName(const Cluster& cluster,
   if (!objects.ok()) return While(absl::StrCat("list ", type.plural), objects.status());
   std::map<std::string, kube::Json> by_name;
   for (kube::Json& object : *objects) {
-    by_name[kube::LabelOf(object, kubejobs::kTensorboardLabel)] = std::move(object);
+    std::string name = kube::LabelOf(object, kubejobs::kTensorboardLabel);
+    by_name[std::move(name)] = std::move(object);
   }
   return by_name;
 }

@@ -58,10 +58,9 @@ void NoteUnplaced(const v1::Job& job, std::vector<v1::UnplacedReplica>* unplaced
   v1::UnplacedReplica replica;
   *replica.mutable_resources() = job.spec().template_().resources();
   *replica.mutable_placement() = job.spec().template_().placement();
-  const bool known =
-      std::any_of(unplaced->begin(), unplaced->end(), [&](const v1::UnplacedReplica& other) {
-        return google::protobuf::util::MessageDifferencer::Equals(other, replica);
-      });
+  const bool known = std::any_of(unplaced->begin(), unplaced->end(), [&](const v1::UnplacedReplica& other) {
+    return google::protobuf::util::MessageDifferencer::Equals(other, replica);
+  });
   if (!known && unplaced->size() < kMaxUnplaced) unplaced->push_back(std::move(replica));
 }
 
@@ -77,8 +76,7 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::T
       {"running", 0}, {"waiting", 0}, {"unschedulable", 0}, {"refused", 0}, {"held", cluster.held_jobs}};
   result.jobs["refused"] =
       snapshot.jobs_size() - cluster.held_jobs - static_cast<int>(cluster.job_index.size());
-  const bool no_node =
-      std::none_of(cluster.view.nodes.begin(), cluster.view.nodes.end(), TakesReplicas);
+  const bool no_node = std::none_of(cluster.view.nodes.begin(), cluster.view.nodes.end(), TakesReplicas);
   for (size_t i = 0; i < decision.jobs.size(); ++i) {
     const scheduling::JobDecision& decided = decision.jobs[i];
     const v1::Job& job = snapshot.jobs(cluster.job_index[i]);

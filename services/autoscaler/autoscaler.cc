@@ -134,10 +134,8 @@ bool Autoscaler::Create(const PoolView& view, const PoolDecision& decision) {
   for (const std::string& id : created.node_ids) {
     backoff_.Started(id, with_.clock->Steady());
     metrics_.CountAction("start");
-    log::Info("node pool changed", {{"pool", options_.limits.pool},
-                                    {"action", "start"},
-                                    {"node", id},
-                                    {"why", decision.reason}});
+    log::Info("node pool changed",
+              {{"pool", options_.limits.pool}, {"action", "start"}, {"node", id}, {"why", decision.reason}});
   }
   if (!created.status.ok()) NoteError("provider", "start another node", created.status);
   return !created.node_ids.empty();

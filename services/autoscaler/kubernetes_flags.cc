@@ -49,7 +49,8 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags* flags) {
   add("--kube-context", flags->access.context, "Context of it [its current one]");
   add("--own-namespace", placeholders.name_space, "Namespace of the placeholder pods");
   add("--node-selector", flags->node_selector,
-      "NAME=VALUE: a label of the pool's nodes and of no others; may be given several times. What the cluster calls "
+      "NAME=VALUE: a label of the pool's nodes and of no others; may be given several times. What the "
+      "cluster calls "
       "the pool: karpenter.sh/nodepool, eks.amazonaws.com/nodegroup, cloud.google.com/gke-nodepool")
       ->delimiter(',');
   add("--node-labels", flags->node_labels,

@@ -123,7 +123,9 @@ void AddFlags(CLI::App& app, Flags* flags) {
                  "host:port of the allocator, or of several, separated by commas")
       ->capture_default_str();
   service::AddServerNameFlag(app, &process.tls_server_name);
-  app.add_option("--provider", flags->provider, "Where nodes come from: process (workers on this machine) or kubernetes (a cluster with an autoscaler of "
+  app.add_option("--provider", flags->provider,
+                 "Where nodes come from: process (workers on this machine) or kubernetes (a cluster with an "
+                 "autoscaler of "
                  "its own)")
       ->check(CLI::IsMember({"process", "kubernetes"}))
       ->capture_default_str();
@@ -251,9 +253,9 @@ absl::Status RunOnKubernetes(Flags* flags) {
   absl::StatusOr<kube::Access> access = kube::FindAccess(flags->kubernetes.access);
   if (!access.ok()) return access.status();
   // A round that can't be is over soon; the next one tries again.
-  auto session = kube::Session::Create(*std::move(access), {.user_agent = "adaptdl-autoscaler",
-                                                           .timeout = kRpcTimeout,
-                                                           .patience = kRpcTimeout});
+  auto session = kube::Session::Create(
+      *std::move(access),
+      {.user_agent = "adaptdl-autoscaler", .timeout = kRpcTimeout, .patience = kRpcTimeout});
   if (!session.ok()) return session.status();
   const kube::Client client(session->get());
   RealClock clock;

@@ -73,7 +73,8 @@ absl::Status CheckPlaceholders(const PlaceholderOptions& options) {
   }
   if (!options.node_resources.is_object() || options.node_resources.empty()) {
     return absl::InvalidArgumentError(
-        "--provider kubernetes needs --node-resources: what a node of the pool holds for replicas, as JSON, such as "
+        "--provider kubernetes needs --node-resources: what a node of the pool holds for replicas, as JSON, "
+        "such as "
         R"({"cpu": "7", "memory": "28Gi", "nvidia.com/gpu": "1"})");
   }
   const auto request = kubejobs::PodRequest(SpecOf(options));
@@ -119,7 +120,8 @@ Placeholder ReadPlaceholder(const Json& pod) {
   result.uid = kube::UidOf(pod);
   result.node = TextAt(pod, {"spec", "nodeName"});
   result.host_name = TextAt(pod, {"spec", "nodeSelector", kubejobs::kHostNameLabel});
-  result.created = kube::TimeFromText(TextAt(pod, {"metadata", "creationTimestamp"})).value_or(absl::InfinitePast());
+  result.created =
+      kube::TimeFromText(TextAt(pod, {"metadata", "creationTimestamp"})).value_or(absl::InfinitePast());
   const std::string phase = TextAt(pod, {"status", "phase"});
   result.has_ended = phase == "Failed" || phase == "Succeeded" || kube::IsBeingDeleted(pod);
   const Json& conditions = At(pod, {"status", "conditions"});

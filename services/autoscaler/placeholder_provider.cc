@@ -67,10 +67,9 @@ PoolKind PlaceholderProvider::kind() const {
 absl::StatusOr<std::vector<Placeholder>> PlaceholderProvider::Placeholders() const {
   const PlaceholderOptions& options = options_.placeholders;
   // Read anew each time: what was made a moment ago must not be made again.
-  const auto pods = client_.ListAll(
-      kube::Collection(kube::Pods(), options.name_space),
-      {.labels = absl::StrCat(kubejobs::kPlaceholderLabel, "=true,", kPlaceholderPoolLabel, "=",
-                              options.pool)});
+  const auto pods = client_.ListAll(kube::Collection(kube::Pods(), options.name_space),
+                                    {.labels = absl::StrCat(kubejobs::kPlaceholderLabel, "=true,",
+                                                            kPlaceholderPoolLabel, "=", options.pool)});
   if (!pods.ok()) return pods.status();
   std::vector<Placeholder> placeholders;
   for (const Json& pod : *pods) placeholders.push_back(ReadPlaceholder(pod));
@@ -96,7 +95,8 @@ bool PlaceholderProvider::IsOver(const Placeholder& placeholder) const {
 std::string PlaceholderProvider::HindranceOf(const Placeholder& placeholder) const {
   const absl::Duration waits = clock_.Both().wall - placeholder.created;
   if (waits < options_.capacity_deadline) return "";
-  return absl::StrCat("waits for a node for ", absl::FormatDuration(absl::Floor(waits, absl::Minutes(1))), ": ",
+  return absl::StrCat("waits for a node for ", absl::FormatDuration(absl::Floor(waits, absl::Minutes(1))),
+                      ": ",
                       placeholder.unschedulable.empty() ? "nobody has said why" : placeholder.unschedulable);
 }
 
@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<ProvidedNode>> PlaceholderProvider::ListNodes() {
   if (!placeholders.ok()) return placeholders.status();
   std::map<std::string, ProvidedNode> listed;
   for (const auto& node : nodes_.All()) {
-    const ProvidedState state = node->is_leaving                  ? ProvidedState::kStopping
+    const ProvidedState state = node->is_leaving                 ? ProvidedState::kStopping
                                 : released_.contains(node->name) ? ProvidedState::kReleased
                                                                  : ProvidedState::kArrived;
     listed[node->name] = {node->name, state};
@@ -133,9 +133,9 @@ absl::StatusOr<std::vector<ProvidedNode>> PlaceholderProvider::ListNodes() {
 absl::StatusOr<std::string> PlaceholderProvider::Make(const std::string& host_name) const {
   const PlaceholderOptions& options = options_.placeholders;
   const std::string name = absl::StrCat("adaptdl-placeholder-", options.pool, "-", RandomHex(8));
-  const auto made = client_.Create(kube::Collection(kube::Pods(), options.name_space),
-                                   MakePlaceholder(options, name, host_name),
-                                   {.field_manager = kubejobs::kFieldManager});
+  const auto made =
+      client_.Create(kube::Collection(kube::Pods(), options.name_space),
+                     MakePlaceholder(options, name, host_name), {.field_manager = kubejobs::kFieldManager});
   if (!made.ok()) return made.status();
   return name;
 }
@@ -158,9 +158,9 @@ absl::Status PlaceholderProvider::RestartNode(const std::string& node_id) {
 }
 
 absl::Status PlaceholderProvider::Delete(const Placeholder& placeholder) const {
-  const absl::Status status = client_.Delete(
-      kube::ObjectOf(kube::Pods(), {options_.placeholders.name_space, placeholder.name}),
-      {.uid = placeholder.uid, .grace_period = absl::ZeroDuration()});
+  const absl::Status status =
+      client_.Delete(kube::ObjectOf(kube::Pods(), {options_.placeholders.name_space, placeholder.name}),
+                     {.uid = placeholder.uid, .grace_period = absl::ZeroDuration()});
   // ABORTED: another one has its name by now.
   return absl::IsNotFound(status) || absl::IsAborted(status) ? absl::OkStatus() : status;
 }

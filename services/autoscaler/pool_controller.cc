@@ -157,7 +157,8 @@ PoolDecision Decide(const PoolLimits& limits, const PoolView& view, absl::Time n
   } else if (wish.nodes < active) {
     const int withdrawn = Withdraw(view, active - wish.nodes, &decision);
     const int left = active - withdrawn;
-    if (left > wish.nodes) Shrink(view, left - wish.nodes, std::max(0, left - MostNodes(limits)), now, &decision);
+    if (left > wish.nodes)
+      Shrink(view, left - wish.nodes, std::max(0, left - MostNodes(limits)), now, &decision);
   }
   return decision;
 }

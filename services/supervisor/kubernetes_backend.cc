@@ -27,7 +27,8 @@ constexpr timespec kStandbyPeriod = {1, 0};
 constexpr absl::Duration kWritePatience = absl::Seconds(2);
 // Of our own pod, while it leads.
 constexpr char kLeadsLabel[] = "adaptdl.petuum.com/leads";
-// A log is a call or two, and thousands of pods may end at once: what bounds those calls is how many are read at a time.
+// Of calls for logs, in the long run. A log is a call or two, and thousands of pods may end at once: what bounds those is how many are
+// read at a time.
 constexpr absl::Duration kLogCallPeriod = absl::Milliseconds(2);
 constexpr absl::Duration kClaimPeriod = absl::Minutes(1);
 constexpr absl::Duration kLogSweepPeriod = absl::Minutes(1);
@@ -79,13 +80,46 @@ KubernetesBackend::~KubernetesBackend() {
   if (election_ != nullptr) election_->Release();
 }
 
-absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(
-    kube::SessionOptions options) const {
+absl::StatusOr<std::unique_ptr<kube::Session>> KubernetesBackend::MakeSession(const Calls& calls) const {
   absl::StatusOr<kube::Access> access = kube::FindAccess(options_.access);
   if (!access.ok()) return access.status();
+  kube::SessionOptions session;
   // The server's audit log tells by it which of several has done what.
-  options.user_agent = absl::StrCat("adaptdl-supervisor/", identity_);
-  return kube::Session::Create(*std::move(access), std::move(options));
+  session.user_agent = absl::StrCat("adaptdl-supervisor/", identity_);
+  session.patience = calls.patience;
+  session.timeout = calls.timeout;
+  session.period = calls.period;
+  session.may_change = calls.may_change;
+  return kube::Session::Create(*std::move(access), std::move(session));
+}
+
+absl::Status KubernetesBackend::MakeClients() {
+  const auto make = [&](const Calls& calls, std::unique_ptr<kube::Session>* session,
+                        std::unique_ptr<kube::Client>* client) {
+    absl::StatusOr<std::unique_ptr<kube::Session>> made = MakeSession(calls);
+    if (!made.ok()) return made.status();
+    *session = *std::move(made);
+    *client = std::make_unique<kube::Client>(session->get());
+    return absl::OkStatus();
+  };
+  // Who stood still for longer than the lease lasts finds out before it changes anything: orders of pods and events have no
+  // other fence.
+  const auto leads = [this] { return lease_->Valid(); };
+  absl::Status status =
+      make({.patience = RenewPeriod(), .timeout = RenewPeriod()}, &election_session_, &election_client_);
+  status.Update(make({.patience = kWritePatience, .timeout = kWritePatience, .may_change = leads},
+                     &store_session_, &store_client_));
+  status.Update(make({.patience = absl::Seconds(60), .timeout = absl::Seconds(30), .may_change = leads},
+                     &session_, &client_));
+  status.Update(make({.patience = absl::Seconds(5), .timeout = absl::Seconds(5), .may_change = leads},
+                     &events_session_, &events_client_));
+  // Callers wait for what is asked there.
+  status.Update(
+      make({.patience = absl::Seconds(5), .timeout = absl::Seconds(3)}, &users_session_, &users_client_));
+  // Tried again by who reads.
+  status.Update(make({.patience = absl::Seconds(2), .timeout = absl::Seconds(5), .period = kLogCallPeriod},
+                     &logs_session_, &logs_client_));
+  return status;
 }
 
 absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
@@ -99,54 +133,19 @@ absl::StatusOr<std::unique_ptr<KubernetesBackend>> KubernetesBackend::Connect(
     return absl::InvalidArgumentError(absl::StrCat("--group-key-file: ", tokens.status().message()));
   }
   backend->tokens_ = *std::move(tokens);
-  // Who stood still for longer than the lease lasts finds out before it changes anything: orders of pods and events have no
-  // other fence.
-  const auto leads = [backend = backend.get()] { return backend->lease_->Valid(); };
-  const auto connect = [&](kube::SessionOptions session_options, std::unique_ptr<kube::Session>* session,
-                           std::unique_ptr<kube::Client>* client) {
-    absl::StatusOr<std::unique_ptr<kube::Session>> made = backend->MakeSession(std::move(session_options));
-    if (!made.ok()) return made.status();
-    *session = *std::move(made);
-    *client = std::make_unique<kube::Client>(session->get());
-    return absl::OkStatus();
-  };
-  const absl::Duration renewal = options.lease_duration / 5;
-  absl::Status status = connect({.timeout = renewal, .patience = renewal}, &backend->election_session_,
-                                &backend->election_client_);
-  if (status.ok()) {
-    status = connect({.timeout = kWritePatience, .patience = kWritePatience, .may_change = leads},
-                     &backend->store_session_, &backend->store_client_);
-  }
-  if (status.ok()) {
-    status = connect({.timeout = absl::Seconds(30), .patience = absl::Seconds(60), .may_change = leads},
-                     &backend->session_, &backend->client_);
-  }
-  if (status.ok()) {
-    status = connect({.timeout = absl::Seconds(5), .patience = absl::Seconds(5), .may_change = leads},
-                     &backend->events_session_, &backend->events_client_);
-  }
-  // Callers wait for what is asked there.
-  if (status.ok()) {
-    status = connect({.timeout = absl::Seconds(3), .patience = absl::Seconds(5)}, &backend->users_session_,
-                     &backend->users_client_);
-  }
-  // Tried again by who reads.
-  if (status.ok()) {
-    status = connect({.period = kLogCallPeriod, .timeout = absl::Seconds(5), .patience = absl::Seconds(2)},
-                     &backend->logs_session_, &backend->logs_client_);
-  }
-  if (!status.ok()) return status;
+  if (const absl::Status status = backend->MakeClients(); !status.ok()) return status;
   kube::LeaderElectionOptions election;
   election.lease = {options.own_namespace, options.lease_name};
   election.identity = backend->identity_;
   election.duration = options.lease_duration;
-  election.renew_period = renewal;
+  election.renew_period = backend->RenewPeriod();
   election.lost = backend->end_;
   backend->election_ =
       std::make_unique<kube::LeaderElection>(backend->election_client_.get(), std::move(election));
   backend->lease_ = std::make_unique<KubeLease>(backend->election_.get(), backend->end_);
   // A container that is started again has the labels of the one before.
-  if (status = backend->LabelOwnPod(*backend->users_client_, false); !status.ok()) return status;
+  if (const absl::Status status = backend->LabelOwnPod(*backend->users_client_, false); !status.ok())
+    return status;
   return backend;
 }
 

@@ -96,11 +96,19 @@ class KubernetesBackend {
  private:
   // Hands on what pods say to the managers, when there are some.
   class Sink;
+  // What one session is for, as kube::SessionOptions has it.
+  struct Calls {
+    absl::Duration patience;
+    absl::Duration timeout;
+    absl::Duration period = kube::SessionOptions().period;
+    std::function<bool()> may_change = nullptr;
+  };
 
   KubernetesBackend(const KubernetesOptions& options, const Clock* clock,
                     std::function<void(const std::string&)> end);
-  // With these options and our name.
-  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(kube::SessionOptions options) const;
+  absl::StatusOr<std::unique_ptr<kube::Session>> MakeSession(const Calls& calls) const;
+  absl::Status MakeClients();
+  absl::Duration RenewPeriod() const { return options_.lease_duration / 5; }
   absl::StatusOr<kube::Json> MakePod(const std::string& node_id, const v1::LaunchReplica& launch,
                                      const std::string& claim) const;
   // Says on our own pod whether we lead.

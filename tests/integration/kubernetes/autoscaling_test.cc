@@ -32,7 +32,8 @@ const kube::ResourceType kPriorityClasses = {"scheduling.k8s.io", "v1", "priorit
                                              false};
 
 // A node that the cloud has not made, as those have on which a cluster's own services run: too small for any job.
-constexpr char kSystemNode[] = R"([{"name": "system", "allocatable": {"cpu": "500m", "memory": "4Gi", "pods": "10"}}])";
+constexpr char kSystemNode[] =
+    R"([{"name": "system", "allocatable": {"cpu": "500m", "memory": "4Gi", "pods": "10"}}])";
 constexpr char kImages[] = R"({"train": {}, "pause": {"entrypoint": ["/bin/sleep", "infinity"]}})";
 
 class KubernetesAutoscalingTest : public testing::Test {
@@ -41,11 +42,10 @@ class KubernetesAutoscalingTest : public testing::Test {
     if (!kubelet_.runs()) GTEST_SKIP() << "no containers may run here: be root with CAP_SYS_ADMIN";
     for (const char* name : {"adaptdljob", "adaptdlquota"})
       ASSERT_TRUE(client_.Create(kube::Collection(kCrds), kube::ReadCrd(name), by_).ok());
-    const auto made = client_.Create(kube::Collection(kPriorityClasses),
-                                     {{"metadata", {{"name", "adaptdl-placeholder"}}},
-                                      {"value", -10},
-                                      {"preemptionPolicy", "Never"}},
-                                     by_);
+    const auto made = client_.Create(
+        kube::Collection(kPriorityClasses),
+        {{"metadata", {{"name", "adaptdl-placeholder"}}}, {"value", -10}, {"preemptionPolicy", "Never"}},
+        by_);
     ASSERT_TRUE(made.ok()) << made.status();
     const absl::Status started = cluster_.Start();
     ASSERT_TRUE(started.ok()) << started;
@@ -53,11 +53,24 @@ class KubernetesAutoscalingTest : public testing::Test {
 
   static std::vector<std::string> Flags() {
     // A node is asked for if it brings anything at all, however busy the machine of the test is.
-    return {"--target", "deadline", "--deadline", "2020-01-01T00:00:00Z",
-            "--pool",     "train",          "--max-nodes",      "3",
-            "--cooldown", "5s",            "--node-selector",  "pool=train",
-            "--own-namespace", "default",   "--node-resources", R"({"cpu": "1", "memory": "1Gi"})",
-            "--placeholder-image", "pause"};
+    return {"--target",
+            "deadline",
+            "--deadline",
+            "2020-01-01T00:00:00Z",
+            "--pool",
+            "train",
+            "--max-nodes",
+            "3",
+            "--cooldown",
+            "5s",
+            "--node-selector",
+            "pool=train",
+            "--own-namespace",
+            "default",
+            "--node-resources",
+            R"({"cpu": "1", "memory": "1Gi"})",
+            "--placeholder-image",
+            "pause"};
   }
 
   // Of the program that trains on digits; says soon how fast it is.
@@ -71,8 +84,7 @@ class KubernetesAutoscalingTest : public testing::Test {
         {"apiVersion", kubejobs::kApiVersion},
         {"kind", kubejobs::kJobKind},
         {"metadata", {{"name", name}, {"namespace", "default"}}},
-        {"spec",
-         {{"maxReplicas", max_replicas}, {"template", {{"spec", {{"containers", {container}}}}}}}}};
+        {"spec", {{"maxReplicas", max_replicas}, {"template", {{"spec", {{"containers", {container}}}}}}}}};
     const auto made = client_.Create(kube::Collection(kJobs, "default"), object, by_);
     ASSERT_TRUE(made.ok()) << made.status();
   }

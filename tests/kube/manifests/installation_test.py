@@ -1,6 +1,7 @@
 """The operator as its manifests install it, beside doubles of the API server and of kubelets: every pod gets ready, jobs of a user with the
 user's role train and end, a standby takes over, and the supervisor's roles hold what it does and nothing else."""
 
+import copy
 import json
 import os
 import pathlib
@@ -12,14 +13,17 @@ import cluster
 import installation
 import manifests
 
-SUPERVISOR = "system:serviceaccount:adaptdl:adaptdl-supervisor"
+ACCOUNT = "system:serviceaccount:adaptdl:"
 # Rights that a run on doubles has no use for, and why they are given.
 UNUSED = {
     "update adaptdl.petuum.com/adaptdljobs/finalizers",  # asked where OwnerReferencesPermissionEnforcement is on
     "get /pods/log",  # adaptdl logs
 }
 PROGRAM = str(pathlib.Path(os.environ["ADAPTDL_BIN"]) / "adaptdl-mnist")
-NODES = [{"name": f"node-{i}", "allocatable": {"cpu": "1", "memory": "4Gi", "pods": "10"}} for i in range(2)]
+POOL = {"petuum.com/nodegroup": "adaptdl"}
+NODES = [{"name": f"node-{i}", "labels": POOL, "allocatable": {"cpu": "1", "memory": "4Gi", "pods": "10"}}
+         for i in range(2)]
+PAUSE = "registry.k8s.io/pause:3.10"
 JOBS = "/apis/adaptdl.petuum.com/v1/namespaces/default/adaptdljobs"
 
 
@@ -28,7 +32,7 @@ def job(name, **changes):
         "name": "main",
         "image": "train",
         "command": [PROGRAM],
-        "args": ["--epochs", "2"],
+        "args": ["--epochs", "1"],
         "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
         "resources": {"requests": {"cpu": "1"}}
     }
@@ -38,6 +42,17 @@ def job(name, **changes):
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"maxReplicas": 2, "template": {"spec": {"containers": [container]}}} | changes
     }
+
+
+def autoscaler():
+    """As on EKS, with nodes like those here."""
+    plain = set(map(manifests.name_of, manifests.render("base")))
+    items = [copy.deepcopy(item) for item in manifests.render("overlays/eks")
+             if manifests.name_of(item) not in plain and item["kind"] != "StorageClass"]
+    for _, _, container in manifests.containers(items):
+        container["args"] = ['--node-resources={"cpu": "1"}' if argument.startswith("--node-resources=") else argument
+                             for argument in container["args"]]
+    return tuple(items)
 
 
 def rules_of(items, account):
@@ -55,14 +70,15 @@ class InstallationTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="adaptdl-installation-"))
         self.addCleanup(shutil.rmtree, self.folder)
-        self.cluster = cluster.Cluster(self.folder, NODES, {"train": {}})
+        self.cluster = cluster.Cluster(self.folder, NODES,
+                                       {"train": {}, PAUSE: {"entrypoint": ["/usr/bin/sleep", "infinity"]}})
         self.addCleanup(self.cluster.end)
         if not self.cluster.start_nodes():
             self.skipTest("no containers may run here: be root with CAP_SYS_ADMIN")
         crds = [crd for file in (manifests.KUBERNETES / "crds").glob("*.yaml") for crd in manifests.read(file)]
         for crd in crds:
             self.cluster.root.apply(crd)
-        self.items = manifests.render("base") + manifests.render("user")
+        self.items = manifests.render("base") + autoscaler() + manifests.render("user")
         self.installed = installation.Installation(self.cluster, self.folder / "installation", self.items)
         self.installed.bring_in_objects()
         self.installed.bring_in_secrets()
@@ -90,12 +106,14 @@ class InstallationTest(unittest.TestCase):
             raise
 
     def use_all(self):
-        self.installed.start({"supervisor": ["--checkpoint-storage-class=shared"]})
+        self.installed.start({"supervisor": ["--checkpoint-storage-class=shared"],
+                              "autoscaler": ["--min-nodes=1", "--cooldown=1s", "--poll-period=200ms"]})
         leader = self.installed.leader()
         [standby] = [pod for pod in self.installed.supervisors() if pod is not leader]
         self.assertFalse(standby.leads())
         self.assertEqual([pod.labels().get("adaptdl.petuum.com/leads") for pod in (leader, standby)], ["true", None])
         self.assertTrue(standby.is_ready(), "it answers the API server")
+        installation.wait_until("an idle node is held", lambda: self.uses("adaptdl-autoscaler", "create /pods"))
         self.use_as_an_object(standby)
         self.use_by_the_command()
         self.use_as_an_admin()
@@ -140,10 +158,22 @@ class InstallationTest(unittest.TestCase):
         self.assertEqual(self.cluster.root.get("AdaptDLQuota", "quota")["kind"], "AdaptDLQuota")
         self.installed.run(cluster.ROOT_TOKEN, "quota", "rm", "default")
 
+    def used_by(self, account):
+        return self.cluster.root.call("GET", "/-/rights").get(ACCOUNT + account, {"allowed": [], "refused": []})
+
+    def uses(self, account, right):
+        return right in self.used_by(account)["allowed"]
+
+    def lacks(self, account):
+        """Rights that it has, and has not used yet."""
+        return set(rules_of(self.items, account)) - set(self.used_by(account)["allowed"])
+
     def check_rights(self):
-        used = self.cluster.root.call("GET", "/-/rights")[SUPERVISOR]
-        self.assertEqual(used["refused"], [])
-        self.assertEqual(set(used["allowed"]) | UNUSED, set(rules_of(self.items, "adaptdl-supervisor")))
+        # A pool that shrinks takes longer: tests/integration/kubernetes/autoscaling_test.cc.
+        for account, unused in (("adaptdl-supervisor", UNUSED), ("adaptdl-autoscaler", {"delete /pods"})):
+            with self.subTest(account):
+                self.assertEqual(self.used_by(account)["refused"], [])
+                self.assertEqual(self.lacks(account), unused)
 
 
 if __name__ == "__main__":

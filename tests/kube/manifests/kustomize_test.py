@@ -13,7 +13,7 @@ OLD_FIELDS = {"apiVersion", "kind", "namespace", "bases", "resources", "patchesS
 class KustomizeTest(unittest.TestCase):
 
     def test_all_folders_render(self):
-        expected = {*manifests.OPERATOR, *manifests.AGENTS, "user", "monitoring"}
+        expected = {*manifests.OPERATOR, *manifests.AGENTS, "user", "monitoring", "autoscaler"}
         self.assertEqual(set(manifests.folders()), expected)
         for folder in expected:
             with self.subTest(folder):

@@ -15,6 +15,8 @@ CLUSTER_KINDS = {
 }
 # Folders that make a whole control plane: the operator's, and those of workers as pods.
 OPERATOR = ("base", "overlays/local", "overlays/eks", "overlays/gke")
+# Of those, with an autoscaler.
+SCALED = ("overlays/eks", "overlays/gke")
 AGENTS = ("overlays/agents", "overlays/gpu")
 
 

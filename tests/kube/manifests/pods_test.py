@@ -10,12 +10,17 @@ SECRETS = {
     "supervisor": {"adaptdl-webhook-tls", "adaptdl-group-key"},
     "allocator": set(),
 }
+SCALED_SECRETS = SECRETS | {"autoscaler": set()}
 AGENT_SECRETS = {
     "supervisor": {"adaptdl-tokens", "adaptdl-admin-token"},
     "allocator": {"adaptdl-tokens"},
     "autoscaler": {"adaptdl-tokens", "adaptdl-worker-tls"},
     "worker": set(),
 }
+
+
+def secrets_by_service(folder):
+    return AGENT_SECRETS if folder in manifests.AGENTS else SCALED_SECRETS if folder in manifests.SCALED else SECRETS
 
 
 def secrets_of(pod, container):
@@ -40,8 +45,7 @@ class PodsTest(unittest.TestCase):
     def test_all_services_are_there(self):
         for folder in WHOLE:
             names = {container["name"] for _, _, container in manifests.containers(manifests.render(folder))}
-            expected = SECRETS if folder in manifests.OPERATOR else AGENT_SECRETS
-            self.assertEqual(names, set(expected), folder)
+            self.assertEqual(names, set(secrets_by_service(folder)), folder)
 
     @of_each_container
     def test_pods_are_restricted(self, _folder, pod, container):
@@ -80,7 +84,7 @@ class PodsTest(unittest.TestCase):
     def test_each_has_its_own_secrets_alone(self, folder, pod, container):
         name = container["name"]
         mounted = secrets_of(pod, container)
-        allowed = (SECRETS if folder in manifests.OPERATOR else AGENT_SECRETS)[name]
+        allowed = secrets_by_service(folder)[name]
         self.assertEqual({secret["secretName"] for _, secret in mounted}, allowed | {f"adaptdl-{name}-tls"})
         for mount, secret in mounted:
             self.assertIs(mount["readOnly"], True)

@@ -124,7 +124,7 @@ class ReferencesTest(unittest.TestCase):
                               (folder, manifests.name_of(item)))
 
     def test_bindings_are_complete(self):
-        items = manifests.render("base")
+        items = manifests.render("overlays/eks")
         names = {manifests.name_of(item) for item in items}
         bindings = manifests.of_kind(items, "RoleBinding", "ClusterRoleBinding")
         self.assertTrue(bindings)
@@ -135,7 +135,7 @@ class ReferencesTest(unittest.TestCase):
                 self.assertEqual(subject["namespace"], "adaptdl")
 
     def test_roles_name_resources_exactly(self):
-        for folder in ("base", "user"):
+        for folder in ("base", "autoscaler", "user"):
             for role in manifests.of_kind(manifests.render(folder), "Role", "ClusterRole"):
                 for rule in role["rules"]:
                     for field in ("apiGroups", "resources", "verbs"):
@@ -165,7 +165,7 @@ class ReferencesTest(unittest.TestCase):
         self.assertTrue(manifests.matches(monitor["spec"]["selector"]["matchLabels"], service["metadata"]["labels"]))
         ports = [port["name"] for port in service["spec"]["ports"]]
         self.assertEqual([endpoint["port"] for endpoint in monitor["spec"]["endpoints"]], ports)
-        for item, _, container in manifests.containers(manifests.render("base")):
+        for item, _, container in manifests.containers(manifests.render("overlays/eks")):
             self.assertTrue(manifests.matches(service["spec"]["selector"], item["spec"]["template"]["metadata"]["labels"]))
             self.assertIn({"name": "metrics", "containerPort": 7200}, container["ports"])
 

@@ -107,7 +107,8 @@ TEST_F(ObservationTest, WhatHasArrivedIsNotOnItsWayAsWell) {
   Registered("node-b", v1::NODE_PHASE_READY, 0);
   std::vector<std::string> ids;
   for (const PoolNodeView& node : MakePoolView(observation_).nodes) ids.push_back(node.node_id);
-  EXPECT_THAT(ids, ElementsAre("node-a", "node-b", "request-2")) << "one that works is no answer to a request";
+  EXPECT_THAT(ids, ElementsAre("node-a", "node-b", "request-2"))
+      << "one that works is no answer to a request";
 }
 
 TEST_F(ObservationTest, AReleasedNodeCountsAgainWhenItIsUsed) {

@@ -40,7 +40,8 @@ TEST_F(PlaceholderPodTest, AsksForAWholeNodeAndYields) {
 
 TEST_F(PlaceholderPodTest, NoTwoShareANodeAndNoneSharesItWithAReplica) {
   const Json pod = MakePlaceholder(options_, "p", "");
-  const Json& terms = pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+  const Json& terms =
+      pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
   ASSERT_EQ(terms.size(), 2u);
   EXPECT_EQ(terms[0]["labelSelector"]["matchLabels"], Json({{"adaptdl/placeholder", "true"}}));
   EXPECT_EQ(terms[1]["labelSelector"]["matchLabels"], Json({{"adaptdl", "true"}}));

@@ -49,12 +49,17 @@ class PlaceholderProviderTest : public ::testing::Test {
     ASSERT_TRUE(provider_->AwaitSynced({}));
   }
 
-  static kube::Target PodTarget(const std::string& name) { return kube::ObjectOf(kube::Pods(), {kSpace, name}); }
-  static kube::Target NodeTarget(const std::string& name) { return kube::ObjectOf(kube::Nodes(), {"", name}); }
+  static kube::Target PodTarget(const std::string& name) {
+    return kube::ObjectOf(kube::Pods(), {kSpace, name});
+  }
+  static kube::Target NodeTarget(const std::string& name) {
+    return kube::ObjectOf(kube::Nodes(), {"", name});
+  }
 
   void AddNode(const std::string& name) {
     const Json labels = {{"pool", "gpu"}, {"kubernetes.io/hostname", "host-" + name}};
-    Must(client_.Create(kube::Collection(kube::Nodes()), {{"metadata", {{"name", name}, {"labels", labels}}}}, kBy));
+    Must(client_.Create(kube::Collection(kube::Nodes()), {{"metadata", {{"name", name}, {"labels", labels}}}},
+                        kBy));
     AwaitListed(name, true);
   }
   void RemoveNode(const std::string& name) {
@@ -94,7 +99,8 @@ class PlaceholderProviderTest : public ::testing::Test {
 
   kube::ApiServerDouble api_;
   std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()}).value();
+      kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()})
+          .value();
   kube::Client client_{session_.get()};
   ManualClock clock_;
   PlaceholderProviderOptions options_;
@@ -132,7 +138,8 @@ TEST_F(PlaceholderProviderTest, OneThatIsTerminatedIsLetGoUntilItIsHeldAgain) {
   EXPECT_THAT(Pods(), IsEmpty());
   EXPECT_TRUE(provider_->TerminateNode("n").ok());
   Bind(Create(), "n");
-  EXPECT_THAT(Nodes(), ElementsAre("n alive")) << "asked for another, the scheduler took the one that was there";
+  EXPECT_THAT(Nodes(), ElementsAre("n alive"))
+      << "asked for another, the scheduler took the one that was there";
   EXPECT_TRUE(provider_->TerminateNode("unknown").ok());
 }
 
@@ -203,7 +210,8 @@ TEST_F(PlaceholderProviderTest, AnotherProviderGoesOnWithWhatItFinds) {
 
 TEST_F(PlaceholderProviderTest, SaysWhyANodeDoesNotCome) {
   const std::string id = Create();
-  const Json no_room = {{"type", "PodScheduled"}, {"status", "False"}, {"message", "0/3 nodes are available"}};
+  const Json no_room = {
+      {"type", "PodScheduled"}, {"status", "False"}, {"message", "0/3 nodes are available"}};
   Must(client_.MergePatch(PodTarget(id).Sub("status"), {{"status", {{"conditions", {no_room}}}}}, kBy));
   const absl::Time created = ReadPlaceholder(Pods().at(0)).created;
   clock_.Advance(created - clock_.Now() + absl::Minutes(9));

@@ -64,9 +64,9 @@ void Check(const PoolLimits& limits, const PoolView& view, absl::Time now, const
 
 // The kinds of node that the controller tells apart.
 const PoolNodeView kKinds[] = {
-    {"", PoolNodePhase::kStarting, true, false}, {"", PoolNodePhase::kRunning, false, false},
-    {"", PoolNodePhase::kRunning, true, false},  {"", PoolNodePhase::kRunning, true, true},
-    {"", PoolNodePhase::kDraining, true, false}, {"", PoolNodePhase::kDraining, false, false},
+    {"", PoolNodePhase::kStarting, true, false},      {"", PoolNodePhase::kRunning, false, false},
+    {"", PoolNodePhase::kRunning, true, false},       {"", PoolNodePhase::kRunning, true, true},
+    {"", PoolNodePhase::kDraining, true, false},      {"", PoolNodePhase::kDraining, false, false},
     {"", PoolNodePhase::kStarting, true, false, true}};
 
 TEST(PoolControllerPropertyTest, HoldsForEverySmallPool) {

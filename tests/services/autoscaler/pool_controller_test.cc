@@ -127,7 +127,8 @@ TEST_F(PoolControllerTest, TakesBackAtOnceWhatItHasOnlyAskedFor) {
   Wants(1);
   view_.last_change = clock_.Now();
   const PoolDecision decision = Run();
-  EXPECT_THAT(Actions(decision), ElementsAre("remove local-2")) << "and leaves what is there for the cool-down";
+  EXPECT_THAT(Actions(decision), ElementsAre("remove local-2"))
+      << "and leaves what is there for the cool-down";
   EXPECT_EQ(decision.target_nodes, 2);
   EXPECT_TRUE(decision.changes_size);
   Wants(2);

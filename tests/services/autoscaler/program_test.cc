@@ -168,5 +168,18 @@ TEST_F(AutoscalerProgramTest, RefusesANameThatIsNoLabel) {
   EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("no name for a pool"));
 }
 
+TEST_F(AutoscalerProgramTest, SaysWhatAPoolOfKubernetesNeeds) {
+  Start({"--provider=kubernetes", "--node-selector=pool=gpu"});
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("needs --node-resources"));
+  Start({"--provider=kubernetes", "--node-selector=pool"});
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("--node-selector \"pool\": give NAME=VALUE"));
+  Start({"--provider=kubernetes", "--node-selector=pool=gpu", "--node-resources={\"cpu\": \"1\"}",
+         absl::StrCat("--kubeconfig=", folder_, "/none")});
+  ASSERT_TRUE(Ends());
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr(folder_ + "/none"));
+}
+
 }  // namespace
 }  // namespace adaptdl::autoscaler

@@ -70,6 +70,7 @@ class RescalePointsTest : public FaultRun, public testing::WithParamInterface<st
             ASSERT_NO_FATAL_FAILURE(KillAt(change, n, done, left));
           } else {
             ASSERT_NO_FATAL_FAILURE(Rescale(kJob, change.nodes));
+            AwaitSteps(kJob);
           }
           points_ += *left;
           any = any || *left;

@@ -75,6 +75,7 @@ TestClusterOptions ScaleRun::Programs() const {
   programs.workers = 0;
   programs.kubernetes = api_.url();
   programs.replica_heartbeat_period = options_.heartbeat_period;
+  programs.election_duration = absl::Seconds(15);
   // All of the crowd is one client, by its address.
   programs.supervisor_flags = {"--client-calls-per-second=0", "--client-streams=0",
                                "--max-jobs-per-namespace=0"};
