@@ -91,7 +91,8 @@ TEST_F(KubernetesLogsTest, ReplicasAreHeardWhenTheirPodsAreGone) {
   const auto submitted = cluster_.Submit(Job("a"));
   ASSERT_TRUE(submitted.ok()) << submitted.status();
   ASSERT_TRUE(cluster_.Allocate("a", {"node-0", "node-1"}).ok());
-  ASSERT_TRUE(cluster_.WaitForJob("a", RunningWith(2), kPatience).ok());
+  // Until then, nothing hears the order to stop.
+  ASSERT_TRUE(cluster_.WaitForLog("a", "begin 0 of 2", kPatience));
   ASSERT_TRUE(cluster_.WaitForLog("a", "begin 1 of 2", kPatience));
   const std::string followed = cluster_.folder() + "/followed";
   Process follower = Process::Start(Command({"logs", "a", "--follow"}), followed);

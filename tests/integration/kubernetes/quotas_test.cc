@@ -58,7 +58,10 @@ class KubernetesQuotasTest : public testing::Test {
       kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()})
           .value();
   kube::Client client_{session_.get()};
-  TestCluster cluster_{{.workers = 0, .allocator = false, .kubernetes = api_.url()}};
+  TestCluster cluster_{{.workers = 0,
+                        .allocator = false,
+                        .kubernetes = api_.url(),
+                        .supervisor_flags = {"--client-calls-per-second", "0"}}};
   std::unique_ptr<v1::QuotaService::Stub> quotas_;
 };
 
