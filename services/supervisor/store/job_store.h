@@ -152,7 +152,7 @@ class JobStore {
   virtual absl::StatusOr<StoreContents> Load(absl::Time now) = 0;
 
   // RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE: it can't be written, or this process may not write any
-  // more. Nothing has changed then.
+  // more. FAILED_PRECONDITION: what the backend needs for it is not there, as the text says. Nothing has changed then.
   virtual absl::Status Commit(const WriteBatch& batch) = 0;
 
   // Whether a batch may be about several jobs.

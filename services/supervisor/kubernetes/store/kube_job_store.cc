@@ -276,7 +276,8 @@ absl::Status KubeJobStore::WriteQuotas(const WriteBatch& batch) {
   absl::Status status;
   for (const v1::NamespaceQuota& quota : batch.put_quotas) status.Update(WriteQuota(quota));
   for (const std::string& name_space : batch.delete_quotas) status.Update(DeleteQuota(name_space));
-  return status.ok() ? status : absl::UnavailableError(absl::StrCat("AdaptDLQuota: ", status.ToString()));
+  if (status.ok() || absl::IsFailedPrecondition(status)) return status;
+  return absl::UnavailableError(absl::StrCat("AdaptDLQuota: ", status.ToString()));
 }
 
 absl::Status KubeJobStore::WriteQuota(const v1::NamespaceQuota& quota) {
@@ -289,7 +290,9 @@ absl::Status KubeJobStore::WriteQuota(const v1::NamespaceQuota& quota) {
                   {.field_manager = kFieldManager, .force = true})
           .status();
   if (written.ok()) SeenQuota(name_space, quota);
-  return written;
+  if (!absl::IsNotFound(written)) return written;
+  return absl::FailedPreconditionError(absl::StrCat("namespace: the cluster has no namespace \"", name_space,
+                                                    "\" that could have a quota; create it first"));
 }
 
 absl::Status KubeJobStore::DeleteQuota(const std::string& name_space) {

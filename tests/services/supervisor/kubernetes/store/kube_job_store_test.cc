@@ -195,6 +195,14 @@ TEST_F(KubeStoreTest, AQuotaThatWasSeenIsNotWritten) {
   EXPECT_EQ(kube::IntegerAt(*client_.Get(target), {"spec", "gpus"}), 2);
 }
 
+TEST_F(KubeStoreTest, AQuotaNeedsItsNamespace) {
+  WriteBatch batch;
+  batch.put_quotas.emplace_back().set_namespace_("nowhere");
+  const absl::Status status = store_->Commit(batch);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("no namespace \"nowhere\""));
+}
+
 TEST_F(KubeStoreTest, QuotasAreObjects) {
   WriteBatch batch;
   v1::NamespaceQuota& quota = batch.put_quotas.emplace_back();
