@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/jobs/descriptions.h"
+#include "libs/jobs/replica_id.h"
 
 namespace adaptdl::jobs {
 
@@ -202,7 +203,7 @@ void Step::LaunchNewcomers() {
     PlanMember& member = plan()->members[rank];
     if (!member.replica_id.empty() || free[member.node] == 0) continue;
     --free[member.node];
-    member.replica_id = absl::StrCat(job().id_prefix, "-", plan()->group, "-", rank);
+    member.replica_id = ReplicaId(job().id_prefix, plan()->group, static_cast<int>(rank));
     outcome_.newcomers.push_back({member.replica_id, plan()->group, static_cast<int>(rank), member.node});
   }
 }

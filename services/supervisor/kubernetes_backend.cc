@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
+#include "libs/jobs/replica_id.h"
 #include "libs/kubejobs/job_object.h"
 #include "libs/service/log.h"
 #include "services/supervisor/store/fenced_job_store.h"
@@ -228,6 +229,13 @@ absl::StatusOr<kube::Json> KubernetesBackend::MakePod(const std::string& node_id
   return kubejobs::MakePod(*job, launch, node, pods);
 }
 
+bool KubernetesBackend::IsForeign(const Pod& pod) const {
+  if (!jobs::MayBeReplicaOf(pod.key.name, pod.job_uid)) return true;
+  const std::shared_ptr<const JobEntry> job =
+      core_ == nullptr ? nullptr : core_->index().FindJob(pod.job_uid);
+  return job != nullptr && job->record.job->namespace_() != pod.key.name_space;
+}
+
 bool KubernetesBackend::IsKnown(const Pod& pod) const {
   const std::shared_ptr<const JobEntry> job =
       core_ == nullptr ? nullptr : core_->index().FindJob(pod.job_uid);
@@ -255,6 +263,7 @@ SupervisorSeams KubernetesBackend::seams() {
   PodWatchOptions watch;
   watch.name_space = options_.name_space;
   watch.node_pods = options_.node_pods;
+  watch.is_foreign = [this](const Pod& pod) { return IsForeign(pod); };
   watch.reflector.report = Report;
   const auto report = [](const std::string& what, const absl::Status& status) {
     log::Warning(what, {{"error", status.ToString()}});

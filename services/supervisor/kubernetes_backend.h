@@ -113,6 +113,9 @@ class KubernetesBackend {
                                      const std::string& claim) const;
   // Says on our own pod whether we lead.
   absl::Status LabelOwnPod(const kube::Client& client, bool leads) const;
+  // Whether the pod has a name that no replica of its job has, or is in another namespace: whoever may make pods may make them
+  // look like replicas of others.
+  bool IsForeign(const Pod& pod) const;
   // Whether the pod is of a job that is there, in its namespace.
   bool IsKnown(const Pod& pod) const;
   std::unique_ptr<LogKeeper> MakeLogKeeper();

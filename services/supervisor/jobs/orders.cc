@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/jobs/planning.h"
+#include "libs/jobs/replica_id.h"
 #include "libs/jobspec/launch_variables.h"
 #include "services/supervisor/jobs/secrets.h"
 #include "services/supervisor/store/convert.h"
@@ -62,8 +63,8 @@ void Orders::Launch(Transaction* transaction, const std::string& uid, const jobs
     record->launch_group = launch.group;
     record->launch_rank = static_cast<int>(rank);
     v1::Replica* replica = &record->replica;
-    replica->set_replica_id(
-        absl::StrCat(job->record.job->name(), "-", uid.substr(0, 8), "-", launch.group, "-", rank));
+    replica->set_replica_id(jobs::ReplicaId(jobs::ReplicaIdPrefix(job->record.job->name(), uid), launch.group,
+                                            static_cast<int>(rank)));
     replica->set_group(launch.group);
     replica->set_rank(static_cast<int32_t>(rank));
     replica->set_node_id(launch.nodes[rank]);

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "libs/jobs/replica_id.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -72,7 +72,7 @@ jobs::Phase ToPhase(v1::JobPhase phase) {
 jobs::Job NewState(const v1::Job& job) {
   jobs::Job state;
   const v1::JobSpec& spec = job.spec();
-  state.id_prefix = absl::StrCat(job.name(), "-", job.uid().substr(0, 8));
+  state.id_prefix = jobs::ReplicaIdPrefix(job.name(), job.uid());
   state.preemptible = spec.preemptible();
   state.rescales_in_place = spec.rescale() == v1::RESCALE_MODE_IN_PLACE;
   state.min_replicas = spec.min_replicas();

@@ -12,6 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "libs/jobs/replica_id.h"
 #include "libs/messages/text.h"
 #include "services/supervisor/store/job_codec.h"
 #include "services/supervisor/store/legacy_job.h"
@@ -26,8 +27,8 @@ constexpr char kReplicaColumns[] =
 // One that nobody can say anything about: the job goes on as if it had been lost.
 void CountAsLost(const std::string& job_name, int64_t group, int rank, ReplicaRecord* record) {
   record->loss = jobs::LossCause::kVanished;
-  record->replica.set_replica_id(absl::StrCat(job_name, "-", record->job_uid.substr(0, 8), "-",
-                                              record->launch_group, "-", record->launch_rank));
+  record->replica.set_replica_id(jobs::ReplicaId(jobs::ReplicaIdPrefix(job_name, record->job_uid),
+                                                 record->launch_group, record->launch_rank));
   record->replica.set_group(group);
   record->replica.set_rank(rank);
   record->replica.set_state(v1::REPLICA_STATE_LOST);

@@ -22,7 +22,8 @@ PodWatch::PodWatch(const kube::Client* client, const Clock* clock, ReplicaSink* 
       clock_(*clock),
       sink_(*sink),
       options_(std::move(options)),
-      cache_({.parse = ParsePod, .index = [](const Pod& pod) { return pod.key.name; }}),
+      cache_({.parse = [this](const kube::Json& object) { return Parse(object); },
+              .index = [](const Pod& pod) { return pod.key.name; }}),
       nodes_(options_.node_pods),
       queue_(clock, options_.retries) {
   cache_.AddHandler([this](const PodCache::Change& change) {
@@ -34,6 +35,12 @@ PodWatch::PodWatch(const kube::Client* client, const Clock* clock, ReplicaSink* 
 }
 
 PodWatch::~PodWatch() { Stop(); }
+
+Pod PodWatch::Parse(const kube::Json& object) const {
+  Pod pod = ParsePod(object);
+  if (options_.is_foreign != nullptr && pod.IsReplica() && options_.is_foreign(pod)) pod.report.Clear();
+  return pod;
+}
 
 void PodWatch::Stop() {
   reflector_.reset();

@@ -43,6 +43,9 @@ namespace adaptdl::supervisor {
 struct PodWatchOptions {
   // Empty: pods of all namespaces.
   std::string name_space = {};
+  // Whether a pod that says it is a replica can't be one: it is taken for nobody's, whatever it says. Called with a lock held, on
+  // any thread. Null: none is.
+  std::function<bool(const Pod&)> is_foreign = nullptr;
   NodePodsOptions node_pods = {};
   int threads = 4;
   kube::ReflectorOptions reflector = {};
@@ -86,6 +89,7 @@ class PodWatch final : private kube::ObjectSink {
   void Remove(kube::Json object) override { cache_.Remove(std::move(object)); }
   void Listed(const std::set<kube::ObjectKey>& present) override;
 
+  Pod Parse(const kube::Json& object) const;
   void Run(const std::stop_token& stop);
   // Tells the sink what there is to be told of the node, in this order; what was told is taken out of `news`.
   absl::Status Tell(const std::string& node_id, NodeNews* news, const std::stop_token& stop);

@@ -154,6 +154,16 @@ TEST_F(PodWatchTest, APodOfNobodyIsNotTold) {
   EXPECT_EQ(watch_->Find("alien"), nullptr);
 }
 
+TEST_F(PodWatchTest, APodThatOnlyLooksLikeAReplicaIsNobodys) {
+  is_foreign_ = [](const Pod& pod) { return pod.key.name == "alien"; };
+  StartWatch();
+  Create(kNode, "alien");
+  Create(kNode, "ours");
+  sink_.Await("ours", v1::REPLICA_STATE_LAUNCHING);
+  EXPECT_TRUE(sink_.ReportsOf("alien").empty());
+  EXPECT_EQ(watch_->Find("alien"), nullptr);
+}
+
 TEST_F(PodWatchTest, APodThatIsExpectedCountsAsThereAndIsLookedFor) {
   StartWatch({.reconcile_period = absl::Milliseconds(1)});
   ASSERT_TRUE(watch_->AwaitSynced({}));

@@ -203,10 +203,12 @@ class PodsTest : public ::testing::Test {
     return {.first_pause = absl::Milliseconds(1), .longest_pause = absl::Milliseconds(50)};
   }
   void StartWatch(NodePodsOptions node_pods = {}) {
-    watch_ = std::make_unique<PodWatch>(
-        &client_, &clock_, &sink_,
-        PodWatchOptions{
-            .node_pods = node_pods, .reflector = FastReflector(), .retries = fast_, .report = Print});
+    watch_ = std::make_unique<PodWatch>(&client_, &clock_, &sink_,
+                                        PodWatchOptions{.is_foreign = is_foreign_,
+                                                        .node_pods = node_pods,
+                                                        .reflector = FastReflector(),
+                                                        .retries = fast_,
+                                                        .report = Print});
     watch_->Start();
   }
   void StartLauncher(KeepPods keep = KeepPods::kFailed, int threads = 4) {
@@ -329,6 +331,8 @@ class PodsTest : public ::testing::Test {
     GTEST_LOG_(INFO) << what << ": " << status;
   }
 
+  // Of the watch.
+  std::function<bool(const Pod&)> is_foreign_ = nullptr;
   const kube::WorkQueueOptions fast_ = {.first_pause = absl::Milliseconds(1),
                                         .longest_pause = absl::Milliseconds(50)};
   kube::ApiServerDouble server_;
