@@ -158,7 +158,8 @@ void ClusterModel::CutReference(int pool) {
   if (reference[gpu_] > 0) return;
   std::vector<int64_t> usable(names_.size(), 0);
   for (const JobModel& job : jobs_) {
-    for (size_t r = 0; r < names_.size(); ++r) usable[r] = std::max(usable[r], job.need[r] * job.per_node[pool]);
+    for (size_t r = 0; r < names_.size(); ++r)
+      usable[r] = std::max(usable[r], job.need[r] * job.per_node[pool]);
   }
   for (size_t r = 0; r < names_.size(); ++r) reference[r] = std::min(reference[r], usable[r]);
 }
