@@ -10,11 +10,10 @@
 #include "libs/kube/client/client.h"
 #include "libs/kube/http/http_client.h"
 #include "libs/kubejobs/names.h"
+#include "tests/integration/kubernetes/kubernetes_test.h"
 #include "tests/integration/kubernetes/standby.h"
 #include "tests/integration/test_cluster.h"
 #include "tests/kube/double.h"
-#include "tests/kube/no_credentials.h"
-#include "tests/kube/yaml.h"
 
 namespace adaptdl::integration {
 namespace {
@@ -23,20 +22,13 @@ using kube::Json;
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kPatience = absl::Minutes(1);
-const kube::ResourceType kJobs = {kubejobs::kGroup, kubejobs::kVersion, kubejobs::kJobPlural,
-                                  kubejobs::kJobKind};
+const kube::ResourceType kJobs = AdaptDLJobs();
 constexpr char kLeads[] = "adaptdl.petuum.com/leads";
-const kube::ResourceType kCrds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
-                                  "CustomResourceDefinition", false};
 
-class KubernetesAdaptdlTest : public testing::Test {
+class KubernetesAdaptdlTest : public KubernetesTest {
  protected:
   void SetUp() override {
     if (!kubelet_.runs()) GTEST_SKIP() << "no containers may run here: be root with CAP_SYS_ADMIN";
-    for (const char* name : {"adaptdljob", "adaptdlquota"}) {
-      const auto made = client_.Create(kube::Collection(kCrds), kube::ReadCrd(name), by_);
-      ASSERT_TRUE(made.ok()) << made.status();
-    }
     MakeSupervisorPod("leader", nullptr);
     MakeSupervisorPod("standby", "true");
     const absl::Status started = cluster_.Start();
@@ -95,14 +87,8 @@ class KubernetesAdaptdlTest : public testing::Test {
     return "";
   }
 
-  kube::ApiServerDouble api_;
   kube::KubeletDouble kubelet_{
       api_.url(), {.nodes = R"([{"name": "node-0"}, {"name": "node-1"}])", .images = R"({"python": {}})"}};
-  std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()})
-          .value();
-  kube::Client client_{session_.get()};
-  const kube::ChangeOptions by_ = {.field_manager = "test"};
   TestCluster cluster_{{.workers = 0,
                         .allocator = false,
                         .adaptdl_http = true,

@@ -13,10 +13,9 @@
 #include "libs/kube/client/client.h"
 #include "libs/kubejobs/names.h"
 #include "tests/integration/kubernetes/cloud.h"
+#include "tests/integration/kubernetes/kubernetes_test.h"
 #include "tests/integration/test_cluster.h"
 #include "tests/kube/double.h"
-#include "tests/kube/no_credentials.h"
-#include "tests/kube/yaml.h"
 
 namespace adaptdl::integration {
 namespace {
@@ -24,10 +23,7 @@ namespace {
 using kube::Json;
 
 constexpr absl::Duration kPatience = absl::Minutes(4);
-const kube::ResourceType kJobs = {kubejobs::kGroup, kubejobs::kVersion, kubejobs::kJobPlural,
-                                  kubejobs::kJobKind};
-const kube::ResourceType kCrds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
-                                  "CustomResourceDefinition", false};
+const kube::ResourceType kJobs = AdaptDLJobs();
 const kube::ResourceType kPriorityClasses = {"scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass",
                                              false};
 
@@ -36,12 +32,10 @@ constexpr char kSystemNode[] =
     R"([{"name": "system", "allocatable": {"cpu": "500m", "memory": "4Gi", "pods": "10"}}])";
 constexpr char kImages[] = R"({"train": {}, "pause": {"entrypoint": ["/bin/sleep", "infinity"]}})";
 
-class KubernetesAutoscalingTest : public testing::Test {
+class KubernetesAutoscalingTest : public KubernetesTest {
  protected:
   void SetUp() override {
     if (!kubelet_.runs()) GTEST_SKIP() << "no containers may run here: be root with CAP_SYS_ADMIN";
-    for (const char* name : {"adaptdljob", "adaptdlquota"})
-      ASSERT_TRUE(client_.Create(kube::Collection(kCrds), kube::ReadCrd(name), by_).ok());
     const auto made = client_.Create(
         kube::Collection(kPriorityClasses),
         {{"metadata", {{"name", "adaptdl-placeholder"}}}, {"value", -10}, {"preemptionPolicy", "Never"}},
@@ -107,13 +101,7 @@ class KubernetesAutoscalingTest : public testing::Test {
     return holds();
   }
 
-  kube::ApiServerDouble api_;
   kube::KubeletDouble kubelet_{api_.url(), {.nodes = kSystemNode, .images = kImages}};
-  std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()})
-          .value();
-  kube::Client client_{session_.get()};
-  const kube::ChangeOptions by_ = {.field_manager = "test"};
   TestCluster cluster_{
       {.workers = 0, .autoscaler = true, .autoscaler_flags = Flags(), .kubernetes = api_.url()}};
 };

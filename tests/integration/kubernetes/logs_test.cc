@@ -11,10 +11,9 @@
 #include "gtest/gtest.h"
 #include "libs/base/file.h"
 #include "libs/kube/client/client.h"
+#include "tests/integration/kubernetes/kubernetes_test.h"
 #include "tests/integration/test_cluster.h"
 #include "tests/kube/double.h"
-#include "tests/kube/no_credentials.h"
-#include "tests/kube/yaml.h"
 
 namespace adaptdl::integration {
 namespace {
@@ -30,17 +29,10 @@ echo "begin $ADAPTDL_REPLICA_RANK of $ADAPTDL_NUM_REPLICAS"
 while test "$ADAPTDL_NUM_REPLICAS" != 1; do sleep 0.1; done
 echo end)";
 
-class KubernetesLogsTest : public testing::Test {
+class KubernetesLogsTest : public KubernetesTest {
  protected:
   void SetUp() override {
     if (!kubelet_.runs()) GTEST_SKIP() << "no containers may run here: be root with CAP_SYS_ADMIN";
-    const kube::ResourceType crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
-                                     "CustomResourceDefinition", false};
-    for (const char* name : {"adaptdljob", "adaptdlquota"}) {
-      const auto made =
-          client_.Create(kube::Collection(crds), kube::ReadCrd(name), {.field_manager = "test"});
-      ASSERT_TRUE(made.ok()) << made.status();
-    }
     const absl::Status started = cluster_.Start();
     ASSERT_TRUE(started.ok()) << started;
     ASSERT_TRUE(cluster_.WaitForNodes(2, kPatience).ok());
@@ -77,13 +69,8 @@ class KubernetesLogsTest : public testing::Test {
   }
 
   int said_ = 0;
-  kube::ApiServerDouble api_;
   kube::KubeletDouble kubelet_{
       api_.url(), {.nodes = R"([{"name": "node-0"}, {"name": "node-1"}])", .images = R"({"shell": {}})"}};
-  std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()})
-          .value();
-  kube::Client client_{session_.get()};
   TestCluster cluster_{{.workers = 0, .allocator = false, .kubernetes = api_.url(), .keep_pods = "none"}};
 };
 

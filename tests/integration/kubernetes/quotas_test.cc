@@ -10,10 +10,9 @@
 #include "libs/kube/client/client.h"
 #include "libs/kubejobs/names.h"
 #include "libs/rpc/channel.h"
+#include "tests/integration/kubernetes/kubernetes_test.h"
 #include "tests/integration/test_cluster.h"
 #include "tests/kube/double.h"
-#include "tests/kube/no_credentials.h"
-#include "tests/kube/yaml.h"
 
 namespace adaptdl::integration {
 namespace {
@@ -24,13 +23,9 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 const kube::ResourceType kQuotas = {kubejobs::kGroup, kubejobs::kVersion, kubejobs::kQuotaPlural,
                                     kubejobs::kQuotaKind};
 
-class KubernetesQuotasTest : public testing::Test {
+class KubernetesQuotasTest : public KubernetesTest {
  protected:
   void SetUp() override {
-    const kube::ResourceType crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
-                                     "CustomResourceDefinition", false};
-    for (const char* name : {"adaptdljob", "adaptdlquota"})
-      ASSERT_TRUE(client_.Create(kube::Collection(crds), kube::ReadCrd(name), by_).ok());
     const absl::Status started = cluster_.Start();
     ASSERT_TRUE(started.ok()) << started;
     quotas_ = v1::QuotaService::NewStub(
@@ -55,12 +50,6 @@ class KubernetesQuotasTest : public testing::Test {
   }
 
   const kube::Target object_ = kube::ObjectOf(kQuotas, {"default", "quota"});
-  const kube::ChangeOptions by_ = {.field_manager = "test"};
-  kube::ApiServerDouble api_;
-  std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()})
-          .value();
-  kube::Client client_{session_.get()};
   TestCluster cluster_{{.workers = 0,
                         .allocator = false,
                         .kubernetes = api_.url(),

@@ -10,10 +10,9 @@
 #include "gtest/gtest.h"
 #include "libs/kube/client/client.h"
 #include "libs/kubejobs/names.h"
+#include "tests/integration/kubernetes/kubernetes_test.h"
 #include "tests/integration/test_cluster.h"
 #include "tests/kube/double.h"
-#include "tests/kube/no_credentials.h"
-#include "tests/kube/yaml.h"
 
 namespace adaptdl::integration {
 namespace {
@@ -21,19 +20,12 @@ namespace {
 using kube::Json;
 
 constexpr absl::Duration kPatience = absl::Minutes(4);
-const kube::ResourceType kJobs = {kubejobs::kGroup, kubejobs::kVersion, kubejobs::kJobPlural,
-                                  kubejobs::kJobKind};
+const kube::ResourceType kJobs = AdaptDLJobs();
 
-class KubernetesStoryTest : public testing::Test {
+class KubernetesStoryTest : public KubernetesTest {
  protected:
   void SetUp() override {
     if (!kubelet_.runs()) GTEST_SKIP() << "no containers may run here: be root with CAP_SYS_ADMIN";
-    const kube::ResourceType crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
-                                     "CustomResourceDefinition", false};
-    for (const char* name : {"adaptdljob", "adaptdlquota"}) {
-      const auto made = client_.Create(kube::Collection(crds), kube::ReadCrd(name), by_);
-      ASSERT_TRUE(made.ok()) << made.status();
-    }
     const absl::Status started = cluster_.Start();
     ASSERT_TRUE(started.ok()) << started;
   }
@@ -84,13 +76,7 @@ class KubernetesStoryTest : public testing::Test {
     return logs;
   }
 
-  kube::ApiServerDouble api_;
   kube::KubeletDouble kubelet_{api_.url(), {.nodes = Nodes(), .images = R"({"train": {}})"}};
-  std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()})
-          .value();
-  kube::Client client_{session_.get()};
-  const kube::ChangeOptions by_ = {.field_manager = "test"};
   TestCluster cluster_{{.workers = 0, .kubernetes = api_.url()}};
 };
 

@@ -17,11 +17,10 @@
 #include "libs/certificates/openssl.h"
 #include "libs/kube/client/client.h"
 #include "libs/kubejobs/names.h"
+#include "tests/integration/kubernetes/kubernetes_test.h"
 #include "tests/integration/kubernetes/standby.h"
 #include "tests/integration/test_cluster.h"
 #include "tests/kube/double.h"
-#include "tests/kube/no_credentials.h"
-#include "tests/kube/yaml.h"
 
 namespace adaptdl::integration {
 namespace {
@@ -29,10 +28,7 @@ namespace {
 using kube::Json;
 using ::testing::HasSubstr;
 
-const kube::ResourceType kJobs = {kubejobs::kGroup, kubejobs::kVersion, kubejobs::kJobPlural,
-                                  kubejobs::kJobKind};
-const kube::ResourceType kCrds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
-                                  "CustomResourceDefinition", false};
+const kube::ResourceType kJobs = AdaptDLJobs();
 const kube::ResourceType kHooks = {"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations",
                                    "ValidatingWebhookConfiguration", false};
 
@@ -68,11 +64,9 @@ class Certificate {
   std::string ca_pem_;
 };
 
-class KubernetesWebhookTest : public testing::Test {
+class KubernetesWebhookTest : public KubernetesTest {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(client_.Create(kube::Collection(kCrds), kube::ReadCrd("adaptdljob"), by_).ok());
-    ASSERT_TRUE(client_.Create(kube::Collection(kCrds), kube::ReadCrd("adaptdlquota"), by_).ok());
     const absl::Status started = cluster_.Start();
     ASSERT_TRUE(started.ok()) << started;
   }
@@ -125,12 +119,6 @@ class KubernetesWebhookTest : public testing::Test {
     return client_.MergePatch(kube::ObjectOf(kJobs, {"default", name}), patch, by_).status();
   }
 
-  kube::ApiServerDouble api_;
-  std::unique_ptr<kube::Session> session_ =
-      kube::Session::Create({.server = api_.url(), .credentials = std::make_unique<kube::NoCredentials>()})
-          .value();
-  kube::Client client_{session_.get()};
-  const kube::ChangeOptions by_ = {.field_manager = "test"};
   Certificate certificate_;
   TestCluster cluster_{
       {.workers = 0, .allocator = false, .kubernetes = api_.url(), .supervisor_flags = Flags()}};

@@ -259,13 +259,17 @@ absl::StatusOr<TrainingRecord> FaultRun::ReadRecord(const std::string& name) con
   const std::string folder = absl::StrCat(cluster_.folder(), "/jobs/", name);
   const std::string all = folder + "-records";
   std::filesystem::create_directories(all);
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    const std::string extension = entry.path().extension();
-    if (extension != ".steps" && extension != ".weights") continue;
-    const std::string host = entry.path().parent_path().filename();
-    std::filesystem::copy_file(entry.path(),
-                               absl::StrCat(all, "/", host, "-", entry.path().filename().string()),
-                               std::filesystem::copy_options::overwrite_existing);
+  // Not further down: checkpoints come and go there.
+  for (const auto& host : std::filesystem::directory_iterator(folder)) {
+    if (!host.is_directory()) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(host)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".steps" && extension != ".weights") continue;
+      std::filesystem::copy_file(
+          entry.path(),
+          absl::StrCat(all, "/", host.path().filename().string(), "-", entry.path().filename().string()),
+          std::filesystem::copy_options::overwrite_existing);
+    }
   }
   return ReadTrainingRecord(all);
 }
