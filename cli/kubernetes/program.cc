@@ -85,7 +85,7 @@ absl::StatusOr<std::string> OutputOfProgram(const std::vector<std::string>& comm
 
 bool IsProgramThere(const std::string& name) {
   if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0;
-  const char* path = std::getenv("PATH");
+  const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nobody changes it
   const std::vector<std::string> folders = absl::StrSplit(path == nullptr ? "" : path, ':');
   for (const std::string& folder : folders) {
     if (access(absl::StrCat(folder, "/", name).c_str(), X_OK) == 0) return true;

@@ -126,6 +126,7 @@ absl::StatusOr<std::vector<ProvidedNode>> PlaceholderProvider::ListNodes() {
     }
   }
   std::vector<ProvidedNode> nodes;
+  nodes.reserve(listed.size());
   for (auto& [name, node] : listed) nodes.push_back(std::move(node));
   return nodes;
 }

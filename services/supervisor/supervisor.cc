@@ -94,8 +94,8 @@ Supervisor::~Supervisor() {
 absl::Status Supervisor::ServeHttp(const HttpServerOptions& options, const std::string& url) {
   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(
       options,
-      [api = adaptdl_api_.get()](const HttpRequest& request, std::shared_ptr<HttpExchange> exchange) {
-        api->Handle(request, std::move(exchange));
+      [api = adaptdl_api_.get()](const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
+        api->Handle(request, exchange);
       });
   if (!server.ok()) return server.status();
   http_ = *std::move(server);

@@ -116,7 +116,7 @@ class AdaptdlApi::Rendezvous final : public ChangeListener {
   std::list<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
-void AdaptdlApi::Handle(const HttpRequest& request, std::shared_ptr<HttpExchange> exchange) {
+void AdaptdlApi::Handle(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
   if (request.method == "GET" && request.path == "/healthz") {
     exchange->Answer(Text(200, "ok"));
     return;

@@ -44,7 +44,7 @@ class AdaptdlApi {
       : membership_(membership), reports_(reports), core_(core), durability_(durability), hub_(hub) {}
 
   // Answers now or later.
-  void Handle(const HttpRequest& request, std::shared_ptr<HttpExchange> exchange);
+  void Handle(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
 
   // Answers those whose time is over.
   void Step();

@@ -112,7 +112,7 @@ void LogKeeper::Run(std::deque<OutputRef>* queue, bool follow) {
       // The next leader reads it anew.
       if (!status.ok() && IsEnding()) return;
       is_whole = status.ok();
-      Keep(*output, status, std::move(log));
+      Keep(*output, status, log);
     }
     Settle(output, is_whole || !follow);
   }
@@ -158,7 +158,7 @@ absl::Status LogKeeper::Read(const Output& output, bool follow, KeptLog* log) co
   return status;
 }
 
-void LogKeeper::Keep(const Output& output, const absl::Status& status, KeptLog log) const {
+void LogKeeper::Keep(const Output& output, const absl::Status& status, const KeptLog& log) const {
   const std::string& job = output.pod->job_uid;
   const std::string& replica = output.pod->report.replica().replica_id();
   const bool has_nothing = !status.ok() && log.text.empty();

@@ -91,7 +91,7 @@ class LogKeeper final : public OutputKeeper {
   bool IsEnding();
   // What can be had of it.
   absl::Status Read(const Output& output, bool follow, KeptLog* log) const;
-  void Keep(const Output& output, const absl::Status& status, KeptLog log) const;
+  void Keep(const Output& output, const absl::Status& status, const KeptLog& log) const;
   // `is_over`: it is not tried again.
   void Settle(const OutputRef& output, bool is_over);
 
