@@ -35,8 +35,7 @@ void LogKeeper::Stop() {
 
 LogKeeper::OutputRef LogKeeper::Find(const PodValue& pod) {
   OutputRef& output = outputs_[pod->uid];
-  if (output == nullptr) output = std::make_shared<Output>();
-  output->pod = pod;
+  if (output == nullptr) output = std::make_shared<Output>(pod);
   return output;
 }
 

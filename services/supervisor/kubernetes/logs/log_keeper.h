@@ -20,6 +20,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -73,7 +74,10 @@ class LogKeeper final : public OutputKeeper {
 
  private:
   struct Output {
-    PodValue pod;
+    explicit Output(PodValue of) : pod(std::move(of)) {}
+
+    // As it was first heard of: threads read it with no lock held, and what they need of a pod never changes.
+    const PodValue pod;
     std::stop_source stop = {};
     // Whether a thread has it, and whether the pod need not stay for it any longer.
     bool is_taken = false;
