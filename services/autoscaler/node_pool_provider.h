@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "adaptdl/v1/node.pb.h"
 
 namespace adaptdl::autoscaler {
@@ -41,6 +42,12 @@ struct ProvidedNode {
   ProvidedState state = ProvidedState::kAlive;
   // What keeps it from coming, for people. Empty: nothing that is worth a word.
   std::string hindrance = {};
+  // What its cloud calls the machine. Empty: it is none of a cloud, or not known yet.
+  std::string instance_id = {};
+  // IP address from which it speaks to the supervisor. Empty: unknown.
+  std::string address = {};
+  // When it began to cost. Absent: unknown.
+  std::optional<absl::Time> create_time = std::nullopt;
 };
 
 // What the nodes of a pool are like.
@@ -73,7 +80,7 @@ class NodePoolProvider {
   struct Created {
     // Of the nodes that are being made.
     std::vector<std::string> node_ids;
-    // Why they are fewer than wanted.
+    // Why they are fewer than wanted. RESOURCE_EXHAUSTED: there is no capacity to be had for now, or a quota is used up.
     absl::Status status = {};
   };
   // Makes so many nodes more. Does not wait until they work. Their ids are none of `taken_ids`.

@@ -93,6 +93,23 @@ constexpr Permission kPermissions[] = {
        Reads("/adaptdl.v1.CapacityService/GetDesiredCapacity", kAutoscaler | kOperator | kAdmin)),
     By({"list", kNodes}, Reads("/adaptdl.v1.AutoscalerService/ListNodePools", kPeople)),
 
+    By({"list", kNodes},
+       Reads("/adaptdl.v1.CapacityService/ListJobDemands", kAutoscaler | kOperator | kAdmin)),
+
+    // Said each round.
+    Reads("/adaptdl.v1.NodePoolService/ReportNodePools", kAutoscaler),
+    By({"list", kNodes}, Reads("/adaptdl.v1.NodePoolService/GetNodePools", kPeople)),
+    ReadsJobs("/adaptdl.v1.NodePoolService/GetCosts", {"list", kJobs}),
+
+    By({"patch", kNodes}, Changes("/adaptdl.v1.EnrolmentService/CreateJoinToken", kOperator | kAdmin)),
+    // What it asks for is a proof of its own.
+    Public("/adaptdl.v1.EnrolmentService/Enrol"),
+
+    ReadsJobs("/adaptdl.v1.CodeService/StatCode", {"get", kJobs}),
+    ChangesJobs("/adaptdl.v1.CodeService/UploadCode", "create"),
+    // Nodes unpack it; users may read what their namespace has.
+    {"/adaptdl.v1.CodeService/DownloadCode", Access::kRoles, kPeople | kWorker, false, true, {"get", kJobs}},
+
     // Of workers; users read logs and files through the supervisor, which knows what they may read.
     Reads("/adaptdl.v1.LogService/StreamReplicaLogs", kSupervisor),
     Reads("/adaptdl.v1.LogService/ReadJobFiles", kSupervisor),
