@@ -1,12 +1,12 @@
-#include "libs/kube/http/pauses.h"
+#include "libs/http/pauses.h"
 
 #include <csignal>
 #include <thread>
 
 #include "gtest/gtest.h"
-#include "libs/kube/http/no_sigpipe.h"
+#include "libs/http/no_sigpipe.h"
 
-namespace adaptdl::kube {
+namespace adaptdl {
 namespace {
 
 TEST(PausesTest, APauseEndsByItself) {
@@ -44,4 +44,4 @@ TEST(NoSigpipeTest, WhatWasBlockedStaysSo) {
 }
 
 }  // namespace
-}  // namespace adaptdl::kube
+}  // namespace adaptdl

@@ -1,4 +1,4 @@
-#include "libs/kube/http/http_client.h"
+#include "libs/http/http_client.h"
 
 #include <atomic>
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "tests/libs/kube/http/test_identity.h"
-#include "tests/libs/kube/http/test_server.h"
+#include "tests/libs/http/test_identity.h"
+#include "tests/libs/http/test_server.h"
 
-namespace adaptdl::kube {
+namespace adaptdl {
 namespace {
 
 TEST(HttpClientTest, SendsWhatItIsGivenAndReturnsTheAnswer) {
@@ -45,6 +45,27 @@ TEST(HttpClientTest, AnErrorOfTheServerIsAnAnswer) {
   EXPECT_EQ(answer->status, 429);
   EXPECT_EQ(answer->body, "slowly");
   EXPECT_EQ(answer->retry_after, absl::Seconds(7));
+}
+
+TEST(HttpClientTest, TellsTheHeaderOfTheAnswer) {
+  TestServer server([](Exchange& exchange) {
+    exchange.Answer(200, "", {"ETag: \"a:b\"", "X-A:1", "x-a: 2"});
+  });
+  HttpClient http;
+  const auto answer = http.Send({.url = server.url()});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->headers.at("etag"), "\"a:b\"");
+  EXPECT_EQ(answer->headers.at("x-a"), "2");
+}
+
+TEST(HttpClientTest, RefusesAHeaderThatIsTooLarge) {
+  TestServer server([](Exchange& exchange) {
+    std::vector<std::string> fields;
+    for (int i = 0; i < 200; ++i) fields.push_back(absl::StrCat("X-", i, ": ", std::string(1000, 'x')));
+    exchange.Answer(200, "", fields);
+  });
+  HttpClient http;
+  EXPECT_EQ(http.Send({.url = server.url()}).status().code(), absl::StatusCode::kOutOfRange);
 }
 
 TEST(HttpClientTest, FollowsNoRedirects) {
@@ -231,4 +252,4 @@ TEST_F(HttpTlsTest, ShowsItsOwnCertificateAndNoOldOne) {
 }
 
 }  // namespace
-}  // namespace adaptdl::kube
+}  // namespace adaptdl

@@ -1,10 +1,10 @@
-#include "libs/kube/http/http_client.h"
+#include "libs/http/http_client.h"
 
 #include <utility>
 
-#include "libs/kube/http/curl_connection.h"
+#include "libs/http/curl_connection.h"
 
-namespace adaptdl::kube {
+namespace adaptdl {
 
 HttpClient::HttpClient(HttpClientOptions options) : options_(std::move(options)) {}
 
@@ -40,4 +40,4 @@ void HttpClient::GiveBack(std::unique_ptr<CurlConnection> connection) {
   if (idle_.size() < options_.max_idle) idle_.push_back(std::move(connection));
 }
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl

@@ -8,7 +8,7 @@
 // other tools, HTTPS_PROXY and NO_PROXY count.
 //
 // Errors: CANCELLED (a stop was requested), DEADLINE_EXCEEDED (the request's timeout), UNAUTHENTICATED (the
-// peer's certificate, or ours), INVALID_ARGUMENT (the URL), OUT_OF_RANGE (the body is too large), UNAVAILABLE
+// peer's certificate, or ours), INVALID_ARGUMENT (the URL), OUT_OF_RANGE (the body, or the header, is too large), UNAVAILABLE
 // (everything else that may happen on the way; of NotConnected() is known that the request was not sent). Any
 // status that a server answers is an answer and no error.
 //
@@ -16,11 +16,12 @@
 //
 // Thread-safe. As many connections are open as there are calls at a time.
 
-#ifndef ADAPTDL_LIBS_KUBE_HTTP_HTTP_CLIENT_H_
-#define ADAPTDL_LIBS_KUBE_HTTP_HTTP_CLIENT_H_
+#ifndef ADAPTDL_LIBS_HTTP_HTTP_CLIENT_H_
+#define ADAPTDL_LIBS_HTTP_HTTP_CLIENT_H_
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -34,7 +35,7 @@
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
 
-namespace adaptdl::kube {
+namespace adaptdl {
 
 // How the two ends know each other. PEM texts; empty: none, or for `ca_pem` the system's authorities.
 struct HttpTls {
@@ -64,6 +65,8 @@ struct HttpRequest {
 struct HttpResponse {
   int status = 0;
   std::string body;
+  // The answer's header fields, by names in lower case; of those that come several times, the last.
+  std::map<std::string, std::string> headers;
   // The header Retry-After.
   std::optional<absl::Duration> retry_after;
 };
@@ -109,6 +112,6 @@ class HttpClient {
 // Whether the call failed before anything of it was sent.
 bool NotConnected(const absl::Status& status);
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl
 
-#endif  // ADAPTDL_LIBS_KUBE_HTTP_HTTP_CLIENT_H_
+#endif  // ADAPTDL_LIBS_HTTP_HTTP_CLIENT_H_

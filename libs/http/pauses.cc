@@ -1,10 +1,10 @@
-#include "libs/kube/http/pauses.h"
+#include "libs/http/pauses.h"
 
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
-namespace adaptdl::kube {
+namespace adaptdl {
 
 bool RealPauses::WaitFor(absl::Duration duration, const std::stop_token& stop) const {
   std::mutex mutex;
@@ -16,4 +16,4 @@ bool RealPauses::WaitFor(absl::Duration duration, const std::stop_token& stop) c
   return !stop.stop_requested();
 }
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl

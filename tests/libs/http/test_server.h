@@ -6,8 +6,8 @@
 // Each connection has a thread, on which the handler is called for one request after the other. Ends all at its
 // destruction: what a handler waits for has come by then, or is the exchange's AwaitClosed().
 
-#ifndef ADAPTDL_TESTS_LIBS_KUBE_HTTP_TEST_SERVER_H_
-#define ADAPTDL_TESTS_LIBS_KUBE_HTTP_TEST_SERVER_H_
+#ifndef ADAPTDL_TESTS_LIBS_HTTP_TEST_SERVER_H_
+#define ADAPTDL_TESTS_LIBS_HTTP_TEST_SERVER_H_
 
 #include <functional>
 #include <map>
@@ -20,7 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "libs/base/mutex.h"
 
-namespace adaptdl::kube {
+namespace adaptdl {
 
 struct ServedRequest {
   std::string method;
@@ -93,6 +93,6 @@ class TestServer {
   std::thread acceptor_;
 };
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl
 
-#endif  // ADAPTDL_TESTS_LIBS_KUBE_HTTP_TEST_SERVER_H_
+#endif  // ADAPTDL_TESTS_LIBS_HTTP_TEST_SERVER_H_

@@ -1,4 +1,4 @@
-#include "tests/libs/kube/http/test_server.h"
+#include "tests/libs/http/test_server.h"
 
 #include <netinet/in.h>
 #include <openssl/pem.h>
@@ -17,9 +17,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
-#include "libs/kube/http/no_sigpipe.h"
+#include "libs/http/no_sigpipe.h"
 
-namespace adaptdl::kube {
+namespace adaptdl {
 namespace {
 
 void Check(bool ok, const char* what) {
@@ -240,4 +240,4 @@ void TestServer::Serve(int fd) {
   close(fd);
 }
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl

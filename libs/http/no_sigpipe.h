@@ -5,13 +5,13 @@
 //
 // Thread-safe: the signal is sent to the thread that writes, and no other thread's mask is touched.
 
-#ifndef ADAPTDL_LIBS_KUBE_HTTP_NO_SIGPIPE_H_
-#define ADAPTDL_LIBS_KUBE_HTTP_NO_SIGPIPE_H_
+#ifndef ADAPTDL_LIBS_HTTP_NO_SIGPIPE_H_
+#define ADAPTDL_LIBS_HTTP_NO_SIGPIPE_H_
 
 #include <csignal>
 #include <ctime>
 
-namespace adaptdl::kube {
+namespace adaptdl {
 
 class NoSigpipe {
  public:
@@ -36,6 +36,6 @@ class NoSigpipe {
   sigset_t before_;
 };
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl
 
-#endif  // ADAPTDL_LIBS_KUBE_HTTP_NO_SIGPIPE_H_
+#endif  // ADAPTDL_LIBS_HTTP_NO_SIGPIPE_H_

@@ -2,14 +2,14 @@
 //
 // Thread-safety: all implementations are thread-safe.
 
-#ifndef ADAPTDL_LIBS_KUBE_HTTP_PAUSES_H_
-#define ADAPTDL_LIBS_KUBE_HTTP_PAUSES_H_
+#ifndef ADAPTDL_LIBS_HTTP_PAUSES_H_
+#define ADAPTDL_LIBS_HTTP_PAUSES_H_
 
 #include <stop_token>
 
 #include "absl/time/time.h"
 
-namespace adaptdl::kube {
+namespace adaptdl {
 
 class Pauses {
  public:
@@ -25,6 +25,6 @@ class RealPauses final : public Pauses {
   bool WaitFor(absl::Duration duration, const std::stop_token& stop) const override;
 };
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl
 
-#endif  // ADAPTDL_LIBS_KUBE_HTTP_PAUSES_H_
+#endif  // ADAPTDL_LIBS_HTTP_PAUSES_H_

@@ -1,7 +1,7 @@
 // Certificates for tests: each identity has an authority of its own.
 
-#ifndef ADAPTDL_TESTS_LIBS_KUBE_HTTP_TEST_IDENTITY_H_
-#define ADAPTDL_TESTS_LIBS_KUBE_HTTP_TEST_IDENTITY_H_
+#ifndef ADAPTDL_TESTS_LIBS_HTTP_TEST_IDENTITY_H_
+#define ADAPTDL_TESTS_LIBS_HTTP_TEST_IDENTITY_H_
 
 #include <cstdlib>
 #include <filesystem>
@@ -12,7 +12,7 @@
 #include "libs/certificates/certificates.h"
 #include "libs/certificates/openssl.h"
 
-namespace adaptdl::kube {
+namespace adaptdl {
 
 struct TestIdentity {
   std::string ca_pem;
@@ -39,6 +39,6 @@ inline TestIdentity MakeTestIdentity(const std::string& service) {
   return made;
 }
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl
 
-#endif  // ADAPTDL_TESTS_LIBS_KUBE_HTTP_TEST_IDENTITY_H_
+#endif  // ADAPTDL_TESTS_LIBS_HTTP_TEST_IDENTITY_H_

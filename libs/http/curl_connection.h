@@ -1,12 +1,12 @@
-// One call at a time over libcurl. Inside libs/kube/http only.
+// One call at a time over libcurl. Inside libs/http only.
 //
 // A call is an "easy" transfer in a "multi" handle of its own: unlike a plain easy call, that one can be woken
 // from another thread at any moment. The handles, and with them the connection, are used for the next call.
 //
 // Thread-safety: not thread-safe, but for the stop request.
 
-#ifndef ADAPTDL_LIBS_KUBE_HTTP_CURL_CONNECTION_H_
-#define ADAPTDL_LIBS_KUBE_HTTP_CURL_CONNECTION_H_
+#ifndef ADAPTDL_LIBS_HTTP_CURL_CONNECTION_H_
+#define ADAPTDL_LIBS_HTTP_CURL_CONNECTION_H_
 
 #include <curl/curl.h>
 
@@ -15,9 +15,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "libs/kube/http/http_client.h"
+#include "libs/http/http_client.h"
 
-namespace adaptdl::kube {
+namespace adaptdl {
 
 class CurlConnection {
  public:
@@ -43,6 +43,7 @@ class CurlConnection {
   using List = std::unique_ptr<curl_slist, Freed<curl_slist_free_all>>;
 
   static size_t OnBody(char* data, size_t size, size_t count, void* call);
+  static size_t OnHeader(char* data, size_t size, size_t count, void* call);
   static size_t OnUnsent(char* buffer, size_t size, size_t count, void* call);
   static int OnSocket(void* options, curl_socket_t socket, curlsocktype purpose);
 
@@ -58,6 +59,6 @@ class CurlConnection {
   std::unique_ptr<CURL, Freed<curl_easy_cleanup>> easy_;
 };
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl
 
-#endif  // ADAPTDL_LIBS_KUBE_HTTP_CURL_CONNECTION_H_
+#endif  // ADAPTDL_LIBS_HTTP_CURL_CONNECTION_H_

@@ -1,4 +1,4 @@
-#include "libs/kube/http/curl_connection.h"
+#include "libs/http/curl_connection.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -10,16 +10,20 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "libs/kube/http/no_sigpipe.h"
+#include "libs/http/no_sigpipe.h"
 
-namespace adaptdl::kube {
+namespace adaptdl {
 namespace {
 
 // How long a transfer waits for its socket before it looks at its own timers: these wake it earlier.
 constexpr int kPollMilliseconds = 60'000;
+// Of an answer's header, its fields together.
+constexpr size_t kMaxHeaderBytes = 128 << 10;
 constexpr char kNotConnected[] = "adaptdl/not-connected";
 
 // Handles are there unless memory is not: nothing sensible could follow.
@@ -60,7 +64,8 @@ struct CurlConnection::Call {
   List headers = {};
   List connect_to = {};
   HttpResponse response = {};
-  // Why a part of the body was refused.
+  size_t header_bytes = 0;
+  // Why a part of the answer was refused.
   absl::Status refusal = {};
   char error[CURL_ERROR_SIZE] = {};
 
@@ -71,6 +76,21 @@ struct CurlConnection::Call {
     long status = 0;  // NOLINT(runtime/int): curl's type
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     return static_cast<int>(status);
+  }
+  // A line of the header, with its end.
+  absl::Status TakeHeader(absl::string_view line) {
+    header_bytes += line.size();
+    if (header_bytes > kMaxHeaderBytes) {
+      return absl::OutOfRangeError(
+          absl::StrCat("the answer's header is larger than ", kMaxHeaderBytes, " bytes"));
+    }
+    // An answer may follow others, which only say that it comes: "100 Continue", that of a proxy.
+    if (absl::StartsWith(line, "HTTP/")) response.headers.clear();
+    const size_t colon = line.find(':');
+    if (colon == absl::string_view::npos) return absl::OkStatus();
+    response.headers[absl::AsciiStrToLower(line.substr(0, colon))] =
+        std::string(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+    return absl::OkStatus();
   }
   absl::Status Take(absl::string_view part) {
     if (sink != nullptr && Status() / 100 == 2) return (*sink)(part);
@@ -99,6 +119,12 @@ CurlConnection::~CurlConnection() {
 size_t CurlConnection::OnBody(char* data, size_t size, size_t count, void* call) {
   auto* self = static_cast<Call*>(call);
   self->refusal = self->Take({data, size * count});
+  return self->refusal.ok() ? size * count : 0;
+}
+
+size_t CurlConnection::OnHeader(char* data, size_t size, size_t count, void* call) {
+  auto* self = static_cast<Call*>(call);
+  self->refusal = self->TakeHeader({data, size * count});
   return self->refusal.ok() ? size * count : 0;
 }
 
@@ -159,6 +185,8 @@ void CurlConnection::SetUp(const HttpRequest& request, Call* call) {
   // NOLINTEND(runtime/int)
   curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, OnSocket);
   curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, &options_);
+  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, OnHeader);
+  curl_easy_setopt(easy, CURLOPT_HEADERDATA, call);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, OnBody);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error);
@@ -226,4 +254,4 @@ absl::StatusOr<HttpResponse> CurlConnection::Run(const HttpRequest& request, con
 
 bool NotConnected(const absl::Status& status) { return status.GetPayload(kNotConnected).has_value(); }
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl
