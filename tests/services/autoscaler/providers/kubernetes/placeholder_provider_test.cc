@@ -1,6 +1,6 @@
 // Placeholders beside the double of an API server; the test is the scheduler, and the cloud.
 
-#include "services/autoscaler/placeholder_provider.h"
+#include "services/autoscaler/providers/kubernetes/placeholder_provider.h"
 
 #include <memory>
 #include <string>

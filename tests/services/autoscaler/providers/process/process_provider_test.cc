@@ -1,4 +1,4 @@
-#include "services/autoscaler/process_provider.h"
+#include "services/autoscaler/providers/process/process_provider.h"
 
 #include <signal.h>
 

@@ -13,8 +13,8 @@
 //
 // Thread-safety: one thread at a time; owns a thread that follows the nodes.
 
-#ifndef ADAPTDL_SERVICES_AUTOSCALER_PLACEHOLDER_PROVIDER_H_
-#define ADAPTDL_SERVICES_AUTOSCALER_PLACEHOLDER_PROVIDER_H_
+#ifndef ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_KUBERNETES_PLACEHOLDER_PROVIDER_H_
+#define ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_KUBERNETES_PLACEHOLDER_PROVIDER_H_
 
 #include <functional>
 #include <map>
@@ -31,8 +31,8 @@
 #include "libs/kube/client/client.h"
 #include "libs/kube/control/cache.h"
 #include "libs/kube/control/reflector.h"
-#include "services/autoscaler/node_pool_provider.h"
-#include "services/autoscaler/placeholder_pod.h"
+#include "services/autoscaler/providers/kubernetes/placeholder_pod.h"
+#include "services/autoscaler/providers/node_pool_provider.h"
 
 namespace adaptdl::autoscaler {
 
@@ -105,4 +105,4 @@ class PlaceholderProvider final : public NodePoolProvider {
 
 }  // namespace adaptdl::autoscaler
 
-#endif  // ADAPTDL_SERVICES_AUTOSCALER_PLACEHOLDER_PROVIDER_H_
+#endif  // ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_KUBERNETES_PLACEHOLDER_PROVIDER_H_

@@ -16,8 +16,8 @@
 //
 // Thread-safety: none; one thread at a time.
 
-#ifndef ADAPTDL_SERVICES_AUTOSCALER_PROCESS_PROVIDER_H_
-#define ADAPTDL_SERVICES_AUTOSCALER_PROCESS_PROVIDER_H_
+#ifndef ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_PROCESS_PROCESS_PROVIDER_H_
+#define ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_PROCESS_PROCESS_PROVIDER_H_
 
 #include <cstdint>
 #include <map>
@@ -31,7 +31,7 @@
 #include "libs/base/process/daemon.h"
 #include "libs/base/process/process_identity.h"
 #include "libs/rpc/security.h"
-#include "services/autoscaler/node_pool_provider.h"
+#include "services/autoscaler/providers/node_pool_provider.h"
 
 namespace adaptdl::autoscaler {
 
@@ -103,4 +103,4 @@ class ProcessProvider final : public NodePoolProvider {
 
 }  // namespace adaptdl::autoscaler
 
-#endif  // ADAPTDL_SERVICES_AUTOSCALER_PROCESS_PROVIDER_H_
+#endif  // ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_PROCESS_PROCESS_PROVIDER_H_

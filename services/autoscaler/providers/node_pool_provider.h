@@ -5,8 +5,8 @@
 //
 // Thread-safety: called by one thread at a time.
 
-#ifndef ADAPTDL_SERVICES_AUTOSCALER_NODE_POOL_PROVIDER_H_
-#define ADAPTDL_SERVICES_AUTOSCALER_NODE_POOL_PROVIDER_H_
+#ifndef ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_NODE_POOL_PROVIDER_H_
+#define ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_NODE_POOL_PROVIDER_H_
 
 #include <map>
 #include <optional>
@@ -99,4 +99,4 @@ class NodePoolProvider {
 
 }  // namespace adaptdl::autoscaler
 
-#endif  // ADAPTDL_SERVICES_AUTOSCALER_NODE_POOL_PROVIDER_H_
+#endif  // ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_NODE_POOL_PROVIDER_H_

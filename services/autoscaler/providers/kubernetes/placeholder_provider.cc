@@ -1,4 +1,4 @@
-#include "services/autoscaler/placeholder_provider.h"
+#include "services/autoscaler/providers/kubernetes/placeholder_provider.h"
 
 #include <algorithm>
 #include <iterator>

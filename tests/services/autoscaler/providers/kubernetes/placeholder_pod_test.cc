@@ -1,4 +1,4 @@
-#include "services/autoscaler/placeholder_pod.h"
+#include "services/autoscaler/providers/kubernetes/placeholder_pod.h"
 
 #include <string>
 

@@ -2,8 +2,8 @@
 //
 // Thread-safety: none beyond the interface's.
 
-#ifndef ADAPTDL_SERVICES_AUTOSCALER_FAKE_NODE_POOL_PROVIDER_H_
-#define ADAPTDL_SERVICES_AUTOSCALER_FAKE_NODE_POOL_PROVIDER_H_
+#ifndef ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_FAKE_NODE_POOL_PROVIDER_H_
+#define ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_FAKE_NODE_POOL_PROVIDER_H_
 
 #include <map>
 #include <set>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "services/autoscaler/node_pool_provider.h"
+#include "services/autoscaler/providers/node_pool_provider.h"
 
 namespace adaptdl::autoscaler {
 
@@ -82,4 +82,4 @@ class FakeNodePoolProvider final : public NodePoolProvider {
 
 }  // namespace adaptdl::autoscaler
 
-#endif  // ADAPTDL_SERVICES_AUTOSCALER_FAKE_NODE_POOL_PROVIDER_H_
+#endif  // ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_FAKE_NODE_POOL_PROVIDER_H_
