@@ -17,7 +17,6 @@ namespace {
 using scheduling::JobDemand;
 using scheduling::KindDemand;
 
-constexpr double kRounding = 1e-9;
 // Sizes of a cluster that are compared, at most.
 constexpr int kMostSamples = 48;
 // More than anything costs, for an hour of a job's single replica.

@@ -13,8 +13,6 @@ namespace {
 using scheduling::JobDemand;
 using scheduling::KindDemand;
 
-// Sums of parts of nodes.
-constexpr double kRounding = 1e-9;
 // Price of what there is nothing of.
 constexpr double kOutOfReach = std::numeric_limits<double>::infinity();
 // A price is searched to this part of it.

@@ -18,6 +18,9 @@
 
 namespace adaptdl::nodepools {
 
+// Sums of parts of nodes are exact but for this.
+inline constexpr double kRounding = 1e-9;
+
 // Nodes that can be had at one price.
 struct Tier {
   // For a node and hour. At least 0.

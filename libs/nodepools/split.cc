@@ -70,7 +70,7 @@ std::vector<int> SplitNodes(const std::vector<Pool>& pools, const std::vector<in
     }
     if (rules.floor_on_lasting) {
       const int wanted =
-          std::clamp(static_cast<int>(std::ceil(floor[k] - 1e-9)) - lasting, 0, std::max(rest, 0));
+          std::clamp(static_cast<int>(std::ceil(floor[k] - kRounding)) - lasting, 0, std::max(rest, 0));
       rest -= wanted - giver.Give(order, wanted, /*lasting_only=*/true);
     }
     giver.Give(order, rest, /*lasting_only=*/false);

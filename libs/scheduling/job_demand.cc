@@ -12,7 +12,7 @@
 namespace adaptdl::scheduling {
 namespace {
 
-constexpr int64_t kMostPerNode = 1 << 14;
+constexpr int64_t kMostOnOneNode = 1 << 14;
 
 Resources WithoutPlaces(const Resources& request) {
   Resources amounts;
@@ -41,7 +41,7 @@ void KeepUpperHull(std::vector<DemandSize>* sizes) {
 KindDemand DemandOn(const JobInfo& job, const NodeKind& kind, int index, int most_nodes) {
   KindDemand demand;
   demand.kind = index;
-  demand.per_node = static_cast<int>(TimesThatFit(WithoutPlaces(job.request), kind.capacity, kMostPerNode));
+  demand.per_node = static_cast<int>(TimesThatFit(WithoutPlaces(job.request), kind.capacity, kMostOnOneNode));
   if (demand.per_node == 0) return demand;
   const goodput::SpeedupTable& table = SpeedupOn(job, kind.gpu_type);
   std::vector<int> allowed;
