@@ -77,6 +77,8 @@ void Supervisor::MakeServices(const SupervisorSeams& seams) {
   scheduling_ =
       std::make_unique<SchedulingServiceImpl>(c->scheduling(), &lanes_, &hub_, &streams_, guard_.get());
   quotas_ = std::make_unique<QuotaServiceImpl>(c->quotas(), &lanes_, guard_.get(), admission_.get());
+  pools_ =
+      std::make_unique<NodePoolServiceImpl>(c->pools(), c->costs(), &lanes_, guard_.get(), admission_.get());
   admin_ = std::make_unique<AdminServiceImpl>(store_.get(), &streams_, guard_.get(), readers_.get(),
                                               durability_.get());
   adaptdl_api_ = std::make_unique<AdaptdlApi>(c->membership(), c->reports(), core, durability_.get(), &hub_);

@@ -36,6 +36,7 @@
 #include "services/supervisor/logs/worker_log_readers.h"
 #include "services/supervisor/nodes/node_service.h"
 #include "services/supervisor/nodes/worker_launcher.h"
+#include "services/supervisor/pools/node_pool_service.h"
 #include "services/supervisor/quotas/quota_service.h"
 #include "services/supervisor/replicas/replica_service.h"
 #include "services/supervisor/replicas/replica_sessions.h"
@@ -90,7 +91,7 @@ class Supervisor {
   ~Supervisor();
 
   std::vector<grpc::Service*> services() {
-    return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_, &*quotas_, &*admin_};
+    return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_, &*quotas_, &*pools_, &*admin_};
   }
   Cluster* cluster() { return cluster_.get(); }
 
@@ -145,6 +146,7 @@ class Supervisor {
   std::unique_ptr<ReplicaServiceImpl> replicas_;
   std::unique_ptr<SchedulingServiceImpl> scheduling_;
   std::unique_ptr<QuotaServiceImpl> quotas_;
+  std::unique_ptr<NodePoolServiceImpl> pools_;
   std::unique_ptr<AdminServiceImpl> admin_;
   std::unique_ptr<AdaptdlApi> adaptdl_api_;
   std::unique_ptr<HttpServer> http_;  // Its thread uses what stands above.

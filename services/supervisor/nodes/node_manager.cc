@@ -169,7 +169,9 @@ absl::StatusOr<v1::RegisterNodeResponse> NodeManager::RegisterNode(const v1::Reg
   const auto change = [&](Transaction* transaction) -> absl::StatusOr<v1::RegisterNodeResponse> {
     const int64_t session = transaction->NextSession();
     TellProblems(transaction, request.node(), limiter_);
-    transaction->AddNode(NewEntry(*transaction, request, session, protocol));
+    NodeEntry entry = NewEntry(*transaction, request, session, protocol);
+    DescribePool(&entry.record.node);
+    transaction->AddNode(std::move(entry));
     transaction->FreeRoom();
     transaction->EffectsOf(Transaction::kNoJob)
         ->ended_sessions.push_back(

@@ -135,6 +135,7 @@ absl::StatusOr<LoadedState> LoadState(JobStore* store, const LoadOptions& option
   tables.version = absl::ToUnixMicros(now.wall);
   const absl::Status told = TellOfDamage(store, contents->damaged, now, &tables.last_event_id);
   if (!told.ok()) return told;
+  state.costs = std::move(contents->costs);
   state.damaged = std::move(contents->damaged);
   return state;
 }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/jobs/replica_id.h"
 #include "libs/messages/text.h"
+#include "services/supervisor/store/cost_rows.h"
 #include "services/supervisor/store/job_codec.h"
 #include "services/supervisor/store/legacy_job.h"
 
@@ -67,7 +68,8 @@ class StoreReader {
   absl::StatusOr<StoreContents> Read() {
     for (const auto part : {&StoreReader::ReadJobs, &StoreReader::ReadTokens, &StoreReader::ReadPlans,
                             &StoreReader::ReadReplicas, &StoreReader::ReadNodes, &StoreReader::ReadDeletions,
-                            &StoreReader::ReadQuotas, &StoreReader::ReadCounters, &StoreReader::WriteBack}) {
+                            &StoreReader::ReadQuotas, &StoreReader::ReadCosts, &StoreReader::ReadCounters,
+                            &StoreReader::WriteBack}) {
       if (const absl::Status status = (this->*part)(); !status.ok()) return status;
     }
     contents_.damaged = reader_.damaged();
@@ -200,6 +202,13 @@ class StoreReader {
     contents_.last_sequence = last("jobs");
     contents_.last_event_id = last("events");
     return status;
+  }
+
+  absl::Status ReadCosts() {
+    absl::StatusOr<CostContents> costs = supervisor::ReadCosts(&database_);
+    if (!costs.ok()) return costs.status();
+    contents_.costs = *std::move(costs);
+    return absl::OkStatus();
   }
 
   absl::Status WriteBack() {

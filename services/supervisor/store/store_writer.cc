@@ -3,6 +3,7 @@
 #include <string>
 
 #include "services/supervisor/store/convert.h"
+#include "services/supervisor/store/cost_rows.h"
 #include "services/supervisor/store/job_codec.h"
 #include "services/supervisor/store/sqlite.h"
 #include "services/supervisor/store/stored_messages.h"
@@ -38,6 +39,7 @@ absl::Status StoreWriter::Write(const WriteBatch& batch) {
   for (const std::string& name : batch.delete_quotas) {
     status.Update(DeleteBy("DELETE FROM quotas WHERE namespace = ?", name));
   }
+  status.Update(WriteCosts(batch.costs, statements_));
   return status;
 }
 
