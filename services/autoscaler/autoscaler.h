@@ -23,9 +23,9 @@
 #include "services/autoscaler/autoscaler_service.h"
 #include "services/autoscaler/cluster_client.h"
 #include "services/autoscaler/metrics.h"
-#include "services/autoscaler/node_pool_provider.h"
 #include "services/autoscaler/observation.h"
 #include "services/autoscaler/pool_controller.h"
+#include "services/autoscaler/providers/node_pool_provider.h"
 #include "services/autoscaler/restart_backoff.h"
 
 namespace adaptdl::autoscaler {

@@ -33,8 +33,8 @@
 #include "services/autoscaler/autoscaler_service.h"
 #include "services/autoscaler/cluster_client.h"
 #include "services/autoscaler/kubernetes_flags.h"
-#include "services/autoscaler/placeholder_provider.h"
-#include "services/autoscaler/process_provider.h"
+#include "services/autoscaler/providers/kubernetes/placeholder_provider.h"
+#include "services/autoscaler/providers/process/process_provider.h"
 
 namespace adaptdl::autoscaler {
 namespace {

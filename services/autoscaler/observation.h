@@ -11,8 +11,8 @@
 
 #include "adaptdl/v1/capacity_service.pb.h"
 #include "adaptdl/v1/node.pb.h"
-#include "services/autoscaler/node_pool_provider.h"
 #include "services/autoscaler/pool_controller.h"
+#include "services/autoscaler/providers/node_pool_provider.h"
 
 namespace adaptdl::autoscaler {
 

@@ -13,7 +13,7 @@
 #include "libs/base/manual_clock.h"
 #include "libs/rpc/channel.h"
 #include "prometheus/text_serializer.h"
-#include "services/autoscaler/fake_node_pool_provider.h"
+#include "services/autoscaler/providers/fake_node_pool_provider.h"
 #include "tests/services/autoscaler/fake_cluster.h"
 
 namespace adaptdl::autoscaler {
