@@ -168,6 +168,7 @@ void CurlConnection::SetUp(const HttpRequest& request, Call* call) {
     curl_easy_setopt(easy, CURLOPT_CONNECT_TO, call->connect_to.get());
   }
   if (!request.proxy_url.empty()) curl_easy_setopt(easy, CURLOPT_PROXY, request.proxy_url.c_str());
+  if (request.direct) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);  // no handlers of libcurl's own
   // Compressed parts of a stream would wait for each other.
   if (call->sink == nullptr) curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");

@@ -57,6 +57,8 @@ struct HttpRequest {
   std::string connect_to = {};
   // Of a proxy. Empty: what the environment says.
   std::string proxy_url = {};
+  // Whether no proxy is used, whatever the environment says.
+  bool direct = false;
   HttpTls tls = {};
   // Until the end of the answer.
   absl::Duration timeout = absl::Seconds(30);
