@@ -120,6 +120,8 @@ void AddCommands(CLI::App& app, Context* context) {
   AddNodes(app, context);
   AddDrain(app, context);
   AddForget(app, context);
+  AddPools(app, context);
+  AddCost(app, context);
   AddQuota(app, context);
   AddWhatIf(app, context);
   AddWhoAmI(app, context);
