@@ -76,6 +76,14 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
                  "TCP ports among which some are kept free for the first replica of a job to listen on")
       ->capture_default_str()
       ->type_name("FIRST-LAST");
+  app.add_option(
+         "--instance-metadata", options->instance_metadata,
+         "Cloud whose metadata service is asked whether it takes this node away, and what the machine is "
+         "called; \"auto\" finds out whether there is one without asking over the network")
+      ->check(CLI::IsMember({"auto", "aws", "gcp", "azure", "none"}))
+      ->capture_default_str();
+  app.add_option("--instance-metadata-url", options->instance_metadata_url,
+                 "URL of that service [the cloud's own, http://169.254.169.254]");
   app.add_option("--on-terminate", raw->on_terminate,
                  "On SIGTERM: \"keep\" leaves replicas running for the next worker, \"drain\" gives notice, "
                  "waits until "
