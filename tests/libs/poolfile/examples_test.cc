@@ -25,8 +25,8 @@ TEST(PoolFileExamplesTest, FilesAreRead) {
     if (entry.path().extension() != ".yaml") continue;
     ++files;
     const absl::StatusOr<PoolFile> file = ReadPoolFile(entry.path().string());
-    EXPECT_TRUE(file.ok()) << file.status();
-    if (file.ok()) EXPECT_TRUE(file->warnings.empty());
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_TRUE(file->warnings.empty());
   }
   EXPECT_GE(files, 5);
 }

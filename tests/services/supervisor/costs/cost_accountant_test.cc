@@ -153,6 +153,19 @@ TEST_F(CostAccountantTest, AnotherProcessGoesOnWhereTheFirstEnded) {
   EXPECT_NEAR(*next.CostOf("uid-a"), 0.3, 1e-6) << "those who hold it now pay for the time in between";
 }
 
+TEST_F(CostAccountantTest, ANodeThatNobodyNamesAgainIsForgotten) {
+  CostContents contents;
+  contents.nodes = {{"p", "n", 1, clock_.Now() - absl::Hours(24)}};
+  accountant_.Restore(contents, clock_.Both());
+  const auto nobody = [](const std::string&) { return false; };
+  accountant_.Expire(nobody, clock_.Both());
+  EXPECT_THAT(accountant_.NodeIds(), ElementsAre("n"));
+  clock_.Advance(absl::Hours(24 * 31));
+  accountant_.Expire(nobody, clock_.Both());
+  EXPECT_THAT(accountant_.NodeIds(), IsEmpty());
+  EXPECT_TRUE(accountant_.TakeChanges(clock_.Both()).nodes->empty());
+}
+
 TEST_F(CostAccountantTest, WhatCouldNotBeStoredIsAmongTheNextChanges) {
   accountant_.SetPool("p", {{"n", 1.0}}, clock_.Both());
   Advance(absl::Minutes(6), View("n", {}));
@@ -172,7 +185,7 @@ TEST_F(CostAccountantTest, OldHoursGoAndLeaveTheSumsOfJobsThatAreKnown) {
   clock_.Advance(absl::Hours(24 * 40));
   const auto known = [](const std::string& uid) { return uid == "uid-known"; };
   (void)accountant_.TakeChanges(clock_.Both());
-  accountant_.Expire(known, clock_.Now());
+  accountant_.Expire(known, clock_.Both());
   EXPECT_EQ(accountant_.FirstHour(), std::nullopt);
   EXPECT_THAT(accountant_.Lines("*", 1, 1'000'000'000), IsEmpty());
   EXPECT_NEAR(*accountant_.CostOf("uid-known"), 1, 1e-6);
@@ -181,7 +194,7 @@ TEST_F(CostAccountantTest, OldHoursGoAndLeaveTheSumsOfJobsThatAreKnown) {
   EXPECT_EQ(changes.delete_hours.size(), 3u);
   ASSERT_EQ(changes.put_rows.size(), 1u);
   EXPECT_EQ(changes.put_rows[0].hour, 0);
-  accountant_.Expire([](const std::string&) { return false; }, clock_.Now());
+  accountant_.Expire([](const std::string&) { return false; }, clock_.Both());
   EXPECT_EQ(accountant_.CostOf("uid-known"), std::nullopt);
   EXPECT_THAT(accountant_.TakeChanges(clock_.Both()).delete_totals, ElementsAre("uid-known"));
 }
@@ -193,7 +206,7 @@ TEST_F(CostAccountantTest, RowsAreBounded) {
     clock_.Advance(absl::Hours(1));
     small.Advance(View("n", {}), clock_.Both());
   }
-  small.Expire([](const std::string&) { return false; }, clock_.Now());
+  small.Expire([](const std::string&) { return false; }, clock_.Both());
   EXPECT_EQ(small.Lines("*", 1, 1'000'000'000).size(), 1u);
   EXPECT_GE(*small.FirstHour(), HourOf(clock_.Now()) - 5);
 }
