@@ -214,7 +214,7 @@ TEST_F(CostAccountantTest, RowsAreBounded) {
 TEST_F(CostAccountantTest, IncreasesAreToldOnceByPoolAndNamespace) {
   accountant_.SetPool("p", {{"n", 1.0}}, clock_.Both());
   accountant_.Advance(View("n", {HolderOf("a", 0.5)}), clock_.Both());
-  Advance(absl::Hours(1), {});
+  Advance(absl::Hours(1), View("n", {}));
   auto increases = accountant_.TakeIncreases();
   EXPECT_EQ(increases.size(), 2u);
   EXPECT_NEAR(static_cast<double>(increases.at({"p", "team"})), 0.5e9, 10);
