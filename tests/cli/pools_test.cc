@@ -106,7 +106,7 @@ TEST_F(PoolsTest, ListsWhatWasDecided) {
   supervisor_.SetPools(pools);
   EXPECT_EQ(Run({"pools", "--events"}).out,
             "TIME(UTC)         POOL   REASON   NODES     MESSAGE\n"
-            "Nov-14 22:13:20   spot   Grow     i-1,i-2   2 nodes\\nmore\n");
+            "Nov-14 22:13:20   spot   Grow     i-1,i-2   2 nodes more\n");
 }
 
 TEST_F(PoolsTest, SumsUpCosts) {
