@@ -310,9 +310,12 @@ absl::Status TestCluster::StartAutoscaler() {
   const bool local = options_.kubernetes.empty();
   if (local) {
     const std::string workers = absl::StrCat(options_.workers);
-    AddAll({"--min-nodes", workers, "--max-nodes", workers, "--state-dir", folder_ + "/autoscaler",
-            "--storage-dir", storage()},
-           &command);
+    AddAll({"--state-dir", folder_ + "/autoscaler", "--storage-dir", storage()}, &command);
+    if (options_.pool_file.empty()) {
+      AddAll({"--min-nodes", workers, "--max-nodes", workers}, &command);
+    } else {
+      AddAll({"--pools", options_.pool_file}, &command);
+    }
   } else {
     AddAll({"--provider", "kubernetes", "--kubeconfig", folder_ + "/kubeconfig"}, &command);
   }

@@ -42,6 +42,8 @@ struct TestClusterOptions {
   // after the nodes that `autoscaler_flags` say.
   bool autoscaler = false;
   std::vector<std::string> autoscaler_flags = {};
+  // Path of the pool file that the autoscaler keeps, in place of `workers`.
+  std::string pool_file = {};
   // Time that the shims wait for a worker to come back.
   absl::Duration orphan_timeout = absl::Seconds(30);
   // Whether workers that are told to end give notice and wait until the jobs have moved, and how long at
