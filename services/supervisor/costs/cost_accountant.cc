@@ -30,6 +30,8 @@ int64_t PartOf(double part, int64_t whole, int64_t left) {
 
 int64_t HourOf(absl::Time wall) { return std::max<int64_t>(1, absl::ToInt64Hours(wall - absl::UnixEpoch())); }
 
+absl::Time BeginOfHour(int64_t hour) { return absl::UnixEpoch() + hour * absl::Hours(1); }
+
 void CostAccountant::Restore(const CostContents& contents, const Moment& now) {
   if (!contents.currency.empty()) currency_ = contents.currency;
   for (const CostRow& row : contents.rows) *RowOf(row) = row;
@@ -212,13 +214,22 @@ void CostAccountant::DropTotals(const std::function<bool(const std::string&)>& i
   }
 }
 
-void CostAccountant::Expire(const std::function<bool(const std::string&)>& is_known, absl::Time wall) {
+void CostAccountant::DropNodes(const Moment& now) {
+  const size_t dropped = std::erase_if(nodes_, [&](const auto& entry) {
+    const Node& node = entry.second;
+    return std::max(node.accounted_until, node.confirmed_until) <= now.steady - options_.retention;
+  });
+  nodes_changed_ = nodes_changed_ || dropped > 0;
+}
+
+void CostAccountant::Expire(const std::function<bool(const std::string&)>& is_known, const Moment& now) {
+  DropNodes(now);
   DropTotals(is_known);
-  const int64_t now = HourOf(wall);
-  const int64_t oldest = HourOf(wall - options_.retention);
+  const int64_t current = HourOf(now.wall);
+  const int64_t oldest = HourOf(now.wall - options_.retention);
   while (true) {
     const std::optional<int64_t> first = FirstHour();
-    if (!first.has_value() || *first >= now || (*first >= oldest && rows_ <= options_.max_rows)) return;
+    if (!first.has_value() || *first >= current || (*first >= oldest && rows_ <= options_.max_rows)) return;
     DropHour(*first, is_known);
   }
 }

@@ -92,8 +92,9 @@ class CostAccountant {
   // Accounts the time up to now to those who held the nodes; from now on those of `views` do, by node id.
   void Advance(const std::map<std::string, NodeView>& views, const Moment& now);
 
-  // What hours that are too old leave behind: the sums of jobs that are known. Sums of others are forgotten.
-  void Expire(const std::function<bool(const std::string& job_uid)>& is_known, absl::Time wall);
+  // What hours that are too old leave behind: the sums of jobs that are known. Sums of others are forgotten, and so are
+  // nodes that nobody has confirmed for so long.
+  void Expire(const std::function<bool(const std::string& job_uid)>& is_known, const Moment& now);
 
   // What the job has cost. Absent: no node that it held had a price.
   std::optional<double> CostOf(const std::string& job_uid) const;
@@ -141,6 +142,7 @@ class CostAccountant {
   void Add(const Holder& holder, const std::string& pool, int64_t hour, const CostSum& sum, bool priced);
   CostRow* RowOf(const CostRow& like);
   void DropHour(int64_t hour, const std::function<bool(const std::string&)>& is_known);
+  void DropNodes(const Moment& now);
   void DropTotals(const std::function<bool(const std::string&)>& is_known);
   void Forget(const CostRow& row);
 

@@ -140,8 +140,7 @@ void CostBook::CountIncreases() {
 
 void CostBook::Expire(const Moment& now) {
   MutexLock lock(&mutex_);
-  accountant_.Expire([this](const std::string& uid) { return core_->index().FindJob(uid) != nullptr; },
-                     now.wall);
+  accountant_.Expire([this](const std::string& uid) { return core_->index().FindJob(uid) != nullptr; }, now);
 }
 
 void CostBook::Store(const Moment& now) {
