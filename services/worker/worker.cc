@@ -4,12 +4,14 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -172,6 +174,41 @@ void SayWhatSeparatesJobs(const ReplicaAccounts& accounts) {
   }
 }
 
+// One call of this node for a certificate, which connects anew: with the files that there are then.
+enrolment::Enrol CallsOf(const WorkerOptions& options, std::vector<std::string> supervisors) {
+  constexpr absl::Duration kTimeout = absl::Seconds(10);
+  auto next = std::make_shared<size_t>(0);
+  const rpc::ClientSecurity security =
+      security::ClientSide(options.server.security, options.tls_server_name);
+  return [=](const v1::EnrolRequest& request) {
+    std::vector<std::string> order = supervisors;
+    std::rotate(order.begin(), order.begin() + static_cast<ptrdiff_t>(*next % order.size()), order.end());
+    rpc::Endpoints endpoints(order, security);
+    absl::StatusOr<v1::EnrolResponse> response = enrolment::CallOf(&endpoints, kTimeout)(request);
+    if (rpc::IsEndpointFailure(response.status())) ++*next;
+    return response;
+  };
+}
+
+// Where the supervisor gives this node its certificate: asks for it if there is none, and has the server use it.
+absl::StatusOr<std::optional<NodeEnrolmentParts>> JoinCluster(const Clock* clock, WorkerOptions* options) {
+  if (!options->enrolment.enabled()) return std::nullopt;
+  absl::StatusOr<std::vector<std::string>> supervisors =
+      rpc::ParseEndpoints("--supervisor", options->supervisor);
+  if (!supervisors.ok()) return supervisors.status();
+  NodeEnrolmentParts parts{.options = options->enrolment,
+                           .folder = IdentityFolder(options->state_dir),
+                           .node_id = options->node_id,
+                           .enrol = CallsOf(*options, *supervisors),
+                           .renew = nullptr,
+                           .clock = clock};
+  if (absl::Status status = EnsureIdentity(parts); !status.ok()) return status;
+  options->server.security.tls.certificate = enrolment::CertificateFile(parts.folder);
+  options->server.security.tls.key = enrolment::KeyFile(parts.folder);
+  parts.renew = CallsOf(*options, *supervisors);
+  return parts;
+}
+
 class WorkerImpl final : public Worker, public LinkHandler {
  public:
   WorkerImpl(WorkerOptions options, std::shared_ptr<const Nvml> nvml, GpuInventory gpus, int lock_fd)
@@ -194,6 +231,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
   }
 
   absl::Status Start() {
+    absl::StatusOr<std::optional<NodeEnrolmentParts>> joined = JoinCluster(&clock_, &options_);
+    if (!joined.ok()) return joined.status();
     if (absl::Status status = StartReplicas(); !status.ok()) return status;
     log_service_ = std::make_unique<LogServiceImpl>(replicas_.get(), options_.storage_dir);
     absl::StatusOr<std::unique_ptr<service::Server>> server =
@@ -227,6 +266,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
           if (monitor != nullptr) monitor->Step();
         });
     link_->Start();
+    if (joined->has_value()) identity_ = std::make_unique<IdentityKeeper>(**std::move(joined));
     return absl::OkStatus();
   }
 
@@ -377,7 +417,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
       link_->AnnounceFreePorts();
   }
 
-  const WorkerOptions options_;
+  WorkerOptions options_;  // Complete since Start().
   // Null: nothing is watched.
   const std::shared_ptr<const Nvml> nvml_;
   const GpuInventory gpus_;
@@ -395,12 +435,16 @@ class WorkerImpl final : public Worker, public LinkHandler {
   std::unique_ptr<PortReserve> ports_;
   std::unique_ptr<SupervisorLink> link_;
   std::unique_ptr<Housekeeper> housekeeper_;
+  // Null: the certificate comes from elsewhere.
+  std::unique_ptr<IdentityKeeper> identity_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
-  if (absl::Status status = Complete(&options); !status.ok()) return status;
+  absl::Status status = CheckEnrolment(options.enrolment, options.server.security);
+  if (status.ok()) status = Complete(&options);
+  if (!status.ok()) return status;
   absl::StatusOr<std::shared_ptr<Nvml>> nvml = OpenNvml(options);
   if (!nvml.ok()) return nvml.status();
   absl::StatusOr<GpuInventory> gpus = Gpus(options, nvml->get());
@@ -409,7 +453,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   if (!lock_fd.ok()) return lock_fd.status();
   auto worker =
       std::make_unique<WorkerImpl>(std::move(options), *std::move(nvml), *std::move(gpus), *lock_fd);
-  if (absl::Status status = worker->Start(); !status.ok()) return status;
+  status = worker->Start();
+  if (!status.ok()) return status;
   return worker;
 }
 
