@@ -41,10 +41,10 @@ absl::StatusOr<int> Create(const Context& context, const JoinTokenOptions& optio
     return kExitOk;
   }
   Print(absl::StrCat(response->token(), "\n"));
-  Note(absl::StrCat("it lets one machine in, once, until ",
-                    absl::FormatTime(absl::RFC3339_sec, messages::ToTime(response->expire_time()),
-                                     absl::UTCTimeZone()),
-                    ". There, with the token in the file join-token:"));
+  Note(absl::StrCat(
+      "it lets one machine in, once, until ",
+      absl::FormatTime(absl::RFC3339_sec, messages::ToTime(response->expire_time()), absl::UTCTimeZone()),
+      ". There, with the token in the file join-token:"));
   Note(Printable(absl::StrCat("  sudo adaptdl node join --supervisor ", client.address(),
                               " --token-file join-token",
                               options.node_id.empty() ? "" : absl::StrCat(" --node ", options.node_id))));
@@ -60,7 +60,8 @@ void AddJoinToken(CLI::App& admin, Context* context) {
   const auto options = std::make_shared<JoinTokenOptions>();
   CLI::App* create =
       tokens->add_subcommand("create", "Make a token that lets one machine in, and print it: this once");
-  create->add_option("--node", options->node_id, "The only node that it lets in [any new one]")->type_name("ID");
+  create->add_option("--node", options->node_id, "The only node that it lets in [any new one]")
+      ->type_name("ID");
   AddDuration(*create, "--expires", &options->lifetime, "How long it is good for, at most 168h",
               absl::Seconds(1));
   create->callback(

@@ -78,8 +78,8 @@ absl::StatusOr<std::string> OwnAddress(const std::string& supervisor) {
       getsockname(socket_fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
       getnameinfo(reinterpret_cast<sockaddr*>(&own), size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) !=
           0) {
-    return absl::UnavailableError(
-        absl::StrCat("--supervisor ", supervisor, " can't be reached from here; give this machine's address by --listen"));
+    return absl::UnavailableError(absl::StrCat(
+        "--supervisor ", supervisor, " can't be reached from here; give this machine's address by --listen"));
   }
   return std::string(host);
 }
@@ -105,8 +105,8 @@ absl::Status EnrolPatiently(const Context& context, const std::string& folder, c
   Backoff backoff(kFirstRetryDelay, kLongestRetryDelay);
   const absl::Time deadline = SteadyNow() + context.call_timeout;
   while (true) {
-    const absl::Status status = enrolment::EnrolOnce(
-        folder, node_id, proof, enrolment::CallOf(supervisors, context.call_timeout));
+    const absl::Status status =
+        enrolment::EnrolOnce(folder, node_id, proof, enrolment::CallOf(supervisors, context.call_timeout));
     if (status.ok() || !enrolment::IsWorthRetrying(status) || SteadyNow() >= deadline) return status;
     context.clock->SleepFor(backoff.Next());
   }
@@ -141,7 +141,8 @@ absl::Status GetIdentity(const Context& context, const JoinOptions& options, con
 
 absl::Status WriteSettings(const JoinOptions& options, const Settings& settings) {
   absl::StatusOr<std::string> text = ReadWholeFile(options.places.settings);
-  if (absl::IsNotFound(text.status())) text = "# Settings of adaptdl-worker, written by \"adaptdl node join\".\n";
+  if (absl::IsNotFound(text.status()))
+    text = "# Settings of adaptdl-worker, written by \"adaptdl node join\".\n";
   if (!text.ok()) return text.status();
   const absl::Status status =
       WriteFileAtomically(options.places.settings, WithSettings(*text, settings), kPublicMode);
@@ -172,14 +173,15 @@ absl::Status JoinAs(const Context& context, const JoinOptions& options, const st
   const absl::StatusOr<std::string> listen = ListenOf(options, first);
   if (!listen.ok()) return listen.status();
   const std::string ca_file = absl::StrCat(options.places.security, "/ca.pem");
-  const Settings settings = {{"ADAPTDL_SERVER_SUPERVISOR", context.supervisor},
-                             {"ADAPTDL_SERVER_NODE_ID", node_id},
-                             {"ADAPTDL_SERVER_LISTEN", *listen},
-                             {"ADAPTDL_SERVER_TLS_CA", ca_file},
-                             {"ADAPTDL_SERVER_TLS_CERT", ""},
-                             {"ADAPTDL_SERVER_TLS_KEY", ""},
-                             // Nothing is there, as it has joined: a token that was used is no use.
-                             {"ADAPTDL_SERVER_ENROL_TOKEN_FILE", absl::StrCat(options.places.security, "/join-token")}};
+  const Settings settings = {
+      {"ADAPTDL_SERVER_SUPERVISOR", context.supervisor},
+      {"ADAPTDL_SERVER_NODE_ID", node_id},
+      {"ADAPTDL_SERVER_LISTEN", *listen},
+      {"ADAPTDL_SERVER_TLS_CA", ca_file},
+      {"ADAPTDL_SERVER_TLS_CERT", ""},
+      {"ADAPTDL_SERVER_TLS_KEY", ""},
+      // Nothing is there, as it has joined: a token that was used is no use.
+      {"ADAPTDL_SERVER_ENROL_TOKEN_FILE", absl::StrCat(options.places.security, "/join-token")}};
   if (absl::Status status = CheckSettings(settings); !status.ok()) return status;
   absl::Status status = MakeFolder(options.places.security, std::filesystem::perms{0755});
   if (status.ok()) status = WriteFileAtomically(ca_file, token.authority, kPublicMode);
@@ -219,10 +221,12 @@ absl::StatusOr<int> Join(const Context& context, const JoinOptions& options) {
     token->authority = *authority;
   }
   if (token->authority.empty()) {
-    return UsageError("this token does not say how to know the supervisor: give the cluster's ca.pem by --ca");
+    return UsageError(
+        "this token does not say how to know the supervisor: give the cluster's ca.pem by --ca");
   }
   const std::string node_id = options.node_id.empty() ? MachineName() : options.node_id;
-  if (absl::Status status = JoinAs(context, options, node_id, *token); !status.ok()) return WithRemedy(status);
+  if (absl::Status status = JoinAs(context, options, node_id, *token); !status.ok())
+    return WithRemedy(status);
   if (!options.start) {
     Tell(absl::StrCat("to start its worker: systemctl enable --now ", kWorkerUnit));
     return kExitOk;

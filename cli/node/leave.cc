@@ -91,10 +91,11 @@ absl::StatusOr<int> Leave(Context context, const LeaveOptions& options) {
     Client client(context);
     const absl::StatusOr<bool> drained = Drain(context, client, node_id, options.timeout);
     if (!drained.ok()) {
-      return absl::Status(drained.status().code(),
-                          absl::StrCat(drained.status().message(),
-                                       "; an operator's or admin's token is needed (--token-file), or --force, "
-                                       "which asks nobody"));
+      return absl::Status(
+          drained.status().code(),
+          absl::StrCat(drained.status().message(),
+                       "; an operator's or admin's token is needed (--token-file), or --force, "
+                       "which asks nobody"));
     }
     known = *drained;
   }

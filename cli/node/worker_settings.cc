@@ -48,18 +48,20 @@ std::string WithSettings(absl::string_view text, const Settings& settings) {
 std::string SettingIn(absl::string_view text, absl::string_view name) {
   std::string value;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (NameIn(line) == name) value = std::string(absl::StripAsciiWhitespace(line.substr(line.find('=') + 1)));
+    if (NameIn(line) == name)
+      value = std::string(absl::StripAsciiWhitespace(line.substr(line.find('=') + 1)));
   }
   return value;
 }
 
 absl::Status CheckSettings(const Settings& settings) {
   for (const auto& [name, value] : settings) {
-    const bool plain = value.find_first_of("\"'\\\r\n") == std::string::npos &&
-                       absl::StripAsciiWhitespace(value) == value;
+    const bool plain =
+        value.find_first_of("\"'\\\r\n") == std::string::npos && absl::StripAsciiWhitespace(value) == value;
     if (!plain) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, ": \"", value, "\" can't be a setting: leave out quotes, backslashes and blanks at its ends"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": \"", value,
+                       "\" can't be a setting: leave out quotes, backslashes and blanks at its ends"));
     }
   }
   return absl::OkStatus();

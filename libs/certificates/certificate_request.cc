@@ -13,10 +13,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/ascii.h"
 #include "libs/certificates/openssl.h"
 
 namespace adaptdl::certificates {
@@ -113,8 +113,7 @@ absl::StatusOr<std::string> KeyFingerprint(EVP_PKEY* key) {
   const std::unique_ptr<unsigned char, Freed<[](unsigned char* p) { OPENSSL_free(p); }>> owner(data);
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(data, static_cast<size_t>(size), digest);
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
 }
 
 }  // namespace adaptdl::certificates

@@ -39,9 +39,9 @@ std::string UriOf(const std::string& node_id) {
 }
 
 absl::Status Unusable(const std::string& folder, absl::string_view why) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("the identity of this node in ", folder, " can't be used: ", why,
-                   "; remove that folder and join again with a new token"));
+  return absl::FailedPreconditionError(absl::StrCat("the identity of this node in ", folder,
+                                                    " can't be used: ", why,
+                                                    "; remove that folder and join again with a new token"));
 }
 
 absl::Status MakeFolder(const std::string& folder) {
@@ -137,8 +137,7 @@ Enrol CallOf(rpc::Endpoints* supervisors, absl::Duration timeout) {
 }
 
 bool IsWorthRetrying(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsResourceExhausted(status);
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
 }
 
 absl::Status EnrolOnce(const std::string& folder, const std::string& node_id, const Proof& proof,

@@ -1,6 +1,7 @@
 #include "services/worker/node_enrolment.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,7 +32,8 @@ absl::StatusOr<std::string> ReadSecret(const std::string& path) {
   if (!text.ok()) return text.status();
   const absl::StatusOr<enrolment::JoinToken> token = enrolment::ParseJoinToken(*text);
   if (token.ok()) return token->secret;
-  return absl::InvalidArgumentError(absl::StrCat("--enrol-token-file ", path, ": ", token.status().message()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--enrol-token-file ", path, ": ", token.status().message()));
 }
 
 absl::StatusOr<enrolment::Proof> ProofOf(const EnrolmentOptions& options) {
@@ -88,9 +90,8 @@ absl::Status EnsureIdentity(const NodeEnrolmentParts& parts) {
       return absl::Status(status.code(),
                           absl::StrCat("joining as node \"", parts.node_id, "\": ", status.message()));
     }
-    const absl::Duration pause =
-        Spread(std::max(backoff.Next(), rpc::RetryDelayOf(status).value_or(absl::ZeroDuration())),
-               parts.node_id);
+    const absl::Duration pause = Spread(
+        std::max(backoff.Next(), rpc::RetryDelayOf(status).value_or(absl::ZeroDuration())), parts.node_id);
     log::Warning("not let in yet; trying again",
                  {{"error", status.ToString()}, {"retry_in", absl::FormatDuration(pause)}});
     parts.clock->SleepFor(pause);
@@ -99,7 +100,7 @@ absl::Status EnsureIdentity(const NodeEnrolmentParts& parts) {
   return absl::OkStatus();
 }
 
-IdentityKeeper::IdentityKeeper(NodeEnrolmentParts parts) : parts_(std::move(parts)) {
+IdentityKeeper::IdentityKeeper(NodeEnrolmentParts parts) : renewal_(std::move(parts)) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -114,19 +115,18 @@ IdentityKeeper::~IdentityKeeper() {
 
 void IdentityKeeper::Run() {
   // Steady time stands for wall time as long as nobody sets the clock: it is looked at once in an hour at least.
+  const Clock* clock = renewal_.clock();
   while (true) {
-    const absl::Time end = parts_.clock->Both().steady + std::min(Step(), kLongestRenewalPause);
+    const absl::Duration pause = std::min(renewal_.Step(), kLongestRenewalPause);
+    const absl::Time end = clock->Steady() + pause;
     MutexLock lock(&mutex_);
-    while (!stopping_ && parts_.clock->Both().steady < end) {
-      wake_.WaitFor(&mutex_, end - parts_.clock->Both().steady);
-    }
+    while (!stopping_ && clock->Steady() < end) wake_.WaitFor(&mutex_, end - clock->Steady());
     if (stopping_) return;
   }
 }
 
-absl::Duration IdentityKeeper::Step() {
-  const absl::StatusOr<enrolment::Validity> validity =
-      enrolment::ReadIdentity(parts_.folder, parts_.node_id);
+absl::Duration IdentityRenewal::Step() {
+  const absl::StatusOr<enrolment::Validity> validity = enrolment::ReadIdentity(parts_.folder, parts_.node_id);
   const absl::Time now = parts_.clock->Now();
   absl::Status status = validity.status();
   if (validity.ok()) {

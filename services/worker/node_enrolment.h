@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -58,21 +59,33 @@ struct NodeEnrolmentParts {
 // from the supervisor, or NOT_FOUND: there is neither an identity nor a token.
 absl::Status EnsureIdentity(const NodeEnrolmentParts& parts);
 
-// Renews the identity, until it is destroyed. Thread-safe.
+// When the identity is to be renewed, and that it is. Not thread-safe.
+class IdentityRenewal {
+ public:
+  // There is an identity.
+  explicit IdentityRenewal(NodeEnrolmentParts parts) : parts_(std::move(parts)) {}
+
+  // Renews it if it is time. How long until there is something to do.
+  absl::Duration Step();
+  const Clock* clock() const { return parts_.clock; }
+
+ private:
+  const NodeEnrolmentParts parts_;
+  // After a failure.
+  absl::Duration pause_ = absl::ZeroDuration();
+};
+
+// A thread that does so until it is destroyed. Thread-safe.
 class IdentityKeeper {
  public:
-  // There is an identity. Starts a thread.
+  // There is an identity.
   explicit IdentityKeeper(NodeEnrolmentParts parts);
   ~IdentityKeeper();
 
  private:
   void Run();
-  // Renews it if it is time. How long until there is something to do.
-  absl::Duration Step();
 
-  const NodeEnrolmentParts parts_;
-  // Used by the thread.
-  absl::Duration pause_ = absl::ZeroDuration();
+  IdentityRenewal renewal_;  // Used by the thread.
   Mutex mutex_;
   CondVar wake_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -49,7 +49,8 @@ bool IsAlive(const Transaction& transaction, const std::string& node_id) {
 // Only somebody with a good proof is told.
 absl::Status StillAlive(const std::string& node_id) {
   return absl::FailedPreconditionError(
-      absl::StrCat("node \"", node_id, "\" is registered and alive, and can't be taken over: give this machine another "
+      absl::StrCat("node \"", node_id,
+                   "\" is registered and alive, and can't be taken over: give this machine another "
                    "name, or end the node first (adaptdl drain, adaptdl forget)"));
 }
 
@@ -71,8 +72,8 @@ absl::StatusOr<absl::Duration> LifetimeOf(const v1::CreateJoinTokenRequest& requ
   if (!request.has_lifetime()) return EnrolmentManager::kDefaultLifetime;
   const absl::Duration lifetime = messages::ToDuration(request.lifetime());
   if (lifetime >= kShortestLifetime && lifetime <= EnrolmentManager::kMaxLifetime) return lifetime;
-  return absl::InvalidArgumentError(absl::StrCat("lifetime ", absl::FormatDuration(lifetime),
-                                                 " is not valid: give 1 second to 7 days"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("lifetime ", absl::FormatDuration(lifetime), " is not valid: give 1 second to 7 days"));
 }
 
 void LogLetIn(const v1::EnrolRequest& request, const EnrolmentManager::Peer& peer, const std::string& key) {
@@ -90,11 +91,13 @@ void LogLetIn(const v1::EnrolRequest& request, const EnrolmentManager::Peer& pee
 
 absl::Status CheckEnrolment(const EnrolmentOptions& options) {
   if (options.authority_certificate.empty() != options.authority_key.empty()) {
-    return absl::InvalidArgumentError("--node-authority-cert and --node-authority-key are needed, both or neither");
+    return absl::InvalidArgumentError(
+        "--node-authority-cert and --node-authority-key are needed, both or neither");
   }
   if (options.authority_key.empty()) return absl::OkStatus();
   if (options.trusted.empty()) {
-    return absl::InvalidArgumentError("--node-authority-key is for a cluster with TLS: give --tls-ca as well");
+    return absl::InvalidArgumentError(
+        "--node-authority-key is for a cluster with TLS: give --tls-ca as well");
   }
   const auto authority =
       certificates::NodeAuthority::FromFiles(options.authority_certificate, options.authority_key);
@@ -137,7 +140,8 @@ absl::StatusOr<v1::CreateJoinTokenResponse> EnrolmentManager::CreateJoinToken(
     for (const auto& [id, earlier] : transaction->base().joins) {
       if (earlier.request != join.request || earlier.expires <= transaction->wall()) continue;
       if (!earlier.key.empty()) {
-        return absl::FailedPreconditionError("request_id: the token of this request was used; make up another id");
+        return absl::FailedPreconditionError(
+            "request_id: the token of this request was used; make up another id");
       }
       transaction->DeleteJoin(id);
       --tokens;
@@ -173,12 +177,11 @@ absl::StatusOr<v1::EnrolResponse> EnrolmentManager::Enrol(const v1::EnrolRequest
   }
   const absl::StatusOr<std::string> trusted = ReadWholeFile(options_.trusted, certificates::kMaxPemFileBytes);
   if (!trusted.ok()) return absl::UnavailableError("the supervisor can't read its --tls-ca now");
-  absl::StatusOr<std::string> certificate = authority->Issue(
-      key->get(), request.node_id(), core_->Now().wall, options_.certificate_lifetime);
+  absl::StatusOr<std::string> certificate =
+      authority->Issue(key->get(), request.node_id(), core_->Now().wall, options_.certificate_lifetime);
   if (!certificate.ok()) return certificate.status();
-  const absl::Status admitted = core_->Update([&](Transaction* transaction) {
-    return Admit(transaction, request, peer, *fingerprint);
-  });
+  const absl::Status admitted = core_->Update(
+      [&](Transaction* transaction) { return Admit(transaction, request, peer, *fingerprint); });
   if (!admitted.ok()) return admitted;
   LogLetIn(request, peer, *fingerprint);
   v1::EnrolResponse response;
@@ -255,7 +258,8 @@ absl::Status EnrolmentManager::AdmitInstance(Transaction* transaction, const v1:
   }
   if (IsAlive(*transaction, request.node_id())) return refuse("the node is alive");
   if (Prune(transaction, kInstancePrefix) >= kMaxInstances) {
-    return absl::ResourceExhaustedError("too many machines of pools are remembered; see the supervisor's log");
+    return absl::ResourceExhaustedError(
+        "too many machines of pools are remembered; see the supervisor's log");
   }
   transaction->PutJoin({.id = id,
                         .node_id = request.node_id(),

@@ -45,11 +45,11 @@ absl::Status EnrolmentServiceImpl::Take(const std::string& host) {
     return absl::OkStatus();
   }
   const absl::Duration wait = std::max({calls_.Wait(host, now), all_calls_.Wait(kAll, now), kPeriod});
-  return rpc::WithRetryDelay(
-      absl::ResourceExhaustedError(absl::StrCat("too many machines ask to join from this address, or of all of "
-                                                "them; try again in ",
-                                                absl::FormatDuration(wait))),
-      wait);
+  return rpc::WithRetryDelay(absl::ResourceExhaustedError(
+                                 absl::StrCat("too many machines ask to join from this address, or of all of "
+                                              "them; try again in ",
+                                              absl::FormatDuration(wait))),
+                             wait);
 }
 
 grpc::ServerUnaryReactor* EnrolmentServiceImpl::CreateJoinToken(grpc::CallbackServerContext* context,
@@ -77,7 +77,8 @@ grpc::ServerUnaryReactor* EnrolmentServiceImpl::Enrol(grpc::CallbackServerContex
   return AnswerChange(
       lanes_, host, context,
       [this, request,
-       peer = EnrolmentManager::Peer{AddressOf(context->peer()), CertifiedNode(*context, *guard_, clock_->Now())}] {
+       peer = EnrolmentManager::Peer{AddressOf(context->peer()),
+                                     CertifiedNode(*context, *guard_, clock_->Now())}] {
         return enrolments_->Enrol(*request, peer);
       },
       response);

@@ -122,7 +122,8 @@ TEST_F(NodeAuthorityTest, AStolenOnePassesForNoServerButAWorker) {
   const std::string uri = "spiffe://adaptdl/supervisor";
   EXPECT_EQ(Verify(Forge("worker.adaptdl", uri).get(), {authority_.get()}), X509_V_OK)
       << "the path of a URI is for the guard to check";
-  for (const char* name : {"supervisor.adaptdl", "*.adaptdl", "allocator.adaptdl", "adaptdl", "example.com"}) {
+  for (const char* name :
+       {"supervisor.adaptdl", "*.adaptdl", "allocator.adaptdl", "adaptdl", "example.com"}) {
     EXPECT_EQ(Verify(Forge(name, uri).get(), {authority_.get()}), X509_V_ERR_PERMITTED_VIOLATION) << name;
   }
   EXPECT_EQ(Verify(Forge("worker.adaptdl", "spiffe://other/worker/x").get(), {authority_.get()}),
@@ -229,8 +230,14 @@ TEST(CertificateRequestTest, RefusesWhatIsNoRequest) {
   const std::string request = MakeRequest(MakeKey()->get()).value();
   const KeyPtr key = MakeKey().value();
   const std::vector<std::string> hostile = {
-      "", "x", std::string(kMaxRequestBytes + 1, 'x'), request + request, "text before\n" + request,
-      request.substr(0, request.size() / 2), ToPem(key.get()), std::string("\0\0", 2),
+      "",
+      "x",
+      std::string(kMaxRequestBytes + 1, 'x'),
+      request + request,
+      "text before\n" + request,
+      request.substr(0, request.size() / 2),
+      ToPem(key.get()),
+      std::string("\0\0", 2),
       "-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n",
       "-----BEGIN CERTIFICATE REQUEST-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nMIIB\n"
       "-----END CERTIFICATE REQUEST-----\n"};

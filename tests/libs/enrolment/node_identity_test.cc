@@ -44,9 +44,10 @@ class NodeIdentityTest : public testing::Test {
       if (!key.ok()) return key.status();
       const std::string authority = folder_ + "/authority/node-authority";
       v1::EnrolResponse response;
-      response.set_certificate(certificates::NodeAuthority::FromFiles(authority + "/cert.pem", authority + "/key.pem")
-                                   ->Issue(key->get(), as.empty() ? request.node_id() : as, now_, 30 * kDay)
-                                   .value());
+      response.set_certificate(
+          certificates::NodeAuthority::FromFiles(authority + "/cert.pem", authority + "/key.pem")
+              ->Issue(key->get(), as.empty() ? request.node_id() : as, now_, 30 * kDay)
+              .value());
       return response;
     };
   }
@@ -54,7 +55,9 @@ class NodeIdentityTest : public testing::Test {
     return [](const v1::EnrolRequest&) { return absl::UnavailableError("away"); };
   }
   std::string identity() const { return folder_ + "/identity"; }
-  std::string Read(const std::string& file) const { return ReadWholeFile(identity() + "/" + file).value_or(""); }
+  std::string Read(const std::string& file) const {
+    return ReadWholeFile(identity() + "/" + file).value_or("");
+  }
 
   const Proof proof_ = {.join_token = "secret", .instance_id = ""};
   std::string folder_;
@@ -86,7 +89,8 @@ TEST_F(NodeIdentityTest, AsksAgainWithTheSameKey) {
 }
 
 TEST_F(NodeIdentityTest, TakesNoCertificateOfSomebodyElse) {
-  EXPECT_THAT(std::string(EnrolOnce(identity(), "n", proof_, Server("other")).message()), HasSubstr("somebody else"));
+  EXPECT_THAT(std::string(EnrolOnce(identity(), "n", proof_, Server("other")).message()),
+              HasSubstr("somebody else"));
   const Enrol other_key = [this](const v1::EnrolRequest& request) {
     v1::EnrolRequest changed = request;
     changed.set_certificate_request(certificates::MakeRequest(certificates::MakeKey()->get()).value());

@@ -113,7 +113,8 @@ TEST_F(EnrolmentManagerTest, ATokenLetsANodeIn) {
   const auto response = ByToken("a", token);
   ASSERT_TRUE(response.ok()) << response.status();
   const auto certificate = certificates::CertificateFromPem(response->certificate()).value();
-  EXPECT_THAT(certificates::Names(certificate.get()), ElementsAre("worker.adaptdl", "spiffe://adaptdl/worker/a"));
+  EXPECT_THAT(certificates::Names(certificate.get()),
+              ElementsAre("worker.adaptdl", "spiffe://adaptdl/worker/a"));
   EXPECT_EQ(certificates::NotAfter(certificate.get()),
             absl::FromUnixSeconds(absl::ToUnixSeconds(clock_.Now() + absl::Hours(24 * 30))));
   EXPECT_THAT(response->authority(), HasSubstr("BEGIN CERTIFICATE"));
@@ -199,7 +200,8 @@ TEST_F(EnrolmentManagerTest, OneTextForAllThatIsWrongWithAToken) {
   std::string wrong = Token();
   wrong[20] = wrong[20] == '0' ? '1' : '0';
   const std::string expected(ByToken("b", used).status().message());
-  for (const std::string& token : {wrong, std::string(), std::string("nonsense"), std::string(100'000, 'x'), Token("c")}) {
+  for (const std::string& token :
+       {wrong, std::string(), std::string("nonsense"), std::string(100'000, 'x'), Token("c")}) {
     EXPECT_EQ(ByToken("b", token).status().message(), expected);
   }
 }
@@ -289,10 +291,12 @@ TEST_F(EnrolmentManagerTest, NothingIsUsedUpByARequestThatCanNotBeGranted) {
 
 TEST(CheckEnrolmentTest, NamesTheFlags) {
   EXPECT_TRUE(CheckEnrolment({}).ok());
-  EXPECT_THAT(std::string(CheckEnrolment({.authority_certificate = "x"}).message()), HasSubstr("both or neither"));
+  EXPECT_THAT(std::string(CheckEnrolment({.authority_certificate = "x"}).message()),
+              HasSubstr("both or neither"));
   EXPECT_THAT(std::string(CheckEnrolment({.authority_certificate = "x", .authority_key = "y"}).message()),
               HasSubstr("--tls-ca"));
-  EXPECT_THAT(std::string(CheckEnrolment({"/no/cert", "/no/key", "/no/ca"}).message()), HasSubstr("/no/cert"));
+  EXPECT_THAT(std::string(CheckEnrolment({"/no/cert", "/no/key", "/no/ca"}).message()),
+              HasSubstr("/no/cert"));
 }
 
 TEST(PeerAddressTest, IsWrittenInOneWay) {
@@ -303,7 +307,8 @@ TEST(PeerAddressTest, IsWrittenInOneWay) {
   EXPECT_EQ(AddressOf("ipv6:%5Bfe80::1%25eth0%5D:41234"), "fe80::1");
   EXPECT_EQ(AddressOf("10.0.0.1"), "10.0.0.1");
   EXPECT_EQ(AddressOf("2001:db8::1"), "2001:db8::1");
-  for (const char* none : {"", "unix:/x", "ipv4:", "ipv6:", "ipv6:]:1", "ipv4:host:1", "10.0.0", "ipv6:[x]:1"}) {
+  for (const char* none :
+       {"", "unix:/x", "ipv4:", "ipv6:", "ipv6:]:1", "ipv4:host:1", "10.0.0", "ipv6:[x]:1"}) {
     EXPECT_EQ(AddressOf(none), "") << none;
   }
 }
