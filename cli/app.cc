@@ -121,6 +121,8 @@ void AddCommands(CLI::App& app, Context* context) {
   AddNode(app, context);
   AddDrain(app, context);
   AddForget(app, context);
+  AddPools(app, context);
+  AddCost(app, context);
   AddQuota(app, context);
   AddWhatIf(app, context);
   AddWhoAmI(app, context);

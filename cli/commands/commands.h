@@ -31,6 +31,8 @@ void AddNode(CLI::App& app, Context* context);
 void AddNodes(CLI::App& app, Context* context);
 void AddDrain(CLI::App& app, Context* context);
 void AddForget(CLI::App& app, Context* context);
+void AddPools(CLI::App& app, Context* context);
+void AddCost(CLI::App& app, Context* context);
 void AddQuota(CLI::App& app, Context* context);
 void AddAdmin(CLI::App& app, Context* context);
 // Of "adaptdl admin".

@@ -33,6 +33,8 @@ struct PoolNode {
   bool idle = false;
   // Whether it has only been asked for, and there is no machine yet that is known to be it.
   bool requested = false;
+  // Whether something keeps it from coming: it counts for nothing while its pool has no capacity.
+  bool hindered = false;
   // The part of it that replicas hold, in [0, 1].
   double use = 0;
 };

@@ -51,7 +51,12 @@ double PriceOf(const Pool& pool) { return pool.price_per_hour < 0 ? 1 : pool.pri
 
 int MostNodes(const Pool& pool, absl::Time now) {
   const bool refused = pool.refused_until.has_value() && *pool.refused_until > now;
-  return refused ? std::min(pool.max_nodes, ActiveNodes(pool)) : pool.max_nodes;
+  if (!refused) return pool.max_nodes;
+  const auto comes = [](const PoolNode& node) {
+    return node.phase != NodePhase::kDraining && !node.hindered;
+  };
+  return std::min<int>(pool.max_nodes,
+                       static_cast<int>(std::count_if(pool.nodes.begin(), pool.nodes.end(), comes)));
 }
 
 std::vector<int> SplitNodes(const std::vector<Pool>& pools, const std::vector<int>& nodes,

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,11 @@ class AllocationRound {
   void Expect(std::vector<scheduling::NodeKind> kinds) { converter_.Expect(std::move(kinds)); }
 
  private:
+  scheduling::Decision DecideOnce(const scheduling::ClusterView& view) const;
+  // Jobs that would lose something only since a node is likely to be taken away keep what they have. `unplaced`: those of
+  // them that would have got nothing, by index in the view.
+  scheduling::Decision DecideKeeping(ConvertedCluster* cluster, std::set<int>* unplaced) const;
+
   const scheduling::AllocationPolicy& policy_;
   const uint64_t seed_;
   SnapshotConverter converter_;

@@ -230,7 +230,9 @@ void Allocator::Take(v1::WatchClusterResponse message) {
   if (!cluster_.Take(std::move(message), parts_.clock->Steady())) return;
   // News may be what a failed round lacked.
   not_before_ = absl::InfinitePast();
-  wanted_since_ = std::min(wanted_since_, parts_.clock->Steady());
+  // Whoever has seconds left waits for no further changes.
+  const absl::Time since = cluster_.TakeNodeLeaves() ? absl::InfinitePast() : parts_.clock->Steady();
+  wanted_since_ = std::min(wanted_since_, since);
   changed_.SignalAll();
 }
 

@@ -45,11 +45,17 @@ struct ConvertedCluster {
   std::vector<int> job_index;
   // Jobs that hold nothing and can't be used: their index in the snapshot, and why.
   std::vector<std::pair<int, std::string>> unusable_jobs;
+  // Jobs that have replicas on nodes that are likely to be taken away, by index in the view: they are to leave them, but
+  // may keep what they have.
+  std::set<int> fading_jobs;
   // Jobs that their users hold: they are in no list.
   int held_jobs = 0;
   // Jobs that are left as they are, nodes that are left out, and hints that are not used.
   std::vector<Refusal> refusals;
 };
+
+// Leaves the job as it is: it keeps its room and is not decided about.
+void Freeze(scheduling::JobInfo* info);
 
 class SnapshotConverter {
  public:
@@ -93,6 +99,8 @@ class SnapshotConverter {
   // GPU types of its nodes and of those that may come, and what its jobs know of their speeds.
   std::set<std::string> gpu_types_;
   std::set<std::string> quarantined_;
+  // Those that are likely to be taken away.
+  std::set<std::string> fading_;
   // By job of the snapshot: see Places::ResourceFor().
   std::vector<std::string> places_;
   RelativeSpeeds speeds_;

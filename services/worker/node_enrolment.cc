@@ -1,21 +1,27 @@
 #include "services/worker/node_enrolment.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libs/base/backoff.h"
 #include "libs/base/file.h"
 #include "libs/enrolment/join_token.h"
+#include "libs/rpc/endpoints.h"
 #include "libs/rpc/retry_info.h"
+#include "libs/rpc/security.h"
 #include "libs/service/log.h"
 
 namespace adaptdl::worker {
 namespace {
 
+constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr absl::Duration kLongestPause = absl::Seconds(10);
 // Between two attempts to renew, of which there is time for many.
@@ -48,6 +54,19 @@ absl::Duration Spread(absl::Duration pause, const std::string& node_id) {
   return pause * (0.5 + static_cast<double>(std::hash<std::string>()(node_id) % 500) / 1000.0);
 }
 
+// One call of this node, which connects anew: with the files that there are then.
+enrolment::Enrol CallTo(std::vector<std::string> supervisors, rpc::ClientSecurity security) {
+  auto next = std::make_shared<size_t>(0);
+  return [=](const v1::EnrolRequest& request) {
+    std::vector<std::string> order = supervisors;
+    std::rotate(order.begin(), order.begin() + static_cast<ptrdiff_t>(*next % order.size()), order.end());
+    rpc::Endpoints endpoints(order, security);
+    absl::StatusOr<v1::EnrolResponse> response = enrolment::CallOf(&endpoints, kCallTimeout)(request);
+    if (rpc::IsEndpointFailure(response.status())) ++*next;
+    return response;
+  };
+}
+
 }  // namespace
 
 absl::Status CheckEnrolment(const EnrolmentOptions& options, const security::SecurityOptions& security) {
@@ -57,7 +76,9 @@ absl::Status CheckEnrolment(const EnrolmentOptions& options, const security::Sec
   }
   if (options.instance && options.instance_id.empty()) {
     return absl::InvalidArgumentError(
-        "--enrol-instance needs --instance-id: what the cloud calls this machine");
+        "--enrol-instance needs --instance-id, what the cloud calls this machine, or --instance-metadata "
+        "with the name of "
+        "the cloud, which tells it");
   }
   if (security.insecure || !security.tls.certificate.empty() || !security.tls.key.empty()) {
     return absl::InvalidArgumentError(
@@ -98,6 +119,21 @@ absl::Status EnsureIdentity(const NodeEnrolmentParts& parts) {
   }
   log::Info("joined: this node has a certificate of its own", {{"node", parts.node_id}});
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<NodeEnrolmentParts>> JoinCluster(NodeEnrolmentParts about,
+                                                              const std::string& supervisors,
+                                                              const std::string& server_name,
+                                                              security::SecurityOptions* security) {
+  if (!about.options.enabled()) return std::nullopt;
+  const absl::StatusOr<std::vector<std::string>> addresses = rpc::ParseEndpoints("--supervisor", supervisors);
+  if (!addresses.ok()) return addresses.status();
+  about.enrol = CallTo(*addresses, security::ClientSide(*security, server_name));
+  if (absl::Status status = EnsureIdentity(about); !status.ok()) return status;
+  security->tls.certificate = enrolment::CertificateFile(about.folder);
+  security->tls.key = enrolment::KeyFile(about.folder);
+  about.renew = CallTo(*addresses, security::ClientSide(*security, server_name));
+  return about;
 }
 
 IdentityKeeper::IdentityKeeper(NodeEnrolmentParts parts) : renewal_(std::move(parts)) {

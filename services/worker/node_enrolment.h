@@ -14,11 +14,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
@@ -49,8 +51,8 @@ struct NodeEnrolmentParts {
   std::string folder;
   std::string node_id;
   // A call without a certificate, and one that shows the one in `folder`, on a connection of its own.
-  enrolment::Enrol enrol;
-  enrolment::Enrol renew;
+  enrolment::Enrol enrol = nullptr;
+  enrolment::Enrol renew = nullptr;
   // Outlives it.
   const Clock* clock = nullptr;
 };
@@ -58,6 +60,14 @@ struct NodeEnrolmentParts {
 // Sees to it that there is an identity. Blocks until there is, or until there can't be: PERMISSION_DENIED and the like
 // from the supervisor, or NOT_FOUND: there is neither an identity nor a token.
 absl::Status EnsureIdentity(const NodeEnrolmentParts& parts);
+
+// Where the supervisor gives this node its certificate: EnsureIdentity() by calls to `supervisors` ("host:port", or several,
+// separated by commas), and `security` names the files from then on. What it answers is for an IdentityKeeper; nothing: the
+// certificate comes from elsewhere. `about`: all but the calls.
+absl::StatusOr<std::optional<NodeEnrolmentParts>> JoinCluster(NodeEnrolmentParts about,
+                                                              const std::string& supervisors,
+                                                              const std::string& server_name,
+                                                              security::SecurityOptions* security);
 
 // When the identity is to be renewed, and that it is. Not thread-safe.
 class IdentityRenewal {

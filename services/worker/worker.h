@@ -60,6 +60,11 @@ struct WorkerOptions {
   EnrolmentOptions enrolment;
   // Host at which others reach this node. Empty: found out from where the server listens.
   std::string advertise_host;
+  // Whose metadata service is asked for notices, and for what the machine is called: "none", "auto", "aws", "gcp" or
+  // "azure" (notices/instance_metadata.h).
+  std::string instance_metadata = "none";
+  // Where it is. Empty: where the cloud has it.
+  std::string instance_metadata_url;
   OnTerminate on_terminate = OnTerminate::kKeep;
   // Most time that a drain takes, with the replicas' grace periods.
   absl::Duration terminate_timeout = absl::Minutes(2);

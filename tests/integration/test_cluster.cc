@@ -360,6 +360,7 @@ void TestCluster::StartWorker(int index) {
     AddAll({"--on-terminate=drain", "--terminate-timeout", absl::FormatDuration(options_.terminate_timeout)},
            &command);
   }
+  if (options_.worker_flags) AddAll(options_.worker_flags(index), &command);
   AddAll(ServiceFlags("worker"), &command);
   if (!worker_environment_.empty()) {
     std::vector<std::string> environment = {"/usr/bin/env"};

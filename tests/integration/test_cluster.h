@@ -69,6 +69,8 @@ struct TestClusterOptions {
     int network = -1;
   };
   std::function<Place(int index)> place_of_worker = nullptr;
+  // More flags of a worker.
+  std::function<std::vector<std::string>(int index)> worker_flags = nullptr;
   // URL of an API server of Kubernetes: then the supervisor is its operator, and there are no workers.
   std::string kubernetes = {};
   // Of the operator: how many there may be (LaunchSupervisor()), and how long a Lease lasts that is not renewed.

@@ -22,6 +22,7 @@
 #include "services/supervisor/jobs/file_deletions.h"
 #include "services/supervisor/jobs/orders.h"
 #include "services/supervisor/jobs/reconciler.h"
+#include "services/supervisor/nodes/leaving.h"
 #include "services/supervisor/nodes/replica_observer.h"
 #include "services/supervisor/pools/node_pools.h"
 #include "services/supervisor/replicas/report_limiter.h"
@@ -75,6 +76,11 @@ class NodeManager {
   void DescribePool(v1::Node* node) const { pools_->Describe(node); }
   // Takes silent nodes for lost. Called by one thread.
   void Step();
+
+  // Tells the jobs on the node of a notice that it was given.
+  void TellLeaving(Transaction* transaction, const std::string& id, const v1::PreemptionNotice& notice) {
+    supervisor::TellLeaving(transaction, id, notice, limiter_);
+  }
 
   // The node is lost, with its replicas. One that drains and is empty is forgotten.
   void LoseNow(Transaction* transaction, const std::string& id, const std::string& why);

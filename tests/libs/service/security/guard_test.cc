@@ -1,6 +1,6 @@
+#include "libs/service/security/guard.h"
 #include "libs/certificates/node_authority.h"
 #include "libs/certificates/openssl.h"
-#include "libs/service/security/guard.h"
 
 #include <cstdlib>
 #include <filesystem>
