@@ -39,8 +39,6 @@ namespace {
 constexpr int kWorkerPort = 7103;
 constexpr int kPublicMode = 0644;
 
-void Tell(const std::string& text) { Print(absl::StrCat(Printable(text), "\n")); }
-
 absl::StatusOr<std::string> ReadTokenText(const std::string& path) {
   if (path != "-") return ReadWholeFile(path, static_cast<int64_t>(enrolment::kMaxTokenBytes));
   std::string text;
@@ -195,6 +193,8 @@ absl::Status JoinAs(const Context& context, const JoinOptions& options, const st
 }
 
 }  // namespace
+
+void Tell(const std::string& text) { Print(absl::StrCat(Printable(text), "\n")); }
 
 absl::Status CheckRoot(absl::string_view what) {
   if (geteuid() == 0) return absl::OkStatus();

@@ -34,6 +34,9 @@ struct JoinOptions {
 
 absl::StatusOr<int> Join(const Context& context, const JoinOptions& options);
 
+// One line of what is done, for people.
+void Tell(const std::string& text);
+
 // PERMISSION_DENIED with the remedy, unless we are root.
 absl::Status CheckRoot(absl::string_view what);
 

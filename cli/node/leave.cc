@@ -18,8 +18,6 @@ namespace {
 
 constexpr absl::Duration kLookPeriod = absl::Milliseconds(500);
 
-void Tell(const std::string& text) { Print(absl::StrCat(Printable(text), "\n")); }
-
 // Waits until no replica is on the node; one that the supervisor does not know has none.
 absl::Status AwaitEmpty(const Context& context, Client& client, const std::string& node_id,
                         absl::Duration timeout) {
