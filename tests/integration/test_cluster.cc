@@ -111,6 +111,7 @@ absl::Status TestCluster::MakeCredentials() {
   if (!options_.tls || !token_.empty()) return absl::OkStatus();
   const auto made = certificates::MakeCertificates({.folder = absl::StrCat(folder_, "/security"),
                                                     .identities = certificates::AllServices(),
+                                                    .node_authority = options_.node_authority,
                                                     .now = absl::Now()});
   if (!made.ok()) return made.status();
   const RealClock clock;
@@ -234,6 +235,11 @@ absl::Status TestCluster::LaunchSupervisor(int index) {
   if (!options_.kubernetes.empty()) AddAll(KubernetesFlags(), &command);
   if (options_.adaptdl_http) command.insert(command.end(), {"--adaptdl-http", "127.0.0.1:0"});
   AddAll(ServiceFlags("supervisor"), &command);
+  if (options_.node_authority) {
+    AddAll({"--node-authority-cert", SecurityFile("node-authority/cert.pem"), "--node-authority-key",
+            SecurityFile("node-authority/key.pem")},
+           &command);
+  }
   AddAll(options_.supervisor_flags, &command);
   supervisors_[index] = Process::Start(command, absl::StrCat(folder_, "/", name, ".log"));
   return absl::OkStatus();
