@@ -118,6 +118,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddCancel(app, context);
   AddDelete(app, context);
   AddNodes(app, context);
+  AddNode(app, context);
   AddDrain(app, context);
   AddForget(app, context);
   AddPools(app, context);

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "adaptdl/v1/admin_service.grpc.pb.h"
+#include "adaptdl/v1/enrolment_service.grpc.pb.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
 #include "adaptdl/v1/node_pool_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
@@ -35,6 +36,7 @@ namespace adaptdl::cli {
 
 using Jobs = v1::JobService::Stub;
 using Nodes = v1::NodeService::Stub;
+using Enrolments = v1::EnrolmentService::Stub;
 using Pools = v1::NodePoolService::Stub;
 using Quotas = v1::QuotaService::Stub;
 using Admin = v1::AdminService::Stub;

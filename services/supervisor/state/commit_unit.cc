@@ -49,6 +49,8 @@ void Append(WriteBatch from, WriteBatch* to) {
   Append(std::move(from.put_quotas), &to->put_quotas);
   Append(std::move(from.delete_quotas), &to->delete_quotas);
   Append(std::move(from.costs), &to->costs);
+  Append(std::move(from.put_joins), &to->put_joins);
+  Append(std::move(from.delete_joins), &to->delete_joins);
 }
 
 }  // namespace

@@ -129,6 +129,7 @@ absl::StatusOr<LoadedState> LoadState(JobStore* store, const LoadOptions& option
     tables.deletions[deletion.node_id][deletion.job_uid] = deletion;
   }
   for (const v1::NamespaceQuota& quota : contents->quotas) tables.quotas[quota.namespace_()] = quota;
+  for (const JoinRecord& join : contents->joins) tables.joins[join.id] = join;
   tables.last_sequence = contents->last_sequence;
   tables.last_event_id = contents->last_event_id;
   // Larger than any version that an allocator may still hold from before.

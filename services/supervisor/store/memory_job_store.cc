@@ -49,6 +49,7 @@ absl::StatusOr<StoreContents> MemoryJobStore::Load(absl::Time /*now*/) {
   for (const auto& [name, quota] : quotas_) contents.quotas.push_back(quota);
   for (const auto& [key, row] : costs_) contents.costs.rows.push_back(row);
   contents.costs.nodes = billed_;
+  for (const auto& [id, join] : joins_) contents.joins.push_back(join);
   contents.costs.currency = currency_;
   contents.last_sequence = last_sequence_;
   contents.last_event_id = last_event_id_;
@@ -100,6 +101,8 @@ absl::Status MemoryJobStore::Commit(const WriteBatch& batch) {
   for (const v1::NamespaceQuota& quota : batch.put_quotas) quotas_[quota.namespace_()] = quota;
   for (const std::string& name : batch.delete_quotas) quotas_.erase(name);
   CommitCosts(batch.costs);
+  for (const std::string& id : batch.delete_joins) joins_.erase(id);
+  for (const JoinRecord& join : batch.put_joins) joins_[join.id] = join;
   return absl::OkStatus();
 }
 

@@ -53,6 +53,7 @@ class MemoryJobStore : public JobStore {
   std::map<std::string, v1::NamespaceQuota> quotas_ ABSL_GUARDED_BY(mutex_);
   // By hour, job (uid) and pool.
   std::map<std::tuple<int64_t, std::string, std::string>, CostRow> costs_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, JoinRecord> joins_ ABSL_GUARDED_BY(mutex_);
   std::vector<BilledNode> billed_ ABSL_GUARDED_BY(mutex_);
   std::string currency_ ABSL_GUARDED_BY(mutex_);
   int64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -179,6 +179,16 @@ const std::vector<std::string>& SchemaSteps() {
         currency TEXT NOT NULL
       );
       )sql",
+      // What lets machines in as nodes, and whom it has let in (joins.h).
+      R"sql(
+      CREATE TABLE joins (
+        id TEXT PRIMARY KEY,       -- "token/" and the SHA-256 of the secret, or "instance/" and an id
+        node_id TEXT NOT NULL,
+        key TEXT NOT NULL,         -- SHA-256 of the public key that was let in; empty: none yet
+        request TEXT NOT NULL,
+        expires INTEGER NOT NULL   -- Unix time in microseconds
+      ) WITHOUT ROWID;
+      )sql",
   };
   return *steps;
 }
