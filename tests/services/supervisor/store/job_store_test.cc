@@ -515,31 +515,6 @@ TEST_P(JobStoreTest, QuotasAreReplacedAndRemoved) {
   EXPECT_TRUE(store_->Load(absl::Now())->quotas.empty());
 }
 
-TEST_P(JobStoreTest, CostsAreReplacedAndRemoved) {
-  const auto row = [](int64_t hour, const std::string& uid, int64_t nanos) {
-    return CostRow{hour, uid.empty() ? "" : "team", uid.empty() ? "" : "job", uid, "spot", 5, nanos, true};
-  };
-  WriteBatch batch;
-  batch.costs.put_rows = {row(0, "uid-1", 1), row(7, "uid-1", 2), row(7, "", 3), row(8, "uid-1", 4)};
-  batch.costs.nodes = {{"spot", "n1", 450'000'000, kTime}, {"spot", "n2", std::nullopt, kTime}};
-  batch.costs.currency = "EUR";
-  ASSERT_TRUE(store_->Commit(batch).ok());
-  CostContents costs = store_->Load(absl::Now())->costs;
-  EXPECT_EQ(costs.rows.size(), 4u);
-  EXPECT_EQ(costs.nodes, *batch.costs.nodes);
-  EXPECT_EQ(costs.currency, "EUR");
-  batch = {};
-  batch.costs.put_rows = {row(8, "uid-1", 6)};
-  batch.costs.delete_hours = {7};
-  batch.costs.delete_totals = {"uid-1"};
-  ASSERT_TRUE(store_->Commit(batch).ok());
-  costs = store_->Load(absl::Now())->costs;
-  ASSERT_EQ(costs.rows.size(), 1u);
-  EXPECT_EQ(costs.rows[0], row(8, "uid-1", 6));
-  EXPECT_EQ(costs.nodes.size(), 2u) << "they were not told of";
-  EXPECT_EQ(costs.currency, "EUR");
-}
-
 // One row in every table of a store of `version`.
 void FillStore(const std::string& folder, size_t version) {
   std::filesystem::create_directories(folder);
