@@ -31,8 +31,6 @@ int64_t PartOf(double part, int64_t whole, int64_t left) {
 int64_t HourOf(absl::Time wall) { return std::max<int64_t>(1, absl::ToInt64Hours(wall - absl::UnixEpoch())); }
 absl::Time BeginOfHour(int64_t hour) { return absl::UnixEpoch() + hour * absl::Hours(1); }
 
-absl::Time BeginOfHour(int64_t hour) { return absl::UnixEpoch() + hour * absl::Hours(1); }
-
 void CostAccountant::Restore(const CostContents& contents, const Moment& now) {
   if (!contents.currency.empty()) currency_ = contents.currency;
   for (const CostRow& row : contents.rows) *RowOf(row) = row;
