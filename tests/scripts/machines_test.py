@@ -47,8 +47,9 @@ class Machine:
 
     def types(self, script):
         """Runs it; then starts what systemd was told to start."""
-        places = f"--settings {self.folder}/etc/adaptdl/worker.env --state-dir {self.folder}/var/worker " \
-                 f"--security-dir {self.folder}/etc/adaptdl/security/worker --listen 127.0.0.1:0 --no-start"
+        # The defaults, which are found here as all else is.
+        places = "--settings /etc/adaptdl/worker.env --state-dir /var/lib/adaptdl/worker " \
+                 "--security-dir /etc/adaptdl/security/worker --listen 127.0.0.1:0 --no-start"
         script = re.sub(r"(adaptdl node join .*)", rf"\1 {places}", script)
         output = self.reader.runs(self._here(script))
         units = self.folder / "units"
@@ -109,8 +110,7 @@ def main():
             third.reader.expects("does not let this machine in", refused)
             leave = re.search(r"^    sudo (adaptdl node leave .*)$", (ROOT / "docs/machines.md").read_text(), re.MULTILINE)[1]
             (second.folder / "root.token").write_text((first.folder / "root.token").read_text())
-            left = second.types(f"{leave} --no-stop --settings {second.folder}/etc/adaptdl/worker.env "
-                                f"--state-dir {second.folder}/var/worker")
+            left = second.types(f"{leave} --no-stop --settings /etc/adaptdl/worker.env --state-dir /var/lib/adaptdl/worker")
             second.reader.expects("no node of the cluster any more", left)
         finally:
             for machine in (third, second, first):
