@@ -87,8 +87,9 @@ Extensions ExtensionsOfNodeAuthority(const Contents& contents) {
           {NID_subject_key_identifier, "hash"},
           {NID_authority_key_identifier, "keyid:always"},
           {NID_name_constraints,
-           absl::StrCat("critical,permitted;DNS:", contents.dns_name,
-                        ",permitted;URI:adaptdl,excluded;IP:0.0.0.0/0.0.0.0,excluded;IP:::/::,excluded;email:.")}};
+           absl::StrCat(
+               "critical,permitted;DNS:", contents.dns_name,
+               ",permitted;URI:adaptdl,excluded;IP:0.0.0.0/0.0.0.0,excluded;IP:::/::,excluded;email:.")}};
 }
 
 Extensions ExtensionsOfService(const Contents& contents) {

@@ -264,7 +264,8 @@ TEST_F(EnrolmentTest, AMachineOfAPoolJoinsFromItsAddressOnce) {
       {"--supervisor", cluster_->supervisor_address(), "--node-id", "pool-1", "--listen", "127.0.0.1:0",
        "--tls-ca", cluster_->SecurityFile("ca.pem"), "--enrol-instance", "--instance-id", "i-1"});
   EXPECT_NE(workers_["thief"].Wait(kPatience), 0);
-  EXPECT_THAT(ReadWholeFile(Machine("thief") + "/worker.log").value_or(""), HasSubstr("does not let this machine in"));
+  EXPECT_THAT(ReadWholeFile(Machine("thief") + "/worker.log").value_or(""),
+              HasSubstr("does not let this machine in"));
 }
 
 TEST_F(EnrolmentTest, TokensAreGoodAtTheNextSupervisorAndUsedOnesAreUsed) {
