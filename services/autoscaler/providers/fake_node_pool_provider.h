@@ -17,8 +17,10 @@ namespace adaptdl::autoscaler {
 
 class FakeNodePoolProvider final : public NodePoolProvider {
  public:
+  explicit FakeNodePoolProvider(const std::string& pool = "local") : pool_(pool) {}
+
   absl::string_view name() const override { return "fake"; }
-  PoolKind kind() const override { return {{{"adaptdl.petuum.com/pool", "local"}}}; }
+  PoolKind kind() const override { return {{{"adaptdl.petuum.com/pool", pool_}}}; }
   bool ends_nodes_gently() const override { return gentle; }
 
   absl::StatusOr<std::vector<ProvidedNode>> ListNodes() override {
@@ -31,7 +33,7 @@ class FakeNodePoolProvider final : public NodePoolProvider {
   Created CreateNodes(int count, const std::set<std::string>& taken_ids) override {
     Created created;
     for (int k = 0; static_cast<int>(created.node_ids.size()) < count; ++k) {
-      const std::string id = absl::StrCat("local-", k);
+      const std::string id = absl::StrCat(pool_, "-", k);
       if (nodes.contains(id) || taken_ids.contains(id)) continue;
       created.status = RestartNode(id);
       if (!created.status.ok()) break;
@@ -78,6 +80,9 @@ class FakeNodePoolProvider final : public NodePoolProvider {
   // What the calls fail with.
   absl::Status list_error;
   absl::Status start_error;
+
+ private:
+  const std::string pool_;
 };
 
 }  // namespace adaptdl::autoscaler

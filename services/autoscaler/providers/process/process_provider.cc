@@ -147,6 +147,11 @@ DaemonOptions ProcessProvider::WorkerProcess(const std::string& node_id) const {
                      absl::StrCat("--cpus=", options_.worker_cpus),
                      // Nodes on one machine would offer the same GPUs to several jobs.
                      "--gpus=0", "--log-format=" + options_.log_format, "--log-level=" + options_.log_level};
+  for (const auto& [name, value] : options_.labels) {
+    process.command.push_back(absl::StrCat("--label=", name, "=", value));
+  }
+  for (const std::string& taint : options_.taints) process.command.push_back("--taint=" + taint);
+  if (options_.preemptible) process.command.push_back("--preemptible");
   if (options_.worker_memory_bytes > 0) {
     process.command.push_back(absl::StrCat("--memory=", options_.worker_memory_bytes));
   }

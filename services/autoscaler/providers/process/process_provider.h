@@ -52,6 +52,10 @@ struct ProcessProviderOptions {
   std::string tls_server_name;
   // Path of the program adaptdl-worker.
   std::string worker_binary;
+  // Labels and taints of the nodes besides the pool's name, and whether they count as ones that may be taken away.
+  std::map<std::string, std::string> labels = {};
+  std::vector<std::string> taints = {};
+  bool preemptible = false;
   // Cores that each worker offers. At least 1.
   int worker_cpus = 1;
   // Main memory in bytes that each worker offers. 0: what the worker finds, the machine's.

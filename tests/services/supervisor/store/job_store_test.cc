@@ -139,6 +139,25 @@ TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
   EXPECT_EQ(store_->ListReplicas("uid-1")->size(), 3u);
 }
 
+TEST_P(JobStoreTest, KeepsWhatLetsMachinesIn) {
+  const JoinRecord unused = {"token/a", "", "", "request", kTime};
+  const JoinRecord used = {"token/b", "node-1", "key", "", kTime + absl::Hours(1)};
+  WriteBatch batch;
+  batch.put_joins = {unused, used, {"instance/i-1", "node-2", "key", "", kTime}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  WriteBatch changes;
+  JoinRecord now_used = unused;
+  now_used.node_id = "node-3";
+  now_used.key = "another";
+  changes.put_joins = {now_used};
+  changes.delete_joins = {"instance/i-1"};
+  EXPECT_FALSE(changes.empty());
+  ASSERT_TRUE(store_->Commit(changes).ok());
+  const absl::StatusOr<StoreContents> contents = store_->Load(absl::Now());
+  ASSERT_TRUE(contents.ok());
+  EXPECT_EQ(contents->joins, (std::vector<JoinRecord>{now_used, used}));
+}
+
 TEST_P(JobStoreTest, KeepsChangesInPlace) {
   JobRecord job = MakeJob(1);
   job.state.group = 2;
@@ -494,6 +513,31 @@ TEST_P(JobStoreTest, QuotasAreReplacedAndRemoved) {
   batch.delete_quotas = {"team"};
   ASSERT_TRUE(store_->Commit(batch).ok());
   EXPECT_TRUE(store_->Load(absl::Now())->quotas.empty());
+}
+
+TEST_P(JobStoreTest, CostsAreReplacedAndRemoved) {
+  const auto row = [](int64_t hour, const std::string& uid, int64_t nanos) {
+    return CostRow{hour, uid.empty() ? "" : "team", uid.empty() ? "" : "job", uid, "spot", 5, nanos, true};
+  };
+  WriteBatch batch;
+  batch.costs.put_rows = {row(0, "uid-1", 1), row(7, "uid-1", 2), row(7, "", 3), row(8, "uid-1", 4)};
+  batch.costs.nodes = {{"spot", "n1", 450'000'000, kTime}, {"spot", "n2", std::nullopt, kTime}};
+  batch.costs.currency = "EUR";
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  CostContents costs = store_->Load(absl::Now())->costs;
+  EXPECT_EQ(costs.rows.size(), 4u);
+  EXPECT_EQ(costs.nodes, *batch.costs.nodes);
+  EXPECT_EQ(costs.currency, "EUR");
+  batch = {};
+  batch.costs.put_rows = {row(8, "uid-1", 6)};
+  batch.costs.delete_hours = {7};
+  batch.costs.delete_totals = {"uid-1"};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  costs = store_->Load(absl::Now())->costs;
+  ASSERT_EQ(costs.rows.size(), 1u);
+  EXPECT_EQ(costs.rows[0], row(8, "uid-1", 6));
+  EXPECT_EQ(costs.nodes.size(), 2u) << "they were not told of";
+  EXPECT_EQ(costs.currency, "EUR");
 }
 
 // One row in every table of a store of `version`.
