@@ -50,6 +50,8 @@ struct Flags {
   ProcessProviderOptions process;
   KubernetesFlags kubernetes;
   std::string allocator = "127.0.0.1:7101";
+  // As machines of a cloud reach it. Empty: as this program does.
+  std::string advertised_supervisor;
 };
 
 void SetDefaults(Flags* flags) {
@@ -80,6 +82,10 @@ void AddFlags(CLI::App& app, Flags* flags) {
        {"--provider", "--pool", "--min-nodes", "--max-nodes", "--cooldown", "--target", "--utility-low",
         "--utility-high", "--budget-per-hour", "--goodput-per-dollar", "--node-price-per-hour", "--deadline"})
     pools->excludes(flag);
+  app.add_option(
+      "--advertised-supervisor", flags->advertised_supervisor,
+      "host:port by which machines of a cloud reach the supervisor, or several, separated by commas [as this "
+      "program does]");
   service::AddDurationFlag(app, "--poll-period", &flags->autoscaler.poll_period,
                            "Time between two looks at the pools", absl::Milliseconds(10));
   app.add_option("--state-dir", process.state_dir, "Folder for what the provider must remember")
@@ -120,7 +126,10 @@ absl::Status CompleteProcess(Flags* flags) {
   process.insecure = flags->server.security.insecure;
   if (!process.insecure) {
     process.worker_tls.ca = flags->server.security.tls.ca;
-    if (const absl::Status status = CheckWorkerTls(process.worker_tls); !status.ok()) return status;
+    // With a pool file they are needed where it has workers on this machine (provider_factory.h).
+    const bool needed = flags->pools.empty() || !process.worker_tls.certificate.empty();
+    const absl::Status status = needed ? CheckWorkerTls(process.worker_tls) : absl::OkStatus();
+    if (!status.ok()) return status;
   }
   for (std::string* path :
        {&process.state_dir, &process.storage_dir, &process.worker_binary, &process.worker_tls.ca,
@@ -161,6 +170,7 @@ absl::Status RunWith(PoolSource* pools, Clock* clock, Flags* flags) {
 absl::Status RunOnFile(Clock* clock, Flags* flags) {
   ProviderFactoryOptions options;
   options.process = flags->process;
+  options.advertised_supervisor = flags->advertised_supervisor;
   options.kube_timeout = kRpcTimeout;
   const auto make = [&](const poolfile::PoolFile& file, const poolfile::Pool& pool) {
     return MakeProvider(options, file, pool, clock);

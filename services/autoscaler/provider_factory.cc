@@ -1,12 +1,21 @@
 #include "services/autoscaler/provider_factory.h"
 
+#include <cstdint>
 #include <memory>
+#include <random>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libs/aws/credential_chain.h"
+#include "libs/base/file.h"
+#include "libs/http/http_client.h"
+#include "libs/http/pauses.h"
 #include "libs/jobspec/placement.h"
 #include "libs/service/log.h"
+#include "services/autoscaler/providers/aws/fleet_provider.h"
 #include "services/autoscaler/providers/kubernetes/placeholder_provider.h"
 
 namespace adaptdl::autoscaler {
@@ -21,6 +30,10 @@ std::string FolderOf(const ProviderFactoryOptions& options, const poolfile::Pool
 
 Made MakeProcess(const ProviderFactoryOptions& options, const poolfile::Pool& pool, Clock* clock) {
   ProcessProviderOptions process = options.process;
+  if (!process.insecure && process.worker_tls.certificate.empty()) {
+    return absl::InvalidArgumentError(
+        "workers on this machine prove who they are by --worker-tls-cert and --worker-tls-key: give them");
+  }
   process.pool = pool.name;
   process.state_dir = FolderOf(options, pool);
   process.labels = pool.labels;
@@ -107,6 +120,117 @@ Made MakeKubernetes(const ProviderFactoryOptions& options, const poolfile::Pool&
   return std::make_shared<KubernetesPool>(*std::move(way), *std::move(made));
 }
 
+// Holds what the provider needs of the world for as long as it lives.
+class AwsPool final : public NodePoolProvider {
+ public:
+  static absl::StatusOr<std::unique_ptr<AwsPool>> Create(const AwsPoolOptions& options,
+                                                         const std::vector<std::string>& environment,
+                                                         Clock* clock) {
+    std::unique_ptr<AwsPool> pool(new AwsPool(options, environment, clock));
+    auto provider = FleetProvider::Create(
+        options, {&pool->http_, pool->credentials_.get(), clock, &pool->pauses_, RandomPart});
+    if (!provider.ok()) return provider.status();
+    pool->provider_ = *std::move(provider);
+    return pool;
+  }
+
+  absl::string_view name() const override { return provider_->name(); }
+  PoolKind kind() const override { return provider_->kind(); }
+  absl::StatusOr<std::vector<ProvidedNode>> ListNodes() override { return provider_->ListNodes(); }
+  Created CreateNodes(int count, const std::set<std::string>& taken_ids) override {
+    return provider_->CreateNodes(count, taken_ids);
+  }
+  absl::Status RestartNode(const std::string& node_id) override { return provider_->RestartNode(node_id); }
+  absl::Status TerminateNode(const std::string& node_id) override {
+    return provider_->TerminateNode(node_id);
+  }
+
+ private:
+  AwsPool(const AwsPoolOptions& options, const std::vector<std::string>& environment, Clock* clock)
+      : credentials_(
+            aws::MakeCredentialChain({.environment = aws::VariablesOf(environment), .region = options.region},
+                                     &http_, clock, &pauses_)) {}
+
+  static double RandomPart() {
+    thread_local std::mt19937_64 random{std::random_device{}()};
+    return std::uniform_real_distribution<double>(0, 1)(random);
+  }
+
+  HttpClient http_{{}};
+  RealPauses pauses_;
+  const std::unique_ptr<aws::CredentialSource> credentials_;
+  std::unique_ptr<FleetProvider> provider_;
+};
+
+WorkerLaunch LaunchOf(const ProviderFactoryOptions& options, const poolfile::Pool& pool) {
+  const ProcessProviderOptions& process = options.process;
+  WorkerLaunch launch;
+  launch.kind = pool.aws.launch == poolfile::Launch::kBinary ? LaunchKind::kBinary : LaunchKind::kContainer;
+  launch.image = pool.aws.worker_image;
+  launch.binary = pool.aws.worker_binary;
+  launch.supervisor =
+      options.advertised_supervisor.empty() ? process.supervisor : options.advertised_supervisor;
+  launch.tls_server_name = process.tls_server_name;
+  launch.insecure = process.insecure;
+  launch.labels = pool.labels;
+  launch.labels[kPoolLabel] = pool.name;
+  for (const v1::Taint& taint : pool.taints) launch.taints.push_back(jobspec::Describe(taint));
+  launch.preemptible = pool.spot;
+  launch.gpus = pool.capacity.gpus() > 0;
+  for (const poolfile::Mount& mount : pool.mounts)
+    launch.mounts.push_back({mount.source, mount.target, mount.type, mount.options});
+  // The first is where all nodes find jobs' files.
+  if (!pool.mounts.empty()) launch.storage_dir = pool.mounts.front().target;
+  return launch;
+}
+
+v1::Node NodeOf(const poolfile::Pool& pool) {
+  v1::Node node;
+  *node.mutable_capacity() = pool.capacity;
+  node.set_gpu_type(pool.gpu_type);
+  node.mutable_labels()->insert(pool.labels.begin(), pool.labels.end());
+  for (const v1::Taint& taint : pool.taints) *node.add_taints() = taint;
+  node.set_preemptible(pool.spot);
+  return node;
+}
+
+Made MakeAws(const ProviderFactoryOptions& options, const poolfile::PoolFile& file,
+             const poolfile::Pool& pool, Clock* clock) {
+  AwsPoolOptions aws;
+  aws.cluster = file.cluster;
+  aws.pool = pool.name;
+  aws.state_dir = FolderOf(options, pool);
+  aws.region = pool.aws.region;
+  aws.endpoint = pool.aws.endpoint;
+  aws.auto_scaling_group = pool.aws.auto_scaling_group;
+  aws.instance_types = pool.instance_types;
+  aws.subnets = pool.aws.subnets;
+  aws.zones = pool.zones;
+  aws.spot = pool.spot;
+  aws.launch_template = pool.aws.launch_template;
+  aws.image = pool.aws.image;
+  aws.security_groups = pool.aws.security_groups;
+  aws.key_name = pool.aws.key_name;
+  aws.instance_profile = pool.aws.instance_profile;
+  constexpr int64_t kGib = int64_t{1} << 30;
+  aws.disk_gib = (pool.disk_bytes + kGib - 1) / kGib;
+  aws.tags = pool.aws.tags;
+  aws.worker = LaunchOf(options, pool);
+  aws.node = NodeOf(pool);
+  if (!aws.auto_scaling_group.empty()) {
+    return absl::UnimplementedError(
+        "aws.autoScalingGroup is not offered yet: leave it out, and machines are made by EC2 Fleet");
+  }
+  if (!aws.worker.insecure) {
+    absl::StatusOr<std::string> ca = ReadWholeFile(options.process.worker_tls.ca, 1 << 20);
+    if (!ca.ok()) return ca.status();
+    aws.worker.ca_pem = *std::move(ca);
+  }
+  auto made = AwsPool::Create(aws, options.process.environment, clock);
+  if (!made.ok()) return made.status();
+  return std::shared_ptr<NodePoolProvider>(*std::move(made));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<KubeWay>> KubeWay::Find(const kube::AccessOptions& access,
@@ -127,12 +251,12 @@ Made MakeProvider(const ProviderFactoryOptions& options, const poolfile::PoolFil
     case poolfile::Provider::kKubernetes:
       return MakeKubernetes(options, pool, clock);
     case poolfile::Provider::kAws:
+      return MakeAws(options, file, pool, clock);
     case poolfile::Provider::kGcp:
       break;
   }
   return absl::UnimplementedError(absl::StrCat("provider ", poolfile::ProviderName(pool.provider),
-                                               " of cluster ", file.cluster,
-                                               " is not offered by this build"));
+                                               " is not offered yet: use aws, kubernetes or process"));
 }
 
 }  // namespace adaptdl::autoscaler

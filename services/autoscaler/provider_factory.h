@@ -37,8 +37,11 @@ class KubeWay {
 
 // What providers need that is the same for all pools.
 struct ProviderFactoryOptions {
-  // Of workers on this machine; pool, folder and what workers offer are filled in for each pool.
+  // Of workers on this machine; pool, folder and what workers offer are filled in for each pool. Machines of clouds find the
+  // supervisor by what is here, too, unless `advertised_supervisor` says otherwise.
   ProcessProviderOptions process;
+  // host:port by which machines of clouds reach the supervisor, or several, separated by commas. Empty: as this program does.
+  std::string advertised_supervisor;
   absl::Duration kube_timeout = absl::Seconds(5);
 };
 

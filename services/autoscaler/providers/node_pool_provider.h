@@ -22,6 +22,9 @@
 
 namespace adaptdl::autoscaler {
 
+// Label of a node that names its pool.
+inline constexpr char kPoolLabel[] = "adaptdl.petuum.com/pool";
+
 enum class ProvidedState {
   // Asked for; there is no machine yet that is known to be it.
   kRequested,

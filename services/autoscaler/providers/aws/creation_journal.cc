@@ -63,8 +63,8 @@ absl::StatusOr<std::unique_ptr<CreationJournal>> CreationJournal::Open(const std
   UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, " is held by another autoscaler: stop that one, or choose another state folder"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is held by another autoscaler: stop that one, or choose another state folder"));
   }
   std::unique_ptr<CreationJournal> journal(new CreationJournal(folder, std::move(lock)));
   if (const absl::Status status = journal->Read(); !status.ok()) return status;
@@ -85,7 +85,8 @@ absl::Status CreationJournal::Read() {
     absl::StatusOr<Creation> creation = Parse(path, *text);
     if (!creation.ok()) return creation.status();
     const std::string key = creation->key;
-    if (FileOf(key) != path) return absl::DataLossError(absl::StrCat(path, " is the record of another creation"));
+    if (FileOf(key) != path)
+      return absl::DataLossError(absl::StrCat(path, " is the record of another creation"));
     open_[key] = *std::move(creation);
   }
   return error ? ErrnoStatus(error.value(), absl::StrCat("read folder ", folder_)) : absl::OkStatus();
@@ -98,7 +99,8 @@ absl::Status CreationJournal::Write(const Creation& creation) {
 }
 
 absl::Status CreationJournal::Close(const std::string& key) {
-  if (unlink(FileOf(key).c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, absl::StrCat("delete ", FileOf(key)));
+  if (unlink(FileOf(key).c_str()) != 0 && errno != ENOENT)
+    return ErrnoStatus(errno, absl::StrCat("delete ", FileOf(key)));
   open_.erase(key);
   return absl::OkStatus();
 }

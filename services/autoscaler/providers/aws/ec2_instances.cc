@@ -15,7 +15,8 @@ Ec2Instance ToInstance(const aws::XmlElement& item) {
   if (!code.empty()) instance.reason = absl::StrCat(code, ": ", item.Text("stateReason/message"));
   instance.address = item.Text("privateIpAddress");
   absl::Time time;
-  if (absl::ParseTime(absl::RFC3339_full, item.Text("launchTime"), &time, nullptr)) instance.launch_time = time;
+  if (absl::ParseTime(absl::RFC3339_full, item.Text("launchTime"), &time, nullptr))
+    instance.launch_time = time;
   for (const aws::XmlElement& tag : item.Items("tagSet")) {
     if (tag.Text("key") == kCreationTag) instance.creation = tag.Text("value");
   }
@@ -42,20 +43,22 @@ std::optional<ProvidedNode> ToProvidedNode(const Ec2Instance& instance) {
   return node;
 }
 
-absl::StatusOr<std::vector<Ec2Instance>> ListInstances(aws::QueryApi& ec2, const std::vector<TagFilter>& tags) {
+absl::StatusOr<std::vector<Ec2Instance>> ListInstances(aws::QueryApi& ec2,
+                                                       const std::vector<TagFilter>& tags) {
   aws::Parameters parameters = {{"MaxResults", "1000"}};
   for (size_t k = 0; k < tags.size(); ++k) {
     parameters.emplace_back(absl::StrCat("Filter.", k + 1, ".Name"), "tag:" + tags[k].first);
     parameters.emplace_back(absl::StrCat("Filter.", k + 1, ".Value.1"), tags[k].second);
   }
   std::vector<Ec2Instance> instances;
-  const absl::Status status = aws::ForEachPage(
-      ec2, {.call = {.action = "DescribeInstances", .parameters = std::move(parameters)}},
-      [&](const aws::XmlElement& page) {
-        for (const aws::XmlElement& reservation : page.Items("reservationSet")) {
-          for (const aws::XmlElement& item : reservation.Items("instancesSet")) instances.push_back(ToInstance(item));
-        }
-      });
+  const absl::Status status =
+      aws::ForEachPage(ec2, {.call = {.action = "DescribeInstances", .parameters = std::move(parameters)}},
+                       [&](const aws::XmlElement& page) {
+                         for (const aws::XmlElement& reservation : page.Items("reservationSet")) {
+                           for (const aws::XmlElement& item : reservation.Items("instancesSet"))
+                             instances.push_back(ToInstance(item));
+                         }
+                       });
   if (!status.ok()) return status;
   // A page may show again what came on one before it.
   std::sort(instances.begin(), instances.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
@@ -71,7 +74,8 @@ absl::Status TerminateInstances(aws::QueryApi& ec2, const std::vector<std::strin
     for (size_t k = begin; k < std::min(begin + kTerminateBatch, ids.size()); ++k)
       parameters.emplace_back(absl::StrCat("InstanceId.", k - begin + 1), ids[k]);
     const absl::Status status =
-        ec2.Call({.action = "TerminateInstances", .parameters = std::move(parameters), .may_repeat = true}).status();
+        ec2.Call({.action = "TerminateInstances", .parameters = std::move(parameters), .may_repeat = true})
+            .status();
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -41,7 +41,8 @@ std::optional<ProvidedNode> ToProvidedNode(const Ec2Instance& instance);
 using TagFilter = std::pair<std::string, std::string>;
 
 // All that there are, also those that ended within the last hour, by id.
-absl::StatusOr<std::vector<Ec2Instance>> ListInstances(aws::QueryApi& ec2, const std::vector<TagFilter>& tags);
+absl::StatusOr<std::vector<Ec2Instance>> ListInstances(aws::QueryApi& ec2,
+                                                       const std::vector<TagFilter>& tags);
 
 // At most 100 a call. NOT_FOUND: EC2 does not know one of them, and ends none of that call's.
 absl::Status TerminateInstances(aws::QueryApi& ec2, const std::vector<std::string>& ids);

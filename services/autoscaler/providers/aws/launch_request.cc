@@ -69,8 +69,10 @@ void AddOverrides(const AwsPoolOptions& options, Parameters* parameters) {
 absl::Status CheckTags(const std::map<std::string, std::string>& tags) {
   if (tags.size() > kMaxTags) return Bad("tags", absl::StrCat(tags.size()), "at most 40 are possible");
   for (const auto& [name, value] : tags) {
-    if (name.empty() || name.size() > 128 || absl::StartsWith(name, "aws:") || absl::StartsWith(name, "adaptdl:"))
-      return Bad("tags", name, "keys have 1 to 128 characters and begin with neither \"aws:\" nor \"adaptdl:\"");
+    if (name.empty() || name.size() > 128 || absl::StartsWith(name, "aws:") ||
+        absl::StartsWith(name, "adaptdl:"))
+      return Bad("tags", name,
+                 "keys have 1 to 128 characters and begin with neither \"aws:\" nor \"adaptdl:\"");
     if (value.size() > 256) return Bad("tags", name, "its value has more than 256 characters");
   }
   return absl::OkStatus();
@@ -85,7 +87,8 @@ absl::Status CheckFleetOptions(const AwsPoolOptions& options) {
     return Bad("zones", options.zones[0], "subnets say the zones already: leave one of the two out");
   const size_t places = std::max<size_t>(1, options.subnets.size() + options.zones.size());
   if (options.instance_types.size() * places > kMaxOverrides)
-    return Bad("instanceTypes", absl::StrCat(options.instance_types.size()), "types times places are at most 300");
+    return Bad("instanceTypes", absl::StrCat(options.instance_types.size()),
+               "types times places are at most 300");
   double price = 0;
   if (!options.max_price.empty() && (!absl::SimpleAtod(options.max_price, &price) || !(price > 0)))
     return Bad("maxPrice", options.max_price, "write USD per hour, such as 0.40");
@@ -93,9 +96,8 @@ absl::Status CheckFleetOptions(const AwsPoolOptions& options) {
     return Bad("maxPrice", options.max_price, "only spot machines have one: set spot, or leave it out");
   if (options.disk_gib < 0 || options.disk_gib > 65'536)
     return Bad("disk", absl::StrCat(options.disk_gib), "write GiB from 1 to 65536");
-  if (!options.launch_template.empty() &&
-      (!options.security_groups.empty() || !options.key_name.empty() || !options.instance_profile.empty() ||
-       options.disk_gib != 0)) {
+  if (!options.launch_template.empty() && (!options.security_groups.empty() || !options.key_name.empty() ||
+                                           !options.instance_profile.empty() || options.disk_gib != 0)) {
     return Bad("launchTemplate", options.launch_template,
                "it says the security groups, key, instance profile and disk: leave these out, or it");
   }
@@ -105,7 +107,8 @@ absl::Status CheckFleetOptions(const AwsPoolOptions& options) {
 }  // namespace
 
 absl::Status CheckAwsPoolOptions(const AwsPoolOptions& options) {
-  if (options.pool.empty() || options.pool.size() > 50) return Bad("pool", options.pool, "1 to 50 characters");
+  if (options.pool.empty() || options.pool.size() > 50)
+    return Bad("pool", options.pool, "1 to 50 characters");
   if (options.cluster.empty() || options.cluster.size() > 64)
     return Bad("cluster", options.cluster, "1 to 64 characters");
   if (options.state_dir.empty()) return Bad("state folder", "", "name one");
@@ -127,7 +130,8 @@ absl::StatusOr<Parameters> MakeLaunchTemplate(const AwsPoolOptions& options, con
   };
   add("ImageId", options.image);
   add("KeyName", options.key_name);
-  add(absl::StartsWith(options.instance_profile, "arn:") ? "IamInstanceProfile.Arn" : "IamInstanceProfile.Name",
+  add(absl::StartsWith(options.instance_profile, "arn:") ? "IamInstanceProfile.Arn"
+                                                         : "IamInstanceProfile.Name",
       options.instance_profile);
   for (size_t k = 0; k < options.security_groups.size(); ++k)
     add(absl::StrCat("SecurityGroupId.", k + 1).c_str(), options.security_groups[k]);
@@ -150,8 +154,8 @@ absl::StatusOr<Parameters> MakeLaunchTemplate(const AwsPoolOptions& options, con
   for (const auto& [name, value] : data) absl::StrAppend(&content, name, "=", value, "\n");
   const std::string hash = aws::Sha256Hex(content).substr(0, 16);
   Parameters parameters = {
-      {"LaunchTemplateName", absl::StrCat("adaptdl-", aws::Sha256Hex(options.cluster).substr(0, 8), "-",
-                                          options.pool, "-", hash)}};
+      {"LaunchTemplateName",
+       absl::StrCat("adaptdl-", aws::Sha256Hex(options.cluster).substr(0, 8), "-", options.pool, "-", hash)}};
   AddTags("launch-template", 1, TagsOf(options), &parameters);
   parameters.insert(parameters.end(), data.begin(), data.end());
   return parameters;
@@ -180,7 +184,8 @@ absl::StatusOr<Parameters> MakeFleet(const AwsPoolOptions& options, int count, c
     parameters.emplace_back(prefix + "Version", "1");
   } else {
     const bool by_id = absl::StartsWith(options.launch_template, "lt-");
-    parameters.emplace_back(prefix + (by_id ? "LaunchTemplateId" : "LaunchTemplateName"), options.launch_template);
+    parameters.emplace_back(prefix + (by_id ? "LaunchTemplateId" : "LaunchTemplateName"),
+                            options.launch_template);
     parameters.emplace_back(prefix + "Version", "$Default");
     const absl::StatusOr<std::string> user_data = MakeUserData(options.worker);
     if (!user_data.ok()) return user_data.status();

@@ -25,7 +25,8 @@ absl::Status CheckAwsPoolOptions(const AwsPoolOptions& options);
 
 // Of CreateLaunchTemplate, for a pool without a launch template of a person's. Its name says what is in it: the same content
 // has the same name. `root_device`: the image's name for its root disk; needed where disk_gib is set.
-absl::StatusOr<aws::Parameters> MakeLaunchTemplate(const AwsPoolOptions& options, const std::string& root_device);
+absl::StatusOr<aws::Parameters> MakeLaunchTemplate(const AwsPoolOptions& options,
+                                                   const std::string& root_device);
 // The name among these parameters.
 std::string LaunchTemplateName(const aws::Parameters& launch_template);
 

@@ -79,7 +79,8 @@ std::vector<std::string> WorkerArguments(const WorkerLaunch& launch) {
     words.push_back("--insecure");
   } else {
     words.insert(words.end(), {"--tls-ca=/etc/adaptdl/ca.pem", "--enrol-instance"});
-    if (!launch.tls_server_name.empty()) words.push_back("--tls-server-name=" + Quote(launch.tls_server_name));
+    if (!launch.tls_server_name.empty())
+      words.push_back("--tls-server-name=" + Quote(launch.tls_server_name));
   }
   if (!launch.storage_dir.empty()) words.push_back("--storage-dir=" + Quote(launch.storage_dir));
   for (const auto& [name, value] : launch.labels)
@@ -93,9 +94,10 @@ std::vector<std::string> WorkerArguments(const WorkerLaunch& launch) {
 std::vector<std::string> Command(const WorkerLaunch& launch) {
   if (launch.kind == LaunchKind::kBinary) return {"exec", Quote(launch.binary)};
   // The machine's network, as replicas listen on ports of their own; its shared memory, which collectives use.
-  std::vector<std::string> words = {"exec docker run --rm --name adaptdl-worker --network host --ipc host --user 0:0",
-                                    "--stop-timeout 150 --no-healthcheck",
-                                    "-v /etc/adaptdl:/etc/adaptdl:ro -v /var/lib/adaptdl:/var/lib/adaptdl"};
+  std::vector<std::string> words = {
+      "exec docker run --rm --name adaptdl-worker --network host --ipc host --user 0:0",
+      "--stop-timeout 150 --no-healthcheck",
+      "-v /etc/adaptdl:/etc/adaptdl:ro -v /var/lib/adaptdl:/var/lib/adaptdl"};
   for (const WorkerMount& mount : launch.mounts)
     words.push_back("-v " + Quote(absl::StrCat(mount.target, ":", mount.target)));
   if (launch.gpus) words.push_back("--gpus all");
@@ -105,11 +107,11 @@ std::vector<std::string> Command(const WorkerLaunch& launch) {
 
 std::string StartScript(const WorkerLaunch& launch, const std::string& root) {
   std::string script = absl::StrReplaceAll(
-      kStart, {{"set -euo pipefail\n", absl::StrCat("set -euo pipefail\nROOT=", Quote(root), "\nREPLICA_UIDS=",
-                                                    Quote(launch.replica_uids), "\n")}});
+      kStart, {{"set -euo pipefail\n", absl::StrCat("set -euo pipefail\nROOT=", Quote(root),
+                                                    "\nREPLICA_UIDS=", Quote(launch.replica_uids), "\n")}});
   for (const WorkerMount& mount : launch.mounts) {
-    absl::StrAppend(&script, "mount_at ", Quote(mount.source), " ", Quote(mount.target), " ", Quote(mount.type), " ",
-                    Quote(mount.options), "\n");
+    absl::StrAppend(&script, "mount_at ", Quote(mount.source), " ", Quote(mount.target), " ",
+                    Quote(mount.type), " ", Quote(mount.options), "\n");
   }
   // One that a start before this left behind.
   if (launch.kind == LaunchKind::kContainer)
@@ -123,8 +125,8 @@ std::string StartScript(const WorkerLaunch& launch, const std::string& root) {
 
 // Writes a file. The delimiter stands on no line of the text: CheckWorkerLaunch sees to that.
 std::string WriteFile(const std::string& path, absl::string_view text) {
-  return absl::StrCat("cat > ", Quote(path), " <<'ADAPTDL-END'\n", text, absl::EndsWith(text, "\n") ? "" : "\n",
-                      "ADAPTDL-END\n");
+  return absl::StrCat("cat > ", Quote(path), " <<'ADAPTDL-END'\n", text,
+                      absl::EndsWith(text, "\n") ? "" : "\n", "ADAPTDL-END\n");
 }
 
 }  // namespace
@@ -133,8 +135,10 @@ absl::Status CheckWorkerLaunch(const WorkerLaunch& launch) {
   if (launch.kind == LaunchKind::kContainer && launch.image.empty())
     return Bad("workerImage", "", "name the container image of the worker");
   if (launch.kind == LaunchKind::kBinary && !absl::StartsWith(launch.binary, "/"))
-    return Bad("workerBinary", launch.binary, "give the absolute path of adaptdl-worker in the machine's image");
-  if (launch.supervisor.empty()) return Bad("supervisor", "", "give the host:port that the machines reach it by");
+    return Bad("workerBinary", launch.binary,
+               "give the absolute path of adaptdl-worker in the machine's image");
+  if (launch.supervisor.empty())
+    return Bad("supervisor", "", "give the host:port that the machines reach it by");
   if (launch.insecure == !launch.ca_pem.empty()) {
     return absl::InvalidArgumentError(
         launch.insecure ? "a CA certificate has no meaning without TLS: leave one of the two out"
@@ -173,8 +177,8 @@ absl::StatusOr<std::string> MakeUserData(const WorkerLaunch& launch, const std::
   std::string script = absl::StrCat(
       "#!/bin/bash\n# Makes this machine a node of an AdaptDL cluster. There is nothing secret here.\n"
       "set -euo pipefail\numask 022\nmkdir -p ",
-      Quote(root + "/etc/adaptdl"), " ", Quote(root + "/opt/adaptdl"), " ", Quote(root + "/var/lib/adaptdl/state"),
-      " ", Quote(root + "/etc/systemd/system"), "\n");
+      Quote(root + "/etc/adaptdl"), " ", Quote(root + "/opt/adaptdl"), " ",
+      Quote(root + "/var/lib/adaptdl/state"), " ", Quote(root + "/etc/systemd/system"), "\n");
   if (!launch.insecure) absl::StrAppend(&script, WriteFile(root + "/etc/adaptdl/ca.pem", launch.ca_pem));
   absl::StrAppend(&script, WriteFile(root + "/opt/adaptdl/start", StartScript(launch, root)), "chmod 755 ",
                   Quote(root + "/opt/adaptdl/start"), "\n",
@@ -182,9 +186,9 @@ absl::StatusOr<std::string> MakeUserData(const WorkerLaunch& launch, const std::
                             absl::StrReplaceAll(kUnit, {{"ROOT", root}})),
                   "systemctl daemon-reload\nsystemctl enable --now --no-block adaptdl-worker.service\n");
   if (script.size() <= kMaxUserDataBytes) return script;
-  return absl::InvalidArgumentError(absl::StrCat("the script that starts the worker has ", script.size(),
-                                                 " bytes; Amazon takes ", kMaxUserDataBytes,
-                                                 ": shorten the CA certificate, labels, mounts or arguments"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the script that starts the worker has ", script.size(), " bytes; Amazon takes ",
+                   kMaxUserDataBytes, ": shorten the CA certificate, labels, mounts or arguments"));
 }
 
 }  // namespace adaptdl::autoscaler

@@ -35,9 +35,6 @@
 
 namespace adaptdl::autoscaler {
 
-// Label of a worker that names its pool.
-inline constexpr char kPoolLabel[] = "adaptdl.petuum.com/pool";
-
 struct ProcessProviderOptions {
   // Name of the pool, the value of the workers' label.
   std::string pool;
