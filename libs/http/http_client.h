@@ -57,7 +57,8 @@ struct HttpRequest {
   std::string connect_to = {};
   // Of a proxy. Empty: what the environment says.
   std::string proxy_url = {};
-  // Whether no proxy is used, whatever the environment says.
+  // Through no proxy, whatever the environment says: what only this machine reaches, as the services of a cloud that
+  // tell it who it is.
   bool direct = false;
   HttpTls tls = {};
   // Until the end of the answer.

@@ -143,7 +143,13 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::T
     v1::JobAllocation allocation = AllocationFor(snapshot.jobs(index), why, /*unschedulable=*/true);
     if (IsNews(snapshot.jobs(index), allocation)) *result.request.add_allocations() = std::move(allocation);
   }
-  result.capacity = std::move(decision.capacity);
+  result.capacity = decision.capacity;
+  result.basis.snapshot_version = snapshot.version();
+  result.basis.decision_time = now;
+  for (const int index : cluster.job_index)
+    result.basis.placements.push_back(snapshot.jobs(index).spec().template_().placement());
+  result.basis.view = std::move(cluster.view);
+  result.basis.decision = std::move(decision);
   result.refusals = std::move(cluster.refusals);
   return result;
 }

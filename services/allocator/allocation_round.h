@@ -9,12 +9,14 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "adaptdl/v1/capacity_service.pb.h"
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/scheduling/policy.h"
+#include "services/allocator/demand_board.h"
 #include "services/allocator/snapshot_converter.h"
 
 namespace adaptdl::allocator {
@@ -35,6 +37,8 @@ struct RoundResult {
   std::vector<Refusal> refusals;
   // See GetDesiredCapacityResponse.
   std::vector<v1::UnplacedReplica> unplaced;
+  // What jobs could make of other nodes follows from this.
+  DemandBasis basis;
   // Number of jobs by outcome: "running", "waiting", "unschedulable", "refused".
   std::map<std::string, int> jobs;
 };
@@ -46,6 +50,8 @@ class AllocationRound {
       : policy_(*policy), seed_(seed) {}
 
   RoundResult Decide(const v1::ClusterSnapshot& snapshot, absl::Time now);
+  // See SnapshotConverter.
+  void Expect(std::vector<scheduling::NodeKind> kinds) { converter_.Expect(std::move(kinds)); }
 
  private:
   scheduling::Decision DecideOnce(const scheduling::ClusterView& view) const;

@@ -82,6 +82,7 @@ class Allocator {
     rpc::Endpoints* supervisors = nullptr;
     const Clock* clock = nullptr;
     CapacityBoard* capacity = nullptr;
+    DemandBoard* demands = nullptr;
     Metrics* metrics = nullptr;
   };
 

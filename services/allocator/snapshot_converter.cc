@@ -25,6 +25,7 @@
 #include "libs/jobspec/limits.h"
 #include "libs/jobspec/placement.h"
 #include "libs/messages/proto_time.h"
+#include "services/allocator/node_resources.h"
 #include "services/allocator/places.h"
 
 namespace adaptdl::allocator {
@@ -39,32 +40,8 @@ using scheduling::JobInfo;
 using scheduling::NodeInfo;
 
 constexpr int kMostReplicas = jobspec::kMaxReplicas;
-constexpr int64_t kLargestAmount = jobspec::kMaxAmount;
 // Tables go no further than this beyond what the job may have; they take two searches per replica.
 constexpr int kLargestTable = 1024;
-absl::Status ToResources(const v1::Resources& from, scheduling::Resources* to) {
-  const auto set = [&](const std::string& name, int64_t amount) {
-    if (amount < 0 || amount > kLargestAmount) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("resource ", name, " is ", amount, "; it must be in [0, ", kLargestAmount, "]"));
-    }
-    if (amount > 0) (*to)[name] = amount;
-    return absl::OkStatus();
-  };
-  absl::Status status = set(scheduling::kCpu, from.cpu_millis());
-  if (status.ok()) status = set(scheduling::kMemory, from.memory_bytes());
-  if (status.ok()) status = set(scheduling::kGpu, from.gpus());
-  for (const auto& [name, amount] : from.extended()) {
-    if (status.ok() &&
-        (name == scheduling::kCpu || name == scheduling::kMemory || name == scheduling::kGpu)) {
-      status =
-          absl::InvalidArgumentError(absl::StrCat("extended resource ", name, " has a field of its own"));
-    }
-    if (status.ok()) status = set(name, amount);
-  }
-  return status;
-}
-
 absl::Status CheckSpec(const v1::JobSpec& spec) {
   // Earlier versions took more; the job gets no more than any.
   v1::JobSpec counts;
@@ -212,6 +189,8 @@ std::string HintSignature(const v1::Job& job) {
                       hints.max_local_batch_size());
 }
 
+void SnapshotConverter::Expect(std::vector<scheduling::NodeKind> kinds) { expected_ = std::move(kinds); }
+
 ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot, absl::Time now) {
   ConvertedCluster result;
   result.view.now = now;
@@ -223,6 +202,9 @@ ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot,
   for (const NodeInfo& node : result.view.nodes) {
     ++shapes_[node.capacity];
     if (!node.gpu_type.empty() && node.capacity.count(scheduling::kGpu) > 0) gpu_types_.insert(node.gpu_type);
+  }
+  for (const scheduling::NodeKind& kind : expected_) {
+    if (!kind.gpu_type.empty() && kind.capacity.count(scheduling::kGpu) > 0) gpu_types_.insert(kind.gpu_type);
   }
   ConvertQuotas(snapshot, &result);
   LearnSpeeds(snapshot);
@@ -328,6 +310,7 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
     info.request[scheduling::kCpu] = 1000;  // what the job's specification says is the default
   }
   if (!places_[index].empty()) info.request[places_[index]] = 1;
+  if (job.spec().has_deadline()) info.deadline = messages::ToTime(job.spec().deadline());
   SetHistory(job, &info);
   info.rescale_seconds = RescaleSeconds(job).value_or(rescale_costs_.Expect(RescalesInPlace(job)));
   const auto runs_on = [&](const std::set<std::string>& nodes) {

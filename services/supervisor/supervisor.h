@@ -28,6 +28,8 @@
 #include "services/supervisor/calls/strangers.h"
 #include "services/supervisor/calls/streams.h"
 #include "services/supervisor/cluster.h"
+#include "services/supervisor/enrolment/enrolment_manager.h"
+#include "services/supervisor/enrolment/enrolment_service.h"
 #include "services/supervisor/http/adaptdl_api.h"
 #include "services/supervisor/http/http_server.h"
 #include "services/supervisor/jobs/job_service.h"
@@ -36,6 +38,7 @@
 #include "services/supervisor/logs/worker_log_readers.h"
 #include "services/supervisor/nodes/node_service.h"
 #include "services/supervisor/nodes/worker_launcher.h"
+#include "services/supervisor/pools/node_pool_service.h"
 #include "services/supervisor/quotas/quota_service.h"
 #include "services/supervisor/replicas/replica_service.h"
 #include "services/supervisor/replicas/replica_sessions.h"
@@ -58,6 +61,8 @@ struct SupervisorOptions {
   StrangerOptions strangers;
   // How workers are talked to.
   rpc::ClientSecurity worker_security = rpc::Plaintext();
+  // How machines become nodes. Without an authority, they can't.
+  EnrolmentOptions enrolment;
   // Who may do what. Null: everybody everything.
   std::shared_ptr<const security::Guard> guard;
 };
@@ -90,7 +95,10 @@ class Supervisor {
   ~Supervisor();
 
   std::vector<grpc::Service*> services() {
-    return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_, &*quotas_, &*admin_};
+    std::vector<grpc::Service*> all = {&*jobs_,   &*nodes_, &*replicas_, &*scheduling_,
+                                       &*quotas_, &*pools_, &*admin_};
+    if (enrolment_ != nullptr) all.push_back(&*enrolment_);
+    return all;
   }
   Cluster* cluster() { return cluster_.get(); }
 
@@ -116,6 +124,7 @@ class Supervisor {
         strangers_(options.strangers),
         workers_(options.worker_security) {}
   void MakeServices(const SupervisorSeams& seams);
+  void MakeEnrolment(std::function<std::string(int)> random_hex);
   void LookAtStreams();
   void Run();
 
@@ -145,7 +154,11 @@ class Supervisor {
   std::unique_ptr<ReplicaServiceImpl> replicas_;
   std::unique_ptr<SchedulingServiceImpl> scheduling_;
   std::unique_ptr<QuotaServiceImpl> quotas_;
+  std::unique_ptr<NodePoolServiceImpl> pools_;
   std::unique_ptr<AdminServiceImpl> admin_;
+  // Null: machines can't join.
+  std::unique_ptr<EnrolmentManager> enrolments_;
+  std::unique_ptr<EnrolmentServiceImpl> enrolment_;
   std::unique_ptr<AdaptdlApi> adaptdl_api_;
   std::unique_ptr<HttpServer> http_;  // Its thread uses what stands above.
 

@@ -45,6 +45,16 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
       ->capture_default_str();
   adaptdl::service::AddServerNameFlag(app, &options->tls_server_name);
   app.add_option("--node-id", options->node_id, "Name of this node [the machine's name]");
+  app.add_option("--enrol-token-file", options->enrolment.token_file,
+                 "The supervisor gives this node its certificate, for the join token in this file; needed at "
+                 "the first "
+                 "start only")
+      ->type_name("FILE");
+  app.add_flag(
+      "--enrol-instance", options->enrolment.instance,
+      "The supervisor gives this node its certificate, as a machine that the autoscaler has started");
+  app.add_option("--instance-id", options->enrolment.instance_id, "What the cloud calls this machine")
+      ->type_name("ID");
   app.add_option("--state-dir", options->state_dir,
                  "Folder for replicas' logs and records; survives restarts")
       ->capture_default_str();

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -237,6 +238,13 @@ class WorkerImpl final : public Worker, public LinkHandler {
   }
 
   absl::Status Start() {
+    absl::StatusOr<std::optional<NodeEnrolmentParts>> joined =
+        JoinCluster({.options = options_.enrolment,
+                     .folder = IdentityFolder(options_.state_dir),
+                     .node_id = options_.node_id,
+                     .clock = &clock_},
+                    options_.supervisor, options_.tls_server_name, &options_.server.security);
+    if (!joined.ok()) return joined.status();
     if (absl::Status status = StartReplicas(); !status.ok()) return status;
     log_service_ = std::make_unique<LogServiceImpl>(replicas_.get(), options_.storage_dir);
     absl::StatusOr<std::unique_ptr<service::Server>> server =
@@ -271,6 +279,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
         });
     WatchNotices();
     link_->Start();
+    if (joined->has_value()) identity_ = std::make_unique<IdentityKeeper>(**std::move(joined));
     return absl::OkStatus();
   }
 
@@ -416,7 +425,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
       link_->AnnounceFreePorts();
   }
 
-  const WorkerOptions options_;
+  WorkerOptions options_;  // Complete since Start().
   Metadata metadata_;
   // Null: nothing is watched.
   const std::shared_ptr<const Nvml> nvml_;
@@ -439,6 +448,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
   std::unique_ptr<Leaving> leaving_;
   // Null: the node is none of a cloud, or nobody is to ask.
   std::unique_ptr<NoticeWatcher> notices_;
+  // Null: the certificate comes from elsewhere.
+  std::unique_ptr<IdentityKeeper> identity_;
 };
 
 }  // namespace
@@ -447,6 +458,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   absl::StatusOr<Metadata> metadata = OpenMetadata(options);
   if (!metadata.ok()) return metadata.status();
   if (absl::Status status = Complete(metadata->identity, &options); !status.ok()) return status;
+  if (options.enrolment.instance_id.empty()) options.enrolment.instance_id = metadata->identity.instance_id;
+  absl::Status status = CheckEnrolment(options.enrolment, options.server.security);
+  if (!status.ok()) return status;
   absl::StatusOr<std::shared_ptr<Nvml>> nvml = OpenNvml(options);
   if (!nvml.ok()) return nvml.status();
   absl::StatusOr<GpuInventory> gpus = Gpus(options, nvml->get());
@@ -455,7 +469,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   if (!lock_fd.ok()) return lock_fd.status();
   auto worker = std::make_unique<WorkerImpl>(std::move(options), *std::move(metadata), *std::move(nvml),
                                              *std::move(gpus), *lock_fd);
-  if (absl::Status status = worker->Start(); !status.ok()) return status;
+  status = worker->Start();
+  if (!status.ok()) return status;
   return worker;
 }
 

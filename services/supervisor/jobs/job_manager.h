@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "adaptdl/v1/job_service.pb.h"
 #include "libs/jobspec/job_spec.h"
+#include "services/supervisor/costs/cost_book.h"
 #include "services/supervisor/jobs/file_deletions.h"
 #include "services/supervisor/jobs/job_registrar.h"
 #include "services/supervisor/jobs/reconciler.h"
@@ -27,10 +28,11 @@ namespace adaptdl::supervisor {
 class JobManager {
  public:
   // All outlive it. `random_hex`: lower-case hexadecimal digits of so many random bytes.
-  JobManager(Core* core, const QuotaManager* quotas, Reconciler* reconciler, const FileDeletions* deletions,
-             std::function<std::string(int)> random_hex)
+  JobManager(Core* core, const QuotaManager* quotas, const CostBook* costs, Reconciler* reconciler,
+             const FileDeletions* deletions, std::function<std::string(int)> random_hex)
       : core_(core),
         quotas_(quotas),
+        costs_(costs),
         reconciler_(reconciler),
         deletions_(deletions),
         random_hex_(std::move(random_hex)) {}
@@ -68,6 +70,8 @@ class JobManager {
   absl::StatusOr<v1::SubmitJobResponse> AddJob(Transaction* transaction, const v1::SubmitJobRequest& request);
   absl::StatusOr<v1::SubmitJobResponse> SubmitThere(const v1::SubmitJobRequest& request,
                                                     const RequestKey& key);
+  // The job as users see it, with what it has cost.
+  v1::Job Describe(const JobEntry& entry, absl::Time now) const;
   // The job with a record, as one that waits.
   static const JobEntry* AddRecord(Transaction* transaction, std::shared_ptr<const v1::Job> job,
                                    absl::Time submitted);
@@ -76,6 +80,7 @@ class JobManager {
 
   Core* const core_;
   const QuotaManager* const quotas_;
+  const CostBook* const costs_;
   Reconciler* const reconciler_;
   const FileDeletions* const deletions_;
   const std::function<std::string(int)> random_hex_;

@@ -170,7 +170,9 @@ absl::StatusOr<v1::RegisterNodeResponse> NodeManager::RegisterNode(const v1::Reg
     const int64_t session = transaction->NextSession();
     TellProblems(transaction, request.node(), limiter_);
     const bool news = IsNews(request, transaction->FindNode(id));
-    transaction->AddNode(NewEntry(*transaction, request, session, protocol));
+    NodeEntry entry = NewEntry(*transaction, request, session, protocol);
+    DescribePool(&entry.record.node);
+    transaction->AddNode(std::move(entry));
     if (news) TellLeaving(transaction, id, request.preemption_notice());
     transaction->FreeRoom();
     transaction->EffectsOf(Transaction::kNoJob)

@@ -64,6 +64,7 @@ absl::Status ObservedNodes::Observe(const ObservedNode& observed) {
   const absl::Status status = core_->Update([&](Transaction* transaction) {
     const NodeEntry* before = transaction->FindNode(id);
     v1::Node node = Updated(observed, before, transaction->moment());
+    nodes_->DescribePool(&node);
     const bool closed = IsClosed(observed);
     const bool known = before != nullptr && before->closed_by_others == closed &&
                        google::protobuf::util::MessageDifferencer::Equals(node, before->record.node);

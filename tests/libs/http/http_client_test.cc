@@ -1,6 +1,7 @@
 #include "libs/http/http_client.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -66,6 +67,16 @@ TEST(HttpClientTest, RefusesAHeaderThatIsTooLarge) {
   });
   HttpClient http;
   EXPECT_EQ(http.Send({.url = server.url()}).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(HttpClientTest, GoesByTheProxyOfTheEnvironmentUnlessDirect) {
+  TestServer proxy([](Exchange& exchange) { exchange.Answer(200, "the proxy"); });
+  TestServer server([](Exchange& exchange) { exchange.Answer(200, "the server"); });
+  setenv("http_proxy", proxy.url().c_str(), 1);
+  HttpClient http;
+  EXPECT_EQ(http.Send({.url = server.url()})->body, "the proxy");
+  EXPECT_EQ(http.Send({.url = server.url(), .direct = true})->body, "the server");
+  unsetenv("http_proxy");
 }
 
 TEST(HttpClientTest, FollowsNoRedirects) {
