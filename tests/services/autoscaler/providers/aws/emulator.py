@@ -1,12 +1,14 @@
 """Moto's server as Amazon, and a proxy before it that has bad days: it has no capacity, asks for fewer calls, finds credentials
-expired, loses answers. And it keeps the promise of CreateFleet's ClientToken, which moto does not."""
+expired, loses answers. And it makes good what moto does otherwise than EC2: CreateFleet honours its ClientToken, gives machines
+their tags, and names all of them in its answer."""
 
 import collections
 import http.server
+import re
 import threading
+import urllib.error
 import urllib.parse
 import urllib.request
-import xml.etree.ElementTree
 
 from moto.server import ThreadedMotoServer
 
@@ -25,6 +27,8 @@ class Emulator:
         self.moto.start()
         host, port = self.moto.get_host_and_port()
         self.upstream = f"http://{host}:{port}"
+        # Its state outlives a server.
+        urllib.request.urlopen(urllib.request.Request(self.upstream + "/moto-api/reset", method="POST")).close()
         self.lock = threading.Lock()
         # Faults of the next calls, by action: "throttle", "expired", "capacity", "lose".
         self.faults = collections.defaultdict(list)
@@ -84,18 +88,20 @@ class Emulator:
             except urllib.error.HTTPError as failure:
                 return failure.code, failure.read()
             if form.get("Action") == "CreateFleet":
-                self.answers[token] = content
-                self.tag(form, content)
+                content = self.answers[token] = self.fleet(form, content)
             return status, content
 
-    def tag(self, form, content):
-        """Moto gives machines of a fleet none of the tags that the call asks for."""
-        tags = [(form[f"TagSpecification.2.Tag.{k}.Key"], form[f"TagSpecification.2.Tag.{k}.Value"])
+    def fleet(self, form, content):
+        """The answer as EC2 gives it, and the machines as EC2 makes them."""
+        fleet = re.search(rb"<fleetId>([^<]*)</fleetId>", content).group(1).decode()
+        found = self.ec2().describe_instances(Filters=[{"Name": "tag:aws:ec2:fleet-id", "Values": [fleet]}])
+        ids = [machine["InstanceId"] for reservation in found["Reservations"] for machine in reservation["Instances"]]
+        tags = [{"Key": form[f"TagSpecification.2.Tag.{k}.Key"], "Value": form[f"TagSpecification.2.Tag.{k}.Value"]}
                 for k in range(1, 50) if f"TagSpecification.2.Tag.{k}.Key" in form]
-        ids = [element.text for element in xml.etree.ElementTree.fromstring(content).iter() if element.tag.endswith("item") and
-               (element.text or "").startswith("i-")]
-        if ids:
-            self.ec2().create_tags(Resources=ids, Tags=[{"Key": key, "Value": value} for key, value in tags])
+        self.ec2().create_tags(Resources=ids, Tags=tags)
+        items = "".join(f"<item>{machine}</item>" for machine in ids)
+        return (f"<CreateFleetResponse><fleetId>{fleet}</fleetId><errorSet/><fleetInstanceSet><item><instanceIds>{items}"
+                "</instanceIds></item></fleetInstanceSet></CreateFleetResponse>").encode()
 
     def ec2(self):
         import boto3
