@@ -85,7 +85,8 @@ absl::Status S3Store::List(const std::string& prefix, const Visitor& visit, cons
   int64_t listed = 0;
   // No more pages than objects: each page but the last holds one at least.
   do {
-    const absl::StatusOr<ListPage> page = ListObjects(*caller_, prefix, token, 0, stop);
+    const absl::StatusOr<ListPage> page =
+        ListObjects(*caller_, prefix, token, caller_->options().page_objects, stop);
     if (!page.ok()) return page.status();
     for (const ObjectInfo& object : page->objects) {
       if (++listed > caller_->options().max_listed) {

@@ -43,6 +43,8 @@ struct S3Options {
   absl::Duration patience = absl::Seconds(30);
   absl::Duration first_pause = absl::Milliseconds(200);
   absl::Duration longest_pause = absl::Seconds(10);
+  // Objects of one page of a list. 0: as many as the store likes.
+  int page_objects = 0;
   // Objects of one list.
   int64_t max_listed = 5'000'000;
 };
