@@ -1,5 +1,8 @@
 #include "services/worker/objects/checkpoint_mirror.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <string>
 
 #include "absl/strings/match.h"
@@ -150,6 +153,21 @@ TEST_F(CheckpointMirrorTest, FilesOfOtherProgramsAreSavedWhenTheyRest) {
   ASSERT_TRUE(Save(b_, 1, true).ok());
   ASSERT_TRUE(Fetch(a_).ok());
   EXPECT_EQ(a_.Read("checkpoint/model.pt"), "another");
+}
+
+TEST_F(CheckpointMirrorTest, WhatIsFetchedBelongsToTheJob) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  a_.WriteCheckpoint(1, 7, "state");
+  ASSERT_TRUE(Save(a_).ok());
+  const MirroredJob job{.folder = b_.path(), .prefix = "jobs/a", .owner = FileOwner{200001, 200002}};
+  ASSERT_TRUE(mirror_.Fetch(job, [] {}, {}).ok());
+  for (const std::string path : {"checkpoint", "checkpoint/checkpoint-7", "checkpoint/checkpoint-7/model"}) {
+    struct stat info = {};
+    ASSERT_EQ(lstat((b_.path() + "/" + path).c_str(), &info), 0) << path;
+    EXPECT_EQ(info.st_uid, 200001u) << path;
+    EXPECT_EQ(info.st_gid, 200002u) << path;
+    EXPECT_EQ(info.st_mode & 077, 0u) << path;
+  }
 }
 
 TEST_F(CheckpointMirrorTest, AnUploadThatWasCutOffIsDoneAgain) {

@@ -1,6 +1,7 @@
 #include "services/worker/objects/data_cache.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -146,6 +147,23 @@ TEST_F(DataCacheTest, DistrustsWhatWasHalfWrittenBeforeTheMachineStarted) {
   const auto view = Acquire("r-1", "s3://data/a");
   ASSERT_TRUE(view.ok()) << view.status();
   EXPECT_EQ(ReadFile(*view + "/train/1"), "1234");
+}
+
+TEST_F(DataCacheTest, TheGroupOfTheNamespaceReadsAndNobodyWrites) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  store_.Set("a/deep/x", "1");
+  const auto view = cache_->Acquire(
+      {.job_namespace = "ns", .replica_id = "r-1", .sets = {{"train", "s3://data/a"}}, .group = 200002},
+      [] {});
+  ASSERT_TRUE(view.ok()) << view.status();
+  for (const auto& [path, mode] :
+       {std::pair<std::string, unsigned>{"", 0750}, {"/deep", 0750}, {"/deep/x", 0440}}) {
+    struct stat info = {};
+    ASSERT_EQ(stat((*view + "/train" + path).c_str(), &info), 0) << path;
+    EXPECT_EQ(info.st_uid, 0u) << path;
+    EXPECT_EQ(info.st_gid, 200002u) << path;
+    EXPECT_EQ(info.st_mode & 0777, mode) << path;
+  }
 }
 
 TEST_F(DataCacheTest, SharedFoldersAreLinked) {

@@ -1,5 +1,8 @@
 #include "services/worker/objects/share_mirror.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <string>
 
 #include "gmock/gmock.h"
@@ -70,6 +73,18 @@ TEST_F(ShareMirrorTest, KeepsWhatItHasUploadedBeforeAFailure) {
   store_.SetFault(nullptr);
   EXPECT_TRUE(Save(a_).ok());
   EXPECT_EQ(store_.calls("put"), 3) << "a once, b twice";
+}
+
+TEST_F(ShareMirrorTest, WhatIsFetchedBelongsToTheJob) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  store_.Set("jobs/a/share/logs/x", "1");
+  const MirroredJob job{.folder = a_.path(), .prefix = "jobs/a", .owner = FileOwner{200001, 200002}};
+  ASSERT_TRUE(mirror_.Fetch(job, [] {}, {}).ok());
+  for (const std::string path : {"share/logs", "share/logs/x"}) {
+    struct stat info = {};
+    ASSERT_EQ(lstat((a_.path() + "/" + path).c_str(), &info), 0) << path;
+    EXPECT_EQ(info.st_uid, 200001u) << path;
+  }
 }
 
 TEST_F(ShareMirrorTest, WritesNothingOutsideTheFolder) {
