@@ -16,7 +16,9 @@
 #include "libs/jobspec/placement.h"
 #include "libs/service/log.h"
 #include "services/autoscaler/providers/aws/fleet_provider.h"
+#include "services/autoscaler/providers/aws/group_provider.h"
 #include "services/autoscaler/providers/kubernetes/placeholder_provider.h"
+#include "services/autoscaler/providers/machines/worker_launch.h"
 
 namespace adaptdl::autoscaler {
 namespace {
@@ -120,54 +122,33 @@ Made MakeKubernetes(const ProviderFactoryOptions& options, const poolfile::Pool&
   return std::make_shared<KubernetesPool>(*std::move(way), *std::move(made));
 }
 
-// Holds what the provider needs of the world for as long as it lives.
-class AwsPool final : public NodePoolProvider {
- public:
-  static absl::StatusOr<std::unique_ptr<AwsPool>> Create(const AwsPoolOptions& options,
-                                                         const std::vector<std::string>& environment,
-                                                         Clock* clock) {
-    std::unique_ptr<AwsPool> pool(new AwsPool(options, environment, clock));
-    auto provider = FleetProvider::Create(
-        options, {&pool->http_, pool->credentials_.get(), clock, &pool->pauses_, RandomPart});
-    if (!provider.ok()) return provider.status();
-    pool->provider_ = *std::move(provider);
-    return pool;
-  }
+double RandomPart() {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return std::uniform_real_distribution<double>(0, 1)(random);
+}
 
-  absl::string_view name() const override { return provider_->name(); }
-  PoolKind kind() const override { return provider_->kind(); }
-  absl::StatusOr<std::vector<ProvidedNode>> ListNodes() override { return provider_->ListNodes(); }
-  Created CreateNodes(int count, const std::set<std::string>& taken_ids) override {
-    return provider_->CreateNodes(count, taken_ids);
-  }
-  absl::Status RestartNode(const std::string& node_id) override { return provider_->RestartNode(node_id); }
-  absl::Status TerminateNode(const std::string& node_id) override {
-    return provider_->TerminateNode(node_id);
-  }
+// A provider, with what it needs of the world for as long as it lives.
+struct AwsPool {
+  AwsPool(const std::vector<std::string>& environment, const std::string& region, Clock* clock)
+      : credentials(aws::MakeCredentialChain({.environment = aws::VariablesOf(environment), .region = region},
+                                             &http, clock, &pauses)) {}
 
- private:
-  AwsPool(const AwsPoolOptions& options, const std::vector<std::string>& environment, Clock* clock)
-      : credentials_(
-            aws::MakeCredentialChain({.environment = aws::VariablesOf(environment), .region = options.region},
-                                     &http_, clock, &pauses_)) {}
-
-  static double RandomPart() {
-    thread_local std::mt19937_64 random{std::random_device{}()};
-    return std::uniform_real_distribution<double>(0, 1)(random);
-  }
-
-  HttpClient http_{{}};
-  RealPauses pauses_;
-  const std::unique_ptr<aws::CredentialSource> credentials_;
-  std::unique_ptr<FleetProvider> provider_;
+  HttpClient http{{}};
+  RealPauses pauses;
+  const std::unique_ptr<aws::CredentialSource> credentials;
+  std::unique_ptr<NodePoolProvider> provider;
 };
 
-WorkerLaunch LaunchOf(const ProviderFactoryOptions& options, const poolfile::Pool& pool) {
+// How machines of a cloud run the worker.
+absl::StatusOr<WorkerLaunch> LaunchOf(const ProviderFactoryOptions& options, const poolfile::Pool& pool) {
   const ProcessProviderOptions& process = options.process;
+  const bool is_gcp = pool.provider == poolfile::Provider::kGcp;
+  const poolfile::WorkerProgram& program = is_gcp ? pool.gcp.worker : pool.aws.worker;
   WorkerLaunch launch;
-  launch.kind = pool.aws.launch == poolfile::Launch::kBinary ? LaunchKind::kBinary : LaunchKind::kContainer;
-  launch.image = pool.aws.worker_image;
-  launch.binary = pool.aws.worker_binary;
+  launch.cloud = is_gcp ? MachineCloud::kGcp : MachineCloud::kAws;
+  launch.kind = program.launch == poolfile::Launch::kBinary ? LaunchKind::kBinary : LaunchKind::kContainer;
+  launch.image = program.image;
+  launch.binary = program.binary;
   launch.supervisor =
       options.advertised_supervisor.empty() ? process.supervisor : options.advertised_supervisor;
   launch.tls_server_name = process.tls_server_name;
@@ -181,6 +162,10 @@ WorkerLaunch LaunchOf(const ProviderFactoryOptions& options, const poolfile::Poo
     launch.mounts.push_back({mount.source, mount.target, mount.type, mount.options});
   // The first is where all nodes find jobs' files.
   if (!pool.mounts.empty()) launch.storage_dir = pool.mounts.front().target;
+  if (launch.insecure) return launch;
+  absl::StatusOr<std::string> ca = ReadWholeFile(process.worker_tls.ca, 1 << 20);
+  if (!ca.ok()) return ca.status();
+  launch.ca_pem = *std::move(ca);
   return launch;
 }
 
@@ -215,20 +200,22 @@ Made MakeAws(const ProviderFactoryOptions& options, const poolfile::PoolFile& fi
   constexpr int64_t kGib = int64_t{1} << 30;
   aws.disk_gib = (pool.disk_bytes + kGib - 1) / kGib;
   aws.tags = pool.aws.tags;
-  aws.worker = LaunchOf(options, pool);
   aws.node = NodeOf(pool);
+  auto held = std::make_shared<AwsPool>(options.process.environment, aws.region, clock);
+  const aws::World world = {&held->http, held->credentials.get(), clock, &held->pauses, RandomPart};
   if (!aws.auto_scaling_group.empty()) {
-    return absl::UnimplementedError(
-        "aws.autoScalingGroup is not offered yet: leave it out, and machines are made by EC2 Fleet");
+    auto made = GroupProvider::Create(aws, world);
+    if (!made.ok()) return made.status();
+    held->provider = *std::move(made);
+  } else {
+    absl::StatusOr<WorkerLaunch> launch = LaunchOf(options, pool);
+    if (!launch.ok()) return launch.status();
+    aws.worker = *std::move(launch);
+    auto made = FleetProvider::Create(aws, world);
+    if (!made.ok()) return made.status();
+    held->provider = *std::move(made);
   }
-  if (!aws.worker.insecure) {
-    absl::StatusOr<std::string> ca = ReadWholeFile(options.process.worker_tls.ca, 1 << 20);
-    if (!ca.ok()) return ca.status();
-    aws.worker.ca_pem = *std::move(ca);
-  }
-  auto made = AwsPool::Create(aws, options.process.environment, clock);
-  if (!made.ok()) return made.status();
-  return std::shared_ptr<NodePoolProvider>(*std::move(made));
+  return Made(std::shared_ptr<NodePoolProvider>(held, held->provider.get()));
 }
 
 }  // namespace
@@ -257,6 +244,17 @@ Made MakeProvider(const ProviderFactoryOptions& options, const poolfile::PoolFil
   }
   return absl::UnimplementedError(absl::StrCat("provider ", poolfile::ProviderName(pool.provider),
                                                " is not offered yet: use aws, kubernetes or process"));
+}
+
+absl::StatusOr<std::string> UserDataOf(const ProviderFactoryOptions& options, const poolfile::Pool& pool) {
+  if (pool.provider != poolfile::Provider::kAws && pool.provider != poolfile::Provider::kGcp) {
+    return absl::FailedPreconditionError(absl::StrCat("pool ", pool.name, ": nodes of provider ",
+                                                      poolfile::ProviderName(pool.provider),
+                                                      " need no user data"));
+  }
+  const absl::StatusOr<WorkerLaunch> launch = LaunchOf(options, pool);
+  if (!launch.ok()) return launch.status();
+  return MakeUserData(*launch);
 }
 
 }  // namespace adaptdl::autoscaler

@@ -1,4 +1,4 @@
-#include "services/autoscaler/providers/aws/worker_launch.h"
+#include "services/autoscaler/providers/machines/worker_launch.h"
 
 #include <string>
 
