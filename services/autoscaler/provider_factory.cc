@@ -4,6 +4,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,12 +12,16 @@
 #include "absl/strings/str_cat.h"
 #include "libs/aws/credential_chain.h"
 #include "libs/base/file.h"
+#include "libs/gcp/metadata_token.h"
+#include "libs/gcp/service_account.h"
+#include "libs/gcp/tokens.h"
 #include "libs/http/http_client.h"
 #include "libs/http/pauses.h"
 #include "libs/jobspec/placement.h"
 #include "libs/service/log.h"
 #include "services/autoscaler/providers/aws/fleet_provider.h"
 #include "services/autoscaler/providers/aws/group_provider.h"
+#include "services/autoscaler/providers/gcp/instance_group_provider.h"
 #include "services/autoscaler/providers/kubernetes/placeholder_provider.h"
 #include "services/autoscaler/providers/machines/worker_launch.h"
 
@@ -218,6 +223,57 @@ Made MakeAws(const ProviderFactoryOptions& options, const poolfile::PoolFile& fi
   return Made(std::shared_ptr<NodePoolProvider>(held, held->provider.get()));
 }
 
+// A provider, with what it needs of the world for as long as it lives.
+struct GcpPool {
+  HttpClient http{{.max_body_bytes = size_t{32} << 20}};
+  RealPauses pauses;
+  std::unique_ptr<gcp::TokenSource> tokens;
+  std::unique_ptr<NodePoolProvider> provider;
+};
+
+// By the key of a service account, or as the machine that this program runs on. `http` and `clock` outlive what is made.
+absl::StatusOr<std::unique_ptr<gcp::TokenSource>> MakeTokens(const std::string& key_file,
+                                                             const std::vector<std::string>& environment,
+                                                             HttpClient* http, Clock* clock) {
+  if (key_file.empty()) {
+    const std::string url = gcp::MetadataUrl(aws::VariablesOf(environment)["GCE_METADATA_HOST"]);
+    return std::make_unique<gcp::KeptToken>(
+        [=](const std::stop_token& stop) { return gcp::FetchMetadataToken(url, http, clock, stop); }, clock);
+  }
+  const absl::StatusOr<std::string> file = ReadWholeFile(key_file, 64 << 10);
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<gcp::ServiceAccountKey> key = gcp::ServiceAccountKey::Parse(*file);
+  if (!key.ok()) {
+    return absl::Status(key.status().code(),
+                        absl::StrCat("gcp.credentialsFile ", key_file, ": ", key.status().message()));
+  }
+  return std::make_unique<gcp::KeptToken>(
+      [=, key = *key](const std::stop_token& stop) {
+        return gcp::FetchServiceAccountToken(key, http, clock, stop);
+      },
+      clock);
+}
+
+Made MakeGcp(const ProviderFactoryOptions& options, const poolfile::Pool& pool, Clock* clock) {
+  GcpPoolOptions gcp;
+  gcp.pool = pool.name;
+  gcp.state_dir = FolderOf(options, pool);
+  gcp.project = pool.gcp.project;
+  gcp.zone = pool.gcp.zone;
+  gcp.instance_group = pool.gcp.instance_group;
+  gcp.endpoint = pool.gcp.endpoint;
+  gcp.node = NodeOf(pool);
+  auto held = std::make_shared<GcpPool>();
+  auto tokens = MakeTokens(pool.gcp.credentials_file, options.process.environment, &held->http, clock);
+  if (!tokens.ok()) return tokens.status();
+  held->tokens = *std::move(tokens);
+  auto made =
+      InstanceGroupProvider::Create(gcp, {&held->http, held->tokens.get(), clock, &held->pauses, RandomPart});
+  if (!made.ok()) return made.status();
+  held->provider = *std::move(made);
+  return Made(std::shared_ptr<NodePoolProvider>(held, held->provider.get()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<KubeWay>> KubeWay::Find(const kube::AccessOptions& access,
@@ -240,10 +296,9 @@ Made MakeProvider(const ProviderFactoryOptions& options, const poolfile::PoolFil
     case poolfile::Provider::kAws:
       return MakeAws(options, file, pool, clock);
     case poolfile::Provider::kGcp:
-      break;
+      return MakeGcp(options, pool, clock);
   }
-  return absl::UnimplementedError(absl::StrCat("provider ", poolfile::ProviderName(pool.provider),
-                                               " is not offered yet: use aws, kubernetes or process"));
+  return absl::UnimplementedError("the provider of this pool is unknown");
 }
 
 absl::StatusOr<std::string> UserDataOf(const ProviderFactoryOptions& options, const poolfile::Pool& pool) {
