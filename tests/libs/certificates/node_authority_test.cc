@@ -238,6 +238,7 @@ TEST(CertificateRequestTest, RefusesWhatIsNoRequest) {
       request.substr(0, request.size() / 2),
       ToPem(key.get()),
       std::string("\0\0", 2),
+      "-----BEGIN CERTIFICATE REQUEST-----",
       "-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n",
       "-----BEGIN CERTIFICATE REQUEST-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nMIIB\n"
       "-----END CERTIFICATE REQUEST-----\n"};
