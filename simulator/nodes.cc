@@ -51,6 +51,7 @@ absl::Status CheckNodeOptions(const NodeOptions& options, const Cluster& cluster
       {"--spot-return", options.spot_return},
       {"--node-start", options.start},
       {"--cooldown", options.cooldown},
+      {"--deadline", options.deadline},
   };
   for (const auto& [flag, seconds] : times) {
     if (!std::isfinite(seconds) || seconds < 0) {
@@ -61,6 +62,10 @@ absl::Status CheckNodeOptions(const NodeOptions& options, const Cluster& cluster
   if (options.spot_lifetime > 0 && options.spot_nodes.empty()) {
     return absl::InvalidArgumentError(
         "--spot-lifetime: there are no spot nodes; say how many with --spot-nodes, or leave it out");
+  }
+  if (!options.pools.empty()) {
+    const absl::Status target = nodepools::CheckTarget(options.target, !options.lasting_prices.empty());
+    if (!target.ok()) return absl::InvalidArgumentError(absl::StrCat("--target: ", target.message()));
   }
   return CheckTypes(options, cluster);
 }
@@ -93,10 +98,19 @@ void Nodes::Enter(int node, NodePhase phase, double now, double seconds) {
   if (!IsPaid(it.phase) && IsPaid(phase)) it.paid_since = now;
   it.phase = phase;
   it.phase_end = now + seconds;
-  if (phase != NodePhase::kUp) it.notice_at = kNever;
-  if (phase != NodePhase::kUp && phase != NodePhase::kLeaving) it.fails_at = kNever;
-  status_[node].up = phase == NodePhase::kUp || phase == NodePhase::kLeaving;
-  status_[node].draining = phase == NodePhase::kLeaving;
+  const bool leaves = phase == NodePhase::kDraining || phase == NodePhase::kLeaving;
+  if (phase != NodePhase::kUp && phase != NodePhase::kDraining) it.notice_at = kNever;
+  if (phase != NodePhase::kUp && !leaves) it.fails_at = kNever;
+  status_[node].up = phase == NodePhase::kUp || leaves;
+  status_[node].draining = leaves;
+}
+
+void Nodes::Lose(int node, bool returns, double now, double seconds) {
+  if (returns) {
+    Enter(node, NodePhase::kAway, now, seconds);
+  } else {
+    Enter(node, NodePhase::kAbsent, now, kNever);
+  }
 }
 
 void Nodes::Arrive(int node, double now) {
@@ -119,13 +133,13 @@ std::vector<Nodes::Event> Nodes::Advance(double now) {
   for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
     const Node& it = nodes_[node];
     if (it.fails_at <= now) {
-      Enter(node, NodePhase::kAway, now, options_.repair);
+      Lose(node, it.phase != NodePhase::kDraining, now, options_.repair);
       events.push_back({node, Change::kFailed});
     } else if (it.notice_at <= now) {
       Enter(node, NodePhase::kLeaving, now, options_.spot_notice);
       events.push_back({node, Change::kNotice});
     } else if (it.phase_end <= now && it.phase == NodePhase::kLeaving) {
-      Enter(node, NodePhase::kAway, now, options_.spot_return);
+      Lose(node, options_.pools.empty(), now, options_.spot_return);
       events.push_back({node, Change::kTaken});
     } else if (it.phase_end <= now) {
       Arrive(node, now);
@@ -136,6 +150,8 @@ std::vector<Nodes::Event> Nodes::Advance(double now) {
 }
 
 void Nodes::Start(int node, double now) { Enter(node, NodePhase::kStarting, now, options_.start); }
+
+void Nodes::Drain(int node) { Enter(node, NodePhase::kDraining, 0, kNever); }
 
 void Nodes::Remove(int node, double now) { Enter(node, NodePhase::kAbsent, now, kNever); }
 

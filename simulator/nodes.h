@@ -1,14 +1,16 @@
-// Which nodes are there: failures and repairs, spot nodes that are taken away, nodes that are started and
-// removed.
+// Which nodes are there: failures and repairs, spot nodes that are taken away, nodes that are started, drained
+// and removed.
 //
-//             Start()                 notice
-//   absent ───────────▶ starting ──▶ up ─────▶ leaving
-//      ▲                  ▲          │ ▲           │
-//      │                  │ failure  ▼ │ repaired  │ taken away
-//      └──── Remove() ────┴─────── away ◀──────────┘
+//             Start()            Drain()
+//   absent ───────────▶ starting ──▶ up ─────▶ draining
+//      ▲                  ▲          │ ▲  notice│  │ notice
+//      │                  │          │ └────────┼──┼─▶ leaving
+//      │                  │ failure  ▼ repaired │  │      │ taken away
+//      └──── Remove() ────┴─────── away ◀───────┴──┴──────┘
 //
-// A node that failed or was taken away comes back by itself. All chances are drawn by seed, node and number
-// of the draw, in whole seconds, so that they depend neither on jobs nor on each other. Not thread-safe.
+// A node that failed or was taken away comes back by itself; in pools whose size is decided, one that was drained
+// or taken away is absent instead. All chances are drawn by seed, node and number of the draw, in whole seconds,
+// so that they depend neither on jobs nor on each other. Not thread-safe.
 
 #ifndef ADAPTDL_SIMULATOR_NODES_H_
 #define ADAPTDL_SIMULATOR_NODES_H_
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "libs/nodepools/target.h"
 #include "simulator/cluster.h"
 
 namespace adaptdl::simulator {
@@ -44,10 +47,18 @@ struct NodeOptions {
   double spot_lifetime = 0;
   double spot_notice = 30;
   double spot_return = 600;
-  // By GPU type. Empty: the number of nodes is fixed.
+  // By GPU type. Empty: the number of nodes is fixed. The last ones are spot nodes, as above: the pool is two, of
+  // nodes that last and of those that do not.
   std::vector<PoolBounds> pools = {};
   double start = 180;
   double cooldown = 60;
+  // What all pools aim at; its cool-down and times of day are those of the simulation, above and below.
+  nodepools::Target target = {};
+  // For the target mode of that name: seconds since the start.
+  double deadline = 0;
+  // Of a node and hour, by GPU type. Empty: unknown.
+  std::vector<double> lasting_prices = {};
+  std::vector<double> spot_prices = {};
 
   // Whether nodes ever come or go, or differ.
   bool dynamic() const { return mtbf > 0 || !spot_nodes.empty() || !pools.empty(); }
@@ -56,7 +67,7 @@ struct NodeOptions {
 // INVALID_ARGUMENT: an option is out of its range or does not fit the cluster.
 absl::Status CheckNodeOptions(const NodeOptions& options, const Cluster& cluster);
 
-enum class NodePhase { kAbsent = 0, kStarting, kUp, kLeaving, kAway };
+enum class NodePhase { kAbsent = 0, kStarting, kUp, kDraining, kLeaving, kAway };
 
 // A stretch of time for which a node is to be paid: from its start until it is gone, failed or taken away.
 struct NodeSpan {
@@ -84,6 +95,8 @@ class Nodes {
 
   // REQUIRES: the node is absent.
   void Start(int node, double now);
+  // Jobs are to leave it. REQUIRES: the node is up.
+  void Drain(int node);
   // REQUIRES: the node is not absent.
   void Remove(int node, double now);
 
@@ -104,6 +117,8 @@ class Nodes {
   };
 
   void Enter(int node, NodePhase phase, double now, double seconds);
+  // After a node has failed or was taken away.
+  void Lose(int node, bool returns, double now, double seconds);
   void Arrive(int node, double now);
   double Draw(const char* what, int node, double mean, double now);
   void CloseSpan(int node, double now);
