@@ -115,8 +115,15 @@ void AddNodeOptions(CLI::App* app, ReplayOptions* options) {
                   "Number of nodes that may be taken away: 4 of each GPU type, or aws=4,rtx=1");
   AddDuration(app, "--spot-lifetime", &nodes->spot_lifetime,
               "Mean time until a spot node is taken away; 0: none is");
+  app->add_option("--spot-together", nodes->spot_together,
+                  "Chance of each spot node of a GPU type to be taken whenever some are; 0: one by one")
+      ->capture_default_str();
   AddDuration(app, "--spot-notice", &nodes->spot_notice, "How long before it is announced");
   AddDuration(app, "--spot-return", &nodes->spot_return, "Time until a spot node is back");
+  AddDuration(app, "--spot-refusal", &nodes->spot_refusal,
+              "With autoscale: mean time without spot capacity after nodes were taken together");
+  AddDuration(app, "--spot-scarcity", &nodes->spot_scarcity,
+              "With autoscale: mean time between such times that begin by themselves; 0: there are none");
   app->add_option(
       "--autoscale", options->autoscale,
       "Bounds of the number of nodes, which follows the jobs' demand: 1..16, or aws=1..16,rtx=0..4");

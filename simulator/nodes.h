@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "libs/nodepools/target.h"
 #include "simulator/cluster.h"
+#include "simulator/spot_market.h"
 
 namespace adaptdl::simulator {
 
@@ -45,8 +46,14 @@ struct NodeOptions {
   std::vector<int> spot_nodes = {};
   // Mean time until a spot node is taken away; exponential. 0: none is.
   double spot_lifetime = 0;
+  // Nodes are taken together (SpotMarket), each with this chance. 0: one by one.
+  double spot_together = 0;
   double spot_notice = 30;
   double spot_return = 600;
+  // In pools whose size is decided: mean length of times without capacity, which follow when nodes are taken
+  // together, and mean time from one that begins by itself to the next. 0: there are none.
+  double spot_refusal = 0;
+  double spot_scarcity = 0;
   // By GPU type. Empty: the number of nodes is fixed. The last ones are spot nodes, as above: the pool is two, of
   // nodes that last and of those that do not.
   std::vector<PoolBounds> pools = {};
@@ -90,9 +97,12 @@ class Nodes {
 
   // When something happens next. Infinite: never.
   double NextEvent() const;
-  // What happens until then, in order of node. At most one event per node and call.
+  // What happens until then: reclaims of spot nodes, then the rest in order of node. At most one event per node and
+  // call.
   std::vector<Event> Advance(double now);
 
+  // Whether nodes like this one can be had.
+  bool HasCapacity(int node, double now);
   // REQUIRES: the node is absent.
   void Start(int node, double now);
   // Jobs are to leave it. REQUIRES: the node is up.
@@ -108,6 +118,7 @@ class Nodes {
 
  private:
   struct Node {
+    int type = 0;
     NodePhase phase = NodePhase::kAbsent;
     double phase_end = 0;  // when the phase ends by itself
     double fails_at = 0;
@@ -116,6 +127,8 @@ class Nodes {
     int draws = 0;
   };
 
+  // Gives those notice that the market takes by now.
+  void Reclaim(double now, std::vector<Event>* events);
   void Enter(int node, NodePhase phase, double now, double seconds);
   // After a node has failed or was taken away.
   void Lose(int node, bool returns, double now, double seconds);
@@ -125,6 +138,8 @@ class Nodes {
 
   const NodeOptions options_;
   const uint64_t seed_;
+  const int types_;
+  SpotMarket market_;
   std::vector<Node> nodes_;
   std::vector<NodeStatus> status_;
   std::vector<NodeSpan> spans_;

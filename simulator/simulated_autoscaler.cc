@@ -61,6 +61,7 @@ bool SimulatedAutoscaler::Follow(NodeDemand demand, double now, const std::vecto
 
 bool SimulatedAutoscaler::Act(double now, const std::vector<double>& use) {
   drained_ = false;
+  refused_ = false;
   const nodepools::PoolsDecision decision = nodepools::DecidePools(target_, View(now, use));
   bool acted = false;
   next_ = kNever;
@@ -73,7 +74,7 @@ bool SimulatedAutoscaler::Act(double now, const std::vector<double>& use) {
     if (refusal.has_value() && refusal->until > TimeAt(now))
       next_ = std::min(next_, SecondsAt(refusal->until));
   }
-  if (acted) next_ = std::min(next_, now + kPollSeconds);
+  if (acted || refused_) next_ = std::min(next_, now + kPollSeconds);
   return drained_;
 }
 
@@ -161,6 +162,11 @@ int SimulatedAutoscaler::Create(int count, double now, Pool* pool) {
   for (const int node : pool->nodes) {
     if (created == count) break;
     if (nodes_.phase(node) != NodePhase::kAbsent) continue;
+    if (!nodes_.HasCapacity(node, now)) {
+      refused_ = true;
+      refusals_.Refused(pool->name, "no capacity", TimeAt(now));
+      return created;
+    }
     nodes_.Start(node, now);
     ++created;
   }

@@ -3,7 +3,7 @@
 //
 // Each GPU type has a pool of nodes that last and one of spot nodes, which stand in for one another. It looks at them
 // when the policy has decided, when nodes have changed, when a pool may shrink or be asked again, and shortly after it
-// has done something, as the live one does all the time. Not thread-safe.
+// has done something or was refused, as the live one does all the time. Not thread-safe.
 
 #ifndef ADAPTDL_SIMULATOR_SIMULATED_AUTOSCALER_H_
 #define ADAPTDL_SIMULATOR_SIMULATED_AUTOSCALER_H_
@@ -64,7 +64,9 @@ class SimulatedAutoscaler {
   std::map<std::string, int> node_index_;  // by id
   std::vector<Pool> pools_;
   NodeDemand demand_;
+  // Whether the last look drained a node, and whether a pool refused one.
   bool drained_ = false;
+  bool refused_ = false;
   double next_;
 };
 

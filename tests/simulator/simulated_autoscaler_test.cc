@@ -121,5 +121,36 @@ TEST_F(SpotAutoscalerTest, ReplacesNodesThatAreTakenAway) {
   EXPECT_EQ(nodes_.phase(notice[0].node), NodePhase::kStarting);
 }
 
+class RefusingAutoscalerTest : public AutoscalerTest {
+ protected:
+  RefusingAutoscalerTest()
+      : AutoscalerTest({.spot_nodes = {4},
+                        .spot_lifetime = 1e5,
+                        .spot_together = 1,
+                        .spot_refusal = 1e4,
+                        .pools = {{.start = 1, .min = 1, .max = 6}},
+                        .lasting_prices = {1},
+                        .spot_prices = {0.3}}) {}
+};
+
+TEST_F(RefusingAutoscalerTest, OthersStandInForAPoolWithoutCapacity) {
+  double now = nodes_.NextEvent();
+  nodes_.Advance(now);
+  autoscaler_.Follow(WholeNodes(2), now, nobody_);
+  EXPECT_EQ(Phases(), "u-----");
+  // At the next look what is missing comes from nodes that last; after 30 s the pool is asked again.
+  EXPECT_EQ(autoscaler_.NextEvent(), now + 2);
+  autoscaler_.Act(now + 2, nobody_);
+  EXPECT_EQ(Phases(), "us----");
+  EXPECT_EQ(autoscaler_.NextEvent(), now + 4);
+  autoscaler_.Act(now + 30, nobody_);
+  autoscaler_.Act(now + 32, nobody_);
+  EXPECT_EQ(Phases(), "us----");
+  EXPECT_EQ(autoscaler_.NextEvent(), now + 90);
+  // Those that stand in stay until there are others, even if they are not there yet themselves.
+  autoscaler_.Act(now + 90, nobody_);
+  EXPECT_EQ(Phases(), "us----");
+}
+
 }  // namespace
 }  // namespace adaptdl::simulator
