@@ -28,6 +28,8 @@
 #include "services/supervisor/calls/strangers.h"
 #include "services/supervisor/calls/streams.h"
 #include "services/supervisor/cluster.h"
+#include "services/supervisor/code/code_service.h"
+#include "services/supervisor/code/code_store.h"
 #include "services/supervisor/http/adaptdl_api.h"
 #include "services/supervisor/http/http_server.h"
 #include "services/supervisor/jobs/job_service.h"
@@ -58,6 +60,8 @@ struct SupervisorOptions {
   StrangerOptions strangers;
   // How workers are talked to.
   rpc::ClientSecurity worker_security = rpc::Plaintext();
+  // Folders that travel with jobs. An empty folder: they don't.
+  CodeStoreOptions code;
   // Who may do what. Null: everybody everything.
   std::shared_ptr<const security::Guard> guard;
 };
@@ -90,7 +94,7 @@ class Supervisor {
   ~Supervisor();
 
   std::vector<grpc::Service*> services() {
-    return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_, &*quotas_, &*admin_};
+    return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_, &*quotas_, &*admin_, &*code_};
   }
   Cluster* cluster() { return cluster_.get(); }
 
@@ -117,17 +121,20 @@ class Supervisor {
         workers_(options.worker_security) {}
   void MakeServices(const SupervisorSeams& seams);
   void LookAtStreams();
+  void CollectCode();
   void Run();
 
   const SupervisorOptions options_;
   const std::shared_ptr<const security::Guard> guard_;
   const Clock* clock_ = nullptr;
   std::unique_ptr<JobStore> store_;
+  std::unique_ptr<CodeStore> code_store_;  // Null: there is none.
   std::function<void()> step_;
   WorkerLauncher launcher_;
   ReplicaSessions sessions_;
   Streams streams_;
   std::atomic<bool> looks_at_streams_ = false;  // Whether a lane does.
+  std::atomic<bool> collects_code_ = false;     // Likewise.
   Strangers strangers_;
   WorkerChannels workers_;
   WorkerLogReaders worker_logs_{&workers_};
@@ -139,6 +146,7 @@ class Supervisor {
   std::unique_ptr<GroupCommit> durability_;  // Likewise.
   std::unique_ptr<Executor> executor_;       // Likewise.
   std::unique_ptr<Executor> readers_;        // Likewise.
+  std::unique_ptr<Executor> archivists_;     // Likewise.
   Lanes lanes_;
   std::unique_ptr<JobServiceImpl> jobs_;
   std::unique_ptr<NodeServiceImpl> nodes_;
@@ -146,10 +154,12 @@ class Supervisor {
   std::unique_ptr<SchedulingServiceImpl> scheduling_;
   std::unique_ptr<QuotaServiceImpl> quotas_;
   std::unique_ptr<AdminServiceImpl> admin_;
+  std::unique_ptr<CodeServiceImpl> code_;
   std::unique_ptr<AdaptdlApi> adaptdl_api_;
   std::unique_ptr<HttpServer> http_;  // Its thread uses what stands above.
 
   absl::Time looked_at_streams_ = absl::InfinitePast();  // Used in Step() only.
+  absl::Time collected_code_ = absl::InfinitePast();     // Likewise.
 
   Mutex mutex_;
   CondVar wake_;
