@@ -118,8 +118,11 @@ void AddCommands(CLI::App& app, Context* context) {
   AddCancel(app, context);
   AddDelete(app, context);
   AddNodes(app, context);
+  AddNode(app, context);
   AddDrain(app, context);
   AddForget(app, context);
+  AddPools(app, context);
+  AddCost(app, context);
   AddQuota(app, context);
   AddWhatIf(app, context);
   AddWhoAmI(app, context);

@@ -173,6 +173,13 @@ absl::StatusOr<v1::Job> GetJob(Client& client, const JobReference& job) {
   return std::move(*response->mutable_job());
 }
 
+absl::StatusOr<v1::GetNodePoolsResponse> FindPools(Client& client) {
+  absl::StatusOr<v1::GetNodePoolsResponse> pools = client.Call(&Pools::GetNodePools, {});
+  if (absl::IsPermissionDenied(pools.status()) || absl::IsUnimplemented(pools.status()))
+    return v1::GetNodePoolsResponse();
+  return pools;
+}
+
 bool IsFinished(v1::JobPhase phase) {
   return phase == v1::JOB_PHASE_SUCCEEDED || phase == v1::JOB_PHASE_FAILED ||
          phase == v1::JOB_PHASE_CANCELLED;

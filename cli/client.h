@@ -18,7 +18,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "adaptdl/v1/admin_service.grpc.pb.h"
+#include "adaptdl/v1/enrolment_service.grpc.pb.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
+#include "adaptdl/v1/node_pool_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
 #include "adaptdl/v1/quota_service.grpc.pb.h"
 #include "cli/context.h"
@@ -34,6 +36,8 @@ namespace adaptdl::cli {
 
 using Jobs = v1::JobService::Stub;
 using Nodes = v1::NodeService::Stub;
+using Enrolments = v1::EnrolmentService::Stub;
+using Pools = v1::NodePoolService::Stub;
 using Quotas = v1::QuotaService::Stub;
 using Admin = v1::AdminService::Stub;
 
@@ -145,6 +149,8 @@ absl::StatusOr<v1::ListEventsResponse> ListAllEvents(Client& client, v1::ListEve
 absl::StatusOr<v1::ListNodesResponse> ListAllNodes(Client& client);
 absl::StatusOr<v1::ListQuotasResponse> ListAllQuotas(Client& client);
 absl::StatusOr<v1::Job> GetJob(Client& client, const JobReference& job);
+// The node pools. None where the caller may not see them, or the supervisor is older than pools.
+absl::StatusOr<v1::GetNodePoolsResponse> FindPools(Client& client);
 
 // Whether the phase is one that a job stays in.
 bool IsFinished(v1::JobPhase phase);

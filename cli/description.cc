@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "cli/format.h"
 #include "cli/job_table.h"
+#include "cli/pool_table.h"
 #include "cli/table.h"
 
 namespace adaptdl::cli {
@@ -108,7 +109,8 @@ std::string MomentText(bool present, const google::protobuf::Timestamp& time) {
   return present ? absl::StrCat(FormatSecond(ToTime(time)), " UTC") : "";
 }
 
-Section StatusSection(const v1::JobStatus& status, absl::Time now) {
+Section StatusSection(const v1::Job& job, const v1::GetNodePoolsResponse& pools, absl::Time now) {
+  const v1::JobStatus& status = job.status();
   Section section("Status");
   section.Add("Phase", StatusText(status));
   section.Add("Message", Printable(status.message()));
@@ -116,6 +118,7 @@ Section StatusSection(const v1::JobStatus& status, absl::Time now) {
   section.Add("Allocation", Printable(absl::StrJoin(status.allocation(), " ")));
   section.Add("Moving to", Printable(absl::StrJoin(status.desired_allocation(), " ")));
   section.Add("Because", Printable(status.allocation_reason()));
+  for (const ShortPool& pool : ShortPoolsOf(job, pools)) section.Add("Waits for", Describe(pool));
   section.Add("Restarts", absl::StrCat(status.restarts()));
   if (status.rescales() > 0) section.Add("Re-scales", absl::StrCat(status.rescales(), " in place"));
   if (status.has_rescale_duration()) {
@@ -131,6 +134,7 @@ Section StatusSection(const v1::JobStatus& status, absl::Time now) {
   section.Add("Ended", MomentText(status.has_completion_time(), status.completion_time()));
   section.Add("Runtime", RuntimeText(status, now));
   if (status.has_running_time()) section.Add("All running", DurationText(ToDuration(status.running_time())));
+  if (status.has_cost()) section.Add("Cost", MoneyText(status.cost(), pools.currency()));
   section.Add("ETA", status.has_estimated_completion_time() ? EtaText(status, now) : "");
   return section;
 }
@@ -192,15 +196,15 @@ void AppendTable(absl::string_view heading, const Table& table, bool colours, st
 
 }  // namespace
 
-std::string DescribeJob(const v1::Job& job, const v1::ListEventsResponse& events, absl::Time now,
-                        bool colours) {
+std::string DescribeJob(const v1::Job& job, const v1::ListEventsResponse& events,
+                        const v1::GetNodePoolsResponse& pools, absl::Time now, bool colours) {
   std::string out = Printable(absl::StrCat(job.namespace_(), "/", job.name(), " (", job.uid(), ")"));
   const std::map<std::string, std::string> labels(job.labels().begin(), job.labels().end());
   if (!labels.empty())
     absl::StrAppend(&out, "\n", Printable(absl::StrJoin(labels, " ", absl::PairFormatter("="))));
   out.push_back('\n');
   SpecSection(job.spec()).AppendTo(&out, colours);
-  StatusSection(job.status(), now).AppendTo(&out, colours);
+  StatusSection(job, pools, now).AppendTo(&out, colours);
   AppendTable("Replicas", ReplicaTable(job.status()), colours, &out);
   ProgressSection(job.status()).AppendTo(&out, colours);
   HintsSection(job.status()).AppendTo(&out, colours);

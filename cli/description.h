@@ -8,12 +8,14 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/job.pb.h"
 #include "adaptdl/v1/job_service.pb.h"
+#include "adaptdl/v1/node_pool_service.pb.h"
 
 namespace adaptdl::cli {
 
 // Spec, status, replicas, progress and hints of `job`, then `events`, its latest.
-std::string DescribeJob(const v1::Job& job, const v1::ListEventsResponse& events, absl::Time now,
-                        bool colours);
+// `pools`: for the currency of its cost, and what it waits for.
+std::string DescribeJob(const v1::Job& job, const v1::ListEventsResponse& events,
+                        const v1::GetNodePoolsResponse& pools, absl::Time now, bool colours);
 
 }  // namespace adaptdl::cli
 

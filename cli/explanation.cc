@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "cli/format.h"
+#include "cli/pool_table.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -36,7 +37,7 @@ bool HasEnded(v1::JobPhase phase) {
 
 }  // namespace
 
-std::string ExplainJob(const v1::Job& job) {
+std::string ExplainJob(const v1::Job& job, const v1::GetNodePoolsResponse& pools) {
   const v1::JobStatus& status = job.status();
   std::string text;
   const auto add = [&](absl::string_view name, absl::string_view value) {
@@ -53,8 +54,12 @@ std::string ExplainJob(const v1::Job& job) {
   if (!SameNodes(status.allocation(), status.desired_allocation())) {
     add(status.allocation().empty() ? "Gets" : "Moves to", ReplicasText(status.desired_allocation()));
   }
+  const auto add_pools = [&] {
+    for (const ShortPool& pool : ShortPoolsOf(job, pools)) add("Pools", Describe(pool));
+  };
   if (status.allocation_reason().empty() && status.desired_allocation().empty()) {
     add("Reason", "the allocator has not decided on this job yet");
+    add_pools();
     return text;
   }
   add("Reason", status.allocation_reason().empty() ? "none was given" : status.allocation_reason());
@@ -62,6 +67,7 @@ std::string ExplainJob(const v1::Job& job) {
   const bool waits =
       status.phase() == v1::JOB_PHASE_PENDING && status.message() != status.allocation_reason();
   if (waits && !status.message().empty()) add("Waits", status.message());
+  add_pools();
   for (const std::string& sentence : status.allocation_explanation()) {
     absl::StrAppend(&text, "  - ", Printable(sentence), "\n");
   }

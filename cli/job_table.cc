@@ -1,5 +1,6 @@
 #include "cli/job_table.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,10 +9,17 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "cli/format.h"
+#include "cli/pool_table.h"
 #include "libs/jobspec/placement.h"
 
 namespace adaptdl::cli {
 namespace {
+
+// Names the pool of a node.
+constexpr char kPoolLabel[] = "adaptdl.petuum.com/pool";
+
+// Whether there is something about the node that its pool says.
+bool CostsOrGoes(const v1::Node& node) { return node.preemptible() || node.status().has_price_per_hour(); }
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
@@ -85,19 +93,31 @@ Table JobTable(const v1::ListJobsResponse& jobs, bool with_namespace, absl::Time
 
 Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now) {
   Table table;
-  table.headers = {"NAME", "STATUS", "REPLICAS", "CPU", "MEMORY", "GPUS", "AGE", "LABELS, TAINTS"};
+  table.headers = {"NAME", "STATUS", "REPLICAS", "CPU", "MEMORY", "GPUS", "AGE"};
+  const bool with_pools = std::any_of(nodes.nodes().begin(), nodes.nodes().end(), CostsOrGoes);
+  if (with_pools) table.headers.insert(table.headers.end(), {"POOL", "SPOT", "PRICE/H"});
+  table.headers.push_back("LABELS, TAINTS");
   for (const v1::Node& node : nodes.nodes()) {
     const v1::NodeStatus& status = node.status();
     const v1::Resources& used = status.allocated();
     const v1::Resources& offered = node.capacity();
     const std::string gpu_type = node.gpu_type().empty() ? "" : absl::StrCat(" ", Printable(node.gpu_type()));
-    table.rows.push_back(
-        {Printable(node.node_id()), NodeStatus(node), absl::StrCat(status.replicas()),
-         absl::StrCat(FormatCores(used.cpu_millis()), "/", FormatCores(offered.cpu_millis())),
-         absl::StrCat(FormatBytes(used.memory_bytes()), "/", FormatBytes(offered.memory_bytes())),
-         absl::StrCat(used.gpus(), "/", offered.gpus(), gpu_type),
-         status.has_register_time() ? DurationText(now - ToTime(status.register_time())) : "-",
-         LabelsAndTaints(node)});
+    std::vector<Cell> row = {
+        Printable(node.node_id()),
+        NodeStatus(node),
+        absl::StrCat(status.replicas()),
+        absl::StrCat(FormatCores(used.cpu_millis()), "/", FormatCores(offered.cpu_millis())),
+        absl::StrCat(FormatBytes(used.memory_bytes()), "/", FormatBytes(offered.memory_bytes())),
+        absl::StrCat(used.gpus(), "/", offered.gpus(), gpu_type),
+        status.has_register_time() ? DurationText(now - ToTime(status.register_time())) : "-"};
+    if (with_pools) {
+      const auto pool = node.labels().find(kPoolLabel);
+      row.push_back(pool == node.labels().end() ? "-" : OrDash(Printable(pool->second)));
+      row.push_back(node.preemptible() ? "yes" : "no");
+      row.push_back(status.has_price_per_hour() ? MoneyText(status.price_per_hour(), "") : "-");
+    }
+    row.push_back(LabelsAndTaints(node));
+    table.rows.push_back(std::move(row));
   }
   return table;
 }

@@ -211,6 +211,7 @@ void AddAdmin(CLI::App& app, Context* context) {
   AddCertificates(*admin, context);
   AddKubernetesSecrets(*admin, context);
   AddToken(*admin, context);
+  AddJoinToken(*admin, context);
 }
 
 }  // namespace adaptdl::cli

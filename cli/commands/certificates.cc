@@ -25,6 +25,7 @@ struct CertificateOptions {
   std::string folder;
   std::vector<std::string> services;
   std::vector<std::string> nodes;
+  bool node_authority = false;
   int days = 365;
   bool only_look = false;
 };
@@ -90,6 +91,7 @@ absl::StatusOr<int> Make(const Context& context, const CertificateOptions& optio
   const absl::StatusOr<std::vector<Certificate>> made =
       certificates::MakeCertificates({.folder = options.folder,
                                       .identities = Identities(options),
+                                      .node_authority = options.node_authority,
                                       .lifetime = absl::Hours(24) * options.days,
                                       .now = context.clock->Now(),
                                       .only_look = options.only_look});
@@ -122,6 +124,8 @@ void AddCertificates(CLI::App& admin, Context* context) {
                    "Id of a node: a certificate of a worker that may be this node only; repeatable")
       ->allow_extra_args(false)
       ->type_name("ID");
+  command->add_flag("--node-authority", options->node_authority,
+                    "Also the authority by which the supervisor lets machines in as nodes");
   command->add_option("--days", options->days, "Days for which new certificates are good")
       ->check(CLI::Range(1, 3650))
       ->capture_default_str();

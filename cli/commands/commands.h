@@ -27,13 +27,17 @@ void AddSuspend(CLI::App& app, Context* context);
 void AddResume(CLI::App& app, Context* context);
 void AddCancel(CLI::App& app, Context* context);
 void AddDelete(CLI::App& app, Context* context);
+void AddNode(CLI::App& app, Context* context);
 void AddNodes(CLI::App& app, Context* context);
 void AddDrain(CLI::App& app, Context* context);
 void AddForget(CLI::App& app, Context* context);
+void AddPools(CLI::App& app, Context* context);
+void AddCost(CLI::App& app, Context* context);
 void AddQuota(CLI::App& app, Context* context);
 void AddAdmin(CLI::App& app, Context* context);
 // Of "adaptdl admin".
 void AddCertificates(CLI::App& admin, Context* context);
+void AddJoinToken(CLI::App& admin, Context* context);
 void AddKubernetesSecrets(CLI::App& admin, Context* context);
 void AddToken(CLI::App& admin, Context* context);
 void AddTensorboard(CLI::App& app, Context* context);

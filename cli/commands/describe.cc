@@ -8,6 +8,7 @@
 #include "cli/commands/commands.h"
 #include "cli/description.h"
 #include "cli/output.h"
+#include "cli/pool_table.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -28,7 +29,10 @@ absl::StatusOr<int> Describe(const Context& context, const std::string& name) {
   const int surplus = events->events_size() - kEventsShown;
   if (surplus > 0) events->mutable_events()->DeleteSubrange(0, surplus);
   if (context.format == Format::kTable) {
-    Print(DescribeJob(*job, *events, context.clock->Now(), context.colours));
+    absl::StatusOr<v1::GetNodePoolsResponse> pools = v1::GetNodePoolsResponse();
+    if (job->status().has_cost() || WaitsForNodes(*job)) pools = FindPools(client);
+    if (!pools.ok()) return pools.status();
+    Print(DescribeJob(*job, *events, *pools, context.clock->Now(), context.colours));
   } else {
     Json document;
     document["job"] = ToJson(*job);

@@ -1,5 +1,6 @@
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
@@ -7,12 +8,13 @@
 #include "cli/commands/commands.h"
 #include "cli/explanation.h"
 #include "cli/output.h"
+#include "cli/pool_table.h"
 
 namespace adaptdl::cli {
 namespace {
 
 // The part of the job that the question is about.
-Json ExplanationDocument(const v1::Job& job) {
+Json ExplanationDocument(const v1::Job& job, const v1::GetNodePoolsResponse& pools) {
   const Json whole = ToJson(job);
   const Json& status = whole["status"];
   Json document;
@@ -21,6 +23,13 @@ Json ExplanationDocument(const v1::Job& job) {
   for (const char* field : {"phase", "reason", "message", "allocation", "desiredAllocation",
                             "allocationReason", "allocationExplanation"}) {
     document[field] = status[field];
+  }
+  document["shortPools"] = Json::array();
+  for (const ShortPool& pool : ShortPoolsOf(job, pools)) {
+    Json entry;
+    entry["pool"] = pool.pool;
+    entry["condition"] = ToJson(pool.condition);
+    document["shortPools"].push_back(std::move(entry));
   }
   return document;
 }
@@ -31,10 +40,13 @@ absl::StatusOr<int> Explain(const Context& context, const std::string& name) {
   Client client(context);
   const absl::StatusOr<v1::Job> job = GetJob(client, *reference);
   if (!job.ok()) return job.status();
+  absl::StatusOr<v1::GetNodePoolsResponse> pools = v1::GetNodePoolsResponse();
+  if (WaitsForNodes(*job)) pools = FindPools(client);
+  if (!pools.ok()) return pools.status();
   if (context.format == Format::kTable) {
-    Print(ExplainJob(*job));
+    Print(ExplainJob(*job, *pools));
   } else {
-    PrintDocument(context, ExplanationDocument(*job));
+    PrintDocument(context, ExplanationDocument(*job, *pools));
   }
   return kExitOk;
 }

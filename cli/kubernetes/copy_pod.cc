@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "libs/http/pauses.h"
 #include "libs/kube/client/client.h"
-#include "libs/kube/http/pauses.h"
 #include "libs/kubejobs/names.h"
 
 namespace adaptdl::cli {
@@ -185,7 +185,7 @@ absl::StatusOr<std::unique_ptr<CopyPod>> CopyPod::Start(const Cluster& cluster, 
 
 absl::Status CopyPod::WaitUntilItRuns(const std::function<void(const std::string&)>& note,
                                       const std::stop_token& stop) const {
-  const kube::RealPauses pauses;
+  const RealPauses pauses;
   std::string told;
   while (true) {
     const absl::StatusOr<kube::Json> pod = cluster_.client().Get(kube::ObjectOf(kube::Pods(), key_), stop);

@@ -16,7 +16,7 @@
 #include "libs/base/clock.h"
 #include "libs/base/process/pipe.h"
 #include "libs/base/process/wait.h"
-#include "libs/kube/http/pauses.h"
+#include "libs/http/pauses.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -59,7 +59,7 @@ absl::Status PortForward::Wait() {
 void PortForward::Keep(const std::stop_token& stop) {
   // The child is this thread's, and ends with it at the latest.
   Backoff backoff(absl::Milliseconds(100), absl::Seconds(5));
-  const kube::RealPauses pauses;
+  const RealPauses pauses;
   bool goes_on = true;
   while (goes_on) {
     RunOnce(stop);

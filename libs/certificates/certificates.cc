@@ -1,6 +1,7 @@
 #include "libs/certificates/certificates.h"
 
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,16 +14,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libs/base/file.h"
+#include "libs/certificates/node_authority.h"
 #include "libs/certificates/openssl.h"
 
 namespace adaptdl::certificates {
 namespace {
 
-constexpr int64_t kMaxPemBytes = 1 << 20;
 constexpr int kPublicMode = 0644;
 constexpr int kSecretMode = 0600;
-// Clocks of machines differ: a certificate is good from a little before it was made.
-constexpr absl::Duration kClockSkew = absl::Minutes(10);
 constexpr size_t kMaxName = 253;
 
 struct Authority {
@@ -44,7 +43,9 @@ absl::Status CheckName(absl::string_view what, const std::string& name) {
       absl::StrCat("\"", name, "\" is no ", what, ": use letters, digits, \".\", \"_\" and \"-\""));
 }
 
-absl::Status Check(const Identity& identity) {
+}  // namespace
+
+absl::Status CheckIdentity(const Identity& identity) {
   const bool is_webhook = identity.service == kWebhook;
   if (is_webhook == identity.dns_name.empty()) {
     return absl::InvalidArgumentError(
@@ -64,6 +65,8 @@ absl::Status Check(const Identity& identity) {
   return status;
 }
 
+namespace {
+
 absl::Status MakeFolder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -78,8 +81,8 @@ absl::Status Broken(const std::string& folder, absl::string_view what) {
 }
 
 absl::StatusOr<Authority> ReadAuthority(const std::string& folder, absl::Time now) {
-  const absl::StatusOr<std::string> pem = ReadWholeFile(CaFile(folder), kMaxPemBytes);
-  const absl::StatusOr<std::string> key_pem = ReadWholeFile(CaKeyFile(folder), kMaxPemBytes);
+  const absl::StatusOr<std::string> pem = ReadWholeFile(CaFile(folder), kMaxPemFileBytes);
+  const absl::StatusOr<std::string> key_pem = ReadWholeFile(CaKeyFile(folder), kMaxPemFileBytes);
   if (absl::IsNotFound(pem.status()) && absl::IsNotFound(key_pem.status())) return pem.status();
   for (const absl::Status& status : {pem.status(), key_pem.status()}) {
     if (absl::IsNotFound(status)) return Broken(folder, status.message());
@@ -95,15 +98,20 @@ absl::StatusOr<Authority> ReadAuthority(const std::string& folder, absl::Time no
   return Authority{*std::move(certificate), *std::move(key), *pem};
 }
 
+Contents ContentsOfAuthority(absl::Time now, absl::Time end) {
+  return {.common_name = "AdaptDL cluster authority",
+          .dns_name = "",
+          .uri = "",
+          .not_before = now - kClockSkew,
+          .not_after = end,
+          .kind = Kind::kAuthority};
+}
+
 absl::StatusOr<Authority> NewAuthority(const Options& options) {
   absl::StatusOr<KeyPtr> key = MakeKey();
   if (!key.ok()) return key.status();
-  const Contents contents{.common_name = "AdaptDL cluster authority",
-                          .dns_name = "",
-                          .uri = "",
-                          .not_before = options.now - kClockSkew,
-                          .not_after = options.now + kAuthorityLifetime};
-  absl::StatusOr<CertificatePtr> certificate = MakeCertificate(contents, key->get(), nullptr, nullptr);
+  absl::StatusOr<CertificatePtr> certificate = MakeCertificate(
+      ContentsOfAuthority(options.now, options.now + kAuthorityLifetime), key->get(), nullptr, nullptr);
   if (!certificate.ok()) return certificate.status();
   const std::string pem = ToPem(certificate->get());
   absl::Status status = WriteFileAtomically(CaKeyFile(options.folder), ToPem(key->get()), kSecretMode);
@@ -112,10 +120,24 @@ absl::StatusOr<Authority> NewAuthority(const Options& options) {
   return Authority{*std::move(certificate), *std::move(key), pem};
 }
 
+// Whether another authority may stand below it.
+bool AllowsNodeAuthority(const Authority& authority) { return PathLength(authority.certificate.get()) != 0; }
+
+// Has the authority, with its key and its end, say that another one may stand below it.
+absl::Status AllowNodeAuthority(const Options& options, Authority* authority) {
+  absl::StatusOr<CertificatePtr> certificate =
+      MakeCertificate(ContentsOfAuthority(options.now, NotAfter(authority->certificate.get())),
+                      authority->key.get(), nullptr, nullptr);
+  if (!certificate.ok()) return certificate.status();
+  authority->certificate = *std::move(certificate);
+  authority->pem = ToPem(authority->certificate.get());
+  return WriteFileAtomically(CaFile(options.folder), authority->pem, kPublicMode);
+}
+
 // A service's certificate as it lies in its folder. Null: none that could be used.
 CertificatePtr ReadOwn(const std::string& folder) {
-  const absl::StatusOr<std::string> pem = ReadWholeFile(folder + "/cert.pem", kMaxPemBytes);
-  const absl::StatusOr<std::string> key_pem = ReadWholeFile(folder + "/key.pem", kMaxPemBytes);
+  const absl::StatusOr<std::string> pem = ReadWholeFile(folder + "/cert.pem", kMaxPemFileBytes);
+  const absl::StatusOr<std::string> key_pem = ReadWholeFile(folder + "/key.pem", kMaxPemFileBytes);
   if (!pem.ok() || !key_pem.ok()) return nullptr;
   absl::StatusOr<CertificatePtr> certificate = CertificateFromPem(*pem);
   const absl::StatusOr<KeyPtr> key = KeyFromPem(*key_pem);
@@ -123,22 +145,60 @@ CertificatePtr ReadOwn(const std::string& folder) {
   return X509_check_private_key(certificate->get(), key->get()) == 1 ? *std::move(certificate) : nullptr;
 }
 
-bool IsGood(const Identity& identity, const Authority& authority, X509* certificate, absl::Time now) {
+// What is to lie in one sub-folder.
+struct Wanted {
+  std::string folder;
+  // For people.
+  std::string name;
+  // Its times are set when it is made.
+  Contents contents;
+  std::vector<std::string> names;
+};
+
+Wanted WantedOf(const Identity& identity) {
+  return {.folder = identity.FolderName(),
+          .name = identity.Uri(),
+          .contents = {.common_name = identity.DnsName(),
+                       .dns_name = identity.DnsName(),
+                       .uri = identity.Uri(),
+                       .not_before = absl::InfinitePast(),
+                       .not_after = absl::InfinitePast()},
+          .names = {identity.DnsName(), identity.Uri()}};
+}
+
+Wanted WantedNodeAuthority() {
+  return {.folder = kNodeAuthorityFolder,
+          .name = "the node authority",
+          .contents = {.common_name = kNodeAuthorityName,
+                       .dns_name = Identity{.service = "worker"}.DnsName(),
+                       .uri = "",
+                       .not_before = absl::InfinitePast(),
+                       .not_after = absl::InfinitePast(),
+                       .kind = Kind::kNodeAuthority},
+          .names = {}};
+}
+
+std::vector<Wanted> AllWanted(const Options& options) {
+  std::vector<Wanted> wanted;
+  for (const Identity& identity : options.identities) wanted.push_back(WantedOf(identity));
+  if (options.node_authority) wanted.push_back(WantedNodeAuthority());
+  return wanted;
+}
+
+bool IsGood(const Wanted& wanted, const Authority& authority, X509* certificate, absl::Time now) {
   return X509_verify(certificate, authority.key.get()) == 1 &&
-         Names(certificate) == std::vector<std::string>{identity.DnsName(), identity.Uri()} &&
+         SubjectName(certificate) == wanted.contents.common_name && Names(certificate) == wanted.names &&
+         (X509_check_ca(certificate) == 1) == (wanted.contents.kind != Kind::kService) &&
          !IsDue(NotBefore(certificate), NotAfter(certificate), now);
 }
 
-absl::StatusOr<absl::Time> Issue(const Options& options, const Identity& identity, const Authority& authority,
+absl::StatusOr<absl::Time> Issue(const Options& options, const Wanted& wanted, const Authority& authority,
                                  const std::string& folder) {
   const absl::StatusOr<KeyPtr> key = MakeKey();
   if (!key.ok()) return key.status();
-  const Contents contents{
-      .common_name = identity.DnsName(),
-      .dns_name = identity.DnsName(),
-      .uri = identity.Uri(),
-      .not_before = options.now - kClockSkew,
-      .not_after = std::min(options.now + options.lifetime, NotAfter(authority.certificate.get()))};
+  Contents contents = wanted.contents;
+  contents.not_before = options.now - kClockSkew;
+  contents.not_after = std::min(options.now + options.lifetime, NotAfter(authority.certificate.get()));
   const absl::StatusOr<CertificatePtr> certificate =
       MakeCertificate(contents, key->get(), authority.certificate.get(), authority.key.get());
   if (!certificate.ok()) return certificate.status();
@@ -153,21 +213,20 @@ absl::StatusOr<absl::Time> Issue(const Options& options, const Identity& identit
 
 absl::Status CopyAuthority(const Authority& authority, const std::string& folder) {
   const std::string path = CaFile(folder);
-  if (ReadWholeFile(path, kMaxPemBytes).value_or("") == authority.pem) return absl::OkStatus();
+  if (ReadWholeFile(path, kMaxPemFileBytes).value_or("") == authority.pem) return absl::OkStatus();
   return WriteFileAtomically(path, authority.pem, kPublicMode);
 }
 
-absl::StatusOr<Certificate> Ensure(const Options& options, const Identity& identity,
-                                   const Authority& authority) {
-  const std::string folder = absl::StrCat(options.folder, "/", identity.FolderName());
+absl::StatusOr<Certificate> Ensure(const Options& options, const Wanted& wanted, const Authority& authority) {
+  const std::string folder = absl::StrCat(options.folder, "/", wanted.folder);
   const CertificatePtr own = ReadOwn(folder);
   std::error_code error;
   const bool there = std::filesystem::exists(folder + "/cert.pem", error);
   Certificate result{.path = folder + "/cert.pem",
-                     .name = identity.Uri(),
+                     .name = wanted.name,
                      .expires = own == nullptr ? absl::InfinitePast() : NotAfter(own.get()),
                      .action = Action::kKept};
-  const bool good = own != nullptr && IsGood(identity, authority, own.get(), options.now);
+  const bool good = own != nullptr && IsGood(wanted, authority, own.get(), options.now);
   if (options.only_look) {
     if (!good) result.action = there ? Action::kDue : Action::kMissing;
     return result;
@@ -175,18 +234,26 @@ absl::StatusOr<Certificate> Ensure(const Options& options, const Identity& ident
   if (absl::Status status = MakeFolder(folder); !status.ok()) return status;
   if (absl::Status status = CopyAuthority(authority, folder); !status.ok()) return status;
   if (good) return result;
-  const absl::StatusOr<absl::Time> expires = Issue(options, identity, authority, folder);
+  const absl::StatusOr<absl::Time> expires = Issue(options, wanted, authority, folder);
   if (!expires.ok()) return expires.status();
   result.expires = *expires;
   result.action = there ? Action::kRenewed : Action::kMade;
   return result;
 }
 
+Action ActionOfAuthority(const Options& options, bool is_new, bool too_narrow, X509* ca) {
+  if (is_new) return Action::kMade;
+  if (too_narrow && !options.only_look) return Action::kRenewed;
+  // It can't be renewed without all who trust it: its coming end is only told.
+  const bool due = too_narrow || IsDue(NotBefore(ca), NotAfter(ca), options.now);
+  return options.only_look && due ? Action::kDue : Action::kKept;
+}
+
 std::vector<Certificate> AllMissing(const Options& options) {
   std::vector<Certificate> missing = {
       {CaFile(options.folder), "the authority", absl::InfinitePast(), Action::kMissing}};
-  for (const Identity& identity : options.identities) {
-    missing.push_back({absl::StrCat(options.folder, "/", identity.FolderName(), "/cert.pem"), identity.Uri(),
+  for (const Wanted& wanted : AllWanted(options)) {
+    missing.push_back({absl::StrCat(options.folder, "/", wanted.folder, "/cert.pem"), wanted.name,
                        absl::InfinitePast(), Action::kMissing});
   }
   return missing;
@@ -212,7 +279,7 @@ bool IsDue(absl::Time not_before, absl::Time not_after, absl::Time now) {
 
 absl::StatusOr<std::vector<Certificate>> MakeCertificates(const Options& options) {
   for (const Identity& identity : options.identities) {
-    if (absl::Status status = Check(identity); !status.ok()) return status;
+    if (absl::Status status = CheckIdentity(identity); !status.ok()) return status;
   }
   absl::StatusOr<Authority> authority = ReadAuthority(options.folder, options.now);
   const bool is_new = absl::IsNotFound(authority.status());
@@ -222,15 +289,15 @@ absl::StatusOr<std::vector<Certificate>> MakeCertificates(const Options& options
     authority = NewAuthority(options);
   }
   if (!authority.ok()) return authority.status();
+  const bool too_narrow = options.node_authority && !AllowsNodeAuthority(*authority);
+  if (too_narrow && !options.only_look) {
+    if (absl::Status status = AllowNodeAuthority(options, &*authority); !status.ok()) return status;
+  }
   X509* ca = authority->certificate.get();
-  // It can't be renewed without all who trust it: its coming end is only told.
-  const bool due = options.only_look && IsDue(NotBefore(ca), NotAfter(ca), options.now);
   std::vector<Certificate> certificates = {{CaFile(options.folder), "the authority", NotAfter(ca),
-                                            is_new ? Action::kMade
-                                            : due  ? Action::kDue
-                                                   : Action::kKept}};
-  for (const Identity& identity : options.identities) {
-    absl::StatusOr<Certificate> certificate = Ensure(options, identity, *authority);
+                                            ActionOfAuthority(options, is_new, too_narrow, ca)}};
+  for (const Wanted& wanted : AllWanted(options)) {
+    absl::StatusOr<Certificate> certificate = Ensure(options, wanted, *authority);
     if (!certificate.ok()) return certificate.status();
     certificates.push_back(*std::move(certificate));
   }

@@ -10,7 +10,8 @@
 // "supervisor.adaptdl" and the URI "spiffe://adaptdl/supervisor"; that of a worker may name its node,
 // "spiffe://adaptdl/worker/NODE_ID". Each serves for both ends of a connection.
 //
-// A webhook's is called by a DNS name of the cluster instead.
+// A webhook's is called by a DNS name of the cluster instead. The authority by which machines are let in as nodes is one
+// more sub-folder (node_authority.h).
 //
 // Making them again renews what nears its end, with a new key, and leaves the rest as it is. The authority is
 // made once.
@@ -51,9 +52,15 @@ inline constexpr const char* kServices[] = {"supervisor", "allocator", "autoscal
 // What an API server of Kubernetes calls. Its certificate makes it none of the services.
 inline constexpr char kWebhook[] = "webhook";
 
+// INVALID_ARGUMENT: an unknown service, or a node id or DNS name that is no name.
+absl::Status CheckIdentity(const Identity& identity);
+
 struct Options {
   std::string folder;
   std::vector<Identity> identities;
+  // Whether to make the node authority, too. The certificate of an authority that can't have one, as earlier versions
+  // made it, is then made anew, with its key: what it has signed stays good, and everybody needs the new ca.pem.
+  bool node_authority = false;
   // Life of new certificates; they never outlive the authority's own.
   absl::Duration lifetime = absl::Hours(24) * 365;
   absl::Time now;
@@ -73,12 +80,15 @@ enum class Action {
 struct Certificate {
   // Path of the certificate's file.
   std::string path;
-  // "the authority", else the identity's URI.
+  // "the authority", "the node authority", else the identity's URI.
   std::string name;
   // InfinitePast for one that is missing.
   absl::Time expires;
   Action action;
 };
+
+// Clocks of machines differ: a certificate is good from a little before it was made.
+inline constexpr absl::Duration kClockSkew = absl::Minutes(10);
 
 // The life of an authority.
 inline constexpr absl::Duration kAuthorityLifetime = absl::Hours(24 * 3650);

@@ -74,9 +74,22 @@ using Extensions = std::vector<std::pair<int, std::string>>;
 
 // RFC 5280, 4.2.1.
 Extensions ExtensionsOfAuthority() {
-  return {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+  return {{NID_basic_constraints, "critical,CA:TRUE,pathlen:1"},
           {NID_key_usage, "critical,keyCertSign,cRLSign"},
           {NID_subject_key_identifier, "hash"}};
+}
+
+// A URI's path can't be constrained; the guard of a server looks at that (libs/service/security/guard.cc).
+Extensions ExtensionsOfNodeAuthority(const Contents& contents) {
+  return {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+          {NID_key_usage, "critical,keyCertSign"},
+          {NID_ext_key_usage, "serverAuth,clientAuth"},
+          {NID_subject_key_identifier, "hash"},
+          {NID_authority_key_identifier, "keyid:always"},
+          {NID_name_constraints,
+           absl::StrCat(
+               "critical,permitted;DNS:", contents.dns_name,
+               ",permitted;URI:adaptdl,excluded;IP:0.0.0.0/0.0.0.0,excluded;IP:::/::,excluded;email:.")}};
 }
 
 Extensions ExtensionsOfService(const Contents& contents) {
@@ -88,10 +101,30 @@ Extensions ExtensionsOfService(const Contents& contents) {
           {NID_subject_alt_name, absl::StrCat("DNS:", contents.dns_name, ",URI:", contents.uri)}};
 }
 
+Extensions ExtensionsOf(const Contents& contents) {
+  switch (contents.kind) {
+    case Kind::kAuthority:
+      return ExtensionsOfAuthority();
+    case Kind::kNodeAuthority:
+      return ExtensionsOfNodeAuthority(contents);
+    case Kind::kService:
+      break;
+  }
+  return ExtensionsOfService(contents);
+}
+
 absl::Time FromAsn1(const ASN1_TIME* time) {
   std::tm parts{};
   if (time == nullptr || ASN1_TIME_to_tm(time, &parts) != 1) return absl::InfinitePast();
   return absl::FromTM(parts, absl::UTCTimeZone());
+}
+
+std::string CommonName(const X509_NAME* name) {
+  const int first = X509_NAME_get_index_by_NID(name, NID_commonName, -1);
+  if (first < 0 || X509_NAME_get_index_by_NID(name, NID_commonName, first) >= 0) return "";
+  const ASN1_STRING* text = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, first));
+  return std::string(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+                     static_cast<size_t>(ASN1_STRING_length(text)));
 }
 
 }  // namespace
@@ -103,6 +136,8 @@ absl::Status OpensslError(absl::string_view what) {
   return absl::InternalError(absl::StrCat(what, ": ", text));
 }
 
+void ClearErrors() { ERR_clear_error(); }
+
 absl::StatusOr<KeyPtr> MakeKey() {
   KeyPtr key(EVP_EC_gen("P-256"));
   if (key == nullptr) return OpensslError("make a key");
@@ -113,7 +148,7 @@ absl::StatusOr<CertificatePtr> MakeCertificate(const Contents& contents, EVP_PKE
                                                EVP_PKEY* issuer_key) {
   CertificatePtr certificate(X509_new());
   X509* x509 = certificate.get();
-  const bool authority = issuer == nullptr;
+  const bool self_signed = issuer == nullptr;
   if (x509 == nullptr || X509_set_version(x509, kVersion3) != 1 || X509_set_pubkey(x509, key) != 1 ||
       ASN1_TIME_set(X509_getm_notBefore(x509), absl::ToTimeT(contents.not_before)) == nullptr ||
       ASN1_TIME_set(X509_getm_notAfter(x509), absl::ToTimeT(contents.not_after)) == nullptr) {
@@ -121,13 +156,13 @@ absl::StatusOr<CertificatePtr> MakeCertificate(const Contents& contents, EVP_PKE
   }
   if (absl::Status status = SetSerial(x509); !status.ok()) return status;
   if (absl::Status status = SetName(x509, contents.common_name); !status.ok()) return status;
-  if (X509_set_issuer_name(x509, X509_get_subject_name(authority ? x509 : issuer)) != 1)
+  if (X509_set_issuer_name(x509, X509_get_subject_name(self_signed ? x509 : issuer)) != 1)
     return OpensslError("name the issuer of a certificate");
-  for (const auto& [kind, value] : authority ? ExtensionsOfAuthority() : ExtensionsOfService(contents)) {
-    const absl::Status status = AddExtension(x509, authority ? x509 : issuer, kind, value);
+  for (const auto& [kind, value] : ExtensionsOf(contents)) {
+    const absl::Status status = AddExtension(x509, self_signed ? x509 : issuer, kind, value);
     if (!status.ok()) return status;
   }
-  if (X509_sign(x509, authority ? key : issuer_key, EVP_sha256()) == 0)
+  if (X509_sign(x509, self_signed ? key : issuer_key, EVP_sha256()) == 0)
     return OpensslError("sign a certificate");
   return certificate;
 }
@@ -157,6 +192,26 @@ absl::StatusOr<KeyPtr> KeyFromPem(absl::string_view pem) {
   if (key == nullptr) return absl::InvalidArgumentError("no private key in PEM");
   return key;
 }
+
+absl::StatusOr<std::vector<CertificatePtr>> CertificatesFromPem(absl::string_view pem, size_t most) {
+  const BioPtr reader = Reader(pem);
+  std::vector<CertificatePtr> certificates;
+  while (X509* next = PEM_read_bio_X509(reader.get(), nullptr, NoPassPhrase, nullptr)) {
+    certificates.emplace_back(next);
+    if (certificates.size() > most) {
+      ERR_clear_error();
+      return absl::InvalidArgumentError(absl::StrCat("more than ", most, " certificates in PEM"));
+    }
+  }
+  ERR_clear_error();
+  if (certificates.empty()) return absl::InvalidArgumentError("no certificate in PEM");
+  return certificates;
+}
+
+std::string IssuerName(X509* certificate) { return CommonName(X509_get_issuer_name(certificate)); }
+std::string SubjectName(X509* certificate) { return CommonName(X509_get_subject_name(certificate)); }
+
+long PathLength(X509* certificate) { return X509_get_pathlen(certificate); }
 
 absl::Time NotBefore(X509* certificate) { return FromAsn1(X509_get0_notBefore(certificate)); }
 absl::Time NotAfter(X509* certificate) { return FromAsn1(X509_get0_notAfter(certificate)); }

@@ -48,6 +48,8 @@ absl::string_view NameOf(Type type) {
       return "a text";
     case Type::kInteger:
       return "a whole number";
+    case Type::kNumber:
+      return "a number";
     case Type::kBoolean:
       return "true or false";
     case Type::kQuantity:
@@ -93,6 +95,8 @@ bool HasType(const Node& node, Type type) {
       return look == Look::kText;
     case Type::kInteger:
       return look == Look::kInteger;
+    case Type::kNumber:
+      return look == Look::kInteger || look == Look::kNumber;
     case Type::kBoolean:
       return look == Look::kBoolean &&
              (absl::EqualsIgnoreCase(node.text, "true") || absl::EqualsIgnoreCase(node.text, "false"));
@@ -228,6 +232,15 @@ const Node* Get(const Node* map, absl::string_view name, Type type) {
 bool ReadInteger(const Node& node, const std::string& path, int64_t low, int64_t high, int64_t* value,
                  Problems* problems) {
   if (absl::SimpleAtoi(node.text, value) && *value >= low && *value <= high) return true;
+  problems->Add(node.line,
+                absl::StrCat(path, " must lie between ", low, " and ", high, ", not ", Quoted(node.text)));
+  return false;
+}
+
+bool ReadNumber(const Node& node, const std::string& path, double low, double high, double* value,
+                Problems* problems) {
+  // ".inf" and ".nan" are numbers of YAML that no bound lets through.
+  if (absl::SimpleAtod(node.text, value) && *value >= low && *value <= high) return true;
   problems->Add(node.line,
                 absl::StrCat(path, " must lie between ", low, " and ", high, ", not ", Quoted(node.text)));
   return false;

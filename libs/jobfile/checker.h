@@ -41,7 +41,8 @@ class Problems {
   std::vector<Problem> warnings_;
 };
 
-enum class Type { kText, kInteger, kBoolean, kQuantity, kList, kMap };
+// kNumber: with a fraction or without one.
+enum class Type { kText, kInteger, kNumber, kBoolean, kQuantity, kList, kMap };
 
 struct KnownField {
   absl::string_view name;
@@ -72,6 +73,10 @@ const Node* Get(const Node* map, absl::string_view name, Type type);
 // The integer that a node of Type::kInteger holds, within [low, high]; false and a problem otherwise.
 bool ReadInteger(const Node& node, const std::string& path, int64_t low, int64_t high, int64_t* value,
                  Problems* problems);
+
+// The same for a node of Type::kNumber, which is finite.
+bool ReadNumber(const Node& node, const std::string& path, double low, double high, double* value,
+                Problems* problems);
 
 }  // namespace adaptdl::jobfile
 

@@ -183,7 +183,7 @@ Node ParseOrThrow(absl::string_view content) {
   if (!parser.HandleNextDocument(first)) throw Refusal{1, "the file is empty"};
   TreeBuilder second;
   if (parser.HandleNextDocument(second) && second.root().kind != Node::Kind::kNull) {
-    throw Refusal{second.root().line, "a second document; put each job into a file of its own"};
+    throw Refusal{second.root().line, "a second document; a file holds one"};
   }
   return std::move(first.root());
 }

@@ -183,6 +183,8 @@ struct Replica {
   // Whether its node is being drained or taken away; whoever does that may stop the replica without our
   // order.
   bool node_leaving = false;
+  // When its node goes away, if that is known. InfiniteFuture: it is not.
+  absl::Time node_deadline = absl::InfiniteFuture();
   // Whether it has said that it is ready (JoinGroup), and that it can go on in another group. One that can, but has not
   // joined, said so to an earlier supervisor, and is about to say it to this one.
   bool joined = false;

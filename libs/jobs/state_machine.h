@@ -61,6 +61,10 @@ struct Policy {
   // How long newcomers wait for room until the job gives up what it is to leave anyway, which may be what
   // others wait for.
   absl::Duration room_patience = absl::Seconds(10);
+  // How long the members on a node that goes away wait there for newcomers elsewhere, at most, and which part of the
+  // time that is left: then the others go on without them first.
+  absl::Duration leaving_patience = absl::Seconds(6);
+  int leaving_part = 6;
   // How long after a supervisor's begin members may take to join again; until then their jobs stay as they are.
   absl::Duration rejoin_patience = absl::Seconds(30);
 };

@@ -143,6 +143,11 @@ class Step {
 
   // Newcomers do not get the room that they are to have, perhaps because others wait for what this job holds.
   void MakeRoom();
+  // When members that the plan leaves out have to go, whether newcomers are ready or not, since their nodes go away.
+  // InfiniteFuture: they may wait.
+  absl::Time LeaveTime();
+  // Has those that stay go on without the others at once; newcomers follow later. False: too few would stay.
+  bool GoOnWithoutLeavers(const std::string& why);
   bool HoldsAnyOf(const std::vector<std::string>& nodes);
   void Offer();
 

@@ -191,6 +191,8 @@ void Step::GoOnWithPlan() {
   }
   if (ready) {
     Offer();
+  } else if (now_ >= LeaveTime() && GoOnWithoutLeavers("a node goes away before the others are ready")) {
+    return;
   } else if (!launched) {
     outcome_.waits_for = WaitsFor::kRoom;
     if (now_ - plan()->since >= policy_.room_patience) MakeRoom();
@@ -209,23 +211,39 @@ void Step::LaunchNewcomers() {
 }
 
 void Step::MakeRoom() {
+  if (!desired_.nodes_ready) return;
+  if (!HoldsAnyOf(desired_.nodes)) {
+    Move();
+  } else {
+    GoOnWithoutLeavers("there is no room for the others yet");
+  }
+}
+
+absl::Time Step::LeaveTime() {
+  absl::Time time = absl::InfiniteFuture();
+  for (const Replica& replica : members_) {
+    if (!IsLive(replica) || replica.node_deadline == absl::InfiniteFuture()) continue;
+    if (RankIn(*plan(), replica.id) >= 0) continue;
+    const absl::Duration left = std::max(absl::ZeroDuration(), replica.node_deadline - plan()->since);
+    time = std::min(time, plan()->since + std::min(policy_.leaving_patience, left / policy_.leaving_part));
+  }
+  return time;
+}
+
+bool Step::GoOnWithoutLeavers(const std::string& why) {
   const std::vector<PlanMember> current = Staying();
   std::vector<PlanMember> staying;
   for (const PlanMember& member : plan()->members) {
     if (IsMember(member.replica_id)) staying.push_back(member);
   }
-  if (!desired_.nodes_ready) return;
-  if (!HoldsAnyOf(desired_.nodes)) {
-    Move();
-  } else if (staying.size() < current.size() && AllowsSize(job(), static_cast<int>(staying.size()))) {
-    AddPlan(staying, true);
-    const std::string message =
-        absl::StrCat("group ", job().group, " → ", plan()->group, ", to ", DescribeNodes(NodesOf(staying)),
-                     " first: there is no room for the others yet");
-    Say(false, "Rescaling", message);
-    Explain("Rescaling", message);
-    Offer();
-  }
+  if (staying.size() >= current.size() || !AllowsSize(job(), static_cast<int>(staying.size()))) return false;
+  AddPlan(staying, true);
+  const std::string message = absl::StrCat("group ", job().group, " → ", plan()->group, ", to ",
+                                           DescribeNodes(NodesOf(staying)), " first: ", why);
+  Say(false, "Rescaling", message);
+  Explain("Rescaling", message);
+  Offer();
+  return true;
 }
 
 bool Step::HoldsAnyOf(const std::vector<std::string>& nodes) {

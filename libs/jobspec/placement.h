@@ -15,6 +15,10 @@
 
 namespace adaptdl::jobspec {
 
+// Key of a taint that the supervisor gives to a node that drains since it is likely to be taken away. Its jobs keep what
+// they have there until there is room elsewhere.
+inline constexpr char kLikelyToLeave[] = "adaptdl.petuum.com/likely-to-leave";
+
 // Errors name the field "spec.template.placement.<...>".
 absl::Status CheckPlacement(const v1::Placement& placement);
 // At most 64 of them, each with a key and an effect.

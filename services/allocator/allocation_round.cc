@@ -1,6 +1,7 @@
 #include "services/allocator/allocation_round.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,12 @@ bool TakesReplicas(const scheduling::NodeInfo& node) { return !node.draining; }
 
 constexpr size_t kMaxUnplaced = 100;
 
+// Why a job stays on a node that is likely to be taken away.
+constexpr char kKeeps[] =
+    "a node of it may be taken away: keeps what it has until there is as much room elsewhere";
+// How often it is decided anew which jobs do; with the last time all do.
+constexpr int kMostAttempts = 3;
+
 void NoteUnplaced(const v1::Job& job, std::vector<v1::UnplacedReplica>* unplaced) {
   v1::UnplacedReplica replica;
   *replica.mutable_resources() = job.spec().template_().resources();
@@ -66,10 +73,47 @@ void NoteUnplaced(const v1::Job& job, std::vector<v1::UnplacedReplica>* unplaced
 
 }  // namespace
 
+scheduling::Decision AllocationRound::DecideOnce(const scheduling::ClusterView& view) const {
+  scheduling::Decision decision = policy_.Decide(view, seed_);
+  scheduling::Separate(view, &decision);
+  return decision;
+}
+
+scheduling::Decision AllocationRound::DecideKeeping(ConvertedCluster* cluster,
+                                                    std::set<int>* unplaced) const {
+  scheduling::Decision decision = DecideOnce(cluster->view);
+  scheduling::CapacityDecision wanted = decision.capacity;
+  std::set<int> kept;
+  // What the first ones keep may be what others were to move to.
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    const size_t before = kept.size();
+    for (const int index : cluster->fading_jobs) {
+      scheduling::JobInfo& job = cluster->view.jobs[index];
+      const std::vector<std::string>& decided = decision.jobs[index].allocation;
+      const bool loses = decided.size() < job.allocation.size();
+      const bool last = attempt == kMostAttempts - 1 && !kept.empty();
+      if (kept.count(index) > 0 || (!loses && !last)) continue;
+      if (attempt == 0 && decided.empty()) unplaced->insert(index);
+      Freeze(&job);
+      kept.insert(index);
+    }
+    if (kept.size() == before) break;
+    decision = DecideOnce(cluster->view);
+  }
+  for (const int index : kept) {
+    decision.jobs[index].reason = kKeeps;
+    decision.jobs[index].explanation.clear();
+  }
+  // Nodes are wished for as if the old ones were gone, and none goes that is in use.
+  wanted.idle_nodes = std::move(decision.capacity.idle_nodes);
+  decision.capacity = std::move(wanted);
+  return decision;
+}
+
 RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::Time now) {
   ConvertedCluster cluster = converter_.Convert(snapshot, now);
-  scheduling::Decision decision = policy_.Decide(cluster.view, seed_);
-  scheduling::Separate(cluster.view, &decision);
+  std::set<int> unplaced;
+  scheduling::Decision decision = DecideKeeping(&cluster, &unplaced);
   RoundResult result;
   result.request.set_snapshot_version(snapshot.version());
   result.jobs = {
@@ -82,7 +126,8 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::T
     const v1::Job& job = snapshot.jobs(cluster.job_index[i]);
     const bool waits = decided.allocation.empty();
     ++result.jobs[decided.unschedulable ? "unschedulable" : waits ? "waiting" : "running"];
-    if (waits && (no_node || decided.unschedulable)) NoteUnplaced(job, &result.unplaced);
+    const bool has_no_place = waits || unplaced.count(static_cast<int>(i)) > 0;
+    if (has_no_place && (no_node || decided.unschedulable)) NoteUnplaced(job, &result.unplaced);
     v1::JobAllocation allocation = AllocationFor(job, decided.reason, decided.unschedulable);
     allocation.mutable_node_ids()->Add(decided.allocation.begin(), decided.allocation.end());
     Explain(decided.explanation, &allocation);
@@ -98,7 +143,13 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::T
     v1::JobAllocation allocation = AllocationFor(snapshot.jobs(index), why, /*unschedulable=*/true);
     if (IsNews(snapshot.jobs(index), allocation)) *result.request.add_allocations() = std::move(allocation);
   }
-  result.capacity = std::move(decision.capacity);
+  result.capacity = decision.capacity;
+  result.basis.snapshot_version = snapshot.version();
+  result.basis.decision_time = now;
+  for (const int index : cluster.job_index)
+    result.basis.placements.push_back(snapshot.jobs(index).spec().template_().placement());
+  result.basis.view = std::move(cluster.view);
+  result.basis.decision = std::move(decision);
   result.refusals = std::move(cluster.refusals);
   return result;
 }

@@ -7,13 +7,16 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "adaptdl/v1/capacity_service.pb.h"
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/scheduling/policy.h"
+#include "services/allocator/demand_board.h"
 #include "services/allocator/snapshot_converter.h"
 
 namespace adaptdl::allocator {
@@ -34,6 +37,8 @@ struct RoundResult {
   std::vector<Refusal> refusals;
   // See GetDesiredCapacityResponse.
   std::vector<v1::UnplacedReplica> unplaced;
+  // What jobs could make of other nodes follows from this.
+  DemandBasis basis;
   // Number of jobs by outcome: "running", "waiting", "unschedulable", "refused".
   std::map<std::string, int> jobs;
 };
@@ -45,8 +50,15 @@ class AllocationRound {
       : policy_(*policy), seed_(seed) {}
 
   RoundResult Decide(const v1::ClusterSnapshot& snapshot, absl::Time now);
+  // See SnapshotConverter.
+  void Expect(std::vector<scheduling::NodeKind> kinds) { converter_.Expect(std::move(kinds)); }
 
  private:
+  scheduling::Decision DecideOnce(const scheduling::ClusterView& view) const;
+  // Jobs that would lose something only since a node is likely to be taken away keep what they have. `unplaced`: those of
+  // them that would have got nothing, by index in the view.
+  scheduling::Decision DecideKeeping(ConvertedCluster* cluster, std::set<int>* unplaced) const;
+
   const scheduling::AllocationPolicy& policy_;
   const uint64_t seed_;
   SnapshotConverter converter_;

@@ -164,7 +164,9 @@ void Allocator::Lead(int64_t lease_term, absl::Time until) {
 void Allocator::StandBy(const std::string& why) {
   leads_ = false;
   parts_.metrics->Leading(false);
-  parts_.capacity->Refuse(absl::UnavailableError(absl::StrCat("this allocator stands by: ", why)));
+  const absl::Status refusal = absl::UnavailableError(absl::StrCat("this allocator stands by: ", why));
+  parts_.capacity->Refuse(refusal);
+  parts_.demands->Refuse(refusal);
   if (!std::exchange(stands_by_, true)) log::Info("standing by", {{"reason", why}});
 }
 
@@ -228,7 +230,9 @@ void Allocator::Take(v1::WatchClusterResponse message) {
   if (!cluster_.Take(std::move(message), parts_.clock->Steady())) return;
   // News may be what a failed round lacked.
   not_before_ = absl::InfinitePast();
-  wanted_since_ = std::min(wanted_since_, parts_.clock->Steady());
+  // Whoever has seconds left waits for no further changes.
+  const absl::Time since = cluster_.TakeNodeLeaves() ? absl::InfinitePast() : parts_.clock->Steady();
+  wanted_since_ = std::min(wanted_since_, since);
   changed_.SignalAll();
 }
 
@@ -266,7 +270,8 @@ RoundOutcome Allocator::RunRound() {
     wanted_since_ = absl::InfiniteFuture();
     last_round_ = start;
   }
-  const RoundResult result = round_.Decide(snapshot, parts_.clock->Now());
+  round_.Expect(parts_.demands->Kinds());
+  RoundResult result = round_.Decide(snapshot, parts_.clock->Now());
   parts_.metrics->Decided(result, parts_.clock->Steady() - start);
   for (const Refusal& refusal : result.refusals) {
     log::Warning("not used", {{"what", refusal.what}, {"why", refusal.why}});
@@ -278,6 +283,7 @@ RoundOutcome Allocator::RunRound() {
   MutexLock lock(&mutex_);
   if (outcome != RoundOutcome::kConflict && !stands_by_) {
     parts_.capacity->Set(ToResponse(result, parts_.clock->Now()));
+    parts_.demands->Set(std::move(result.basis));
   }
   if (outcome == RoundOutcome::kConflict || outcome == RoundOutcome::kFailed) {
     // The next change starts a round at once; should none come, try again after a pause.

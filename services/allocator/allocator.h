@@ -2,7 +2,8 @@
 //
 //   supervisor ──changes──▶ [watch thread] ──cluster──▶ [round thread] ──ApplyAllocations──▶ supervisor
 //
-// A round starts shortly (`debounce`) after a change that matters, and at least each `interval`. It is
+// A round starts shortly (`debounce`) after a change that matters, at once after one by which a node goes away, and at
+// least each `interval`. It is
 // decided outside all locks and RPC threads, on a copy of the cluster. What it decides is applied as far as
 // it still holds; if nothing of it does, the round is decided again on the next change. A supervisor that is
 // away is waited for, with growing pauses.
@@ -81,6 +82,7 @@ class Allocator {
     rpc::Endpoints* supervisors = nullptr;
     const Clock* clock = nullptr;
     CapacityBoard* capacity = nullptr;
+    DemandBoard* demands = nullptr;
     Metrics* metrics = nullptr;
   };
 

@@ -91,4 +91,14 @@ grpc::ServerUnaryReactor* CapacityService::GetDesiredCapacity(grpc::CallbackServ
   return reactor;
 }
 
+grpc::ServerUnaryReactor* CapacityService::ListJobDemands(grpc::CallbackServerContext* context,
+                                                          const v1::ListJobDemandsRequest* request,
+                                                          v1::ListJobDemandsResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<v1::ListJobDemandsResponse> page = demands_.List(*request, kPageBytes);
+  if (page.ok()) *response = *std::move(page);
+  reactor->Finish(rpc::ToGrpcStatus(page.status()));
+  return reactor;
+}
+
 }  // namespace adaptdl::allocator

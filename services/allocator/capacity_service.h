@@ -1,4 +1,5 @@
-// Answers how many nodes the cluster should have, from what the last round put on the board. Thread-safe.
+// Answers how many nodes the cluster should have, and what jobs could make of others, from what the last round put on the
+// boards. Thread-safe.
 
 #ifndef ADAPTDL_SERVICES_ALLOCATOR_CAPACITY_SERVICE_H_
 #define ADAPTDL_SERVICES_ALLOCATOR_CAPACITY_SERVICE_H_
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "adaptdl/v1/capacity_service.grpc.pb.h"
 #include "libs/base/mutex.h"
+#include "services/allocator/demand_board.h"
 
 namespace adaptdl::allocator {
 
@@ -35,15 +37,19 @@ class CapacityBoard {
 
 class CapacityService final : public v1::CapacityService::CallbackService {
  public:
-  // `board` is not owned and outlives the service.
-  explicit CapacityService(const CapacityBoard* board) : board_(*board) {}
+  // The boards are not owned and outlive the service.
+  CapacityService(const CapacityBoard* board, DemandBoard* demands) : board_(*board), demands_(*demands) {}
 
   grpc::ServerUnaryReactor* GetDesiredCapacity(grpc::CallbackServerContext* context,
                                                const v1::GetDesiredCapacityRequest* request,
                                                v1::GetDesiredCapacityResponse* response) override;
+  grpc::ServerUnaryReactor* ListJobDemands(grpc::CallbackServerContext* context,
+                                           const v1::ListJobDemandsRequest* request,
+                                           v1::ListJobDemandsResponse* response) override;
 
  private:
   const CapacityBoard& board_;
+  DemandBoard& demands_;
 };
 
 }  // namespace adaptdl::allocator

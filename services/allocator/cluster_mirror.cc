@@ -15,6 +15,11 @@ bool Runs(const v1::Job& job) {
   return job.status().phase() == v1::JOB_PHASE_RUNNING || job.status().phase() == v1::JOB_PHASE_RESCALING;
 }
 
+// Whether it has been said when it goes away.
+bool Leaves(const v1::Node& node) {
+  return node.status().phase() == v1::NODE_PHASE_DRAINING && node.status().has_preemption_time();
+}
+
 void AddTo(google::protobuf::Duration* duration, absl::Duration more) {
   *duration = messages::ToProto(messages::ToDuration(*duration) + more);
 }
@@ -68,7 +73,9 @@ bool ClusterMirror::TakeChange(v1::ClusterChange change, absl::Time now) {
   }
   for (v1::Node& node : *change.mutable_nodes()) {
     const std::string id = node.node_id();
-    nodes_[id] = std::move(node);
+    v1::Node& known = nodes_[id];
+    node_leaves_ = node_leaves_ || (Leaves(node) && !Leaves(known));
+    known = std::move(node);
   }
   for (const std::string& id : change.gone_nodes()) nodes_.erase(id);
   if (change.has_quotas()) quotas_ = std::move(*change.mutable_quotas());

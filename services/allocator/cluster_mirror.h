@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
@@ -26,6 +27,10 @@ class ClusterMirror {
   // changed that calls for a decision at once: jobs, nodes, quotas, allocations, or hints that
   // HintSignature() tells apart. A change before any snapshot is passed over.
   bool Take(v1::WatchClusterResponse message, absl::Time now);
+
+  // Whether, since this was asked last, a change said of a node when it goes away: then no further changes are to be
+  // waited for.
+  bool TakeNodeLeaves() { return std::exchange(node_leaves_, false); }
 
   // Whether there was a snapshot.
   bool known() const { return known_; }
@@ -48,6 +53,7 @@ class ClusterMirror {
   // Pages of a message that is not complete yet.
   std::optional<v1::WatchClusterResponse> begun_;
   bool known_ = false;
+  bool node_leaves_ = false;
   int64_t version_ = 0;
   int64_t last_place_ = 0;
   std::map<int64_t, Entry> jobs_;                     // in order of submission

@@ -48,14 +48,15 @@ absl::Status Run(const service::ServerOptions& server_options, AllocatorOptions 
   if (absl::Status status = CheckPolicy(policy_name); !status.ok()) return status;
   const scheduling::GoodputPolicy policy({});
   CapacityBoard capacity;
-  CapacityService capacity_service(&capacity);
+  DemandBoard demands;
+  CapacityService capacity_service(&capacity, &demands);
   auto server = service::Server::Start(server_options, {&capacity_service});
   if (!server.ok()) return server.status();
   Metrics metrics((*server)->metrics().get());
   const RealClock clock;
   rpc::Endpoints supervisors(*addresses, security::ClientSide(server_options.security, tls_server_name));
   options.holder = HolderName();
-  Allocator allocator(options, {&policy, &supervisors, &clock, &capacity, &metrics});
+  Allocator allocator(options, {&policy, &supervisors, &clock, &capacity, &demands, &metrics});
   allocator.Start();
   (*server)->WaitForTermination();
   allocator.Stop();

@@ -23,7 +23,9 @@
 #include "libs/jobspec/checks.h"
 #include "libs/jobspec/job_spec.h"
 #include "libs/jobspec/limits.h"
+#include "libs/jobspec/placement.h"
 #include "libs/messages/proto_time.h"
+#include "services/allocator/node_resources.h"
 #include "services/allocator/places.h"
 
 namespace adaptdl::allocator {
@@ -38,32 +40,8 @@ using scheduling::JobInfo;
 using scheduling::NodeInfo;
 
 constexpr int kMostReplicas = jobspec::kMaxReplicas;
-constexpr int64_t kLargestAmount = jobspec::kMaxAmount;
 // Tables go no further than this beyond what the job may have; they take two searches per replica.
 constexpr int kLargestTable = 1024;
-absl::Status ToResources(const v1::Resources& from, scheduling::Resources* to) {
-  const auto set = [&](const std::string& name, int64_t amount) {
-    if (amount < 0 || amount > kLargestAmount) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("resource ", name, " is ", amount, "; it must be in [0, ", kLargestAmount, "]"));
-    }
-    if (amount > 0) (*to)[name] = amount;
-    return absl::OkStatus();
-  };
-  absl::Status status = set(scheduling::kCpu, from.cpu_millis());
-  if (status.ok()) status = set(scheduling::kMemory, from.memory_bytes());
-  if (status.ok()) status = set(scheduling::kGpu, from.gpus());
-  for (const auto& [name, amount] : from.extended()) {
-    if (status.ok() &&
-        (name == scheduling::kCpu || name == scheduling::kMemory || name == scheduling::kGpu)) {
-      status =
-          absl::InvalidArgumentError(absl::StrCat("extended resource ", name, " has a field of its own"));
-    }
-    if (status.ok()) status = set(name, amount);
-  }
-  return status;
-}
-
 absl::Status CheckSpec(const v1::JobSpec& spec) {
   // Earlier versions took more; the job gets no more than any.
   v1::JobSpec counts;
@@ -169,15 +147,22 @@ bool FitsWhereItIs(const JobInfo& job, const std::vector<NodeInfo>& nodes) {
   });
 }
 
-// Leaves the job as it is: it keeps its room and is not decided about.
+// Whether the node drains only since it is likely to be taken away.
+bool IsFading(const v1::Node& node) {
+  const bool leaves = node.status().has_preemption_time();
+  return node.status().phase() == v1::NODE_PHASE_DRAINING && !leaves &&
+         std::any_of(node.taints().begin(), node.taints().end(),
+                     [](const v1::Taint& taint) { return taint.key() == jobspec::kLikelyToLeave; });
+}
+
+}  // namespace
+
 void Freeze(JobInfo* info) {
   info->preemptible = false;
   info->min_replicas = 1;
   info->max_replicas = std::max<int>(1, static_cast<int>(info->allocation.size()));
   info->speedup = std::make_shared<SpeedupTable>(SpeedupTable::Linear(info->max_replicas));
 }
-
-}  // namespace
 
 absl::Status CheckHints(const v1::Hints& hints) {
   if (hints.max_profiled_replicas() < 0 || hints.max_profiled_replicas() > kMostReplicas) {
@@ -204,6 +189,8 @@ std::string HintSignature(const v1::Job& job) {
                       hints.max_local_batch_size());
 }
 
+void SnapshotConverter::Expect(std::vector<scheduling::NodeKind> kinds) { expected_ = std::move(kinds); }
+
 ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot, absl::Time now) {
   ConvertedCluster result;
   result.view.now = now;
@@ -216,6 +203,9 @@ ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot,
     ++shapes_[node.capacity];
     if (!node.gpu_type.empty() && node.capacity.count(scheduling::kGpu) > 0) gpu_types_.insert(node.gpu_type);
   }
+  for (const scheduling::NodeKind& kind : expected_) {
+    if (!kind.gpu_type.empty() && kind.capacity.count(scheduling::kGpu) > 0) gpu_types_.insert(kind.gpu_type);
+  }
   ConvertQuotas(snapshot, &result);
   LearnSpeeds(snapshot);
   LearnRescales(snapshot);
@@ -227,6 +217,7 @@ ConvertedCluster SnapshotConverter::Convert(const v1::ClusterSnapshot& snapshot,
 void SnapshotConverter::ConvertNodes(const v1::ClusterSnapshot& snapshot, ConvertedCluster* result) {
   std::set<std::string> seen;
   quarantined_.clear();
+  fading_.clear();
   for (const v1::Node& node : snapshot.nodes()) {
     NodeInfo info;
     info.id = node.node_id();
@@ -240,6 +231,7 @@ void SnapshotConverter::ConvertNodes(const v1::ClusterSnapshot& snapshot, Conver
     info.gpu_type = node.gpu_type();
     info.draining = node.status().phase() != v1::NODE_PHASE_READY;
     if (node.status().phase() == v1::NODE_PHASE_QUARANTINED) quarantined_.insert(info.id);
+    if (IsFading(node)) fading_.insert(info.id);
     info.preemptible = node.preemptible();
     info.unreachable.assign(node.status().unreachable_nodes().begin(),
                             node.status().unreachable_nodes().end());
@@ -318,12 +310,16 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
     info.request[scheduling::kCpu] = 1000;  // what the job's specification says is the default
   }
   if (!places_[index].empty()) info.request[places_[index]] = 1;
+  if (job.spec().has_deadline()) info.deadline = messages::ToTime(job.spec().deadline());
   SetHistory(job, &info);
   info.rescale_seconds = RescaleSeconds(job).value_or(rescale_costs_.Expect(RescalesInPlace(job)));
-  const bool on_quarantined =
-      job.status().phase() != v1::JOB_PHASE_PENDING &&
-      std::any_of(info.allocation.begin(), info.allocation.end(),
-                  [this](const std::string& id) { return quarantined_.count(id) > 0; });
+  const auto runs_on = [&](const std::set<std::string>& nodes) {
+    return job.status().phase() != v1::JOB_PHASE_PENDING &&
+           std::any_of(info.allocation.begin(), info.allocation.end(),
+                       [&](const std::string& id) { return nodes.count(id) > 0; });
+  };
+  const bool on_quarantined = runs_on(quarantined_);
+  if (runs_on(fading_)) result->fading_jobs.insert(static_cast<int>(result->view.jobs.size()));
   if (!status.ok() || job.status().cancel_requested() || on_quarantined) {
     if (!status.ok()) {
       result->refusals.push_back({absl::StrCat("job ", info.key), std::string(status.message())});

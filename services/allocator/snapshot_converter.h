@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/scheduling_service.pb.h"
 #include "libs/goodput/speedup_table.h"
+#include "libs/scheduling/job_demand.h"
 #include "libs/scheduling/policy.h"
 #include "services/allocator/relative_speeds.h"
 #include "services/allocator/rescale_costs.h"
@@ -44,14 +45,23 @@ struct ConvertedCluster {
   std::vector<int> job_index;
   // Jobs that hold nothing and can't be used: their index in the snapshot, and why.
   std::vector<std::pair<int, std::string>> unusable_jobs;
+  // Jobs that have replicas on nodes that are likely to be taken away, by index in the view: they are to leave them, but
+  // may keep what they have.
+  std::set<int> fading_jobs;
   // Jobs that their users hold: they are in no list.
   int held_jobs = 0;
   // Jobs that are left as they are, nodes that are left out, and hints that are not used.
   std::vector<Refusal> refusals;
 };
 
+// Leaves the job as it is: it keeps its room and is not decided about.
+void Freeze(scheduling::JobInfo* info);
+
 class SnapshotConverter {
  public:
+  // Kinds of nodes that may come: jobs' speeds on their GPU types are worked out, too.
+  void Expect(std::vector<scheduling::NodeKind> kinds);
+
   // `now`: time of the decision. A job that can't be used but holds replicas is in the view as one that must
   // not be touched, so that its room is not given away.
   ConvertedCluster Convert(const v1::ClusterSnapshot& snapshot, absl::Time now);
@@ -83,11 +93,14 @@ class SnapshotConverter {
   // The job's tables on the GPU types of the cluster, in the unit of info->speedup, which TableFor() made.
   void SetTablesByType(const v1::Job& job, scheduling::JobInfo* info);
 
+  std::vector<scheduling::NodeKind> expected_;
   // Nodes of the snapshot in hand, by what they offer.
   std::map<scheduling::Resources, int> shapes_;
-  // GPU types of its nodes, and what its jobs know of their speeds.
+  // GPU types of its nodes and of those that may come, and what its jobs know of their speeds.
   std::set<std::string> gpu_types_;
   std::set<std::string> quarantined_;
+  // Those that are likely to be taken away.
+  std::set<std::string> fading_;
   // By job of the snapshot: see Places::ResourceFor().
   std::vector<std::string> places_;
   RelativeSpeeds speeds_;

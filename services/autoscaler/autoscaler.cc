@@ -1,6 +1,7 @@
 #include "services/autoscaler/autoscaler.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,44 +16,51 @@
 namespace adaptdl::autoscaler {
 namespace {
 
-v1::PoolNodeState ToProto(PoolNodePhase phase) {
+v1::PoolNodeState ToProto(nodepools::NodePhase phase) {
   switch (phase) {
-    case PoolNodePhase::kStarting:
+    case nodepools::NodePhase::kStarting:
       return v1::POOL_NODE_STATE_STARTING;
-    case PoolNodePhase::kRunning:
+    case nodepools::NodePhase::kRunning:
       return v1::POOL_NODE_STATE_RUNNING;
-    case PoolNodePhase::kDraining:
+    case nodepools::NodePhase::kDraining:
       return v1::POOL_NODE_STATE_DRAINING;
   }
   return v1::POOL_NODE_STATE_UNSPECIFIED;
 }
 
 // What the board shows of a pool that has not been looked at yet, and in any case.
-v1::NodePool Basics(const PoolLimits& limits, absl::string_view provider) {
+v1::NodePool Basics(const ManagedPool& from) {
   v1::NodePool pool;
-  pool.set_name(limits.pool);
-  pool.set_provider(std::string(provider));
-  pool.set_min_nodes(limits.min_nodes);
-  pool.set_max_nodes(limits.max_nodes);
+  pool.set_name(from.name);
+  pool.set_provider(std::string(from.provider->name()));
+  pool.set_min_nodes(from.min_nodes);
+  pool.set_max_nodes(from.max_nodes);
+  if (from.price_per_hour.has_value()) pool.set_price_per_hour(*from.price_per_hour);
+  pool.set_preemptible(from.preemptible);
+  pool.set_instance_type(from.instance_type);
   return pool;
 }
 
-bool IsEmpty(const PoolView& view, const std::string& node_id) {
-  return std::any_of(view.nodes.begin(), view.nodes.end(),
-                     [&](const PoolNodeView& node) { return node.node_id == node_id && node.empty; });
+void AddCondition(const std::string& type, const std::string& message, absl::Time since,
+                  std::optional<absl::Time> next, v1::NodePool* pool) {
+  v1::PoolCondition* condition = pool->add_conditions();
+  condition->set_type(type);
+  condition->set_message(message);
+  *condition->mutable_start_time() = messages::ToProto(since);
+  if (next.has_value()) *condition->mutable_next_attempt_time() = messages::ToProto(*next);
 }
 
 }  // namespace
 
 Autoscaler::Autoscaler(const AutoscalerOptions& options, const Dependencies& dependencies)
-    : options_(options),
-      with_(dependencies),
-      metrics_(dependencies.metrics, options.limits.pool, options.limits.target.node_price_per_hour),
-      backoff_(options.restart),
-      last_change_(dependencies.clock->Steady()) {
-  v1::NodePool pool = Basics(options_.limits, with_.provider->name());
-  pool.set_reason("not looked at yet");
-  with_.board->Set(pool);
+    : options_(options), with_(dependencies), metrics_(dependencies.metrics) {
+  std::vector<v1::NodePool> pools;
+  for (const ManagedPool& managed : with_.pools->Get().pools) {
+    KeeperOf(managed.name);
+    pools.push_back(Basics(managed));
+    pools.back().set_reason("not looked at yet");
+  }
+  with_.board->Set(std::move(pools));
 }
 
 Autoscaler::~Autoscaler() { Stop(); }
@@ -80,187 +88,188 @@ void Autoscaler::Loop() {
   }
 }
 
+PoolKeeper& Autoscaler::KeeperOf(const std::string& pool) {
+  std::unique_ptr<PoolKeeper>& keeper = keepers_[pool];
+  if (keeper == nullptr) {
+    keeper = std::make_unique<PoolKeeper>(
+        options_.keeper, PoolKeeper::Dependencies{with_.cluster, with_.clock, &metrics_, &events_});
+    metrics_.AddPool(pool);
+  }
+  return *keeper;
+}
+
 void Autoscaler::Round() {
-  last_errors_ = std::exchange(errors_, "");
-  std::optional<Observation> observation = Observe();
-  if (observation.has_value()) {
+  const PoolSet& set = with_.pools->Get();
+  Seen seen;
+  for (const ManagedPool& pool : set.pools) {
+    PoolKeeper& keeper = KeeperOf(pool.name);
+    keeper.Begin();
+    seen.observation.pools.push_back(keeper.Look(pool));
+  }
+  const bool supervisor_there = ListNodes(set, &seen);
+  seen.observation.registered = registered_;
+  for (size_t p = 0; p < set.pools.size(); ++p) {
     // First, so that their ids are free.
-    if (!with_.provider->ends_nodes_gently()) ForgetGone(&*observation);
-    const PoolView view = MakePoolView(*observation);
-    const PoolDecision decision = Decide(options_.limits, view, with_.clock->Now());
-    RestartDead(*observation, decision);
-    Execute(view, decision);
-    Keep(view, decision);
-    Publish(*observation, view, decision);
-  } else {
-    v1::NodePool pool = with_.board->Get();
-    pool.set_last_error(errors_);
-    with_.board->Set(pool);
+    if (supervisor_there)
+      KeeperOf(set.pools[p].name)
+          .ForgetGone(set.pools[p], seen.observation.pools[p], &seen.observation.registered);
   }
-  LogErrors();
+  AskForDemands(set, &seen);
+  if (!supervisor_there) seen.state.jobs.reset();
+  const nodepools::PoolsDecision decision = nodepools::DecidePools(set.target, seen.state);
+  for (size_t p = 0; p < set.pools.size(); ++p) {
+    const ObservedPool& observed = seen.observation.pools[p];
+    if (!observed.answered) continue;
+    KeeperOf(set.pools[p].name)
+        .Execute(set.pools[p], set, observed, seen.state.pools[p], decision.pools[p],
+                 TakenIds(observed, seen.observation.registered));
+  }
+  Publish(set, seen, decision);
 }
 
-std::optional<Observation> Autoscaler::Observe() {
-  Observation observation;
-  observation.kind = with_.provider->kind();
-  // Pools may have a deadline by the wall clock: all that is decided is by that.
-  observation.last_change = with_.clock->Both().ToWall(last_change_);
-  absl::StatusOr<std::vector<ProvidedNode>> provided = with_.provider->ListNodes();
-  if (!provided.ok()) {
-    NoteError("provider", "the provider can't list its nodes", provided.status());
-    return std::nullopt;
-  }
-  observation.provided = *std::move(provided);
+bool Autoscaler::ListNodes(const PoolSet& set, Seen* seen) {
   absl::StatusOr<std::vector<v1::Node>> registered = with_.cluster->ListNodes();
-  const bool supervisor_there = registered.ok();
-  if (supervisor_there) {
+  if (registered.ok()) {
     registered_ = *std::move(registered);
+    return true;
+  }
+  NoteError(set, "supervisor", "the supervisor does not answer, the pools stay as they are",
+            registered.status(), seen);
+  return false;
+}
+
+void Autoscaler::AskForDemands(const PoolSet& set, Seen* seen) {
+  const Observation& observation = seen->observation;
+  std::map<std::string, int> node_pools;
+  for (size_t p = 0; p < set.pools.size(); ++p) {
+    seen->like.push_back(
+        LikeOf(observation.pools[p], set.pools[p].like, observation.registered).value_or(v1::Node()));
+    for (const ProvidedNode& node : observation.pools[p].provided)
+      node_pools[node.node_id] = static_cast<int>(p);
+  }
+  const KindQuestion question = AskAbout(seen->like, OtherNodes(observation));
+  absl::StatusOr<v1::ListJobDemandsResponse> demands = with_.cluster->ListJobDemands(question.kinds);
+  if (!demands.ok())
+    NoteError(set, "allocator", "the allocator does not answer, the pools stay as they are", demands.status(),
+              seen);
+  const std::vector<v1::JobDemand> jobs =
+      demands.ok() ? std::vector<v1::JobDemand>(demands->jobs().begin(), demands->jobs().end())
+                   : std::vector<v1::JobDemand>();
+  KindAnswer answer = Interpret(question, node_pools, jobs);
+  std::set<std::string> idle;
+  if (demands.ok()) idle.insert(demands->idle_node_ids().begin(), demands->idle_node_ids().end());
+  seen->state.now = with_.clock->Now();
+  seen->state.fixed_nodes.assign(answer.kinds, 0);
+  for (const auto& [node, kind] : question.fixed_nodes) ++seen->state.fixed_nodes[answer.merged[kind]];
+  for (size_t p = 0; p < set.pools.size(); ++p) {
+    nodepools::Pool view =
+        KeeperOf(set.pools[p].name).View(set.pools[p], observation.pools[p], observation.registered, idle);
+    view.kind = answer.merged[p];
+    seen->state.pools.push_back(std::move(view));
+  }
+  if (demands.ok()) seen->state.jobs = std::move(answer.jobs);
+}
+
+void Autoscaler::NoteError(const PoolSet& set, const std::string& source, const std::string& what,
+                           const absl::Status& status, Seen* seen) {
+  for (const ManagedPool& pool : set.pools) metrics_.CountError(pool.name, source);
+  absl::StrAppend(&seen->errors, seen->errors.empty() ? "" : "; ", what, ": ", status.message());
+}
+
+void Autoscaler::Publish(const PoolSet& set, const Seen& seen, const nodepools::PoolsDecision& decision) {
+  std::vector<v1::NodePool> pools;
+  std::string all_errors = seen.errors;
+  if (set.refusal.ok()) {
+    refused_since_.reset();
+  } else if (!refused_since_.has_value()) {
+    refused_since_ = with_.clock->Now();
+  }
+  for (size_t p = 0; p < set.pools.size(); ++p) {
+    const ManagedPool& managed = set.pools[p];
+    const ObservedPool& observed = seen.observation.pools[p];
+    const nodepools::PoolDecision& decided = decision.pools[p];
+    const PoolKeeper& keeper = KeeperOf(managed.name);
+    v1::NodePool pool = Basics(managed);
+    *pool.mutable_capacity() = seen.like[p].capacity();
+    pool.set_gpu_type(seen.like[p].gpu_type());
+    pool.set_current_nodes(static_cast<int>(observed.provided.size()));
+    pool.set_target_nodes(decided.target_nodes);
+    pool.set_reason(decided.reason);
+    for (const ProvidedNode& node : observed.provided) {
+      if (!node.hindrance.empty())
+        absl::StrAppend(pool.mutable_reason(), "; ", node.node_id, " ", node.hindrance);
+    }
+    const std::string& own = keeper.errors();
+    pool.set_last_error(absl::StrCat(seen.errors, seen.errors.empty() || own.empty() ? "" : "; ", own));
+    if (!own.empty()) absl::StrAppend(&all_errors, all_errors.empty() ? "" : "; ", managed.name, ": ", own);
+    if (decided.cooldown_end.has_value())
+      *pool.mutable_cooldown_end_time() = messages::ToProto(*decided.cooldown_end);
+    if (const auto refusal = keeper.refusal(managed.name); refusal.has_value()) {
+      AddCondition(keeper.lacks_capacity() ? "InsufficientCapacity" : "ProviderFailed", refusal->why,
+                   refusal->since, refusal->until, &pool);
+    }
+    if (refused_since_.has_value()) {
+      AddCondition("ConfigurationRefused", std::string(set.refusal.message()), *refused_since_, std::nullopt,
+                   &pool);
+    }
+    for (const nodepools::PoolNode& node : seen.state.pools[p].nodes) {
+      v1::PoolNode* entry = pool.add_nodes();
+      entry->set_node_id(node.id);
+      entry->set_state(ToProto(node.phase));
+      for (const ProvidedNode& provided : observed.provided) {
+        if (provided.node_id == node.id) entry->set_instance_id(provided.instance_id);
+      }
+    }
+    metrics_.SetNodes(seen.state.pools[p], decided.target_nodes);
+    if (managed.max_nodes == 0 && observed.answered && observed.provided.empty())
+      with_.pools->Emptied(managed.name);
+    pools.push_back(std::move(pool));
+  }
+  metrics_.SetUtility(decision.utility);
+  Report(set, seen, pools);
+  with_.board->Set(std::move(pools));
+  LogErrors(all_errors);
+}
+
+void Autoscaler::Report(const PoolSet& set, const Seen& seen, const std::vector<v1::NodePool>& pools) {
+  v1::ReportNodePoolsRequest request;
+  request.set_currency(set.currency);
+  for (const v1::NodePool& pool : pools) *request.add_pools() = pool;
+  for (size_t p = 0; p < set.pools.size(); ++p) {
+    for (const ProvidedNode& node : seen.observation.pools[p].provided) {
+      // Asked for, and not there: nobody charges for it.
+      if (node.state == ProvidedState::kRequested && node.instance_id.empty()) continue;
+      v1::VouchedNode* vouched = request.add_nodes();
+      vouched->set_node_id(node.node_id);
+      vouched->set_pool(set.pools[p].name);
+      vouched->set_instance_id(node.instance_id);
+      vouched->set_address(node.address);
+      if (set.pools[p].price_per_hour.has_value()) vouched->set_price_per_hour(*set.pools[p].price_per_hour);
+      vouched->set_preemptible(set.pools[p].preemptible);
+      const std::optional<absl::Time> seen_first = KeeperOf(set.pools[p].name).FirstSeen(node.node_id);
+      const absl::Time created = node.create_time.value_or(seen_first.value_or(with_.clock->Now()));
+      *vouched->mutable_create_time() = messages::ToProto(created);
+    }
+  }
+  const size_t events = events_.untold().size();
+  for (const v1::PoolEvent& event : events_.untold()) *request.add_events() = event;
+  const absl::Status status = with_.cluster->ReportNodePools(request);
+  if (status.ok()) {
+    events_.Told(events);
   } else {
-    NoteError("supervisor", "the supervisor does not answer, the pool stays as it is", registered.status());
-  }
-  observation.registered = registered_;
-  absl::StatusOr<v1::GetDesiredCapacityResponse> capacity = with_.cluster->GetDesiredCapacity();
-  if (!capacity.ok()) {
-    NoteError("allocator", "the allocator does not answer, the pool stays as it is", capacity.status());
-  } else if (supervisor_there) {
-    observation.capacity = *std::move(capacity);
-  }
-  return observation;
-}
-
-bool Autoscaler::Create(const PoolView& view, const PoolDecision& decision) {
-  if (decision.create == 0) return false;
-  const NodePoolProvider::Created created = with_.provider->CreateNodes(decision.create, view.taken_ids);
-  for (const std::string& id : created.node_ids) {
-    backoff_.Started(id, with_.clock->Steady());
-    metrics_.CountAction("start");
-    log::Info("node pool changed",
-              {{"pool", options_.limits.pool}, {"action", "start"}, {"node", id}, {"why", decision.reason}});
-  }
-  if (!created.status.ok()) NoteError("provider", "start another node", created.status);
-  return !created.node_ids.empty();
-}
-
-void Autoscaler::Execute(const PoolView& view, const PoolDecision& decision) {
-  bool changed = Create(view, decision);
-  for (const PoolAction& action : decision.actions) {
-    const std::string kind(PoolActionKindName(action.kind));
-    const absl::Status status = ExecuteOne(view, action);
-    if (!status.ok()) {
-      NoteError(action.kind == PoolActionKind::kDrain ? "supervisor" : "provider",
-                absl::StrCat(kind, " node ", action.node_id), status);
-      continue;
-    }
-    changed = true;
-    metrics_.CountAction(kind);
-    log::Info(
-        "node pool changed",
-        {{"pool", options_.limits.pool}, {"action", kind}, {"node", action.node_id}, {"why", action.reason}});
-  }
-  if (changed && decision.changes_size) last_change_ = with_.clock->Steady();
-}
-
-absl::Status Autoscaler::ExecuteOne(const PoolView& view, const PoolAction& action) {
-  switch (action.kind) {
-    case PoolActionKind::kDrain:
-      // Who takes it away drains it; nobody takes one that works.
-      if (with_.provider->ends_nodes_gently() && IsEmpty(view, action.node_id))
-        return with_.provider->TerminateNode(action.node_id);
-      return with_.cluster->DrainNode(action.node_id,
-                                      absl::StrCat("node pool ", options_.limits.pool, ": ", action.reason));
-    case PoolActionKind::kRemove:
-      return with_.provider->TerminateNode(action.node_id);
-  }
-  return absl::InternalError("unknown action");
-}
-
-void Autoscaler::Keep(const PoolView& view, const PoolDecision& decision) {
-  std::set<std::string> given_up;
-  for (const PoolAction& action : decision.actions) given_up.insert(action.node_id);
-  std::vector<KeptNode> kept;
-  for (const PoolNodeView& node : view.nodes) {
-    if (node.phase == PoolNodePhase::kRunning && !given_up.contains(node.node_id))
-      kept.push_back({node.node_id, node.empty});
-  }
-  const absl::Status status = with_.provider->KeepNodes(kept);
-  if (!status.ok()) NoteError("provider", "keep nodes", status);
-}
-
-void Autoscaler::RestartDead(const Observation& observation, const PoolDecision& decision) {
-  const absl::Time now = with_.clock->Steady();
-  std::set<std::string> removed, present;
-  for (const PoolAction& action : decision.actions) {
-    if (action.kind == PoolActionKind::kRemove) removed.insert(action.node_id);
-  }
-  for (const ProvidedNode& node : observation.provided) {
-    present.insert(node.node_id);
-    if (node.state != ProvidedState::kDead || removed.contains(node.node_id)) continue;
-    const absl::Time next = backoff_.NextStart(node.node_id, now);
-    if (next > now) {
-      NoteError(
-          "provider",
-          absl::StrCat("node ", node.node_id, " died ", backoff_.Failures(node.node_id), " times at once"),
-          absl::UnavailableError(absl::StrCat(
-              "next start in ", absl::FormatDuration(absl::Ceil(next - now, absl::Seconds(1))))));
-      continue;
-    }
-    backoff_.Started(node.node_id, now);
-    const absl::Status status = with_.provider->RestartNode(node.node_id);
-    if (!status.ok()) {
-      NoteError("provider", absl::StrCat("start node ", node.node_id, " again"), status);
-      continue;
-    }
-    metrics_.CountAction("restart");
-    log::Warning("node died and was started again", {{"pool", options_.limits.pool}, {"node", node.node_id}});
-  }
-  backoff_.KeepOnly(present);
-}
-
-void Autoscaler::ForgetGone(Observation* observation) {
-  for (const std::string& node_id : NodesToForget(*observation)) {
-    const absl::Status status = with_.cluster->RemoveNode(node_id);
-    if (status.ok()) {
-      std::erase_if(observation->registered, [&](const v1::Node& node) { return node.node_id() == node_id; });
-    } else if (!absl::IsFailedPrecondition(status)) {
-      // (That would mean that it changed meanwhile; the next round sees it as it is.)
-      NoteError("supervisor", absl::StrCat("remove node ", node_id), status);
-    }
+    for (const ManagedPool& pool : set.pools) metrics_.CountError(pool.name, "supervisor");
+    log::Debug("node pools not reported", {{"error", std::string(status.message())}});
   }
 }
 
-void Autoscaler::Publish(const Observation& observation, const PoolView& view, const PoolDecision& decision) {
-  v1::NodePool pool = Basics(options_.limits, with_.provider->name());
-  pool.set_current_nodes(static_cast<int>(observation.provided.size()));
-  pool.set_target_nodes(decision.target_nodes);
-  pool.set_reason(decision.reason);
-  for (const ProvidedNode& node : observation.provided) {
-    if (!node.hindrance.empty())
-      absl::StrAppend(pool.mutable_reason(), "; ", node.node_id, " ", node.hindrance);
-  }
-  pool.set_last_error(errors_);
-  if (decision.cooldown_end.has_value())
-    *pool.mutable_cooldown_end_time() = messages::ToProto(*decision.cooldown_end);
-  for (const PoolNodeView& node : view.nodes) {
-    v1::PoolNode* entry = pool.add_nodes();
-    entry->set_node_id(node.node_id);
-    entry->set_state(ToProto(node.phase));
-  }
-  with_.board->Set(pool);
-  metrics_.SetNodes(view, decision);
-}
-
-void Autoscaler::NoteError(const std::string& source, const std::string& what, const absl::Status& status) {
-  metrics_.CountError(source);
-  absl::StrAppend(&errors_, errors_.empty() ? "" : "; ", what, ": ", status.message());
-}
-
-void Autoscaler::LogErrors() {
-  if (errors_ == last_errors_) return;
-  if (errors_.empty()) {
-    log::Info("all is well again", {{"pool", options_.limits.pool}});
+void Autoscaler::LogErrors(const std::string& errors) {
+  if (errors == last_errors_) return;
+  if (errors.empty()) {
+    log::Info("all is well again", {});
   } else {
-    log::Warning(errors_, {{"pool", options_.limits.pool}});
+    log::Warning(errors, {});
   }
+  last_errors_ = errors;
 }
 
 }  // namespace adaptdl::autoscaler

@@ -1,13 +1,15 @@
-// The loop that keeps a node pool: observe, decide (pool_controller.h), execute, note on the board, again.
+// The loop that keeps all node pools: observe, decide (libs/nodepools), execute (pool_keeper.h), tell the supervisor and
+// note on the board, again.
 //
-// A supervisor or an allocator that is away changes nothing about the pool: it stays as it is, and the board
-// says so. Nodes that die are started again under their id, with a growing delay when they die at once.
+// A supervisor or an allocator that is away changes nothing about the pools: they stay as they are, and the board says so.
+// A provider that has no answer holds up its own pool only.
 //
 // Thread-safety: Start() and Stop() by the owner's thread; RoundForTest() while the loop does not run.
 
 #ifndef ADAPTDL_SERVICES_AUTOSCALER_AUTOSCALER_H_
 #define ADAPTDL_SERVICES_AUTOSCALER_AUTOSCALER_H_
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,29 +21,29 @@
 #include "absl/time/time.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
+#include "libs/nodepools/decision.h"
 #include "prometheus/registry.h"
 #include "services/autoscaler/autoscaler_service.h"
 #include "services/autoscaler/cluster_client.h"
 #include "services/autoscaler/metrics.h"
-#include "services/autoscaler/node_pool_provider.h"
 #include "services/autoscaler/observation.h"
-#include "services/autoscaler/pool_controller.h"
-#include "services/autoscaler/restart_backoff.h"
+#include "services/autoscaler/pool_events.h"
+#include "services/autoscaler/pool_keeper.h"
+#include "services/autoscaler/pool_set.h"
 
 namespace adaptdl::autoscaler {
 
 struct AutoscalerOptions {
-  PoolLimits limits;
   // Time between two rounds.
   absl::Duration poll_period = absl::Seconds(2);
-  RestartBackoffOptions restart;
+  KeeperOptions keeper;
 };
 
 class Autoscaler {
  public:
   // Nothing is owned; all outlive the autoscaler.
   struct Dependencies {
-    NodePoolProvider* provider;
+    PoolSource* pools;
     const ClusterClient* cluster;
     PoolBoard* board;
     Clock* clock;
@@ -60,32 +62,39 @@ class Autoscaler {
   void RoundForTest() { Round(); }
 
  private:
+  // What one round knows.
+  struct Seen {
+    Observation observation;
+    // By pool: what its nodes are like; nothing, where nobody knows.
+    std::vector<v1::Node> like;
+    nodepools::ClusterState state;
+    // Of the whole cluster, for people; part of each pool's last_error.
+    std::string errors;
+  };
+
   void Loop();
   void Round();
-  // Asks everybody. Nothing: the provider has no answer, and the round is over.
-  std::optional<Observation> Observe();
-  void Execute(const PoolView& view, const PoolDecision& decision);
-  // Whether any node is being made.
-  bool Create(const PoolView& view, const PoolDecision& decision);
-  absl::Status ExecuteOne(const PoolView& view, const PoolAction& action);
-  void Keep(const PoolView& view, const PoolDecision& decision);
-  void RestartDead(const Observation& observation, const PoolDecision& decision);
-  void ForgetGone(Observation* observation);
-  void Publish(const Observation& observation, const PoolView& view, const PoolDecision& decision);
-  void NoteError(const std::string& source, const std::string& what, const absl::Status& status);
+  PoolKeeper& KeeperOf(const std::string& pool);
+  // What the supervisor knows, or knew when it was last there. Whether it is.
+  bool ListNodes(const PoolSet& set, Seen* seen);
+  void AskForDemands(const PoolSet& set, Seen* seen);
+  void NoteError(const PoolSet& set, const std::string& source, const std::string& what,
+                 const absl::Status& status, Seen* seen);
+  void Publish(const PoolSet& set, const Seen& seen, const nodepools::PoolsDecision& decision);
+  void Report(const PoolSet& set, const Seen& seen, const std::vector<v1::NodePool>& pools);
   // Only what is new: a supervisor that is away for an hour is worth one line.
-  void LogErrors();
+  void LogErrors(const std::string& errors);
 
   const AutoscalerOptions options_;
   const Dependencies with_;
   Metrics metrics_;
-  RestartBackoff backoff_;
-  absl::Time last_change_;  // steady
+  PoolEvents events_;
+  std::map<std::string, std::unique_ptr<PoolKeeper>> keepers_;
   // What the supervisor said last; used while it is away.
   std::vector<v1::Node> registered_;
-  // Of this round, and of the one before.
-  std::string errors_;
   std::string last_errors_;
+  // Since when what was said of the pools is not in force. Absent: it is.
+  std::optional<absl::Time> refused_since_;
 
   Mutex mutex_;
   CondVar stop_changed_;

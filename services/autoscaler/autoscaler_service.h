@@ -3,26 +3,29 @@
 #ifndef ADAPTDL_SERVICES_AUTOSCALER_AUTOSCALER_SERVICE_H_
 #define ADAPTDL_SERVICES_AUTOSCALER_AUTOSCALER_SERVICE_H_
 
+#include <utility>
+#include <vector>
+
 #include "adaptdl/v1/autoscaler_service.grpc.pb.h"
 #include "libs/base/mutex.h"
 
 namespace adaptdl::autoscaler {
 
-// The pool as it was after the last round. Thread-safe.
+// The pools as they were after the last round. Thread-safe.
 class PoolBoard {
  public:
-  void Set(const v1::NodePool& pool) {
+  void Set(std::vector<v1::NodePool> pools) {
     MutexLock lock(&mutex_);
-    pool_ = pool;
+    pools_ = std::move(pools);
   }
-  v1::NodePool Get() const {
+  std::vector<v1::NodePool> Get() const {
     MutexLock lock(&mutex_);
-    return pool_;
+    return pools_;
   }
 
  private:
   mutable Mutex mutex_;
-  v1::NodePool pool_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::NodePool> pools_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Thread-safe. `board` is not owned.
@@ -33,7 +36,7 @@ class AutoscalerService final : public v1::AutoscalerService::CallbackService {
   grpc::ServerUnaryReactor* ListNodePools(grpc::CallbackServerContext* context,
                                           const v1::ListNodePoolsRequest*,
                                           v1::ListNodePoolsResponse* response) override {
-    *response->add_node_pools() = board_->Get();
+    for (v1::NodePool& pool : board_->Get()) *response->add_node_pools() = std::move(pool);
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;

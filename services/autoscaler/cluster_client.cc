@@ -46,22 +46,30 @@ absl::StatusOr<std::vector<v1::Node>> ClusterClient::ListNodes() const {
   return nodes;
 }
 
-absl::StatusOr<v1::GetDesiredCapacityResponse> ClusterClient::GetDesiredCapacity() const {
-  v1::GetDesiredCapacityRequest request;
-  request.set_pages(true);
-  v1::GetDesiredCapacityResponse all;
+absl::StatusOr<v1::ListJobDemandsResponse> ClusterClient::ListJobDemands(
+    const std::vector<v1::Node>& kinds) const {
+  v1::ListJobDemandsRequest request;
+  for (const v1::Node& kind : kinds) *request.add_kinds() = kind;
+  v1::ListJobDemandsResponse all;
   do {
-    v1::GetDesiredCapacityResponse page;
+    v1::ListJobDemandsResponse page;
     const absl::Status status = CallAny<v1::CapacityService>(
         allocators_.get(), timeout_,
-        [&](auto* stub, auto* context) { return stub->GetDesiredCapacity(context, request, &page); });
-    // A decision that was replaced between two pages is asked for again with the next look at the pool.
+        [&](auto* stub, auto* context) { return stub->ListJobDemands(context, request, &page); });
+    // A decision that was replaced between two pages is asked for again with the next look at the pools.
     if (!status.ok()) return status;
     request.set_page_token(page.next_page_token());
     page.clear_next_page_token();
     all.MergeFrom(page);
   } while (!request.page_token().empty());
   return all;
+}
+
+absl::Status ClusterClient::ReportNodePools(const v1::ReportNodePoolsRequest& request) const {
+  v1::ReportNodePoolsResponse response;
+  return CallAny<v1::NodePoolService>(supervisors_.get(), timeout_, [&](auto* stub, auto* context) {
+    return stub->ReportNodePools(context, request, &response);
+  });
 }
 
 absl::Status ClusterClient::DrainNode(const std::string& node_id, const std::string& reason) const {

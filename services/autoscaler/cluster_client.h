@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "adaptdl/v1/capacity_service.grpc.pb.h"
+#include "adaptdl/v1/node_pool_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
 #include "libs/rpc/endpoints.h"
 
@@ -28,7 +29,9 @@ class ClusterClient {
 
   // All nodes, through all pages.
   absl::StatusOr<std::vector<v1::Node>> ListNodes() const;
-  absl::StatusOr<v1::GetDesiredCapacityResponse> GetDesiredCapacity() const;
+  // What each job could make of nodes of these kinds, through all pages.
+  absl::StatusOr<v1::ListJobDemandsResponse> ListJobDemands(const std::vector<v1::Node>& kinds) const;
+  absl::Status ReportNodePools(const v1::ReportNodePoolsRequest& request) const;
   absl::Status DrainNode(const std::string& node_id, const std::string& reason) const;
   // OK for a node that is unknown.
   absl::Status RemoveNode(const std::string& node_id) const;

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "libs/kube/access/access.h"
-#include "services/autoscaler/placeholder_provider.h"
+#include "services/autoscaler/providers/kubernetes/placeholder_provider.h"
 
 namespace CLI {
 class App;

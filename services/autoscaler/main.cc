@@ -1,27 +1,22 @@
-// adaptdl-autoscaler: keeps a pool of nodes as large as the allocator would make good use of.
+// adaptdl-autoscaler: keeps pools of nodes as large as jobs make good use of.
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "CLI/App.hpp"
 #include "CLI/Config.hpp"
 #include "CLI/Formatter.hpp"
-#include "CLI/Validators.hpp"
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
 #include "libs/base/process/environment.h"
 #include "libs/base/program_folder.h"
-#include "libs/kube/access/access.h"
-#include "libs/kube/client/client.h"
-#include "libs/kube/client/session.h"
+#include "libs/poolfile/pool_file.h"
 #include "libs/rpc/endpoints.h"
 #include "libs/rpc/security.h"
 #include "libs/service/client_security.h"
@@ -32,9 +27,13 @@
 #include "services/autoscaler/autoscaler.h"
 #include "services/autoscaler/autoscaler_service.h"
 #include "services/autoscaler/cluster_client.h"
+#include "services/autoscaler/file_pools.h"
 #include "services/autoscaler/kubernetes_flags.h"
-#include "services/autoscaler/placeholder_provider.h"
-#include "services/autoscaler/process_provider.h"
+#include "services/autoscaler/pool_flags.h"
+#include "services/autoscaler/pool_set.h"
+#include "services/autoscaler/provider_factory.h"
+#include "services/autoscaler/providers/kubernetes/placeholder_provider.h"
+#include "services/autoscaler/providers/process/process_provider.h"
 
 namespace adaptdl::autoscaler {
 namespace {
@@ -45,76 +44,26 @@ constexpr absl::Duration kRpcTimeout = absl::Seconds(5);
 struct Flags {
   service::ServerOptions server;
   AutoscalerOptions autoscaler;
+  PoolFlags pool;
+  // A pool file, instead of the flags of one pool. Empty: none.
+  std::string pools;
   ProcessProviderOptions process;
   KubernetesFlags kubernetes;
-  std::optional<int> min_nodes;
-  std::optional<int> max_nodes;
   std::string allocator = "127.0.0.1:7101";
-  std::string provider = "process";
-  std::string target = "band";
-  std::string deadline;
+  // As machines of a cloud reach it. Empty: as this program does.
+  std::string advertised_supervisor;
 };
-
-// A DNS label with room for "-<k>": it begins the ids of the nodes.
-std::string CheckPoolName(const std::string& name) {
-  const bool characters =
-      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
-  if (!name.empty() && name.size() <= 50 && characters && name.front() != '-' && name.back() != '-')
-    return "";
-  return absl::StrCat("\"", name,
-                      "\" is no name for a pool: use a-z, 0-9 and - (inside), at most 50 characters");
-}
-
-// Flags that belong to one kind of target.
-void AddTargetFlags(CLI::App& app, Flags* flags) {
-  CapacityTarget& target = flags->autoscaler.limits.target;
-  app.add_option("--target", flags->target,
-                 "Size to aim at: band (of utility), budget (per hour) or deadline (of the jobs' work)")
-      ->check(CLI::IsMember({"band", "budget", "deadline"}))
-      ->capture_default_str();
-  app.add_option("--utility-low", target.utility_low, "Least utility of the band, above 0")
-      ->capture_default_str();
-  app.add_option("--utility-high", target.utility_high, "Largest utility of the band, at most 1")
-      ->capture_default_str();
-  app.add_option("--budget-per-hour", target.budget_per_hour, "Most that the pool's nodes may cost per hour");
-  app.add_option("--node-price-per-hour", target.node_price_per_hour,
-                 "Price of a node per hour, in the currency of the budget");
-  app.add_option("--deadline", flags->deadline,
-                 "When the jobs that say how much work they have left are to be done, for example "
-                 "2030-12-24T18:00:00+01:00");
-}
-
-absl::Status ReadTarget(Flags* flags) {
-  CapacityTarget& target = flags->autoscaler.limits.target;
-  target.mode = flags->target == "budget"     ? TargetMode::kBudget
-                : flags->target == "deadline" ? TargetMode::kDeadline
-                                              : TargetMode::kBand;
-  if (target.budget_per_hour != 0 && target.mode != TargetMode::kBudget)
-    return absl::InvalidArgumentError("--budget-per-hour needs --target budget");
-  if (!flags->deadline.empty() && target.mode != TargetMode::kDeadline)
-    return absl::InvalidArgumentError("--deadline needs --target deadline");
-  std::string error;
-  if (target.mode == TargetMode::kDeadline &&
-      !absl::ParseTime(absl::RFC3339_full, flags->deadline, &target.deadline, &error)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--target deadline needs a --deadline such as 2030-12-24T18:00:00+01:00, not \"",
-                     flags->deadline, "\""));
-  }
-  return CheckTarget(target, flags->autoscaler.limits.min_nodes);
-}
 
 void SetDefaults(Flags* flags) {
   flags->server.name = "autoscaler";
   flags->server.listen = "127.0.0.1:7102";
   flags->server.metrics_listen = "127.0.0.1:7202";
-  flags->autoscaler.limits = {.pool = "local", .cooldown = absl::Seconds(60)};
   flags->process.supervisor = "127.0.0.1:7100";
   flags->process.state_dir = "adaptdl-state/autoscaler";
   flags->process.worker_binary = BesideProgram("adaptdl-worker");
 }
 
 void AddFlags(CLI::App& app, Flags* flags) {
-  PoolLimits& limits = flags->autoscaler.limits;
   ProcessProviderOptions& process = flags->process;
   app.add_option("--supervisor", process.supervisor,
                  "host:port of the supervisor, or of several, separated by commas")
@@ -123,26 +72,22 @@ void AddFlags(CLI::App& app, Flags* flags) {
                  "host:port of the allocator, or of several, separated by commas")
       ->capture_default_str();
   service::AddServerNameFlag(app, &process.tls_server_name);
-  app.add_option("--provider", flags->provider,
-                 "Where nodes come from: process (workers on this machine) or kubernetes (a cluster with an "
-                 "autoscaler of "
-                 "its own)")
-      ->check(CLI::IsMember({"process", "kubernetes"}))
-      ->capture_default_str();
-  app.add_option("--pool", limits.pool, "Name of the pool; workers are called POOL-0, POOL-1, ...")
-      ->check(CLI::Validator(CheckPoolName, ""))
-      ->capture_default_str();
-  app.add_option("--min-nodes", flags->min_nodes, "Fewest nodes")
-      ->check(CLI::Range(0, 10'000))
-      ->default_str("1; 0 with --provider kubernetes");
-  app.add_option("--max-nodes", flags->max_nodes, "Most nodes; needed with --provider kubernetes")
-      ->check(CLI::Range(0, 10'000))
-      ->default_str("the machine's cores");
-  service::AddDurationFlag(app, "--cooldown", &limits.cooldown,
-                           "Time without a change before the pool shrinks");
+  AddPoolFlags(app, &flags->pool);
+  CLI::Option* pools =
+      app.add_option("--pools", flags->pools,
+                     "File of node pools (docs/pools.md), instead of the flags of one pool; read "
+                     "again when it changes")
+          ->type_name("FILE");
+  for (const char* flag :
+       {"--provider", "--pool", "--min-nodes", "--max-nodes", "--cooldown", "--target", "--utility-low",
+        "--utility-high", "--budget-per-hour", "--goodput-per-dollar", "--node-price-per-hour", "--deadline"})
+    pools->excludes(flag);
+  app.add_option(
+      "--advertised-supervisor", flags->advertised_supervisor,
+      "host:port by which machines of a cloud reach the supervisor, or several, separated by commas [as this "
+      "program does]");
   service::AddDurationFlag(app, "--poll-period", &flags->autoscaler.poll_period,
-                           "Time between two looks at the pool", absl::Milliseconds(10));
-  AddTargetFlags(app, flags);
+                           "Time between two looks at the pools", absl::Milliseconds(10));
   app.add_option("--state-dir", process.state_dir, "Folder for what the provider must remember")
       ->capture_default_str();
   app.add_option("--worker-binary", process.worker_binary, "Program that makes a node")
@@ -173,33 +118,18 @@ absl::Status CheckWorkerTls(const rpc::TlsFiles& files) {
                      : absl::InvalidArgumentError(absl::StrCat("of the workers: ", status.message()));
 }
 
-absl::Status CompleteLimits(Flags* flags) {
-  PoolLimits& limits = flags->autoscaler.limits;
-  const bool local = flags->provider == "process";
-  if (!local && !flags->max_nodes.has_value()) {
-    return absl::InvalidArgumentError(
-        "--max-nodes is needed with --provider kubernetes: it bounds what the pool may cost");
-  }
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  limits.min_nodes = flags->min_nodes.value_or(local ? 1 : 0);
-  limits.max_nodes = flags->max_nodes.value_or(cores);
-  if (limits.min_nodes > limits.max_nodes) {
-    return absl::InvalidArgumentError(absl::StrCat("--min-nodes ", limits.min_nodes,
-                                                   " is more than --max-nodes ", limits.max_nodes,
-                                                   ": raise the one or lower the other"));
-  }
-  return ReadTarget(flags);
-}
-
 // Paths are handed to processes that start elsewhere.
 absl::Status CompleteProcess(Flags* flags) {
   ProcessProviderOptions& process = flags->process;
-  process.pool = flags->autoscaler.limits.pool;
+  process.pool = flags->pool.name;
   if (process.storage_dir.empty()) process.storage_dir = process.state_dir + "/storage";
   process.insecure = flags->server.security.insecure;
   if (!process.insecure) {
     process.worker_tls.ca = flags->server.security.tls.ca;
-    if (const absl::Status status = CheckWorkerTls(process.worker_tls); !status.ok()) return status;
+    // With a pool file they are needed where it has workers on this machine (provider_factory.h).
+    const bool needed = flags->pools.empty() || !process.worker_tls.certificate.empty();
+    const absl::Status status = needed ? CheckWorkerTls(process.worker_tls) : absl::OkStatus();
+    if (!status.ok()) return status;
   }
   for (std::string* path :
        {&process.state_dir, &process.storage_dir, &process.worker_binary, &process.worker_tls.ca,
@@ -215,7 +145,7 @@ absl::Status CompleteProcess(Flags* flags) {
   return absl::OkStatus();
 }
 
-absl::Status RunWith(NodePoolProvider* provider, Clock* clock, Flags* flags) {
+absl::Status RunWith(PoolSource* pools, Clock* clock, Flags* flags) {
   const auto supervisors = rpc::ParseEndpoints("--supervisor", flags->process.supervisor);
   if (!supervisors.ok()) return supervisors.status();
   const auto allocators = rpc::ParseEndpoints("--allocator", flags->allocator);
@@ -230,49 +160,66 @@ absl::Status RunWith(NodePoolProvider* provider, Clock* clock, Flags* flags) {
   AutoscalerService service(&board);
   auto server = service::Server::Start(flags->server, {&service});
   if (!server.ok()) return server.status();
-  Autoscaler autoscaler(flags->autoscaler, {provider, &cluster, &board, clock, (*server)->metrics()});
+  Autoscaler autoscaler(flags->autoscaler, {pools, &cluster, &board, clock, (*server)->metrics()});
   autoscaler.Start();
   (*server)->WaitForTermination();
   autoscaler.Stop();  // the nodes stay
   return absl::OkStatus();
 }
 
-absl::Status RunOnProcesses(Flags* flags) {
-  if (const absl::Status status = CompleteProcess(flags); !status.ok()) return status;
-  RealClock clock;
-  auto provider = ProcessProvider::Create(flags->process, &clock);
-  return provider.ok() ? RunWith(provider->get(), &clock, flags) : provider.status();
+absl::Status RunOnFile(Clock* clock, Flags* flags) {
+  ProviderFactoryOptions options;
+  options.process = flags->process;
+  options.advertised_supervisor = flags->advertised_supervisor;
+  options.kube_timeout = kRpcTimeout;
+  const auto make = [&](const poolfile::PoolFile& file, const poolfile::Pool& pool) {
+    return MakeProvider(options, file, pool, clock);
+  };
+  auto pools = FilePools::Open(flags->pools, make);
+  if (!pools.ok()) return pools.status();
+  return RunWith(pools->get(), clock, flags);
 }
 
-absl::Status RunOnKubernetes(Flags* flags) {
-  auto options = Interpret(flags->kubernetes, flags->autoscaler.limits.pool);
+absl::Status RunOnProcesses(PoolSet set, Clock* clock, Flags* flags) {
+  auto provider = ProcessProvider::Create(flags->process, clock);
+  if (!provider.ok()) return provider.status();
+  set.pools.front().provider = *std::move(provider);
+  FixedPools pools(std::move(set));
+  return RunWith(&pools, clock, flags);
+}
+
+absl::Status RunOnKubernetes(PoolSet set, Clock* clock, Flags* flags) {
+  auto options = Interpret(flags->kubernetes, flags->pool.name);
   if (!options.ok()) return options.status();
   options->report = [](const absl::Status& status) {
     log::Warning("the API server", {{"error", status.ToString()}});
   };
-  absl::StatusOr<kube::Access> access = kube::FindAccess(flags->kubernetes.access);
-  if (!access.ok()) return access.status();
-  // A round that can't be is over soon; the next one tries again.
-  auto session = kube::Session::Create(
-      *std::move(access),
-      {.user_agent = "adaptdl-autoscaler", .timeout = kRpcTimeout, .patience = kRpcTimeout});
-  if (!session.ok()) return session.status();
-  const kube::Client client(session->get());
-  RealClock clock;
-  auto provider = PlaceholderProvider::Create(*options, &client, &clock);
-  return provider.ok() ? RunWith(provider->get(), &clock, flags) : provider.status();
+  auto way = KubeWay::Find(flags->kubernetes.access, kRpcTimeout);
+  if (!way.ok()) return way.status();
+  auto provider = PlaceholderProvider::Create(*options, (*way)->client(), clock);
+  if (!provider.ok()) return provider.status();
+  set.pools.front().provider = *std::move(provider);
+  FixedPools pools(std::move(set));
+  return RunWith(&pools, clock, flags);
 }
 
 absl::Status Run(Flags* flags) {
-  if (const absl::Status status = CompleteLimits(flags); !status.ok()) return status;
-  return flags->provider == "kubernetes" ? RunOnKubernetes(flags) : RunOnProcesses(flags);
+  RealClock clock;
+  if (flags->pools.empty() && flags->pool.provider == "kubernetes") {
+    absl::StatusOr<PoolSet> set = Interpret(flags->pool);
+    return set.ok() ? RunOnKubernetes(*std::move(set), &clock, flags) : set.status();
+  }
+  absl::StatusOr<PoolSet> set = Interpret(flags->pool);
+  if (!set.ok()) return set.status();
+  if (const absl::Status status = CompleteProcess(flags); !status.ok()) return status;
+  return flags->pools.empty() ? RunOnProcesses(*std::move(set), &clock, flags) : RunOnFile(&clock, flags);
 }
 
 }  // namespace
 }  // namespace adaptdl::autoscaler
 
 int main(int argc, char** argv) {
-  CLI::App app{"AdaptDL autoscaler: keeps a pool of nodes as large as the allocator would make good use of"};
+  CLI::App app{"AdaptDL autoscaler: keeps pools of nodes as large as jobs make good use of"};
   adaptdl::autoscaler::Flags flags;
   adaptdl::autoscaler::SetDefaults(&flags);
   adaptdl::service::AddServerFlags(app, &flags.server);

@@ -7,11 +7,15 @@
 #include <utility>
 
 namespace adaptdl::autoscaler {
+namespace {
 
-Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry, const std::string& pool,
-                 double node_price_per_hour)
+using nodepools::NodePhase;
+using nodepools::PoolNode;
+
+}  // namespace
+
+Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
     : registry_(std::move(registry)),
-      pool_(pool),
       nodes_(prometheus::BuildGauge()
                  .Name("adaptdl_autoscaler_nodes")
                  .Help("Nodes of the pool by state.")
@@ -19,14 +23,16 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry, const std::stri
       target_(prometheus::BuildGauge()
                   .Name("adaptdl_autoscaler_target_nodes")
                   .Help("Nodes that the pool is being brought to.")
-                  .Register(*registry_)
-                  .Add({{"pool", pool}})),
+                  .Register(*registry_)),
       utility_(prometheus::BuildGauge()
                    .Name("adaptdl_autoscaler_utility")
                    .Help("Part of the cluster's nodes that jobs could put to full use; NaN: unknown.")
                    .Register(*registry_)
-                   .Add({{"pool", pool}})),
-      node_price_per_hour_(node_price_per_hour),
+                   .Add({})),
+      cost_(prometheus::BuildGauge()
+                .Name("adaptdl_autoscaler_cost_per_hour")
+                .Help("Price of the pool's nodes per hour, draining ones included.")
+                .Register(*registry_)),
       actions_(prometheus::BuildCounter()
                    .Name("adaptdl_autoscaler_actions_total")
                    .Help("Actions carried out, by kind.")
@@ -35,39 +41,38 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry, const std::stri
                   .Name("adaptdl_autoscaler_errors_total")
                   .Help("Failures, by who failed: provider, supervisor or allocator.")
                   .Register(*registry_)) {
-  if (node_price_per_hour_ > 0) {
-    cost_ = &prometheus::BuildGauge()
-                 .Name("adaptdl_autoscaler_cost_per_hour")
-                 .Help("Price of the pool's nodes per hour, draining ones included.")
-                 .Register(*registry_)
-                 .Add({{"pool", pool}});
-  }
-  // All series from the start, so that rates see the first event.
+  utility_.Set(std::numeric_limits<double>::quiet_NaN());
+}
+
+void Metrics::AddPool(const std::string& pool) {
   for (const char* action : {"start", "drain", "remove", "restart"})
-    actions_.Add({{"pool", pool_}, {"action", action}});
+    actions_.Add({{"pool", pool}, {"action", action}});
   for (const char* source : {"provider", "supervisor", "allocator"})
-    errors_.Add({{"pool", pool_}, {"source", source}});
+    errors_.Add({{"pool", pool}, {"source", source}});
 }
 
-void Metrics::CountAction(const std::string& action) {
-  actions_.Add({{"pool", pool_}, {"action", action}}).Increment();
+void Metrics::CountAction(const std::string& pool, const std::string& action) {
+  actions_.Add({{"pool", pool}, {"action", action}}).Increment();
 }
 
-void Metrics::CountError(const std::string& source) {
-  errors_.Add({{"pool", pool_}, {"source", source}}).Increment();
+void Metrics::CountError(const std::string& pool, const std::string& source) {
+  errors_.Add({{"pool", pool}, {"source", source}}).Increment();
 }
 
-void Metrics::SetNodes(const PoolView& view, const PoolDecision& decision) {
-  for (const PoolNodePhase phase :
-       {PoolNodePhase::kStarting, PoolNodePhase::kRunning, PoolNodePhase::kDraining}) {
-    const auto count = std::count_if(view.nodes.begin(), view.nodes.end(),
-                                     [phase](const PoolNodeView& node) { return node.phase == phase; });
-    nodes_.Add({{"pool", pool_}, {"state", std::string(PoolNodePhaseName(phase))}})
+void Metrics::SetNodes(const nodepools::Pool& pool, int target_nodes) {
+  for (const NodePhase phase : {NodePhase::kStarting, NodePhase::kRunning, NodePhase::kDraining}) {
+    const auto count = std::count_if(pool.nodes.begin(), pool.nodes.end(),
+                                     [phase](const PoolNode& node) { return node.phase == phase; });
+    nodes_.Add({{"pool", pool.name}, {"state", std::string(nodepools::NodePhaseName(phase))}})
         .Set(static_cast<double>(count));
   }
-  target_.Set(decision.target_nodes);
-  utility_.Set(decision.utility.value_or(std::numeric_limits<double>::quiet_NaN()));
-  if (cost_ != nullptr) cost_->Set(node_price_per_hour_ * static_cast<double>(view.nodes.size()));
+  target_.Add({{"pool", pool.name}}).Set(target_nodes);
+  if (pool.price_per_hour < 0) return;
+  cost_.Add({{"pool", pool.name}}).Set(pool.price_per_hour * static_cast<double>(pool.nodes.size()));
+}
+
+void Metrics::SetUtility(std::optional<double> utility) {
+  utility_.Set(utility.value_or(std::numeric_limits<double>::quiet_NaN()));
 }
 
 }  // namespace adaptdl::autoscaler

@@ -1,149 +1,143 @@
 #include "services/autoscaler/observation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "libs/jobspec/placement.h"
-
 namespace adaptdl::autoscaler {
 namespace {
 
+using nodepools::NodePhase;
+using nodepools::PoolNode;
+
 bool InPool(const v1::Node& node, const PoolKind& kind) {
+  if (kind.labels.empty()) return false;
   return std::all_of(kind.labels.begin(), kind.labels.end(), [&](const auto& wanted) {
     const auto label = node.labels().find(wanted.first);
     return label != node.labels().end() && label->second == wanted.second;
   });
 }
 
-bool Covers(const v1::Resources& offer, const v1::Resources& request) {
-  for (const auto& [name, amount] : request.extended()) {
-    const auto offered = offer.extended().find(name);
-    if (amount > (offered == offer.extended().end() ? 0 : offered->second)) return false;
-  }
-  return offer.cpu_millis() >= request.cpu_millis() && offer.memory_bytes() >= request.memory_bytes() &&
-         offer.gpus() >= request.gpus();
-}
-
-// Whether a node that is none of the pool's is one of those that the allocator speaks of: it works, or could stand in
-// for one of the pool's. Others are for other things.
-bool CountsAsOther(const v1::Node& node, const PoolKind& kind) {
-  return !kind.node.has_value() || node.status().replicas() > 0 ||
-         Covers(node.capacity(), kind.node->capacity());
-}
-
-bool FitsKind(const v1::UnplacedReplica& replica, const PoolKind& kind) {
-  return kind.node.has_value() && Covers(kind.node->capacity(), replica.resources()) &&
-         jobspec::Fits(replica.placement(), *kind.node);
-}
-
-std::set<std::string> ProvidedIds(const Observation& observation) {
+std::set<std::string> ProvidedIds(const ObservedPool& pool) {
   std::set<std::string> ids;
-  for (const ProvidedNode& node : observation.provided) ids.insert(node.node_id);
+  for (const ProvidedNode& node : pool.provided) ids.insert(node.node_id);
   return ids;
 }
 
+double Part(double held, double offered) { return offered > 0 ? held / offered : 0; }
+
+// The largest part of anything that replicas hold.
+double UseOf(const v1::Node& node) {
+  const v1::Resources& held = node.status().allocated();
+  const v1::Resources& offer = node.capacity();
+  return std::min(
+      1.0,
+      std::max({Part(static_cast<double>(held.cpu_millis()), static_cast<double>(offer.cpu_millis())),
+                Part(static_cast<double>(held.memory_bytes()), static_cast<double>(offer.memory_bytes())),
+                Part(held.gpus(), offer.gpus())}));
+}
+
 // `registered` is null for a node that the supervisor does not know.
-PoolNodeView ViewOf(const ProvidedNode& provided, const v1::Node* registered,
-                    const std::set<std::string>& idle) {
-  PoolNodeView view;
-  view.node_id = provided.node_id;
+PoolNode ViewOf(const ProvidedNode& provided, const v1::Node* registered, const std::set<std::string>& idle) {
+  PoolNode view;
+  view.id = provided.node_id;
   view.requested = provided.state == ProvidedState::kRequested && registered == nullptr;
+  view.hindered = view.requested && !provided.hindrance.empty();
   view.empty = registered == nullptr || registered->status().replicas() == 0;
+  if (registered != nullptr) view.use = UseOf(*registered);
   const v1::NodePhase phase =
       registered == nullptr ? v1::NODE_PHASE_UNSPECIFIED : registered->status().phase();
   if (provided.state == ProvidedState::kStopping || phase == v1::NODE_PHASE_DRAINING) {
-    view.phase = PoolNodePhase::kDraining;
+    view.phase = NodePhase::kDraining;
   } else if (phase == v1::NODE_PHASE_READY) {
-    view.phase = PoolNodePhase::kRunning;
+    view.phase = NodePhase::kRunning;
     view.idle = view.empty && idle.contains(provided.node_id);
   }
   // Otherwise it has not registered yet, or is lost and being started again.
   return view;
 }
 
-Demand DemandOf(const v1::GetDesiredCapacityResponse& capacity, const PoolKind& kind) {
-  Demand demand{capacity.desired_nodes(), capacity.reason(), capacity.start_nodes()};
-  demand.lacks_kind = std::any_of(capacity.unplaced().begin(), capacity.unplaced().end(),
-                                  [&](const auto& replica) { return FitsKind(replica, kind); });
-  const bool for_others = capacity.current_nodes() == 0 && capacity.unplaced_size() > 0 &&
-                          kind.node.has_value() && !demand.lacks_kind;
-  if (for_others) return {0, "what waits does not fit on a node of this pool"};
-  for (const v1::CapacityPoint& point : capacity.points()) {
-    SizePoint size{point.nodes(), point.utility()};
-    if (point.has_makespan_seconds()) size.makespan = absl::Seconds(point.makespan_seconds());
-    // What is not as promised is of no use: then desired_nodes alone counts.
-    const bool in_order =
-        demand.points.empty() ? size.nodes > 0 : size.nodes == demand.points.back().nodes + 1;
-    if (!in_order || !std::isfinite(size.utility)) {
-      demand.points.clear();
-      break;
-    }
-    demand.points.push_back(size);
-  }
-  return demand;
-}
-
 // Of what was requested, as much as has arrived does not count a second time.
-void PairRequests(const Observation& observation, PoolView* view) {
+void PairRequests(const ObservedPool& pool, std::vector<PoolNode>* nodes) {
   std::map<std::string, ProvidedState> states;
-  for (const ProvidedNode& node : observation.provided) states[node.node_id] = node.state;
-  auto arrived = std::count_if(view->nodes.begin(), view->nodes.end(), [&](const PoolNodeView& node) {
-    return states[node.node_id] == ProvidedState::kArrived && node.empty &&
-           node.phase != PoolNodePhase::kDraining;
+  for (const ProvidedNode& node : pool.provided) states[node.node_id] = node.state;
+  auto arrived = std::count_if(nodes->begin(), nodes->end(), [&](const PoolNode& node) {
+    return states[node.id] == ProvidedState::kArrived && node.empty && node.phase != NodePhase::kDraining;
   });
-  std::erase_if(view->nodes, [&](const PoolNodeView& node) {
-    return states[node.node_id] == ProvidedState::kRequested && arrived-- > 0;
+  std::erase_if(*nodes, [&](const PoolNode& node) {
+    return states[node.id] == ProvidedState::kRequested && arrived-- > 0;
   });
 }
 
 }  // namespace
 
-PoolView MakePoolView(const Observation& observation) {
-  PoolView view;
-  view.last_change = observation.last_change;
-  std::set<std::string> idle;
-  if (observation.capacity.has_value()) {
-    view.demand = DemandOf(*observation.capacity, observation.kind);
-    idle.insert(observation.capacity->idle_node_ids().begin(), observation.capacity->idle_node_ids().end());
+std::vector<PoolNode> NodesOf(const ObservedPool& pool, const std::vector<v1::Node>& registered,
+                              const std::set<std::string>& idle) {
+  std::map<std::string, const v1::Node*> known;
+  for (const v1::Node& node : registered) known[node.node_id()] = &node;
+  std::vector<PoolNode> nodes;
+  for (const ProvidedNode& node : pool.provided) {
+    const auto found = known.find(node.node_id);
+    PoolNode seen = ViewOf(node, found == known.end() ? nullptr : found->second, idle);
+    if (node.state != ProvidedState::kReleased || !seen.empty) nodes.push_back(std::move(seen));
   }
-  std::map<std::string, const v1::Node*> registered;
-  for (const v1::Node& node : observation.registered) {
-    registered[node.node_id()] = &node;
-  }
-  for (const ProvidedNode& node : observation.provided) {
-    const auto known = registered.find(node.node_id);
-    const PoolNodeView seen = ViewOf(node, known == registered.end() ? nullptr : known->second, idle);
-    if (node.state != ProvidedState::kReleased || !seen.empty) view.nodes.push_back(seen);
-  }
-  PairRequests(observation, &view);
-  const std::set<std::string> ours = ProvidedIds(observation);
-  for (const v1::Node& node : observation.registered) {
-    if (ours.contains(node.node_id())) continue;
-    // One of the pool that the provider does not have is on its way out and counts for neither side. Its id
-    // is free: a new node under it is the old one, come back. Only a drain would outlive that.
-    const bool in_pool = InPool(node, observation.kind);
-    const v1::NodePhase phase = node.status().phase();
-    if (!in_pool || phase == v1::NODE_PHASE_DRAINING) view.taken_ids.insert(node.node_id());
-    if (!in_pool && phase == v1::NODE_PHASE_READY && CountsAsOther(node, observation.kind))
-      ++view.other_nodes;
-  }
-  return view;
+  PairRequests(pool, &nodes);
+  return nodes;
 }
 
-std::vector<std::string> NodesToForget(const Observation& observation) {
-  const std::set<std::string> ours = ProvidedIds(observation);
+std::set<std::string> TakenIds(const ObservedPool& pool, const std::vector<v1::Node>& registered) {
+  const std::set<std::string> ours = ProvidedIds(pool);
+  std::set<std::string> taken;
+  for (const v1::Node& node : registered) {
+    if (ours.contains(node.node_id())) continue;
+    // One of the pool that the provider does not have is on its way out. Its id is free: a new node under it is the old
+    // one, come back. Only a drain would outlive that.
+    if (!InPool(node, pool.kind) || node.status().phase() == v1::NODE_PHASE_DRAINING)
+      taken.insert(node.node_id());
+  }
+  return taken;
+}
+
+std::vector<std::string> NodesToForget(const ObservedPool& pool, const std::vector<v1::Node>& registered) {
+  const std::set<std::string> ours = ProvidedIds(pool);
   std::vector<std::string> gone;
-  for (const v1::Node& node : observation.registered) {
-    if (ours.contains(node.node_id()) || !InPool(node, observation.kind)) continue;
+  for (const v1::Node& node : registered) {
+    if (ours.contains(node.node_id()) || !InPool(node, pool.kind)) continue;
     const bool lost = node.status().phase() == v1::NODE_PHASE_LOST;
     const bool drained = node.status().phase() == v1::NODE_PHASE_DRAINING && node.status().replicas() == 0;
     if (lost || drained) gone.push_back(node.node_id());
   }
   return gone;
+}
+
+std::optional<v1::Node> LikeOf(const ObservedPool& pool, const std::optional<v1::Node>& like,
+                               const std::vector<v1::Node>& registered) {
+  const std::set<std::string> ours = ProvidedIds(pool);
+  for (const v1::Node& node : registered) {
+    // One of its GPUs may have failed: the others are like what was asked for.
+    if (ours.contains(node.node_id()) && node.status().phase() == v1::NODE_PHASE_READY &&
+        node.problems().empty())
+      return node;
+  }
+  return like.has_value() ? like : pool.kind.node;
+}
+
+std::vector<v1::Node> OtherNodes(const Observation& observation) {
+  std::vector<v1::Node> others;
+  for (const v1::Node& node : observation.registered) {
+    if (node.status().phase() != v1::NODE_PHASE_READY) continue;
+    const bool in_pool =
+        std::any_of(observation.pools.begin(), observation.pools.end(), [&](const ObservedPool& pool) {
+          return InPool(node, pool.kind) ||
+                 std::any_of(pool.provided.begin(), pool.provided.end(), [&](const ProvidedNode& provided) {
+                   return provided.node_id == node.node_id();
+                 });
+        });
+    if (!in_pool) others.push_back(node);
+  }
+  return others;
 }
 
 }  // namespace adaptdl::autoscaler

@@ -35,6 +35,8 @@ Cluster::Cluster(const ClusterOptions& options, const ClusterParts& parts)
     : options_(WithSilence(options)),
       core_(parts.core, options_.request_lifetime),
       quotas_(&core_, {options_.max_jobs_per_namespace, options_.max_submissions_per_minute}),
+      costs_(&core_, options_.costs),
+      pools_(&core_, &costs_),
       logs_(&core_.index(), parts.core.store),
       orders_(TokensOf(parts)),
       separator_(&core_, options_.quarantine),
@@ -44,14 +46,15 @@ Cluster::Cluster(const ClusterOptions& options, const ClusterParts& parts)
           &core_,
           {options_.retention, options_.expire_files, options_.request_lifetime, options_.kept_replicas},
           &deletions_),
-      jobs_(&core_, &quotas_, &reconciler_, &deletions_, parts.random_hex),
+      jobs_(&core_, &quotas_, &costs_, &reconciler_, &deletions_, parts.random_hex),
       limiter_(&core_),
       progress_(&core_, parts.sessions, options_.flush_period),
       reports_(&core_, &reconciler_, &limiter_, &progress_),
       membership_(&core_, &reconciler_, parts.sessions, &limiter_),
       quarantine_(&core_, options_.quarantine),
       observer_(&reconciler_, &quarantine_, &progress_),
-      nodes_({&core_, &reconciler_, &orders_, &deletions_, &observer_, &limiter_}, options_.heartbeat_period),
+      nodes_({&core_, &reconciler_, &orders_, &deletions_, &observer_, &limiter_, &pools_},
+             options_.heartbeat_period),
       scheduling_(&core_, &reconciler_, options_.allocator_lease) {
   core_.SetFollowUp([this](Transaction* transaction) { reconciler_.ReconcileWaiting(transaction); });
   core_.SetEffectRunner([this, sessions = parts.sessions, launcher = parts.launcher](const Effects& effects) {
@@ -67,6 +70,7 @@ absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Create(const ClusterOptions& o
       LoadState(parts.core.store, {options.policy, options.quarantine}, now, parts.core.invariants);
   if (!state.ok()) return state.status();
   cluster->core_.Fill(std::move(state->tables), std::move(state->unreadable_jobs));
+  cluster->costs_.Fill(state->costs);
   for (const DamagedRow& row : state->damaged) {
     // The state machine has something to say about a replica that counts as lost.
     if (!row.mended && row.table == "replicas") cluster->reconciler_.SetAside(row.job_uid, now);
@@ -99,6 +103,7 @@ void Cluster::Step() {
   step([this] { limiter_.Step(); });
   step([this] { retention_.Step(); });
   step([this] { deletions_.Step(); });
+  step([this] { costs_.Step(); });
   step([this] { UpdateGauges(); });
 }
 

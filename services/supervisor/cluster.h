@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "libs/jobs/node_health.h"
 #include "libs/jobs/state_machine.h"
+#include "services/supervisor/costs/cost_book.h"
 #include "services/supervisor/jobs/file_deletions.h"
 #include "services/supervisor/jobs/job_manager.h"
 #include "services/supervisor/jobs/orders.h"
@@ -28,6 +29,7 @@
 #include "services/supervisor/nodes/node_manager.h"
 #include "services/supervisor/nodes/quarantine.h"
 #include "services/supervisor/nodes/replica_observer.h"
+#include "services/supervisor/pools/node_pools.h"
 #include "services/supervisor/quotas/quota_manager.h"
 #include "services/supervisor/replicas/membership.h"
 #include "services/supervisor/replicas/progress_keeper.h"
@@ -64,6 +66,8 @@ struct ClusterOptions {
   // in any minute. 0: none.
   int max_jobs_per_namespace = 10'000;
   int max_submissions_per_minute = 0;
+  // How long costs are kept hour by hour, and the like.
+  CostOptions costs;
   // When nodes are quarantined.
   jobs::QuarantinePolicy quarantine;
 };
@@ -94,6 +98,8 @@ class Cluster {
   TrainingReports* reports() { return &reports_; }
   SchedulingManager* scheduling() { return &scheduling_; }
   QuotaManager* quotas() { return &quotas_; }
+  const CostBook* costs() const { return &costs_; }
+  NodePools* pools() { return &pools_; }
 
   // From now on launches tell replicas this URL (Orders::ServeAdaptdl).
   void ServeAdaptdl(const std::string& url) { orders_.ServeAdaptdl(url, membership_.knows_hosts()); }
@@ -109,6 +115,8 @@ class Cluster {
   const ClusterOptions options_;
   Core core_;
   QuotaManager quotas_;
+  CostBook costs_;
+  NodePools pools_;
   LogLocations logs_;
   Orders orders_;
   Separator separator_;

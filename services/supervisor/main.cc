@@ -225,6 +225,8 @@ absl::Status Serve(Flags flags) {
   security::SecurityOptions& security = flags.server.security;
   absl::Status status = security::CheckSecurity(security, flags.server.listen);
   status.Update(CheckHttp(flags));
+  flags.supervisor.enrolment.trusted = security.tls.ca;
+  status.Update(CheckEnrolment(flags.supervisor.enrolment));
   if (!status.ok()) return status;
   return flags.backend == "kubernetes" ? ServeKubernetes(flags, clock) : ServeLocal(flags, clock);
 }
@@ -335,6 +337,16 @@ int Main(int argc, char** argv) {
   app.add_flag("--expire-files", cluster.expire_files,
                "Delete the logs, the share and the checkpoints of jobs that are forgotten; without it they "
                "stay on disk");
+  EnrolmentOptions& enrolment = flags.supervisor.enrolment;
+  app.add_option("--node-authority-cert", enrolment.authority_certificate,
+                 "Certificate of the authority by which machines are let in as nodes, in PEM (\"adaptdl admin "
+                 "certificates --node-authority\") [they can't join]")
+      ->type_name("FILE");
+  app.add_option("--node-authority-key", enrolment.authority_key, "Its private key, in PEM")->type_name("FILE");
+  service::AddDurationFlag(app, "--node-certificate-lifetime", &enrolment.certificate_lifetime,
+                           "How long certificates of nodes that have joined are good; workers renew them when a "
+                           "third is left",
+                           absl::Seconds(1));
   AddKubernetesFlags(app, &flags.kubernetes);
   return service::RunMain(app, argc, argv, [&] { return Serve(flags); });
 }

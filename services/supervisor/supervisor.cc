@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
   const CoreParts core{s->store_.get(), &s->hub_, s->durability_.get(), &s->invariants_, clock, lease};
   absl::StatusOr<std::unique_ptr<Cluster>> cluster =
       Cluster::Create(options.cluster, {core, seams.launcher != nullptr ? seams.launcher : &s->launcher_,
-                                        &s->sessions_, std::move(random_hex), seams.token_of});
+                                        &s->sessions_, random_hex, seams.token_of});
   if (!cluster.ok()) return cluster.status();
   s->cluster_ = *std::move(cluster);
   if (!options.code.folder.empty()) {
@@ -72,6 +72,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
   s->step_ = seams.step;
   s->admission_ = std::make_unique<Admission>(options.admission, clock);
   s->MakeServices(seams);
+  s->MakeEnrolment(std::move(random_hex));
   return supervisor;
 }
 
@@ -89,11 +90,21 @@ void Supervisor::MakeServices(const SupervisorSeams& seams) {
   scheduling_ =
       std::make_unique<SchedulingServiceImpl>(c->scheduling(), &lanes_, &hub_, &streams_, guard_.get());
   quotas_ = std::make_unique<QuotaServiceImpl>(c->quotas(), &lanes_, guard_.get(), admission_.get());
+  pools_ =
+      std::make_unique<NodePoolServiceImpl>(c->pools(), c->costs(), &lanes_, guard_.get(), admission_.get());
   admin_ = std::make_unique<AdminServiceImpl>(store_.get(), &streams_, guard_.get(), readers_.get(),
                                               durability_.get());
   code_ = std::make_unique<CodeServiceImpl>(code_store_.get(), archivists_.get(), &lanes_, &streams_,
                                             guard_.get(), admission_.get());
   adaptdl_api_ = std::make_unique<AdaptdlApi>(c->membership(), c->reports(), core, durability_.get(), &hub_);
+}
+
+void Supervisor::MakeEnrolment(std::function<std::string(int)> random_hex) {
+  if (options_.enrolment.authority_key.empty()) return;
+  enrolments_ = std::make_unique<EnrolmentManager>(options_.enrolment, cluster_->core(), cluster_->pools(),
+                                                   std::move(random_hex));
+  enrolment_ = std::make_unique<EnrolmentServiceImpl>(enrolments_.get(), &lanes_, guard_.get(),
+                                                      admission_.get(), clock_);
 }
 
 Supervisor::~Supervisor() {

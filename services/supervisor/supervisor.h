@@ -30,6 +30,8 @@
 #include "services/supervisor/cluster.h"
 #include "services/supervisor/code/code_service.h"
 #include "services/supervisor/code/code_store.h"
+#include "services/supervisor/enrolment/enrolment_manager.h"
+#include "services/supervisor/enrolment/enrolment_service.h"
 #include "services/supervisor/http/adaptdl_api.h"
 #include "services/supervisor/http/http_server.h"
 #include "services/supervisor/jobs/job_service.h"
@@ -38,6 +40,7 @@
 #include "services/supervisor/logs/worker_log_readers.h"
 #include "services/supervisor/nodes/node_service.h"
 #include "services/supervisor/nodes/worker_launcher.h"
+#include "services/supervisor/pools/node_pool_service.h"
 #include "services/supervisor/quotas/quota_service.h"
 #include "services/supervisor/replicas/replica_service.h"
 #include "services/supervisor/replicas/replica_sessions.h"
@@ -62,6 +65,8 @@ struct SupervisorOptions {
   rpc::ClientSecurity worker_security = rpc::Plaintext();
   // Folders that travel with jobs. An empty folder: they don't.
   CodeStoreOptions code;
+  // How machines become nodes. Without an authority, they can't.
+  EnrolmentOptions enrolment;
   // Who may do what. Null: everybody everything.
   std::shared_ptr<const security::Guard> guard;
 };
@@ -94,7 +99,10 @@ class Supervisor {
   ~Supervisor();
 
   std::vector<grpc::Service*> services() {
-    return {&*jobs_, &*nodes_, &*replicas_, &*scheduling_, &*quotas_, &*admin_, &*code_};
+    std::vector<grpc::Service*> all = {&*jobs_,   &*nodes_, &*replicas_, &*scheduling_,
+                                       &*quotas_, &*pools_, &*admin_, &*code_};
+    if (enrolment_ != nullptr) all.push_back(&*enrolment_);
+    return all;
   }
   Cluster* cluster() { return cluster_.get(); }
 
@@ -120,6 +128,7 @@ class Supervisor {
         strangers_(options.strangers),
         workers_(options.worker_security) {}
   void MakeServices(const SupervisorSeams& seams);
+  void MakeEnrolment(std::function<std::string(int)> random_hex);
   void LookAtStreams();
   void CollectCode();
   void Run();
@@ -153,8 +162,12 @@ class Supervisor {
   std::unique_ptr<ReplicaServiceImpl> replicas_;
   std::unique_ptr<SchedulingServiceImpl> scheduling_;
   std::unique_ptr<QuotaServiceImpl> quotas_;
+  std::unique_ptr<NodePoolServiceImpl> pools_;
   std::unique_ptr<AdminServiceImpl> admin_;
   std::unique_ptr<CodeServiceImpl> code_;
+  // Null: machines can't join.
+  std::unique_ptr<EnrolmentManager> enrolments_;
+  std::unique_ptr<EnrolmentServiceImpl> enrolment_;
   std::unique_ptr<AdaptdlApi> adaptdl_api_;
   std::unique_ptr<HttpServer> http_;  // Its thread uses what stands above.
 

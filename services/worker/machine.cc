@@ -107,10 +107,10 @@ std::string MachineName() {
   return absl::AsciiStrToLower(name);
 }
 
-absl::StatusOr<std::string> FindAdvertiseHost(const std::string& listen_host) {
+absl::StatusOr<std::string> FindAdvertiseHost(const std::string& listen_host, const std::string& in_cloud) {
   if (IsLoopback(listen_host)) return std::string("127.0.0.1");
   if (!IsAnyAddress(listen_host)) return listen_host;
-  std::string address = AddressOfName(MachineName());
+  std::string address = in_cloud.empty() ? AddressOfName(MachineName()) : in_cloud;
   if (address.empty()) address = FirstInterfaceAddress();
   if (address.empty()) {
     return absl::FailedPreconditionError(

@@ -26,9 +26,10 @@ int64_t MemoryBytesOfCgroup(absl::string_view memory_max);
 std::string MachineName();
 
 // Where others reach a server that listens on `listen_host`: 127.0.0.1 for a loopback address, the address
-// itself if it is a particular one, else the address that the machine's name resolves to, or its first one
-// that is no loopback. FAILED_PRECONDITION: it has none.
-absl::StatusOr<std::string> FindAdvertiseHost(const std::string& listen_host);
+// itself if it is a particular one, else the address `in_cloud` that its cloud says (empty: none), that the machine's name
+// resolves to, or its first one that is no loopback. FAILED_PRECONDITION: it has none.
+absl::StatusOr<std::string> FindAdvertiseHost(const std::string& listen_host,
+                                              const std::string& in_cloud = "");
 
 }  // namespace adaptdl::worker
 

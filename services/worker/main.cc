@@ -45,6 +45,16 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
       ->capture_default_str();
   adaptdl::service::AddServerNameFlag(app, &options->tls_server_name);
   app.add_option("--node-id", options->node_id, "Name of this node [the machine's name]");
+  app.add_option("--enrol-token-file", options->enrolment.token_file,
+                 "The supervisor gives this node its certificate, for the join token in this file; needed at "
+                 "the first "
+                 "start only")
+      ->type_name("FILE");
+  app.add_flag(
+      "--enrol-instance", options->enrolment.instance,
+      "The supervisor gives this node its certificate, as a machine that the autoscaler has started");
+  app.add_option("--instance-id", options->enrolment.instance_id, "What the cloud calls this machine")
+      ->type_name("ID");
   app.add_option("--state-dir", options->state_dir,
                  "Folder for replicas' logs and records; survives restarts")
       ->capture_default_str();
@@ -76,6 +86,14 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
                  "TCP ports among which some are kept free for the first replica of a job to listen on")
       ->capture_default_str()
       ->type_name("FIRST-LAST");
+  app.add_option(
+         "--instance-metadata", options->instance_metadata,
+         "Cloud whose metadata service is asked whether it takes this node away, and what the machine is "
+         "called; \"auto\" finds out whether there is one without asking over the network")
+      ->check(CLI::IsMember({"auto", "aws", "gcp", "azure", "none"}))
+      ->capture_default_str();
+  app.add_option("--instance-metadata-url", options->instance_metadata_url,
+                 "URL of that service [the cloud's own, http://169.254.169.254]");
   app.add_option("--on-terminate", raw->on_terminate,
                  "On SIGTERM: \"keep\" leaves replicas running for the next worker, \"drain\" gives notice, "
                  "waits until "

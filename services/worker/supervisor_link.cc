@@ -103,6 +103,13 @@ void SupervisorLink::Offer(int gpus, const std::vector<std::string>& problems) {
   if (context_ != nullptr) context_->TryCancel();
 }
 
+void SupervisorLink::SetInstance(const std::string& instance_id) {
+  MutexLock lock(&mutex_);
+  node_.set_instance_id(instance_id);
+  node_changed_ = true;
+  if (context_ != nullptr) context_->TryCancel();
+}
+
 bool SupervisorLink::NodeHasChanged() const {
   MutexLock lock(&mutex_);
   return node_changed_;

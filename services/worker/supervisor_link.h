@@ -85,6 +85,9 @@ class SupervisorLink {
   // anew.
   void Offer(int gpus, const std::vector<std::string>& problems);
 
+  // What the cloud calls the machine (v1::Node.instance_id), which was not known before: registers the node anew.
+  void SetInstance(const std::string& instance_id);
+
   // Tells the supervisor that nothing of a deleted job is left. Not after a reconnection: it asks again then.
   void ConfirmDeletion(const std::string& job_uid);
 

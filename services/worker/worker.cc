@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,7 +23,7 @@
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/version.h"
-#include "libs/messages/proto_time.h"
+#include "libs/http/pauses.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
 #include "libs/service/client_security.h"
@@ -31,9 +32,12 @@
 #include "services/worker/gpu_monitor.h"
 #include "services/worker/gpus.h"
 #include "services/worker/housekeeper.h"
+#include "services/worker/leaving.h"
 #include "services/worker/log_service.h"
 #include "services/worker/machine.h"
 #include "services/worker/names.h"
+#include "services/worker/notices/instance_metadata.h"
+#include "services/worker/notices/notice_watcher.h"
 #include "services/worker/nvml.h"
 #include "services/worker/port_reserve.h"
 #include "services/worker/process_shims.h"
@@ -52,6 +56,9 @@ constexpr int kMaxGpus = 1024;
 constexpr int kMaxLanes = 64;
 // For the last calls to the driver, at the end.
 constexpr absl::Duration kGpuPatience = absl::Seconds(1);
+// How long a start waits for the metadata service, and between two attempts.
+constexpr absl::Duration kMetadataPatience = absl::Seconds(5);
+constexpr absl::Duration kMetadataPause = absl::Milliseconds(200);
 
 // None where the driver is not installed, or a number of GPUs is declared.
 absl::StatusOr<std::shared_ptr<Nvml>> OpenNvml(const WorkerOptions& options) {
@@ -116,8 +123,8 @@ std::string ReplicasServerName(const WorkerOptions& options) {
   return usual ? "" : options.tls_server_name;
 }
 
-// Fills in what the flags left open.
-absl::Status Complete(WorkerOptions* options) {
+// Fills in what the flags left open. `identity`: what the cloud says of the machine, if it does.
+absl::Status Complete(const InstanceIdentity& identity, WorkerOptions* options) {
   if (options->node_id.empty()) options->node_id = MachineName();
   if (absl::Status status = CheckName("--node-id", options->node_id, 253); !status.ok()) return status;
   if (!(options->cpus >= 0) || options->cpus > 1e6) {
@@ -128,7 +135,7 @@ absl::Status Complete(WorkerOptions* options) {
     const absl::StatusOr<service::ListenAddress> listen =
         service::ParseListenAddress("--listen", options->server.listen);
     if (!listen.ok()) return listen.status();
-    absl::StatusOr<std::string> host = FindAdvertiseHost(listen->host);
+    absl::StatusOr<std::string> host = FindAdvertiseHost(listen->host, identity.address);
     if (!host.ok()) return host.status();
     options->advertise_host = *host;
   }
@@ -147,6 +154,37 @@ absl::Status Complete(WorkerOptions* options) {
     if (absl::Status status = CompletePath(path); !status.ok()) return status;
   }
   return CompletePath(&options->server.security.tls.ca);
+}
+
+// The node's cloud, and what it said of the machine at the start, as far as it did.
+struct Metadata {
+  std::unique_ptr<InstanceMetadata> service;
+  InstanceIdentity identity;
+};
+
+// Whoever names the cloud can rely on it, and waits a little for a machine that has only just begun; nobody else waits
+// for an answer that may never come.
+absl::StatusOr<Metadata> OpenMetadata(const WorkerOptions& options) {
+  static const RealClock clock;
+  const absl::StatusOr<Cloud> cloud = ParseCloud(options.instance_metadata);
+  if (!cloud.ok()) return cloud.status();
+  Metadata metadata{MakeInstanceMetadata(*cloud, options.instance_metadata_url, &clock), {}};
+  if (metadata.service == nullptr) return metadata;
+  log::Info("asks the metadata service of its cloud", {{"cloud", std::string(CloudName(*cloud))}});
+  if (options.instance_metadata == "auto") return metadata;
+  const absl::Time deadline = clock.Steady() + kMetadataPatience;
+  absl::StatusOr<InstanceIdentity> identity = metadata.service->Identify({});
+  while (!identity.ok() && clock.Steady() < deadline) {
+    clock.SleepFor(kMetadataPause);
+    identity = metadata.service->Identify({});
+  }
+  if (identity.ok()) {
+    metadata.identity = *std::move(identity);
+  } else {
+    log::Warning("the cloud does not say what this machine is; asking on",
+                 {{"error", identity.status().ToString()}});
+  }
+  return metadata;
 }
 
 // The descriptor that keeps other workers off the state folder.
@@ -174,10 +212,16 @@ void SayWhatSeparatesJobs(const ReplicaAccounts& accounts) {
 
 class WorkerImpl final : public Worker, public LinkHandler {
  public:
-  WorkerImpl(WorkerOptions options, std::shared_ptr<const Nvml> nvml, GpuInventory gpus, int lock_fd)
-      : options_(std::move(options)), nvml_(std::move(nvml)), gpus_(std::move(gpus)), lock_fd_(lock_fd) {}
+  WorkerImpl(WorkerOptions options, Metadata metadata, std::shared_ptr<const Nvml> nvml, GpuInventory gpus,
+             int lock_fd)
+      : options_(std::move(options)),
+        metadata_(std::move(metadata)),
+        nvml_(std::move(nvml)),
+        gpus_(std::move(gpus)),
+        lock_fd_(lock_fd) {}
 
   ~WorkerImpl() override {
+    notices_.reset();  // no more notices
     if (replicas_ != nullptr) replicas_->SetSink(nullptr);
     if (replicas_ != nullptr) replicas_->SetOfferSink(nullptr);
     if (link_ != nullptr) link_->Shutdown();  // no more commands
@@ -194,6 +238,13 @@ class WorkerImpl final : public Worker, public LinkHandler {
   }
 
   absl::Status Start() {
+    absl::StatusOr<std::optional<NodeEnrolmentParts>> joined =
+        JoinCluster({.options = options_.enrolment,
+                     .folder = IdentityFolder(options_.state_dir),
+                     .node_id = options_.node_id,
+                     .clock = &clock_},
+                    options_.supervisor, options_.tls_server_name, &options_.server.security);
+    if (!joined.ok()) return joined.status();
     if (absl::Status status = StartReplicas(); !status.ok()) return status;
     log_service_ = std::make_unique<LogServiceImpl>(replicas_.get(), options_.storage_dir);
     absl::StatusOr<std::unique_ptr<service::Server>> server =
@@ -226,7 +277,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
         [monitor = gpu_monitor_.get()] {
           if (monitor != nullptr) monitor->Step();
         });
+    WatchNotices();
     link_->Start();
+    if (joined->has_value()) identity_ = std::make_unique<IdentityKeeper>(**std::move(joined));
     return absl::OkStatus();
   }
 
@@ -234,7 +287,10 @@ class WorkerImpl final : public Worker, public LinkHandler {
 
   void Wait() override {
     server_->OnDrain([this] {
-      if (options_.on_terminate == OnTerminate::kDrain) Drain();
+      // There will be no next worker on a node that goes away.
+      if (options_.on_terminate == OnTerminate::kDrain || leaving_->announced()) {
+        leaving_->Drain(options_.terminate_timeout);
+      }
       log_service_->EndStreams();
     });
     server_->WaitForTermination();
@@ -320,25 +376,17 @@ class WorkerImpl final : public Worker, public LinkHandler {
     node.mutable_taints()->Add(options_.taints.begin(), options_.taints.end());
     node.set_preemptible(options_.preemptible);
     node.set_version(Version());
+    node.set_instance_id(metadata_.identity.instance_id);
     return node;
   }
 
-  // Says good-bye: announces it, and leaves it to the supervisor to move what runs here, in place where that
-  // is possible. Only what is still there near the end is stopped.
-  void Drain() {
-    const absl::Time deadline = SteadyNow() + options_.terminate_timeout;
-    v1::PreemptionNotice notice;
-    notice.set_reason("the worker was told to end");
-    *notice.mutable_deadline() = messages::ToProto(clock_.Now() + options_.terminate_timeout);
-    replicas_->Retire(deadline, "the node goes away");
-    link_->AnnouncePreemption(notice);
-    log::Info("draining: waiting for the supervisor to move the replicas, and to know of their ends");
-    // The end of each replica and its acknowledgement come through other threads; looking now and then will
-    // do here.
-    while (!replicas_->Inventory().empty() && SteadyNow() < deadline) {
-      replicas_->StopLeftovers();
-      clock_.SleepFor(absl::Milliseconds(50));
-    }
+  void WatchNotices() {
+    leaving_ = std::make_unique<Leaving>(replicas_.get(), link_.get(), &clock_);
+    if (metadata_.service == nullptr) return;
+    notices_ = std::make_unique<NoticeWatcher>(
+        NoticeWatcher::Options{.identify = metadata_.identity.instance_id.empty()},
+        std::move(metadata_.service), &pauses_, leaving_.get());
+    notices_->Start();
   }
 
   std::vector<v1::ReplicaReport> Inventory() override { return replicas_->Inventory(); }
@@ -377,12 +425,14 @@ class WorkerImpl final : public Worker, public LinkHandler {
       link_->AnnounceFreePorts();
   }
 
-  const WorkerOptions options_;
+  WorkerOptions options_;  // Complete since Start().
+  Metadata metadata_;
   // Null: nothing is watched.
   const std::shared_ptr<const Nvml> nvml_;
   const GpuInventory gpus_;
   const int lock_fd_;
   const RealClock clock_;
+  const RealPauses pauses_;
   ThreadLanes lanes_{kMaxLanes};
   std::unique_ptr<ProcessShims> shims_;
   std::unique_ptr<ReplicaManager> replicas_;
@@ -395,21 +445,32 @@ class WorkerImpl final : public Worker, public LinkHandler {
   std::unique_ptr<PortReserve> ports_;
   std::unique_ptr<SupervisorLink> link_;
   std::unique_ptr<Housekeeper> housekeeper_;
+  std::unique_ptr<Leaving> leaving_;
+  // Null: the node is none of a cloud, or nobody is to ask.
+  std::unique_ptr<NoticeWatcher> notices_;
+  // Null: the certificate comes from elsewhere.
+  std::unique_ptr<IdentityKeeper> identity_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
-  if (absl::Status status = Complete(&options); !status.ok()) return status;
+  absl::StatusOr<Metadata> metadata = OpenMetadata(options);
+  if (!metadata.ok()) return metadata.status();
+  if (absl::Status status = Complete(metadata->identity, &options); !status.ok()) return status;
+  if (options.enrolment.instance_id.empty()) options.enrolment.instance_id = metadata->identity.instance_id;
+  absl::Status status = CheckEnrolment(options.enrolment, options.server.security);
+  if (!status.ok()) return status;
   absl::StatusOr<std::shared_ptr<Nvml>> nvml = OpenNvml(options);
   if (!nvml.ok()) return nvml.status();
   absl::StatusOr<GpuInventory> gpus = Gpus(options, nvml->get());
   if (!gpus.ok()) return gpus.status();
   const absl::StatusOr<int> lock_fd = LockStateFolder(options.state_dir);
   if (!lock_fd.ok()) return lock_fd.status();
-  auto worker =
-      std::make_unique<WorkerImpl>(std::move(options), *std::move(nvml), *std::move(gpus), *lock_fd);
-  if (absl::Status status = worker->Start(); !status.ok()) return status;
+  auto worker = std::make_unique<WorkerImpl>(std::move(options), *std::move(metadata), *std::move(nvml),
+                                             *std::move(gpus), *lock_fd);
+  status = worker->Start();
+  if (!status.ok()) return status;
   return worker;
 }
 

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/placement.pb.h"
 #include "libs/service/server.h"
+#include "services/worker/node_enrolment.h"
 #include "services/worker/nvml.h"
 #include "services/worker/python_environments.h"
 #include "services/worker/replica_accounts.h"
@@ -55,8 +56,15 @@ struct WorkerOptions {
   std::map<std::string, std::string> labels;
   std::vector<v1::Taint> taints;
   bool preemptible = false;
+  // Whether and how the supervisor gives this node its certificate.
+  EnrolmentOptions enrolment;
   // Host at which others reach this node. Empty: found out from where the server listens.
   std::string advertise_host;
+  // Whose metadata service is asked for notices, and for what the machine is called: "none", "auto", "aws", "gcp" or
+  // "azure" (notices/instance_metadata.h).
+  std::string instance_metadata = "none";
+  // Where it is. Empty: where the cloud has it.
+  std::string instance_metadata_url;
   OnTerminate on_terminate = OnTerminate::kKeep;
   // Most time that a drain takes, with the replicas' grace periods.
   absl::Duration terminate_timeout = absl::Minutes(2);

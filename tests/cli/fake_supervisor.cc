@@ -31,6 +31,7 @@ FakeSupervisor::FakeSupervisor() {
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(static_cast<v1::JobService::Service*>(this));
   builder.RegisterService(static_cast<v1::NodeService::Service*>(this));
+  builder.RegisterService(static_cast<v1::NodePoolService::Service*>(this));
   builder.RegisterService(static_cast<v1::QuotaService::Service*>(this));
   server_ = builder.BuildAndStart();
   address_ = absl::StrCat("127.0.0.1:", port);
@@ -54,6 +55,37 @@ void FakeSupervisor::AddEvent(const v1::Event& event) {
 void FakeSupervisor::AddNode(const v1::Node& node) {
   MutexLock lock(&mutex_);
   nodes_.push_back(node);
+}
+
+void FakeSupervisor::SetPools(const v1::GetNodePoolsResponse& pools) {
+  MutexLock lock(&mutex_);
+  pools_ = pools;
+}
+
+void FakeSupervisor::SetCosts(const v1::GetCostsResponse& costs) {
+  MutexLock lock(&mutex_);
+  costs_ = costs;
+}
+
+v1::GetCostsRequest FakeSupervisor::last_costs_request() const {
+  MutexLock lock(&mutex_);
+  return costs_request_;
+}
+
+grpc::Status FakeSupervisor::GetNodePools(grpc::ServerContext*, const v1::GetNodePoolsRequest* request,
+                                          v1::GetNodePoolsResponse* response) {
+  MutexLock lock(&mutex_);
+  *response = pools_;
+  if (request->events() == 0) response->clear_events();
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeSupervisor::GetCosts(grpc::ServerContext*, const v1::GetCostsRequest* request,
+                                      v1::GetCostsResponse* response) {
+  MutexLock lock(&mutex_);
+  costs_request_ = *request;
+  *response = costs_;
+  return grpc::Status::OK;
 }
 
 void FakeSupervisor::AddLogs(const v1::StreamLogsResponse& response) {

@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
+#include "adaptdl/v1/node_pool_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
 #include "adaptdl/v1/quota_service.grpc.pb.h"
 #include "grpcpp/server.h"
@@ -19,6 +20,7 @@ namespace adaptdl::cli {
 
 class FakeSupervisor final : public v1::JobService::Service,
                              public v1::NodeService::Service,
+                             public v1::NodePoolService::Service,
                              public v1::QuotaService::Service {
  public:
   FakeSupervisor();
@@ -29,6 +31,9 @@ class FakeSupervisor final : public v1::JobService::Service,
   void AddJob(const v1::Job& job);
   void AddEvent(const v1::Event& event);
   void AddNode(const v1::Node& node);
+  // What GetNodePools and GetCosts answer.
+  void SetPools(const v1::GetNodePoolsResponse& pools);
+  void SetCosts(const v1::GetCostsResponse& costs);
   // What StreamLogs and ReadFiles send.
   void AddLogs(const v1::StreamLogsResponse& response);
   void AddChunk(const v1::FileChunk& chunk);
@@ -44,6 +49,7 @@ class FakeSupervisor final : public v1::JobService::Service,
   std::vector<v1::CancelJobRequest> cancellations() const;
   v1::StreamLogsRequest last_logs_request() const;
   v1::ReadFilesRequest last_files_request() const;
+  v1::GetCostsRequest last_costs_request() const;
 
   grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest*, v1::SubmitJobResponse*) override;
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::GetJobResponse*) override;
@@ -66,6 +72,10 @@ class FakeSupervisor final : public v1::JobService::Service,
   grpc::Status RemoveNode(grpc::ServerContext*, const v1::RemoveNodeRequest*,
                           v1::RemoveNodeResponse*) override;
 
+  grpc::Status GetNodePools(grpc::ServerContext*, const v1::GetNodePoolsRequest*,
+                            v1::GetNodePoolsResponse*) override;
+  grpc::Status GetCosts(grpc::ServerContext*, const v1::GetCostsRequest*, v1::GetCostsResponse*) override;
+
   grpc::Status SetQuota(grpc::ServerContext*, const v1::SetQuotaRequest*, v1::SetQuotaResponse*) override;
   grpc::Status ListQuotas(grpc::ServerContext*, const v1::ListQuotasRequest*,
                           v1::ListQuotasResponse*) override;
@@ -81,6 +91,9 @@ class FakeSupervisor final : public v1::JobService::Service,
   std::vector<v1::Job> jobs_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Event> events_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Node> nodes_ ABSL_GUARDED_BY(mutex_);
+  v1::GetNodePoolsResponse pools_ ABSL_GUARDED_BY(mutex_);
+  v1::GetCostsResponse costs_ ABSL_GUARDED_BY(mutex_);
+  v1::GetCostsRequest costs_request_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, v1::NamespaceQuota> quotas_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::StreamLogsResponse> logs_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::FileChunk> chunks_ ABSL_GUARDED_BY(mutex_);

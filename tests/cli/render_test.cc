@@ -154,7 +154,7 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
   python->set_requirements("# data\nnumpy==1.24\n\n  torch\n");
   v1::ListEventsResponse events;
   events.add_events()->set_reason("ReplicaFailed");
-  const std::string text = DescribeJob(job, events, kNow, false);
+  const std::string text = DescribeJob(job, events, {}, kNow, false);
   for (const char* part :
        {"default/a (u1)", "team=vision", "train 'two words'",
         "Python:            python3 with numpy==1.24, torch\n", "Replicas:          1 to any",
@@ -174,7 +174,7 @@ TEST(ExplanationTest, SaysWhatAJobWaitsFor) {
   status->set_phase(v1::JOB_PHASE_PENDING);
   status->set_reason("Queued");
   status->set_message("waits for an allocation");
-  EXPECT_EQ(ExplainJob(job),
+  EXPECT_EQ(ExplainJob(job, {}),
             "Job:        default/a\n"
             "Phase:      Pending (Queued)\n"
             "Replicas:   none\n"
@@ -182,7 +182,7 @@ TEST(ExplanationTest, SaysWhatAJobWaitsFor) {
   status->set_allocation_reason("waits for room for 2 replicas");
   status->set_message("waits for room for 2 replicas");
   status->add_allocation_explanation("Jobs of a higher priority hold the nodes.");
-  EXPECT_EQ(ExplainJob(job),
+  EXPECT_EQ(ExplainJob(job, {}),
             "Job:        default/a\n"
             "Phase:      Pending (Queued)\n"
             "Replicas:   none\n"
@@ -193,7 +193,7 @@ TEST(ExplanationTest, SaysWhatAJobWaitsFor) {
   status->set_reason("WaitingForRoom");
   status->set_message("node n0 still runs other replicas");
   status->clear_allocation_explanation();
-  EXPECT_EQ(ExplainJob(job),
+  EXPECT_EQ(ExplainJob(job, {}),
             "Job:        default/a\n"
             "Phase:      Pending (WaitingForRoom)\n"
             "Replicas:   none\n"
@@ -212,7 +212,7 @@ TEST(ExplanationTest, TellsOfMovesAndOfJobsThatHaveEnded) {
   status->add_allocation("n0");
   for (int i = 0; i < 2; ++i) status->add_desired_allocation("n1");
   status->set_allocation_reason("there is\x1b[31m room");
-  EXPECT_EQ(ExplainJob(job),
+  EXPECT_EQ(ExplainJob(job, {}),
             "Job:        default/a\n"
             "Phase:      Stopping (Rescaling)\n"
             "Replicas:   1 on n0\n"
@@ -223,7 +223,7 @@ TEST(ExplanationTest, TellsOfMovesAndOfJobsThatHaveEnded) {
   status->set_message("replica 0 exited with code 1");
   status->clear_allocation();
   status->clear_desired_allocation();
-  EXPECT_EQ(ExplainJob(job),
+  EXPECT_EQ(ExplainJob(job, {}),
             "Job:        default/a\n"
             "Phase:      Failed (MaxRestartsExceeded)\n"
             "Replicas:   none\n"

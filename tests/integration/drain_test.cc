@@ -49,7 +49,7 @@ class DrainTest : public testing::Test {
     EXPECT_EQ(status.failures(), 0);
     EXPECT_EQ(status.progress().optimizer_steps(), kSteps);
     const std::vector<std::string> events = cluster.EventReasons("job");
-    EXPECT_THAT(events, Contains("NodeLeaving"));
+    EXPECT_THAT(events, Contains("NodePreempted"));
     for (const std::string bad : {"ReplicaFailed", "ReplicaLost", "GroupStopped", "NodeLost"}) {
       EXPECT_THAT(events, Not(Contains(bad)));
     }

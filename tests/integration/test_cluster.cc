@@ -111,6 +111,7 @@ absl::Status TestCluster::MakeCredentials() {
   if (!options_.tls || !token_.empty()) return absl::OkStatus();
   const auto made = certificates::MakeCertificates({.folder = absl::StrCat(folder_, "/security"),
                                                     .identities = certificates::AllServices(),
+                                                    .node_authority = options_.node_authority,
                                                     .now = absl::Now()});
   if (!made.ok()) return made.status();
   const RealClock clock;
@@ -234,6 +235,11 @@ absl::Status TestCluster::LaunchSupervisor(int index) {
   if (!options_.kubernetes.empty()) AddAll(KubernetesFlags(), &command);
   if (options_.adaptdl_http) command.insert(command.end(), {"--adaptdl-http", "127.0.0.1:0"});
   AddAll(ServiceFlags("supervisor"), &command);
+  if (options_.node_authority) {
+    AddAll({"--node-authority-cert", SecurityFile("node-authority/cert.pem"), "--node-authority-key",
+            SecurityFile("node-authority/key.pem")},
+           &command);
+  }
   AddAll(options_.supervisor_flags, &command);
   supervisors_[index] = Process::Start(command, absl::StrCat(folder_, "/", name, ".log"));
   return absl::OkStatus();
@@ -310,9 +316,12 @@ absl::Status TestCluster::StartAutoscaler() {
   const bool local = options_.kubernetes.empty();
   if (local) {
     const std::string workers = absl::StrCat(options_.workers);
-    AddAll({"--min-nodes", workers, "--max-nodes", workers, "--state-dir", folder_ + "/autoscaler",
-            "--storage-dir", storage()},
-           &command);
+    AddAll({"--state-dir", folder_ + "/autoscaler", "--storage-dir", storage()}, &command);
+    if (options_.pool_file.empty()) {
+      AddAll({"--min-nodes", workers, "--max-nodes", workers}, &command);
+    } else {
+      AddAll({"--pools", options_.pool_file}, &command);
+    }
   } else {
     AddAll({"--provider", "kubernetes", "--kubeconfig", folder_ + "/kubeconfig"}, &command);
   }
@@ -354,6 +363,7 @@ void TestCluster::StartWorker(int index) {
     AddAll({"--on-terminate=drain", "--terminate-timeout", absl::FormatDuration(options_.terminate_timeout)},
            &command);
   }
+  if (options_.worker_flags) AddAll(options_.worker_flags(index), &command);
   AddAll(ServiceFlags("worker"), &command);
   if (!worker_environment_.empty()) {
     std::vector<std::string> environment = {"/usr/bin/env"};

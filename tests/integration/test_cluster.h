@@ -42,6 +42,8 @@ struct TestClusterOptions {
   // after the nodes that `autoscaler_flags` say.
   bool autoscaler = false;
   std::vector<std::string> autoscaler_flags = {};
+  // Path of the pool file that the autoscaler keeps, in place of `workers`.
+  std::string pool_file = {};
   // Time that the shims wait for a worker to come back.
   absl::Duration orphan_timeout = absl::Seconds(30);
   // Whether workers that are told to end give notice and wait until the jobs have moved, and how long at
@@ -56,6 +58,8 @@ struct TestClusterOptions {
   bool adaptdl_http = false;
   // Whether all talk by TLS, and the test proves who it is by an admin's token. Otherwise in plaintext.
   bool tls = true;
+  // Whether the supervisor lets machines in as nodes; with TLS only.
+  bool node_authority = false;
   // --gpus of the workers.
   std::string gpus = "0";
   // Host of all but the workers, in the network of the test.
@@ -67,6 +71,8 @@ struct TestClusterOptions {
     int network = -1;
   };
   std::function<Place(int index)> place_of_worker = nullptr;
+  // More flags of a worker.
+  std::function<std::vector<std::string>(int index)> worker_flags = nullptr;
   // URL of an API server of Kubernetes: then the supervisor is its operator, and there are no workers.
   std::string kubernetes = {};
   // Of the operator: how many there may be (LaunchSupervisor()), and how long a Lease lasts that is not renewed.
@@ -133,6 +139,8 @@ class TestCluster {
   std::vector<std::string> CommandFlags() const;
   // Flags by which a service ("allocator") proves who it is; --insecure without TLS.
   std::vector<std::string> ServiceFlags(const std::string& service) const;
+  // Path of a file in the folder of certificates and tokens.
+  std::string SecurityFile(const std::string& file) const;
   // Of an admin, for calls to a service.
   rpc::ClientSecurity Security(const std::string& service) const;
   // Of the supervisor that was awaited last, as in all calls below.
@@ -179,7 +187,6 @@ class TestCluster {
   absl::StatusOr<v1::ClusterSnapshot> Snapshot();
   // Certificates of all services and an admin's token.
   absl::Status MakeCredentials();
-  std::string SecurityFile(const std::string& file) const;
   // For calls to the supervisor as the allocator.
   rpc::ClientSecurity AllocatorSecurity() const;
 

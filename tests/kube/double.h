@@ -20,7 +20,7 @@
 #include "libs/base/process/pipe.h"
 #include "libs/base/process/spawn.h"
 #include "libs/base/process/wait.h"
-#include "libs/kube/http/http_client.h"
+#include "libs/http/http_client.h"
 
 namespace adaptdl::kube {
 

@@ -175,6 +175,28 @@ def use(admin):
     admin.debian.run("adaptdl", "--ca", f"{SECURITY}/ca.pem", "ls", succeeds=False)  # a stranger
 
 
+def join(admin):
+    """The worker's certificate from the supervisor, as docs/machines.md says; without systemd."""
+    debian = admin.debian
+    admin.stop_all()
+    debian.run(*AS_SERVICES, "admin", "certificates", "--out", SECURITY, "--node-authority")
+    settings = debian.folder / "etc/adaptdl/supervisor.env"
+    settings.write_text(re.sub(r"^#(ADAPTDL_SERVER_NODE_AUTHORITY)", r"\1", settings.read_text(), flags=re.MULTILINE))
+    admin.start("supervisor", "allocator", "autoscaler")
+    admin.await_("the supervisor answers", lambda: debian.run("sh", "-c", "adaptdl nodes >/dev/null 2>&1 && echo yes || true",
+                                                              env=CLIENT))
+    token = admin.adaptdl("admin", "join-token", "create").splitlines()[0]
+    (debian.folder / "root/join-token").write_text(token)
+    join_it = ("node", "join", "--supervisor", "127.0.0.1:7100", "--token-file", "/root/join-token", "--node", "joined")
+    output = admin.adaptdl(*join_it, succeeds=False)
+    expect("it says that there is no systemd", "--no-start" in output, output)
+    admin.adaptdl(*join_it, "--no-start")
+    admin.start("worker")
+    admin.await_("the node that has joined is ready", lambda: re.search(r"joined\s+Ready\b", debian.run(
+        "sh", "-c", "adaptdl nodes 2>&1 || true", env=CLIENT)))
+    admin.adaptdl("submit", "--name", "hello-joined", "--wait", "--", "sh", "-c", "echo hello from $ADAPTDL_NODE_ID")
+
+
 def upgrade(admin):
     """Settings and state are those of before."""
     debian = admin.debian
@@ -235,6 +257,7 @@ def main():
     leave_network()
     set_up(admin)
     use(admin)
+    join(admin)
     upgrade(admin)
     remove_and_purge(admin)
     local_cluster(admin)

@@ -13,7 +13,7 @@
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "libs/base/token_buckets.h"
-#include "libs/kube/http/pauses.h"
+#include "libs/http/pauses.h"
 
 namespace adaptdl::kube {
 

@@ -28,11 +28,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/base/clock.h"
+#include "libs/http/http_client.h"
+#include "libs/http/pauses.h"
 #include "libs/kube/access/access.h"
 #include "libs/kube/client/rate_limit.h"
 #include "libs/kube/client/resource_type.h"
-#include "libs/kube/http/http_client.h"
-#include "libs/kube/http/pauses.h"
 
 namespace adaptdl::kube {
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "libs/scheduling/sizes.h"
 
 namespace adaptdl::scheduling {
 namespace {
@@ -214,11 +215,6 @@ double ClusterModel::FairShare(int job) const {
   return replicas / std::max(job_count(), 1);
 }
 
-bool ClusterModel::Allows(int job, int replicas) const {
-  const JobInfo& info = view_.jobs[job];
-  if (replicas < info.min_replicas || replicas > info.max_replicas) return false;
-  return info.allowed_replicas.empty() ||
-         std::binary_search(info.allowed_replicas.begin(), info.allowed_replicas.end(), replicas);
-}
+bool ClusterModel::Allows(int job, int replicas) const { return AllowsSize(view_.jobs[job], replicas); }
 
 }  // namespace adaptdl::scheduling

@@ -8,29 +8,14 @@
 
 #include "libs/scheduling/goodput/priorities.h"
 #include "libs/scheduling/goodput/queue.h"
+#include "libs/scheduling/sizes.h"
 
 namespace adaptdl::scheduling {
 namespace {
 
-// Sizes that the job may have in the pool, ascending: 1, 2, 4, ... on one node, a full node, several full
-// nodes, and the bounds and sizes that somebody asked for.
+// Sizes that the job may have in the pool, ascending.
 void AllowedSizes(const ClusterModel& model, int job, int pool, int most_nodes, std::vector<int>* sizes) {
-  sizes->clear();
-  const JobInfo& info = model.view().jobs[job];
-  const int per_node = model.job(job).per_node[pool];
-  const int most = std::min(info.max_replicas, per_node * most_nodes);
-  const auto add = [&](int k) {
-    if (k <= most && model.Allows(job, k) && (sizes->empty() || sizes->back() != k)) sizes->push_back(k);
-  };
-  for (int k = 1; k < std::min(per_node, most); k *= 2) add(k);
-  for (int k = per_node; k < most; k += per_node) add(k);
-  add(most);
-  const size_t regular = sizes->size();
-  if (info.min_replicas > 1) add(info.min_replicas);
-  for (const int k : info.allowed_replicas) add(k);
-  if (sizes->size() == regular) return;
-  std::sort(sizes->begin(), sizes->end());
-  sizes->erase(std::unique(sizes->begin(), sizes->end()), sizes->end());
+  AllowedSizes(model.view().jobs[job], model.job(job).per_node[pool], most_nodes, sizes);
 }
 
 class MenuMaker {

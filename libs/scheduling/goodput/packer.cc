@@ -46,9 +46,16 @@ Packer::Packer(const ClusterModel& model)
   }
   for (int node = 0; node < model.node_count(); ++node) {
     const int pool = model.pool_of(node);
-    if (pool >= 0) nodes_[pool].emplace(model.UnitsIn(pool, model.free(node)), node);
+    if (pool >= 0) nodes_[pool].insert(KeyOf(node));
   }
 }
+
+Packer::NodeKey Packer::KeyOf(int node) const {
+  const int64_t* left = &free_[static_cast<size_t>(node) * model_.resources()];
+  return {model_.UnitsIn(model_.pool_of(node), left), IsFleeting(node), node};
+}
+
+bool Packer::IsFleeting(int node) const { return model_.view().nodes[node].preemptible; }
 
 int Packer::RoomFor(int job, int node) const {
   const int64_t* left = &free_[static_cast<size_t>(node) * model_.resources()];
@@ -63,10 +70,10 @@ int Packer::RoomFor(int job, int node) const {
 void Packer::Take(int job, int node, int replicas) {
   const int pool = model_.pool_of(node);
   int64_t* left = &free_[static_cast<size_t>(node) * model_.resources()];
-  nodes_[pool].erase({model_.UnitsIn(pool, left), node});
+  nodes_[pool].erase(KeyOf(node));
   const std::vector<int64_t>& need = model_.job(job).need;
   for (size_t r = 0; r < need.size(); ++r) left[r] -= need[r] * replicas;
-  nodes_[pool].emplace(model_.UnitsIn(pool, left), node);
+  nodes_[pool].insert(KeyOf(node));
 }
 
 bool Packer::Stay(int job, bool keeps) {
@@ -107,7 +114,8 @@ bool Packer::Place(int job, int pool, int replicas, Effort effort) {
     case Effort::kMoveOthers: {
       // Nodes with most room first: fewest jobs have to go.
       std::vector<int> order;
-      for (auto it = nodes_[pool].rbegin(); it != nodes_[pool].rend(); ++it) order.push_back(it->second);
+      for (auto it = nodes_[pool].rbegin(); it != nodes_[pool].rend(); ++it)
+        order.push_back(std::get<2>(*it));
       const int wanted = one_node ? replicas : model_.job(job).per_node[pool];
       int tries = 0;
       for (const int node : order) {
@@ -131,7 +139,7 @@ bool Packer::Place(int job, int pool, int replicas, Effort effort) {
 }
 
 bool Packer::Prefers(int job, int node) const {
-  return model_.view().jobs[job].preemptible || !model_.view().nodes[node].preemptible;
+  return model_.view().jobs[job].preemptible || !IsFleeting(node);
 }
 
 int Packer::FindNode(const Search& search) const {
@@ -146,12 +154,12 @@ int Packer::FindNode(const Search& search) const {
     most_own = own.replicas;
   }
   if (best >= 0) return best;
-  const std::set<std::pair<int, int>>& nodes = nodes_[search.pool];
+  const std::set<NodeKey>& nodes = nodes_[search.pool];
   // The units are those of the GPUs; a job without any finds room on a node that has none left.
   const bool by_units = model_.NeedsGpu(search.job);
   const int units = by_units ? model_.UnitsOf(search.job, search.pool, search.replicas) : 0;
-  for (auto it = nodes.lower_bound({units, -1}); it != nodes.end(); ++it) {
-    const int node = it->second;
+  for (auto it = nodes.lower_bound({units, false, -1}); it != nodes.end(); ++it) {
+    const int node = std::get<2>(*it);
     if (node == search.except || (search.lasting && !Prefers(search.job, node))) continue;
     if (RoomFor(search.job, node) >= search.replicas) return node;
   }
@@ -175,50 +183,57 @@ bool Packer::PlaceOnOneNode(int job, int pool, int replicas) {
 }
 
 bool Packer::PlaceOnOwnNodes(int job, int pool, int replicas) {
-  // Own nodes first, then those that last, then by id. Only nodes that nobody else is on.
-  std::vector<std::tuple<bool, bool, int, int>> order;
-  int total = 0;
+  // Own nodes first, then those that last if the job can't be moved. Only nodes that nobody else is on.
+  std::vector<Candidate> candidates;
   for (auto it = nodes_[pool].rbegin(); it != nodes_[pool].rend(); ++it) {
-    const int node = it->second;
-    if (it->first == 0) break;
+    const int node = std::get<2>(*it);
+    if (std::get<0>(*it) == 0) break;
     if (occupied_[node] || !guests_[node].empty()) continue;
-    const int room = RoomFor(job, node);
-    if (room == 0) continue;
-    total += room;
-    order.emplace_back(On(model_.job(job).present, node) == 0, !Prefers(job, node), -room, node);
+    const bool foreign = On(model_.job(job).present, node) == 0;
+    candidates.push_back({foreign, !Prefers(job, node), RoomFor(job, node), node});
   }
-  if (total < replicas) return false;
-  std::sort(order.begin(), order.end());
-  int left = replicas;
-  for (const auto& [foreign, fleeting, negative_room, node] : order) {
-    const int taken = std::min(left, -negative_room);
-    Take(job, node, taken);
-    placed_[job].push_back({node, taken});
-    left -= taken;
-    if (left == 0) break;
-  }
-  return true;
+  return TakeInOrder(job, replicas, std::move(candidates));
 }
 
 bool Packer::PlaceAnywhere(int job, int pool, int replicas, bool avoid_distributed) {
-  std::vector<std::tuple<bool, bool, int, int>> order;
-  int total = 0;
-  for (const auto& [units, node] : nodes_[pool]) {
+  std::vector<Candidate> candidates;
+  for (const auto& [units, fleeting, node] : nodes_[pool]) {
     if (avoid_distributed && distributed_[node] > 0) continue;
-    const int room = RoomFor(job, node);
-    if (room == 0) continue;
-    total += room;
-    order.emplace_back(!Prefers(job, node), On(model_.job(job).present, node) == 0, -room, node);
+    const bool foreign = On(model_.job(job).present, node) == 0;
+    candidates.push_back({!Prefers(job, node), foreign, RoomFor(job, node), node});
   }
+  return TakeInOrder(job, replicas, std::move(candidates));
+}
+
+bool Packer::TakeInOrder(int job, int replicas, std::vector<Candidate> candidates) {
+  std::erase_if(candidates, [](const Candidate& candidate) { return candidate.room == 0; });
+  int total = 0;
+  for (const Candidate& candidate : candidates) total += candidate.room;
   if (total < replicas) return false;
-  std::sort(order.begin(), order.end());
+  const auto rank = [](const Candidate& c) { return std::tuple(c.first, c.second, -c.room); };
+  std::sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
+    return std::pair(rank(a), a.node) < std::pair(rank(b), b.node);
+  });
   int left = replicas;
-  for (const auto& [fleeting, foreign, negative_room, node] : order) {
-    const int taken = std::min(left, -negative_room);
-    Take(job, node, taken);
-    placed_[job].push_back({node, taken});
-    left -= taken;
-    if (left == 0) break;
+  int lasting = 0;
+  for (auto group = candidates.begin(); left > 0;) {
+    const auto end =
+        std::find_if(group, candidates.end(), [&](const Candidate& c) { return rank(c) != rank(*group); });
+    // Of nodes that are as good, the least that the job needs goes to those that last, and the rest to the others.
+    auto next = group;
+    auto last = std::stable_partition(group, end, [&](const Candidate& c) { return !IsFleeting(c.node); });
+    auto fleeting = last;
+    while (left > 0 && (next != last || fleeting != end)) {
+      const bool wants_lasting = lasting < model_.view().jobs[job].min_replicas;
+      const bool takes_lasting = next != last && (wants_lasting || fleeting == end);
+      const Candidate& candidate = takes_lasting ? *next++ : *fleeting++;
+      const int taken = std::min(left, candidate.room);
+      Take(job, candidate.node, taken);
+      placed_[job].push_back({candidate.node, taken});
+      left -= taken;
+      if (takes_lasting) lasting += taken;
+    }
+    group = end;
   }
   return true;
 }

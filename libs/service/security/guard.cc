@@ -11,6 +11,8 @@
 #include "absl/strings/strip.h"
 #include "grpc/grpc_security_constants.h"
 #include "libs/base/file.h"
+#include "libs/certificates/node_authority.h"
+#include "libs/certificates/openssl.h"
 #include "libs/rpc/status.h"
 #include "libs/service/security/permissions.h"
 
@@ -39,6 +41,11 @@ std::string BearerToken(grpc::string_ref header) {
   return absl::StartsWithIgnoreCase(value, kScheme) ? std::string(value.substr(kScheme.size())) : "";
 }
 
+// Whether the URI is that of one node's worker.
+bool NamesNode(absl::string_view uri) {
+  return absl::ConsumePrefix(&uri, kUriPrefix) && absl::ConsumePrefix(&uri, "worker/") && !uri.empty();
+}
+
 // Both places of the guard see the same two things.
 Credentials ReadCredentials(const grpc::AuthMetadataProcessor::InputMetadata& metadata,
                             const grpc::AuthContext& context) {
@@ -48,10 +55,23 @@ Credentials ReadCredentials(const grpc::AuthMetadataProcessor::InputMetadata& me
   for (const grpc::string_ref& uri : context.FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
     credentials.uris.emplace_back(uri.data(), uri.size());
   }
+  if (credentials.bearer.empty() && !credentials.uris.empty() && !NamesNode(credentials.uris.front())) {
+    for (const grpc::string_ref& pem : context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME)) {
+      credentials.certificate.assign(pem.data(), pem.size());
+    }
+  }
   return credentials;
 }
 
-absl::StatusOr<Caller> IdentifyCertificate(const std::vector<std::string>& uris) {
+// Whoever has the node authority's key may make certificates of workers, and none by which anybody is more. Its issuer's
+// name says which authority has signed a certificate, as TLS has verified that, and no other has this name.
+bool MayBeMoreThanOneNode(const std::string& pem) {
+  const absl::StatusOr<certificates::CertificatePtr> certificate = certificates::CertificateFromPem(pem);
+  return certificate.ok() && !certificates::IssuedByNodeAuthority(certificate->get());
+}
+
+absl::StatusOr<Caller> IdentifyCertificate(const Credentials& credentials) {
+  const std::vector<std::string>& uris = credentials.uris;
   absl::string_view path = uris.front();
   if (uris.size() != 1 || !absl::ConsumePrefix(&path, kUriPrefix)) {
     return absl::UnauthenticatedError(
@@ -70,6 +90,10 @@ absl::StatusOr<Caller> IdentifyCertificate(const std::vector<std::string>& uris)
   if (!role.has_value() || IsRoleOfPeople(*role) || (slash != absl::string_view::npos && !of_node)) {
     return absl::UnauthenticatedError(
         "the certificate names no service: give supervisor, allocator, autoscaler, worker or worker/NODE");
+  }
+  if (!of_node && !credentials.certificate.empty() && !MayBeMoreThanOneNode(credentials.certificate)) {
+    return absl::UnauthenticatedError(
+        "the node authority has issued this certificate, which may name spiffe://adaptdl/worker/NODE only");
   }
   caller.role = *role;
   caller.node_id = std::string(node);
@@ -193,7 +217,7 @@ bool Guard::IsForCluster(const Credentials& credentials, const absl::StatusOr<Ca
 absl::StatusOr<Caller> Guard::IdentifyOurs(const Credentials& credentials) const {
   if (options_.open) return Anonymous();
   if (!credentials.bearer.empty()) return IdentifyToken(credentials.bearer);
-  if (!credentials.uris.empty()) return IdentifyCertificate(credentials.uris);
+  if (!credentials.uris.empty()) return IdentifyCertificate(credentials);
   return NoCredentials();
 }
 

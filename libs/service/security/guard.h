@@ -11,7 +11,8 @@
 //   - a token of the token file or of the identity provider, as "authorization: Bearer TOKEN";
 //   - else a certificate of the cluster's CA whose only URI is "spiffe://adaptdl/SERVICE" (supervisor,
 //   allocator,
-//     autoscaler, worker) or "spiffe://adaptdl/worker/NODE".
+//     autoscaler, worker) or "spiffe://adaptdl/worker/NODE". One that the node authority has issued
+//     (libs/certificates/node_authority.h) makes its owner the worker of one node, and nobody else.
 // A token that is not valid is refused, whatever the certificate says.
 //
 // A cluster may have tokens and rules of its own (authority.h): it is asked about tokens that are none of those,
@@ -67,6 +68,8 @@ struct Credentials {
   std::string bearer;
   // URIs of the certificate, which TLS has verified.
   std::vector<std::string> uris;
+  // The certificate, in PEM, where it claims to be more than the worker of one node.
+  std::string certificate = {};
 };
 
 // Those of a call.

@@ -103,7 +103,7 @@ constexpr Permission kPermissions[] = {
 
     By({"patch", kNodes}, Changes("/adaptdl.v1.EnrolmentService/CreateJoinToken", kOperator | kAdmin)),
     // What it asks for is a proof of its own.
-    Public("/adaptdl.v1.EnrolmentService/Enrol"),
+    {"/adaptdl.v1.EnrolmentService/Enrol", Access::kPublic, 0, true, false},
 
     ReadsJobs("/adaptdl.v1.CodeService/StatCode", {"get", kJobs}),
     ChangesJobs("/adaptdl.v1.CodeService/UploadCode", "create"),

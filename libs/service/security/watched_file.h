@@ -3,6 +3,8 @@
 //   auto tokens = WatchedFile<TokenTable>::Open(path, [](const std::string& path) {...});
 //   (*tokens)->Get()->Find(...)
 //
+// What it holds is called `what` in the log: "a file of credentials".
+//
 // Thread-safe.
 
 #ifndef ADAPTDL_LIBS_SERVICE_SECURITY_WATCHED_FILE_H_
@@ -29,8 +31,9 @@ class WatchedFile {
   using Read = std::function<absl::StatusOr<std::shared_ptr<const Parsed>>(const std::string& path)>;
 
   // Reads the file; fails as `read` does.
-  static absl::StatusOr<std::unique_ptr<WatchedFile>> Open(std::string path, Read read) {
-    std::unique_ptr<WatchedFile> file(new WatchedFile(std::move(path), std::move(read)));
+  static absl::StatusOr<std::unique_ptr<WatchedFile>> Open(std::string path, Read read,
+                                                           std::string what = "a file of credentials") {
+    std::unique_ptr<WatchedFile> file(new WatchedFile(std::move(path), std::move(read), std::move(what)));
     MutexLock lock(&file->mutex_);
     file->version_ = file->LookAt();
     absl::StatusOr<std::shared_ptr<const Parsed>> parsed = file->read_(file->path_);
@@ -50,19 +53,27 @@ class WatchedFile {
     absl::StatusOr<std::shared_ptr<const Parsed>> parsed = read_(path_);
     if (parsed.ok()) {
       parsed_ = *std::move(parsed);
-      log::Info("a file of credentials was read again", {{"file", path_}});
+      log::Info(what_ + " was read again", {{"file", path_}});
     } else {
-      log::Error("a file of credentials can't be read; what it held before stays in force",
+      log::Error(what_ + " can't be read; what it held before stays in force",
                  {{"file", path_}, {"reason", std::string(parsed.status().message())}});
     }
+    refusal_ = parsed.status();
     return parsed_;
+  }
+
+  // Why what the file held when Get was called last is not in force. OK: it is.
+  absl::Status refusal() const {
+    MutexLock lock(&mutex_);
+    return refusal_;
   }
 
  private:
   // Device, inode, size and time of the last change: a file that was replaced differs in one of them.
   using Version = std::tuple<dev_t, ino_t, off_t, time_t, long>;
 
-  WatchedFile(std::string path, Read read) : path_(std::move(path)), read_(std::move(read)) {}
+  WatchedFile(std::string path, Read read, std::string what)
+      : path_(std::move(path)), read_(std::move(read)), what_(std::move(what)) {}
 
   Version LookAt() const {
     struct stat status {};
@@ -72,9 +83,11 @@ class WatchedFile {
 
   const std::string path_;
   const Read read_;
-  Mutex mutex_;
+  const std::string what_;
+  mutable Mutex mutex_;
   std::shared_ptr<const Parsed> parsed_ ABSL_GUARDED_BY(mutex_);
   Version version_ ABSL_GUARDED_BY(mutex_);
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adaptdl::security

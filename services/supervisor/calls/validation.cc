@@ -164,6 +164,10 @@ absl::Status ValidateNode(const v1::Node& node) {
   if (node.gpu_type().size() > 253 || node.version().size() > 253) {
     status.Update(Wrong("node.gpu_type, node.version", "too long", "give at most 253 characters"));
   }
+  if (node.instance_id().size() > 253 || HasControl(node.instance_id())) {
+    status.Update(
+        Wrong("node.instance_id", Show(node.instance_id()), "give at most 253 characters that can be seen"));
+  }
   status.Update(CheckRange("node.problems", node.problems_size(), 0, kMaxNodeProblems));
   for (const std::string& problem : node.problems()) {
     if (problem.size() <= kMaxNodeProblem) continue;

@@ -224,16 +224,23 @@ absl::StatusOr<bool> JobManager::AbandonJob(const std::string& uid) {
   return gone;
 }
 
+v1::Job JobManager::Describe(const JobEntry& entry, absl::Time now) const {
+  v1::Job job = DescribeJob(entry, now);
+  const std::optional<double> cost = costs_->CostOf(entry.record.uid());
+  if (cost.has_value()) job.mutable_status()->set_cost(*cost);
+  return job;
+}
+
 absl::StatusOr<v1::Job> JobManager::GetJob(const std::string& name_space, const std::string& name) const {
   const std::shared_ptr<const JobEntry> entry = core_->index().FindJob(NamespaceOr(name_space), name);
   if (entry == nullptr) return WhyNone(NamespaceOr(name_space), name);
-  return DescribeJob(*entry, core_->Now());
+  return Describe(*entry, core_->Now());
 }
 
 absl::StatusOr<v1::Job> JobManager::GetJobByUid(const std::string& uid) const {
   const std::shared_ptr<const JobEntry> entry = core_->index().FindJob(uid);
   if (entry == nullptr) return absl::NotFoundError("the job was deleted");
-  return DescribeJob(*entry, core_->Now());
+  return Describe(*entry, core_->Now());
 }
 
 absl::StatusOr<v1::ListJobsResponse> JobManager::ListJobs(const v1::ListJobsRequest& request) const {
@@ -255,7 +262,7 @@ absl::StatusOr<v1::ListJobsResponse> JobManager::ListJobs(const v1::ListJobsRequ
         response.set_next_page_token(absl::StrCat(last));
         return response;
       }
-      *response.add_jobs() = DescribeJob(*entry, core_->Now());
+      *response.add_jobs() = Describe(*entry, core_->Now());
       bytes += response.jobs(response.jobs_size() - 1).ByteSizeLong();
       last = after;
     }
@@ -293,7 +300,7 @@ absl::StatusOr<v1::UpdateJobResponse> JobManager::UpdateJob(const v1::UpdateJobR
     if (!job.ok()) return job.status();
     TakeUpdate(transaction, *job);
     v1::UpdateJobResponse response;
-    *response.mutable_job() = DescribeJob(*transaction->FindJob((*job)->uid()), transaction->now());
+    *response.mutable_job() = Describe(*transaction->FindJob((*job)->uid()), transaction->now());
     return response;
   };
   return core_->UpdateOnce<v1::UpdateJobResponse>(KeyOf(caller, name_space, request), change);
@@ -332,7 +339,7 @@ absl::StatusOr<v1::CancelJobResponse> JobManager::CancelJob(const v1::CancelJobR
       reconciler_->Reconcile(transaction, uid);
     }
     v1::CancelJobResponse response;
-    *response.mutable_job() = DescribeJob(*transaction->FindJob(uid), transaction->now());
+    *response.mutable_job() = Describe(*transaction->FindJob(uid), transaction->now());
     return response;
   };
   return core_->UpdateOnce<v1::CancelJobResponse>(KeyOf(caller, name_space, request), change);

@@ -17,6 +17,7 @@
 #include "adaptdl/v1/job_service.pb.h"
 #include "libs/jobspec/job_spec.h"
 #include "services/supervisor/code/code_store.h"
+#include "services/supervisor/costs/cost_book.h"
 #include "services/supervisor/jobs/file_deletions.h"
 #include "services/supervisor/jobs/job_registrar.h"
 #include "services/supervisor/jobs/reconciler.h"
@@ -28,10 +29,11 @@ namespace adaptdl::supervisor {
 class JobManager {
  public:
   // All outlive it. `random_hex`: lower-case hexadecimal digits of so many random bytes.
-  JobManager(Core* core, const QuotaManager* quotas, Reconciler* reconciler, const FileDeletions* deletions,
-             std::function<std::string(int)> random_hex)
+  JobManager(Core* core, const QuotaManager* quotas, const CostBook* costs, Reconciler* reconciler,
+             const FileDeletions* deletions, std::function<std::string(int)> random_hex)
       : core_(core),
         quotas_(quotas),
+        costs_(costs),
         reconciler_(reconciler),
         deletions_(deletions),
         random_hex_(std::move(random_hex)) {}
@@ -74,6 +76,8 @@ class JobManager {
                                                     const RequestKey& key);
   // Whether the folder that the job brings is there, if it brings one; it stays from then on.
   absl::Status CheckCode(const v1::Job& job) const;
+  // The job as users see it, with what it has cost.
+  v1::Job Describe(const JobEntry& entry, absl::Time now) const;
   // The job with a record, as one that waits.
   static const JobEntry* AddRecord(Transaction* transaction, std::shared_ptr<const v1::Job> job,
                                    absl::Time submitted);
@@ -82,6 +86,7 @@ class JobManager {
 
   Core* const core_;
   const QuotaManager* const quotas_;
+  const CostBook* const costs_;
   Reconciler* const reconciler_;
   const FileDeletions* const deletions_;
   const std::function<std::string(int)> random_hex_;

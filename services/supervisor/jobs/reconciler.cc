@@ -88,6 +88,10 @@ std::vector<jobs::Replica> Reconciler::Observed(const Transaction& transaction, 
     const NodeEntry* node = transaction.FindNode(record->replica.node_id());
     jobs::Replica& replica = replicas.emplace_back(
         ToReplica(*record, node != nullptr && node->phase() == v1::NODE_PHASE_DRAINING));
+    if (replica.node_leaving && node != nullptr && node->record.node.status().has_preemption_time()) {
+      replica.node_deadline =
+          transaction.moment().ToSteady(ToTime(node->record.node.status().preemption_time()));
+    }
     replica.cause = jobs::WhoseFault(replica.cause, state);
     if (!replica.joined && transaction.now() >= rejoin_deadline_) replica.rescales_in_place = false;
     if (watched) AddPulse(pulses_->LastPulse(record->replica.replica_id()), &replica);

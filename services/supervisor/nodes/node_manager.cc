@@ -14,6 +14,7 @@
 #include "libs/service/log.h"
 #include "services/supervisor/calls/pages.h"
 #include "services/supervisor/calls/validation.h"
+#include "services/supervisor/nodes/leaving.h"
 #include "services/supervisor/nodes/limits.h"
 #include "services/supervisor/nodes/live_replicas.h"
 #include "services/supervisor/store/convert.h"
@@ -42,19 +43,9 @@ void SetPhaseAtRegistration(const NodeEntry* before, absl::Time now, v1::NodeSta
     return;
   }
   const bool drained = before != nullptr && before->phase() == v1::NODE_PHASE_DRAINING &&
-                       !before->record.node.status().has_preemption_time();
+                       !IsLeaving(before->record.node) && !IsLikelyToLeave(before->record.node);
   status->set_phase(drained ? v1::NODE_PHASE_DRAINING : v1::NODE_PHASE_READY);
   if (drained) status->set_message(before->record.node.status().message());
-}
-
-// The node goes away. Returns why.
-std::string NoteLeaving(const v1::PreemptionNotice& notice, absl::Time now, v1::NodeStatus* status) {
-  const std::string reason = notice.reason().empty() ? "preempted" : ToUtf8(notice.reason(), kMaxNodeMessage);
-  status->clear_quarantine_end_time();
-  status->set_phase(v1::NODE_PHASE_DRAINING);
-  status->set_message(absl::StrCat("goes away: ", reason));
-  *status->mutable_preemption_time() = notice.has_deadline() ? notice.deadline() : ToProto(now);
-  return reason;
 }
 
 // The node as it is after its registration. It keeps what is known of it, and gets a lease of its own.
@@ -69,13 +60,22 @@ NodeEntry NewEntry(const Transaction& transaction, const v1::RegisterNodeRequest
   v1::NodeStatus* status = entry.record.node.mutable_status();
   status->Clear();
   SetPhaseAtRegistration(before, transaction.now(), status);
-  if (request.has_preemption_notice()) NoteLeaving(request.preemption_notice(), transaction.wall(), status);
+  if (request.has_preemption_notice()) {
+    NoteLeaving(request.preemption_notice(), transaction.wall(), &entry.record.node);
+  }
   *status->mutable_register_time() = ToProto(transaction.wall());
   if (before == nullptr) return entry;
   const v1::NodeStatus& known = before->record.node.status();
   *status->mutable_unreachable_nodes() = known.unreachable_nodes();
   *status->mutable_register_time() = known.register_time();
   return entry;
+}
+
+// Whether the node says by registering what was not known of it: that it goes away, or may.
+bool IsNews(const v1::RegisterNodeRequest& request, const NodeEntry* before) {
+  if (!request.has_preemption_notice()) return false;
+  if (before == nullptr || IsLeaving(before->record.node)) return before == nullptr;
+  return !request.preemption_notice().likely_only() || !IsLikelyToLeave(before->record.node);
 }
 
 // Tells the jobs that run on the node what it says for the first time to be wrong with it.
@@ -169,7 +169,11 @@ absl::StatusOr<v1::RegisterNodeResponse> NodeManager::RegisterNode(const v1::Reg
   const auto change = [&](Transaction* transaction) -> absl::StatusOr<v1::RegisterNodeResponse> {
     const int64_t session = transaction->NextSession();
     TellProblems(transaction, request.node(), limiter_);
-    transaction->AddNode(NewEntry(*transaction, request, session, protocol));
+    const bool news = IsNews(request, transaction->FindNode(id));
+    NodeEntry entry = NewEntry(*transaction, request, session, protocol);
+    DescribePool(&entry.record.node);
+    transaction->AddNode(std::move(entry));
+    if (news) TellLeaving(transaction, id, request.preemption_notice());
     transaction->FreeRoom();
     transaction->EffectsOf(Transaction::kNoJob)
         ->ended_sessions.push_back(
@@ -267,23 +271,10 @@ absl::Status NodeManager::NoticePreemption(const std::string& node_id, const v1:
   return core_->Update([&](Transaction* transaction) -> absl::Status {
     const NodeEntry* before = transaction->FindNode(node_id);
     if (before == nullptr) return NoSuchNode(node_id);
-    if (before->phase() == v1::NODE_PHASE_DRAINING && before->record.node.status().has_preemption_time()) {
-      return absl::OkStatus();  // It has said so before.
-    }
-    const std::string reason = NoteLeaving(notice, transaction->wall(),
-                                           transaction->EditNode(node_id)->record.node.mutable_status());
-    for (const auto& [uid, ranks] : LiveOn(*transaction, node_id)) {
-      limiter_->Report(
-          transaction, uid,
-          {true, "NodeLeaving", absl::StrCat("node ", node_id, " goes away: ", reason), node_id, ""});
-      // What the allocator decides may come too late: have a checkpoint at once.
-      for (const auto& replica : transaction->FindJob(uid)->replicas) {
-        if (replica->stop_requested || !IsLive(replica->replica)) continue;
-        transaction->EffectsOf(uid)->commands.push_back({replica->replica.replica_id(),
-                                                         v1::REPLICA_COMMAND_CHECKPOINT,
-                                                         absl::StrCat("node ", node_id, " goes away")});
-      }
-    }
+    v1::Node node = before->record.node;
+    if (!NoteLeaving(notice, transaction->wall(), &node)) return absl::OkStatus();
+    transaction->EditNode(node_id)->record.node = std::move(node);
+    TellLeaving(transaction, node_id, notice);
     return absl::OkStatus();
   });
 }
@@ -319,8 +310,10 @@ absl::StatusOr<v1::DrainNodeResponse> NodeManager::DrainNode(const v1::DrainNode
       return absl::FailedPreconditionError(
           absl::StrCat("node \"", request.node_id(), "\" is lost; remove it"));
     }
-    if (before->phase() == v1::NODE_PHASE_READY || before->phase() == v1::NODE_PHASE_QUARANTINED) {
-      v1::NodeStatus* status = transaction->EditNode(request.node_id())->record.node.mutable_status();
+    if (before->phase() != v1::NODE_PHASE_DRAINING || IsLikelyToLeave(before->record.node)) {
+      v1::Node* node = &transaction->EditNode(request.node_id())->record.node;
+      ForgetLikelihood(node);
+      v1::NodeStatus* status = node->mutable_status();
       status->clear_quarantine_end_time();
       status->set_phase(v1::NODE_PHASE_DRAINING);
       status->set_message(request.reason().empty() ? "drained" : ToUtf8(request.reason(), kMaxNodeMessage));

@@ -22,7 +22,9 @@
 #include "services/supervisor/jobs/file_deletions.h"
 #include "services/supervisor/jobs/orders.h"
 #include "services/supervisor/jobs/reconciler.h"
+#include "services/supervisor/nodes/leaving.h"
 #include "services/supervisor/nodes/replica_observer.h"
+#include "services/supervisor/pools/node_pools.h"
 #include "services/supervisor/replicas/report_limiter.h"
 #include "services/supervisor/state/core.h"
 
@@ -36,6 +38,7 @@ struct NodeManagerParts {
   FileDeletions* deletions = nullptr;
   ReplicaObserver* observer = nullptr;
   ReportLimiter* limiter = nullptr;
+  const NodePools* pools = nullptr;
 };
 
 class NodeManager {
@@ -48,6 +51,7 @@ class NodeManager {
         deletions_(parts.deletions),
         observer_(parts.observer),
         limiter_(parts.limiter),
+        pools_(parts.pools),
         heartbeat_period_(heartbeat_period) {}
 
   absl::StatusOr<v1::RegisterNodeResponse> RegisterNode(const v1::RegisterNodeRequest& request,
@@ -68,8 +72,15 @@ class NodeManager {
                                                   const std::string& caller);
   absl::StatusOr<v1::RemoveNodeResponse> RemoveNode(const v1::RemoveNodeRequest& request,
                                                     const std::string& caller);
+  // Writes what its pool says of the node into it.
+  void DescribePool(v1::Node* node) const { pools_->Describe(node); }
   // Takes silent nodes for lost. Called by one thread.
   void Step();
+
+  // Tells the jobs on the node of a notice that it was given.
+  void TellLeaving(Transaction* transaction, const std::string& id, const v1::PreemptionNotice& notice) {
+    supervisor::TellLeaving(transaction, id, notice, limiter_);
+  }
 
   // The node is lost, with its replicas. One that drains and is empty is forgotten.
   void LoseNow(Transaction* transaction, const std::string& id, const std::string& why);
@@ -96,6 +107,7 @@ class NodeManager {
   FileDeletions* const deletions_;
   ReplicaObserver* const observer_;
   ReportLimiter* const limiter_;
+  const NodePools* const pools_;
   const absl::Duration heartbeat_period_;
   absl::Time last_step_ = absl::InfinitePast();  // Used in Step() only.
   // Whether ports were offered that jobs may wait for.

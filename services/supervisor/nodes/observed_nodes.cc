@@ -6,10 +6,25 @@
 
 #include "google/protobuf/util/message_differencer.h"
 #include "libs/service/log.h"
+#include "services/supervisor/nodes/leaving.h"
 #include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
 namespace {
+
+bool IsLikely(const ObservedNode& observed) {
+  return observed.leaving.has_value() && observed.leaving->likely_only();
+}
+
+// Whether it takes nothing new for another reason than that it may be taken away: who says that closes it as well, most
+// often.
+bool IsClosed(const ObservedNode& observed) { return !observed.closed.empty() && !IsLikely(observed); }
+
+// Whether those who told of the node's life had it drain, and nobody else.
+bool IsClosedByOthers(const NodeEntry* before) {
+  if (before == nullptr || before->phase() != v1::NODE_PHASE_DRAINING) return false;
+  return before->closed_by_others || IsLikelyToLeave(before->record.node);
+}
 
 // The node as it is to be known, with the status that it had.
 v1::Node Updated(const ObservedNode& observed, const NodeEntry* before, const Moment& now) {
@@ -22,15 +37,24 @@ v1::Node Updated(const ObservedNode& observed, const NodeEntry* before, const Mo
   } else {
     *status = before->record.node.status();
   }
-  if (!observed.closed.empty()) {
+  if (IsClosed(observed)) {
     status->set_phase(v1::NODE_PHASE_DRAINING);
     status->set_message(observed.closed);
-  } else if (status->phase() == v1::NODE_PHASE_DRAINING && before != nullptr && before->closed_by_others) {
+    return node;
+  }
+  const bool leaves = before != nullptr && IsLeaving(before->record.node);
+  if (IsClosedByOthers(before) && !(IsLikely(observed) && leaves)) {
     status->set_phase(v1::NODE_PHASE_READY);
     status->clear_message();
     status->clear_preemption_time();
   }
+  if (IsLikely(observed)) NoteLeaving(*observed.leaving, now.wall, &node);
   return node;
+}
+
+// Whether its jobs are to be told of the notice that came with it.
+bool IsNews(const NodeEntry* before, const v1::Node& node) {
+  return IsLikelyToLeave(node) && (before == nullptr || !IsLikelyToLeave(before->record.node));
 }
 
 }  // namespace
@@ -40,7 +64,8 @@ absl::Status ObservedNodes::Observe(const ObservedNode& observed) {
   const absl::Status status = core_->Update([&](Transaction* transaction) {
     const NodeEntry* before = transaction->FindNode(id);
     v1::Node node = Updated(observed, before, transaction->moment());
-    const bool closed = !observed.closed.empty();
+    nodes_->DescribePool(&node);
+    const bool closed = IsClosed(observed);
     const bool known = before != nullptr && before->closed_by_others == closed &&
                        google::protobuf::util::MessageDifferencer::Equals(node, before->record.node);
     if (known) return absl::OkStatus();
@@ -50,13 +75,15 @@ absl::Status ObservedNodes::Observe(const ObservedNode& observed) {
       entry.record.session_id = transaction->NextSession();
       entry.lease = std::make_shared<Lease>(transaction->now());
     }
+    const bool news = IsNews(before, node);
     entry.record.node = std::move(node);
     entry.closed_by_others = closed;
     transaction->AddNode(std::move(entry));
+    if (news) nodes_->TellLeaving(transaction, id, *observed.leaving);
     transaction->FreeRoom();
     return absl::OkStatus();
   });
-  if (!status.ok() || !observed.leaving.has_value()) return status;
+  if (!status.ok() || !observed.leaving.has_value() || IsLikely(observed)) return status;
   return nodes_->NoticePreemption(id, *observed.leaving);
 }
 

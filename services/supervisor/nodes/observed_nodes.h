@@ -21,7 +21,7 @@ struct ObservedNode {
   v1::Node node;
   // Why it takes nothing new, for people ("cordoned"). Empty: it takes replicas.
   std::string closed = {};
-  // That it goes away, and when.
+  // That it goes away, and when, or that it may: that counts for as long as it is said.
   std::optional<v1::PreemptionNotice> leaving = std::nullopt;
 };
 

@@ -26,6 +26,14 @@ void Append(Effects from, Effects* to) {
   Append(std::move(from.reports), &to->reports);
 }
 
+void Append(CostChanges from, CostChanges* to) {
+  Append(std::move(from.put_rows), &to->put_rows);
+  Append(std::move(from.delete_hours), &to->delete_hours);
+  Append(std::move(from.delete_totals), &to->delete_totals);
+  if (from.nodes.has_value()) to->nodes = std::move(from.nodes);
+  if (!from.currency.empty()) to->currency = std::move(from.currency);
+}
+
 void Append(WriteBatch from, WriteBatch* to) {
   Append(std::move(from.put_jobs), &to->put_jobs);
   Append(std::move(from.put_replicas), &to->put_replicas);
@@ -40,6 +48,9 @@ void Append(WriteBatch from, WriteBatch* to) {
   Append(std::move(from.remove_deletions), &to->remove_deletions);
   Append(std::move(from.put_quotas), &to->put_quotas);
   Append(std::move(from.delete_quotas), &to->delete_quotas);
+  Append(std::move(from.costs), &to->costs);
+  Append(std::move(from.put_joins), &to->put_joins);
+  Append(std::move(from.delete_joins), &to->delete_joins);
 }
 
 }  // namespace

@@ -129,12 +129,14 @@ absl::StatusOr<LoadedState> LoadState(JobStore* store, const LoadOptions& option
     tables.deletions[deletion.node_id][deletion.job_uid] = deletion;
   }
   for (const v1::NamespaceQuota& quota : contents->quotas) tables.quotas[quota.namespace_()] = quota;
+  for (const JoinRecord& join : contents->joins) tables.joins[join.id] = join;
   tables.last_sequence = contents->last_sequence;
   tables.last_event_id = contents->last_event_id;
   // Larger than any version that an allocator may still hold from before.
   tables.version = absl::ToUnixMicros(now.wall);
   const absl::Status told = TellOfDamage(store, contents->damaged, now, &tables.last_event_id);
   if (!told.ok()) return told;
+  state.costs = std::move(contents->costs);
   state.damaged = std::move(contents->damaged);
   return state;
 }

@@ -24,6 +24,7 @@ struct LoadOptions {
 struct LoadedState {
   Tables tables;
   JobNames unreadable_jobs;
+  CostContents costs;
   // Rows that could not be read as they were. They are logged, and what concerns a job stands among its
   // events.
   std::vector<DamagedRow> damaged;

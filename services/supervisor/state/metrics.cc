@@ -98,7 +98,20 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
       rescales_(BuildHistogram()
                     .Name("adaptdl_supervisor_rescale_phase_seconds")
                     .Help("Time that the parts of changes of a replica set in place took")
-                    .Register(*registry_)) {}
+                    .Register(*registry_)),
+      costs_(BuildCounter()
+                 .Name("adaptdl_supervisor_cost_total")
+                 .Help("What nodes have cost, by pool and the namespace that used them; empty: nobody did")
+                 .Register(*registry_)) {}
+
+void Metrics::CountCost(const std::string& pool, const std::string& name_space, double cost) {
+  // Anybody who may submit jobs makes up namespaces.
+  constexpr size_t kMostLabels = 1000;
+  std::pair<std::string, std::string> labels = {pool, name_space};
+  if (cost_labels_.size() >= kMostLabels && !cost_labels_.contains(labels)) labels = {"others", "others"};
+  cost_labels_.insert(labels);
+  costs_.Add({{"pool", labels.first}, {"namespace", labels.second}}).Increment(cost);
+}
 
 void Metrics::ObserveRescale(const std::string& phase, absl::Duration duration) {
   rescales_.Add({{"phase", phase}}, RescaleBuckets()).Observe(absl::ToDoubleSeconds(duration));

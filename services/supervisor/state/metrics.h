@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "prometheus/counter.h"
@@ -43,6 +45,8 @@ class Metrics {
   void CountDamagedRow(const std::string& table, bool mended) {
     damaged_rows_.Add({{"table", table}, {"outcome", mended ? "mended" : "set_aside"}}).Increment();
   }
+  // What nodes of a pool cost: the share of a namespace; empty: of nobody.
+  void CountCost(const std::string& pool, const std::string& name_space, double cost);
   void CountQuarantine() { quarantines_.Increment(); }
   void CountNodeHeartbeat() { node_heartbeats_.Increment(); }
   void CountReplicaHeartbeat() { replica_heartbeats_.Increment(); }
@@ -73,6 +77,9 @@ class Metrics {
   prometheus::Histogram& commits_;
   prometheus::Histogram& rendezvous_;
   prometheus::Family<prometheus::Histogram>& rescales_;
+  prometheus::Family<prometheus::Counter>& costs_;
+  // Pools and namespaces that have a counter of their own.
+  std::set<std::pair<std::string, std::string>> cost_labels_;
 };
 
 }  // namespace adaptdl::supervisor

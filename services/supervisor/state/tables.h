@@ -20,6 +20,7 @@
 #include "services/supervisor/state/node_use.h"
 #include "services/supervisor/state/separations.h"
 #include "services/supervisor/state/submission_window.h"
+#include "services/supervisor/store/joins.h"
 #include "services/supervisor/store/records.h"
 
 namespace adaptdl::supervisor {
@@ -75,6 +76,7 @@ struct Tables {
   // Files of deleted jobs that nodes have not said to be gone, by node and job (uid).
   std::map<std::string, std::map<std::string, FileDeletion>> deletions;
   std::map<std::string, v1::NamespaceQuota> quotas;  // By namespace.
+  std::map<std::string, JoinRecord> joins;           // By id.
   std::map<std::string, int> unfinished;             // Jobs in `active`, by namespace.
   // Soft: after a restart it is filled from the jobs that are still there.
   SubmissionWindow submissions;

@@ -80,6 +80,11 @@ class Transaction {
   void PutQuota(v1::NamespaceQuota quota) { batch_.put_quotas.push_back(std::move(quota)); }
   void DeleteQuota(const std::string& name_space) { batch_.delete_quotas.push_back(name_space); }
 
+  void PutJoin(JoinRecord join) { batch_.put_joins.push_back(std::move(join)); }
+  void DeleteJoin(const std::string& id) { batch_.delete_joins.push_back(id); }
+
+  void PutCosts(CostChanges costs) { batch_.costs = std::move(costs); }
+
   // A job was submitted in the namespace.
   void NoteSubmission(const std::string& name_space) { submissions_.push_back(name_space); }
 

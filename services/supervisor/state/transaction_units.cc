@@ -300,6 +300,8 @@ void Transaction::ApplyOthers(const WriteBatch& batch, Tables* tables, Changes* 
   changes->quotas = !batch.put_quotas.empty() || !batch.delete_quotas.empty();
   for (const v1::NamespaceQuota& quota : batch.put_quotas) tables->quotas[quota.namespace_()] = quota;
   for (const std::string& name : batch.delete_quotas) tables->quotas.erase(name);
+  for (const std::string& id : batch.delete_joins) tables->joins.erase(id);
+  for (const JoinRecord& join : batch.put_joins) tables->joins[join.id] = join;
   if (separations_.has_value()) tables->separations = *std::move(separations_);
   for (const std::string& name : submissions_) tables->submissions.Note(name, now_);
   if (session_.has_value()) tables->last_session = *session_;

@@ -62,6 +62,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "services/supervisor/store/costs.h"
+#include "services/supervisor/store/joins.h"
 #include "services/supervisor/store/records.h"
 
 namespace adaptdl::supervisor {
@@ -98,6 +100,8 @@ struct StoreContents {
   std::vector<NodeRecord> nodes;
   std::vector<FileDeletion> deletions;
   std::vector<v1::NamespaceQuota> quotas;
+  CostContents costs;
+  std::vector<JoinRecord> joins;
   std::vector<DamagedRow> damaged;
   std::vector<JobSetAside> set_aside;
   // Largest ever used, also by what was deleted since.
@@ -124,12 +128,17 @@ struct WriteBatch {
   std::vector<v1::NamespaceQuota> put_quotas;
   // By namespace.
   std::vector<std::string> delete_quotas;
+  CostChanges costs;
+  std::vector<JoinRecord> put_joins;
+  // By id.
+  std::vector<std::string> delete_joins;
 
   bool empty() const {
     return put_jobs.empty() && put_replicas.empty() && put_nodes.empty() && add_events.empty() &&
            remove_events.empty() && !put_request.has_value() && add_deletions.empty() &&
            delete_jobs.empty() && delete_nodes.empty() && finish_deletions.empty() &&
-           remove_deletions.empty() && put_quotas.empty() && delete_quotas.empty();
+           remove_deletions.empty() && put_quotas.empty() && delete_quotas.empty() && costs.empty() &&
+           put_joins.empty() && delete_joins.empty();
   }
 };
 

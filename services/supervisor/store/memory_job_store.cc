@@ -47,6 +47,10 @@ absl::StatusOr<StoreContents> MemoryJobStore::Load(absl::Time /*now*/) {
   for (const auto& [id, node] : nodes_) contents.nodes.push_back(node);
   contents.deletions = deletions_;
   for (const auto& [name, quota] : quotas_) contents.quotas.push_back(quota);
+  for (const auto& [key, row] : costs_) contents.costs.rows.push_back(row);
+  contents.costs.nodes = billed_;
+  for (const auto& [id, join] : joins_) contents.joins.push_back(join);
+  contents.costs.currency = currency_;
   contents.last_sequence = last_sequence_;
   contents.last_event_id = last_event_id_;
   return contents;
@@ -96,7 +100,21 @@ absl::Status MemoryJobStore::Commit(const WriteBatch& batch) {
   }
   for (const v1::NamespaceQuota& quota : batch.put_quotas) quotas_[quota.namespace_()] = quota;
   for (const std::string& name : batch.delete_quotas) quotas_.erase(name);
+  CommitCosts(batch.costs);
+  for (const std::string& id : batch.delete_joins) joins_.erase(id);
+  for (const JoinRecord& join : batch.put_joins) joins_[join.id] = join;
   return absl::OkStatus();
+}
+
+void MemoryJobStore::CommitCosts(const CostChanges& changes) {
+  std::erase_if(costs_, [&](const auto& entry) {
+    const CostRow& row = entry.second;
+    return absl::c_linear_search(changes.delete_hours, row.hour) ||
+           (row.hour == 0 && absl::c_linear_search(changes.delete_totals, row.job_uid));
+  });
+  for (const CostRow& row : changes.put_rows) costs_[{row.hour, row.job_uid, row.pool}] = row;
+  if (changes.nodes.has_value()) billed_ = *changes.nodes;
+  if (!changes.currency.empty()) currency_ = changes.currency;
 }
 
 absl::StatusOr<std::vector<v1::Event>> MemoryJobStore::ListEvents(const EventQuery& query) {

@@ -37,6 +37,8 @@ class MemoryJobStore : public JobStore {
   int commits() const;
 
  private:
+  void CommitCosts(const CostChanges& changes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   int commits_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -49,6 +51,11 @@ class MemoryJobStore : public JobStore {
       ABSL_GUARDED_BY(mutex_);
   std::vector<FileDeletion> deletions_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, v1::NamespaceQuota> quotas_ ABSL_GUARDED_BY(mutex_);
+  // By hour, job (uid) and pool.
+  std::map<std::tuple<int64_t, std::string, std::string>, CostRow> costs_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, JoinRecord> joins_ ABSL_GUARDED_BY(mutex_);
+  std::vector<BilledNode> billed_ ABSL_GUARDED_BY(mutex_);
+  std::string currency_ ABSL_GUARDED_BY(mutex_);
   int64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t last_event_id_ ABSL_GUARDED_BY(mutex_) = 0;
 };

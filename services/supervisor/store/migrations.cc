@@ -154,6 +154,41 @@ const std::vector<std::string>& SchemaSteps() {
       // adaptdl.store.v1.StoredJob. NULL: not written since; then what counts is "status", the columns that
       // follow it, and the table plans (legacy_job.h). Else those say nothing.
       "ALTER TABLE jobs ADD COLUMN state BLOB",
+      // What nodes have cost (costs.h).
+      R"sql(
+      CREATE TABLE costs (
+        hour INTEGER NOT NULL,     -- since the Unix epoch; 0: earlier ones, together
+        job_uid TEXT NOT NULL,     -- empty: what nobody used
+        pool TEXT NOT NULL,
+        namespace TEXT NOT NULL,
+        job TEXT NOT NULL,
+        node_micros INTEGER NOT NULL,
+        cost_nanos INTEGER NOT NULL,
+        priced INTEGER NOT NULL,
+        PRIMARY KEY (hour, job_uid, pool)
+      ) WITHOUT ROWID;
+      CREATE TABLE billed_nodes (
+        pool TEXT NOT NULL,
+        node_id TEXT NOT NULL,
+        price_nanos INTEGER,       -- per hour; NULL: it has no price
+        accounted_until INTEGER NOT NULL,  -- Unix time in microseconds
+        PRIMARY KEY (pool, node_id)
+      ) WITHOUT ROWID;
+      CREATE TABLE cost_currency (
+        id INTEGER PRIMARY KEY CHECK (id = 0),
+        currency TEXT NOT NULL
+      );
+      )sql",
+      // What lets machines in as nodes, and whom it has let in (joins.h).
+      R"sql(
+      CREATE TABLE joins (
+        id TEXT PRIMARY KEY,       -- "token/" and the SHA-256 of the secret, or "instance/" and an id
+        node_id TEXT NOT NULL,
+        key TEXT NOT NULL,         -- SHA-256 of the public key that was let in; empty: none yet
+        request TEXT NOT NULL,
+        expires INTEGER NOT NULL   -- Unix time in microseconds
+      ) WITHOUT ROWID;
+      )sql",
   };
   return *steps;
 }

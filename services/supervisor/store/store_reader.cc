@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/jobs/replica_id.h"
 #include "libs/messages/text.h"
+#include "services/supervisor/store/cost_rows.h"
 #include "services/supervisor/store/job_codec.h"
 #include "services/supervisor/store/legacy_job.h"
 
@@ -67,7 +68,8 @@ class StoreReader {
   absl::StatusOr<StoreContents> Read() {
     for (const auto part : {&StoreReader::ReadJobs, &StoreReader::ReadTokens, &StoreReader::ReadPlans,
                             &StoreReader::ReadReplicas, &StoreReader::ReadNodes, &StoreReader::ReadDeletions,
-                            &StoreReader::ReadQuotas, &StoreReader::ReadCounters, &StoreReader::WriteBack}) {
+                            &StoreReader::ReadQuotas, &StoreReader::ReadCosts, &StoreReader::ReadJoins,
+                            &StoreReader::ReadCounters, &StoreReader::WriteBack}) {
       if (const absl::Status status = (this->*part)(); !status.ok()) return status;
     }
     contents_.damaged = reader_.damaged();
@@ -200,6 +202,20 @@ class StoreReader {
     contents_.last_sequence = last("jobs");
     contents_.last_event_id = last("events");
     return status;
+  }
+
+  absl::Status ReadJoins() {
+    return ForEach("SELECT id, node_id, key, request, expires FROM joins", [&](const Statement& row) {
+      contents_.joins.push_back(
+          {row.Text(0), row.Text(1), row.Text(2), row.Text(3), FromMicros(row.Integer(4))});
+    });
+  }
+
+  absl::Status ReadCosts() {
+    absl::StatusOr<CostContents> costs = supervisor::ReadCosts(&database_);
+    if (!costs.ok()) return costs.status();
+    contents_.costs = *std::move(costs);
+    return absl::OkStatus();
   }
 
   absl::Status WriteBack() {

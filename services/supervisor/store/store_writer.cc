@@ -3,6 +3,7 @@
 #include <string>
 
 #include "services/supervisor/store/convert.h"
+#include "services/supervisor/store/cost_rows.h"
 #include "services/supervisor/store/job_codec.h"
 #include "services/supervisor/store/sqlite.h"
 #include "services/supervisor/store/stored_messages.h"
@@ -38,6 +39,10 @@ absl::Status StoreWriter::Write(const WriteBatch& batch) {
   for (const std::string& name : batch.delete_quotas) {
     status.Update(DeleteBy("DELETE FROM quotas WHERE namespace = ?", name));
   }
+  status.Update(WriteCosts(batch.costs, statements_));
+  for (const std::string& id : batch.delete_joins)
+    status.Update(DeleteBy("DELETE FROM joins WHERE id = ?", id));
+  for (const JoinRecord& join : batch.put_joins) status.Update(WriteJoin(join));
   return status;
 }
 
@@ -203,6 +208,19 @@ absl::Status StoreWriter::WriteQuota(const v1::NamespaceQuota& quota) {
   if (statement == nullptr) return status;
   statement->Bind(1, quota.namespace_());
   statement->BindBlob(2, quota.SerializeAsString());
+  return statement->Run();
+}
+
+absl::Status StoreWriter::WriteJoin(const JoinRecord& join) {
+  absl::Status status;
+  Statement* statement = statements_->Find(
+      "INSERT OR REPLACE INTO joins (id, node_id, key, request, expires) VALUES (?, ?, ?, ?, ?)", &status);
+  if (statement == nullptr) return status;
+  statement->Bind(1, join.id);
+  statement->Bind(2, join.node_id);
+  statement->Bind(3, join.key);
+  statement->Bind(4, join.request);
+  statement->Bind(5, ToMicros(join.expires));
   return statement->Run();
 }
 

@@ -34,6 +34,7 @@ class StoreWriter {
   absl::Status WriteDeletion(const FileDeletion& deletion);
   absl::Status RemoveDeletion(const std::string& node_id, const std::string& job_uid);
   absl::Status WriteQuota(const v1::NamespaceQuota& quota);
+  absl::Status WriteJoin(const JoinRecord& join);
   absl::Status DeleteBy(const std::string& sql, const std::string& key);
 
   Statements* const statements_;

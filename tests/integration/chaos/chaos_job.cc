@@ -1,11 +1,5 @@
 // The job of chaos_test: trains a small network until the file "<folder>/finish" is there, or for so many
-// epochs, and notes what it does, one file "<folder>/<pid>.steps" per process:
-//
-//   begin STEP GROUP SAMPLE...   this replica's share of a micro-batch that it starts to compute
-//   end STEP GROUP STATE         the step was taken; GROUP is that of its begin, STATE a checksum of all bits
-//   of
-//                                the parameters after it, and of the size of its batch
-//
+// epochs, and notes what it does (step_record.h)
 // and, when the job is done, "<folder>/<pid>.weights": epochs, then all parameters. A replica for which there
 // is a file "<folder>/<pid>.hang" hangs in its next step, before it exchanges anything with others.
 //
@@ -14,7 +8,6 @@
 //
 //   chaos_job FOLDER MODE [EPOCHS]
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "adaptdl/adaptdl.h"
 #include "libs/elastic/job/job_core.h"
+#include "tests/integration/chaos/step_record.h"
 #include "tests/libs/elastic/regression_samples.h"
 #include "torch/nn/functional.h"
 #include "torch/nn/module.h"
@@ -90,42 +84,6 @@ torch::optim::SGD MakeOptimizer(Model& model) {
   return torch::optim::SGD(std::move(groups), torch::optim::SGDOptions(0.002));
 }
 
-// Whole lines, each with one write: a killed process leaves no half of one.
-class Record {
- public:
-  explicit Record(const std::string& folder)
-      : file_(open(absl::StrCat(folder, "/", getpid(), ".steps").c_str(), O_WRONLY | O_CREAT | O_APPEND,
-                   0644)) {}
-
-  void Begin(int64_t step, int64_t group, const adaptdl::AdaptiveDataLoader& loader) const {
-    std::string line = absl::StrCat("begin ", step, " ", group);
-    for (int64_t i = 0; i < loader.weight(); ++i) absl::StrAppend(&line, " ", loader.indices()[i]);
-    Write(line + "\n");
-  }
-  void End(int64_t step, int64_t group, uint64_t state) const {
-    Write(absl::StrCat("end ", step, " ", group, " ", state >> 1, "\n"));
-  }
-
- private:
-  void Write(const std::string& line) const {
-    if (write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::exit(3);
-  }
-
-  const int file_;
-};
-
-// FNV-1a.
-uint64_t ChecksumOf(const Model& model, int64_t batch_size) {
-  uint64_t sum = 14695981039346656037u;
-  const auto add = [&sum](const void* data, size_t size) {
-    const auto* bytes = static_cast<const unsigned char*>(data);
-    for (size_t i = 0; i < size; ++i) sum = (sum ^ bytes[i]) * 1099511628211u;
-  };
-  for (const torch::Tensor& parameter : model.parameters()) add(parameter.data_ptr(), parameter.nbytes());
-  add(&batch_size, sizeof(batch_size));
-  return sum;
-}
-
 adaptdl::DataLoaderOptions LoaderOptions(const std::string& mode) {
   if (mode == "band") return {.batch_size = kOddBatch, .seed = 3, .band = kBand};
   return {.batch_size = kBatch, .seed = 3};
@@ -168,7 +126,7 @@ int main(int argc, char** argv) {
   const auto samples = adaptdl::elastic::MakeRegressionSamples(kSamples);
   Model model;
   torch::optim::SGD optimizer = MakeOptimizer(model);
-  const Record record(folder);
+  const adaptdl::integration::StepRecord record(folder);
   const std::string hang = absl::StrCat(folder, "/", getpid(), ".hang");
   adaptdl::AdaptiveDataParallel parallel(*job, model, optimizer);
   adaptdl::AdaptiveDataLoader loader(*job, kSamples, LoaderOptions(mode));
@@ -187,7 +145,7 @@ int main(int argc, char** argv) {
         model.Loss(samples, torch::tensor(loader.indices())).backward();
         parallel.Step();
         if (job->optimizer_steps() != step + 1) continue;
-        record.End(step, group, ChecksumOf(model, loader.batch_size()));
+        record.End(step, group, adaptdl::integration::ChecksumOf(model, loader.batch_size()));
         if ((step + 1) % kCheckpointSteps == 0) job->RequestCheckpoint();
       }
     }

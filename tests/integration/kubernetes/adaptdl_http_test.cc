@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/http/http_client.h"
 #include "libs/kube/client/client.h"
-#include "libs/kube/http/http_client.h"
 #include "libs/kubejobs/names.h"
 #include "tests/integration/kubernetes/kubernetes_test.h"
 #include "tests/integration/kubernetes/standby.h"
@@ -134,7 +134,7 @@ TEST_F(KubernetesAdaptdlTest, NothingInAPodIsASecretAndStrangersAreNobody) {
   EXPECT_THAT(url, testing::ContainsRegex("^http://127.0.0.1:[0-9]+$"));
   // From another address than the pod's.
   const auto answer =
-      kube::HttpClient().Send({.method = "GET", .url = absl::StrCat(url, "/discover/default/job/0")});
+      HttpClient().Send({.method = "GET", .url = absl::StrCat(url, "/discover/default/job/0")});
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->status, 404);
 }

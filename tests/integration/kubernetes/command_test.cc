@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "libs/kube/http/http_client.h"
+#include "libs/http/http_client.h"
 #include "libs/kubejobs/names.h"
 #include "tests/integration/kubernetes/command_cluster.h"
 #include "tests/integration/process.h"
@@ -182,8 +182,8 @@ TEST_F(KubernetesCommandTest, TensorboardsAreMadeShownAndDeleted) {
     std::ifstream(log) >> url;
     return url.starts_with("http://");
   }));
-  const kube::HttpClient http;
-  const auto get = [&] { return kube::HttpClient().Send({.url = url + "index.html"}); };
+  const HttpClient http;
+  const auto get = [&] { return HttpClient().Send({.url = url + "index.html"}); };
   ASSERT_TRUE(Eventually([&] { return get().ok(); }));
   EXPECT_EQ(get()->body, "a curve");
   // kubectl does not outlive it, whatever it dies of.

@@ -210,6 +210,57 @@ TEST(InPlaceTest, RoomThatOthersWaitForIsGivenUpFirst) {
   EXPECT_EQ(world.job().phase, Phase::kStopping);
 }
 
+// A node goes away in a minute, and the newcomer that is to replace its member is not ready in time.
+TEST(InPlaceTest, ThoseThatStayDoNotWaitForNewcomersUntilANodeIsGone) {
+  World world;
+  world.Start({"n1", "n2"});
+  Replica* leaver = world.Find(world.Ids()[1]);
+  leaver->node_leaving = true;
+  leaver->node_deadline = world.now() + absl::Seconds(30);
+  world.Want({"n1", "n3"});
+  world.Pass(absl::Seconds(4));
+  EXPECT_FALSE(world.plan().offered);
+  world.Pass(absl::Seconds(1));
+  ASSERT_TRUE(world.plan().offered);
+  EXPECT_EQ(world.plan().members.size(), 1u);
+  EXPECT_EQ(world.plan().members[0].node, "n1");
+  EXPECT_EQ(world.job().restarts, 0);
+  world.GoOn();
+  EXPECT_THAT(world.job().allocation, ElementsAre("n1", "n3"));
+}
+
+TEST(InPlaceTest, WhereTheTimeIsLongTheyWaitForNewcomersALittleLonger) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.Find(world.Ids()[1])->node_deadline = world.now() + absl::Hours(1);
+  world.Want({"n1", "n3"});
+  world.Pass(world.policy_.leaving_patience - absl::Seconds(1));
+  EXPECT_FALSE(world.plan().offered);
+  world.Pass(absl::Seconds(1));
+  EXPECT_TRUE(world.plan().offered);
+}
+
+TEST(InPlaceTest, TooFewDoNotGoOnWithoutNewcomers) {
+  Job job;
+  job.id_prefix = "job";
+  job.phase = Phase::kRescaling;
+  job.group = 2;
+  job.last_group = 3;
+  job.rescales_in_place = true;
+  job.allocation = {"n1", "n2"};
+  std::vector<Replica> replicas = {Running(0), Running(1), Member(1, ReplicaState::kRunning, 3)};
+  for (int i : {0, 1}) replicas[i].joined = replicas[i].rescales_in_place = true;
+  replicas[1].node_deadline = kStart + absl::Seconds(30);
+  replicas[2].node = "n3";
+  job.plans = {{.group = 3, .members = {{replicas[0].id, "n1"}, {replicas[2].id, "n3"}}, .since = kStart}};
+  for (const int least : {1, 2}) {
+    job.min_replicas = least;
+    const Outcome outcome = Advance(job, replicas, Wants({"n1", "n3"}), kStart + absl::Seconds(20), Policy());
+    EXPECT_EQ(outcome.offer, least == 1);
+    EXPECT_EQ(outcome.job.plans.back().members.size(), least == 1 ? 1u : 2u);
+  }
+}
+
 TEST(InPlaceTest, AllowedSizesHoldOnTheWayToo) {
   Job job;
   job.id_prefix = "job";

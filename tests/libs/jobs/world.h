@@ -163,6 +163,7 @@ class World {
     }
     return ids;
   }
+  absl::Time now() const { return now_; }
   const Job& job() const { return job_; }
   const Plan& plan() const { return job_.plans.back(); }
   std::vector<Replica>& replicas() { return replicas_; }

@@ -118,6 +118,61 @@ TEST_F(AllocationRoundTest, NoJobGetsTwoNodesThatDoNotReachEachOther) {
   EXPECT_EQ(round.Decide(snapshot_, kNow).request.allocations_size(), 0);
 }
 
+// Two nodes of one job, of which one may be taken away.
+class FadingNodeTest : public AllocationRoundTest {
+ protected:
+  FadingNodeTest() {
+    *snapshot_.add_jobs() = MakeJob("a");
+    v1::Job& job = *snapshot_.mutable_jobs(0);
+    *job.mutable_status()->mutable_hints() = MakeHints(4);
+    job.mutable_spec()->set_max_replicas(2);
+    Store(round_.Decide(snapshot_, kNow).request);
+    job.mutable_status()->set_phase(v1::JOB_PHASE_RUNNING);
+    EXPECT_THAT(job.status().desired_allocation(), ElementsAre("n0", "n1"));
+    v1::Node& node = *snapshot_.mutable_nodes(1);
+    node.mutable_status()->set_phase(v1::NODE_PHASE_DRAINING);
+    node.add_taints()->set_key("adaptdl.petuum.com/likely-to-leave");
+  }
+};
+
+TEST_F(FadingNodeTest, AJobKeepsItWhileThereIsNoOther) {
+  const RoundResult result = round_.Decide(snapshot_, kNow);
+  EXPECT_TRUE(result.moves.empty());
+  Store(result.request);
+  EXPECT_THAT(snapshot_.jobs(0).status().desired_allocation(), ElementsAre("n0", "n1"));
+  EXPECT_THAT(snapshot_.jobs(0).status().allocation_reason(), HasSubstr("may be taken away"));
+  EXPECT_EQ(round_.Decide(snapshot_, kNow).request.allocations_size(), 0);
+  EXPECT_EQ(result.capacity.current_nodes, 1);
+  EXPECT_EQ(result.capacity.desired_nodes, 2) << "another one is wished for";
+}
+
+TEST_F(FadingNodeTest, AJobLeavesItWhenThereIsAnother) {
+  *snapshot_.add_nodes() = MakeNode("n2");
+  Store(round_.Decide(snapshot_, kNow).request);
+  EXPECT_THAT(snapshot_.jobs(0).status().desired_allocation(), ElementsAre("n0", "n2"));
+}
+
+TEST_F(FadingNodeTest, AJobLeavesItWhenItGoesAway) {
+  snapshot_.mutable_nodes(1)->mutable_status()->mutable_preemption_time()->set_seconds(1'700'000'030);
+  Store(round_.Decide(snapshot_, kNow).request);
+  EXPECT_THAT(snapshot_.jobs(0).status().desired_allocation(), ElementsAre("n0"));
+}
+
+TEST_F(FadingNodeTest, AJobThatHasNoOtherNodeKeepsItAndAsksForOne) {
+  snapshot_.mutable_nodes()->DeleteSubrange(0, 1);
+  snapshot_.mutable_jobs(0)->mutable_status()->clear_desired_allocation();
+  snapshot_.mutable_jobs(0)->mutable_status()->add_desired_allocation("n1");
+  const RoundResult result = round_.Decide(snapshot_, kNow);
+  EXPECT_TRUE(result.moves.empty());
+  EXPECT_EQ(result.unplaced.size(), 1u);
+}
+
+TEST_F(FadingNodeTest, OneThatWaitsHasNothingToKeepThere) {
+  snapshot_.mutable_jobs(0)->mutable_status()->set_phase(v1::JOB_PHASE_PENDING);
+  Store(round_.Decide(snapshot_, kNow).request);
+  EXPECT_THAT(snapshot_.jobs(0).status().desired_allocation(), ElementsAre("n0"));
+}
+
 // Gives every job the first node, and says what it is told to.
 class TalkingPolicy final : public scheduling::AllocationPolicy {
  public:

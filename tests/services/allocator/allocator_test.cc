@@ -43,8 +43,8 @@ class AllocatorTest : public ::testing::Test {
     options.interval = absl::Hours(1);
     options.first_pause = absl::Milliseconds(5);
     options.longest_pause = absl::Milliseconds(50);
-    return std::make_unique<Allocator>(options,
-                                       Allocator::Parts{policy, &supervisors_, clock, &capacity_, &metrics_});
+    return std::make_unique<Allocator>(
+        options, Allocator::Parts{policy, &supervisors_, clock, &capacity_, &demands_, &metrics_});
   }
 
   void Submit(const v1::Job& job) {
@@ -78,6 +78,7 @@ class AllocatorTest : public ::testing::Test {
   scheduling::GoodputPolicy policy_{{}};
   prometheus::Registry registry_;
   CapacityBoard capacity_;
+  DemandBoard demands_;
   Metrics metrics_;
 };
 
@@ -137,7 +138,7 @@ TEST_F(AllocatorTest, GoesOnToTheSupervisorThatAnswers) {
   rpc::Endpoints several({standby.address(), supervisor_.address()}, rpc::Plaintext());
   AllocatorOptions options;
   options.first_pause = absl::Milliseconds(5);
-  Allocator allocator(options, {&policy_, &several, &real_clock_, &capacity_, &metrics_});
+  Allocator allocator(options, {&policy_, &several, &real_clock_, &capacity_, &demands_, &metrics_});
   supervisor_.LeaseTo("", 5);
   allocator.Start();
   Submit(MakeJob("a"));
@@ -247,7 +248,7 @@ TEST_F(AllocatorTest, LargeDecisionsReachASupervisorThatKnowsNoPages) {
   }
   AllocatorOptions options;
   options.page_bytes = 1;
-  Allocator allocator(options, {&policy_, &supervisors_, &manual_clock_, &capacity_, &metrics_});
+  Allocator allocator(options, {&policy_, &supervisors_, &manual_clock_, &capacity_, &demands_, &metrics_});
   allocator.TakeForTest(Whole(supervisor_.cluster()));
   EXPECT_EQ(allocator.RunRoundForTest(), RoundOutcome::kApplied);
   EXPECT_EQ(supervisor_.applies(), 3);
@@ -307,7 +308,7 @@ TEST_F(AllocatorTest, DesiredCapacityComesInPages) {
 }
 
 TEST_F(AllocatorTest, ServesTheDesiredCapacity) {
-  CapacityService service(&capacity_);
+  CapacityService service(&capacity_, &demands_);
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);

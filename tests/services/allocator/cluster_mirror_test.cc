@@ -180,5 +180,24 @@ TEST(ClusterMirrorTest, JobsThatRunRunOn) {
   EXPECT_EQ(mirror.Snapshot(kNow - absl::Hours(1)).jobs(0).status().running_time().seconds(), 10);
 }
 
+TEST(ClusterMirrorTest, SaysOnceThatANodeGoesAway) {
+  ClusterMirror mirror;
+  mirror.Take(Whole(TwoJobs()), kNow);
+  v1::WatchClusterResponse drain = Change(8);
+  v1::Node* node = drain.mutable_change()->add_nodes();
+  *node = MakeNode("n0");
+  node->mutable_status()->set_phase(v1::NODE_PHASE_DRAINING);
+  mirror.Take(drain, kNow);
+  EXPECT_FALSE(mirror.TakeNodeLeaves()) << "a drain is in no hurry";
+  v1::WatchClusterResponse notice = drain;
+  notice.mutable_change()->set_version(9);
+  notice.mutable_change()->mutable_nodes(0)->mutable_status()->mutable_preemption_time()->set_seconds(1);
+  mirror.Take(notice, kNow);
+  EXPECT_TRUE(mirror.TakeNodeLeaves());
+  EXPECT_FALSE(mirror.TakeNodeLeaves());
+  mirror.Take(notice, kNow);
+  EXPECT_FALSE(mirror.TakeNodeLeaves()) << "it was known";
+}
+
 }  // namespace
 }  // namespace adaptdl::allocator

@@ -3,6 +3,7 @@
 #include "services/autoscaler/autoscaler.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@
 #include "libs/base/manual_clock.h"
 #include "libs/rpc/channel.h"
 #include "prometheus/text_serializer.h"
-#include "services/autoscaler/fake_node_pool_provider.h"
+#include "services/autoscaler/providers/fake_node_pool_provider.h"
 #include "tests/services/autoscaler/fake_cluster.h"
 
 namespace adaptdl::autoscaler {
@@ -28,8 +29,11 @@ using ::testing::Pair;
 class AutoscalerTest : public ::testing::Test {
  protected:
   AutoscalerTest() : client_(Cluster(), Cluster(), absl::Seconds(30)) {
-    options_.limits = {.pool = "local", .min_nodes = 1, .max_nodes = 4, .cooldown = absl::Seconds(60)};
-    options_.restart = {
+    pool_.name = "local";
+    pool_.min_nodes = 1;
+    pool_.max_nodes = 4;
+    target_.cooldown = absl::Seconds(60);
+    options_.keeper.restart = {
         .stable = absl::Seconds(10), .first_delay = absl::Seconds(1), .max_delay = absl::Seconds(60)};
     Restart();
   }
@@ -40,13 +44,27 @@ class AutoscalerTest : public ::testing::Test {
   // A new autoscaler in the same world.
   void Restart() {
     registry_ = std::make_shared<prometheus::Registry>();
+    PoolSet set;
+    set.target = target_;
+    set.drain_timeout = drain_timeout_;
+    pool_.provider = Unowned(&provider_);
+    set.pools = {pool_};
+    if (spot_.has_value()) {
+      spot_->provider = Unowned(&spot_provider_);
+      set.pools.push_back(*spot_);
+    }
+    pools_ = std::make_unique<FixedPools>(set);
     autoscaler_ = std::make_unique<Autoscaler>(
-        options_, Autoscaler::Dependencies{&provider_, &client_, &board_, &clock_, registry_});
+        options_, Autoscaler::Dependencies{pools_.get(), &client_, &board_, &clock_, registry_});
+  }
+
+  static std::shared_ptr<NodePoolProvider> Unowned(NodePoolProvider* provider) {
+    return {provider, [](NodePoolProvider*) {}};
   }
 
   v1::NodePool Round() {
     autoscaler_->RoundForTest();
-    return board_.Get();
+    return board_.Get().front();
   }
 
   // `count` nodes that run, grown by the autoscaler itself.
@@ -62,6 +80,12 @@ class AutoscalerTest : public ::testing::Test {
   FakeCluster cluster_;
   ClusterClient client_;
   FakeNodePoolProvider provider_;
+  FakeNodePoolProvider spot_provider_{"spot"};
+  ManagedPool pool_;
+  std::optional<ManagedPool> spot_;
+  nodepools::Target target_;
+  std::optional<absl::Duration> drain_timeout_;
+  std::unique_ptr<FixedPools> pools_;
   PoolBoard board_;
   ManualClock clock_;
   AutoscalerOptions options_;
@@ -78,7 +102,7 @@ TEST_F(AutoscalerTest, BringsThePoolToWhatTheAllocatorWants) {
   EXPECT_EQ(pool.min_nodes(), 1);
   EXPECT_EQ(pool.max_nodes(), 4);
   EXPECT_EQ(pool.target_nodes(), 3);
-  EXPECT_THAT(pool.reason(), HasSubstr("because"));
+  EXPECT_THAT(pool.reason(), HasSubstr("3 jobs"));
   EXPECT_EQ(pool.last_error(), "");
   pool = Round();
   EXPECT_EQ(pool.current_nodes(), 3);
@@ -89,31 +113,31 @@ TEST_F(AutoscalerTest, BringsThePoolToWhatTheAllocatorWants) {
   EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_nodes{pool=\"local\",state=\"running\"} 1"));
   EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_actions_total{action=\"start\",pool=\"local\"} 3"));
   EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_target_nodes{pool=\"local\"} 3"));
-  // The allocator says nothing about other sizes, and nobody said what a node costs.
-  EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_utility{pool=\"local\"} Nan"));
+  // Nobody said what a node costs.
   EXPECT_THAT(Metrics(), Not(HasSubstr("adaptdl_autoscaler_cost_per_hour")));
 }
 
 TEST_F(AutoscalerTest, TellsUtilityAndCost) {
-  options_.limits.target.node_price_per_hour = 0.5;
+  pool_.price_per_hour = 0.5;
   Restart();
-  cluster_.SetUtilities({1, 0.75, 0.5});
+  EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_utility Nan"));
   GrowTo(3);
+  cluster_.SetDesired(2);
   Round();
-  EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_utility{pool=\"local\"} 0.5"));
+  EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_utility 0.666"));
   EXPECT_THAT(Metrics(), HasSubstr("adaptdl_autoscaler_cost_per_hour{pool=\"local\"} 1.5"));
 }
 
 TEST_F(AutoscalerTest, DrainsIdleNodesAfterTheCoolDownAndRemovesThem) {
   GrowTo(3);
   cluster_.SetNode("local-1", v1::NODE_PHASE_READY, 0);
-  cluster_.SetDesired(1, {"local-1"});
+  cluster_.SetDesired(2, {"local-1"});
   EXPECT_TRUE(Round().has_cooldown_end_time());
   EXPECT_THAT(cluster_.drained(), IsEmpty());
   clock_.Advance(absl::Seconds(60));
   EXPECT_EQ(Round().target_nodes(), 2);
   ASSERT_EQ(cluster_.drained().size(), 1u);
-  EXPECT_THAT(cluster_.drained()["local-1"], HasSubstr("because"));
+  EXPECT_THAT(cluster_.drained()["local-1"], HasSubstr("2 jobs"));
   // Drained and empty: stopped, then forgotten by the supervisor, too.
   Round();
   EXPECT_THAT(provider_.stops, ElementsAre("local-1"));
@@ -144,7 +168,7 @@ TEST_F(AutoscalerTest, NodesThatOthersEndAreLetGoAndNotDrained) {
 TEST_F(AutoscalerTest, NodesThatWorkAreDrainedWhoeverEndsThem) {
   provider_.gentle = true;
   GrowTo(3);
-  options_.limits.max_nodes = 2;
+  pool_.max_nodes = 2;
   Restart();
   clock_.Advance(absl::Seconds(60));
   Round();
@@ -285,12 +309,124 @@ TEST_F(AutoscalerTest, ReadsAllPagesOfNodes) {
   EXPECT_EQ(Round().target_nodes(), 2);
 }
 
+// A pool for 1 an hour, and spot for 0.3.
+class AutoscalerWithSpotTest : public AutoscalerTest {
+ protected:
+  AutoscalerWithSpotTest() {
+    pool_.min_nodes = 0;
+    pool_.price_per_hour = 1;
+    spot_.emplace();
+    spot_->name = "spot";
+    spot_->max_nodes = 2;
+    spot_->price_per_hour = 0.3;
+    spot_->preemptible = true;
+    Restart();
+  }
+
+  v1::NodePool Spot() { return board_.Get().back(); }
+};
+
+TEST_F(AutoscalerWithSpotTest, TheCheaperPoolComesFirst) {
+  cluster_.SetDesired(3);
+  Round();
+  EXPECT_THAT(spot_provider_.starts, ElementsAre("spot-0", "spot-1"));
+  EXPECT_THAT(provider_.starts, ElementsAre("local-0"));
+}
+
+TEST_F(AutoscalerWithSpotTest, APoolWithoutCapacityIsReplacedAndAskedAgainLater) {
+  spot_provider_.start_error = absl::ResourceExhaustedError("no spot instances in any zone");
+  cluster_.SetDesired(2);
+  Round();
+  ASSERT_EQ(Spot().conditions_size(), 1);
+  EXPECT_EQ(Spot().conditions(0).type(), "InsufficientCapacity");
+  EXPECT_EQ(Spot().conditions(0).message(), "no spot instances in any zone");
+  EXPECT_EQ(Spot().conditions(0).next_attempt_time().seconds(),
+            absl::ToUnixSeconds(clock_.Now() + absl::Seconds(30)));
+  Round();
+  EXPECT_THAT(provider_.starts, ElementsAre("local-0", "local-1"));
+  EXPECT_EQ(spot_provider_.starts.size(), 1u);
+  spot_provider_.start_error = absl::OkStatus();
+  clock_.Advance(absl::Seconds(30));
+  Round();
+  EXPECT_THAT(spot_provider_.starts, ElementsAre("spot-0", "spot-0", "spot-1"));
+  Round();
+  EXPECT_EQ(Spot().conditions_size(), 0);
+}
+
+TEST_F(AutoscalerWithSpotTest, ANodeThatItsCloudTakesIsReplacedAtOnceAndNotStartedAgain) {
+  cluster_.SetDesired(1);
+  Round();
+  cluster_.SetNode("spot-0", v1::NODE_PHASE_DRAINING, 1, "spot");
+  Round();
+  EXPECT_THAT(spot_provider_.starts, ElementsAre("spot-0", "spot-1"));
+  spot_provider_.nodes["spot-0"] = ProvidedState::kDead;
+  clock_.Advance(absl::Minutes(1));
+  Round();
+  EXPECT_THAT(spot_provider_.stops, ElementsAre("spot-0"));
+  EXPECT_EQ(spot_provider_.starts.size(), 2u);
+}
+
+TEST_F(AutoscalerWithSpotTest, AProviderWithoutAnAnswerHoldsUpItsOwnPoolOnly) {
+  cluster_.SetDesired(2);
+  Round();
+  spot_provider_.list_error = absl::UnavailableError("the cloud is away");
+  cluster_.SetDesired(3);
+  Round();
+  EXPECT_THAT(Spot().last_error(), HasSubstr("the cloud is away"));
+  EXPECT_THAT(provider_.starts, ElementsAre("local-0")) << "the two of the other pool are still there";
+}
+
+TEST_F(AutoscalerWithSpotTest, ReportsPoolsNodesAndWhatWasDecided) {
+  cluster_.SetDesired(1);
+  Round();
+  Round();
+  const v1::ReportNodePoolsRequest report = cluster_.report();
+  EXPECT_EQ(report.pools_size(), 2);
+  ASSERT_EQ(report.nodes_size(), 1);
+  EXPECT_EQ(report.nodes(0).node_id(), "spot-0");
+  EXPECT_EQ(report.nodes(0).pool(), "spot");
+  EXPECT_EQ(report.nodes(0).price_per_hour(), 0.3);
+  EXPECT_TRUE(report.nodes(0).preemptible());
+  EXPECT_EQ(report.nodes(0).create_time().seconds(), absl::ToUnixSeconds(clock_.Now()));
+  ASSERT_EQ(cluster_.events().size(), 1u);
+  EXPECT_EQ(cluster_.events()[0].reason(), "Grow");
+  EXPECT_THAT(cluster_.events()[0].message(), HasSubstr("1 job, 1 of them waiting"));
+  EXPECT_EQ(cluster_.events()[0].node_ids(0), "spot-0");
+}
+
+TEST_F(AutoscalerWithSpotTest, WhatTheSupervisorMissedIsToldWhenItIsBack) {
+  cluster_.SetDesired(1);
+  cluster_.SetSupervisorAway(true);
+  pool_.min_nodes = 1;
+  Restart();
+  Round();
+  EXPECT_TRUE(cluster_.events().empty());
+  cluster_.SetSupervisorAway(false);
+  Round();
+  EXPECT_FALSE(cluster_.events().empty());
+}
+
+TEST_F(AutoscalerTest, ANodeThatDrainsForTooLongIsTakenAway) {
+  drain_timeout_ = absl::Minutes(5);
+  Restart();
+  GrowTo(2);
+  cluster_.SetDesired(1);
+  cluster_.SetNode("local-1", v1::NODE_PHASE_DRAINING, 1);
+  Round();
+  clock_.Advance(absl::Minutes(5) - absl::Seconds(1));
+  Round();
+  EXPECT_THAT(provider_.stops, IsEmpty());
+  clock_.Advance(absl::Seconds(1));
+  Round();
+  EXPECT_THAT(provider_.stops, ElementsAre("local-1"));
+}
+
 TEST_F(AutoscalerTest, TheLoopRunsUntilItIsStopped) {
   options_.poll_period = absl::Milliseconds(10);
   Restart();
   cluster_.SetDesired(2);
   autoscaler_->Start();
-  while (board_.Get().current_nodes() != 2) {
+  while (board_.Get().front().current_nodes() != 2) {
   }
   autoscaler_->Stop();
   EXPECT_EQ(provider_.nodes.size(), 2u);  // they stay

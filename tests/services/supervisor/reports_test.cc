@@ -202,15 +202,15 @@ TEST_F(ReportsTest, ANodeThatLeavesAgainAndAgainIsOneEventOfItsJobs) {
     while (!left()) {
     }
   }
-  ASSERT_EQ(EventsOf("NodeLeaving").size(), 1u);
-  EXPECT_EQ(EventsOf("NodeLeaving")[0].count(), 10);
+  ASSERT_EQ(EventsOf("NodePreempted").size(), 1u);
+  EXPECT_EQ(EventsOf("NodePreempted")[0].count(), 10);
 }
 
 // The history of a job is drawn from the numbers of replicas that its events carry.
 TEST(TransactionTest, AnEventThatTellsOfAnotherNumberOfReplicasStaysInItsPlace) {
   Tables tables;
   const absl::Time now = absl::FromUnixSeconds(1'000'000'000);
-  const jobs::Event event = {true, "NodeLeaving", "node n goes away", "n", ""};
+  const jobs::Event event = {true, "NodePreempted", "node n goes away", "n", ""};
   const auto commit = [&](bool change) {
     Transaction transaction(tables, {now, now});
     if (tables.jobs.empty()) transaction.AddJob(MakeJob(1));

@@ -1,5 +1,6 @@
 #include "services/supervisor/kubernetes/nodes/node_object.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,13 +32,18 @@ constexpr struct {
 constexpr struct {
   const char* key;
   const char* reason;
-} kLeaving[] = {{"ToBeDeletedByClusterAutoscaler", "the cluster autoscaler removes it"},
-                {"karpenter.sh/disrupted", "Karpenter replaces it"},
-                {"karpenter.sh/disruption", "Karpenter replaces it"},
-                {"aws-node-termination-handler/spot-itn", "its spot instance is taken back"},
-                {"aws-node-termination-handler/scheduled-maintenance", "its machine is maintained"},
-                {"cloud.google.com/impending-node-termination", "its machine is taken back"},
-                {"node.kubernetes.io/out-of-service", "it is out of service"}};
+  bool likely_only = false;
+} kLeaving[] = {
+    {"ToBeDeletedByClusterAutoscaler", "the cluster autoscaler removes it"},
+    {"karpenter.sh/disrupted", "Karpenter replaces it"},
+    {"karpenter.sh/disruption", "Karpenter replaces it"},
+    {"aws-node-termination-handler/spot-itn", "its spot instance is taken back"},
+    {"aws-node-termination-handler/asg-lifecycle-termination", "its group of machines gives it up"},
+    {"aws-node-termination-handler/scheduled-maintenance", "its machine is maintained"},
+    {"aws-node-termination-handler/rebalance-recommendation",
+     "its spot instance is likely to be taken back (rebalance recommendation)", true},
+    {"cloud.google.com/impending-node-termination", "its machine is taken back"},
+    {"node.kubernetes.io/out-of-service", "it is out of service"}};
 
 // Taints that say in another way what its conditions and its spec say, too.
 bool SaysWhatIsKnown(const v1::Taint& taint) {
@@ -89,10 +95,19 @@ void ReadTaints(const Json& object, ObservedNode* observed) {
   for (const v1::Taint& taint : kubejobs::TaintsOf(object)) {
     for (const auto& leaving : kLeaving) {
       if (taint.key() != leaving.key) continue;
-      observed->leaving.emplace().set_reason(leaving.reason);
+      // What is certain counts more than what is likely.
+      if (observed->leaving.has_value() && leaving.likely_only) continue;
+      v1::PreemptionNotice& notice = observed->leaving.emplace();
+      notice.set_reason(leaving.reason);
+      notice.set_likely_only(leaving.likely_only);
     }
     if (!SaysWhatIsKnown(taint)) *observed->node.add_taints() = taint;
   }
+}
+
+bool SameNotice(const std::optional<v1::PreemptionNotice>& a, const std::optional<v1::PreemptionNotice>& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  return a->likely_only() == b->likely_only();
 }
 
 }  // namespace
@@ -100,7 +115,7 @@ void ReadTaints(const Json& object, ObservedNode* observed) {
 bool NodeObject::operator==(const NodeObject& other) const {
   using google::protobuf::util::MessageDifferencer;
   return ready == other.ready && since == other.since && observed.closed == other.observed.closed &&
-         observed.leaving.has_value() == other.observed.leaving.has_value() &&
+         SameNotice(observed.leaving, other.observed.leaving) &&
          MessageDifferencer::Equals(observed.node, other.observed.node);
 }
 
@@ -124,7 +139,11 @@ NodeObject ReadNode(const Json& object, const NodeLabels& labels) {
   node.set_preemptible(IsSpot(node));
   ReadTaints(object, &result.observed);
   if (kube::BoolAt(object, {"spec", "unschedulable"})) result.observed.closed = "cordoned";
-  if (kube::IsBeingDeleted(object)) result.observed.closed = "its Node object is being deleted";
+  if (kube::IsBeingDeleted(object)) {
+    result.observed.closed = "its Node object is being deleted";
+    const auto& leaving = result.observed.leaving;
+    if (leaving.has_value() && leaving->likely_only()) result.observed.leaving.reset();
+  }
   ReadReady(object, &result);
   return result;
 }

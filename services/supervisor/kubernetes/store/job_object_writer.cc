@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libs/kube/http/http_client.h"
+#include "libs/http/http_client.h"
 #include "libs/kube/json/object.h"
 #include "services/supervisor/kubernetes/store/object_types.h"
 
@@ -28,7 +28,7 @@ kube::Target TargetOf(const Json& object) { return kube::ObjectOf(AdaptDLJobs(),
 
 // Whether the server has surely done nothing: it said so, or was not there.
 bool SurelyNotDone(const absl::Status& error) {
-  return kube::NotConnected(error) || absl::IsInvalidArgument(error) || absl::IsUnauthenticated(error) ||
+  return NotConnected(error) || absl::IsInvalidArgument(error) || absl::IsUnauthenticated(error) ||
          absl::IsPermissionDenied(error) || absl::IsUnimplemented(error) || absl::IsResourceExhausted(error);
 }
 

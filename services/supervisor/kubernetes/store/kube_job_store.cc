@@ -169,6 +169,7 @@ void KubeJobStore::LoadHistory(absl::Time now, StoreContents* contents) {
   }
   contents->last_event_id = std::max(contents->last_event_id, history->last_event_id);
   contents->last_sequence = std::max(contents->last_sequence, history->last_sequence);
+  contents->costs = history->costs;
   WriteBatch gone;
   {
     MutexLock lock(&mutex_);

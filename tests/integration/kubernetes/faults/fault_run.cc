@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "libs/kube/http/http_client.h"
+#include "libs/http/http_client.h"
 #include "libs/kube/json/object.h"
 #include "libs/kubejobs/names.h"
 #include "tests/kube/no_credentials.h"
@@ -143,7 +143,7 @@ std::map<std::string, std::string> FaultRun::BystanderVersions() {
 }
 
 Json FaultRun::Control(const std::string& method, const std::string& what, const Json& body) {
-  kube::HttpClient http;
+  HttpClient http;
   const auto answer = http.Send({.method = method,
                                  .url = absl::StrCat(api_.url(), "/-/", what),
                                  .body = body.is_null() ? "" : kube::Dump(body)});

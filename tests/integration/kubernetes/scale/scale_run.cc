@@ -194,7 +194,7 @@ absl::Status ScaleRun::AwaitHints(absl::Duration limit) {
 }
 
 std::map<std::string, int64_t> ScaleRun::Calls() const {
-  kube::HttpClient http;
+  HttpClient http;
   const auto answer = http.Send({.method = "GET", .url = api_.url() + "/-/agents"});
   std::map<std::string, int64_t> calls;
   if (!answer.ok()) return calls;

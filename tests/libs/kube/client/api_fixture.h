@@ -18,7 +18,7 @@
 #include "libs/base/mutex.h"
 #include "libs/kube/client/client.h"
 #include "libs/kube/client/session.h"
-#include "tests/libs/kube/http/test_server.h"
+#include "tests/libs/http/test_server.h"
 
 namespace adaptdl::kube {
 

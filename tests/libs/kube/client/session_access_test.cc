@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "libs/kube/client/session.h"
-#include "tests/libs/kube/http/test_identity.h"
-#include "tests/libs/kube/http/test_server.h"
+#include "tests/libs/http/test_identity.h"
+#include "tests/libs/http/test_server.h"
 
 namespace adaptdl::kube {
 namespace {

@@ -244,6 +244,58 @@ TEST(GoodputPolicy, PrefersLastingNodesForWhatCannotBeMoved) {
   EXPECT_THAT(Decide(view).jobs[0].allocation, ElementsAre("b"));
 }
 
+// Two nodes of three may be taken away; which one lasts is given by its place.
+class MixedClusterTest : public testing::TestWithParam<int> {
+ protected:
+  MixedClusterTest() : view_(View({Node("n0"), Node("n1"), Node("n2")}, {Job("job", 2)})) {
+    for (int i = 0; i < 3; ++i) view_.nodes[i].preemptible = i != GetParam();
+  }
+  std::string lasting() const { return view_.nodes[GetParam()].id; }
+  // Nodes of the first job that last.
+  int Lasting(const Decision& decision) const {
+    const Nodes& nodes = decision.jobs[0].allocation;
+    return static_cast<int>(std::count(nodes.begin(), nodes.end(), lasting()));
+  }
+
+  ClusterView view_;
+};
+
+TEST_P(MixedClusterTest, TheLeastThatAJobNeedsLiesOnNodesThatLast) {
+  const Decision decision = Decide(view_);
+  EXPECT_THAT(decision.jobs[0].allocation, SizeIs(2));
+  EXPECT_EQ(Lasting(decision), 1);
+}
+
+TEST_P(MixedClusterTest, SoDoesTheOnlyReplica) {
+  view_.jobs[0].max_replicas = 1;
+  EXPECT_THAT(Decide(view_).jobs[0].allocation, ElementsAre(lasting()));
+}
+
+TEST_P(MixedClusterTest, WhatGoesBeyondThatLeavesThemToOthers) {
+  for (NodeInfo& node : view_.nodes) node.preemptible = node.id == "n1";
+  view_.jobs[0].min_replicas = 1;
+  const Nodes nodes = Decide(view_).jobs[0].allocation;
+  EXPECT_THAT(nodes, SizeIs(2));
+  EXPECT_EQ(std::count(nodes.begin(), nodes.end(), "n1"), 1);
+}
+
+TEST_P(MixedClusterTest, NobodyMovesForIt) {
+  const std::string fleeting = lasting() == "n0" ? "n1" : "n0";
+  view_.jobs[0].max_replicas = 1;
+  view_.jobs[0].allocation = {fleeting};
+  EXPECT_THAT(Decide(view_).jobs[0].allocation, ElementsAre(fleeting));
+}
+
+TEST_P(MixedClusterTest, FewerNodesCountMore) {
+  for (NodeInfo& node : view_.nodes) node.capacity[kCpu] = node.id == lasting() ? 1000 : 4000;
+  view_.jobs[0].min_replicas = view_.jobs[0].max_replicas = 4;
+  const Decision decision = Decide(view_);
+  EXPECT_EQ(NodesOf(decision.jobs[0]), 1);
+  EXPECT_EQ(Lasting(decision), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(ByPlace, MixedClusterTest, testing::Range(0, 3));
+
 TEST(GoodputPolicy, FindsNodesWithAndWithoutGpusForEachJob) {
   ClusterView view =
       View({Node("big", 16000), Node("gpu", 4000, 2)}, {GpuJob("needs-gpu", 2), Job("needs-cores", 4)});

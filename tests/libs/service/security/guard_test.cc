@@ -1,4 +1,6 @@
 #include "libs/service/security/guard.h"
+#include "libs/certificates/node_authority.h"
+#include "libs/certificates/openssl.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -89,6 +91,41 @@ TEST_F(GuardTest, DoesNotKnowOtherCertificates) {
   EXPECT_FALSE(
       guard_->Identify(Certificate({"spiffe://adaptdl/worker", "spiffe://adaptdl/supervisor"})).ok());
   EXPECT_FALSE(guard_->Identify(Certificate({})).ok());
+}
+
+// By whoever has stolen its key.
+TEST_F(GuardTest, WhatTheNodeAuthorityIssuesIsTheWorkerOfOneNode) {
+  Start();
+  const auto issued_by = [](const char* authority) {
+    const auto key = certificates::MakeKey().value();
+    certificates::Contents contents{.common_name = authority,
+                                    .dns_name = "",
+                                    .uri = "",
+                                    .not_before = absl::FromUnixSeconds(1'700'000'000),
+                                    .not_after = absl::FromUnixSeconds(1'900'000'000),
+                                    .kind = certificates::Kind::kAuthority};
+    const auto issuer = certificates::MakeCertificate(contents, key.get(), nullptr, nullptr).value();
+    contents.kind = certificates::Kind::kService;
+    contents.dns_name = "worker.adaptdl";
+    contents.uri = "spiffe://adaptdl/supervisor";
+    return certificates::ToPem(
+        certificates::MakeCertificate(contents, key.get(), issuer.get(), key.get()).value().get());
+  };
+  const std::string ours = issued_by("AdaptDL cluster authority");
+  const std::string of_nodes = issued_by(certificates::kNodeAuthorityName);
+  for (const char* path : {"supervisor", "allocator", "autoscaler", "worker"}) {
+    Credentials credentials = Service(path);
+    credentials.certificate = ours;
+    EXPECT_TRUE(guard_->Identify(credentials).ok()) << path;
+    for (const std::string& certificate : {of_nodes, std::string("not a certificate")}) {
+      credentials.certificate = certificate;
+      EXPECT_TRUE(absl::IsUnauthenticated(guard_->Identify(credentials).status())) << path;
+      EXPECT_FALSE(guard_->Authorize("/adaptdl.v1.NodeService/Connect", credentials).ok()) << path;
+    }
+  }
+  Credentials node = Service("worker/node-1");
+  node.certificate = of_nodes;
+  EXPECT_EQ(guard_->Identify(node)->node_id, "node-1");
 }
 
 TEST_F(GuardTest, RefusesATokenThatIsNotValidWhateverTheCertificateSays) {

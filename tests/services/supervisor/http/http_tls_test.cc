@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "libs/kube/http/http_client.h"
+#include "libs/http/http_client.h"
 #include "services/supervisor/http/http_server.h"
-#include "tests/libs/kube/http/test_identity.h"
+#include "tests/libs/http/test_identity.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -31,13 +31,13 @@ class HttpTlsTest : public testing::Test {
     });
   }
 
-  absl::StatusOr<kube::HttpResponse> Get(int port, const std::string& ca) const {
-    return kube::HttpClient().Send({.url = absl::StrCat("https://supervisor.adaptdl:", port, "/"),
-                                    .connect_to = absl::StrCat("127.0.0.1:", port),
-                                    .tls = {.ca_pem = ca}});
+  absl::StatusOr<adaptdl::HttpResponse> Get(int port, const std::string& ca) const {
+    return adaptdl::HttpClient().Send({.url = absl::StrCat("https://supervisor.adaptdl:", port, "/"),
+                                       .connect_to = absl::StrCat("127.0.0.1:", port),
+                                       .tls = {.ca_pem = ca}});
   }
 
-  const kube::TestIdentity identity_ = kube::MakeTestIdentity("supervisor");
+  const TestIdentity identity_ = MakeTestIdentity("supervisor");
   HttpServerOptions options_;
 };
 

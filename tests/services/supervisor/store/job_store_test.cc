@@ -139,6 +139,25 @@ TEST_P(JobStoreTest, LoadsWhatWasCommitted) {
   EXPECT_EQ(store_->ListReplicas("uid-1")->size(), 3u);
 }
 
+TEST_P(JobStoreTest, KeepsWhatLetsMachinesIn) {
+  const JoinRecord unused = {"token/a", "", "", "request", kTime};
+  const JoinRecord used = {"token/b", "node-1", "key", "", kTime + absl::Hours(1)};
+  WriteBatch batch;
+  batch.put_joins = {unused, used, {"instance/i-1", "node-2", "key", "", kTime}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  WriteBatch changes;
+  JoinRecord now_used = unused;
+  now_used.node_id = "node-3";
+  now_used.key = "another";
+  changes.put_joins = {now_used};
+  changes.delete_joins = {"instance/i-1"};
+  EXPECT_FALSE(changes.empty());
+  ASSERT_TRUE(store_->Commit(changes).ok());
+  const absl::StatusOr<StoreContents> contents = store_->Load(absl::Now());
+  ASSERT_TRUE(contents.ok());
+  EXPECT_EQ(contents->joins, (std::vector<JoinRecord>{now_used, used}));
+}
+
 TEST_P(JobStoreTest, KeepsChangesInPlace) {
   JobRecord job = MakeJob(1);
   job.state.group = 2;

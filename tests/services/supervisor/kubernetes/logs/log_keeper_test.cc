@@ -20,8 +20,6 @@
 namespace adaptdl::supervisor {
 namespace {
 
-using kube::Exchange;
-
 constexpr char kRuns[] = R"({"status": {"phase": "Running"}})";
 constexpr char kEnded[] = R"({"status": {"phase": "Failed"}})";
 constexpr char kLine[] = "2026-01-02T03:04:05.000000000Z a\n";
@@ -39,7 +37,7 @@ class LogKeeperTest : public kube::ApiTest {
   }
 
   // Answers calls for logs by `log`, and for pods that they are like this.
-  void Start(kube::TestServer::Handler log, const std::string& pod = kEnded, LogKeeperOptions options = {}) {
+  void Start(TestServer::Handler log, const std::string& pod = kEnded, LogKeeperOptions options = {}) {
     Serve([log = std::move(log), pod](Exchange& exchange) {
       if (exchange.request().Path().ends_with("/log")) return log(exchange);
       exchange.Answer(200, pod);
@@ -56,7 +54,7 @@ class LogKeeperTest : public kube::ApiTest {
     };
     keeper_ = std::make_unique<LogKeeper>(parts, options);
   }
-  static kube::TestServer::Handler Whole(const std::string& text) {
+  static TestServer::Handler Whole(const std::string& text) {
     return [text](Exchange& exchange) { exchange.Answer(200, text); };
   }
   static PodValue MakePod(const std::string& name, bool is_being_deleted = false,

@@ -19,7 +19,6 @@
 namespace adaptdl::supervisor {
 namespace {
 
-using kube::Exchange;
 using State = ReaderState;
 
 constexpr char kRuns[] = R"({"status": {"phase": "Running"}})";
@@ -29,7 +28,7 @@ constexpr char kEnded[] = R"({"status": {"phase": "Running", "containerStatuses"
 class PodLogsTest : public kube::ApiTest {
  protected:
   // Answers calls for the log in turn by these, and for the pod that it runs until all but the last were.
-  void ServeLog(std::vector<kube::TestServer::Handler> logs) {
+  void ServeLog(std::vector<TestServer::Handler> logs) {
     Serve([this, logs = std::move(logs)](Exchange& exchange) {
       if (exchange.request().Path() == "/api/v1/namespaces/default/pods/r") {
         return exchange.Answer(200, calls_ + 1 < static_cast<int>(logs.size()) ? kRuns : kEnded);
@@ -68,10 +67,10 @@ class PodLogsTest : public kube::ApiTest {
     }
     return text;
   }
-  static kube::TestServer::Handler Whole(const std::string& text) {
+  static TestServer::Handler Whole(const std::string& text) {
     return [text](Exchange& exchange) { exchange.Answer(200, text); };
   }
-  static kube::TestServer::Handler CutAfter(const std::string& text) {
+  static TestServer::Handler CutAfter(const std::string& text) {
     return [text](Exchange& exchange) {
       exchange.Begin(200);
       exchange.Part(text);

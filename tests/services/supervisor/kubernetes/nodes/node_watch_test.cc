@@ -114,6 +114,43 @@ TEST_F(NodeWatchTest, ATaintOfWhoTakesNodesAwayIsANotice) {
   EXPECT_THAT(Known("n1")->status().message(), HasSubstr("the cluster autoscaler removes it"));
 }
 
+TEST_F(NodeWatchTest, ARebalanceRecommendationIsALikelihoodForAsLongAsItIsSaid) {
+  Create(NodeOf("n1"), kube::Nodes());
+  Watch();
+  const auto target = kube::ObjectOf(kube::Nodes(), {"", "n1"});
+  const auto set = [&](const Json& taints, const Json& cordoned) {
+    ASSERT_TRUE(
+        client_.MergePatch(target, {{"spec", {{"taints", taints}, {"unschedulable", cordoned}}}}, by_).ok());
+  };
+  // As the termination handler does: it cordons the node as well.
+  set({{{"key", "aws-node-termination-handler/rebalance-recommendation"}, {"effect", "NoSchedule"}}}, true);
+  AwaitNode("n1", [](const v1::Node& n) { return n.status().phase() == v1::NODE_PHASE_DRAINING; });
+  EXPECT_THAT(Known("n1")->status().message(), HasSubstr("may be taken away: its spot instance"));
+  EXPECT_FALSE(Known("n1")->status().has_preemption_time());
+  const int64_t version = Version();
+  watch_->Step();
+  EXPECT_EQ(Version(), version) << "nothing has changed";
+  // The interruption itself.
+  set({{{"key", "aws-node-termination-handler/rebalance-recommendation"}, {"effect", "NoSchedule"}},
+       {{"key", "aws-node-termination-handler/spot-itn"}, {"effect", "NoSchedule"}}},
+      true);
+  AwaitNode("n1", [](const v1::Node& n) { return n.status().has_preemption_time(); });
+  EXPECT_THAT(Known("n1")->status().message(), HasSubstr("goes away: its spot instance is taken back"));
+}
+
+TEST_F(NodeWatchTest, ALikelihoodThatIsNotSaidAnyMoreIsNone) {
+  Create(NodeOf("n1"), kube::Nodes());
+  Watch();
+  const auto target = kube::ObjectOf(kube::Nodes(), {"", "n1"});
+  const Json taints = {
+      {{"key", "aws-node-termination-handler/rebalance-recommendation"}, {"effect", "NoSchedule"}}};
+  ASSERT_TRUE(client_.MergePatch(target, {{"spec", {{"taints", taints}}}}, by_).ok());
+  AwaitNode("n1", [](const v1::Node& n) { return n.status().phase() == v1::NODE_PHASE_DRAINING; });
+  ASSERT_TRUE(client_.MergePatch(target, {{"spec", {{"taints", Json::array()}}}}, by_).ok());
+  AwaitNode("n1", [](const v1::Node& n) { return n.status().phase() == v1::NODE_PHASE_READY; });
+  EXPECT_EQ(Known("n1")->taints_size(), 0);
+}
+
 TEST_F(NodeWatchTest, ANodeThatIsNotReadyForLongIsLostAndComesBack) {
   Create(NodeOf("n1"), kube::Nodes());
   Watch();

@@ -312,7 +312,7 @@ class PodsTest : public ::testing::Test {
   }
   // tests/kube/apiserver/faults.py.
   Json Control(const std::string& method, const std::string& what, const Json& body = Json()) {
-    kube::HttpClient http;
+    HttpClient http;
     const auto answer = http.Send({.method = method,
                                    .url = server_.url() + "/-/" + what,
                                    .body = body.is_null() ? "" : kube::Dump(body)});

@@ -75,6 +75,16 @@ TEST_F(KubeStoreTest, WhatIsSoftIsNotWritten) {
   EXPECT_EQ(Get("a")["status"]["readyReplicas"], 2);
 }
 
+TEST_F(KubeStoreTest, CostsAreKeptWithTheHistory) {
+  const int64_t before = Calls("patch") + Calls("post");
+  WriteBatch batch;
+  batch.costs.put_rows = {{7, "team", "job", "uid", "spot", 5, 6, true}};
+  batch.costs.nodes = {{"spot", "n1", 450, clock_.Now()}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_EQ(Calls("patch") + Calls("post"), before);
+  EXPECT_EQ(Load().costs.rows, batch.costs.put_rows);
+}
+
 TEST_F(KubeStoreTest, HintsAreWrittenOnceAMinuteAndIfTheyMoved) {
   JobRecord record = AddJob("a");
   const auto report = [&](double beta) {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "libs/base/manual_clock.h"
+#include "libs/http/http_client.h"
 #include "libs/kube/client/client.h"
-#include "libs/kube/http/http_client.h"
 #include "services/supervisor/kubernetes/store/job_status_object.h"
 #include "services/supervisor/kubernetes/store/kube_job_store.h"
 #include "services/supervisor/kubernetes/store/object_types.h"
@@ -165,7 +165,7 @@ class KubeStoreTest : public ::testing::Test {
 
   // tests/kube/apiserver/faults.py
   kube::Json Control(const std::string& method, const std::string& what, const kube::Json& body = {}) {
-    kube::HttpClient http;
+    HttpClient http;
     const auto answer = http.Send({.method = method,
                                    .url = server_.url() + "/-/" + what,
                                    .body = body.is_null() ? "" : kube::Dump(body)});

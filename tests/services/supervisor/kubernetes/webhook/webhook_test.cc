@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "libs/kube/http/http_client.h"
+#include "libs/http/http_client.h"
 #include "services/supervisor/kubernetes/webhook/admission_review.h"
 #include "services/supervisor/kubernetes/webhook/webhook_server.h"
 #include "services/supervisor/state/invariants.h"
-#include "tests/libs/kube/http/test_identity.h"
+#include "tests/libs/http/test_identity.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -111,7 +111,7 @@ TEST_F(WebhookTest, WhatIsNoReviewIsRefused) {
 }
 
 TEST_F(WebhookTest, AnswersOverHttps) {
-  const kube::TestIdentity identity = kube::MakeTestIdentity("supervisor");
+  const TestIdentity identity = MakeTestIdentity("supervisor");
   const std::string folder = testing::TempDir() + "/webhook";
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/cert.pem") << identity.certificate_pem;
@@ -122,7 +122,7 @@ TEST_F(WebhookTest, AnswersOverHttps) {
       WebhookServer::Start({"127.0.0.1:0", folder + "/cert.pem", folder + "/key.pem"}, rules_, &executor);
   ASSERT_TRUE(server.ok()) << server.status();
   const auto post = [&](const std::string& path, const std::string& body) {
-    return kube::HttpClient().Send(
+    return adaptdl::HttpClient().Send(
         {.method = "POST",
          .url = absl::StrCat("https://supervisor.adaptdl",
                              (*server)->address().substr((*server)->address().rfind(':')), path),
