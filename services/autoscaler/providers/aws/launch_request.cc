@@ -21,7 +21,7 @@ constexpr size_t kMaxTags = 40;
 // Of a fleet's overrides.
 constexpr size_t kMaxOverrides = 300;
 
-absl::Status Bad(absl::string_view field, absl::string_view value, absl::string_view remedy) {
+absl::Status BadOption(absl::string_view field, absl::string_view value, absl::string_view remedy) {
   return absl::InvalidArgumentError(absl::StrCat(field, " \"", value, "\": ", remedy));
 }
 
@@ -67,39 +67,40 @@ void AddOverrides(const AwsPoolOptions& options, Parameters* parameters) {
 }
 
 absl::Status CheckTags(const std::map<std::string, std::string>& tags) {
-  if (tags.size() > kMaxTags) return Bad("tags", absl::StrCat(tags.size()), "at most 40 are possible");
+  if (tags.size() > kMaxTags) return BadOption("tags", absl::StrCat(tags.size()), "at most 40 are possible");
   for (const auto& [name, value] : tags) {
     if (name.empty() || name.size() > 128 || absl::StartsWith(name, "aws:") ||
         absl::StartsWith(name, "adaptdl:"))
-      return Bad("tags", name,
-                 "keys have 1 to 128 characters and begin with neither \"aws:\" nor \"adaptdl:\"");
-    if (value.size() > 256) return Bad("tags", name, "its value has more than 256 characters");
+      return BadOption("tags", name,
+                       "keys have 1 to 128 characters and begin with neither \"aws:\" nor \"adaptdl:\"");
+    if (value.size() > 256) return BadOption("tags", name, "its value has more than 256 characters");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckFleetOptions(const AwsPoolOptions& options) {
   if (options.launch_template.empty() && options.image.empty())
-    return Bad("image", "", "name the machine image (ami-...), or a launch template that does");
+    return BadOption("image", "", "name the machine image (ami-...), or a launch template that does");
   if (options.launch_template.empty() && options.instance_types.empty())
-    return Bad("instanceTypes", "", "name at least one, such as g5.xlarge, or a launch template that does");
+    return BadOption("instanceTypes", "",
+                     "name at least one, such as g5.xlarge, or a launch template that does");
   if (!options.subnets.empty() && !options.zones.empty())
-    return Bad("zones", options.zones[0], "subnets say the zones already: leave one of the two out");
+    return BadOption("zones", options.zones[0], "subnets say the zones already: leave one of the two out");
   const size_t places = std::max<size_t>(1, options.subnets.size() + options.zones.size());
   if (options.instance_types.size() * places > kMaxOverrides)
-    return Bad("instanceTypes", absl::StrCat(options.instance_types.size()),
-               "types times places are at most 300");
+    return BadOption("instanceTypes", absl::StrCat(options.instance_types.size()),
+                     "types times places are at most 300");
   double price = 0;
   if (!options.max_price.empty() && (!absl::SimpleAtod(options.max_price, &price) || !(price > 0)))
-    return Bad("maxPrice", options.max_price, "write USD per hour, such as 0.40");
+    return BadOption("maxPrice", options.max_price, "write USD per hour, such as 0.40");
   if (!options.max_price.empty() && !options.spot)
-    return Bad("maxPrice", options.max_price, "only spot machines have one: set spot, or leave it out");
+    return BadOption("maxPrice", options.max_price, "only spot machines have one: set spot, or leave it out");
   if (options.disk_gib < 0 || options.disk_gib > 65'536)
-    return Bad("disk", absl::StrCat(options.disk_gib), "write GiB from 1 to 65536");
+    return BadOption("disk", absl::StrCat(options.disk_gib), "write GiB from 1 to 65536");
   if (!options.launch_template.empty() && (!options.security_groups.empty() || !options.key_name.empty() ||
                                            !options.instance_profile.empty() || options.disk_gib != 0)) {
-    return Bad("launchTemplate", options.launch_template,
-               "it says the security groups, key, instance profile and disk: leave these out, or it");
+    return BadOption("launchTemplate", options.launch_template,
+                     "it says the security groups, key, instance profile and disk: leave these out, or it");
   }
   return CheckWorkerLaunch(options.worker);
 }
@@ -108,14 +109,14 @@ absl::Status CheckFleetOptions(const AwsPoolOptions& options) {
 
 absl::Status CheckAwsPoolOptions(const AwsPoolOptions& options) {
   if (options.pool.empty() || options.pool.size() > 50)
-    return Bad("pool", options.pool, "1 to 50 characters");
+    return BadOption("pool", options.pool, "1 to 50 characters");
   if (options.cluster.empty() || options.cluster.size() > 64)
-    return Bad("cluster", options.cluster, "1 to 64 characters");
-  if (options.state_dir.empty()) return Bad("state folder", "", "name one");
+    return BadOption("cluster", options.cluster, "1 to 64 characters");
+  if (options.state_dir.empty()) return BadOption("state folder", "", "name one");
   if (const absl::Status status = aws::CheckRegion(options.region); !status.ok()) return status;
   if (!options.endpoint.empty() && !absl::StartsWith(options.endpoint, "http://") &&
       !absl::StartsWith(options.endpoint, "https://")) {
-    return Bad("endpoint", options.endpoint, "write a URL such as http://127.0.0.1:5000");
+    return BadOption("endpoint", options.endpoint, "write a URL such as http://127.0.0.1:5000");
   }
   if (const absl::Status status = CheckTags(options.tags); !status.ok()) return status;
   return options.auto_scaling_group.empty() ? CheckFleetOptions(options) : absl::OkStatus();
