@@ -79,41 +79,38 @@ scheduling::Decision AllocationRound::DecideOnce(const scheduling::ClusterView& 
   return decision;
 }
 
-scheduling::Decision AllocationRound::DecideKeeping(ConvertedCluster* cluster,
-                                                    std::set<int>* unplaced) const {
-  scheduling::Decision decision = DecideOnce(cluster->view);
-  scheduling::CapacityDecision wanted = decision.capacity;
+AllocationRound::Decided AllocationRound::DecideKeeping(const ConvertedCluster& cluster) const {
+  Decided decided;
+  decided.wanted = DecideOnce(cluster.view);
+  decided.applied = decided.wanted;
+  if (cluster.fading_jobs.empty()) return decided;
+  scheduling::ClusterView view = cluster.view;
   std::set<int> kept;
   // What the first ones keep may be what others were to move to.
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     const size_t before = kept.size();
-    for (const int index : cluster->fading_jobs) {
-      scheduling::JobInfo& job = cluster->view.jobs[index];
-      const std::vector<std::string>& decided = decision.jobs[index].allocation;
-      const bool loses = decided.size() < job.allocation.size();
-      const bool last = attempt == kMostAttempts - 1 && !kept.empty();
-      if (kept.count(index) > 0 || (!loses && !last)) continue;
-      if (attempt == 0 && decided.empty()) unplaced->insert(index);
-      Freeze(&job);
-      kept.insert(index);
+    const bool all = attempt == kMostAttempts - 1;
+    for (const int index : cluster.fading_jobs) {
+      scheduling::JobInfo& job = view.jobs[index];
+      const bool loses = decided.applied.jobs[index].allocation.size() < job.allocation.size();
+      if ((loses || all) && kept.insert(index).second) Freeze(&job);
     }
     if (kept.size() == before) break;
-    decision = DecideOnce(cluster->view);
+    decided.applied = DecideOnce(view);
   }
   for (const int index : kept) {
-    decision.jobs[index].reason = kKeeps;
-    decision.jobs[index].explanation.clear();
+    decided.applied.jobs[index].reason = kKeeps;
+    decided.applied.jobs[index].explanation.clear();
   }
-  // Nodes are wished for as if the old ones were gone, and none goes that is in use.
-  wanted.idle_nodes = std::move(decision.capacity.idle_nodes);
-  decision.capacity = std::move(wanted);
-  return decision;
+  // None goes that is in use.
+  decided.wanted.capacity.idle_nodes = decided.applied.capacity.idle_nodes;
+  return decided;
 }
 
 RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::Time now) {
   ConvertedCluster cluster = converter_.Convert(snapshot, now);
-  std::set<int> unplaced;
-  scheduling::Decision decision = DecideKeeping(&cluster, &unplaced);
+  Decided both = DecideKeeping(cluster);
+  const scheduling::Decision& decision = both.applied;
   RoundResult result;
   result.request.set_snapshot_version(snapshot.version());
   result.jobs = {
@@ -126,7 +123,7 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::T
     const v1::Job& job = snapshot.jobs(cluster.job_index[i]);
     const bool waits = decided.allocation.empty();
     ++result.jobs[decided.unschedulable ? "unschedulable" : waits ? "waiting" : "running"];
-    const bool has_no_place = waits || unplaced.count(static_cast<int>(i)) > 0;
+    const bool has_no_place = both.wanted.jobs[i].allocation.empty();
     if (has_no_place && (no_node || decided.unschedulable)) NoteUnplaced(job, &result.unplaced);
     v1::JobAllocation allocation = AllocationFor(job, decided.reason, decided.unschedulable);
     allocation.mutable_node_ids()->Add(decided.allocation.begin(), decided.allocation.end());
@@ -143,13 +140,13 @@ RoundResult AllocationRound::Decide(const v1::ClusterSnapshot& snapshot, absl::T
     v1::JobAllocation allocation = AllocationFor(snapshot.jobs(index), why, /*unschedulable=*/true);
     if (IsNews(snapshot.jobs(index), allocation)) *result.request.add_allocations() = std::move(allocation);
   }
-  result.capacity = decision.capacity;
+  result.capacity = both.wanted.capacity;
   result.basis.snapshot_version = snapshot.version();
   result.basis.decision_time = now;
   for (const int index : cluster.job_index)
     result.basis.placements.push_back(snapshot.jobs(index).spec().template_().placement());
   result.basis.view = std::move(cluster.view);
-  result.basis.decision = std::move(decision);
+  result.basis.decision = std::move(both.wanted);
   result.refusals = std::move(cluster.refusals);
   return result;
 }

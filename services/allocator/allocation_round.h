@@ -55,9 +55,13 @@ class AllocationRound {
 
  private:
   scheduling::Decision DecideOnce(const scheduling::ClusterView& view) const;
-  // Jobs that would lose something only since a node is likely to be taken away keep what they have. `unplaced`: those of
-  // them that would have got nothing, by index in the view.
-  scheduling::Decision DecideKeeping(ConvertedCluster* cluster, std::set<int>* unplaced) const;
+  // Two decisions, which differ while nodes are likely to be taken away: what is wanted is as if they were gone, and more
+  // nodes are wished for by it; what is applied leaves jobs alone that would only lose something.
+  struct Decided {
+    scheduling::Decision wanted;
+    scheduling::Decision applied;
+  };
+  Decided DecideKeeping(const ConvertedCluster& cluster) const;
 
   const scheduling::AllocationPolicy& policy_;
   const uint64_t seed_;

@@ -376,7 +376,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     node.mutable_taints()->Add(options_.taints.begin(), options_.taints.end());
     node.set_preemptible(options_.preemptible);
     node.set_version(Version());
-    node.set_instance_id(metadata_.identity.instance_id);
+    node.set_instance_id(options_.enrolment.instance_id);
     return node;
   }
 
@@ -384,7 +384,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     leaving_ = std::make_unique<Leaving>(replicas_.get(), link_.get(), &clock_);
     if (metadata_.service == nullptr) return;
     notices_ = std::make_unique<NoticeWatcher>(
-        NoticeWatcher::Options{.identify = metadata_.identity.instance_id.empty()},
+        NoticeWatcher::Options{.identify = options_.enrolment.instance_id.empty()},
         std::move(metadata_.service), &pauses_, leaving_.get());
     notices_->Start();
   }

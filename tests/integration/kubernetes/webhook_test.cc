@@ -44,8 +44,10 @@ class Certificate {
                                        .dns_name = "",
                                        .uri = "",
                                        .not_before = absl::Now() - absl::Hours(1),
-                                       .not_after = absl::Now() + absl::Hours(1)};
+                                       .not_after = absl::Now() + absl::Hours(1),
+                                       .kind = certificates::Kind::kAuthority};
     const auto ca = certificates::MakeCertificate(contents, ca_key.get(), nullptr, nullptr).value();
+    contents.kind = certificates::Kind::kService;
     contents.common_name = contents.dns_name = "localhost";
     contents.uri = "spiffe://adaptdl/webhook";
     const auto own = certificates::MakeCertificate(contents, key.get(), ca.get(), ca_key.get()).value();

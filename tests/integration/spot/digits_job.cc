@@ -60,4 +60,5 @@ int main(int argc, char** argv) {
     mnist::ReportEpoch(epoch, sums["loss"] / sums["samples"], mnist::Evaluate(net, test));
     if (sums["to finish"] > 0) break;
   }
+  mnist::ReportResult(mnist::Evaluate(net, test), options);
 }

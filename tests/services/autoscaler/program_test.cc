@@ -133,7 +133,7 @@ TEST_F(AutoscalerProgramTest, GivesWorkersACertificateOfTheirOwn) {
 TEST_F(AutoscalerProgramTest, RefusesABudgetWithoutAPrice) {
   Start({"--target=budget", "--budget-per-hour=3"});
   ASSERT_TRUE(Ends());
-  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("budget-per-hour is 0"));
+  EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("--target budget needs --node-price-per-hour"));
 }
 
 TEST_F(AutoscalerProgramTest, RefusesFlagsOfAnotherTarget) {
@@ -153,7 +153,7 @@ TEST_F(AutoscalerProgramTest, KeepsWithinItsBudget) {
   Start({"--target=budget", "--budget-per-hour=3", "--node-price-per-hour=1.4"});
   ASSERT_TRUE(Eventually([&] { return Exists(folder_ + "/address"); })) << Content(folder_ + "/log");
   ASSERT_TRUE(Eventually([&] { return Pool().current_nodes() == 2; })) << Content(folder_ + "/log");
-  EXPECT_THAT(Pool().reason(), HasSubstr("at most 2 for 3.00 per hour"));
+  EXPECT_THAT(Pool().reason(), HasSubstr("at most 3.00 per hour, which is too little for 1 of 3 jobs"));
 }
 
 TEST_F(AutoscalerProgramTest, RefusesAnUnknownProvider) {

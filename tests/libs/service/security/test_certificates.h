@@ -26,7 +26,8 @@ class TestAuthority {
                                                    .dns_name = "",
                                                    .uri = "",
                                                    .not_before = now - absl::Hours(1),
-                                                   .not_after = now + absl::Hours(10)},
+                                                   .not_after = now + absl::Hours(10),
+                                                   .kind = certificates::Kind::kAuthority},
                                                   key_.get(), nullptr, nullptr);
     Write(CaFile(), certificates::ToPem(certificate_.get()));
   }

@@ -31,7 +31,8 @@ TEST(JobStatusTest, UsersAreToldEverything) {
   v1::JobStatus status;
   const absl::Time now = record.state.running_since + absl::Seconds(3);
   FillStatus(record, Audience::kUsers, now, &status);
-  EXPECT_EQ(EmptyFields(status), std::set<std::string>{"replicas"});
+  // What it has cost stands in the book of costs.
+  EXPECT_EQ(EmptyFields(status), (std::set<std::string>{"cost", "replicas"}));
   EXPECT_EQ(status.phase(), v1::JOB_PHASE_RESCALING);
   EXPECT_EQ(status.reason(), record.state.reason);
   EXPECT_EQ(status.message(), record.state.message);
@@ -56,8 +57,8 @@ TEST(JobStatusTest, UsersAreToldEverything) {
 TEST(JobStatusTest, TheAllocatorIsNotToldWhatOnlyPeopleRead) {
   v1::JobStatus status;
   FillStatus(FullRecord(), Audience::kAllocator, absl::InfinitePast(), &status);
-  EXPECT_EQ(EmptyFields(status), (std::set<std::string>{"estimated_completion_time", "message", "reason",
-                                                        "replicas", "retry_time"}));
+  EXPECT_EQ(EmptyFields(status), (std::set<std::string>{"cost", "estimated_completion_time", "message",
+                                                        "reason", "replicas", "retry_time"}));
 }
 
 TEST(JobStatusTest, WhatHasNotHappenedIsAbsent) {
