@@ -17,7 +17,8 @@ namespace {
 
 absl::Status NoStore() {
   return absl::UnimplementedError(
-      "this supervisor keeps no folders of jobs: its replicas are pods, and find what is in their image; \"adaptdl "
+      "this supervisor keeps no folders of jobs: its replicas are pods, and find what is in their image; "
+      "\"adaptdl "
       "--kubernetes submit DIR\" builds one of the folder");
 }
 
@@ -43,7 +44,8 @@ grpc::ServerUnaryReactor* CodeServiceImpl::StatCode(grpc::CallbackServerContext*
   absl::Status status = admission_->Call(caller);
   if (status.ok() && store_ == nullptr) status = NoStore();
   if (!status.ok()) return Answer(context, status);
-  const auto find = [this, request, check = MayUse(*context, "StatCode")]() -> absl::StatusOr<v1::StatCodeResponse> {
+  const auto find = [this, request,
+                     check = MayUse(*context, "StatCode")]() -> absl::StatusOr<v1::StatCodeResponse> {
     const std::string name_space = NamespaceOr(request->namespace_());
     if (absl::Status allowed = check(name_space); !allowed.ok()) return allowed;
     const absl::StatusOr<CodeStore::Progress> progress = store_->Find({name_space, request->digest()});
@@ -60,8 +62,8 @@ grpc::ServerUnaryReactor* CodeServiceImpl::StatCode(grpc::CallbackServerContext*
 grpc::ServerReadReactor<v1::UploadCodeRequest>* CodeServiceImpl::UploadCode(
     grpc::CallbackServerContext* context, v1::UploadCodeResponse* response) {
   const std::string caller = Admission::CallerOf(*context, *guard_);
-  const auto stream = std::make_shared<UploadStream>(store_, executor_, caller,
-                                                     MayUse(*context, "UploadCode"), response);
+  const auto stream =
+      std::make_shared<UploadStream>(store_, executor_, caller, MayUse(*context, "UploadCode"), response);
   absl::StatusOr<std::shared_ptr<void>> place = admission_->Stream(caller);
   const absl::Status status = store_ == nullptr ? NoStore() : place.status();
   stream->Begin(place.ok() ? *std::move(place) : nullptr);
