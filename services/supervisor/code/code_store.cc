@@ -69,6 +69,13 @@ absl::Status MakeFolder(const std::string& path) {
 
 }  // namespace
 
+absl::Status NoCodeStore() {
+  return absl::UnimplementedError(
+      "this supervisor keeps no folders of jobs: its replicas are pods, and find what is in their image; "
+      "\"adaptdl "
+      "--kubernetes submit DIR\" builds one of the folder");
+}
+
 absl::StatusOr<std::unique_ptr<CodeStore>> CodeStore::Open(const CodeStoreOptions& options,
                                                            const Clock* clock, const LeaderLease* lease) {
   std::unique_ptr<CodeStore> store(new CodeStore(options, clock, lease));

@@ -50,6 +50,9 @@ struct CodeStoreOptions {
 // Namespace and digest.
 using CodeKey = std::pair<std::string, std::string>;
 
+// What a supervisor without a store says. UNIMPLEMENTED.
+absl::Status NoCodeStore();
+
 class CodeStore {
  public:
   // Finds what is there. `clock` and `lease` outlive it; `lease` null: there is no other supervisor.

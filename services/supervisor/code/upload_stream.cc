@@ -80,6 +80,7 @@ absl::Status UploadStream::TakePiece() {
   if (upload_ == nullptr) {
     const std::string name_space = NamespaceOr(piece_.namespace_());
     if (absl::Status status = check_(name_space); !status.ok()) return status;
+    if (store_ == nullptr) return NoCodeStore();
     absl::StatusOr<std::unique_ptr<CodeStore::Upload>> upload =
         store_->Begin({name_space, piece_.digest()}, piece_.size(), piece_.offset());
     if (!upload.ok()) return upload.status();
