@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -65,9 +66,10 @@ absl::Status SetStart(const std::string& folder, const std::string& job_file, v1
   }
   std::string text = start.lexically_normal().string();
   if (absl::StartsWith(text, "..")) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the job starts in ", replica->working_directory(), ", which is outside of ", folder,
-        ", the folder that goes along with it: name a folder in it, or another one by --code DIR"));
+    return absl::InvalidArgumentError(absl::StrCat("the job starts in ", replica->working_directory(),
+                                                   ", which is outside of ", folder,
+                                                   ", the folder that goes along with it: name a folder in "
+                                                   "it, another one by --code DIR, or none by --no-code"));
   }
   if (absl::EndsWith(text, "/")) text.pop_back();
   replica->set_working_directory(text == "." ? "" : text);
@@ -75,54 +77,63 @@ absl::Status SetStart(const std::string& folder, const std::string& job_file, v1
 }
 
 // Its path. Empty: there is none.
-absl::StatusOr<std::string> FindDockerfile(const CodeWish& wish) {
+absl::StatusOr<std::string> FindDockerfile(const std::string& folder, const std::string& name) {
   std::error_code error;
-  if (wish.folder.empty()) return std::string();
-  const std::string name = wish.dockerfile.empty() ? "Dockerfile" : wish.dockerfile;
-  for (const fs::path& path : {fs::path(wish.folder) / name, fs::path(name)}) {
-    if (fs::is_regular_file(path, error)) return path.string();
-    // Only one that was asked for may be elsewhere.
-    if (wish.dockerfile.empty()) return std::string();
-  }
-  return absl::NotFoundError(absl::StrCat((fs::path(wish.folder) / name).string(),
-                                          " does not exist; -d names a file of the folder"));
+  const fs::path own = fs::path(folder) / (name.empty() ? "Dockerfile" : name);
+  if (fs::is_regular_file(own, error)) return own.string();
+  if (name.empty()) return std::string();
+  // One that is asked for may be elsewhere.
+  if (fs::is_regular_file(name, error)) return name;
+  return absl::NotFoundError(absl::StrCat(own.string(), " does not exist; -d names a file of the folder"));
+}
+
+absl::StatusOr<Relocation> RelocateBy(const std::string& dockerfile, const std::string& folder,
+                                      v1::ReplicaTemplate* replica) {
+  if (dockerfile.empty()) return Relocation();
+  const absl::StatusOr<std::string> text = ReadWholeFile(dockerfile, kMaxDockerfileBytes);
+  if (!text.ok()) return text.status();
+  return Relocate(ImageLayout::Parse(*text), folder, replica);
 }
 
 }  // namespace
 
 absl::StatusOr<CodePlan> PlanCode(const CodeWish& wish, v1::ReplicaTemplate* replica) {
-  CodePlan plan;
   std::error_code error;
   if (!wish.folder.empty() && !fs::is_directory(wish.folder, error)) {
     return absl::NotFoundError(absl::StrCat(wish.folder, " is no folder"));
   }
   if (wish.none) {
     ResolveFolder(wish.job_file, replica);
-    plan.warning = ImageWarning(replica->image(), "", {});
-    return plan;
+    return CodePlan{.folder = "", .warning = ImageWarning(replica->image(), "", {})};
   }
-  const absl::StatusOr<std::string> dockerfile = FindDockerfile(wish);
+  const std::string folder = wish.folder.empty() ? ParentOf(wish.job_file) : wish.folder;
+  const absl::StatusOr<std::string> dockerfile = FindDockerfile(folder, wish.dockerfile);
   if (!dockerfile.ok()) return dockerfile.status();
-  // Of the folder from here on, unless the file's is of the nodes.
-  std::string folder = wish.folder;
-  if (folder.empty() && !wish.job_file.empty()) {
-    const std::string beside = ParentOf(wish.job_file);
-    const bool relative =
-        fs::path(replica->working_directory()).is_relative() && !replica->working_directory().empty();
-    if (relative || (replica->working_directory().empty() && CommandNamesAFile(beside, *replica)))
-      folder = beside;
+  v1::ReplicaTemplate there = *replica;
+  if (absl::Status status = SetStart(folder, wish.job_file, &there); !status.ok()) return status;
+  const absl::StatusOr<Relocation> relocation = RelocateBy(*dockerfile, folder, &there);
+  if (!relocation.ok()) return relocation.status();
+  const bool on_nodes = absl::StartsWith(there.working_directory(), "/");
+  const bool wanted = !wish.folder.empty() || !replica->working_directory().empty() ||
+                      CommandNamesAFile((fs::path(folder) / there.working_directory()).string(), there);
+  if (wanted && !on_nodes) {
+    if (wish.folder.empty() &&
+        (fs::equivalent(folder, "/", error) || fs::equivalent(folder, wish.home, error))) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(wish.job_file, " is in ", folder,
+                       ", which is too much to take along unasked: put file and program into a folder of "
+                       "their own, name one by --code DIR, or take none along by --no-code"));
+    }
+    if (!fs::is_directory(fs::path(folder) / there.working_directory(), error)) {
+      return absl::NotFoundError(absl::StrCat("the job starts in ", there.working_directory(),
+                                              ", which is no folder of ", folder,
+                                              ", which goes along with it: make it, or name another folder"));
+    }
+    *replica = std::move(there);
+    return CodePlan{.folder = folder, .warning = ImageWarning(replica->image(), *dockerfile, *relocation)};
   }
-  if (absl::Status status = SetStart(folder, wish.job_file, replica); !status.ok()) return status;
-  Relocation relocation;
-  if (!dockerfile->empty()) {
-    const absl::StatusOr<std::string> text = ReadWholeFile(*dockerfile, kMaxDockerfileBytes);
-    if (!text.ok()) return text.status();
-    relocation = Relocate(ImageLayout::Parse(*text), folder, replica);
-  }
-  plan.warning = ImageWarning(replica->image(), *dockerfile, relocation);
-  if (!absl::StartsWith(replica->working_directory(), "/")) {
-    plan.folder = folder;
-  } else if (!wish.folder.empty()) {
+  CodePlan plan = {.folder = "", .warning = ImageWarning(replica->image(), "", {})};
+  if (!wish.folder.empty()) {
     absl::StrAppend(&plan.warning, plan.warning.empty() ? "" : "\n", "warning: the job starts in ",
                     replica->working_directory(), " of the nodes: nothing of ", folder,
                     " goes along with it");

@@ -25,6 +25,8 @@ struct CodeWish {
   bool none = false;
   // Of the folder; empty: "Dockerfile", if there is one.
   std::string dockerfile = {};
+  // The user's, all of which goes nowhere without being named. Empty: it is not known.
+  std::string home = {};
 };
 
 struct CodePlan {
@@ -35,7 +37,7 @@ struct CodePlan {
 };
 
 // Sets the replica's working directory to one in the folder, or to an absolute one. NOT_FOUND: the folder or its Dockerfile is not there.
-// INVALID_ARGUMENT: it is to start outside of the folder.
+// INVALID_ARGUMENT: it is to start outside of the folder. FAILED_PRECONDITION: the folder would be the user's home.
 absl::StatusOr<CodePlan> PlanCode(const CodeWish& wish, v1::ReplicaTemplate* replica);
 
 }  // namespace adaptdl::cli

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -27,6 +28,11 @@ absl::StatusOr<archive::ScanLimits> LimitsOf(const SubmitOptions& options) {
   return limits;
 }
 
+std::string HomeOfUser() {
+  const char* home = std::getenv("HOME");
+  return home == nullptr ? "" : home;
+}
+
 // As the user named it.
 std::string NamedFolder(const SubmitOptions& options) {
   std::error_code error;
@@ -45,7 +51,8 @@ absl::StatusOr<JobFolder> FindJobFolder(const SubmitOptions& options, const std:
   const CodeWish wish = {.job_file = job_file,
                          .folder = NamedFolder(options),
                          .none = options.no_code,
-                         .dockerfile = options.dockerfile};
+                         .dockerfile = options.dockerfile,
+                         .home = HomeOfUser()};
   const absl::StatusOr<CodePlan> plan = PlanCode(wish, replica);
   if (!plan.ok()) return plan.status();
   if (!plan->warning.empty()) Note(plan->warning);
@@ -66,7 +73,7 @@ absl::Status SendJobFolder(const Context& context, Client& client, const JobFold
       ShipFolder(context, client, request->job().namespace_(), folder.path, folder.contents);
   if (!code.ok()) return code.status();
   *request->mutable_job()->mutable_spec()->mutable_template_()->mutable_code() = *code;
-  Note(Printable(absl::StrCat(AmountText(folder.contents), " of ", folder.path, " go along with the job")));
+  Note(Printable(absl::StrCat(folder.path, " goes along with the job: ", AmountText(folder.contents))));
   return absl::OkStatus();
 }
 

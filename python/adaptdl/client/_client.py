@@ -122,9 +122,9 @@ class Client:
         `requirements` is the text of a requirements file for it, which needs no `python`. Fields that are
         left out have the defaults of job files.
 
-        `folder` goes along: each node gets a copy, in which the job starts, or in a `working_directory` that is
-        relative to it. What .gitignore and .adaptdlignore in it name stays here. It is sent once, as long as it
-        does not change.
+        `folder` goes along: each node gets a copy, in which the job starts, or in a `working_directory` that
+        is relative to it. What .gitignore and .adaptdlignore in it name stays here. It is sent once, as long
+        as it does not change.
 
         The nodes have GPUs of one of `gpu_types`, and all labels of `node_selector`; the job is to be done by
         `deadline`, which has a time zone.
@@ -176,12 +176,13 @@ class Client:
                 return
             if packed.size > there.limit:
                 raise LimitReachedError(
-                    f"the packed folder has {packed.size} bytes, and the supervisor takes {there.limit}: leave out "
-                    "what the job does not need by lines in .adaptdlignore",
+                    f"the packed folder has {packed.size} bytes, and the supervisor takes {there.limit}: "
+                    "leave out what the job does not need by lines in .adaptdlignore",
                     "RESOURCE_EXHAUSTED",
                 )
             if there.received > most:
-                most, give_up, delay = there.received, time.monotonic() + _LONGEST_OUTAGE, _FIRST_DELAY
+                most, delay = there.received, _FIRST_DELAY
+                give_up = time.monotonic() + _LONGEST_OUTAGE
             elif failure is not None and time.monotonic() >= give_up:
                 raise failure
             number, channel = self._channel()

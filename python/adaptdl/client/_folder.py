@@ -1,7 +1,7 @@
 """A folder that goes along with a job: what of it travels, as an archive that is known by its content.
 
-The archive is a tar as the command `adaptdl` makes them, but compressed by gzip, which Python has: the same folder has another
-digest there, and nothing else differs.
+The archive is a tar as the command `adaptdl` makes them, but compressed by gzip, which Python has: the same
+folder has another digest there, and nothing else differs.
 """
 
 import gzip
@@ -43,7 +43,7 @@ class _Entry(NamedTuple):
 
 
 def pack(folder: str, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES) -> PackedFolder:
-    """The folder's files, without those that its rules leave out. InvalidRequestError says what can't travel."""
+    """The folder's files, but those that its rules leave out. InvalidRequestError says what can't travel."""
     entries = scan(folder, max_bytes, max_files)
     file = tempfile.TemporaryFile(prefix="adaptdl-submit-")
     try:
@@ -75,7 +75,8 @@ def scan(folder: str, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES) ->
         if len(entries) > 10 * max_files:
             break
     if len(entries) > max_files or size > max_bytes:
-        raise InvalidRequestError(_too_much(folder, entries, size, max_bytes, max_files), "RESOURCE_EXHAUSTED")
+        text = _too_much(folder, entries, size, max_bytes, max_files)
+        raise InvalidRequestError(text, "RESOURCE_EXHAUSTED")
     return sorted(entries, key=lambda entry: os.fsencode(entry.path))
 
 
@@ -104,7 +105,7 @@ def _walk(root: str, folder: str, rules: IgnoreRules) -> Iterator[_Entry]:
 
 
 def _leads_out(path: str, target: str) -> bool:
-    """Nodes take only relative links with ".." at their beginning, and no more of these than there are folders."""
+    """Nodes take only relative links with ".." at their beginning, no more of them than there are folders."""
     parts = target.split("/")
     ups = 0
     while ups < len(parts) and parts[ups] == "..":
@@ -134,8 +135,9 @@ def _too_much(folder: str, entries: List[_Entry], size: int, max_bytes: int, max
     amount = f"{len(entries)} files and folders" if many else f"{size} bytes"
     limit = f"max_folder_files={max_files}" if many else f"max_folder_bytes={max_bytes}"
     return (
-        f"the folder {folder} has {amount}, more than {limit}; most are in {named}: leave out what the job does not "
-        "need by lines in .adaptdlignore or .gitignore, put data where the nodes can read it, or raise the limit"
+        f"the folder {folder} has {amount}, more than {limit}; most are in {named}: leave out what the job "
+        "does not need by lines in .adaptdlignore or .gitignore, put data where the nodes can read it, or "
+        "raise the limit"
     )
 
 

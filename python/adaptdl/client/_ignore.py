@@ -1,4 +1,4 @@
-"""Which files of a folder travel with a job: the rules of gitignore files, as the command `adaptdl` has them."""
+"""Which files of a folder travel with a job: by the rules of gitignore files, as with the command `adaptdl`."""
 
 import re
 from typing import Dict, List, NamedTuple, Optional

@@ -89,6 +89,15 @@ TEST_F(PlanTest, TheFolderOfAFileStaysIfTheJobDoesNotNameIt) {
   EXPECT_EQ(replica_.working_directory(), "/opt");
 }
 
+TEST_F(PlanTest, AHomeDoesNotGoAlongUnasked) {
+  Command({"python3", "train.py"});
+  const auto unasked = PlanCode({.job_file = Path("job.yaml"), .home = folder_.path() + "/"}, &replica_);
+  EXPECT_EQ(unasked.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(unasked.status().message(), HasSubstr("--code DIR"));
+  EXPECT_EQ(Plan({.job_file = Path("job.yaml"), .folder = folder_.path(), .home = folder_.path()}),
+            folder_.path());
+}
+
 TEST_F(PlanTest, NothingGoesAlongIfTheUserSaysSo) {
   Command({"python3", "train.py"}, "sub");
   EXPECT_EQ(Plan({.job_file = Path("job.yaml"), .folder = folder_.path(), .none = true}), "-");
@@ -99,6 +108,8 @@ TEST_F(PlanTest, WhatStartsElsewhereIsSaid) {
   Command({"train"}, "/opt");
   EXPECT_EQ(Plan({.folder = folder_.path()}), "-");
   EXPECT_THAT(warning_, HasSubstr("starts in /opt of the nodes"));
+  Command({"train"}, "missing");
+  EXPECT_EQ(PlanCode({.folder = folder_.path()}, &replica_).status().code(), absl::StatusCode::kNotFound);
   Command({"train"}, "..");
   const auto outside = PlanCode({.folder = folder_.path()}, &replica_);
   EXPECT_EQ(outside.status().code(), absl::StatusCode::kInvalidArgument);
@@ -114,6 +125,18 @@ TEST_F(PlanTest, TheCommandOfAdaptdlsTutorialIsFoundInTheFolder) {
   EXPECT_EQ(command(), "python3 train.py --data=/root/none --out=/mnt/out");
   EXPECT_THAT(warning_, AllOf(HasSubstr("Dockerfile is not built"), HasSubstr("/root/train.py as train.py"),
                               HasSubstr("--requirements"), Not(HasSubstr("/mnt/out"))));
+}
+
+TEST_F(PlanTest, AFileFindsItsProgramByTheDockerfileBesideItToo) {
+  Write("Dockerfile", "FROM x\nCOPY train.py /root/\n");
+  const CodeWish wish = {.job_file = Path("job.yaml")};
+  Command({"python3", "/root/train.py"});
+  EXPECT_EQ(Plan(wish), folder_.path());
+  EXPECT_EQ(command(), "python3 train.py");
+  Command({"python3", "/opt/train.py"});
+  EXPECT_EQ(Plan(wish), "-");
+  EXPECT_EQ(command(), "python3 /opt/train.py");
+  EXPECT_EQ(warning_, "");
 }
 
 TEST_F(PlanTest, AJobStartsWhereItsImageDoes) {
