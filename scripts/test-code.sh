@@ -23,4 +23,4 @@ while [[ $# -gt 0 ]]; do
 done
 cd "$root"
 scripts/build.sh adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-worker adaptdl-shim adaptdl_python
-/usr/bin/python3 tests/integration/code/code_test.py build/release --files "$files" --mebibytes "$mebibytes"
+/usr/bin/python3 tests/integration/code_acceptance/code_acceptance_test.py build/release --files "$files" --mebibytes "$mebibytes"

@@ -77,7 +77,7 @@ class Unpacker {
 
   absl::Status Count() {
     if (++count_ <= options_.max_files) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
+    return absl::OutOfRangeError(
         absl::StrCat("the archive has more than ", options_.max_files, " files and folders"));
   }
 
@@ -155,7 +155,7 @@ class Unpacker {
       if (size < 0) return Broken();
       bytes_ += size;
       if (bytes_ > options_.max_bytes) {
-        return absl::ResourceExhaustedError(
+        return absl::OutOfRangeError(
             absl::StrCat("the archive's files have more than ", options_.max_bytes, " bytes together"));
       }
       for (la_ssize_t done = 0; done < size;) {

@@ -29,8 +29,8 @@ struct UnpackOptions {
 };
 
 // `folder` is empty, and nobody else writes to it meanwhile. Files get the mode 0644, or 0755 if they can be executed, and
-// folders 0755. INVALID_ARGUMENT: it is no archive of ours, or holds what must not be; RESOURCE_EXHAUSTED: it is beyond
-// the limits; others: of the disk. What was written before stays, for the caller to remove.
+// folders 0755. INVALID_ARGUMENT: it is no archive of ours, or holds what must not be; OUT_OF_RANGE: it is beyond the
+// limits; others: of the disk, which is full with RESOURCE_EXHAUSTED. What was written before stays, for the caller to remove.
 absl::Status UnpackArchive(const std::string& archive, const std::string& folder,
                            const UnpackOptions& options);
 

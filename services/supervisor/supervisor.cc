@@ -66,6 +66,8 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
     absl::StatusOr<std::unique_ptr<CodeStore>> code = CodeStore::Open(options.code, clock, lease);
     if (!code.ok()) return code.status();
     s->code_store_ = *std::move(code);
+    // Before anybody uploads: what jobs need is known from the first upload on.
+    s->CollectCode();
     s->cluster_->jobs()->SetCode(s->code_store_.get());
   }
   s->clock_ = clock;
@@ -137,14 +139,9 @@ void Supervisor::LookAtStreams() {
   });
 }
 
-// On a lane, as the disk is waited for, and once at a time.
 void Supervisor::CollectCode() {
-  if (collects_code_.exchange(true)) return;
-  archivists_->Post([this] {
-    NamedCode named = FindNamedCode(cluster_->core()->index());
-    code_store_->Collect(named.by_any, std::move(named.by_unfinished));
-    collects_code_ = false;
-  });
+  NamedCode named = FindNamedCode(cluster_->core()->index());
+  code_store_->Collect(std::move(named.by_any), std::move(named.by_unfinished));
 }
 
 void Supervisor::Step() {
@@ -157,7 +154,13 @@ void Supervisor::Step() {
   }
   if (code_store_ != nullptr && now >= collected_code_ + kCodePeriod) {
     collected_code_ = now;
-    CollectCode();
+    // On a lane, as the disk is waited for, and once at a time.
+    if (!collects_code_.exchange(true)) {
+      archivists_->Post([this] {
+        CollectCode();
+        collects_code_ = false;
+      });
+    }
   }
   streams_.CheckReaders(now, options_.reader_patience);
   strangers_.Step(now);

@@ -51,7 +51,7 @@ PARTS = (
          (*PROGRAMS, "examples/mnist", "tests/integration", "tests/services/worker/notices")),
     Part("code", "a folder of 50,000 files and 1 GiB travels with its job, the connection cut and the supervisor killed on the way",
          ("scripts/test-code.sh",), r"^(\d+ files, .*)$",
-         (*PROGRAMS, "cli", "examples/python-mnist", "python", "tests/integration/code")),
+         (*PROGRAMS, "cli", "examples/python-mnist", "python", "tests/integration/code_acceptance")),
     Part("kubernetes-faults", "the operator with jobs that train: killed and stopped at each step of re-scales, a minute without an API server",
          ("scripts/test-kubernetes.sh", "--faults"), r"^faults: (.*)$", (*PROGRAMS, "deploy/kubernetes", "tests/integration", "tests/kube")),
     Part("kubernetes-scale", "the operator takes over 1,000 jobs with 5,000 pods, and has nothing to write for five minutes but hints",

@@ -13,16 +13,6 @@
 #include "services/supervisor/code/upload_stream.h"
 
 namespace adaptdl::supervisor {
-namespace {
-
-absl::Status NoStore() {
-  return absl::UnimplementedError(
-      "this supervisor keeps no folders of jobs: its replicas are pods, and find what is in their image; \"adaptdl "
-      "--kubernetes submit DIR\" builds one of the folder");
-}
-
-}  // namespace
-
 std::function<absl::Status(const std::string&)> CodeServiceImpl::MayUse(
     const grpc::CallbackServerContext& context, absl::string_view method) const {
   if (guard_->open()) return [](const std::string&) { return absl::OkStatus(); };
@@ -40,12 +30,12 @@ grpc::ServerUnaryReactor* CodeServiceImpl::StatCode(grpc::CallbackServerContext*
                                                     const v1::StatCodeRequest* request,
                                                     v1::StatCodeResponse* response) {
   const std::string caller = Admission::CallerOf(*context, *guard_);
-  absl::Status status = admission_->Call(caller);
-  if (status.ok() && store_ == nullptr) status = NoStore();
-  if (!status.ok()) return Answer(context, status);
-  const auto find = [this, request, check = MayUse(*context, "StatCode")]() -> absl::StatusOr<v1::StatCodeResponse> {
+  if (absl::Status status = admission_->Call(caller); !status.ok()) return Answer(context, status);
+  const auto find = [this, request,
+                     check = MayUse(*context, "StatCode")]() -> absl::StatusOr<v1::StatCodeResponse> {
     const std::string name_space = NamespaceOr(request->namespace_());
     if (absl::Status allowed = check(name_space); !allowed.ok()) return allowed;
+    if (store_ == nullptr) return NoCodeStore();
     const absl::StatusOr<CodeStore::Progress> progress = store_->Find({name_space, request->digest()});
     if (!progress.ok()) return progress.status();
     v1::StatCodeResponse result;
@@ -60,10 +50,10 @@ grpc::ServerUnaryReactor* CodeServiceImpl::StatCode(grpc::CallbackServerContext*
 grpc::ServerReadReactor<v1::UploadCodeRequest>* CodeServiceImpl::UploadCode(
     grpc::CallbackServerContext* context, v1::UploadCodeResponse* response) {
   const std::string caller = Admission::CallerOf(*context, *guard_);
-  const auto stream = std::make_shared<UploadStream>(store_, executor_, caller,
-                                                     MayUse(*context, "UploadCode"), response);
+  const auto stream =
+      std::make_shared<UploadStream>(store_, executor_, caller, MayUse(*context, "UploadCode"), response);
   absl::StatusOr<std::shared_ptr<void>> place = admission_->Stream(caller);
-  const absl::Status status = store_ == nullptr ? NoStore() : place.status();
+  const absl::Status status = place.status();
   stream->Begin(place.ok() ? *std::move(place) : nullptr);
   if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
   streams_->Add(stream);
@@ -79,7 +69,7 @@ grpc::ServerWriteReactor<v1::DownloadCodeResponse>* CodeServiceImpl::DownloadCod
                                        CodeKey{name_space, request->digest()}, request->offset());
   stream->Require([check = MayUse(*context, "DownloadCode"), name_space] { return check(name_space); });
   absl::StatusOr<std::shared_ptr<void>> place = admission_->Stream(caller);
-  const absl::Status status = store_ == nullptr ? NoStore() : place.status();
+  const absl::Status status = store_ == nullptr ? NoCodeStore() : place.status();
   if (place.ok()) stream->Hold(*std::move(place));
   if (!status.ok()) stream->End(rpc::ToGrpcStatus(status));
   stream->Begin(stream);

@@ -3,14 +3,16 @@
 //   <folder>/<namespace>/<digest>        whole: its content has the digest
 //   <folder>/<namespace>/<digest>.part   as far as it has come
 //
-// The time of a file's last change is when it was touched last: uploaded, asked for, or submitted with a job. An archive
-// that no job names goes when that is long ago; where a namespace has no room for another one, those that no unfinished
-// job names go before.
+// The time of a file's last change is when it was touched last: uploaded, asked for, or submitted with a job.
+//
+// What a job names stays as long as the job's record does, what none names until it was touched long ago. Only where a
+// namespace has no room for another archive, more of it goes: first what no job names, then what only jobs name that have
+// finished, which can't run again. What a job may still need never goes, and nothing does where it would not be enough.
 //
 // Of several supervisors of one state, only the one that leads uses the folder. One that has just lost the lead may
 // still write a piece of an upload: it would be the same bytes, since the digest is, and only what has the digest counts.
 //
-// Thread-safe. Waits for the disk; only Whole() and Require() do little of that. Errors are those that clients see.
+// Thread-safe. Waits for the disk; only Find(), OpenWhole() and Require() do little of that. Errors are those that clients see.
 
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_CODE_CODE_STORE_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_CODE_CODE_STORE_H_
@@ -48,6 +50,9 @@ struct CodeStoreOptions {
 // Namespace and digest.
 using CodeKey = std::pair<std::string, std::string>;
 
+// What a supervisor without a store says. UNIMPLEMENTED.
+absl::Status NoCodeStore();
+
 class CodeStore {
  public:
   // Finds what is there. `clock` and `lease` outlive it; `lease` null: there is no other supervisor.
@@ -77,9 +82,9 @@ class CodeStore {
     int64_t received_ = 0;
   };
   // Takes over from another upload of the same archive, which is as good as gone. ABORTED: it does not begin where that
-  // has ended. RESOURCE_EXHAUSTED: the namespace has no room for it.
+  // has ended. RESOURCE_EXHAUSTED: it is too large, or the namespace has no room for it.
   absl::StatusOr<std::unique_ptr<Upload>> Begin(const CodeKey& key, int64_t size, int64_t offset);
-  // ABORTED: another upload has taken over.
+  // ABORTED: another upload has taken over. OUT_OF_RANGE: it goes beyond the size.
   absl::Status Append(Upload* upload, absl::string_view data);
   // What there is now. If that is all of it, it is on disk and complete; INVALID_ARGUMENT: it has another digest, and is
   // void.
@@ -95,8 +100,12 @@ class CodeStore {
   // For a job that is to be submitted: touches its archive. FAILED_PRECONDITION: it is not there, or not whole.
   absl::Status Require(const std::string& name_space, const v1::CodeArchive& code);
 
-  // Removes what was touched long ago and is not `named` by any job. `needed`: by jobs that have not finished.
-  void Collect(const std::set<CodeKey>& named, std::set<CodeKey> needed);
+  // Somebody has read one that is whole, and it had another digest: it can be uploaded anew.
+  void Drop(const CodeKey& key);
+
+  // Removes what was touched long ago and is not `named` by any job. `needed`: by jobs that have not finished. Before the
+  // first upload, and now and then.
+  void Collect(std::set<CodeKey> named, std::set<CodeKey> needed);
 
  private:
   struct Entry {
@@ -105,8 +114,9 @@ class CodeStore {
     int64_t received = 0;
     bool complete = false;
     absl::Time touched;
-    // The upload that may go on with it.
+    // The upload that may go on with it, and whether it writes, or checks what was written, without the lock.
     int64_t number = 0;
+    bool writing = false;
   };
 
   CodeStore(const CodeStoreOptions& options, const Clock* clock, const LeaderLease* lease)
@@ -116,9 +126,19 @@ class CodeStore {
   void LoadNamespace(const std::string& name_space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string PathOf(const CodeKey& key, bool complete) const;
   absl::Status CheckUpload(const CodeKey& key, int64_t size, int64_t offset) const;
-  // Makes room for so many bytes of an archive that is not there.
+  // Whether it must not go now, whatever jobs name.
+  bool IsInUse(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The entry, once nobody writes to it.
+  std::map<CodeKey, Entry>::iterator AwaitWriter(const CodeKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status BeginWriting(const Upload& upload);
+  void EndWriting(const Upload& upload, bool complete);
+  // Makes the part the whole archive, if it has the digest.
+  absl::Status Keep(const Upload& upload) const;
+  // Makes room for the whole archive in its namespace.
   absl::Status MakeRoom(const CodeKey& key, int64_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Notes that it is used now; the file's time is written no more often than needed.
   void Touch(const CodeKey& key, Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Stamp(const CodeKey& key, Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(const CodeKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether nobody else leads, as far as that can be known.
   bool Leads() const { return lease_ == nullptr || lease_->Valid(); }
@@ -127,8 +147,12 @@ class CodeStore {
   const Clock* const clock_;
   const LeaderLease* const lease_;
 
-  mutable Mutex mutex_;
+  Mutex mutex_;
+  // Some entry is not being written any more.
+  CondVar changed_;
   std::map<CodeKey, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  // By jobs, as of the last Collect().
+  std::set<CodeKey> named_ ABSL_GUARDED_BY(mutex_);
   std::set<CodeKey> needed_ ABSL_GUARDED_BY(mutex_);
   int64_t uploads_ ABSL_GUARDED_BY(mutex_) = 0;
 };

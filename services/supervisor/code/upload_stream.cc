@@ -29,6 +29,11 @@ void UploadStream::End(const grpc::Status& status) {
   Finish(status);
 }
 
+bool UploadStream::ended() {
+  MutexLock lock(&mutex_);
+  return ended_;
+}
+
 void UploadStream::CheckReader(absl::Time now, absl::Duration patience) {
   {
     MutexLock lock(&mutex_);
@@ -58,6 +63,7 @@ void UploadStream::OnDone() {
 }
 
 void UploadStream::Take() {
+  if (ended()) return;
   const absl::Status status = executor_->invariants()->Guard(kCall, [this] { return TakePiece(); });
   if (!status.ok()) return End(rpc::ToGrpcStatus(status));
   MutexLock lock(&mutex_);
@@ -68,12 +74,13 @@ void UploadStream::Take() {
 
 absl::Status UploadStream::TakePiece() {
   if (piece_.data().size() > kMaxPieceBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data: ", piece_.data().size(), " bytes: a piece has at most ", kMaxPieceBytes));
+    return absl::OutOfRangeError(absl::StrCat("data: ", piece_.data().size(), " bytes: a piece has at most ",
+                                              kMaxPieceBytes, "; send smaller ones"));
   }
   if (upload_ == nullptr) {
     const std::string name_space = NamespaceOr(piece_.namespace_());
     if (absl::Status status = check_(name_space); !status.ok()) return status;
+    if (store_ == nullptr) return NoCodeStore();
     absl::StatusOr<std::unique_ptr<CodeStore::Upload>> upload =
         store_->Begin({name_space, piece_.digest()}, piece_.size(), piece_.offset());
     if (!upload.ok()) return upload.status();
@@ -83,6 +90,8 @@ absl::Status UploadStream::TakePiece() {
 }
 
 void UploadStream::Close() {
+  // What was refused is not stored, whatever has come of it.
+  if (ended()) return;
   absl::StatusOr<CodeStore::Progress> progress = absl::InvalidArgumentError("no piece has come");
   const absl::Status status = executor_->invariants()->Guard(kCall, [&] {
     if (upload_ != nullptr) progress = store_->Finish(upload_.get());

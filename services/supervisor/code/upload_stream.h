@@ -29,7 +29,7 @@ class UploadStream final : public grpc::ServerReadReactor<v1::UploadCodeRequest>
   // Whether the caller may upload to a namespace. May wait.
   using Check = std::function<absl::Status(const std::string& name_space)>;
 
-  // `store` and `executor` outlive the stream, and `response` lasts until it ends. Work is done on the executor in the
+  // `store` (null: there is none, which is told to those who might have used it) and `executor` outlive the stream, and `response` lasts until it ends. Work is done on the executor in the
   // name of `caller`.
   UploadStream(CodeStore* store, Executor* executor, std::string caller, Check check,
                v1::UploadCodeResponse* response)
@@ -51,6 +51,7 @@ class UploadStream final : public grpc::ServerReadReactor<v1::UploadCodeRequest>
   void OnDone() override;
 
  private:
+  bool ended();
   // On the executor, one after the other.
   void Take();
   absl::Status TakePiece();

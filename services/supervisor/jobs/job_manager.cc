@@ -86,9 +86,9 @@ absl::StatusOr<v1::SubmitJobResponse> JobManager::SubmitJob(v1::SubmitJobRequest
   status.Update(jobspec::CheckNewJob(*job, request.generate_name(), kind_));
   if (!status.ok()) return status;
   jobspec::FillDefaults(job->mutable_spec());
-  if (registrar_ != nullptr) return SubmitThere(request, key);
   // Outside of the state's lock, as the disk is asked. What is there now stays for long enough to be named by the job.
   if (absl::Status there = CheckCode(*job); !there.ok()) return there;
+  if (registrar_ != nullptr) return SubmitThere(request, key);
   return core_->UpdateOnce<v1::SubmitJobResponse>(
       key, [&](Transaction* transaction) { return AddJob(transaction, request); });
 }

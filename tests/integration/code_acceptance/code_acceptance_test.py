@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Folders that travel with their jobs to nodes that share none with the user.
 
-    code_test.py BUILD_FOLDER [--files N] [--mebibytes M]     how large the large one is
+    code_acceptance_test.py BUILD_FOLDER [--files N] [--mebibytes M]     how large the large one is
 """
 
 import argparse
