@@ -113,7 +113,7 @@ absl::StatusOr<RecipientKey> MakeRecipientKey(absl::Time now) {
   if (!key.ok()) return key.status();
   const certificates::Contents contents = {.common_name = "adaptdl cloud",
                                            .dns_name = "client.adaptdl",
-                                           .uri = "",
+                                           .uri = "spiffe://adaptdl/client",
                                            .not_before = now - certificates::kClockSkew,
                                            .not_after = now + kKeyLifetime,
                                            .kind = certificates::Kind::kService};
