@@ -34,6 +34,14 @@ bool IsOfJob(const v1::ReplicaReport& report, const v1::DeleteJobFiles& job) {
          report.job_uid() == job.job_uid();
 }
 
+// Where the folders that come with jobs are.
+CodeOptions FoldersOf(const ReplicaManager::Options& options) {
+  CodeOptions code = options.code;
+  if (code.archives.empty()) code.archives = absl::StrCat(options.state_dir, "/code");
+  if (code.folder.empty()) code.folder = absl::StrCat(options.state_dir, "/job-code");
+  return code;
+}
+
 std::string JobName(const v1::ReplicaReport& report) {
   return absl::StrCat(report.namespace_(), "/", report.job());
 }
@@ -63,7 +71,9 @@ ReplicaManager::ReplicaManager(Options options, ReplicaStore store, JobStorage s
       lanes_(lanes),
       store_(std::move(store)),
       python_(options_.python),
-      preparer_(options_.node, &storage_, &store_, &python_),
+      code_(FoldersOf(options_), options_.code_source, clock_),
+      preparer_(options_.node, &storage_, &store_, &python_,
+                options_.code_source == nullptr ? nullptr : &code_),
       devices_(options_.devices, options_.other_device_names),
       offer_{.count = devices_.offered(), .problems = {}} {}
 
@@ -149,7 +159,10 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
 
 void ReplicaManager::StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices) {
   const std::string& replica_id = launch.replica_id();
-  ReplicaPreparer::Outcome outcome = preparer_.Prepare(launch, devices);
+  ReplicaPreparer::Outcome outcome =
+      preparer_.Prepare(launch, devices,
+                        {.fetching = [&](bool fetching) { NoteFetching(replica_id, fetching); },
+                         .wanted = [&] { return IsWanted(replica_id); }});
   if (outcome.status.ok()) {
     if (!BeginSpawning(replica_id)) {
       CleanUp(launch, outcome.cgroup);
@@ -210,7 +223,7 @@ void ReplicaManager::CleanUp(const v1::LaunchReplica& launch, const std::string&
   job.set_namespace_(launch.namespace_());
   job.set_job(launch.job());
   job.set_job_uid(launch.job_uid());
-  storage_.Remove(job).IgnoreError();
+  RemoveFilesOf(job).IgnoreError();
 }
 
 void ReplicaManager::FailStart(const std::string& replica_id, const ExitRecord& record) {
@@ -259,6 +272,7 @@ void ReplicaManager::StopEntry(const std::string& replica_id, Entry* entry, absl
                                const std::string& reason) {
   switch (entry->start) {
     case Start::kPreparing:
+    case Start::kFetching:
       // Whatever hangs, nobody has to wait for it.
       EndWithoutProcess(entry, CalledOff(reason, clock_->Now()));
       break;
@@ -305,11 +319,7 @@ void ReplicaManager::GiveUpOnStorage() {
       if (entry.end.has_value() && now - entry.end_since >= options_.probe_patience) {
         ends.emplace_back(replica_id, *entry.end);
       }
-      if (entry.start != Start::kPreparing || now - entry.start_time < options_.start_patience) continue;
-      const absl::Status late = absl::DeadlineExceededError(
-          absl::StrCat("its folders could not be prepared within ",
-                       absl::FormatDuration(options_.start_patience), ": the storage does not answer"));
-      EndWithoutProcess(&entry, NotStarted(late, Cause::kStorage, now.wall));
+      if (const auto late = EndOfPatience(entry, now); late.has_value()) EndWithoutProcess(&entry, *late);
     }
   }
   for (auto& [replica_id, record] : ends) {
@@ -317,6 +327,21 @@ void ReplicaManager::GiveUpOnStorage() {
     absl::StrAppend(&record.message, record.message.empty() ? "" : "; ", "the storage does not answer");
     TakeEndOf(replica_id, record);
   }
+}
+
+std::optional<ExitRecord> ReplicaManager::EndOfPatience(const Entry& entry, const Moment& now) const {
+  const bool fetching = entry.start == Start::kFetching;
+  if (!fetching && entry.start != Start::kPreparing) return std::nullopt;
+  // A fetch that takes long ends by itself, and then says more.
+  const absl::Duration patience =
+      options_.start_patience + (fetching ? options_.code.timeout : absl::ZeroDuration());
+  if (now - entry.start_time < patience) return std::nullopt;
+  const absl::Status late = absl::DeadlineExceededError(absl::StrCat(
+      fetching ? "the folder that comes with the job" : "its folders",
+      fetching ? " could not be fetched and unpacked within " : " could not be prepared within ",
+      absl::FormatDuration(patience),
+      fetching ? ": the supervisor, or the node's disk, does not answer" : ": the storage does not answer"));
+  return NotStarted(late, Cause::kStorage, now.wall);
 }
 
 void ReplicaManager::Acknowledge(const std::string& replica_id) {
@@ -364,7 +389,7 @@ absl::Status ReplicaManager::DeleteJob(const v1::DeleteJobFiles& job) {
     MutexLock lock(&mutex_);
     for (const std::string& replica_id : ended) replicas_.erase(replica_id);
   }
-  status.Update(storage_.Remove(job));
+  status.Update(RemoveFilesOf(job));
   log::Info("job's files removed", {{"job", absl::StrCat(job.namespace_(), "/", job.job())},
                                     {"replicas", absl::StrCat(ended.size())},
                                     {"result", status.ToString()}});

@@ -231,6 +231,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     link_.reset();
     server_.reset();
     log_service_.reset();
+    if (code_source_ != nullptr) code_source_->Shutdown();
     lanes_.Finish();
     shims_.reset();  // calls the manager, so it goes first
     replicas_.reset();
@@ -257,13 +258,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
         PortReserve::Options{.first = options_.first_port, .last = options_.last_port});
     SupervisorLink::Options link_options;
     link_options.node = MakeNode();
-    const rpc::ClientSecurity security =
-        security::ClientSide(options_.server.security, options_.tls_server_name);
-    absl::StatusOr<std::vector<std::string>> supervisors =
-        rpc::ParseEndpoints("--supervisor", options_.supervisor);
+    absl::StatusOr<std::unique_ptr<rpc::Endpoints>> supervisors = Supervisors();
     if (!supervisors.ok()) return supervisors.status();
-    link_ = std::make_unique<SupervisorLink>(
-        link_options, std::make_unique<rpc::Endpoints>(*std::move(supervisors), security), this);
+    link_ = std::make_unique<SupervisorLink>(link_options, *std::move(supervisors), this);
     replicas_->SetSink([link = link_.get()](const v1::ReplicaReport& report) { link->Report(report); });
     replicas_->SetOfferSink(
         [link = link_.get()](const GpuOffer& offer) { link->Offer(offer.count, offer.problems); });
@@ -301,6 +298,14 @@ class WorkerImpl final : public Worker, public LinkHandler {
   void Shutdown() override { server_->Shutdown(); }
 
  private:
+  absl::StatusOr<std::unique_ptr<rpc::Endpoints>> Supervisors() const {
+    absl::StatusOr<std::vector<std::string>> addresses =
+        rpc::ParseEndpoints("--supervisor", options_.supervisor);
+    if (!addresses.ok()) return addresses.status();
+    return std::make_unique<rpc::Endpoints>(
+        *std::move(addresses), security::ClientSide(options_.server.security, options_.tls_server_name));
+  }
+
   void WatchGpus() {
     if (nvml_ == nullptr || gpus_.devices.empty()) return;
     std::set<std::string> watched;
@@ -325,6 +330,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
   }
 
   absl::Status StartReplicas() {
+    absl::StatusOr<std::unique_ptr<rpc::Endpoints>> supervisors = Supervisors();
+    if (!supervisors.ok()) return supervisors.status();
+    code_source_ = std::make_unique<RemoteCodeSource>(*std::move(supervisors));
     absl::StatusOr<std::unique_ptr<ProcessShims>> shims =
         ProcessShims::Create({.shim_program = options_.shim_program,
                               .orphan_timeout = options_.orphan_timeout,
@@ -353,7 +361,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
                   .cgroup_base = cgroups.value_or("")},
          .devices = NamesOf(gpus_),
          .other_device_names = gpus_.other_names,
-         .python = options_.python},
+         .python = options_.python,
+         .code = options_.code,
+         .code_source = code_source_.get()},
         *std::move(storage), &clock_, shims_.get(), &lanes_);
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);
@@ -434,6 +444,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
   const RealClock clock_;
   const RealPauses pauses_;
   ThreadLanes lanes_{kMaxLanes};
+  std::unique_ptr<RemoteCodeSource> code_source_;
   std::unique_ptr<ProcessShims> shims_;
   std::unique_ptr<ReplicaManager> replicas_;
   std::unique_ptr<ThreadLanes> gpu_lanes_;

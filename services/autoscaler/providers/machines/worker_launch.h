@@ -1,6 +1,6 @@
 // How a machine of a cloud runs the worker, and the shell script that makes it so.
 //
-// The script is what cloud-init runs at the machine's first start. It writes a start script and a systemd unit, which run at
+// The script is what cloud-init runs at the machine's first start (Amazon), or the guest agent at each (Google). It writes a start script and a systemd unit, which run at
 // each start: they keep replicas from the metadata service, mount file systems, ask the metadata service who the machine
 // is, and run the worker, as a container or as a program that the machine's image has. There is nothing secret in it: who may
 // start or look at machines of the account can read it. What the worker proves itself by it gets by enrolment.
@@ -10,8 +10,8 @@
 //
 // Plain functions; thread-safe.
 
-#ifndef ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_AWS_WORKER_LAUNCH_H_
-#define ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_AWS_WORKER_LAUNCH_H_
+#ifndef ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_MACHINES_WORKER_LAUNCH_H_
+#define ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_MACHINES_WORKER_LAUNCH_H_
 
 #include <map>
 #include <string>
@@ -20,6 +20,9 @@
 #include "absl/status/statusor.h"
 
 namespace adaptdl::autoscaler {
+
+// Whose machine it is: whom it asks who it is.
+enum class MachineCloud { kAws, kGcp };
 
 enum class LaunchKind {
   // By Docker, which the machine's image has.
@@ -40,6 +43,7 @@ struct WorkerMount {
 };
 
 struct WorkerLaunch {
+  MachineCloud cloud = MachineCloud::kAws;
   LaunchKind kind = LaunchKind::kContainer;
   // kContainer: image of the worker.
   std::string image = {};
@@ -73,10 +77,10 @@ struct WorkerLaunch {
 // INVALID_ARGUMENT names the field that does not do.
 absl::Status CheckWorkerLaunch(const WorkerLaunch& launch);
 
-// The script; of a machine of Amazon. `root`: folder that stands for "/", for tests. INVALID_ARGUMENT: as above, or it is
-// larger than the 16 KiB that Amazon takes.
+// The script. `root`: folder that stands for "/", for tests. INVALID_ARGUMENT: as above, or it is larger than what the cloud takes:
+// Amazon 16 KiB, Google 256 KiB.
 absl::StatusOr<std::string> MakeUserData(const WorkerLaunch& launch, const std::string& root = "");
 
 }  // namespace adaptdl::autoscaler
 
-#endif  // ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_AWS_WORKER_LAUNCH_H_
+#endif  // ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_MACHINES_WORKER_LAUNCH_H_

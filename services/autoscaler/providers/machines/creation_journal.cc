@@ -1,4 +1,4 @@
-#include "services/autoscaler/providers/aws/creation_journal.h"
+#include "services/autoscaler/providers/machines/creation_journal.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -38,7 +39,7 @@ Creation FromJson(const json& file) {
   return {.key = file.at("key"),
           .count = file.at("count"),
           .time = absl::FromUnixMillis(file.at("time").get<int64_t>()),
-          .parameters = file.at("parameters").get<aws::Parameters>(),
+          .parameters = file.at("parameters").get<std::vector<std::pair<std::string, std::string>>>(),
           .answered = file.at("answered"),
           .unseen = file.at("unseen").get<std::set<std::string>>()};
 }

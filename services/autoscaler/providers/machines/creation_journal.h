@@ -15,22 +15,25 @@
 //
 // Thread-safety: none.
 
-#ifndef ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_AWS_CREATION_JOURNAL_H_
-#define ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_AWS_CREATION_JOURNAL_H_
+#ifndef ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_MACHINES_CREATION_JOURNAL_H_
+#define ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_MACHINES_CREATION_JOURNAL_H_
 
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "libs/aws/query_api.h"
 #include "libs/base/unique_fd.h"
 
 namespace adaptdl::autoscaler {
+
+// What a cloud has made is shown within minutes. What it never shows has failed at its start.
+inline constexpr absl::Duration kLongestUnseen = absl::Minutes(10);
 
 struct Creation {
   // Unique; of letters, digits and "-".
@@ -39,8 +42,8 @@ struct Creation {
   int count = 0;
   // When it was written first. By the wall clock.
   absl::Time time;
-  // Of the call, complete.
-  aws::Parameters parameters = {};
+  // Of the call, complete: names and values.
+  std::vector<std::pair<std::string, std::string>> parameters = {};
   bool answered = false;
   // Of those that the answer named, the ones that have not been seen yet.
   std::set<std::string> unseen = {};
@@ -73,4 +76,4 @@ class CreationJournal {
 
 }  // namespace adaptdl::autoscaler
 
-#endif  // ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_AWS_CREATION_JOURNAL_H_
+#endif  // ADAPTDL_SERVICES_AUTOSCALER_PROVIDERS_MACHINES_CREATION_JOURNAL_H_

@@ -1,4 +1,4 @@
-#include "services/autoscaler/providers/aws/worker_launch.h"
+#include "services/autoscaler/providers/machines/worker_launch.h"
 
 #include <algorithm>
 
@@ -10,7 +10,53 @@
 namespace adaptdl::autoscaler {
 namespace {
 
-constexpr size_t kMaxUserDataBytes = 16 << 10;
+// What a cloud does its own way.
+struct CloudWays {
+  absl::string_view name;
+  // For people.
+  absl::string_view owner;
+  size_t max_user_data_bytes;
+  // Of the start script: the rules of the firewall, and who the machine is ($node, $instance, $address).
+  absl::string_view guard;
+  absl::string_view identity;
+};
+
+constexpr CloudWays kAmazon = {
+    .name = "aws",
+    .owner = "Amazon",
+    .max_user_data_bytes = 16 << 10,
+    .guard = R"(guard=(OUTPUT -d 169.254.169.254 -m owner --uid-owner "$REPLICA_UIDS" -j REJECT)
+iptables -w -C "${guard[@]}" 2>/dev/null || iptables -w -I "${guard[@]}"
+)",
+    .identity = R"(metadata=http://169.254.169.254/latest
+token=$(ask -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' "$metadata/api/token")
+instance=$(ask -H "X-aws-ec2-metadata-token: $token" "$metadata/meta-data/instance-id")
+address=$(ask -H "X-aws-ec2-metadata-token: $token" "$metadata/meta-data/local-ipv4")
+node=$instance
+)"};
+
+// Google's service answers for names (DNS) as well, at the same address: replicas need that.
+constexpr CloudWays kGoogle = {
+    .name = "gcp",
+    .owner = "Google",
+    .max_user_data_bytes = 256 << 10,
+    .guard =
+        R"(guard=(OUTPUT -d 169.254.169.254 -p tcp ! --dport 53 -m owner --uid-owner "$REPLICA_UIDS" -j REJECT)
+iptables -w -C "${guard[@]}" 2>/dev/null || iptables -w -I "${guard[@]}"
+if [ -e /proc/net/if_inet6 ]; then
+  guard=(OUTPUT -d fd20:ce::254 -p tcp ! --dport 53 -m owner --uid-owner "$REPLICA_UIDS" -j REJECT)
+  ip6tables -w -C "${guard[@]}" 2>/dev/null || ip6tables -w -I "${guard[@]}"
+fi
+)",
+    .identity = R"(metadata=http://169.254.169.254/computeMetadata/v1/instance
+node=$(ask -H 'Metadata-Flavor: Google' "$metadata/name")
+instance=$(ask -H 'Metadata-Flavor: Google' "$metadata/id")
+address=$(ask -H 'Metadata-Flavor: Google' "$metadata/network-interfaces/0/ip")
+)"};
+
+const CloudWays& WaysOf(const WorkerLaunch& launch) {
+  return launch.cloud == MachineCloud::kGcp ? kGoogle : kAmazon;
+}
 
 // As one word of a shell.
 std::string Quote(absl::string_view text) {
@@ -25,16 +71,12 @@ bool HasLineEnd(absl::string_view text) { return text.find_first_of("\r\n") != a
 
 // What runs at each start of the machine, up to the worker. $ROOT: "/", or a folder of a test.
 constexpr char kStart[] = R"(#!/bin/bash
-# Runs the AdaptDL worker of this machine. Written by cloud-init.
+# Runs the AdaptDL worker of this machine. Written at the machine's start.
 set -euo pipefail
-metadata=http://169.254.169.254/latest
 # Replicas may not ask the metadata service: it knows the machine's role.
-guard=(OUTPUT -d 169.254.169.254 -m owner --uid-owner "$REPLICA_UIDS" -j REJECT)
-iptables -w -C "${guard[@]}" 2>/dev/null || iptables -w -I "${guard[@]}"
+GUARD
 ask() { curl --silent --show-error --fail --noproxy '*' --max-time 5 --retry 10 --retry-connrefused "$@"; }
-token=$(ask -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' "$metadata/api/token")
-instance=$(ask -H "X-aws-ec2-metadata-token: $token" "$metadata/meta-data/instance-id")
-address=$(ask -H "X-aws-ec2-metadata-token: $token" "$metadata/meta-data/local-ipv4")
+IDENTITY
 mount_at() {
   mkdir -p "$ROOT$2"
   mountpoint -q "$ROOT$2" && return
@@ -65,9 +107,9 @@ WantedBy=multi-user.target
 std::vector<std::string> WorkerArguments(const WorkerLaunch& launch) {
   std::vector<std::string> words = {
       "--supervisor=" + Quote(launch.supervisor),
-      "--node-id=\"$instance\"",
+      "--node-id=\"$node\"",
       "--instance-id=\"$instance\"",
-      "--instance-metadata=aws",
+      absl::StrCat("--instance-metadata=", WaysOf(launch).name),
       "--advertise-host=\"$address\"",
       "--listen=0.0.0.0:7100",
       "--state-dir=/var/lib/adaptdl/state",
@@ -108,7 +150,9 @@ std::vector<std::string> Command(const WorkerLaunch& launch) {
 std::string StartScript(const WorkerLaunch& launch, const std::string& root) {
   std::string script = absl::StrReplaceAll(
       kStart, {{"set -euo pipefail\n", absl::StrCat("set -euo pipefail\nROOT=", Quote(root),
-                                                    "\nREPLICA_UIDS=", Quote(launch.replica_uids), "\n")}});
+                                                    "\nREPLICA_UIDS=", Quote(launch.replica_uids), "\n")},
+               {"GUARD\n", WaysOf(launch).guard},
+               {"IDENTITY\n", WaysOf(launch).identity}});
   for (const WorkerMount& mount : launch.mounts) {
     absl::StrAppend(&script, "mount_at ", Quote(mount.source), " ", Quote(mount.target), " ",
                     Quote(mount.type), " ", Quote(mount.options), "\n");
@@ -185,10 +229,11 @@ absl::StatusOr<std::string> MakeUserData(const WorkerLaunch& launch, const std::
                   WriteFile(root + "/etc/systemd/system/adaptdl-worker.service",
                             absl::StrReplaceAll(kUnit, {{"ROOT", root}})),
                   "systemctl daemon-reload\nsystemctl enable --now --no-block adaptdl-worker.service\n");
-  if (script.size() <= kMaxUserDataBytes) return script;
+  const CloudWays& ways = WaysOf(launch);
+  if (script.size() <= ways.max_user_data_bytes) return script;
   return absl::InvalidArgumentError(
-      absl::StrCat("the script that starts the worker has ", script.size(), " bytes; Amazon takes ",
-                   kMaxUserDataBytes, ": shorten the CA certificate, labels, mounts or arguments"));
+      absl::StrCat("the script that starts the worker has ", script.size(), " bytes; ", ways.owner, " takes ",
+                   ways.max_user_data_bytes, ": shorten the CA certificate, labels, mounts or arguments"));
 }
 
 }  // namespace adaptdl::autoscaler

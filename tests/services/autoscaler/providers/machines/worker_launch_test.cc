@@ -1,9 +1,11 @@
-#include "services/autoscaler/providers/aws/worker_launch.h"
+#include "services/autoscaler/providers/machines/worker_launch.h"
 
+#include <cstdlib>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/file.h"
 
 namespace adaptdl::autoscaler {
 namespace {
@@ -40,6 +42,39 @@ TEST(WorkerLaunchTest, WhatComesFromOutsideIsQuoted) {
   EXPECT_THAT(*script, HasSubstr("--label='x='\\''; rm -rf / #'"));
   launch.supervisor = "a:1\nreboot";
   EXPECT_THAT(MakeUserData(launch).status().message(), HasSubstr("line ends"));
+}
+
+TEST(WorkerLaunchTest, AMachineOfGoogleAsksGoogleAndItsReplicasStillGetNames) {
+  WorkerLaunch launch = Launch();
+  launch.cloud = MachineCloud::kGcp;
+  launch.arguments = {std::string(20'000, 'x')};
+  const auto script = MakeUserData(launch);
+  ASSERT_TRUE(script.ok()) << script.status();
+  EXPECT_THAT(*script, HasSubstr("Metadata-Flavor: Google"));
+  EXPECT_THAT(*script, HasSubstr("--node-id=\"$node\""));
+  EXPECT_THAT(*script, HasSubstr("--instance-id=\"$instance\""));
+  EXPECT_THAT(*script, HasSubstr("--instance-metadata=gcp"));
+  EXPECT_THAT(*script, HasSubstr("169.254.169.254 -p tcp ! --dport 53 -m owner"));
+  EXPECT_THAT(*script, Not(HasSubstr("X-aws")));
+}
+
+// As bash reads it; what is in it is bash, too.
+TEST(WorkerLaunchTest, TheScriptsAreWellFormed) {
+  for (const MachineCloud cloud : {MachineCloud::kAws, MachineCloud::kGcp}) {
+    WorkerLaunch launch = Launch();
+    launch.cloud = cloud;
+    launch.mounts = {{"fs:/", "/data"}};
+    const auto script = MakeUserData(launch);
+    ASSERT_TRUE(script.ok()) << script.status();
+    const size_t start = script->find("#!/bin/bash\n", 1);
+    ASSERT_NE(start, std::string::npos);
+    const std::string inner = script->substr(start, script->find("\nADAPTDL-END\n", start) - start);
+    for (const std::string& text : {*script, inner}) {
+      const std::string path = ::testing::TempDir() + "/worker-launch.sh";
+      ASSERT_TRUE(WriteFileAtomically(path, text, 0600).ok());
+      EXPECT_EQ(std::system(("bash -n " + path).c_str()), 0) << text;
+    }
+  }
 }
 
 TEST(WorkerLaunchTest, RefusesWhatCantStart) {
