@@ -87,7 +87,10 @@ absl::StatusOr<std::unique_ptr<CodeStore>> CodeStore::Open(const CodeStoreOption
 absl::Status CodeStore::Load() {
   std::error_code error;
   fs::create_directories(options_.folder, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("make the folder ", options_.folder));
+  // What namespaces have is nobody else's business.
+  if (error || chmod(options_.folder.c_str(), 0700) != 0) {
+    return ErrnoStatus(error ? error.value() : errno, absl::StrCat("make the folder ", options_.folder));
+  }
   for (fs::directory_iterator entry(options_.folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();

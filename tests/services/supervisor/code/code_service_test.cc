@@ -10,7 +10,7 @@
 #include "adaptdl/v1/code_service.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "libs/archive/digest.h"
+#include "tests/services/supervisor/code/digest_of.h"
 #include "tests/services/supervisor/secure_cluster_fixture.h"
 
 namespace adaptdl::supervisor {
@@ -18,12 +18,6 @@ namespace {
 
 using grpc::StatusCode;
 using testing::HasSubstr;
-
-std::string DigestOf(const std::string& content) {
-  archive::Digester digester;
-  digester.Add(content);
-  return digester.Finish();
-}
 
 // One who uploads and downloads.
 class CodeClient {

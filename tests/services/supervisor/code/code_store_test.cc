@@ -17,17 +17,12 @@
 #include "libs/base/file.h"
 #include "libs/base/manual_clock.h"
 #include "tests/services/supervisor/cluster_fixture.h"
+#include "tests/services/supervisor/code/digest_of.h"
 
 namespace adaptdl::supervisor {
 namespace {
 
 using testing::HasSubstr;
-
-std::string DigestOf(const std::string& content) {
-  archive::Digester digester;
-  digester.Add(content);
-  return digester.Finish();
-}
 
 CodeKey KeyOf(const std::string& content, const std::string& name_space = "a") {
   return {name_space, DigestOf(content)};
