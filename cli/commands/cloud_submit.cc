@@ -10,6 +10,7 @@
 #include "cli/client.h"
 #include "cli/commands/cloud.h"
 #include "cli/commands/log_printer.h"
+#include "cli/commands/submit.h"
 #include "cli/commands/wait.h"
 #include "cli/output.h"
 #include "libs/base/random_id.h"
@@ -70,7 +71,6 @@ absl::StatusOr<v1::SubmitJobRequest> RequestOf(const Context& context, const Clo
   v1::ReplicaTemplate* replica = spec->mutable_template_();
   replica->mutable_command()->Assign(command->begin(), command->end());
   replica->mutable_args()->Assign(context.after_separator.begin(), context.after_separator.end());
-  replica->set_working_directory(folder.string());
   const absl::StatusOr<int64_t> millis = jobfile::ParseCpuMillis(options.cpus);
   if (!millis.ok()) return UsageError(absl::StrCat("--cpus: ", millis.status().message()));
   replica->mutable_resources()->set_cpu_millis(*millis);
@@ -89,11 +89,18 @@ absl::StatusOr<v1::SubmitJobRequest> RequestOf(const Context& context, const Clo
 absl::StatusOr<int> CloudSubmit(const Context& context, const CloudSubmitOptions& options) {
   absl::StatusOr<v1::SubmitJobRequest> request = RequestOf(context, options);
   if (!request.ok()) return request.status();
+  SubmitOptions submission;
+  submission.code = options.folder;
+  const absl::StatusOr<JobFolder> folder =
+      FindJobFolder(submission, "", request->mutable_job()->mutable_spec()->mutable_template_());
+  if (!folder.ok()) return folder.status();
   if (options.dry_run) {
     Print(absl::StrCat("SubmitJob ", ToJson(*request).dump(2), "\n"));
+    PrintDryRun(context, *folder, *request);
     return kExitOk;
   }
   Client client(context);
+  if (absl::Status sent = SendJobFolder(context, client, *folder, &*request); !sent.ok()) return sent;
   request->set_request_id(RandomHex(16));
   const absl::StatusOr<v1::SubmitJobResponse> response = client.Call(&Jobs::SubmitJob, *request);
   if (!response.ok()) return response.status();

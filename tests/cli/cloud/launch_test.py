@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import socket
 import stat
 import subprocess
@@ -44,7 +45,7 @@ class CloudTest(unittest.TestCase):
         self.folder.chmod(0o755)
         for name in ["home", "storage", "digits"]:
             (self.folder / name).mkdir()
-        (self.folder / "digits/adaptdl-mnist").symlink_to(PROGRAMS / "adaptdl-mnist")
+        shutil.copy(PROGRAMS / "adaptdl-mnist", self.folder / "digits")
         self.cloud = Cloud(self.folder, PROGRAMS)
         self.addCleanup(self.cloud.stop)
         self.environment = {"HOME": str(self.folder / "home"), "PATH": f"{PROGRAMS}:/usr/bin:/bin", "LANG": "C.UTF-8",
