@@ -28,6 +28,30 @@ constexpr double kKeptDeadlineMargin = 1.25;
 
 int RoundUp(double nodes) { return static_cast<int>(std::ceil(nodes - kRounding)); }
 
+// Of nodes that last, so many are kept for what jobs need at least: they are taken whatever others cost, and leave the
+// cheap ones to the rest.
+Supply KeepLasting(Supply supply, double nodes) {
+  if (supply.empty()) return supply;
+  Tier kept{supply.front().price, 0};
+  for (Tier& tier : supply) {
+    if (!tier.lasting) continue;
+    const double taken = std::min(tier.nodes, nodes - kept.nodes);
+    tier.nodes -= taken;
+    kept.nodes += taken;
+  }
+  supply.insert(supply.begin(), kept);
+  std::erase_if(supply, [](const Tier& tier) { return tier.nodes <= 0; });
+  return supply;
+}
+
+// Price of the cheapest nodes that last. 0: there are none.
+double LastingPrice(const Supply& supply) {
+  for (const Tier& tier : supply) {
+    if (tier.lasting) return tier.price;
+  }
+  return 0;
+}
+
 int Sum(const std::vector<int>& nodes) { return std::accumulate(nodes.begin(), nodes.end(), 0); }
 
 // What one replica brings on its own.
@@ -77,6 +101,7 @@ class Composer {
     for (const KindOffer& offer : offers) {
       supplies_.push_back(offer.supply);
       here_.push_back(offer.nodes);
+      if (target.floor_on_lasting) floor_prices_.push_back(LastingPrice(offer.supply));
     }
   }
 
@@ -146,7 +171,18 @@ class Composer {
 
   Bought BuyFor(const std::vector<JobDemand>& demands, double worth, double deadline_margin,
                 bool for_new_nodes) const {
-    const Bargain bargain = Trade(BuyersFrom(demands, worth, deadline_margin, for_new_nodes), supplies_);
+    const std::vector<Buyer> buyers = BuyersFrom(demands, worth, deadline_margin, for_new_nodes);
+    const Bought bought = BuyOf(supplies_, buyers, demands);
+    if (!target_.floor_on_lasting) return bought;
+    std::vector<Supply> supplies;
+    for (size_t k = 0; k < supplies_.size(); ++k)
+      supplies.push_back(KeepLasting(supplies_[k], RoundUp(bought.floor[k])));
+    return BuyOf(supplies, buyers, demands);
+  }
+
+  Bought BuyOf(const std::vector<Supply>& supplies, const std::vector<Buyer>& buyers,
+               const std::vector<JobDemand>& demands) const {
+    const Bargain bargain = Trade(buyers, supplies, floor_prices_);
     Bought bought{std::vector<int>(offers_.size(), 0), std::vector<double>(offers_.size(), 0)};
     for (size_t k = 0; k < offers_.size(); ++k) bought.nodes[k] = RoundUp(bargain.nodes[k]);
     for (size_t j = 0; j < demands.size(); ++j) {
@@ -310,6 +346,8 @@ class Composer {
   const CostFunction& cost_;
   const absl::Time now_;
   std::vector<Supply> supplies_;
+  // By kind. Empty: what jobs need at least may be on any nodes.
+  std::vector<double> floor_prices_;
   std::vector<int> here_;
   Composition result_;
 };

@@ -34,6 +34,14 @@ bool IsOfJob(const v1::ReplicaReport& report, const v1::DeleteJobFiles& job) {
          report.job_uid() == job.job_uid();
 }
 
+// Where the folders that come with jobs are.
+CodeOptions FoldersOf(const ReplicaManager::Options& options) {
+  CodeOptions code = options.code;
+  if (code.archives.empty()) code.archives = absl::StrCat(options.state_dir, "/code");
+  if (code.folder.empty()) code.folder = absl::StrCat(options.state_dir, "/job-code");
+  return code;
+}
+
 std::string JobName(const v1::ReplicaReport& report) {
   return absl::StrCat(report.namespace_(), "/", report.job());
 }
@@ -48,9 +56,13 @@ absl::StatusOr<std::unique_ptr<ReplicaManager>> ReplicaManager::Create(Options o
   std::unique_ptr<ReplicaManager> manager(
       new ReplicaManager(std::move(options), *std::move(store), std::move(storage), clock, shims, lanes));
   shims->SetListener(manager.get());
-  // Nobody waits for the lock yet.
-  MutexLock lock(&manager->mutex_);
-  manager->Recover();
+  {
+    // Nobody waits for the lock yet.
+    MutexLock lock(&manager->mutex_);
+    manager->Recover();
+  }
+  manager->WatchCheckpoints();
+  manager->SaveLeftovers();
   return manager;
 }
 
@@ -61,9 +73,12 @@ ReplicaManager::ReplicaManager(Options options, ReplicaStore store, JobStorage s
       clock_(clock),
       shims_(shims),
       lanes_(lanes),
+      jobs_(options_.job_store == nullptr ? &shared_folder_ : options_.job_store),
       store_(std::move(store)),
       python_(options_.python),
-      preparer_(options_.node, &storage_, &store_, &python_),
+      code_(FoldersOf(options_), options_.code_source, clock_),
+      preparer_(options_.node, &storage_, &store_, &python_,
+                options_.code_source == nullptr ? nullptr : &code_),
       devices_(options_.devices, options_.other_device_names),
       offer_{.count = devices_.offered(), .problems = {}} {}
 
@@ -72,7 +87,8 @@ void ReplicaManager::Recover() {
     const std::string& replica_id = stored.launch.replica_id();
     Entry& entry = replicas_[replica_id] = NewEntry(stored.launch);
     entry.acknowledged = stored.acknowledged;
-    if (stored.exit) {
+    const bool is_saved = options_.job_store == nullptr || stored.acknowledged;
+    if (stored.exit && is_saved) {
       SetEnded(*stored.exit, entry.report.mutable_replica());
       continue;
     }
@@ -81,6 +97,11 @@ void ReplicaManager::Recover() {
       *entry.report.mutable_replica()->mutable_start_time() = messages::ToProto(stored.running->start_time);
     }
     devices_.Restore(replica_id, stored.devices);
+    jobs_->Adopt(StoredJobOf(stored.launch), replica_id);
+    if (stored.exit) {
+      entry.end = stored.exit;
+      continue;
+    }
     shims_->Attach(replica_id, store_.FolderOf(replica_id));
     log::Info("replica found, attaching to its shim",
               {{"replica", replica_id}, {"job", JobName(entry.report)}});
@@ -149,7 +170,12 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
 
 void ReplicaManager::StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices) {
   const std::string& replica_id = launch.replica_id();
-  ReplicaPreparer::Outcome outcome = preparer_.Prepare(launch, devices);
+  ReplicaPreparer::Outcome outcome = EnterStorage(launch);
+  if (outcome.status.ok()) {
+    outcome = preparer_.Prepare(launch, devices,
+                                {.fetching = [&](bool fetching) { NoteFetching(replica_id, fetching); },
+                                 .wanted = [&] { return IsWanted(replica_id); }});
+  }
   if (outcome.status.ok()) {
     if (!BeginSpawning(replica_id)) {
       CleanUp(launch, outcome.cgroup);
@@ -184,6 +210,7 @@ void ReplicaManager::EndSpawning(const std::string& replica_id) {
 
 void ReplicaManager::CleanUp(const v1::LaunchReplica& launch, const std::string& cgroup) {
   const std::string& replica_id = launch.replica_id();
+  LeaveStorage(replica_id, /*save=*/false).IgnoreError();
   if (!cgroup.empty()) RemoveCgroup(cgroup);
   bool deleted = false;
   ExitRecord record;
@@ -210,10 +237,11 @@ void ReplicaManager::CleanUp(const v1::LaunchReplica& launch, const std::string&
   job.set_namespace_(launch.namespace_());
   job.set_job(launch.job());
   job.set_job_uid(launch.job_uid());
-  storage_.Remove(job).IgnoreError();
+  RemoveFilesOf(job).IgnoreError();
 }
 
 void ReplicaManager::FailStart(const std::string& replica_id, const ExitRecord& record) {
+  LeaveStorage(replica_id, /*save=*/false).IgnoreError();
   // If this fails too, a restarted worker finds no shim and says "lost", which is near enough.
   store_.WriteExit(replica_id, record).IgnoreError();
   MutexLock lock(&mutex_);
@@ -259,6 +287,7 @@ void ReplicaManager::StopEntry(const std::string& replica_id, Entry* entry, absl
                                const std::string& reason) {
   switch (entry->start) {
     case Start::kPreparing:
+    case Start::kFetching:
       // Whatever hangs, nobody has to wait for it.
       EndWithoutProcess(entry, CalledOff(reason, clock_->Now()));
       break;
@@ -292,30 +321,6 @@ void ReplicaManager::StopLeftovers() {
               {{"replica", replica_id}, {"reason", retirement_->reason}});
     StopEntry(replica_id, &entry, std::clamp(end - now, absl::ZeroDuration(), grace_period),
               retirement_->reason);
-  }
-}
-
-void ReplicaManager::GiveUpOnStorage() {
-  std::vector<std::pair<std::string, ExitRecord>> ends;
-  {
-    MutexLock lock(&mutex_);
-    const Moment now = clock_->Both();
-    for (auto& [replica_id, entry] : replicas_) {
-      if (HasEnded(entry.report.replica())) continue;
-      if (entry.end.has_value() && now - entry.end_since >= options_.probe_patience) {
-        ends.emplace_back(replica_id, *entry.end);
-      }
-      if (entry.start != Start::kPreparing || now - entry.start_time < options_.start_patience) continue;
-      const absl::Status late = absl::DeadlineExceededError(
-          absl::StrCat("its folders could not be prepared within ",
-                       absl::FormatDuration(options_.start_patience), ": the storage does not answer"));
-      EndWithoutProcess(&entry, NotStarted(late, Cause::kStorage, now.wall));
-    }
-  }
-  for (auto& [replica_id, record] : ends) {
-    record.cause = Cause::kStorage;
-    absl::StrAppend(&record.message, record.message.empty() ? "" : "; ", "the storage does not answer");
-    TakeEndOf(replica_id, record);
   }
 }
 
@@ -364,7 +369,7 @@ absl::Status ReplicaManager::DeleteJob(const v1::DeleteJobFiles& job) {
     MutexLock lock(&mutex_);
     for (const std::string& replica_id : ended) replicas_.erase(replica_id);
   }
-  status.Update(storage_.Remove(job));
+  status.Update(RemoveFilesOf(job));
   log::Info("job's files removed", {{"job", absl::StrCat(job.namespace_(), "/", job.job())},
                                     {"replicas", absl::StrCat(ended.size())},
                                     {"result", status.ToString()}});
@@ -379,47 +384,6 @@ void ReplicaManager::OnRunning(const std::string& replica_id, const RunningRecor
   replica.set_state(v1::REPLICA_STATE_RUNNING);
   *replica.mutable_start_time() = messages::ToProto(record.start_time);
   Report(it->second.report);
-}
-
-void ReplicaManager::OnExited(const std::string& replica_id, const ExitRecord& told) {
-  ExitRecord record = told;
-  v1::ReplicaReport report;
-  {
-    MutexLock lock(&mutex_);
-    const auto it = replicas_.find(replica_id);
-    if (it == replicas_.end() || HasEnded(it->second.report.replica())) return;
-    Entry& entry = it->second;
-    const bool succeeded = !record.lost && record.signal == 0 && record.exit_code == 0;
-    if (entry.left_over && !succeeded) record.cause = Cause::kPreemption;
-    if (IsUnexplainedFailure(record) && !entry.delete_when_ended) {
-      entry.end = record;
-      entry.end_since = clock_->Steady();
-      report = entry.report;
-    }
-  }
-  if (report.job().empty()) {
-    TakeEndOf(replica_id, record);
-  } else {
-    lanes_->Post(replica_id, [this, replica_id, report] { TryStorage(replica_id, report); });
-  }
-}
-
-void ReplicaManager::TryStorage(const std::string& replica_id, const v1::ReplicaReport& report) {
-  const absl::Status status = storage_.Probe(report);
-  ExitRecord record;
-  {
-    MutexLock lock(&mutex_);
-    const auto it = replicas_.find(replica_id);
-    // It may have been given up meanwhile.
-    if (it == replicas_.end() || !it->second.end.has_value()) return;
-    record = *it->second.end;
-  }
-  if (!status.ok()) {
-    record.cause = Cause::kStorage;
-    absl::StrAppend(&record.message, record.message.empty() ? "" : "; ",
-                    "the storage does not work: ", status.message());
-  }
-  TakeEndOf(replica_id, record);
 }
 
 void ReplicaManager::TakeEndOf(const std::string& replica_id, const ExitRecord& record) {

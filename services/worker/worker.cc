@@ -20,8 +20,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libs/aws/credential_chain.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "libs/base/process/environment.h"
 #include "libs/base/version.h"
 #include "libs/http/pauses.h"
 #include "libs/rpc/channel.h"
@@ -226,13 +228,17 @@ class WorkerImpl final : public Worker, public LinkHandler {
     if (replicas_ != nullptr) replicas_->SetOfferSink(nullptr);
     if (link_ != nullptr) link_->Shutdown();  // no more commands
     housekeeper_.reset();
+    if (object_storage_ != nullptr) object_storage_->Shutdown();  // nobody waits for an upload
     // Nobody can wait for threads that hang in the driver.
     if (gpu_monitor_ != nullptr && !gpu_monitor_->AwaitIdle(kGpuPatience)) (void)gpu_lanes_.release();
     link_.reset();
     server_.reset();
     log_service_.reset();
+    if (code_source_ != nullptr) code_source_->Shutdown();
     lanes_.Finish();
     shims_.reset();  // calls the manager, so it goes first
+    if (object_storage_ != nullptr) object_storage_->jobs()->SetErrorSink(nullptr);
+    object_storage_.reset();  // as do its uploads
     replicas_.reset();
     close(lock_fd_);
   }
@@ -257,13 +263,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
         PortReserve::Options{.first = options_.first_port, .last = options_.last_port});
     SupervisorLink::Options link_options;
     link_options.node = MakeNode();
-    const rpc::ClientSecurity security =
-        security::ClientSide(options_.server.security, options_.tls_server_name);
-    absl::StatusOr<std::vector<std::string>> supervisors =
-        rpc::ParseEndpoints("--supervisor", options_.supervisor);
+    absl::StatusOr<std::unique_ptr<rpc::Endpoints>> supervisors = Supervisors();
     if (!supervisors.ok()) return supervisors.status();
-    link_ = std::make_unique<SupervisorLink>(
-        link_options, std::make_unique<rpc::Endpoints>(*std::move(supervisors), security), this);
+    link_ = std::make_unique<SupervisorLink>(link_options, *std::move(supervisors), this);
     replicas_->SetSink([link = link_.get()](const v1::ReplicaReport& report) { link->Report(report); });
     replicas_->SetOfferSink(
         [link = link_.get()](const GpuOffer& offer) { link->Offer(offer.count, offer.problems); });
@@ -301,6 +303,14 @@ class WorkerImpl final : public Worker, public LinkHandler {
   void Shutdown() override { server_->Shutdown(); }
 
  private:
+  absl::StatusOr<std::unique_ptr<rpc::Endpoints>> Supervisors() const {
+    absl::StatusOr<std::vector<std::string>> addresses =
+        rpc::ParseEndpoints("--supervisor", options_.supervisor);
+    if (!addresses.ok()) return addresses.status();
+    return std::make_unique<rpc::Endpoints>(
+        *std::move(addresses), security::ClientSide(options_.server.security, options_.tls_server_name));
+  }
+
   void WatchGpus() {
     if (nvml_ == nullptr || gpus_.devices.empty()) return;
     std::set<std::string> watched;
@@ -324,7 +334,23 @@ class WorkerImpl final : public Worker, public LinkHandler {
     replicas_->SetUnfitGpus(std::move(devices), std::move(texts));
   }
 
+  absl::Status OpenObjectStorage() {
+    if (options_.object_storage.url.empty()) return absl::OkStatus();
+    auto storage =
+        ObjectStorage::Create(options_.object_storage, aws::VariablesOf(OwnEnvironment()), &clock_);
+    if (!storage.ok()) return storage.status();
+    object_storage_ = *std::move(storage);
+    const absl::Status status = object_storage_->Check();
+    // It may be back before anybody needs it.
+    if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
+    log::Warning("the object store does not answer", {{"error", status.ToString()}});
+    return absl::OkStatus();
+  }
+
   absl::Status StartReplicas() {
+    absl::StatusOr<std::unique_ptr<rpc::Endpoints>> supervisors = Supervisors();
+    if (!supervisors.ok()) return supervisors.status();
+    code_source_ = std::make_unique<RemoteCodeSource>(*std::move(supervisors));
     absl::StatusOr<std::unique_ptr<ProcessShims>> shims =
         ProcessShims::Create({.shim_program = options_.shim_program,
                               .orphan_timeout = options_.orphan_timeout,
@@ -333,6 +359,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
                              &clock_);
     if (!shims.ok()) return shims.status();
     shims_ = *std::move(shims);
+    if (absl::Status status = OpenObjectStorage(); !status.ok()) return status;
     absl::StatusOr<JobStorage> storage = JobStorage::Create(options_.storage_dir, options_.accounts);
     if (!storage.ok()) return storage.status();
     SayWhatSeparatesJobs(storage->accounts());
@@ -353,7 +380,10 @@ class WorkerImpl final : public Worker, public LinkHandler {
                   .cgroup_base = cgroups.value_or("")},
          .devices = NamesOf(gpus_),
          .other_device_names = gpus_.other_names,
-         .python = options_.python},
+         .python = options_.python,
+         .code = options_.code,
+         .code_source = code_source_.get(),
+         .job_store = object_storage_ == nullptr ? nullptr : object_storage_->jobs()},
         *std::move(storage), &clock_, shims_.get(), &lanes_);
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);
@@ -434,6 +464,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
   const RealClock clock_;
   const RealPauses pauses_;
   ThreadLanes lanes_{kMaxLanes};
+  std::unique_ptr<RemoteCodeSource> code_source_;
+  // Null: all nodes share the storage's folder.
+  std::unique_ptr<ObjectStorage> object_storage_;
   std::unique_ptr<ProcessShims> shims_;
   std::unique_ptr<ReplicaManager> replicas_;
   std::unique_ptr<ThreadLanes> gpu_lanes_;

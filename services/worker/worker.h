@@ -15,8 +15,10 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/placement.pb.h"
 #include "libs/service/server.h"
+#include "services/worker/code/job_code.h"
 #include "services/worker/node_enrolment.h"
 #include "services/worker/nvml.h"
+#include "services/worker/object_storage.h"
 #include "services/worker/python_environments.h"
 #include "services/worker/replica_accounts.h"
 
@@ -39,8 +41,10 @@ struct WorkerOptions {
   // Empty: the machine's name.
   std::string node_id;
   std::string state_dir = "./adaptdl-worker";
-  // Shared by all nodes. Empty: <state-dir>/storage.
+  // Shared by all nodes, unless there is an object store. Empty: <state-dir>/storage.
   std::string storage_dir;
+  // Where jobs' files are instead, while no replica on this node uses them.
+  ObjectStorageOptions object_storage;
   // Cores offered. 0: all.
   double cpus = 0;
   // Bytes of memory offered. 0: all.
@@ -86,6 +90,8 @@ struct WorkerOptions {
   int64_t max_job_log_bytes = int64_t{1} << 30;
   // Virtual environments of Python; an empty folder: <state-dir>/python.
   PythonOptions python;
+  // Folders that come with jobs; without names: in the state folder.
+  CodeOptions code;
   // Accounts that replicas run as.
   AccountOptions accounts;
   // Most processes and threads of a job on this node, where it has an account or a control group of its own.
