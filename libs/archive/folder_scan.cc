@@ -66,6 +66,8 @@ class Scanner {
     if (absl::Status status = CheckLimits(); !status.ok()) return status;
     std::sort(contents_.entries.begin(), contents_.entries.end(),
               [](const FolderEntry& a, const FolderEntry& b) { return a.path < b.path; });
+    std::sort(contents_.left_out.begin(), contents_.left_out.end(),
+              [](const LeftOut& a, const LeftOut& b) { return a.path < b.path; });
     return std::move(contents_);
   }
 
@@ -109,7 +111,7 @@ class Scanner {
       if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
       const absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxRulesBytes);
       if (!text.ok()) return text.status();
-      rules = IgnoreRules::Below(std::move(rules), folder.path, *text);
+      rules = IgnoreRules::Below(std::move(rules), folder.path, *text, name);
     }
     return rules;
   }
@@ -118,7 +120,11 @@ class Scanner {
     struct stat info = {};
     if (lstat(PathOf(path).c_str(), &info) != 0) return ErrnoStatus(errno, PathOf(path));
     const bool is_folder = S_ISDIR(info.st_mode);
-    if (rules->Ignores(path, is_folder)) return absl::OkStatus();
+    if (std::string rule = rules->WhyIgnored(path, is_folder); !rule.empty()) {
+      std::vector<LeftOut>& left_out = contents_.left_out;
+      if (left_out.size() < kMaxNotedLeftOut) left_out.push_back({path, is_folder, std::move(rule)});
+      return absl::OkStatus();
+    }
     if (const std::string wrong = WrongWithPath(path); !wrong.empty()) return Refuse(path, wrong);
     FolderEntry entry;
     entry.path = path;
@@ -176,8 +182,8 @@ class Scanner {
     if (shares.size() > kMostNamed) shares.resize(kMostNamed);
     std::vector<std::string> named;
     for (const auto& [name, share] : shares) {
-      named.push_back(absl::StrCat(Shown(absl::StrCat(name, share.is_folder ? "/" : "")), " (",
-                                   show(share.*part), ")"));
+      named.push_back(
+          absl::StrCat(Shown(absl::StrCat(name, share.is_folder ? "/" : "")), " (", show(share.*part), ")"));
     }
     return absl::ResourceExhaustedError(absl::StrCat(
         "the folder ", root_, " has ", amount, ", more than ", limit, "; most are in ",

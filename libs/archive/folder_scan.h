@@ -28,6 +28,16 @@ struct ScanLimits {
   int64_t max_files = kDefaultMaxFiles;
 };
 
+// What a rule leaves out: a file, or a folder with all that is in it.
+struct LeftOut {
+  std::string path;
+  bool is_folder = false;
+  // For people (IgnoreRules::WhyIgnored).
+  std::string rule;
+};
+// More are not noted.
+inline constexpr size_t kMaxNotedLeftOut = 10'000;
+
 struct FolderEntry {
   enum class Kind { kFile, kFolder, kLink };
 
@@ -46,6 +56,8 @@ struct FolderContents {
   // In the order of their paths, which puts folders before what is in them.
   std::vector<FolderEntry> entries;
   int64_t bytes = 0;
+  // By path.
+  std::vector<LeftOut> left_out;
 };
 
 // INVALID_ARGUMENT: there is a link that leads out of the folder, or what is neither file, folder nor link.

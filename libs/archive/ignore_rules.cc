@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
@@ -29,6 +30,7 @@ __pycache__/
 .DS_Store
 )";
 
+constexpr absl::string_view kBuiltInName = "built in";
 constexpr absl::string_view kAnyFolders = "**";
 
 struct NamedClass {
@@ -165,15 +167,23 @@ bool MatchesName(absl::string_view pattern, absl::string_view name) {
 
 absl::string_view IgnoreRules::BuiltInText() { return kBuiltIn; }
 
-std::shared_ptr<const IgnoreRules> IgnoreRules::BuiltIn() { return Below(nullptr, "", kBuiltIn); }
+std::shared_ptr<const IgnoreRules> IgnoreRules::BuiltIn() {
+  return Below(nullptr, "", kBuiltIn, kBuiltInName);
+}
 
 std::shared_ptr<const IgnoreRules> IgnoreRules::Below(std::shared_ptr<const IgnoreRules> outer,
-                                                      absl::string_view folder, absl::string_view text) {
-  std::shared_ptr<IgnoreRules> rules(new IgnoreRules(std::move(outer), folder));
+                                                      absl::string_view folder, absl::string_view text,
+                                                      absl::string_view file) {
+  std::shared_ptr<IgnoreRules> rules(new IgnoreRules(std::move(outer), folder, file));
   // A mark that some editors put at the beginning of a file.
   absl::ConsumePrefix(&text, "\xef\xbb\xbf");
+  int number = 0;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (std::optional<Rule> rule = ParseLine(line); rule.has_value()) rules->rules_.push_back(*std::move(rule));
+    ++number;
+    std::optional<Rule> rule = ParseLine(line);
+    if (!rule.has_value()) continue;
+    rule->line = number;
+    rules->rules_.push_back(*std::move(rule));
   }
   return rules;
 }
@@ -182,6 +192,7 @@ std::optional<IgnoreRules::Rule> IgnoreRules::ParseLine(absl::string_view line) 
   line = TrimEnd(line);
   if (line.empty() || line.front() == '#') return std::nullopt;
   Rule rule;
+  rule.text = std::string(line);
   rule.takes_in = absl::ConsumePrefix(&line, "!");
   rule.folders_only = absl::ConsumeSuffix(&line, "/");
   rule.whole_path = absl::StrContains(line, '/');
@@ -191,27 +202,38 @@ std::optional<IgnoreRules::Rule> IgnoreRules::ParseLine(absl::string_view line) 
   return rule;
 }
 
-std::optional<bool> IgnoreRules::Decide(absl::string_view path, bool is_folder) const {
+const IgnoreRules::Rule* IgnoreRules::Find(absl::string_view path, bool is_folder) const {
   absl::string_view below = path;
   if (!folder_.empty() && (!absl::ConsumePrefix(&below, folder_) || !absl::ConsumePrefix(&below, "/"))) {
-    return std::nullopt;
+    return nullptr;
   }
   const std::vector<absl::string_view> names = absl::StrSplit(below, '/');
   for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
     if (rule->folders_only && !is_folder) continue;
-    const bool matches = rule->whole_path ? MatchesParts(rule->parts, names)
-                                          : MatchesName(rule->parts.front(), names.back());
-    if (matches) return !rule->takes_in;
+    const bool matches =
+        rule->whole_path ? MatchesParts(rule->parts, names) : MatchesName(rule->parts.front(), names.back());
+    if (matches) return &*rule;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 bool IgnoreRules::Ignores(absl::string_view path, bool is_folder) const {
   for (const IgnoreRules* rules = this; rules != nullptr; rules = rules->outer_.get()) {
-    if (const std::optional<bool> decided = rules->Decide(path, is_folder); decided.has_value())
-      return *decided;
+    if (const Rule* rule = rules->Find(path, is_folder); rule != nullptr) return !rule->takes_in;
   }
   return false;
+}
+
+std::string IgnoreRules::WhyIgnored(absl::string_view path, bool is_folder) const {
+  for (const IgnoreRules* rules = this; rules != nullptr; rules = rules->outer_.get()) {
+    const Rule* rule = rules->Find(path, is_folder);
+    if (rule == nullptr) continue;
+    if (rule->takes_in) break;
+    if (rules->file_ == kBuiltInName) return absl::StrCat(kBuiltInName, ": ", rule->text);
+    return absl::StrCat(rules->folder_, rules->folder_.empty() ? "" : "/", rules->file_, ":", rule->line,
+                        ": ", rule->text);
+  }
+  return "";
 }
 
 }  // namespace adaptdl::archive

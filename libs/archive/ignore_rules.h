@@ -29,12 +29,15 @@ class IgnoreRules {
   static absl::string_view BuiltInText();
   static std::shared_ptr<const IgnoreRules> BuiltIn();
   // Those of a file's text, which stand above `outer` (null: there is none). `folder`: of the file, relative to the root
-  // of all paths, without a "/" at its end; empty: the root.
+  // of all paths, without a "/" at its end; empty: the root. `file`: its name, for people.
   static std::shared_ptr<const IgnoreRules> Below(std::shared_ptr<const IgnoreRules> outer,
-                                                  absl::string_view folder, absl::string_view text);
+                                                  absl::string_view folder, absl::string_view text,
+                                                  absl::string_view file = "a rule");
 
   // `path`: relative to the root.
   bool Ignores(absl::string_view path, bool is_folder) const;
+  // The rule that leaves it out, for people: "data/.gitignore:3: *.bin". Empty: none does.
+  std::string WhyIgnored(absl::string_view path, bool is_folder) const;
 
  private:
   struct Rule {
@@ -44,16 +47,21 @@ class IgnoreRules {
     bool whole_path = false;
     // Of the pattern, between its slashes.
     std::vector<std::string> parts;
+    // As the file has it, and where.
+    std::string text;
+    int line = 0;
   };
 
-  IgnoreRules(std::shared_ptr<const IgnoreRules> outer, absl::string_view folder)
-      : outer_(std::move(outer)), folder_(folder) {}
+  IgnoreRules(std::shared_ptr<const IgnoreRules> outer, absl::string_view folder, absl::string_view file)
+      : outer_(std::move(outer)), folder_(folder), file_(file) {}
 
   static std::optional<Rule> ParseLine(absl::string_view line);
-  std::optional<bool> Decide(absl::string_view path, bool is_folder) const;
+  // The rule that decides. Null: none of these says anything of it.
+  const Rule* Find(absl::string_view path, bool is_folder) const;
 
   const std::shared_ptr<const IgnoreRules> outer_;
   const std::string folder_;
+  const std::string file_;
   std::vector<Rule> rules_;
 };
 

@@ -34,6 +34,8 @@ class Unpacker {
     ::archive* tar = reader_.get();
     if (archive_read_support_format_tar(tar) != ARCHIVE_OK ||
         archive_read_support_filter_zstd(tar) != ARCHIVE_OK ||
+        // Of clients whose language has no other.
+        archive_read_support_filter_gzip(tar) != ARCHIVE_OK ||
         archive_read_open_fd(tar, archive_fd, kBlockBytes) != ARCHIVE_OK) {
       return Broken();
     }
@@ -133,8 +135,8 @@ class Unpacker {
   }
 
   absl::Status MakeFile(::archive_entry* entry, const std::string& name, const std::string& path) {
-    const UniqueFd file(openat(parent().get(), name.c_str(),
-                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    const UniqueFd file(
+        openat(parent().get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file.valid()) return errno == EEXIST ? Refuse(path, "is there twice") : ErrnoStatus(errno, path);
     if (absl::Status status = WriteContent(file.get(), path); !status.ok()) return status;
     if (options_.owner.has_value() && fchown(file.get(), options_.owner->uid, options_.owner->gid) != 0) {

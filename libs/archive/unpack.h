@@ -1,4 +1,4 @@
-// Takes an archive apart that anybody may have made: nothing is written but below the folder, no link leads out of it,
+// Takes an archive apart that anybody may have made, a tar compressed by Zstandard or gzip: nothing is written but below the folder, no link leads out of it,
 // and there is no more of anything than the limits allow, however small the archive is.
 //
 // A plain function; thread-safe.

@@ -20,8 +20,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libs/aws/credential_chain.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "libs/base/process/environment.h"
 #include "libs/base/version.h"
 #include "libs/http/pauses.h"
 #include "libs/rpc/channel.h"
@@ -226,6 +228,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     if (replicas_ != nullptr) replicas_->SetOfferSink(nullptr);
     if (link_ != nullptr) link_->Shutdown();  // no more commands
     housekeeper_.reset();
+    if (object_storage_ != nullptr) object_storage_->Shutdown();  // nobody waits for an upload
     // Nobody can wait for threads that hang in the driver.
     if (gpu_monitor_ != nullptr && !gpu_monitor_->AwaitIdle(kGpuPatience)) (void)gpu_lanes_.release();
     link_.reset();
@@ -234,6 +237,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
     if (code_source_ != nullptr) code_source_->Shutdown();
     lanes_.Finish();
     shims_.reset();  // calls the manager, so it goes first
+    if (object_storage_ != nullptr) object_storage_->jobs()->SetErrorSink(nullptr);
+    object_storage_.reset();  // as do its uploads
     replicas_.reset();
     close(lock_fd_);
   }
@@ -329,6 +334,19 @@ class WorkerImpl final : public Worker, public LinkHandler {
     replicas_->SetUnfitGpus(std::move(devices), std::move(texts));
   }
 
+  absl::Status OpenObjectStorage() {
+    if (options_.object_storage.url.empty()) return absl::OkStatus();
+    auto storage =
+        ObjectStorage::Create(options_.object_storage, aws::VariablesOf(OwnEnvironment()), &clock_);
+    if (!storage.ok()) return storage.status();
+    object_storage_ = *std::move(storage);
+    const absl::Status status = object_storage_->Check();
+    // It may be back before anybody needs it.
+    if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
+    log::Warning("the object store does not answer", {{"error", status.ToString()}});
+    return absl::OkStatus();
+  }
+
   absl::Status StartReplicas() {
     absl::StatusOr<std::unique_ptr<rpc::Endpoints>> supervisors = Supervisors();
     if (!supervisors.ok()) return supervisors.status();
@@ -341,6 +359,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
                              &clock_);
     if (!shims.ok()) return shims.status();
     shims_ = *std::move(shims);
+    if (absl::Status status = OpenObjectStorage(); !status.ok()) return status;
     absl::StatusOr<JobStorage> storage = JobStorage::Create(options_.storage_dir, options_.accounts);
     if (!storage.ok()) return storage.status();
     SayWhatSeparatesJobs(storage->accounts());
@@ -363,7 +382,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
          .other_device_names = gpus_.other_names,
          .python = options_.python,
          .code = options_.code,
-         .code_source = code_source_.get()},
+         .code_source = code_source_.get(),
+         .job_store = object_storage_ == nullptr ? nullptr : object_storage_->jobs()},
         *std::move(storage), &clock_, shims_.get(), &lanes_);
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);
@@ -445,6 +465,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
   const RealPauses pauses_;
   ThreadLanes lanes_{kMaxLanes};
   std::unique_ptr<RemoteCodeSource> code_source_;
+  // Null: all nodes share the storage's folder.
+  std::unique_ptr<ObjectStorage> object_storage_;
   std::unique_ptr<ProcessShims> shims_;
   std::unique_ptr<ReplicaManager> replicas_;
   std::unique_ptr<ThreadLanes> gpu_lanes_;

@@ -57,6 +57,16 @@ TEST(IgnoreRulesFilesTest, FilesFurtherDownStandAboveThoseFurtherUp) {
   EXPECT_FALSE(inner->Ignores("subway/only", false));
 }
 
+TEST(IgnoreRulesFilesTest, TheRuleThatLeavesAFileOutIsNamed) {
+  const auto outer = IgnoreRules::Below(IgnoreRules::BuiltIn(), "", "# data\n\n*.bin\n", ".gitignore");
+  const auto inner = IgnoreRules::Below(outer, "sub", "!*.bin\n/only/", ".adaptdlignore");
+  EXPECT_EQ(inner->WhyIgnored("a.bin", false), ".gitignore:3: *.bin");
+  EXPECT_EQ(inner->WhyIgnored("sub/only", true), "sub/.adaptdlignore:2: /only/");
+  EXPECT_EQ(inner->WhyIgnored("sub/__pycache__", true), "built in: __pycache__/");
+  EXPECT_EQ(inner->WhyIgnored("sub/a.bin", false), "");
+  EXPECT_EQ(inner->WhyIgnored("train.py", false), "");
+}
+
 TEST(IgnoreRulesFilesTest, LeavesOutWhatNoJobNeeds) {
   const auto rules = IgnoreRules::BuiltIn();
   EXPECT_TRUE(rules->Ignores(".git", true));

@@ -45,6 +45,12 @@ TEST(ScanTest, LeavesOutWhatTheRulesOfBothFilesSay) {
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_THAT(PathsOf(*contents), ElementsAre(".adaptdlignore", ".gitignore", "needed.bin", "pkg",
                                               "pkg/.gitignore", "pkg/notes", "pkg/notes/n"));
+  std::vector<std::string> left_out;
+  for (const LeftOut& each : contents->left_out) left_out.push_back(each.path + " by " + each.rule);
+  EXPECT_THAT(left_out, ElementsAre(".git by built in: .git", "a.bin by .gitignore:1: *.bin",
+                                    "data by .gitignore:2: data/", "notes by .adaptdlignore:2: /notes",
+                                    "pkg/__pycache__ by built in: __pycache__/",
+                                    "pkg/local by pkg/.gitignore:1: local"));
 }
 
 TEST(ScanTest, RefusesLinksThatLeadOutAndNamesThem) {

@@ -23,9 +23,9 @@ using testing::HasSubstr;
 // A tar with what the test puts into it.
 class HostileArchive {
  public:
-  explicit HostileArchive(const std::string& path) : tar_(archive_write_new()) {
+  explicit HostileArchive(const std::string& path, bool gzip = false) : tar_(archive_write_new()) {
     archive_write_set_format_pax(tar_);
-    archive_write_add_filter_zstd(tar_);
+    gzip ? archive_write_add_filter_gzip(tar_) : archive_write_add_filter_zstd(tar_);
     EXPECT_EQ(archive_write_open_filename(tar_, path.c_str()), ARCHIVE_OK) << archive_error_string(tar_);
   }
   ~HostileArchive() { archive_write_free(tar_); }
@@ -156,6 +156,13 @@ TEST_F(UnpackTest, BoundsTheNumberOfFilesWithTheFoldersThatTheyImply) {
   std::string deep;
   for (int i = 0; i < 500; ++i) deep += "d/";
   ExpectRefused([&](HostileArchive& a) { a.Add(deep + "f", AE_IFREG, "x"); }, "too deep");
+}
+
+TEST_F(UnpackTest, TakesWhatIsCompressedByGzip) {
+  { HostileArchive(file_ / "archive", /*gzip=*/true).Add("a/b", AE_IFREG, "text", 0755); }
+  fs::create_directories(file_ / "to");
+  ASSERT_TRUE(UnpackArchive(file_ / "archive", file_ / "to", {}).ok());
+  EXPECT_EQ(file_.Read("to/a/b"), "text");
 }
 
 TEST_F(UnpackTest, RefusesWhatIsNoArchive) {
