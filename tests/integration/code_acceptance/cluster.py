@@ -90,12 +90,12 @@ class Cluster:
         address = f"127.0.0.1:{self.port}"
         self.commands = {
             "supervisor": ["--listen", address, "--state-dir", "state"],
-            "allocator": ["--supervisor", address, "--listen", "127.0.0.1:0", "--period", "500ms"],
+            "allocator": ["--supervisor", address, "--listen", "127.0.0.1:0", "--interval", "1s"],
             "worker": ["--supervisor", address, "--listen", "127.0.0.1:0", "--state-dir", "state", "--storage-dir", "storage",
-                       "--node", "node", "--replica-user", "self", "--cpus", "2"],
+                       "--node-id", "node", "--replica-user", "self", "--cpus", "2"],
         }
-        # Of the node alone.
-        self.extra = {"worker": {"PYTHONPATH": str(python_path), "PYTHONDONTWRITEBYTECODE": "1"}}
+        # Of the node alone: Debian's Python, which has PyTorch.
+        self.extra = {"worker": {"PYTHONPATH": str(python_path), "PATH": f"/usr/bin:{os.environ['PATH']}"}}
 
     def start(self, service):
         home = self.folder / ("node" if service == "worker" else "supervisor")
@@ -107,7 +107,13 @@ class Cluster:
     def up(self):
         for service in self.commands:
             self.start(service)
-        wait_until("a node", lambda: re.search(r"node +Ready", self.adaptdl("nodes", check=False)))
+        wait_until("a node", self._is_ready)
+
+    def _is_ready(self):
+        for service, process in self.processes.items():
+            if process.poll() is not None:
+                raise RuntimeError(f"the {service} has ended with {process.returncode}")
+        return re.search(r"node +Ready", self.adaptdl("nodes", check=False))
 
     def restart_supervisor(self):
         """As if its machine had lost its power: nothing is said to anybody."""
@@ -130,8 +136,11 @@ class Cluster:
 
     def result(self, job):
         """What it has written, when it has succeeded."""
-        self.adaptdl("wait", job)
-        return self.adaptdl("logs", "--rank", "0", job)
+        ended = self.adaptdl("wait", job, check=False)
+        output = self.adaptdl("logs", "--rank", "0", job)
+        if "Succeeded" not in ended:
+            raise RuntimeError(f"{ended}: {output}")
+        return output
 
     def job(self, name):
         return json.loads(self.adaptdl("describe", "-o", "json", name))["job"]
