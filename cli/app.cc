@@ -205,9 +205,10 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
     // Commands that need the cluster say what is wrong with it.
     context.default_namespace = NamespaceOfKubeconfig(context.kubernetes).value_or("default");
   }
-  // What is launched is none that can be used yet.
+  // What is launched is none that can be used yet, and some commands need none.
   const bool launches = app.got_subcommand("cloud") && !app.get_subcommand("cloud")->got_subcommand("submit");
-  if (!launches) {
+  const bool is_local = app.got_subcommand("cluster") || app.got_subcommand("version");
+  if (!launches && !is_local) {
     if (const absl::Status used = UseCluster(&context); !used.ok()) return Report(context, used);
   }
   const absl::StatusOr<int> code = context.action();

@@ -79,6 +79,10 @@ void Fill(Node* map, const std::string& name, Node value) {
 void CompletePool(const ClusterFile& file, Node* pool) {
   if (pool->kind != Node::Kind::kMap) return;
   Fill(pool, "provider", Text("aws"));
+  Node* own = FindIn(pool, "aws");
+  // Refused as such, not for what is filled in.
+  if (own != nullptr && FindIn(own, "autoScalingGroup") != nullptr)
+    return Fill(own, "region", Text(file.region));
   if (file.storage.has_value()) {
     std::vector<Field> fields = {{.name = "source", .value = Text(file.storage->source)},
                                  {.name = "target", .value = Text(file.storage->target)},
@@ -186,6 +190,11 @@ void CheckPools(const ClusterFile& file, Problems* problems) {
   for (const poolfile::Pool& pool : file.pools.pools) {
     if (pool.provider != poolfile::Provider::kAws)
       problems->Add(1, absl::StrCat("pool ", pool.name, ": only provider aws can be launched"));
+    else if (!pool.aws.auto_scaling_group.empty())
+      problems->Add(1,
+                    absl::StrCat("pool ", pool.name,
+                                 ": aws.autoScalingGroup can't be launched, since a group makes new machines "
+                                 "for those that \"down\" ends; leave it out"));
     else if (pool.aws.region != file.region || pool.aws.endpoint != file.endpoint)
       problems->Add(1, absl::StrCat("pool ", pool.name,
                                     ": aws.region and aws.endpoint must be the cluster's; leave them out"));

@@ -63,7 +63,7 @@ case $1 in
 esac
 )";
 
-// %i: the service. Jobs never run here, so that nothing but the services has root's rights.
+// NAME: the service. Jobs never run here, so that nothing but the services has root's rights.
 constexpr char kUnit[] = R"([Unit]
 Description=AdaptDL NAME of this cluster
 Wants=network-online.target
@@ -72,6 +72,22 @@ After=network-online.target docker.service
 ExecStart=/opt/adaptdl/head NAME
 Restart=always
 RestartSec=2
+NoNewPrivileges=yes
+ProtectSystem=full
+ProtectHome=yes
+PrivateTmp=yes
+[Install]
+WantedBy=multi-user.target
+)";
+
+// At each start, as a console forgets what it showed before.
+constexpr char kAnnounceUnit[] = R"([Unit]
+Description=Tells who has launched this AdaptDL cluster how to reach it
+After=docker.service
+[Service]
+Type=oneshot
+ExecStart=/opt/adaptdl/head announce
+StandardOutput=journal+console
 [Install]
 WantedBy=multi-user.target
 )";
@@ -101,11 +117,11 @@ absl::StatusOr<std::string> MakeHeadScript(const ClusterFile& cluster,
     absl::StrAppend(&script, WriteFile(absl::StrCat("/etc/systemd/system/adaptdl-head-", service, ".service"),
                                        absl::StrReplaceAll(kUnit, {{"NAME", service}})));
   }
-  absl::StrAppend(&script,
+  absl::StrAppend(&script, WriteFile("/etc/systemd/system/adaptdl-head-announce.service", kAnnounceUnit),
                   "systemctl daemon-reload\n"
                   "systemctl enable --now --no-block adaptdl-head-supervisor.service "
-                  "adaptdl-head-allocator.service adaptdl-head-autoscaler.service\n"
-                  "/opt/adaptdl/head announce\n");
+                  "adaptdl-head-allocator.service adaptdl-head-autoscaler.service "
+                  "adaptdl-head-announce.service\n");
   if (absl::StrContains(cluster.pools_text, kEnd) || absl::StrContains(recipient_certificate, kEnd))
     return absl::InvalidArgumentError(absl::StrCat("workers: ", kEnd, " can't stand here"));
   if (script.size() <= kMaxUserDataBytes) return script;

@@ -107,6 +107,18 @@ class CloudTest(unittest.TestCase):
         self.assertFalse(self.profile.exists())
         self.assertEqual(self.cloud.ec2().describe_launch_templates()["LaunchTemplates"], [])
 
+    def test_a_head_that_runs_the_services_as_containers(self):
+        path = self.folder / "cluster.yaml"
+        path.write_text(path.read_text().replace("head:\n", "head:\n  serviceImage: registry.example/adaptdl:1\n"))
+        self.assertIn("Cluster demo is up", self.run_line("adaptdl cloud up cluster.yaml"))
+        (head,) = self.cloud.running.values()
+        self.assertEqual(set((head.root / "run/images").read_text().split()), {"registry.example/adaptdl:1"})
+        self.assertIn("admin", self.run_line("adaptdl --cluster demo whoami"))
+        self.run_line("adaptdl cloud down cluster.yaml --yes")
+        self.assertEqual(self.cloud.living(), [])
+        # The profile is gone.
+        self.assertIn("adaptdl cloud up", self.run_line("adaptdl --cluster demo ls", code=1))
+
     def look_at_the_cluster(self):
         """Once a job has run."""
         self.assertEqual(stat.S_IMODE(os.stat(self.profile).st_mode), 0o700)
@@ -115,12 +127,16 @@ class CloudTest(unittest.TestCase):
         self.assertIn("the head is there", self.run_line("adaptdl cloud up cluster.yaml"))
         machines = [*self.cloud.running.values(), *self.cloud.past.values()]
         self.assertEqual(sum("adaptdl-head" in machine.user_data for machine in machines), 1)
+        submit = "adaptdl --cluster demo cloud submit -d digits -m 2 --dry-run -f "
+        call = self.run_line(submit + "adaptdl-mnist --checkpoint-timeout 90s")
+        for said in ['"terminationGracePeriod": "90s"', '"maxReplicas": 2', '"gpus": 1', '"./adaptdl-mnist"']:
+            self.assertIn(said, call)
+        self.assertIn("there is no such file", self.run_line(submit + "nothing", code=1))
         secret = (self.profile / "token").read_text().strip()
         for machine in machines:
             self.assertNotIn(secret, machine.user_data)
             self.assertNotIn("PRIVATE KEY", machine.user_data)
             self.assertNotIn(secret, machine.console())
-        self.assertIn("the head is there", self.run_line("adaptdl cloud up cluster.yaml"))
         self.assertIn("--yes", self.run_line("adaptdl cloud down demo", code=2))
 
 
