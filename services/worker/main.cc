@@ -75,6 +75,11 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
       app, "--checkpoint-upload-timeout", &options->object_storage.upload_timeout,
       "Most time that a replica's end waits for its last checkpoint to be in the object store; after that "
       "the one before it counts");
+  app.add_option("--data-dir", options->object_storage.data_folder,
+                 "Folder for copies of the data sets that jobs ask for [STATE_DIR/data]");
+  AddBytesFlag(app, "--data-cache-bytes", &options->object_storage.data_cache_bytes,
+               "Size of all copies of data sets above which those go that were asked for longest ago and no "
+               "replica uses");
   app.add_option("--cpus", options->cpus, "Cores to offer [all]");
   AddBytesFlag(app, "--memory", &options->memory_bytes, "Memory to offer; 0: all of the machine's");
   app.add_option("--gpus", options->gpus, "GPUs to offer: \"auto\" or a number")->capture_default_str();

@@ -98,6 +98,7 @@ void ReplicaManager::Recover() {
     }
     devices_.Restore(replica_id, stored.devices);
     jobs_->Adopt(StoredJobOf(stored.launch), replica_id);
+    if (options_.data_cache != nullptr) options_.data_cache->Adopt(replica_id);
     if (stored.exit) {
       entry.end = stored.exit;
       continue;

@@ -35,6 +35,7 @@
 #include "libs/base/mutex.h"
 #include "services/worker/devices.h"
 #include "services/worker/job_storage.h"
+#include "services/worker/objects/data_cache.h"
 #include "services/worker/objects/job_store.h"
 #include "services/worker/python_environments.h"
 #include "services/worker/replica_preparer.h"
@@ -84,6 +85,8 @@ class ReplicaManager final : public ShimListener {
     CodeSource* code_source = nullptr;
     // Where jobs' files are while no replica uses them; it outlives the manager. Null: all nodes share the storage's folder.
     JobStore* job_store = nullptr;
+    // Data sets that jobs ask for; it outlives the manager. Null: there are none on this node.
+    DataCache* data_cache = nullptr;
     // How long it may take to prepare a replica's folders before the node says that it can't, and to see
     // after a failure whether the storage works before it says that it does not.
     absl::Duration start_patience = absl::Minutes(1);
@@ -206,6 +209,7 @@ class ReplicaManager final : public ShimListener {
   // Where its job's files are: they are brought here before it starts, and taken there when it has ended.
   JobStore::Job StoredJobOf(const v1::LaunchReplica& launch) const;
   ReplicaPreparer::Outcome EnterStorage(const v1::LaunchReplica& launch);
+  ReplicaPreparer::Outcome FetchData(const v1::LaunchReplica& launch, const std::optional<Account>& account);
   absl::Status LeaveStorage(const std::string& replica_id, bool save);
   // It is prepared, and that gets on.
   void NoteProgress(const std::string& replica_id);

@@ -19,13 +19,38 @@ JobStore::Job ReplicaManager::StoredJobOf(const v1::LaunchReplica& launch) const
 }
 
 ReplicaPreparer::Outcome ReplicaManager::EnterStorage(const v1::LaunchReplica& launch) {
-  if (options_.job_store == nullptr) return {};
+  const bool has_data = launch.template_().data_sets_size() > 0;
+  if (options_.job_store == nullptr && !has_data) return {};
   const absl::StatusOr<std::optional<Account>> account = storage_.Prepare(launch);
   if (!account.ok()) return {account.status(), Cause::kStorage};
   JobStore::Job job = StoredJobOf(launch);
   if (account->has_value()) job.owner = FileOwner{(*account)->uid, (*account)->gid};
-  return {jobs_->Enter(job, launch.replica_id(), [&] { NoteProgress(launch.replica_id()); }),
-          Cause::kStorage};
+  const absl::Status status =
+      jobs_->Enter(job, launch.replica_id(), [&] { NoteProgress(launch.replica_id()); });
+  if (!status.ok()) return {status, Cause::kStorage};
+  return has_data ? FetchData(launch, *account) : ReplicaPreparer::Outcome{};
+}
+
+ReplicaPreparer::Outcome ReplicaManager::FetchData(const v1::LaunchReplica& launch,
+                                                   const std::optional<Account>& account) {
+  if (options_.data_cache == nullptr)
+    return {absl::FailedPreconditionError("data sets are not offered on this node"), Cause::kNode};
+  const absl::StatusOr<std::optional<gid_t>> group = storage_.NamespaceGroup(launch.namespace_());
+  if (!group.ok()) return {group.status(), Cause::kStorage};
+  DataCache::Request request{
+      .job_namespace = launch.namespace_(), .replica_id = launch.replica_id(), .sets = {}, .group = *group};
+  if (!group->has_value() && account.has_value()) request.group = account->gid;
+  for (const v1::DataSet& set : launch.template_().data_sets())
+    request.sets.push_back({set.name(), set.url()});
+  const absl::Status status =
+      options_.data_cache->Acquire(request, [&] { NoteProgress(launch.replica_id()); }).status();
+  if (status.ok()) return {};
+  if (absl::IsResourceExhausted(status) || absl::IsFailedPrecondition(status)) return {status, Cause::kNode};
+  if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status) && !absl::IsPermissionDenied(status))
+    return {status, Cause::kStorage};
+  // The folder has to be there for its exit record.
+  if (absl::Status added = store_.Add(launch, {}, ProcessSpec{}); !added.ok()) return {added, Cause::kNode};
+  return {status, Cause::kJob};
 }
 
 void ReplicaManager::NoteProgress(const std::string& replica_id) {
@@ -44,6 +69,7 @@ absl::Status ReplicaManager::LeaveStorage(const std::string& replica_id, bool sa
     const v1::ReplicaReport& report = it->second.report;
     job = JobFolderName(report.namespace_(), report.job(), report.job_uid());
   }
+  if (options_.data_cache != nullptr) options_.data_cache->Release(replica_id);
   return jobs_->Leave(job, replica_id, save);
 }
 
@@ -65,6 +91,8 @@ void ReplicaManager::WatchCheckpoints() {
 void ReplicaManager::OnExited(const std::string& replica_id, const ExitRecord& told) {
   if (options_.job_store == nullptr) {
     SettleEnd(replica_id, told);
+    if (options_.data_cache == nullptr) return;
+    lanes_->Post(replica_id, [this, replica_id] { options_.data_cache->Release(replica_id); });
     return;
   }
   bool save = false;

@@ -149,10 +149,13 @@ absl::Status Complete(const InstanceIdentity& identity, WorkerOptions* options) 
   if (!storage_dir.ok()) return storage_dir.status();
   options->storage_dir = *storage_dir;
   if (options->python.folder.empty()) options->python.folder = absl::StrCat(options->state_dir, "/python");
+  if (options->object_storage.data_folder.empty())
+    options->object_storage.data_folder = absl::StrCat(options->state_dir, "/data");
   std::error_code error;
   // One that is not there has nothing for jobs.
   if (!std::filesystem::is_directory(options->python.library, error)) options->python.library.clear();
-  for (std::string* path : {&options->python.folder, &options->python.program, &options->python.library}) {
+  for (std::string* path : {&options->object_storage.data_folder, &options->python.folder,
+                            &options->python.program, &options->python.library}) {
     if (absl::Status status = CompletePath(path); !status.ok()) return status;
   }
   return CompletePath(&options->server.security.tls.ca);
@@ -236,8 +239,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     log_service_.reset();
     if (code_source_ != nullptr) code_source_->Shutdown();
     lanes_.Finish();
-    shims_.reset();  // calls the manager, so it goes first
-    if (object_storage_ != nullptr) object_storage_->jobs()->SetErrorSink(nullptr);
+    shims_.reset();           // calls the manager, so it goes first
     object_storage_.reset();  // as do its uploads
     replicas_.reset();
     close(lock_fd_);
@@ -335,15 +337,10 @@ class WorkerImpl final : public Worker, public LinkHandler {
   }
 
   absl::Status OpenObjectStorage() {
-    if (options_.object_storage.url.empty()) return absl::OkStatus();
     auto storage =
         ObjectStorage::Create(options_.object_storage, aws::VariablesOf(OwnEnvironment()), &clock_);
     if (!storage.ok()) return storage.status();
     object_storage_ = *std::move(storage);
-    const absl::Status status = object_storage_->Check();
-    // It may be back before anybody needs it.
-    if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
-    log::Warning("the object store does not answer", {{"error", status.ToString()}});
     return absl::OkStatus();
   }
 
@@ -375,6 +372,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
                   .supervisor_address = options_.supervisor,
                   .supervisor_ca = options_.server.security.tls.ca,
                   .supervisor_tls_name = ReplicasServerName(options_),
+                  .data_folder = options_.object_storage.data_folder,
                   .inherited_environment = InheritedEnvironment(environ, options_.pass_env),
                   .max_processes = options_.max_processes,
                   .cgroup_base = cgroups.value_or("")},
@@ -383,7 +381,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
          .python = options_.python,
          .code = options_.code,
          .code_source = code_source_.get(),
-         .job_store = object_storage_ == nullptr ? nullptr : object_storage_->jobs()},
+         .job_store = object_storage_->jobs(),
+         .data_cache = object_storage_->data()},
         *std::move(storage), &clock_, shims_.get(), &lanes_);
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);
@@ -465,7 +464,6 @@ class WorkerImpl final : public Worker, public LinkHandler {
   const RealPauses pauses_;
   ThreadLanes lanes_{kMaxLanes};
   std::unique_ptr<RemoteCodeSource> code_source_;
-  // Null: all nodes share the storage's folder.
   std::unique_ptr<ObjectStorage> object_storage_;
   std::unique_ptr<ProcessShims> shims_;
   std::unique_ptr<ReplicaManager> replicas_;
