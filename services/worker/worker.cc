@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,15 +28,14 @@
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
 #include "libs/service/client_security.h"
-#include "libs/service/listen_address.h"
 #include "libs/service/log.h"
+#include "services/worker/complete_options.h"
 #include "services/worker/gpu_monitor.h"
 #include "services/worker/gpus.h"
 #include "services/worker/housekeeper.h"
 #include "services/worker/leaving.h"
 #include "services/worker/log_service.h"
 #include "services/worker/machine.h"
-#include "services/worker/names.h"
 #include "services/worker/notices/instance_metadata.h"
 #include "services/worker/notices/notice_watcher.h"
 #include "services/worker/nvml.h"
@@ -104,61 +102,10 @@ std::vector<std::string> NamesOf(const GpuInventory& gpus) {
   return names;
 }
 
-absl::StatusOr<std::string> AbsoluteFolder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder));
-  return std::filesystem::canonical(folder).string();
-}
-
-// Replicas are given the path, and start elsewhere.
-absl::Status CompletePath(std::string* path) {
-  if (path->empty()) return absl::OkStatus();
-  std::error_code error;
-  *path = std::filesystem::absolute(*path, error).lexically_normal().string();
-  return error ? absl::InternalError(absl::StrCat("no current folder: ", error.message())) : absl::OkStatus();
-}
-
 // What replicas must be told of the supervisor's name: nothing where it is the usual one.
 std::string ReplicasServerName(const WorkerOptions& options) {
   const bool usual = options.server.security.insecure || options.tls_server_name == rpc::kSupervisorName;
   return usual ? "" : options.tls_server_name;
-}
-
-// Fills in what the flags left open. `identity`: what the cloud says of the machine, if it does.
-absl::Status Complete(const InstanceIdentity& identity, WorkerOptions* options) {
-  if (options->node_id.empty()) options->node_id = MachineName();
-  if (absl::Status status = CheckName("--node-id", options->node_id, 253); !status.ok()) return status;
-  if (!(options->cpus >= 0) || options->cpus > 1e6) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--cpus ", options->cpus, " is not valid: give a number of cores"));
-  }
-  if (options->advertise_host.empty()) {
-    const absl::StatusOr<service::ListenAddress> listen =
-        service::ParseListenAddress("--listen", options->server.listen);
-    if (!listen.ok()) return listen.status();
-    absl::StatusOr<std::string> host = FindAdvertiseHost(listen->host, identity.address);
-    if (!host.ok()) return host.status();
-    options->advertise_host = *host;
-  }
-  absl::StatusOr<std::string> state_dir = AbsoluteFolder(options->state_dir);
-  if (!state_dir.ok()) return state_dir.status();
-  options->state_dir = *state_dir;
-  absl::StatusOr<std::string> storage_dir = AbsoluteFolder(
-      options->storage_dir.empty() ? absl::StrCat(options->state_dir, "/storage") : options->storage_dir);
-  if (!storage_dir.ok()) return storage_dir.status();
-  options->storage_dir = *storage_dir;
-  if (options->python.folder.empty()) options->python.folder = absl::StrCat(options->state_dir, "/python");
-  if (options->object_storage.data_folder.empty())
-    options->object_storage.data_folder = absl::StrCat(options->state_dir, "/data");
-  std::error_code error;
-  // One that is not there has nothing for jobs.
-  if (!std::filesystem::is_directory(options->python.library, error)) options->python.library.clear();
-  for (std::string* path : {&options->object_storage.data_folder, &options->python.folder,
-                            &options->python.program, &options->python.library}) {
-    if (absl::Status status = CompletePath(path); !status.ok()) return status;
-  }
-  return CompletePath(&options->server.security.tls.ca);
 }
 
 // The node's cloud, and what it said of the machine at the start, as far as it did.
@@ -488,7 +435,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   absl::StatusOr<Metadata> metadata = OpenMetadata(options);
   if (!metadata.ok()) return metadata.status();
-  if (absl::Status status = Complete(metadata->identity, &options); !status.ok()) return status;
+  if (absl::Status status = CompleteOptions(metadata->identity, &options); !status.ok()) return status;
   if (options.enrolment.instance_id.empty()) options.enrolment.instance_id = metadata->identity.instance_id;
   absl::Status status = CheckEnrolment(options.enrolment, options.server.security);
   if (!status.ok()) return status;
