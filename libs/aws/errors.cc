@@ -126,9 +126,10 @@ absl::Status ErrorOfCode(absl::string_view code, absl::string_view message) {
 absl::Status ErrorOfAnswer(const HttpResponse& response, absl::Time now) {
   const absl::StatusOr<XmlElement> xml = ParseXml(response.body);
   if (!xml.ok()) return ErrorOfHttpStatus(response);
-  // EC2's; the other services'.
+  // EC2's; the other services'; S3's.
   XmlElement error = xml->At("Errors/Error");
   if (!error) error = xml->At("Error");
+  if (!error && xml->name() == "Error") error = *xml;
   const std::string code = error.Text("Code");
   if (code.empty()) return ErrorOfHttpStatus(response);
   const absl::Duration skew = SkewOf(response, now);

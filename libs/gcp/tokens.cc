@@ -15,7 +15,7 @@ constexpr absl::Duration kRenewBefore = absl::Minutes(4);
 constexpr absl::Duration kMargin = absl::Seconds(10);
 constexpr absl::Duration kFetchPause = absl::Seconds(30);
 constexpr size_t kMaxTokenBytes = 16 << 10;
-constexpr int64_t kMaxLifeSeconds = 24 * 3600;
+constexpr int64_t kMaxLifeSeconds = int64_t{24} * 3600;
 
 bool IsOneWord(absl::string_view text) {
   for (const char c : text) {

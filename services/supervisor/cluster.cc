@@ -52,7 +52,7 @@ Cluster::Cluster(const ClusterOptions& options, const ClusterParts& parts)
       reports_(&core_, &reconciler_, &limiter_, &progress_),
       membership_(&core_, &reconciler_, parts.sessions, &limiter_),
       quarantine_(&core_, options_.quarantine),
-      observer_(&reconciler_, &quarantine_, &progress_),
+      observer_(&reconciler_, &quarantine_, &progress_, &limiter_),
       nodes_({&core_, &reconciler_, &orders_, &deletions_, &observer_, &limiter_, &pools_},
              options_.heartbeat_period),
       scheduling_(&core_, &reconciler_, options_.allocator_lease) {

@@ -60,6 +60,26 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
       ->capture_default_str();
   app.add_option("--storage-dir", options->storage_dir,
                  "Folder for jobs' checkpoints and files, the same on all nodes [STATE_DIR/storage]");
+  app.add_option(
+         "--storage-url", options->object_storage.url,
+         "Object store for jobs' checkpoints and files, as s3://BUCKET/PREFIX, the same on all nodes; then "
+         "--storage-dir is this node's own")
+      ->type_name("URL");
+  app.add_option("--storage-endpoint", options->object_storage.endpoint,
+                 "URL of an object store other than Amazon's, such as https://minio.example.org:9000")
+      ->type_name("URL");
+  app.add_option("--storage-region", options->object_storage.region,
+                 "Region of the bucket [AWS_REGION; with --storage-endpoint us-east-1]")
+      ->type_name("REGION");
+  AddDurationFlag(
+      app, "--checkpoint-upload-timeout", &options->object_storage.upload_timeout,
+      "Most time that a replica's end waits for its last checkpoint to be in the object store; after that "
+      "the one before it counts");
+  app.add_option("--data-dir", options->object_storage.data_folder,
+                 "Folder for copies of the data sets that jobs ask for [STATE_DIR/data]");
+  AddBytesFlag(app, "--data-cache-bytes", &options->object_storage.data_cache_bytes,
+               "Size of all copies of data sets above which those go that were asked for longest ago and no "
+               "replica uses");
   app.add_option("--cpus", options->cpus, "Cores to offer [all]");
   AddBytesFlag(app, "--memory", &options->memory_bytes, "Memory to offer; 0: all of the machine's");
   app.add_option("--gpus", options->gpus, "GPUs to offer: \"auto\" or a number")->capture_default_str();

@@ -56,9 +56,13 @@ absl::StatusOr<std::unique_ptr<ReplicaManager>> ReplicaManager::Create(Options o
   std::unique_ptr<ReplicaManager> manager(
       new ReplicaManager(std::move(options), *std::move(store), std::move(storage), clock, shims, lanes));
   shims->SetListener(manager.get());
-  // Nobody waits for the lock yet.
-  MutexLock lock(&manager->mutex_);
-  manager->Recover();
+  {
+    // Nobody waits for the lock yet.
+    MutexLock lock(&manager->mutex_);
+    manager->Recover();
+  }
+  manager->WatchCheckpoints();
+  manager->SaveLeftovers();
   return manager;
 }
 
@@ -69,6 +73,7 @@ ReplicaManager::ReplicaManager(Options options, ReplicaStore store, JobStorage s
       clock_(clock),
       shims_(shims),
       lanes_(lanes),
+      jobs_(options_.job_store == nullptr ? &shared_folder_ : options_.job_store),
       store_(std::move(store)),
       python_(options_.python),
       code_(FoldersOf(options_), options_.code_source, clock_),
@@ -82,7 +87,8 @@ void ReplicaManager::Recover() {
     const std::string& replica_id = stored.launch.replica_id();
     Entry& entry = replicas_[replica_id] = NewEntry(stored.launch);
     entry.acknowledged = stored.acknowledged;
-    if (stored.exit) {
+    const bool is_saved = options_.job_store == nullptr || stored.acknowledged;
+    if (stored.exit && is_saved) {
       SetEnded(*stored.exit, entry.report.mutable_replica());
       continue;
     }
@@ -91,6 +97,12 @@ void ReplicaManager::Recover() {
       *entry.report.mutable_replica()->mutable_start_time() = messages::ToProto(stored.running->start_time);
     }
     devices_.Restore(replica_id, stored.devices);
+    jobs_->Adopt(StoredJobOf(stored.launch), replica_id);
+    if (options_.data_cache != nullptr) options_.data_cache->Adopt(replica_id);
+    if (stored.exit) {
+      entry.end = stored.exit;
+      continue;
+    }
     shims_->Attach(replica_id, store_.FolderOf(replica_id));
     log::Info("replica found, attaching to its shim",
               {{"replica", replica_id}, {"job", JobName(entry.report)}});
@@ -159,10 +171,12 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
 
 void ReplicaManager::StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices) {
   const std::string& replica_id = launch.replica_id();
-  ReplicaPreparer::Outcome outcome =
-      preparer_.Prepare(launch, devices,
-                        {.fetching = [&](bool fetching) { NoteFetching(replica_id, fetching); },
-                         .wanted = [&] { return IsWanted(replica_id); }});
+  ReplicaPreparer::Outcome outcome = EnterStorage(launch);
+  if (outcome.status.ok()) {
+    outcome = preparer_.Prepare(launch, devices,
+                                {.fetching = [&](bool fetching) { NoteFetching(replica_id, fetching); },
+                                 .wanted = [&] { return IsWanted(replica_id); }});
+  }
   if (outcome.status.ok()) {
     if (!BeginSpawning(replica_id)) {
       CleanUp(launch, outcome.cgroup);
@@ -197,6 +211,7 @@ void ReplicaManager::EndSpawning(const std::string& replica_id) {
 
 void ReplicaManager::CleanUp(const v1::LaunchReplica& launch, const std::string& cgroup) {
   const std::string& replica_id = launch.replica_id();
+  LeaveStorage(replica_id, /*save=*/false).IgnoreError();
   if (!cgroup.empty()) RemoveCgroup(cgroup);
   bool deleted = false;
   ExitRecord record;
@@ -227,6 +242,7 @@ void ReplicaManager::CleanUp(const v1::LaunchReplica& launch, const std::string&
 }
 
 void ReplicaManager::FailStart(const std::string& replica_id, const ExitRecord& record) {
+  LeaveStorage(replica_id, /*save=*/false).IgnoreError();
   // If this fails too, a restarted worker finds no shim and says "lost", which is near enough.
   store_.WriteExit(replica_id, record).IgnoreError();
   MutexLock lock(&mutex_);
@@ -369,47 +385,6 @@ void ReplicaManager::OnRunning(const std::string& replica_id, const RunningRecor
   replica.set_state(v1::REPLICA_STATE_RUNNING);
   *replica.mutable_start_time() = messages::ToProto(record.start_time);
   Report(it->second.report);
-}
-
-void ReplicaManager::OnExited(const std::string& replica_id, const ExitRecord& told) {
-  ExitRecord record = told;
-  v1::ReplicaReport report;
-  {
-    MutexLock lock(&mutex_);
-    const auto it = replicas_.find(replica_id);
-    if (it == replicas_.end() || HasEnded(it->second.report.replica())) return;
-    Entry& entry = it->second;
-    const bool succeeded = !record.lost && record.signal == 0 && record.exit_code == 0;
-    if (entry.left_over && !succeeded) record.cause = Cause::kPreemption;
-    if (IsUnexplainedFailure(record) && !entry.delete_when_ended) {
-      entry.end = record;
-      entry.end_since = clock_->Steady();
-      report = entry.report;
-    }
-  }
-  if (report.job().empty()) {
-    TakeEndOf(replica_id, record);
-  } else {
-    lanes_->Post(replica_id, [this, replica_id, report] { TryStorage(replica_id, report); });
-  }
-}
-
-void ReplicaManager::TryStorage(const std::string& replica_id, const v1::ReplicaReport& report) {
-  const absl::Status status = storage_.Probe(report);
-  ExitRecord record;
-  {
-    MutexLock lock(&mutex_);
-    const auto it = replicas_.find(replica_id);
-    // It may have been given up meanwhile.
-    if (it == replicas_.end() || !it->second.end.has_value()) return;
-    record = *it->second.end;
-  }
-  if (!status.ok()) {
-    record.cause = Cause::kStorage;
-    absl::StrAppend(&record.message, record.message.empty() ? "" : "; ",
-                    "the storage does not work: ", status.message());
-  }
-  TakeEndOf(replica_id, record);
 }
 
 void ReplicaManager::TakeEndOf(const std::string& replica_id, const ExitRecord& record) {

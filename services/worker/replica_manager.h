@@ -35,6 +35,8 @@
 #include "libs/base/mutex.h"
 #include "services/worker/devices.h"
 #include "services/worker/job_storage.h"
+#include "services/worker/objects/data_cache.h"
+#include "services/worker/objects/job_store.h"
 #include "services/worker/python_environments.h"
 #include "services/worker/replica_preparer.h"
 #include "services/worker/replica_store.h"
@@ -81,6 +83,10 @@ class ReplicaManager final : public ShimListener {
     // bring any.
     CodeOptions code = {};
     CodeSource* code_source = nullptr;
+    // Where jobs' files are while no replica uses them; it outlives the manager. Null: all nodes share the storage's folder.
+    JobStore* job_store = nullptr;
+    // Data sets that jobs ask for; it outlives the manager. Null: there are none on this node.
+    DataCache* data_cache = nullptr;
     // How long it may take to prepare a replica's folders before the node says that it can't, and to see
     // after a failure whether the storage works before it says that it does not.
     absl::Duration start_patience = absl::Minutes(1);
@@ -180,6 +186,8 @@ class ReplicaManager final : public ShimListener {
     std::optional<PendingStop> stop;
     // Whether the node has stopped it since it goes away itself.
     bool left_over = false;
+    // Whether its process has ended, and what it has left is on its way to the store.
+    bool is_saving = false;
     // How it has ended, while the storage is tried, and since when.
     std::optional<ExitRecord> end;
     absl::Time end_since = absl::InfiniteFuture();
@@ -198,6 +206,19 @@ class ReplicaManager final : public ShimListener {
   bool IsWanted(const std::string& replica_id) const;
   // The end of a replica that has been prepared for too long. None: it has not.
   std::optional<ExitRecord> EndOfPatience(const Entry& entry, const Moment& now) const;
+  // Where its job's files are: they are brought here before it starts, and taken there when it has ended.
+  JobStore::Job StoredJobOf(const v1::LaunchReplica& launch) const;
+  ReplicaPreparer::Outcome EnterStorage(const v1::LaunchReplica& launch);
+  ReplicaPreparer::Outcome FetchData(const v1::LaunchReplica& launch, const std::optional<Account>& account);
+  absl::Status LeaveStorage(const std::string& replica_id, bool save);
+  // It is prepared, and that gets on.
+  void NoteProgress(const std::string& replica_id);
+  // Tells of checkpoints that can't be saved as long as their replicas run.
+  void WatchCheckpoints();
+  // Takes the ends of processes that nobody was here to see.
+  void SaveLeftovers();
+  // Its process has ended, and whatever it has left is where it belongs.
+  void SettleEnd(const std::string& replica_id, const ExitRecord& told);
   // Whether the replica is still wanted; from then on it can't be called off.
   bool BeginSpawning(const std::string& replica_id);
   void EndSpawning(const std::string& replica_id);
@@ -228,6 +249,8 @@ class ReplicaManager final : public ShimListener {
   const Clock* const clock_;
   Shims* const shims_;
   WorkLanes* const lanes_;
+  SharedFolderStore shared_folder_;
+  JobStore* const jobs_;
   // Used on lanes, and by whoever may wait; never with the lock held.
   ReplicaStore store_;
   PythonEnvironments python_;

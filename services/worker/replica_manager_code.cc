@@ -23,8 +23,10 @@ bool ReplicaManager::IsWanted(const std::string& replica_id) const {
 }
 
 absl::Status ReplicaManager::RemoveFilesOf(const v1::DeleteJobFiles& job) {
+  const std::string folder = JobFolderName(job.namespace_(), job.job(), job.job_uid());
   absl::Status status = storage_.Remove(job);
-  status.Update(code_.Remove(JobFolderName(job.namespace_(), job.job(), job.job_uid())));
+  status.Update(jobs_->Remove(folder));
+  status.Update(code_.Remove(folder));
   return status;
 }
 

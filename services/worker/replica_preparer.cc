@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "services/worker/names.h"
+#include "services/worker/objects/data_cache.h"
 #include "services/worker/shim/cgroup.h"
 
 namespace adaptdl::worker {
@@ -22,18 +23,20 @@ ReplicaPreparer::Outcome ReplicaPreparer::Prepare(const v1::LaunchReplica& launc
   }
   absl::StatusOr<std::optional<PythonPlace>> python = PreparePython(launch, *account);
   if (!python.ok()) return {python.status(), Cause::kNode};
-  const ReplicaPlace place{.checkpoint_path = storage_->CheckpointPath(launch),
-                           .share_path = storage_->SharePath(launch),
-                           .code_path = code,
-                           .node_id = node_.node_id,
-                           .replica_host = node_.replica_host,
-                           .supervisor_address = node_.supervisor_address,
-                           .supervisor_ca = node_.supervisor_ca,
-                           .supervisor_tls_name = node_.supervisor_tls_name,
-                           .devices = devices,
-                           .account = *account,
-                           .max_processes = node_.max_processes,
-                           .python = *std::move(python)};
+  ReplicaPlace place{.checkpoint_path = storage_->CheckpointPath(launch),
+                     .share_path = storage_->SharePath(launch),
+                     .code_path = code,
+                     .node_id = node_.node_id,
+                     .replica_host = node_.replica_host,
+                     .supervisor_address = node_.supervisor_address,
+                     .supervisor_ca = node_.supervisor_ca,
+                     .supervisor_tls_name = node_.supervisor_tls_name,
+                     .devices = devices,
+                     .account = *account,
+                     .max_processes = node_.max_processes,
+                     .python = *std::move(python)};
+  if (const absl::Status status = SetDataPlace(launch, &place); !status.ok())
+    return {status, Cause::kStorage};
   absl::StatusOr<ProcessSpec> process = MakeProcessSpec(launch, place, node_.inherited_environment);
   if (!process.ok()) {
     // The folder has to be there for its exit record.
@@ -71,6 +74,15 @@ absl::Status ReplicaPreparer::PrepareCode(const v1::LaunchReplica& launch,
   const absl::Status stored = store_->Add(launch, {}, ProcessSpec{});
   if (!stored.ok()) *cause = Cause::kNode;
   return stored.ok() ? failure.status : stored;
+}
+
+absl::Status ReplicaPreparer::SetDataPlace(const v1::LaunchReplica& launch, ReplicaPlace* place) const {
+  if (launch.template_().data_sets_size() == 0) return absl::OkStatus();
+  const absl::StatusOr<std::optional<gid_t>> group = storage_->NamespaceGroup(launch.namespace_());
+  if (!group.ok()) return group.status();
+  place->data_path = DataViewOf(node_.data_folder, launch.replica_id());
+  place->data_group = *group;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<PythonPlace>> ReplicaPreparer::PreparePython(

@@ -32,6 +32,8 @@ struct NodeSetting {
   std::string supervisor_address;
   std::string supervisor_ca = {};
   std::string supervisor_tls_name = {};
+  // Of copies of data sets (objects/data_cache.h).
+  std::string data_folder = {};
   // What replicas get of the worker's own environment.
   Environment inherited_environment = {};
   // Most processes and threads that a job may have on this node, where it has an account or a control group
@@ -72,6 +74,9 @@ class ReplicaPreparer {
                            const Observer& observer, std::string* folder, Cause* cause) const;
   // The control group's folder; empty if there are none.
   absl::StatusOr<std::string> PrepareCgroup(const v1::LaunchReplica& launch) const;
+
+  // Where the job's data sets are, if it asked for some: they are there.
+  absl::Status SetDataPlace(const v1::LaunchReplica& launch, ReplicaPlace* place) const;
 
   // None: the job asked for no virtual environment.
   absl::StatusOr<std::optional<PythonPlace>> PreparePython(const v1::LaunchReplica& launch,

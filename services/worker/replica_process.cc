@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@ namespace {
 
 constexpr int kMaxArguments = 1024;
 constexpr int kMaxVariables = 1024;
+constexpr int kMaxDataSets = 64;
+constexpr size_t kMaxDataSetName = 63;
+constexpr size_t kMaxUrlBytes = 2048;
 // Linux refuses single strings of 128 KiB, and by default 2 MiB of them together.
 constexpr size_t kMaxStringBytes = 120 << 10;
 constexpr size_t kMaxTotalBytes = 1 << 20;
@@ -72,6 +76,23 @@ absl::Status CheckText(absl::string_view field, absl::string_view text, size_t* 
   return absl::OkStatus();
 }
 
+absl::Status CheckDataSets(const v1::ReplicaTemplate& replica) {
+  std::set<std::string> names;
+  for (const v1::DataSet& set : replica.data_sets()) {
+    absl::Status status = CheckName("template.data_sets.name", set.name(), kMaxDataSetName);
+    if (status.ok() && !names.insert(set.name()).second)
+      status =
+          absl::InvalidArgumentError(absl::StrCat("template.data_sets has two named \"", set.name(), "\""));
+    if (status.ok() && set.url().size() > kMaxUrlBytes)
+      status = absl::InvalidArgumentError(
+          absl::StrCat("template.data_sets.url of \"", set.name(), "\" is too long"));
+    if (!status.ok()) return status;
+  }
+  if (replica.data_sets_size() <= kMaxDataSets) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("template.data_sets takes at most ", kMaxDataSets, " entries"));
+}
+
 absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
   if (replica.command_size() > kMaxArguments || replica.args_size() > kMaxArguments) {
     return absl::InvalidArgumentError(
@@ -104,6 +125,7 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
     if (status.ok()) status = jobspec::CheckFolderInCode(replica.working_directory());
     if (!status.ok()) return status;
   }
+  if (absl::Status status = CheckDataSets(replica); !status.ok()) return status;
   return CheckText("template.working_directory", replica.working_directory(), &total);
 }
 
@@ -180,6 +202,8 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
     spec.prepares = true;
     if (place.python->group.has_value()) spec.groups = {*place.python->group};
   }
+  // It is the same as that of virtual environments.
+  if (place.data_group.has_value()) spec.groups = {*place.data_group};
   spec.working_directory = WorkingDirectory(replica.working_directory(), place);
   if (spec.working_directory[0] != '/') {
     return absl::InvalidArgumentError(
@@ -210,6 +234,7 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
   Set(&env, "ADAPTDL_NUM_GPUS", Number(static_cast<int64_t>(place.devices.size())));
   Set(&env, "ADAPTDL_CHECKPOINT_PATH", place.checkpoint_path);
   Set(&env, "ADAPTDL_SHARE_PATH", place.share_path);
+  if (!place.data_path.empty()) Set(&env, "ADAPTDL_DATA_PATH", place.data_path);
   Set(&env, "ADAPTDL_SUPERVISOR_CA", place.supervisor_ca);
   Set(&env, "ADAPTDL_SUPERVISOR_TLS_NAME", place.supervisor_tls_name);
   Set(&env, "ADAPTDL_GROUP_TOKEN", launch.token());

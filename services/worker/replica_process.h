@@ -57,6 +57,9 @@ struct ReplicaPlace {
   std::string cgroup = {};
   // None: the job asked for no virtual environment.
   std::optional<PythonPlace> python = std::nullopt;
+  // Folder of its data sets, and group that may read them. Empty: the job asked for none.
+  std::string data_path = {};
+  std::optional<gid_t> data_group = std::nullopt;
 };
 
 // Variables that replicas get from the worker's own environment: PATH, HOME, LANG and such, and `more_names`.

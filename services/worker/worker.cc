@@ -20,8 +20,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libs/aws/credential_chain.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "libs/base/process/environment.h"
 #include "libs/base/version.h"
 #include "libs/http/pauses.h"
 #include "libs/rpc/channel.h"
@@ -147,10 +149,13 @@ absl::Status Complete(const InstanceIdentity& identity, WorkerOptions* options) 
   if (!storage_dir.ok()) return storage_dir.status();
   options->storage_dir = *storage_dir;
   if (options->python.folder.empty()) options->python.folder = absl::StrCat(options->state_dir, "/python");
+  if (options->object_storage.data_folder.empty())
+    options->object_storage.data_folder = absl::StrCat(options->state_dir, "/data");
   std::error_code error;
   // One that is not there has nothing for jobs.
   if (!std::filesystem::is_directory(options->python.library, error)) options->python.library.clear();
-  for (std::string* path : {&options->python.folder, &options->python.program, &options->python.library}) {
+  for (std::string* path : {&options->object_storage.data_folder, &options->python.folder,
+                            &options->python.program, &options->python.library}) {
     if (absl::Status status = CompletePath(path); !status.ok()) return status;
   }
   return CompletePath(&options->server.security.tls.ca);
@@ -226,6 +231,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     if (replicas_ != nullptr) replicas_->SetOfferSink(nullptr);
     if (link_ != nullptr) link_->Shutdown();  // no more commands
     housekeeper_.reset();
+    if (object_storage_ != nullptr) object_storage_->Shutdown();  // nobody waits for an upload
     // Nobody can wait for threads that hang in the driver.
     if (gpu_monitor_ != nullptr && !gpu_monitor_->AwaitIdle(kGpuPatience)) (void)gpu_lanes_.release();
     link_.reset();
@@ -233,7 +239,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
     log_service_.reset();
     if (code_source_ != nullptr) code_source_->Shutdown();
     lanes_.Finish();
-    shims_.reset();  // calls the manager, so it goes first
+    shims_.reset();           // calls the manager, so it goes first
+    object_storage_.reset();  // as do its uploads
     replicas_.reset();
     close(lock_fd_);
   }
@@ -329,6 +336,14 @@ class WorkerImpl final : public Worker, public LinkHandler {
     replicas_->SetUnfitGpus(std::move(devices), std::move(texts));
   }
 
+  absl::Status OpenObjectStorage() {
+    auto storage =
+        ObjectStorage::Create(options_.object_storage, aws::VariablesOf(OwnEnvironment()), &clock_);
+    if (!storage.ok()) return storage.status();
+    object_storage_ = *std::move(storage);
+    return absl::OkStatus();
+  }
+
   absl::Status StartReplicas() {
     absl::StatusOr<std::unique_ptr<rpc::Endpoints>> supervisors = Supervisors();
     if (!supervisors.ok()) return supervisors.status();
@@ -341,6 +356,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
                              &clock_);
     if (!shims.ok()) return shims.status();
     shims_ = *std::move(shims);
+    if (absl::Status status = OpenObjectStorage(); !status.ok()) return status;
     absl::StatusOr<JobStorage> storage = JobStorage::Create(options_.storage_dir, options_.accounts);
     if (!storage.ok()) return storage.status();
     SayWhatSeparatesJobs(storage->accounts());
@@ -356,6 +372,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
                   .supervisor_address = options_.supervisor,
                   .supervisor_ca = options_.server.security.tls.ca,
                   .supervisor_tls_name = ReplicasServerName(options_),
+                  .data_folder = options_.object_storage.data_folder,
                   .inherited_environment = InheritedEnvironment(environ, options_.pass_env),
                   .max_processes = options_.max_processes,
                   .cgroup_base = cgroups.value_or("")},
@@ -363,7 +380,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
          .other_device_names = gpus_.other_names,
          .python = options_.python,
          .code = options_.code,
-         .code_source = code_source_.get()},
+         .code_source = code_source_.get(),
+         .job_store = object_storage_->jobs(),
+         .data_cache = object_storage_->data()},
         *std::move(storage), &clock_, shims_.get(), &lanes_);
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);
@@ -445,6 +464,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
   const RealPauses pauses_;
   ThreadLanes lanes_{kMaxLanes};
   std::unique_ptr<RemoteCodeSource> code_source_;
+  std::unique_ptr<ObjectStorage> object_storage_;
   std::unique_ptr<ProcessShims> shims_;
   std::unique_ptr<ReplicaManager> replicas_;
   std::unique_ptr<ThreadLanes> gpu_lanes_;

@@ -18,6 +18,7 @@
 #include "services/worker/code/job_code.h"
 #include "services/worker/node_enrolment.h"
 #include "services/worker/nvml.h"
+#include "services/worker/object_storage.h"
 #include "services/worker/python_environments.h"
 #include "services/worker/replica_accounts.h"
 
@@ -40,8 +41,10 @@ struct WorkerOptions {
   // Empty: the machine's name.
   std::string node_id;
   std::string state_dir = "./adaptdl-worker";
-  // Shared by all nodes. Empty: <state-dir>/storage.
+  // Shared by all nodes, unless there is an object store. Empty: <state-dir>/storage.
   std::string storage_dir;
+  // Where jobs' files are instead, while no replica on this node uses them.
+  ObjectStorageOptions object_storage;
   // Cores offered. 0: all.
   double cpus = 0;
   // Bytes of memory offered. 0: all.

@@ -340,25 +340,26 @@ void TestCluster::StartWorker(int index) {
   const std::string node = absl::StrCat("node-", index);
   const TestClusterOptions::Place place =
       options_.place_of_worker ? options_.place_of_worker(index) : TestClusterOptions::Place();
-  std::vector<std::string> command = {Binary("adaptdl-worker"),
-                                      "--listen",
-                                      absl::StrCat(place.host, ":0"),
-                                      "--metrics-listen",
-                                      "127.0.0.1:0",
-                                      "--supervisor",
-                                      supervisor_address(),
-                                      "--node-id",
-                                      node,
-                                      "--state-dir",
-                                      absl::StrCat(folder_, "/", node),
-                                      "--storage-dir",
-                                      storage(),
-                                      "--cpus",
-                                      "1",
-                                      "--gpus",
-                                      options_.gpus,
-                                      "--orphan-timeout",
-                                      absl::FormatDuration(options_.orphan_timeout)};
+  std::vector<std::string> command = {
+      Binary("adaptdl-worker"),
+      "--listen",
+      absl::StrCat(place.host, ":0"),
+      "--metrics-listen",
+      "127.0.0.1:0",
+      "--supervisor",
+      supervisor_address(),
+      "--node-id",
+      node,
+      "--state-dir",
+      absl::StrCat(folder_, "/", node),
+      "--storage-dir",
+      options_.shared_storage ? storage() : absl::StrCat(storage(), "-", node),
+      "--cpus",
+      "1",
+      "--gpus",
+      options_.gpus,
+      "--orphan-timeout",
+      absl::FormatDuration(options_.orphan_timeout)};
   if (options_.drain_on_terminate) {
     AddAll({"--on-terminate=drain", "--terminate-timeout", absl::FormatDuration(options_.terminate_timeout)},
            &command);

@@ -71,6 +71,8 @@ struct TestClusterOptions {
     int network = -1;
   };
   std::function<Place(int index)> place_of_worker = nullptr;
+  // Whether the workers have one folder for all jobs' files, or each its own.
+  bool shared_storage = true;
   // More flags of a worker.
   std::function<std::vector<std::string>(int index)> worker_flags = nullptr;
   // URL of an API server of Kubernetes: then the supervisor is its operator, and there are no workers.

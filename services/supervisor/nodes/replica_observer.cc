@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "libs/base/utf8.h"
 #include "services/supervisor/jobs/group.h"
 #include "services/supervisor/nodes/limits.h"
@@ -60,12 +61,28 @@ void ReplicaObserver::ObserveReport(Transaction* transaction, const std::string&
 
 void ReplicaObserver::ObserveRunning(Transaction* transaction, const std::string& uid, int index,
                                      const v1::Replica& seen) {
+  if (seen.state() == v1::REPLICA_STATE_RUNNING)
+    ObserveComplaint(transaction, uid, index, ToUtf8(seen.message(), kMaxNodeMessage));
   const v1::ReplicaState known = transaction->FindJob(uid)->replicas[index]->replica.state();
   if (seen.state() == known || seen.state() == v1::REPLICA_STATE_LAUNCHING) return;
   v1::Replica* replica = &transaction->EditReplica(uid, index)->replica;
   replica->set_state(v1::REPLICA_STATE_RUNNING);
   *replica->mutable_start_time() = seen.has_start_time() ? seen.start_time() : ToProto(transaction->wall());
   if (!AwaitsMembers(*transaction->FindJob(uid))) reconciler_->Reconcile(transaction, uid);
+}
+
+void ReplicaObserver::ObserveComplaint(Transaction* transaction, const std::string& uid, int index,
+                                       const std::string& message) {
+  const v1::Replica& known = transaction->FindJob(uid)->replicas[index]->replica;
+  if (message == known.message()) return;
+  const bool fails = !message.empty();
+  const std::string text =
+      fails ? absl::StrCat("training goes on, and the checkpoint before it counts: ", message)
+            : "checkpoints are where other nodes find them again";
+  const jobs::Event event = {fails, fails ? "CheckpointFailed" : "CheckpointWritten", text, "",
+                             known.replica_id()};
+  transaction->EditReplica(uid, index)->replica.set_message(message);
+  limiter_->ReportCheckpoint(transaction, uid, message, event);
 }
 
 void ReplicaObserver::ObserveEnd(Transaction* transaction, const std::string& uid, int index,

@@ -11,6 +11,7 @@
 #include "services/supervisor/jobs/reconciler.h"
 #include "services/supervisor/nodes/quarantine.h"
 #include "services/supervisor/replicas/progress_keeper.h"
+#include "services/supervisor/replicas/report_limiter.h"
 #include "services/supervisor/state/transaction.h"
 
 namespace adaptdl::supervisor {
@@ -18,8 +19,9 @@ namespace adaptdl::supervisor {
 class ReplicaObserver {
  public:
   // All outlive it.
-  ReplicaObserver(Reconciler* reconciler, const Quarantine* quarantine, ProgressKeeper* progress)
-      : reconciler_(reconciler), quarantine_(quarantine), progress_(progress) {}
+  ReplicaObserver(Reconciler* reconciler, const Quarantine* quarantine, ProgressKeeper* progress,
+                  ReportLimiter* limiter)
+      : reconciler_(reconciler), quarantine_(quarantine), progress_(progress), limiter_(limiter) {}
 
   // Takes over what a node says of one of its replicas; stops it there if it should not be.
   void ObserveReport(Transaction* transaction, const std::string& node_id, const v1::ReplicaReport& report);
@@ -29,12 +31,16 @@ class ReplicaObserver {
 
  private:
   void ObserveRunning(Transaction* transaction, const std::string& uid, int index, const v1::Replica& seen);
+  // What the node says of a replica that runs: why its checkpoints are not where other nodes find them. Empty: they are.
+  void ObserveComplaint(Transaction* transaction, const std::string& uid, int index,
+                        const std::string& message);
   // Lost or exited.
   void ObserveEnd(Transaction* transaction, const std::string& uid, int index, const v1::Replica& seen);
 
   Reconciler* const reconciler_;
   const Quarantine* const quarantine_;
   ProgressKeeper* const progress_;
+  ReportLimiter* const limiter_;
 };
 
 }  // namespace adaptdl::supervisor

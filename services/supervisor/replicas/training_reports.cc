@@ -1,5 +1,6 @@
 #include "services/supervisor/replicas/training_reports.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,16 @@
 #include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
+namespace {
+
+// Whether a node says of a replica that runs what is wrong with its checkpoints (ReplicaObserver).
+bool NodeComplains(const JobEntry& job) {
+  return std::any_of(job.replicas.begin(), job.replicas.end(), [](const auto& replica) {
+    return replica->replica.state() == v1::REPLICA_STATE_RUNNING && !replica->replica.message().empty();
+  });
+}
+
+}  // namespace
 
 absl::Status TrainingReports::ObserveBroken(const ReplicaContext& replica, int64_t group,
                                             const std::string& reason) {
@@ -72,7 +83,10 @@ absl::Status TrainingReports::ObserveCheckpoint(const ReplicaContext& replica,
   const jobs::Event event = {fails, fails ? "CheckpointFailed" : "CheckpointWritten", text, "",
                              replica.replica_id};
   return core_->Update([&](Transaction* transaction) -> absl::Status {
-    if (transaction->FindJob(replica.job_uid) == nullptr) return GroupOver(replica.group);
+    const JobEntry* job = transaction->FindJob(replica.job_uid);
+    if (job == nullptr) return GroupOver(replica.group);
+    // Written there, it is still not where other nodes find it.
+    if (!fails && NodeComplains(*job)) return absl::OkStatus();
     limiter_->ReportCheckpoint(transaction, replica.job_uid, result.error(), event);
     return absl::OkStatus();
   });

@@ -115,6 +115,26 @@ TEST_F(ReportsTest, ANewReportIsHeardBesideOneThatIsToldAgain) {
   EXPECT_EQ(EventsOf("CheckpointWritten").size(), 1u);
 }
 
+// It is written, but not where other nodes find it.
+TEST_F(ReportsTest, ANodeThatCannotKeepCheckpointsIsHeardUntilItCan) {
+  v1::ReplicaReport report = FakeWorker::ReportOf(rank0_, v1::REPLICA_STATE_RUNNING);
+  report.mutable_replica()->set_message("the store is away");
+  n1_->Report(report);
+  const auto says = [](const std::string& error) {
+    return [error](const v1::Job& job) { return job.status().checkpoint_error() == error; };
+  };
+  WaitFor("a", says("the store is away"));
+  EXPECT_EQ(EventsOf("CheckpointFailed").size(), 1u);
+  Heart heart = MakeHeart(rank0_);
+  Report(&heart, "");
+  heart.Next();
+  EXPECT_EQ(Get("a").status().checkpoint_error(), "the store is away");
+  report.mutable_replica()->clear_message();
+  n1_->Report(report);
+  WaitFor("a", says(""));
+  EXPECT_EQ(EventsOf("CheckpointWritten").size(), 1u);
+}
+
 TEST_F(ReportsTest, WhatHappensAgainSoonIsOneEventWithANewIdAndLaterAnother) {
   Heart heart = MakeHeart(rank0_);
   const auto fail = [&] {

@@ -117,9 +117,12 @@ class Emulator:
                 "</instanceIds></item></fleetInstanceSet></CreateFleetResponse>").encode()
 
     @functools.cache
-    def ec2(self):
-        return boto3.client("ec2", region_name="us-east-1", endpoint_url=self.upstream, aws_access_key_id="test",
+    def client(self, service):
+        return boto3.client(service, region_name="us-east-1", endpoint_url=self.upstream, aws_access_key_id="test",
                             aws_secret_access_key="test")
+
+    def ec2(self):
+        return self.client("ec2")
 
     def machines(self, *states):
         """Ids of the machines in these states, of all if none is named."""

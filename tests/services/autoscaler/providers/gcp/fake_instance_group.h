@@ -1,5 +1,6 @@
 // A managed instance group of Google Cloud as far as the provider sees it, with its machines, served over HTTP. It makes machines at
-// once, or when a test says so; has no capacity, loses answers, refuses and takes machines back as a test likes.
+// once, or when a test says so; has no capacity, loses answers, refuses and takes machines back as a test likes. It is the metadata
+// service of the caller's machine, too, which gives out tokens.
 
 #ifndef ADAPTDL_TESTS_SERVICES_AUTOSCALER_PROVIDERS_GCP_FAKE_INSTANCE_GROUP_H_
 #define ADAPTDL_TESTS_SERVICES_AUTOSCALER_PROVIDERS_GCP_FAKE_INSTANCE_GROUP_H_
@@ -93,7 +94,13 @@ class FakeInstanceGroup {
     constexpr char kZone[] = "/compute/v1/projects/p/zones/z/";
     std::pair<int, Json> answer = {404, Error(404, "notFound", path)};
     bool cut = false;
-    if (absl::StartsWith(path, kZone)) {
+    const auto token = exchange.request().headers.find("authorization");
+    if (path == "/computeMetadata/v1/instance/service-accounts/default/token") {
+      answer = {200, {{"access_token", "token-of-the-machine"}, {"expires_in", 3599}}};
+    } else if (token == exchange.request().headers.end() ||
+               !absl::StartsWith(token->second, "Bearer token-")) {
+      answer = {401, Error(401, "authError", "no token")};
+    } else if (absl::StartsWith(path, kZone)) {
       MutexLock lock(&mutex_);
       const std::string rest = path.substr(sizeof(kZone) - 1);
       const bool of_group = absl::StartsWith(rest, "instanceGroupManagers/workers/");

@@ -4,6 +4,7 @@ terminated is told to shut down, and loses its power a while later; one that is 
 import base64
 import datetime
 import logging
+import os
 import pathlib
 import re
 import shutil
@@ -23,6 +24,7 @@ LOOK_SECONDS = 0.1
 # What a machine that shuts down gets before its power is cut, and a spot machine from its notice on: Amazon gives minutes.
 SHUTDOWN_SECONDS = 10
 NOTICE_SECONDS = 6
+SERVICES = ["adaptdl-supervisor", "adaptdl-allocator", "adaptdl-autoscaler"]
 # Folders of a machine; all else that scripts name is there for all.
 OWN_FOLDERS = re.compile(r"(?<![\w.~*])/(?=(?:etc|opt|var|root|usr/bin|usr/local|run)(?:/|\b))")
 
@@ -42,13 +44,17 @@ class Machine:
         (self.root / "var/lib").mkdir(parents=True)
         for path in [self.folder, self.root]:
             path.chmod(0o755)
-        # As the image has them: the worker with what is different here, the others as they are.
+        # As the image has them: servers with what is different here, the others as they are.
         for program in pathlib.Path(programs).glob("adaptdl*"):
-            if program.is_file():
-                (self.root / "usr/bin" / program.name).symlink_to(program)
-        worker = self.root / "usr/bin/adaptdl-worker"
-        worker.unlink()
-        shutil.copy(HERE / "stand-ins/adaptdl-worker", worker)
+            place = self.root / "usr/bin" / program.name
+            if program.name in SERVICES:
+                shutil.copy(HERE / "stand-ins/adaptdl-service", place)
+            elif program.name == "adaptdl-worker":
+                shutil.copy(HERE / "stand-ins/adaptdl-worker", place)
+            elif program.is_file():
+                place.symlink_to(program)
+        # What another machine has written is about folders of any machine.
+        user_data = re.sub(rf"{re.escape(str(folder))}/m\d+/root(?=/)", "", user_data)
         (self.folder / "user-data").write_text(OWN_FOLDERS.sub(lambda _: f"{self.root}/", user_data))
         environment = {
             "HOME": str(self.root / "root"),
@@ -117,7 +123,9 @@ class Cloud(Emulator):
 
     def address_of(self, instance):
         with self.machine_lock:
-            return self.addresses.setdefault(instance, f"127.0.1.{len(self.addresses) + 1}")
+            # Of this process, so that the fixed ports of machines are those of nobody else.
+            network = f"127.{os.getpid() >> 8 & 0x7f | 0x80}.{os.getpid() & 0xff}"
+            return self.addresses.setdefault(instance, f"{network}.{len(self.addresses) + 1}")
 
     def with_addresses(self, text):
         """The answer with addresses that are there."""

@@ -9,7 +9,10 @@ from emulator import Server
 
 class Metadata:
     def __init__(self, instance, address):
-        self.values = {"instance-id": instance, "local-ipv4": address}
+        role = {"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": "test", "SecretAccessKey": "test", "Token": "test",
+                "LastUpdated": "2020-01-01T00:00:00Z", "Expiration": "2100-01-01T00:00:00Z"}
+        self.values = {"instance-id": instance, "local-ipv4": address, "iam/security-credentials/": "role",
+                       "iam/security-credentials/role": json.dumps(role)}
         self.tokens = set()
         service = self
 

@@ -207,7 +207,7 @@ TEST_F(CodeTest, AFolderTravelsAndAChangedFileIsWhatRunsNext) {
     second = Send(client);
   }
   // From here on nothing of the client is left.
-  const std::vector<std::string> train = {"python3", "train.py"};
+  const std::vector<std::string> train = {"/usr/bin/python3", "train.py"};
   std::string log = Run("first", first, train);
   EXPECT_THAT(log, HasSubstr("trained 3.0 1.0"));
   EXPECT_THAT(log, Not(HasSubstr("changed")));
