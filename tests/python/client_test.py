@@ -316,14 +316,19 @@ class FolderTest(unittest.TestCase):
     def test_the_same_files_travel_as_with_the_command(self):
         rules = "*.bin\n!keep.bin\n/top/\na/**/b\nx?[!0-9]\n**/deep/*.t\n\\#odd\n[[:upper:]]*.z\nspace \n"
         self.write(_dot_gitignore=rules, _dot_adaptdlignore="!c.bin\nlast\n", sub___dot_gitignore="!*.bin\n/only\n")
-        names = ("a.bin keep.bin c.bin top/x sub/top/x a/b a/i/j/b a/c xya xy1 deep/u.t deep/n/u.t q/deep/u.t #odd A.z a.z "
-                 "space last sub/last sub/a.bin sub/only sub/n/only m.pyc sub/__pycache__/y .git/HEAD .venv/z train.py")
+        names = (
+            "a.bin keep.bin c.bin top/x sub/top/x a/b a/i/j/b a/c xya xy1 deep/u.t deep/n/u.t q/deep/u.t #odd "
+            "A.z a.z space last sub/last sub/a.bin sub/only sub/n/only m.pyc sub/__pycache__/y .git/HEAD .venv/z "
+            "train.py"
+        )
         for name in names.split():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_text(name)
         (self.folder / "link").symlink_to("sub/a.bin")
-        listed = json.loads(CLUSTER.adaptdl("submit", "--code", str(self.folder), "--dry-run", "-o", "json", "--", "true"))
-        ours = [entry.path for entry in _folder.scan(str(self.folder)) if not stat.S_ISDIR(entry.info.st_mode)]
+        words = ("--code", str(self.folder), "--dry-run", "-o", "json", "--", "true")
+        listed = json.loads(CLUSTER.adaptdl("submit", *words))
+        entries = _folder.scan(str(self.folder))
+        ours = [entry.path for entry in entries if not stat.S_ISDIR(entry.info.st_mode)]
         self.assertEqual([file["path"] for file in listed["code"]["files"]], ours)
         self.assertIn("keep.bin", ours)
         self.assertNotIn("a.bin", ours)
@@ -357,7 +362,9 @@ class FolderTest(unittest.TestCase):
         self.write(count_dot_py="import os; print(os.path.getsize('noise'))")
         with _folder.pack(str(self.folder)) as packed:
             message = _protocol.message_class("UploadCodeRequest")
-            first = message(namespace="default", digest=packed.digest, size=packed.size, data=packed.file.read(1 << 20))
+            packed.file.seek(0)
+            data = packed.file.read(1 << 20)
+            first = message(namespace="default", digest=packed.digest, size=packed.size, data=data)
             half = _protocol.method("CodeService", "UploadCode").on(self.client._channel()[1])(iter([first]))
             self.assertEqual((half.received, half.complete), (1 << 20, False))
         job = self.client.submit(

@@ -94,8 +94,12 @@ class Cluster:
             "worker": ["--supervisor", address, "--listen", "127.0.0.1:0", "--state-dir", "state", "--storage-dir", "storage",
                        "--node-id", "node", "--replica-user", "self", "--cpus", "2"],
         }
-        # Of the node alone: Debian's Python, which has PyTorch.
-        self.extra = {"worker": {"PYTHONPATH": str(python_path), "PATH": f"/usr/bin:{os.environ['PATH']}"}}
+        # Of the node alone: Debian's Python, which has PyTorch, with our package.
+        python = folder / "node/bin/python3"
+        python.parent.mkdir()
+        python.write_text(f'#!/bin/sh\nPYTHONPATH={python_path} exec /usr/bin/python3 "$@"\n')
+        python.chmod(0o755)
+        self.extra = {"worker": {"PATH": f"{python.parent}:{os.environ['PATH']}"}}
 
     def start(self, service):
         home = self.folder / ("node" if service == "worker" else "supervisor")
