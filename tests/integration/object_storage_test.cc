@@ -1,7 +1,8 @@
 // Nodes that share no file system: jobs go on elsewhere from what is in the object store at $S3_ENDPOINT.
 
 #include <cstdlib>
-#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr int kEpochs = 3;
 constexpr int kSteps = 375;
@@ -48,6 +50,12 @@ class ObjectStorageTest : public testing::Test {
     const auto job = cluster_.WaitForJob(name, predicate, kPatience);
     EXPECT_TRUE(job.ok()) << job.status() << "\n" << cluster_.Logs(name);
     return job.value_or(v1::Job());
+  }
+  std::string WorkerLog(int index) {
+    std::ifstream file(absl::StrCat(cluster_.folder(), "/node-", index, ".log"));
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
   }
   void Delete(const std::string& name) {
     v1::DeleteJobRequest request;
@@ -102,8 +110,10 @@ TEST_F(ObjectStorageTest, AJobGoesOnElsewhereFromItsCheckpointAndItsResultsStay)
   EXPECT_EQ(trained.status().progress().optimizer_steps(), kSteps) << "no step was lost, none done twice";
   const std::string prefix = absl::StrCat("cluster/default/training-", trained.uid(), "/");
   EXPECT_THAT(Keys(prefix), Contains(HasSubstr("/manifests/")));
-  const std::string folder = absl::StrCat("/default/training-", trained.uid(), "/checkpoint");
-  EXPECT_TRUE(std::filesystem::exists(cluster_.storage() + "-node-1" + folder));
+  EXPECT_THAT(WorkerLog(0), Not(HasSubstr("checkpoint fetched")));
+  EXPECT_THAT(WorkerLog(1), HasSubstr("checkpoint fetched folder=cluster/default/training-"));
+  // Those of the second group are counted on from those of the first.
+  EXPECT_THAT(Keys(prefix + "manifests/").back(), Not(HasSubstr("-00000000000000000001")));
 
   Delete("training");
   // Each node removes it; the store is asked until it has nothing left.

@@ -223,7 +223,11 @@ absl::Status CheckpointMirror::FetchSnapshot(const MirroredJob& job, const Snaps
         FetchFile(absl::StrCat(FilesPrefix(job, id), file.path), file, fetched, job.owner, progress, stop);
   }
   if (status.ok()) status = GiveFolders(fetched, job.owner);
-  if (status.ok()) return Exchange(job, fetched, id);
+  if (status.ok()) {
+    log::Info("checkpoint fetched",
+              {{"folder", job.prefix}, {"checkpoint", SnapshotName(id)}, {"bytes", absl::StrCat(bytes)}});
+    return Exchange(job, fetched, id);
+  }
   RemoveFolder(fetched).IgnoreError();
   return status;
 }
