@@ -32,8 +32,8 @@ TEST(ClusterFileTest, PoolsAreCompletedFromTheHead) {
   EXPECT_EQ(pool.aws.image, "ami-1");
   EXPECT_THAT(pool.aws.subnets, ElementsAre("subnet-1"));
   EXPECT_THAT(pool.aws.security_groups, ElementsAre("sg-1"));
-  EXPECT_EQ(pool.aws.launch, poolfile::Launch::kBinary);
-  EXPECT_EQ(pool.aws.worker_binary, "/usr/bin/adaptdl-worker");
+  EXPECT_EQ(pool.aws.worker.launch, poolfile::Launch::kBinary);
+  EXPECT_EQ(pool.aws.worker.binary, "/usr/bin/adaptdl-worker");
   EXPECT_THAT(pool.mounts, ElementsAre(poolfile::Mount{"fs-1:/", "/srv/jobs", "nfs4", "hard,vers=4.1"}));
   EXPECT_EQ(pool.capacity.cpu_millis(), 1500);
   EXPECT_EQ(pool.taints.size(), 1u);
@@ -44,7 +44,7 @@ TEST(ClusterFileTest, WhatAPoolSaysCounts) {
       With("maxNodes: 3", "maxNodes: 3, aws: {image: ami-2, workerImage: \"x/y:1\", securityGroups: [sg-9]}");
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(file->pools.pools[0].aws.image, "ami-2");
-  EXPECT_EQ(file->pools.pools[0].aws.worker_image, "x/y:1");
+  EXPECT_EQ(file->pools.pools[0].aws.worker.image, "x/y:1");
   EXPECT_THAT(file->pools.pools[0].aws.security_groups, ElementsAre("sg-9"));
 }
 
@@ -52,8 +52,8 @@ TEST(ClusterFileTest, WithAnImageOfTheServicesWorkersRunItToo) {
   const auto file =
       With("instanceProfile: heads", "instanceProfile: heads\n  serviceImage: registry/adaptdl:1");
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_EQ(file->pools.pools[0].aws.launch, poolfile::Launch::kContainer);
-  EXPECT_EQ(file->pools.pools[0].aws.worker_image, "registry/adaptdl:1");
+  EXPECT_EQ(file->pools.pools[0].aws.worker.launch, poolfile::Launch::kContainer);
+  EXPECT_EQ(file->pools.pools[0].aws.worker.image, "registry/adaptdl:1");
 }
 
 TEST(ClusterFileTest, WhatIsWrongIsNamed) {
