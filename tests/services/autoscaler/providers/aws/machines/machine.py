@@ -93,7 +93,12 @@ class Unit:
                                             stdout=self.console, stderr=self.console, start_new_session=True)
 
     def stop(self):
-        if self.process is not None and self.process.poll() is None:
+        """Of all its processes, or the first alone, which ends the others."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        if self.settings.get("KillMode", ["control-group"])[-1] == "control-group":
+            os.killpg(self.process.pid, signal.SIGTERM)
+        else:
             self.process.terminate()
 
     def is_stopped(self):
@@ -129,6 +134,7 @@ def main(folder):
         unit.stop()
     while not all(unit.is_stopped() for unit in units.values()):
         time.sleep(LOOK_PERIOD)
+    end_all_below(os.getpid())
 
 
 if __name__ == "__main__":
