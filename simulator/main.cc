@@ -97,6 +97,9 @@ void AddTargetOptions(CLI::App* app, NodeOptions* nodes) {
                   "With target budget: most USD per hour for all nodes");
   app->add_option("--goodput-per-dollar", target->goodput_per_price,
                   "With target cost: speed-up that each USD per hour must bring");
+  app->add_option("--keep-factor", target->keep_factor,
+                  "With target cost: nodes that are there are kept down to this part of that")
+      ->capture_default_str();
   AddDuration(app, "--deadline", &nodes->deadline, "With target deadline: when all jobs are to be done");
   const std::map<std::string, bool> floors = {{"any", false}, {"on-demand", true}};
   app->add_option("--floor", target->floor_on_lasting,

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -249,22 +251,50 @@ class Composer {
     return few;
   }
 
-  // Compositions from what jobs need at least to all that they would make good use of.
-  std::vector<Bought> Samples() const {
-    const std::vector<JobDemand> demands = Demands(target_.least_use);
-    std::vector<Bought> samples;
-    for (const double worth : Levels(demands)) {
-      Bought bought = BuyFor(demands, worth, kDeadlineMargin, /*for_new_nodes=*/true);
-      if (samples.empty() || samples.back().nodes != bought.nodes) samples.push_back(std::move(bought));
+  // Compositions from what jobs need at least to all that they would make good use of, each made when it is asked for.
+  class Samples {
+   public:
+    explicit Samples(const Composer& composer)
+        : composer_(composer),
+          demands_(composer.Demands(composer.target_.least_use)),
+          levels_(composer.Levels(demands_)),
+          samples_(levels_.size()) {}
+
+    size_t size() const { return samples_.size(); }
+    const Bought& At(size_t i) {
+      if (!samples_[i].has_value())
+        samples_[i] = composer_.BuyFor(demands_, levels_[i], kDeadlineMargin, /*for_new_nodes=*/true);
+      return *samples_[i];
     }
-    return samples;
-  }
+
+    // The first for which that is so; once it is, it is so for all that follow. size(): there is none.
+    size_t First(const std::function<bool(const Bought&)>& is_so) {
+      size_t from = 0;
+      size_t to = size();
+      while (from < to) {
+        const size_t middle = (from + to) / 2;
+        if (is_so(At(middle))) {
+          to = middle;
+        } else {
+          from = middle + 1;
+        }
+      }
+      return from;
+    }
+
+   private:
+    const Composer& composer_;
+    const std::vector<JobDemand> demands_;
+    const std::vector<double> levels_;
+    std::vector<std::optional<Bought>> samples_;
+  };
 
   void FollowBand() {
-    const std::vector<Bought> samples = Samples();
-    const std::vector<int>& least = samples.front().nodes;
-    const std::vector<int>& most = samples.back().nodes;
-    Bought chosen = {here_, samples.front().floor};
+    Samples samples(*this);
+    const Bought& front = samples.At(0);
+    const std::vector<int>& least = front.nodes;
+    const std::vector<int>& most = samples.At(samples.size() - 1).nodes;
+    Bought chosen = {here_, front.floor};
     for (size_t k = 0; k < here_.size(); ++k)
       chosen.nodes[k] = std::clamp(here_[k], least[k], std::max(least[k], most[k]));
     const double middle = (target_.utility_low + target_.utility_high) / 2;
@@ -273,9 +303,13 @@ class Composer {
     const bool too_large = utility < target_.utility_low - kRounding;
     if (too_small || too_large) {
       const int from = Sum(chosen.nodes);
-      if (too_large) chosen = samples.front();
+      if (too_large) chosen = front;
       double distance = std::abs(utility - middle);
-      for (const Bought& sample : samples) {
+      // More nodes are put to less use: the nearest one is beside where the middle is passed.
+      const size_t passed = samples.First(
+          [&](const Bought& sample) { return Sum(sample.nodes) > 0 && Utility(sample.nodes) <= middle; });
+      for (size_t i = passed > 0 ? passed - 1 : 0; i < std::min(passed + 2, samples.size()); ++i) {
+        const Bought& sample = samples.At(i);
         const int nodes = Sum(sample.nodes);
         if (too_small ? nodes < from : nodes > from) continue;
         const double here = nodes > 0 ? Utility(sample.nodes) : 1;
@@ -294,13 +328,13 @@ class Composer {
 
   void KeepBudget() {
     result_.reason = absl::StrFormat("at most %.2f per hour", target_.budget_per_hour);
-    const std::vector<Bought> samples = Samples();
-    const Bought* chosen = nullptr;
-    for (const Bought& sample : samples) {
-      if (cost_(sample.nodes, sample.floor) <= target_.budget_per_hour * (1 + kRounding)) chosen = &sample;
-    }
-    if (chosen != nullptr) {
-      Take(*chosen, *chosen);
+    Samples samples(*this);
+    const size_t too_dear = samples.First([&](const Bought& sample) {
+      return cost_(sample.nodes, sample.floor) > target_.budget_per_hour * (1 + kRounding);
+    });
+    if (too_dear > 0) {
+      const Bought& chosen = samples.At(too_dear - 1);
+      Take(chosen, chosen);
       return;
     }
     // Not even the smallest sizes of all: of as many jobs as can be, those that come first.

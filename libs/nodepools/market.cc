@@ -106,6 +106,13 @@ class Market {
     const Choice* here = nullptr;
     Best elsewhere;
   };
+  // One that takes different amounts at both ends of what prices may be.
+  struct Open {
+    const Rival* rival = nullptr;
+    double at_low = 0;
+    double at_high = 0;
+    double at_middle = 0;
+  };
 
   std::vector<Choice> ChoicesOf(const Buyer& buyer, const std::vector<double>& floor_prices) const {
     // Kinds on which it is as fast as it must be come first, if there are any.
@@ -160,27 +167,51 @@ class Market {
     }
   }
 
+  // Nodes that one takes at this price; falls as it rises.
+  static double TakenBy(const Rival& rival, double price) {
+    const int size = rival.here->SizeAt(price);
+    if (rival.elsewhere.choice != nullptr) {
+      const double gain = rival.here->GainAt(size, price);
+      const bool stays = gain > rival.elsewhere.gain ||
+                         (gain == rival.elsewhere.gain && rival.here < rival.elsewhere.choice);
+      if (!stays) return 0;
+    }
+    return NodesOf(*rival.here->demand, size);
+  }
+
   // Nodes of the kind that FindRivals() was asked about that are taken at this price.
   double Demand(double price) const {
     double nodes = 0;
-    for (const Rival& rival : rivals_) {
-      const int size = rival.here->SizeAt(price);
-      if (rival.elsewhere.choice != nullptr) {
-        const double gain = rival.here->GainAt(size, price);
-        const bool stays = gain > rival.elsewhere.gain ||
-                           (gain == rival.elsewhere.gain && rival.here < rival.elsewhere.choice);
-        if (!stays) continue;
-      }
-      nodes += NodesOf(*rival.here->demand, size);
-    }
+    for (const Rival& rival : rivals_) nodes += TakenBy(rival, price);
     return nodes;
   }
 
-  // The least price from `low` on at which no more than `nodes` are taken.
-  double Clear(double nodes, double low, double high) const {
+  // The least price from `low` on at which no more than `nodes` are taken. Jobs that take the same at both ends take that
+  // in between, too, and are not asked again.
+  double Clear(double nodes, double low, double high) {
+    double settled = 0;
+    open_.clear();
+    for (const Rival& rival : rivals_) {
+      const double at_low = TakenBy(rival, low);
+      const double at_high = TakenBy(rival, high);
+      if (at_low == at_high) {
+        settled += at_low;
+      } else {
+        open_.push_back({&rival, at_low, at_high, 0});
+      }
+    }
     for (int i = 0; i < kHalvings; ++i) {
       const double middle = (low + high) / 2;
-      (Demand(middle) > nodes + kRounding ? low : high) = middle;
+      double taken = settled;
+      for (Open& open : open_) taken += open.at_middle = TakenBy(*open.rival, middle);
+      const bool too_much = taken > nodes + kRounding;
+      (too_much ? low : high) = middle;
+      std::erase_if(open_, [&](Open& open) {
+        (too_much ? open.at_low : open.at_high) = open.at_middle;
+        if (open.at_low != open.at_high) return false;
+        settled += open.at_low;
+        return true;
+      });
     }
     return high;
   }
@@ -226,6 +257,7 @@ class Market {
   std::vector<double> prices_;                // by kind
   std::vector<std::vector<Choice>> choices_;  // by buyer, in order of kind
   std::vector<Rival> rivals_;
+  std::vector<Open> open_;
 };
 
 }  // namespace
