@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/commands/cloud.h"
 #include "cli/commands/commands.h"
 #include "cli/context.h"
 #include "cli/format.h"
@@ -51,6 +52,12 @@ void AddGlobalFlags(CLI::App& app, Context* context) {
                  "Supervisor's HOST:PORT, or several, separated by commas. Default: "
                  "$ADAPTDL_SUPERVISOR_ADDRESS, else the local cluster's, else "
                  "127.0.0.1:7100");
+  app.add_option(
+         "--cluster", context->cluster,
+         "A cluster that \"adaptdl cloud up\" has launched from here: its supervisor, CA and token. Default: "
+         "$ADAPTDL_CLUSTER")
+      ->envname("ADAPTDL_CLUSTER")
+      ->type_name("NAME");
   app.add_option("--ca", context->ca_file,
                  "PEM file of the CA that the servers' certificates are verified with. Default: "
                  "$ADAPTDL_CA_FILE, else the local cluster's")
@@ -129,6 +136,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddTensorboard(app, context);
   AddAdmin(app, context);
   AddHealth(app, context);
+  AddCloud(app, context);
   AddCluster(app, context);
   AddVersion(app, context);
 }
@@ -186,13 +194,22 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
   } catch (const CLI::ParseError& error) {
     return ReportParseError(app, context, error);
   }
-  if (context.has_separator && !app.got_subcommand("submit") && !app.got_subcommand("run")) {
-    return Report(context,
-                  UsageError("only \"adaptdl submit\" and \"adaptdl run\" take arguments after \"--\""));
+  const bool takes_arguments =
+      app.got_subcommand("submit") || app.got_subcommand("run") ||
+      (app.got_subcommand("cloud") && app.get_subcommand("cloud")->got_subcommand("submit"));
+  if (context.has_separator && !takes_arguments) {
+    return Report(context, UsageError("only \"adaptdl submit\", \"adaptdl cloud submit\" and \"adaptdl run\" "
+                                      "take arguments after \"--\""));
   }
   if (context.kubernetes.enabled) {
     // Commands that need the cluster say what is wrong with it.
     context.default_namespace = NamespaceOfKubeconfig(context.kubernetes).value_or("default");
+  }
+  // What is launched is none that can be used yet, and some commands need none.
+  const bool launches = app.got_subcommand("cloud") && !app.get_subcommand("cloud")->got_subcommand("submit");
+  const bool is_local = app.got_subcommand("cluster") || app.got_subcommand("version");
+  if (!launches && !is_local) {
+    if (const absl::Status used = UseCluster(&context); !used.ok()) return Report(context, used);
   }
   const absl::StatusOr<int> code = context.action();
   return code.ok() ? *code : Report(context, code.status());

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "adaptdl/v1/admin_service.grpc.pb.h"
+#include "adaptdl/v1/code_service.grpc.pb.h"
 #include "adaptdl/v1/enrolment_service.grpc.pb.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
 #include "adaptdl/v1/node_pool_service.grpc.pb.h"
@@ -40,6 +41,7 @@ using Enrolments = v1::EnrolmentService::Stub;
 using Pools = v1::NodePoolService::Stub;
 using Quotas = v1::QuotaService::Stub;
 using Admin = v1::AdminService::Stub;
+using Codes = v1::CodeService::Stub;
 
 // Tries after the first one of a call that was answered UNAVAILABLE (with several supervisors: as many as the
 // call's time allows), and the time before the first and the last of them.
@@ -57,6 +59,7 @@ class Client {
   // For streams. They stay with the supervisor that answered last: make a call before, or Reach() it.
   std::unique_ptr<Jobs> jobs() { return stub<Jobs>(Connected()); }
   std::unique_ptr<Admin> admin() { return stub<Admin>(Connected()); }
+  std::unique_ptr<Codes> codes() { return stub<Codes>(Connected()); }
   // With several supervisors: finds the one that leads.
   absl::Status Reach();
   // The supervisor in use has broken a stream: the next one is tried from now on.

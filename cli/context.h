@@ -48,6 +48,8 @@ struct KubernetesFlags {
 struct Context {
   // --supervisor. Empty: found as docs/cli.md says.
   std::string supervisor;
+  // --cluster: one that "adaptdl cloud up" has launched from here. Empty: none.
+  std::string cluster;
   // --ca, --token-file, --tls-server-name, --insecure. What is left out is found as docs/cli.md says.
   std::string ca_file;
   std::string token_file;

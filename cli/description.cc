@@ -17,6 +17,7 @@
 #include "cli/job_table.h"
 #include "cli/pool_table.h"
 #include "cli/table.h"
+#include "libs/jobspec/placement.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -80,6 +81,26 @@ std::string PythonText(const v1::ReplicaTemplate& replica) {
                       absl::StrJoin(words.begin() + 1, words.end(), ", "));
 }
 
+std::string MomentText(bool present, const google::protobuf::Timestamp& time) {
+  return present ? absl::StrCat(FormatSecond(ToTime(time)), " UTC") : "";
+}
+
+// "images (s3://bucket/images)".
+std::string DataText(const v1::ReplicaTemplate& replica) {
+  std::vector<std::string> sets;
+  for (const v1::DataSet& data : replica.data_sets()) {
+    sets.push_back(Printable(absl::StrCat(data.name(), " (", data.url(), ")")));
+  }
+  return absl::StrJoin(sets, ", ");
+}
+
+// The folder that goes along, by the beginning of its digest.
+std::string CodeText(const v1::ReplicaTemplate& replica) {
+  if (!replica.has_code()) return "";
+  return Printable(absl::StrCat("a folder, ", FormatBytes(replica.code().size()), "B packed, ",
+                                replica.code().digest().substr(0, 12)));
+}
+
 Section SpecSection(const v1::JobSpec& spec) {
   Section section("Spec");
   const v1::ReplicaTemplate& replica = spec.template_();
@@ -89,7 +110,9 @@ Section SpecSection(const v1::JobSpec& spec) {
   section.Add("Priority", spec.priority() == 0 ? "" : absl::StrCat(spec.priority()));
   section.Add("Preemptible", !spec.has_preemptible() || spec.preemptible() ? "yes" : "no");
   section.Add("Max restarts", absl::StrCat(spec.has_max_restarts() ? spec.max_restarts() : 3));
+  section.Add("Deadline", MomentText(spec.has_deadline(), spec.deadline()));
   section.Add("Command", CommandText(replica));
+  section.Add("Code", CodeText(replica));
   section.Add("Python", PythonText(replica));
   section.Add("Folder", Printable(replica.working_directory()));
   std::vector<std::string> variables;
@@ -98,15 +121,13 @@ Section SpecSection(const v1::JobSpec& spec) {
   }
   section.Add("Environment", absl::StrJoin(variables, " "));
   section.Add("Each replica", FormatResources(replica.resources()));
+  section.Add("Nodes with", Printable(jobspec::Describe(replica.placement())));
+  section.Add("Data", DataText(replica));
   section.Add("Image", Printable(replica.image()));
   if (replica.has_termination_grace_period()) {
     section.Add("Grace period", DurationText(ToDuration(replica.termination_grace_period())));
   }
   return section;
-}
-
-std::string MomentText(bool present, const google::protobuf::Timestamp& time) {
-  return present ? absl::StrCat(FormatSecond(ToTime(time)), " UTC") : "";
 }
 
 Section StatusSection(const v1::Job& job, const v1::GetNodePoolsResponse& pools, absl::Time now) {

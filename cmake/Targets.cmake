@@ -40,7 +40,8 @@ function(adaptdl_test name)
     math(EXPR ARG_TIMEOUT "5 * ${ARG_TIMEOUT}")  # programs run that much slower
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests" UNITY_BUILD ${ADAPTDL_UNITY} UNITY_BUILD_BATCH_SIZE 6)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_compile_definitions(${name} PRIVATE
     ADAPTDL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ADAPTDL_BINARY_DIR="${PROJECT_BINARY_DIR}")

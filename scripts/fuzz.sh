@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Feeds parsers of what comes from outside with inputs that libFuzzer makes up: job files, quantities, messages to the
-# supervisor, hints in JSON, tokens and who may issue them, files of checkpoints, answers of Kubernetes. Needs Clang. A finding ends it, and the
-# input that led to it is named.
+# supervisor, hints in JSON, tokens and who may issue them, files of checkpoints, answers of Kubernetes, archives of folders
+# and rules of what they leave out. Needs Clang. A finding ends it, and the input that led to it is named.
 #
 #   scripts/fuzz.sh                        10 minutes each
 #   scripts/fuzz.sh --seconds 60           ... a minute each

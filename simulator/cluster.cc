@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 
 namespace adaptdl::simulator {
@@ -25,6 +26,8 @@ absl::Status BadGroup(absl::string_view text) {
 }
 
 }  // namespace
+
+std::string NodeId(int node) { return absl::StrFormat("node-%06d", node); }
 
 int CountGpus(const Placement& placement) {
   int gpus = 0;

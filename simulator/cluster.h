@@ -41,13 +41,8 @@ struct NodeStatus {
   bool spot = false;
 };
 
-// What a policy says about the size of the cluster.
-struct NodeDemand {
-  // Nodes that would be made good use of.
-  int desired_nodes = 0;
-  // Nodes that run nothing and are not about to.
-  std::vector<int> idle_nodes = {};
-};
+// What policies call a node; sorts in the order of the cluster.
+std::string NodeId(int node);
 
 class Cluster {
  public:

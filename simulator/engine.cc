@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -89,10 +88,11 @@ class Simulation {
   void StopJobsOn(int node, bool crash, double now);
   // Advances jobs from one change of nodes to the next.
   absl::Status AdvanceThroughNodeEvents(double until);
-  // By node: whether it has replicas.
-  std::vector<bool> BusyNodes() const;
-  // Tells the autoscaler what the last decision said; without jobs there is nothing to decide.
-  void FollowDemand(double now);
+  // By node: the part of its GPUs that jobs hold.
+  std::vector<double> NodeUse() const;
+  // Tells the autoscaler what the last decision said; without jobs there is nothing to decide. Returns whether the
+  // scheduler would want to know what follows.
+  bool FollowDemand(double now);
 
   absl::Status Decide(double now);
   void RecordWatched(double now);
@@ -115,6 +115,7 @@ class Simulation {
   size_t arrived_ = 0;              // so many of jobs_ were submitted
   std::vector<double> speed_;       // by job: 1, or less under interference
   std::vector<OpenSegment> open_;
+  bool drained_ = false;  // whether the last decision was followed by drains
   double last_running_ = 0;
   double last_completed_ = 0;
   SimulationResult result_;
@@ -164,16 +165,14 @@ bool Simulation::ChangeNodes(double now) {
     const bool failed = event.change == Nodes::Change::kFailed;
     const bool taken = event.change == Nodes::Change::kTaken;
     result_.node_failures += failed;
-    result_.node_evictions += taken;
+    result_.node_evictions += event.change == Nodes::Change::kNotice;
     if (failed || taken) {
       StopJobsOn(event.node, failed, now);
     }
   }
   UpdateInterference();
-  if (autoscaler_.enabled()) {
-    autoscaler_.Act(now, BusyNodes());
-  }
-  return !events.empty();
+  const bool drained = autoscaler_.enabled() && autoscaler_.Act(now, NodeUse());
+  return drained || !events.empty();
 }
 
 void Simulation::StopJobsOn(int node, bool crash, double now) {
@@ -194,29 +193,30 @@ void Simulation::StopJobsOn(int node, bool crash, double now) {
   }
 }
 
-std::vector<bool> Simulation::BusyNodes() const {
-  std::vector<bool> busy(cluster_.nodes().size(), false);
+std::vector<double> Simulation::NodeUse() const {
+  std::vector<double> use(cluster_.nodes().size(), 0);
   for (const size_t job : active_) {
     if (jobs_[job].done()) continue;
     for (const NodeShare& share : jobs_[job].placement()) {
-      busy[share.node] = true;
+      use[share.node] += static_cast<double>(share.gpus) / cluster_.nodes()[share.node].gpus;
     }
   }
-  return busy;
+  return use;
 }
 
-void Simulation::FollowDemand(double now) {
+bool Simulation::FollowDemand(double now) {
   if (!autoscaler_.enabled()) {
-    return;
+    return false;
   }
   NodeDemand demand;
   if (!active_.empty()) {
-    demand = scheduler_.WantedNodes().value_or(demand);
+    demand = scheduler_.Demand();
   } else {
-    demand.idle_nodes.resize(cluster_.nodes().size());
-    std::iota(demand.idle_nodes.begin(), demand.idle_nodes.end(), 0);
+    for (int node = 0; node < static_cast<int>(cluster_.nodes().size()); ++node) {
+      demand.idle_nodes.insert(NodeId(node));
+    }
   }
-  autoscaler_.Follow(demand, now, BusyNodes());
+  return autoscaler_.Follow(std::move(demand), now, NodeUse());
 }
 
 absl::Status Simulation::RunRounds() {
@@ -311,7 +311,8 @@ absl::Status Simulation::RunEvents() {
     if (absl::Status status = Decide(now); !status.ok()) {
       return status;
     }
-    pending = active_.empty() ? kNever : now + options_.interval_seconds;
+    const double pause = drained_ ? options_.debounce_seconds : options_.interval_seconds;
+    pending = active_.empty() ? kNever : now + pause;
     if (absl::Status status = RenewEvents(&events); !status.ok()) {
       return status;
     }
@@ -321,7 +322,7 @@ absl::Status Simulation::RunEvents() {
 
 absl::Status Simulation::Decide(double now) {
   if (active_.empty()) {
-    FollowDemand(now);
+    drained_ = FollowDemand(now);
     return absl::OkStatus();
   }
   std::vector<const SimulatedJob*> jobs;
@@ -351,7 +352,7 @@ absl::Status Simulation::Decide(double now) {
   last_running_ = running ? now : last_running_;
   UpdateInterference();
   RecordWatched(now);
-  FollowDemand(now);
+  drained_ = FollowDemand(now);
   return running ? CheckVainEffort(now) : CheckStandstill(now);
 }
 

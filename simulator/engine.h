@@ -66,7 +66,7 @@ struct SimulationResult {
   // When nodes were there, from the first submission on. Empty: all of them, all the time.
   std::vector<NodeSpan> nodes = {};
   int node_failures = 0;
-  int node_evictions = 0;  // spot nodes that were taken away
+  int node_evictions = 0;  // spot nodes that were told that they are taken away
 };
 
 // INVALID_ARGUMENT: an option is out of its range, or the watched job is not in the workload. INTERNAL: the

@@ -78,6 +78,36 @@ void ParseTexts(const Texts& texts, ReplayOptions* options) {
   ParseRestart(texts.restart, options);
 }
 
+// What the pools of nodes aim at; the fields of a pool file, docs/pools.md.
+void AddTargetOptions(CLI::App* app, NodeOptions* nodes) {
+  using nodepools::TargetMode;
+  nodepools::Target* target = &nodes->target;
+  const std::map<std::string, TargetMode> modes = {{"band", TargetMode::kBand},
+                                                   {"budget", TargetMode::kBudget},
+                                                   {"cost", TargetMode::kCost},
+                                                   {"deadline", TargetMode::kDeadline}};
+  app->add_option("--target", target->mode, "With autoscale: band, budget, cost or deadline")
+      ->transform(CLI::CheckedTransformer(modes))
+      ->default_str("band");
+  app->add_option("--utility-low", target->utility_low, "With target band: least utility")
+      ->capture_default_str();
+  app->add_option("--utility-high", target->utility_high, "With target band: greatest utility")
+      ->capture_default_str();
+  app->add_option("--budget-per-hour", target->budget_per_hour,
+                  "With target budget: most USD per hour for all nodes");
+  app->add_option("--goodput-per-dollar", target->goodput_per_price,
+                  "With target cost: speed-up that each USD per hour must bring");
+  app->add_option("--keep-factor", target->keep_factor,
+                  "With target cost: nodes that are there are kept down to this part of that")
+      ->capture_default_str();
+  AddDuration(app, "--deadline", &nodes->deadline, "With target deadline: when all jobs are to be done");
+  const std::map<std::string, bool> floors = {{"any", false}, {"on-demand", true}};
+  app->add_option("--floor", target->floor_on_lasting,
+                  "With autoscale: where what jobs need at least is bought: any (the cheapest), or on-demand")
+      ->transform(CLI::CheckedTransformer(floors))
+      ->default_str("any");
+}
+
 void AddNodeOptions(CLI::App* app, ReplayOptions* options) {
   NodeOptions* nodes = &options->simulation.nodes;
   AddDuration(app, "--node-mtbf", &nodes->mtbf, "Mean time between failures of one node; 0: none fails");
@@ -88,13 +118,22 @@ void AddNodeOptions(CLI::App* app, ReplayOptions* options) {
                   "Number of nodes that may be taken away: 4 of each GPU type, or aws=4,rtx=1");
   AddDuration(app, "--spot-lifetime", &nodes->spot_lifetime,
               "Mean time until a spot node is taken away; 0: none is");
+  app->add_option("--spot-together", nodes->spot_together,
+                  "Chance of each spot node of a GPU type to be taken whenever some are; 0: one by one")
+      ->capture_default_str();
   AddDuration(app, "--spot-notice", &nodes->spot_notice, "How long before it is announced");
   AddDuration(app, "--spot-return", &nodes->spot_return, "Time until a spot node is back");
-  app->add_option("--autoscale", options->autoscale,
-                  "Bounds of the number of nodes, which follows the policy: 1..16, or aws=1..16,rtx=0..4");
+  AddDuration(app, "--spot-refusal", &nodes->spot_refusal,
+              "With autoscale: mean time without spot capacity after nodes were taken together");
+  AddDuration(app, "--spot-scarcity", &nodes->spot_scarcity,
+              "With autoscale: mean time between such times that begin by themselves; 0: there are none");
+  app->add_option(
+      "--autoscale", options->autoscale,
+      "Bounds of the number of nodes, which follows the jobs' demand: 1..16, or aws=1..16,rtx=0..4");
   AddDuration(app, "--node-start", &nodes->start, "With autoscale: time until a new node is there");
   AddDuration(app, "--cooldown", &nodes->cooldown,
               "With autoscale: time without a change of size before nodes are removed");
+  AddTargetOptions(app, nodes);
   app->add_option("--price", options->price, "USD per node and hour: 12.24, or aws=12.24,rtx=8");
   app->add_option("--spot-price", options->spot_price, "The same of spot nodes, where it differs");
 }

@@ -72,6 +72,8 @@ absl::Status ApplyNodeFlags(const ReplayOptions& options, Input* input) {
     if (!parsed.ok()) {
       return parsed.status();
     }
+    nodes->lasting_prices = parsed->lasting;
+    nodes->spot_prices = parsed->spot;
     input->prices = *std::move(parsed);
   }
   return absl::OkStatus();

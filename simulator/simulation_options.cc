@@ -27,9 +27,9 @@ absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const Wor
       return status;
     }
   }
-  if (!options.nodes.pools.empty() && !scheduler.WantedNodes()) {
+  if (!options.nodes.pools.empty() && !scheduler.knows_demand()) {
     return absl::InvalidArgumentError(
-        "--autoscale: this policy does not say how many nodes it could use; choose another one, as goodput");
+        "--autoscale: this policy does not say what it could make of nodes; choose another one, as goodput");
   }
   for (const RestartTimes* times : {options.restart_times.get(), options.in_place_times.get()}) {
     if (times == nullptr) continue;

@@ -42,6 +42,7 @@ void AddKubernetesSecrets(CLI::App& admin, Context* context);
 void AddToken(CLI::App& admin, Context* context);
 void AddTensorboard(CLI::App& app, Context* context);
 void AddHealth(CLI::App& app, Context* context);
+void AddCloud(CLI::App& app, Context* context);
 void AddCluster(CLI::App& app, Context* context);
 void AddVersion(CLI::App& app, Context* context);
 void AddWhoAmI(CLI::App& app, Context* context);

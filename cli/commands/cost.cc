@@ -12,6 +12,7 @@
 #include "cli/cost_table.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "libs/messages/proto_time.h"
 
 namespace adaptdl::cli {
 namespace {

@@ -25,6 +25,8 @@
 namespace adaptdl::cli {
 namespace {
 
+constexpr char kContainerFolder[] = "/adaptdl";
+
 struct Source {
   JobReference job;
   v1::JobFolder folder;
@@ -34,7 +36,7 @@ struct Source {
   std::string base_name;
 };
 
-// "JOB:share/PATH" or "JOB:checkpoint/PATH".
+// "JOB:share/PATH" or "JOB:checkpoint/PATH"; or, as the containers of AdaptDL's jobs have them, "JOB:/adaptdl/share/PATH" and so on.
 absl::StatusOr<Source> ParseSource(const Context& context, const std::string& text) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos) {
@@ -43,13 +45,16 @@ absl::StatusOr<Source> ParseSource(const Context& context, const std::string& te
   const absl::StatusOr<JobReference> job = ParseJobReference(context, text.substr(0, colon));
   if (!job.ok()) return job.status();
   Source source{.job = *job, .folder = v1::JOB_FOLDER_UNSPECIFIED, .path = "", .base_name = ""};
-  const std::filesystem::path path =
-      std::filesystem::path(text.substr(colon + 1)).relative_path().lexically_normal();
+  std::filesystem::path path = std::filesystem::path(text.substr(colon + 1)).lexically_normal();
+  const bool in_container = absl::StartsWith(path.string(), absl::StrCat(kContainerFolder, "/"));
+  path = in_container ? path.lexically_relative(kContainerFolder) : path.relative_path();
   const std::string head = path.empty() ? "" : path.begin()->string();
   if (head == "share") source.folder = v1::JOB_FOLDER_SHARE;
   if (head == "checkpoint") source.folder = v1::JOB_FOLDER_CHECKPOINT;
   if (source.folder == v1::JOB_FOLDER_UNSPECIFIED) {
-    return UsageError(absl::StrCat(text, ": the path must begin with share/ or checkpoint/"));
+    return UsageError(absl::StrCat(
+        text,
+        ": the path must begin with share/ or checkpoint/, or with /adaptdl/share/ or /adaptdl/checkpoint/"));
   }
   const std::string relative = path.lexically_relative(head).string();
   source.path = relative == "." ? "" : std::string(absl::StripSuffix(relative, "/"));
@@ -150,8 +155,8 @@ void AddCp(CLI::App& app, Context* context) {
   command
       ->add_option(
           "JOB:PATH", options->from,
-          "What to copy: JOB:share/PATH or JOB:checkpoint/PATH; with --kubernetes also JOB:/PATH, as "
-          "the job's pods have it")
+          "What to copy: JOB:share/PATH or JOB:checkpoint/PATH, or JOB:/adaptdl/share/PATH and so on; with "
+          "--kubernetes also JOB:/PATH, as the job's pods have it")
       ->required();
   command->add_option("DEST", options->to, "Where to: a folder that exists, or the copy's name")->required();
   command

@@ -24,6 +24,7 @@
 #include "libs/base/file.h"
 #include "libs/base/random_id.h"
 #include "libs/base/utf8.h"
+#include "libs/jobfile/demands.h"
 #include "libs/jobfile/job_file.h"
 #include "libs/jobfile/names.h"
 #include "libs/jobfile/quantity.h"
@@ -33,17 +34,11 @@ namespace adaptdl::cli {
 namespace {
 
 constexpr absl::string_view kDefaultFile = "adaptdljob.yaml";
+constexpr absl::string_view kOtherDefaultFile = "adaptdljob.yml";
 // Groups of flags in the help.
 constexpr char kCommandGroup[] = "For a command after \"--\"";
+constexpr char kCodeGroup[] = "For the folder that goes along with the job";
 constexpr char kClusterGroup[] = "With --kubernetes, for a job file or folder";
-
-// A folder that the file gives relative to itself means the same wherever the replica starts.
-void ResolveFolder(const std::string& file, v1::ReplicaTemplate* replica) {
-  const std::filesystem::path folder = replica->working_directory();
-  if (folder.empty() || folder.is_absolute()) return;
-  const std::filesystem::path base = std::filesystem::absolute(file).parent_path();
-  replica->set_working_directory((base / folder).lexically_normal().string());
-}
 
 // What the flags say of a virtual environment. The text of the requirements goes with the job: the nodes do not have
 // the file.
@@ -63,23 +58,41 @@ absl::Status SetPython(const SubmitOptions& options, v1::ReplicaTemplate* replic
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::SubmitJobRequest> FromFile(const Context& context, const SubmitOptions& options) {
+// What the flags say of when it is to be done, and on which nodes.
+absl::Status SetDemands(const SubmitOptions& options, v1::JobSpec* spec) {
+  if (!options.deadline.empty()) {
+    const auto deadline = jobfile::ParseDeadline("--deadline", options.deadline);
+    if (!deadline.ok()) return UsageError(deadline.status().message());
+    *spec->mutable_deadline() = *deadline;
+  }
+  v1::ReplicaTemplate* replica = spec->mutable_template_();
+  if (!options.gpu_types.empty()) {
+    replica->mutable_placement()->mutable_gpu_types()->Assign(options.gpu_types.begin(),
+                                                              options.gpu_types.end());
+  }
+  for (const std::string& text : options.node_selector) {
+    const auto label = ParseKeyValue("--node-selector", text);
+    if (!label.ok()) return label.status();
+    (*replica->mutable_placement()->mutable_node_selector())[label->first] = label->second;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::SubmitJobRequest> FromFile(const Context& context, const SubmitOptions& options,
+                                              const std::string& path) {
   if (!options.command_flags.empty()) {
     return UsageError(absl::StrCat(options.command_flags.front(),
                                    " goes with a command after \"--\"; a job file holds the value itself"));
   }
-  const absl::StatusOr<std::string> path = FindJobFile(options);
-  if (!path.ok()) return path.status();
   absl::StatusOr<jobfile::JobFile> file =
-      jobfile::ReadJobFile(*path, {.named_by_caller = !options.name_prefix.empty()});
+      jobfile::ReadJobFile(path, {.named_by_caller = !options.name_prefix.empty()});
   if (!file.ok()) return file.status();
   for (const std::string& warning : file->warnings) Note(absl::StrCat("warning: ", warning));
   v1::SubmitJobRequest request;
   *request.mutable_job() = std::move(file->job);
   request.set_generate_name(file->generate_name);
-  v1::ReplicaTemplate* replica = request.mutable_job()->mutable_spec()->mutable_template_();
-  ResolveFolder(*path, replica);
   if (context.has_separator) {
+    v1::ReplicaTemplate* replica = request.mutable_job()->mutable_spec()->mutable_template_();
     replica->mutable_args()->Assign(context.after_separator.begin(), context.after_separator.end());
   }
   return request;
@@ -120,6 +133,7 @@ absl::StatusOr<v1::SubmitJobRequest> FromCommand(const Context& context, const S
     return UsageError("nothing to submit; give a job file, a folder, or a command after \"--\"");
   }
   if (!options.file.empty()) return UsageError("-f goes with a folder");
+  if (!options.dockerfile.empty()) return UsageError("-d goes with a folder");
   v1::SubmitJobRequest request;
   v1::JobSpec* spec = request.mutable_job()->mutable_spec();
   request.mutable_job()->set_name(options.name);
@@ -131,8 +145,12 @@ absl::StatusOr<v1::SubmitJobRequest> FromCommand(const Context& context, const S
   if (options.max_restarts >= 0) spec->set_max_restarts(options.max_restarts);
   v1::ReplicaTemplate* replica = spec->mutable_template_();
   replica->mutable_command()->Assign(context.after_separator.begin(), context.after_separator.end());
-  const std::filesystem::path folder = options.folder.empty() ? "." : options.folder;
-  replica->set_working_directory(std::filesystem::weakly_canonical(folder).string());
+  if (options.code.empty()) {
+    const std::filesystem::path folder = options.folder.empty() ? "." : options.folder;
+    replica->set_working_directory(std::filesystem::weakly_canonical(folder).string());
+  } else {
+    replica->set_working_directory(options.folder);
+  }
   for (const std::string& text : options.env) {
     const auto variable = ParseKeyValue("--env", text);
     if (!variable.ok()) return variable.status();
@@ -174,14 +192,25 @@ absl::Status AwaitKnown(const Context& context, Client& client, const v1::Job& j
   }
 }
 
-// To the supervisor.
-absl::StatusOr<v1::Job> SubmitJob(const Context& context, Client& client, const SubmitOptions& options) {
+// What goes to the supervisor.
+struct Submission {
+  v1::SubmitJobRequest request;
+  JobFolder folder;
+};
+
+absl::StatusOr<Submission> Prepare(const Context& context, const SubmitOptions& options) {
   if (!options.cluster_flags.empty()) {
     return UsageError(
         absl::StrCat(options.cluster_flags.front(), " goes with a job file or folder and --kubernetes"));
   }
+  std::string file;
+  if (!options.path.empty()) {
+    absl::StatusOr<std::string> found = FindJobFile(options);
+    if (!found.ok()) return found.status();
+    file = *std::move(found);
+  }
   absl::StatusOr<v1::SubmitJobRequest> request =
-      options.path.empty() ? FromCommand(context, options) : FromFile(context, options);
+      file.empty() ? FromCommand(context, options) : FromFile(context, options, file);
   if (!request.ok()) return request.status();
   if (!options.name_prefix.empty()) {
     const std::string prefix = absl::StrCat(options.name_prefix, "-");
@@ -190,11 +219,21 @@ absl::StatusOr<v1::Job> SubmitJob(const Context& context, Client& client, const 
     request->mutable_job()->clear_name();
     request->set_generate_name(prefix);
   }
-  const absl::Status python = SetPython(options, request->mutable_job()->mutable_spec()->mutable_template_());
-  if (!python.ok()) return python;
+  v1::JobSpec* spec = request->mutable_job()->mutable_spec();
+  absl::Status status = SetPython(options, spec->mutable_template_());
+  if (status.ok()) status = SetDemands(options, spec);
+  if (!status.ok()) return status;
   if (!context.name_space.empty()) request->mutable_job()->set_namespace_(context.name_space);
-  request->set_request_id(RandomHex(16));
-  absl::StatusOr<v1::SubmitJobResponse> response = client.Call(&Jobs::SubmitJob, *request);
+  absl::StatusOr<JobFolder> folder = FindJobFolder(options, file, spec->mutable_template_());
+  if (!folder.ok()) return folder.status();
+  return Submission{*std::move(request), *std::move(folder)};
+}
+
+absl::StatusOr<v1::Job> SubmitJob(const Context& context, Client& client, Submission submission) {
+  absl::Status status = SendJobFolder(context, client, submission.folder, &submission.request);
+  if (!status.ok()) return status;
+  submission.request.set_request_id(RandomHex(16));
+  absl::StatusOr<v1::SubmitJobResponse> response = client.Call(&Jobs::SubmitJob, submission.request);
   if (!response.ok()) return response.status();
   return std::move(*response->mutable_job());
 }
@@ -206,8 +245,14 @@ absl::StatusOr<int> Submit(const Context& context, const SubmitOptions& options)
   if (is_object) {
     job = SubmitObject(context, options);
   } else {
+    absl::StatusOr<Submission> submission = Prepare(context, options);
+    if (!submission.ok()) return submission.status();
+    if (options.dry_run) {
+      PrintDryRun(context, submission->folder, submission->request);
+      return kExitOk;
+    }
     client = std::make_unique<Client>(context);
-    job = SubmitJob(context, *client, options);
+    job = SubmitJob(context, *client, *std::move(submission));
   }
   if (!job.ok()) return job.status();
   const bool stays = options.wait || options.follow;
@@ -237,10 +282,6 @@ void AddClusterFlags(CLI::App* command, SubmitOptions* options) {
   const auto add = [&](const char* name, std::string& value, const char* help) {
     return command->add_option(name, value, help)->group(kClusterGroup);
   };
-  add("-d,--dockerfile", options->dockerfile,
-      "The folder's Dockerfile, of which an image is built and pushed to $ADAPTDL_SUBMIT_REPO, or the "
-      "cluster's "
-      "own registry. Default: Dockerfile, if there is one");
   add("--image-tool", options->image_tool, "What builds it. Default: docker, podman or buildah");
   add("--tensorboard", options->tensorboard, "Log to this one of \"adaptdl tensorboard list\"");
   add("--checkpoint-storage-size", options->claim_size,
@@ -249,6 +290,27 @@ void AddClusterFlags(CLI::App* command, SubmitOptions* options) {
       "only the class is given");
   add("--checkpoint-storage-class", options->claim_class,
       "Its storage class, which many nodes can write. Default: the cluster's");
+}
+
+void AddCodeFlags(CLI::App* command, SubmitOptions* options) {
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return command->add_option(name, value, help)->group(kCodeGroup);
+  };
+  CLI::Option* code = add("--code", options->code,
+                          "The folder, which each node gets a copy of. Default: DIR; that of FILE, if its "
+                          "job starts in a relative "
+                          "folder or its command names a file there; of a command none");
+  command->add_flag("--no-code", options->no_code, "None goes along: the nodes have what the job needs")
+      ->group(kCodeGroup)
+      ->excludes(code);
+  add("--max-code-bytes", options->max_code_bytes, "Bytes of its files at most. Default: 2Gi");
+  add("--max-code-files", options->max_code_files, "Files and folders in it at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_flag("--dry-run", options->dry_run,
+                 "List what would go along, and what is left out by which rule; submit nothing")
+      ->group(kCodeGroup);
 }
 
 void AddCommandFlags(CLI::App* command, SubmitOptions* options) {
@@ -288,13 +350,16 @@ absl::StatusOr<std::string> FindJobFile(const SubmitOptions& options) {
     }
     return options.path;
   }
+  const std::filesystem::path folder = options.path;
   const std::string name = options.file.empty() ? std::string(kDefaultFile) : options.file;
-  const std::filesystem::path path = std::filesystem::path(options.path) / name;
-  if (!std::filesystem::exists(path, error)) {
-    return absl::NotFoundError(
-        absl::StrCat(path.string(), " does not exist; -f names another file of the folder"));
-  }
-  return path.string();
+  const std::filesystem::path path = folder / name;
+  if (std::filesystem::exists(path, error)) return path.string();
+  // One that is given may be elsewhere, as with AdaptDL's own command.
+  const std::string other =
+      options.file.empty() ? (folder / std::string(kOtherDefaultFile)).string() : options.file;
+  if (std::filesystem::exists(other, error)) return other;
+  return absl::NotFoundError(
+      absl::StrCat(path.string(), " does not exist; -f names another file of the folder"));
 }
 
 void AddSubmit(CLI::App& app, Context* context) {
@@ -312,11 +377,23 @@ void AddSubmit(CLI::App& app, Context* context) {
                     "Run it in a virtual environment of Python; --python=PROGRAM: of this one");
   command->add_option("--requirements", options->requirements,
                       "Install what this requirements file lists there; implies --python");
+  command->add_option("--gpu-type", options->gpu_types,
+                      "Type of the nodes' GPUs, as nodes say it; may be repeated: any of them");
+  command->add_option("--node-selector", options->node_selector,
+                      "Label that its nodes have, KEY=VALUE; may be repeated: all of them");
+  command->add_option("--deadline", options->deadline, "When it is to be done, such as 2026-12-01T08:00:00Z");
+  command->add_option(
+      "-d,--dockerfile", options->dockerfile,
+      "The folder's Dockerfile. With --kubernetes an image is built of it and pushed to "
+      "$ADAPTDL_SUBMIT_REPO, or the cluster's own registry; otherwise it only says which files paths of the "
+      "image are. Default: Dockerfile, if there is one");
+  AddCodeFlags(command, options.get());
   AddClusterFlags(command, options.get());
   AddCommandFlags(command, options.get());
   command->callback([context, options, command] {
     options->command_flags = GivenOf(*command, kCommandGroup);
     options->cluster_flags = GivenOf(*command, kClusterGroup);
+    options->code_flags = GivenOf(*command, kCodeGroup);
     context->action = [context, options] { return Submit(*context, *options); };
   });
 }

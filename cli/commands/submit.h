@@ -3,12 +3,16 @@
 #ifndef ADAPTDL_CLI_COMMANDS_SUBMIT_H_
 #define ADAPTDL_CLI_COMMANDS_SUBMIT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "adaptdl/v1/job_service.pb.h"
+#include "cli/client.h"
 #include "cli/context.h"
+#include "libs/archive/folder_scan.h"
 
 namespace adaptdl::cli {
 
@@ -23,8 +27,22 @@ struct SubmitOptions {
   std::string python;
   // File of what is installed in it. Empty: none, or what the job file says.
   std::string requirements;
-  // For a cluster of Kubernetes only.
+  // What it demands besides: types of GPUs, labels of nodes ("KEY=VALUE"), and when it is to be done.
+  std::vector<std::string> gpu_types;
+  std::vector<std::string> node_selector;
+  std::string deadline;
+  // Of the folder.
   std::string dockerfile;
+  // For a folder that goes along, to nodes that start programs. Empty: the one that `path` names, if it does.
+  std::string code;
+  bool no_code = false;
+  std::string max_code_bytes;
+  int64_t max_code_files = archive::kDefaultMaxFiles;
+  // Shows what would go along, and submits nothing.
+  bool dry_run = false;
+  // Names of those of them that were given.
+  std::vector<std::string> code_flags;
+  // For a cluster of Kubernetes only.
   std::string image_tool;
   std::string tensorboard;
   std::string claim_size;
@@ -50,6 +68,21 @@ struct SubmitOptions {
 
 // The job file, or the folder's.
 absl::StatusOr<std::string> FindJobFile(const SubmitOptions& options);
+
+// A folder that goes along with a job. Empty: none does.
+struct JobFolder {
+  std::string path;
+  archive::FolderContents contents;
+};
+
+// Finds it, and sets where in it the job starts; warns of what is not done with the job's image. `job_file` empty: there is none.
+absl::StatusOr<JobFolder> FindJobFolder(const SubmitOptions& options, const std::string& job_file,
+                                        v1::ReplicaTemplate* replica);
+// Brings it to the supervisor, and names it in the request.
+absl::Status SendJobFolder(const Context& context, Client& client, const JobFolder& folder,
+                           v1::SubmitJobRequest* request);
+// What would be submitted.
+void PrintDryRun(const Context& context, const JobFolder& folder, const v1::SubmitJobRequest& request);
 
 // Makes the job's object in a cluster of Kubernetes, with an image of the folder if that has a Dockerfile. Returns the job as far as it is
 // needed to follow it.

@@ -35,6 +35,16 @@ absl::Status CheckFlags(const SubmitOptions& options) {
   if (!options.python.empty() || !options.requirements.empty()) {
     return UsageError("--python and --requirements go with nodes that start programs; an image has its own");
   }
+  if (!options.gpu_types.empty() || !options.node_selector.empty() || !options.deadline.empty()) {
+    return UsageError(
+        "--gpu-type, --node-selector and --deadline go with nodes that start programs; an AdaptDLJob holds "
+        "the values "
+        "itself");
+  }
+  if (!options.code_flags.empty()) {
+    return UsageError(absl::StrCat(options.code_flags.front(),
+                                   " goes with nodes that start programs; an image has its own files"));
+  }
   if (options.name_prefix.empty()) return absl::OkStatus();
   const absl::Status status = jobfile::CheckNamePrefix(absl::StrCat(options.name_prefix, "-"), "-n");
   return status.ok() ? status : UsageError(status.message());

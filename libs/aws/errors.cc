@@ -149,4 +149,9 @@ std::string CodeOf(const absl::Status& status) {
 
 bool IsThrottling(const absl::Status& status) { return absl::c_linear_search(kThrottling, CodeOf(status)); }
 
+bool LeavesOpen(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
+         absl::IsInternal(status) || absl::IsUnknown(status);
+}
+
 }  // namespace adaptdl::aws

@@ -39,6 +39,9 @@ std::string CodeOf(const absl::Status& status);
 // Whether the service asks for fewer calls.
 bool IsThrottling(const absl::Status& status);
 
+// Whether a call that failed so may have been carried out even so, or yet be.
+bool LeavesOpen(const absl::Status& status);
+
 }  // namespace adaptdl::aws
 
 #endif  // ADAPTDL_LIBS_AWS_ERRORS_H_

@@ -17,6 +17,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "libs/certificates/openssl.h"
 
 namespace adaptdl::certificates {
@@ -26,7 +27,7 @@ using BioPtr = std::unique_ptr<BIO, Freed<BIO_free_all>>;
 using NumberPtr = std::unique_ptr<BIGNUM, Freed<BN_free>>;
 using RequestPtr = std::unique_ptr<X509_REQ, Freed<X509_REQ_free>>;
 
-constexpr char kBegin[] = "-----BEGIN CERTIFICATE REQUEST-----";
+constexpr absl::string_view kBegin = "-----BEGIN CERTIFICATE REQUEST-----";
 constexpr int kMinRsaBits = 2048;
 constexpr int kMaxRsaBits = 4096;
 constexpr unsigned long kRsaExponent = 65537;
@@ -90,8 +91,9 @@ absl::StatusOr<KeyPtr> KeyOfRequest(absl::string_view pem) {
     return Refused(absl::StrCat("it has ", pem.size(), " bytes, and may have ", kMaxRequestBytes));
   }
   const absl::string_view text = absl::StripLeadingAsciiWhitespace(pem);
+  absl::string_view rest = text;
   // OpenSSL would look for one among whatever else there is.
-  if (!absl::StartsWith(text, kBegin) || absl::StrContains(text.substr(sizeof(kBegin)), "-----BEGIN")) {
+  if (!absl::ConsumePrefix(&rest, kBegin) || absl::StrContains(rest, "-----BEGIN")) {
     return Refused(absl::StrCat("give one request in PEM, which begins with ", kBegin));
   }
   const BioPtr reader(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));

@@ -42,7 +42,13 @@ constexpr KnownField kSpec[] = {
     {"minReplicas", Type::kInteger},  {"maxReplicas", Type::kInteger}, {"preemptible", Type::kBoolean},
     {"maxRestarts", Type::kInteger},  {"rescale", Type::kText},        {"template", Type::kMap},
     {"allowedReplicas", Type::kList}, {"priority", Type::kInteger},    {"python", Type::kMap},
-    {"suspend", Type::kBoolean},
+    {"suspend", Type::kBoolean},      {"deadline", Type::kText},       {"gpuTypes", Type::kList},
+    {"dataSets", Type::kList},
+};
+
+constexpr KnownField kDataSet[] = {
+    {"name", Type::kText},
+    {"url", Type::kText},
 };
 
 constexpr KnownField kPython[] = {
@@ -181,6 +187,7 @@ absl::Span<const KnownField> RootFields() { return kRoot; }
 absl::Span<const KnownField> MetadataFields() { return kMetadata; }
 absl::Span<const KnownField> SpecFields() { return kSpec; }
 absl::Span<const KnownField> PythonFields() { return kPython; }
+absl::Span<const KnownField> DataSetFields() { return kDataSet; }
 absl::Span<const KnownField> TemplateFields() { return kTemplate; }
 absl::Span<const KnownField> PodFields() { return kPod; }
 absl::Span<const KnownField> ContainerFields() { return kContainer; }

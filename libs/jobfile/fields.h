@@ -13,6 +13,7 @@ absl::Span<const KnownField> RootFields();
 absl::Span<const KnownField> MetadataFields();
 absl::Span<const KnownField> SpecFields();
 absl::Span<const KnownField> PythonFields();
+absl::Span<const KnownField> DataSetFields();
 absl::Span<const KnownField> TemplateFields();
 absl::Span<const KnownField> PodFields();
 absl::Span<const KnownField> ContainerFields();

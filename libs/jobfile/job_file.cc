@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "libs/base/file.h"
 #include "libs/jobfile/checker.h"
+#include "libs/jobfile/demands.h"
 #include "libs/jobfile/document.h"
 #include "libs/jobfile/fields.h"
 #include "libs/jobfile/names.h"
@@ -272,6 +273,7 @@ void Reader::ReadSpec(const Node& spec) {
   }
   ReadRescale(spec);
   if (const Node* python = Get(&spec, "python", Type::kMap)) ReadPython(*python);
+  ReadDemands(spec, file_->job.mutable_spec(), problems_);
   const Node* pod_template =
       RequireField(spec, "spec", "template", Type::kMap, "it holds the container to run");
   if (pod_template == nullptr) return;
@@ -290,9 +292,10 @@ void Reader::ReadPod(const Node& pod) {
                                       absl::ToInt64Seconds(jobspec::kMaxGracePeriod), &seconds, problems_)) {
     file_->job.mutable_spec()->mutable_template_()->mutable_termination_grace_period()->set_seconds(seconds);
   }
-  v1::Placement placement = ReadPlacement(pod, path, problems_);
+  const v1::Placement placement = ReadPlacement(pod, path, problems_);
   if (placement.ByteSizeLong() > 0) {
-    *file_->job.mutable_spec()->mutable_template_()->mutable_placement() = std::move(placement);
+    // Beside the types of GPUs, which stand elsewhere in the file.
+    file_->job.mutable_spec()->mutable_template_()->mutable_placement()->MergeFrom(placement);
   }
   const Node* containers =
       RequireField(pod, path, "containers", Type::kList, "its first entry holds the command to run");

@@ -1,6 +1,7 @@
 #include "libs/jobspec/job_spec.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "libs/jobspec/checks.h"
+#include "libs/jobspec/files.h"
 #include "libs/jobspec/limits.h"
 #include "libs/jobspec/placement.h"
 #include "libs/jobspec/python.h"
@@ -20,6 +22,8 @@ namespace {
 constexpr int kDefaultRestarts = 3;
 constexpr absl::string_view kDefaultInterpreter = "python3";
 constexpr absl::Duration kDefaultGracePeriod = absl::Seconds(30);
+// Of the year 9999, after which a time has no text.
+constexpr int64_t kLastSecond = 253'402'300'799;
 
 absl::Status CheckPrefix(absl::string_view prefix) {
   if (IsNamePrefix(prefix)) return absl::OkStatus();
@@ -84,6 +88,11 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica, ReplicaKind kind)
   }
   if (replica.has_python()) status.Update(CheckPython(replica.python()));
   if (replica.has_placement()) status.Update(CheckPlacement(replica.placement()));
+  if (replica.has_code()) {
+    status.Update(CheckCode(replica.code()));
+    status.Update(CheckFolderInCode(replica.working_directory()));
+  }
+  status.Update(CheckDataSets(replica.data_sets()));
   if (replica.has_termination_grace_period()) {
     const auto& grace = replica.termination_grace_period();
     const bool good = grace.seconds() >= 0 && grace.nanos() >= 0 && grace.nanos() <= 999'999'999 &&
@@ -117,6 +126,16 @@ absl::Status CheckAllowedReplicas(const v1::JobSpec& spec) {
   if (first != allowed.end() && *first <= most) return absl::OkStatus();
   return Wrong(field, absl::StrJoin(allowed, ", "),
                "none lies between min_replicas and max_replicas, so that the job could never run; add one");
+}
+
+absl::Status CheckDeadline(const v1::JobSpec& spec) {
+  if (!spec.has_deadline()) return absl::OkStatus();
+  const auto& deadline = spec.deadline();
+  const bool good = deadline.seconds() > 0 && deadline.seconds() <= kLastSecond && deadline.nanos() >= 0 &&
+                    deadline.nanos() <= 999'999'999;
+  if (good) return absl::OkStatus();
+  return Wrong("spec.deadline", absl::StrCat(deadline.seconds(), " s"),
+               "give a time between 1970 and 9999");
 }
 
 // Sets what may change of `spec` to what `other` says.
@@ -181,6 +200,7 @@ absl::Status CheckSpec(const v1::JobSpec& spec, ReplicaKind kind) {
     status.Update(Wrong("spec.rescale", absl::StrCat(static_cast<int>(spec.rescale())),
                         "is not known to this version; use RESCALE_MODE_IN_PLACE or RESCALE_MODE_RESTART"));
   }
+  status.Update(CheckDeadline(spec));
   status.Update(CheckTemplate(spec.template_(), kind));
   return status;
 }

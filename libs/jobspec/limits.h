@@ -28,6 +28,10 @@ inline constexpr int kMaxPriority = 1000;
 inline constexpr int kMaxRestarts = 1000;
 inline constexpr absl::Duration kMaxGracePeriod = absl::Hours(1);
 inline constexpr int kMaxExtendedResources = 64;
+inline constexpr int kMaxDataSets = 64;
+inline constexpr int kMaxUrlLength = 2048;
+// The type of a GPU, as of a node.
+inline constexpr int kMaxGpuTypeLength = 253;
 inline constexpr int kMaxGpus = 1 << 20;
 // Of any resource: far above any machine (a pebibyte), and low enough that sums over a cluster can't
 // overflow.

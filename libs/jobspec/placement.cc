@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -204,6 +205,10 @@ std::string DescribeTerms(const v1::Placement& placement) {
   return absl::StrJoin(terms, ", or ");
 }
 
+std::string DescribeGpuTypes(const v1::Placement& placement) {
+  return absl::StrCat("GPUs of type ", absl::StrJoin(placement.gpu_types(), " or "));
+}
+
 }  // namespace
 
 absl::Status CheckPlacement(const v1::Placement& placement) {
@@ -222,6 +227,13 @@ absl::Status CheckPlacement(const v1::Placement& placement) {
   status.Update(CheckCount(field + ".tolerations", placement.tolerations_size(), kMostRules));
   for (const v1::Toleration& toleration : placement.tolerations()) {
     status.Update(CheckToleration(field + ".tolerations", toleration));
+  }
+  status.Update(CheckCount(field + ".gpu_types", placement.gpu_types_size(), kMostRules));
+  for (const std::string& type : placement.gpu_types()) {
+    if (!type.empty() && type.size() <= kMaxGpuTypeLength && !HasControl(type)) continue;
+    status.Update(Wrong(field + ".gpu_types", Show(type),
+                        absl::StrCat("give the type of a GPU as \"adaptdl nodes\" shows it, of 1 to ",
+                                     kMaxGpuTypeLength, " printable characters")));
   }
   return status;
 }
@@ -263,6 +275,11 @@ std::string Describe(const v1::Taint& taint) {
                       EffectName(taint.effect()));
 }
 
+bool AsksForNodes(const v1::Placement& placement) {
+  return !placement.node_selector().empty() || !placement.node_terms().empty() ||
+         !placement.gpu_types().empty();
+}
+
 bool Fits(const v1::Placement& placement, const v1::Node& node) { return WhyNot(placement, node).empty(); }
 
 std::string WhyNot(const v1::Placement& placement, const v1::Node& node) {
@@ -278,6 +295,12 @@ std::string WhyNot(const v1::Placement& placement, const v1::Node& node) {
       std::none_of(placement.node_terms().begin(), placement.node_terms().end(), met)) {
     return absl::StrCat("is none with ", DescribeTerms(placement));
   }
+  const auto is_type = [&](const std::string& type) { return absl::EqualsIgnoreCase(type, node.gpu_type()); };
+  if (!placement.gpu_types().empty() &&
+      std::none_of(placement.gpu_types().begin(), placement.gpu_types().end(), is_type)) {
+    return absl::StrCat("has not ", DescribeGpuTypes(placement), ", but ",
+                        node.gpu_type().empty() ? "no GPU of a known type" : node.gpu_type());
+  }
   for (const v1::Taint& taint : node.taints()) {
     if (KeepsOff(taint) && !Bears(placement, taint)) return absl::StrCat("has the taint ", Describe(taint));
   }
@@ -291,6 +314,7 @@ std::string Describe(const v1::Placement& placement) {
   std::vector<std::string> parts;
   if (!labels.empty()) parts.push_back(absl::StrCat("the label ", absl::StrJoin(labels, ", ")));
   if (!placement.node_terms().empty()) parts.push_back(DescribeTerms(placement));
+  if (!placement.gpu_types().empty()) parts.push_back(DescribeGpuTypes(placement));
   return absl::StrJoin(parts, "; ");
 }
 

@@ -1,5 +1,6 @@
 // Which nodes a replica may be placed on (v1::Placement), by the rules of Kubernetes' scheduler: the node selector, the
-// required node affinity, and the taints NoSchedule and NoExecute. Pure functions; thread-safe.
+// required node affinity, and the taints NoSchedule and NoExecute; and by the type of their GPUs. Pure functions;
+// thread-safe.
 
 #ifndef ADAPTDL_LIBS_JOBSPEC_PLACEMENT_H_
 #define ADAPTDL_LIBS_JOBSPEC_PLACEMENT_H_
@@ -28,6 +29,8 @@ absl::Status CheckTaints(absl::string_view field,
 absl::StatusOr<v1::Taint> ParseTaint(absl::string_view text);
 std::string Describe(const v1::Taint& taint);
 
+// Whether the placement asks for anything of a node: not whether it bears taints.
+bool AsksForNodes(const v1::Placement& placement);
 // Whether the node takes such replicas, if it has the room.
 bool Fits(const v1::Placement& placement, const v1::Node& node);
 // Why it does not, for people: "has not the label disk=ssd". Empty: it does.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "libs/jobfile/job_file.h"
 #include "libs/jobspec/job_spec.h"
 #include "libs/jobspec/limits.h"
@@ -13,6 +14,7 @@
 #include "libs/kubejobs/placement.h"
 #include "libs/kubejobs/problems.h"
 #include "libs/kubejobs/resources.h"
+#include "libs/messages/proto_time.h"
 
 namespace adaptdl::kubejobs {
 namespace {
@@ -61,7 +63,7 @@ Json Essence(const Json& object) {
   Json& kept = file["spec"];
   Take(spec,
        {"minReplicas", "maxReplicas", "preemptible", "maxRestarts", "rescale", "allowedReplicas", "priority",
-        "suspend"},
+        "suspend", "deadline", "gpuTypes"},
        &kept);
   const Json& pod = At(spec, {"template", "spec"});
   Json& kept_pod = kept["template"]["spec"];
@@ -118,7 +120,8 @@ absl::StatusOr<v1::Job> JobFromObject(const Json& object, const Json& default_re
   const absl::StatusOr<v1::Placement> placement = PlacementOf(pod);
   if (!placement.ok()) return placement.status();
   v1::ReplicaTemplate* replica = job.mutable_spec()->mutable_template_();
-  *replica->mutable_placement() = *placement;
+  // Beside the types of GPUs, which the pod does not know.
+  replica->mutable_placement()->MergeFrom(*placement);
   job.set_uid(kube::UidOf(object));
   jobspec::FillDefaults(job.mutable_spec());
   // Pods that ask for nothing get nothing.
@@ -145,6 +148,15 @@ absl::StatusOr<Json> ObjectFromJob(const v1::Job& job, const std::string& genera
         "spec.template.python: replicas are pods here, and find what is in their image; put the packages "
         "there");
   }
+  if (replica.has_code()) {
+    return absl::InvalidArgumentError(
+        "spec.template.code: replicas are pods here, and find what is in their image; \"adaptdl --kubernetes submit "
+        "DIR\" builds one of the folder");
+  }
+  if (!replica.data_sets().empty()) {
+    return absl::InvalidArgumentError(
+        "spec.template.data_sets: replicas are pods here; mount a claim that holds the data in their template");
+  }
   Json object = {{"apiVersion", kApiVersion}, {"kind", kJobKind}};
   object["metadata"]["namespace"] = job.namespace_();
   if (!job.name().empty()) object["metadata"]["name"] = job.name();
@@ -157,6 +169,11 @@ absl::StatusOr<Json> ObjectFromJob(const v1::Job& job, const std::string& genera
   if (spec.has_max_restarts()) made["maxRestarts"] = spec.max_restarts();
   if (spec.rescale() == v1::RESCALE_MODE_RESTART) made["rescale"] = "restart";
   for (const int count : spec.allowed_replicas()) made["allowedReplicas"].push_back(count);
+  if (spec.has_deadline()) {
+    made["deadline"] =
+        absl::FormatTime(absl::RFC3339_full, messages::ToTime(spec.deadline()), absl::UTCTimeZone());
+  }
+  for (const std::string& type : replica.placement().gpu_types()) made["gpuTypes"].push_back(type);
   Json& pod = made["template"]["spec"];
   pod["containers"].push_back(Container(replica));
   if (replica.has_termination_grace_period()) {

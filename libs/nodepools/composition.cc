@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +29,30 @@ constexpr double kDeadlineMargin = 1.05;
 constexpr double kKeptDeadlineMargin = 1.25;
 
 int RoundUp(double nodes) { return static_cast<int>(std::ceil(nodes - kRounding)); }
+
+// Of nodes that last, so many are kept for what jobs need at least: they are taken whatever others cost, and leave the
+// cheap ones to the rest.
+Supply KeepLasting(Supply supply, double nodes) {
+  if (supply.empty()) return supply;
+  Tier kept{supply.front().price, 0};
+  for (Tier& tier : supply) {
+    if (!tier.lasting) continue;
+    const double taken = std::min(tier.nodes, nodes - kept.nodes);
+    tier.nodes -= taken;
+    kept.nodes += taken;
+  }
+  supply.insert(supply.begin(), kept);
+  std::erase_if(supply, [](const Tier& tier) { return tier.nodes <= 0; });
+  return supply;
+}
+
+// Price of the cheapest nodes that last. 0: there are none.
+double LastingPrice(const Supply& supply) {
+  for (const Tier& tier : supply) {
+    if (tier.lasting) return tier.price;
+  }
+  return 0;
+}
 
 int Sum(const std::vector<int>& nodes) { return std::accumulate(nodes.begin(), nodes.end(), 0); }
 
@@ -77,6 +103,7 @@ class Composer {
     for (const KindOffer& offer : offers) {
       supplies_.push_back(offer.supply);
       here_.push_back(offer.nodes);
+      if (target.floor_on_lasting) floor_prices_.push_back(LastingPrice(offer.supply));
     }
   }
 
@@ -146,7 +173,18 @@ class Composer {
 
   Bought BuyFor(const std::vector<JobDemand>& demands, double worth, double deadline_margin,
                 bool for_new_nodes) const {
-    const Bargain bargain = Trade(BuyersFrom(demands, worth, deadline_margin, for_new_nodes), supplies_);
+    const std::vector<Buyer> buyers = BuyersFrom(demands, worth, deadline_margin, for_new_nodes);
+    const Bought bought = BuyOf(supplies_, buyers, demands);
+    if (!target_.floor_on_lasting) return bought;
+    std::vector<Supply> supplies;
+    for (size_t k = 0; k < supplies_.size(); ++k)
+      supplies.push_back(KeepLasting(supplies_[k], RoundUp(bought.floor[k])));
+    return BuyOf(supplies, buyers, demands);
+  }
+
+  Bought BuyOf(const std::vector<Supply>& supplies, const std::vector<Buyer>& buyers,
+               const std::vector<JobDemand>& demands) const {
+    const Bargain bargain = Trade(buyers, supplies, floor_prices_);
     Bought bought{std::vector<int>(offers_.size(), 0), std::vector<double>(offers_.size(), 0)};
     for (size_t k = 0; k < offers_.size(); ++k) bought.nodes[k] = RoundUp(bargain.nodes[k]);
     for (size_t j = 0; j < demands.size(); ++j) {
@@ -213,22 +251,50 @@ class Composer {
     return few;
   }
 
-  // Compositions from what jobs need at least to all that they would make good use of.
-  std::vector<Bought> Samples() const {
-    const std::vector<JobDemand> demands = Demands(target_.least_use);
-    std::vector<Bought> samples;
-    for (const double worth : Levels(demands)) {
-      Bought bought = BuyFor(demands, worth, kDeadlineMargin, /*for_new_nodes=*/true);
-      if (samples.empty() || samples.back().nodes != bought.nodes) samples.push_back(std::move(bought));
+  // Compositions from what jobs need at least to all that they would make good use of, each made when it is asked for.
+  class Samples {
+   public:
+    explicit Samples(const Composer& composer)
+        : composer_(composer),
+          demands_(composer.Demands(composer.target_.least_use)),
+          levels_(composer.Levels(demands_)),
+          samples_(levels_.size()) {}
+
+    size_t size() const { return samples_.size(); }
+    const Bought& At(size_t i) {
+      if (!samples_[i].has_value())
+        samples_[i] = composer_.BuyFor(demands_, levels_[i], kDeadlineMargin, /*for_new_nodes=*/true);
+      return *samples_[i];
     }
-    return samples;
-  }
+
+    // The first for which that is so; once it is, it is so for all that follow. size(): there is none.
+    size_t First(const std::function<bool(const Bought&)>& is_so) {
+      size_t from = 0;
+      size_t to = size();
+      while (from < to) {
+        const size_t middle = (from + to) / 2;
+        if (is_so(At(middle))) {
+          to = middle;
+        } else {
+          from = middle + 1;
+        }
+      }
+      return from;
+    }
+
+   private:
+    const Composer& composer_;
+    const std::vector<JobDemand> demands_;
+    const std::vector<double> levels_;
+    std::vector<std::optional<Bought>> samples_;
+  };
 
   void FollowBand() {
-    const std::vector<Bought> samples = Samples();
-    const std::vector<int>& least = samples.front().nodes;
-    const std::vector<int>& most = samples.back().nodes;
-    Bought chosen = {here_, samples.front().floor};
+    Samples samples(*this);
+    const Bought& front = samples.At(0);
+    const std::vector<int>& least = front.nodes;
+    const std::vector<int>& most = samples.At(samples.size() - 1).nodes;
+    Bought chosen = {here_, front.floor};
     for (size_t k = 0; k < here_.size(); ++k)
       chosen.nodes[k] = std::clamp(here_[k], least[k], std::max(least[k], most[k]));
     const double middle = (target_.utility_low + target_.utility_high) / 2;
@@ -237,9 +303,13 @@ class Composer {
     const bool too_large = utility < target_.utility_low - kRounding;
     if (too_small || too_large) {
       const int from = Sum(chosen.nodes);
-      if (too_large) chosen = samples.front();
+      if (too_large) chosen = front;
       double distance = std::abs(utility - middle);
-      for (const Bought& sample : samples) {
+      // More nodes are put to less use: the nearest one is beside where the middle is passed.
+      const size_t passed = samples.First(
+          [&](const Bought& sample) { return Sum(sample.nodes) > 0 && Utility(sample.nodes) <= middle; });
+      for (size_t i = passed > 0 ? passed - 1 : 0; i < std::min(passed + 2, samples.size()); ++i) {
+        const Bought& sample = samples.At(i);
         const int nodes = Sum(sample.nodes);
         if (too_small ? nodes < from : nodes > from) continue;
         const double here = nodes > 0 ? Utility(sample.nodes) : 1;
@@ -258,13 +328,13 @@ class Composer {
 
   void KeepBudget() {
     result_.reason = absl::StrFormat("at most %.2f per hour", target_.budget_per_hour);
-    const std::vector<Bought> samples = Samples();
-    const Bought* chosen = nullptr;
-    for (const Bought& sample : samples) {
-      if (cost_(sample.nodes, sample.floor) <= target_.budget_per_hour * (1 + kRounding)) chosen = &sample;
-    }
-    if (chosen != nullptr) {
-      Take(*chosen, *chosen);
+    Samples samples(*this);
+    const size_t too_dear = samples.First([&](const Bought& sample) {
+      return cost_(sample.nodes, sample.floor) > target_.budget_per_hour * (1 + kRounding);
+    });
+    if (too_dear > 0) {
+      const Bought& chosen = samples.At(too_dear - 1);
+      Take(chosen, chosen);
       return;
     }
     // Not even the smallest sizes of all: of as many jobs as can be, those that come first.
@@ -310,6 +380,8 @@ class Composer {
   const CostFunction& cost_;
   const absl::Time now_;
   std::vector<Supply> supplies_;
+  // By kind. Empty: what jobs need at least may be on any nodes.
+  std::vector<double> floor_prices_;
   std::vector<int> here_;
   Composition result_;
 };

@@ -174,16 +174,29 @@ class Decider {
     return withdrawn;
   }
 
-  // Nodes of the kind that are in the cluster and none of the decisions so far takes away.
-  int RunningOf(int kind) const {
-    int running = state_.fixed_nodes[kind];
+  // Nodes of the kind that none of the decisions so far takes away: those that are in the cluster, and all that are there
+  // or on their way. Nodes that a pool without capacity has only asked for do not count.
+  struct Present {
+    int running = 0;
+    int active = 0;
+  };
+  Present PresentOf(int kind) const {
+    Present present{state_.fixed_nodes[kind], state_.fixed_nodes[kind]};
     for (size_t p = 0; p < state_.pools.size(); ++p) {
       if (state_.pools[p].kind != kind) continue;
-      running += RunningNodes(state_.pools[p]);
-      for (const PoolAction& action : decision_.pools[p].actions)
-        running -= action.kind == PoolActionKind::kDrain;
+      const std::vector<PoolNode>& nodes = state_.pools[p].nodes;
+      present.running += RunningNodes(state_.pools[p]);
+      present.active += ActiveNodes(state_.pools[p]);
+      present.active -= static_cast<int>(
+          std::count_if(nodes.begin(), nodes.end(), [](const PoolNode& node) { return node.hindered; }));
+      for (const PoolAction& action : decision_.pools[p].actions) {
+        const auto node = std::find_if(nodes.begin(), nodes.end(),
+                                       [&](const PoolNode& other) { return other.id == action.node_id; });
+        present.running -= node->phase == NodePhase::kRunning;
+        present.active -= node->phase != NodePhase::kDraining && !node->hindered;
+      }
     }
-    return running;
+    return present;
   }
 
   void Shrink(const Pool& pool, int surplus, PoolDecision* decision) {
@@ -195,10 +208,12 @@ class Decider {
     // Without demand nothing is known of others; only a pool beyond its maximum comes here then.
     const int wanted_of_kind = wanted_by_kind_.empty() ? 0 : wanted_by_kind_[pool.kind];
     const bool over_maximum = ActiveNodes(pool) > pool.max_nodes;
-    int may_drain = over_maximum ? surplus : std::max(0, RunningOf(pool.kind) - wanted_of_kind);
+    const Present present = PresentOf(pool.kind);
+    int may_go = over_maximum ? surplus : std::max(0, present.active - wanted_of_kind);
+    int may_drain = over_maximum ? surplus : std::max(0, present.running - wanted_of_kind);
     int taken = 0;
     for (const PoolNode* node : Candidates(pool)) {
-      if (taken == surplus) break;
+      if (taken == surplus || may_go-- <= 0) break;
       const bool starting = node->phase == NodePhase::kStarting;
       // A node that never registered can't be drained, and need not be.
       if (!starting && may_drain-- <= 0) break;

@@ -9,7 +9,7 @@
 //   3. Nodes that are too many and have only been asked for are asked for no longer.
 //   4. It shrinks otherwise only when the cool-down has passed since its size changed last, and only as far as the nodes of
 //      its kind that are in the cluster, of all pools, are enough without: a node is drained when the one that replaces it
-//      is there. First those go that are not there yet, then idle and empty ones, then those that hold least: their jobs
+//      is there, and one that is still to come is given up when the one that replaces it is on its way. First those go that are not there yet, then idle and empty ones, then those that hold least: their jobs
 //      leave in place, and are packed onto the others.
 //
 // Which ids new nodes have is the provider's affair. Pure; thread-safe.

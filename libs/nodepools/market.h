@@ -26,6 +26,8 @@ struct Tier {
   // For a node and hour. At least 0.
   double price = 0;
   double nodes = 0;
+  // Whether they are there to stay: not taken away at short notice.
+  bool lasting = true;
 };
 
 // What one kind of node can be had for, the cheapest first. Empty: there are none of it.
@@ -56,8 +58,10 @@ struct Bargain {
   std::vector<double> nodes;
 };
 
-// `supplies`: by kind.
-Bargain Trade(const std::vector<Buyer>& buyers, const std::vector<Supply>& supplies);
+// `supplies`: by kind. `floor_prices`: by kind, the least price of the nodes that the smallest size of a job takes, whatever
+// others cost; empty: they cost what others do.
+Bargain Trade(const std::vector<Buyer>& buyers, const std::vector<Supply>& supplies,
+              const std::vector<double>& floor_prices = {});
 
 // Of a job's demand on a kind. Null: it can't run there.
 const scheduling::KindDemand* DemandOn(const scheduling::JobDemand& job, int kind);

@@ -16,7 +16,7 @@ namespace adaptdl::nodepools {
 
 struct RefusalOptions {
   absl::Duration first_pause = absl::Seconds(30);
-  absl::Duration longest_pause = absl::Minutes(10);
+  absl::Duration longest_pause = absl::Minutes(3);
 };
 
 class Refusals {

@@ -96,7 +96,8 @@ std::vector<Supply> SuppliesOf(const std::vector<Pool>& pools, const std::vector
     if (fixed[k] > 0) supplies[k].push_back({0, static_cast<double>(fixed[k])});
     for (const size_t p : OrderOf(pools, static_cast<int>(k))) {
       const int most = MostNodes(pools[p], now);
-      if (most > 0) supplies[k].push_back({PriceOf(pools[p]), static_cast<double>(most)});
+      if (most > 0)
+        supplies[k].push_back({PriceOf(pools[p]), static_cast<double>(most), !pools[p].preemptible});
     }
   }
   return supplies;

@@ -32,7 +32,7 @@ struct Target {
   // kBudget: most that all pools' nodes may cost per hour. Greater than 0.
   double budget_per_hour = 0;
   // kDeadline: when the jobs that say how much work they have left are to be done. May have passed.
-  absl::Time deadline;
+  absl::Time deadline = {};
   // kCost: speed-ups that each unit of currency per hour must bring at least. Greater than 0. A speed-up of 1 is the speed
   // of a job's single replica on the kind of node that it knows best.
   double goodput_per_price = 0;

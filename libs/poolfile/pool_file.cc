@@ -88,6 +88,27 @@ void CheckNames(const std::vector<Pool>& pools, Problems* problems) {
   }
 }
 
+// The group of machines that the pool resizes. Empty: none.
+std::string GroupOf(const Pool& pool) {
+  if (pool.provider == Provider::kGcp && !pool.gcp.instance_group.empty())
+    return absl::StrCat("gcp ", pool.gcp.project, " ", pool.gcp.zone, " ", pool.gcp.instance_group);
+  if (pool.provider != Provider::kAws || pool.aws.auto_scaling_group.empty()) return "";
+  return absl::StrCat("aws ", pool.aws.region, " ", pool.aws.endpoint, " ", pool.aws.auto_scaling_group);
+}
+
+// Two pools that resize one group would undo each other's work.
+void CheckGroups(const std::vector<Pool>& pools, Problems* problems) {
+  std::map<std::string, size_t> first;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    const std::string group = GroupOf(pools[i]);
+    if (group.empty()) continue;
+    const auto [other, inserted] = first.insert({group, i});
+    if (!inserted)
+      problems->Add(pools[i].line, absl::StrCat("pools[", i, "] resizes the same group as pools[",
+                                                other->second, "]; give each its own"));
+  }
+}
+
 // What a target that reckons with money needs to know.
 void CheckPrices(const PoolFile& file, Problems* problems) {
   const absl::string_view mode = TargetModeName(file.target.mode);
@@ -148,6 +169,7 @@ void ReadRoot(const Node& root, PoolFile* file, Problems* problems) {
     return;
   }
   CheckNames(file->pools, problems);
+  CheckGroups(file->pools, problems);
   const bool money = file->target.mode == TargetMode::kBudget || file->target.mode == TargetMode::kCost;
   if (money) CheckPrices(*file, problems);
   CheckFloor(section, *file);

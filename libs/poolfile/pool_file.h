@@ -72,6 +72,14 @@ struct Mount {
 // How a machine of a cloud runs the worker.
 enum class Launch { kContainer, kBinary };
 
+struct WorkerProgram {
+  Launch launch = Launch::kContainer;
+  // kContainer: image of the worker. Empty: the autoscaler's choice.
+  std::string image;
+  // kBinary: where the image of the machine has adaptdl-worker.
+  std::string binary;
+};
+
 struct AwsSection {
   std::string region;
   // Id of the machine image. Empty: that of the launch template, or of the Auto Scaling group.
@@ -86,11 +94,7 @@ struct AwsSection {
   std::string auto_scaling_group;
   // Instead of Amazon's own: "http://127.0.0.1:5000". Empty: Amazon's.
   std::string endpoint;
-  Launch launch = Launch::kContainer;
-  // kContainer: image of the worker. Empty: the autoscaler's choice.
-  std::string worker_image;
-  // kBinary: where the image of the machine has adaptdl-worker.
-  std::string worker_binary;
+  WorkerProgram worker;
   std::map<std::string, std::string> tags;
 };
 
@@ -103,6 +107,7 @@ struct GcpSection {
   std::string credentials_file;
   // Instead of Google's own. Empty: Google's.
   std::string endpoint;
+  WorkerProgram worker;
 };
 
 struct ProcessSection {

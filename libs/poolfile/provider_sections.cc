@@ -42,8 +42,9 @@ constexpr KnownField kAws[] = {
 };
 
 constexpr KnownField kGcp[] = {
-    {"project", Type::kText},         {"zone", Type::kText},     {"instanceGroup", Type::kText},
-    {"credentialsFile", Type::kText}, {"endpoint", Type::kText},
+    {"project", Type::kText},         {"zone", Type::kText},         {"instanceGroup", Type::kText},
+    {"credentialsFile", Type::kText}, {"endpoint", Type::kText},     {"launch", Type::kText},
+    {"workerImage", Type::kText},     {"workerBinary", Type::kText},
 };
 
 constexpr KnownField kProcess[] = {
@@ -69,30 +70,39 @@ void CheckEndpoint(const Section& section, const std::string& endpoint) {
                  absl::StrCat("must begin with http:// or https://, not ", jobfile::Quoted(endpoint)));
 }
 
-// What an Auto Scaling group, or a managed instance group, says itself.
+// What an Auto Scaling group, or a managed instance group, says itself. How its machines run the worker is said here, for the
+// script that the group's template holds.
 constexpr absl::string_view kGroupSays = "the group says it; leave it out";
 
-void CheckAwsLaunch(const Section& aws, const Section& pool, const AwsSection& read) {
+void CheckAwsMachines(const Section& aws, const Section& pool, const AwsSection& read) {
   if (!read.auto_scaling_group.empty()) {
-    aws.Exclude({"image", "subnets", "securityGroups", "instanceProfile", "keyName", "launchTemplate",
-                 "launch", "workerImage", "workerBinary", "tags"},
-                kGroupSays);
-    pool.Exclude({"zones", "disk", "mounts", "labels", "taints"}, kGroupSays);
+    aws.Exclude(
+        {"image", "subnets", "securityGroups", "instanceProfile", "keyName", "launchTemplate", "tags"},
+        kGroupSays);
+    pool.Exclude({"zones", "disk"}, kGroupSays);
     return;
   }
   if (!pool.Has("instanceType")) pool.Require("instanceTypes", "give instanceType or instanceTypes");
-  if (read.launch_template.empty()) {
-    aws.Require("image", "give it, or launchTemplate, or autoScalingGroup");
-    aws.Require("subnets", "give it, or launchTemplate, or autoScalingGroup");
+  if (!read.launch_template.empty()) return;
+  aws.Require("image", "give it, or launchTemplate, or autoScalingGroup");
+  aws.Require("subnets", "give it, or launchTemplate, or autoScalingGroup");
+}
+
+WorkerProgram ReadWorkerProgram(const Section& section) {
+  WorkerProgram program;
+  int launch = 0;
+  if (section.ReadWord("launch", {"container", "binary"}, &launch)) program.launch = Launch{launch};
+  section.ReadText("workerImage", &program.image);
+  section.ReadText("workerBinary", &program.binary);
+  if (program.launch == Launch::kContainer) {
+    section.Exclude({"workerBinary"}, "it belongs to launch: binary");
+    return program;
   }
-  if (read.launch == Launch::kContainer) {
-    aws.Exclude({"workerBinary"}, "it belongs to launch: binary");
-    return;
-  }
-  aws.Exclude({"workerImage"}, "it belongs to launch: container");
-  aws.Require("workerBinary", "launch: binary runs it: give its path in the image");
-  if (!read.worker_binary.empty() && read.worker_binary[0] != '/')
-    aws.Refuse("workerBinary", "must be an absolute path");
+  section.Exclude({"workerImage"}, "it belongs to launch: container");
+  section.Require("workerBinary", "launch: binary runs it: give its path in the image");
+  if (!program.binary.empty() && program.binary[0] != '/')
+    section.Refuse("workerBinary", "must be an absolute path");
+  return program;
 }
 
 void ReadAws(const Node& map, const Section& pool, AwsSection* out, Problems* problems) {
@@ -106,14 +116,11 @@ void ReadAws(const Node& map, const Section& pool, AwsSection* out, Problems* pr
   section.ReadText("launchTemplate", &out->launch_template);
   section.ReadText("autoScalingGroup", &out->auto_scaling_group);
   section.ReadText("endpoint", &out->endpoint);
-  int launch = 0;
-  if (section.ReadWord("launch", {"container", "binary"}, &launch)) out->launch = Launch{launch};
-  section.ReadText("workerImage", &out->worker_image);
-  section.ReadText("workerBinary", &out->worker_binary);
+  out->worker = ReadWorkerProgram(section);
   section.ReadTextMap("tags", kLongestTag, &out->tags);
   section.Require("region", "say where: us-east-1");
   CheckEndpoint(section, out->endpoint);
-  CheckAwsLaunch(section, pool, *out);
+  CheckAwsMachines(section, pool, *out);
   for (const auto& [name, value] : out->tags) {
     if (absl::StartsWith(name, "adaptdl:") || absl::StartsWith(name, "aws:"))
       section.Refuse("tags", absl::StrCat("holds ", jobfile::Quoted(name),
@@ -128,11 +135,12 @@ void ReadGcp(const Node& map, const Section& pool, GcpSection* out, Problems* pr
   section.ReadText("instanceGroup", &out->instance_group);
   section.ReadText("credentialsFile", &out->credentials_file);
   section.ReadText("endpoint", &out->endpoint);
+  out->worker = ReadWorkerProgram(section);
   section.Require("project", "say whose group it is");
   section.Require("zone", "say where: europe-west4-a");
   section.Require("instanceGroup", "name the managed instance group to resize");
   CheckEndpoint(section, out->endpoint);
-  pool.Exclude({"zones", "disk", "mounts", "labels", "taints"}, kGroupSays);
+  pool.Exclude({"zones", "disk"}, kGroupSays);
 }
 
 void ReadProcess(const Node& map, const Section& pool, ProcessSection* out, Problems* problems) {

@@ -99,6 +99,18 @@ double WeightOf(const JobInfo& job, const ClusterView& view) {
 
 }  // namespace
 
+double SpeedupAt(const KindDemand& demand, int replicas) {
+  const std::vector<DemandSize>& sizes = demand.sizes;
+  if (replicas <= sizes.front().replicas) return sizes.front().speedup * replicas / sizes.front().replicas;
+  for (size_t i = 1; i < sizes.size(); ++i) {
+    if (replicas > sizes[i].replicas) continue;
+    const double part =
+        static_cast<double>(replicas - sizes[i - 1].replicas) / (sizes[i].replicas - sizes[i - 1].replicas);
+    return sizes[i - 1].speedup + part * (sizes[i].speedup - sizes[i - 1].speedup);
+  }
+  return sizes.back().speedup;
+}
+
 std::vector<JobDemand> MakeJobDemands(const ClusterView& view, const Decision& decision,
                                       const std::vector<NodeKind>& kinds, const DemandOptions& options) {
   std::vector<JobDemand> demands;

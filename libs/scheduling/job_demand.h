@@ -44,6 +44,9 @@ struct KindDemand {
   std::vector<DemandSize> sizes;
 };
 
+// With so many replicas; between the sizes that are told, on the line between them.
+double SpeedupAt(const KindDemand& demand, int replicas);
+
 struct JobDemand {
   // As JobInfo's of the same names. The weight is that of the job's namespace, too.
   std::string key;

@@ -42,8 +42,7 @@ Places::Places(std::vector<const v1::Node*> known, std::vector<scheduling::NodeI
 }
 
 std::string Places::ResourceFor(const v1::Placement& placement) {
-  const bool asks = !placement.node_selector().empty() || !placement.node_terms().empty();
-  if (!asks && !tainted_) return "";
+  if (!jobspec::AsksForNodes(placement) && !tainted_) return "";
   const auto [rule, is_new] = by_rule_.emplace(placement.SerializeAsString(), "");
   if (!is_new) return rule->second;
   std::vector<bool> admitted(known_.size());

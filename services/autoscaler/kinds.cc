@@ -100,19 +100,6 @@ std::vector<std::vector<bool>> Takers(const std::vector<scheduling::JobDemand>& 
   return takers;
 }
 
-// Speed-up with so many replicas, between the sizes that are told.
-double SpeedupAt(const scheduling::KindDemand& demand, int replicas) {
-  const std::vector<scheduling::DemandSize>& sizes = demand.sizes;
-  if (replicas <= sizes.front().replicas) return sizes.front().speedup * replicas / sizes.front().replicas;
-  for (size_t i = 1; i < sizes.size(); ++i) {
-    if (replicas > sizes[i].replicas) continue;
-    const double part =
-        static_cast<double>(replicas - sizes[i - 1].replicas) / (sizes[i].replicas - sizes[i - 1].replicas);
-    return sizes[i - 1].speedup + part * (sizes[i].speedup - sizes[i - 1].speedup);
-  }
-  return sizes.back().speedup;
-}
-
 // The kind of the job's nodes, all of which are of one. -1: it has none that are known.
 int PresentKind(const scheduling::JobDemand& job, const KindQuestion& question,
                 const std::map<std::string, int>& node_pools, const std::vector<int>& merged) {
@@ -175,7 +162,7 @@ KindAnswer Interpret(const KindQuestion& question, const std::map<std::string, i
       if (first[merged] != kind.kind) continue;
       kind.kind = merged;
       if (merged == view.present_kind)
-        view.present_speedup = SpeedupAt(kind, static_cast<int>(job.nodes.size()));
+        view.present_speedup = scheduling::SpeedupAt(kind, static_cast<int>(job.nodes.size()));
       left.push_back(std::move(kind));
     }
     job.kinds = std::move(left);

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -14,6 +16,7 @@
 #include "CLI/Formatter.hpp"
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
+#include "libs/base/file.h"
 #include "libs/base/process/environment.h"
 #include "libs/base/program_folder.h"
 #include "libs/poolfile/pool_file.h"
@@ -50,6 +53,8 @@ struct Flags {
   ProcessProviderOptions process;
   KubernetesFlags kubernetes;
   std::string allocator = "127.0.0.1:7101";
+  // The pool of the file whose user data is to be printed, instead of all else. Empty: none.
+  std::string print_user_data;
   // As machines of a cloud reach it. Empty: as this program does.
   std::string advertised_supervisor;
 };
@@ -86,6 +91,12 @@ void AddFlags(CLI::App& app, Flags* flags) {
       "--advertised-supervisor", flags->advertised_supervisor,
       "host:port by which machines of a cloud reach the supervisor, or several, separated by commas [as this "
       "program does]");
+  app.add_option(
+         "--print-user-data", flags->print_user_data,
+         "Print the script by which a machine of this pool becomes a node, for the template of a group "
+         "of a cloud, and exit")
+      ->type_name("POOL")
+      ->needs(pools);
   service::AddDurationFlag(app, "--poll-period", &flags->autoscaler.poll_period,
                            "Time between two looks at the pools", absl::Milliseconds(10));
   app.add_option("--state-dir", process.state_dir, "Folder for what the provider must remember")
@@ -167,11 +178,31 @@ absl::Status RunWith(PoolSource* pools, Clock* clock, Flags* flags) {
   return absl::OkStatus();
 }
 
-absl::Status RunOnFile(Clock* clock, Flags* flags) {
+ProviderFactoryOptions FactoryOptionsOf(const Flags& flags) {
   ProviderFactoryOptions options;
-  options.process = flags->process;
-  options.advertised_supervisor = flags->advertised_supervisor;
+  options.process = flags.process;
+  options.advertised_supervisor = flags.advertised_supervisor;
   options.kube_timeout = kRpcTimeout;
+  return options;
+}
+
+absl::Status PrintUserData(const Flags& flags) {
+  const absl::StatusOr<poolfile::PoolFile> file = poolfile::ReadPoolFile(flags.pools);
+  if (!file.ok()) return file.status();
+  for (const poolfile::Pool& pool : file->pools) {
+    if (pool.name != flags.print_user_data) continue;
+    const absl::StatusOr<std::string> script = UserDataOf(FactoryOptionsOf(flags), pool);
+    if (!script.ok()) return script.status();
+    if (std::fputs(script->c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+      return ErrnoStatus(errno, "write the user data to standard output");
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat("--print-user-data \"", flags.print_user_data, "\": ", flags.pools,
+                                          " has no pool of that name"));
+}
+
+absl::Status RunOnFile(Clock* clock, Flags* flags) {
+  const ProviderFactoryOptions options = FactoryOptionsOf(*flags);
   const auto make = [&](const poolfile::PoolFile& file, const poolfile::Pool& pool) {
     return MakeProvider(options, file, pool, clock);
   };
@@ -212,6 +243,7 @@ absl::Status Run(Flags* flags) {
   absl::StatusOr<PoolSet> set = Interpret(flags->pool);
   if (!set.ok()) return set.status();
   if (const absl::Status status = CompleteProcess(flags); !status.ok()) return status;
+  if (!flags->print_user_data.empty()) return PrintUserData(*flags);
   return flags->pools.empty() ? RunOnProcesses(*std::move(set), &clock, flags) : RunOnFile(&clock, flags);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,12 +12,18 @@
 #include "absl/strings/str_cat.h"
 #include "libs/aws/credential_chain.h"
 #include "libs/base/file.h"
+#include "libs/gcp/metadata_token.h"
+#include "libs/gcp/service_account.h"
+#include "libs/gcp/tokens.h"
 #include "libs/http/http_client.h"
 #include "libs/http/pauses.h"
 #include "libs/jobspec/placement.h"
 #include "libs/service/log.h"
 #include "services/autoscaler/providers/aws/fleet_provider.h"
+#include "services/autoscaler/providers/aws/group_provider.h"
+#include "services/autoscaler/providers/gcp/instance_group_provider.h"
 #include "services/autoscaler/providers/kubernetes/placeholder_provider.h"
+#include "services/autoscaler/providers/machines/worker_launch.h"
 
 namespace adaptdl::autoscaler {
 namespace {
@@ -120,54 +127,33 @@ Made MakeKubernetes(const ProviderFactoryOptions& options, const poolfile::Pool&
   return std::make_shared<KubernetesPool>(*std::move(way), *std::move(made));
 }
 
-// Holds what the provider needs of the world for as long as it lives.
-class AwsPool final : public NodePoolProvider {
- public:
-  static absl::StatusOr<std::unique_ptr<AwsPool>> Create(const AwsPoolOptions& options,
-                                                         const std::vector<std::string>& environment,
-                                                         Clock* clock) {
-    std::unique_ptr<AwsPool> pool(new AwsPool(options, environment, clock));
-    auto provider = FleetProvider::Create(
-        options, {&pool->http_, pool->credentials_.get(), clock, &pool->pauses_, RandomPart});
-    if (!provider.ok()) return provider.status();
-    pool->provider_ = *std::move(provider);
-    return pool;
-  }
+double RandomPart() {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return std::uniform_real_distribution<double>(0, 1)(random);
+}
 
-  absl::string_view name() const override { return provider_->name(); }
-  PoolKind kind() const override { return provider_->kind(); }
-  absl::StatusOr<std::vector<ProvidedNode>> ListNodes() override { return provider_->ListNodes(); }
-  Created CreateNodes(int count, const std::set<std::string>& taken_ids) override {
-    return provider_->CreateNodes(count, taken_ids);
-  }
-  absl::Status RestartNode(const std::string& node_id) override { return provider_->RestartNode(node_id); }
-  absl::Status TerminateNode(const std::string& node_id) override {
-    return provider_->TerminateNode(node_id);
-  }
+// A provider, with what it needs of the world for as long as it lives.
+struct AwsPool {
+  AwsPool(const std::vector<std::string>& environment, const std::string& region, Clock* clock)
+      : credentials(aws::MakeCredentialChain({.environment = aws::VariablesOf(environment), .region = region},
+                                             &http, clock, &pauses)) {}
 
- private:
-  AwsPool(const AwsPoolOptions& options, const std::vector<std::string>& environment, Clock* clock)
-      : credentials_(
-            aws::MakeCredentialChain({.environment = aws::VariablesOf(environment), .region = options.region},
-                                     &http_, clock, &pauses_)) {}
-
-  static double RandomPart() {
-    thread_local std::mt19937_64 random{std::random_device{}()};
-    return std::uniform_real_distribution<double>(0, 1)(random);
-  }
-
-  HttpClient http_{{}};
-  RealPauses pauses_;
-  const std::unique_ptr<aws::CredentialSource> credentials_;
-  std::unique_ptr<FleetProvider> provider_;
+  HttpClient http{{}};
+  RealPauses pauses;
+  const std::unique_ptr<aws::CredentialSource> credentials;
+  std::unique_ptr<NodePoolProvider> provider;
 };
 
-WorkerLaunch LaunchOf(const ProviderFactoryOptions& options, const poolfile::Pool& pool) {
+// How machines of a cloud run the worker.
+absl::StatusOr<WorkerLaunch> LaunchOf(const ProviderFactoryOptions& options, const poolfile::Pool& pool) {
   const ProcessProviderOptions& process = options.process;
+  const bool is_gcp = pool.provider == poolfile::Provider::kGcp;
+  const poolfile::WorkerProgram& program = is_gcp ? pool.gcp.worker : pool.aws.worker;
   WorkerLaunch launch;
-  launch.kind = pool.aws.launch == poolfile::Launch::kBinary ? LaunchKind::kBinary : LaunchKind::kContainer;
-  launch.image = pool.aws.worker_image;
-  launch.binary = pool.aws.worker_binary;
+  launch.cloud = is_gcp ? MachineCloud::kGcp : MachineCloud::kAws;
+  launch.kind = program.launch == poolfile::Launch::kBinary ? LaunchKind::kBinary : LaunchKind::kContainer;
+  launch.image = program.image;
+  launch.binary = program.binary;
   launch.supervisor =
       options.advertised_supervisor.empty() ? process.supervisor : options.advertised_supervisor;
   launch.tls_server_name = process.tls_server_name;
@@ -181,6 +167,10 @@ WorkerLaunch LaunchOf(const ProviderFactoryOptions& options, const poolfile::Poo
     launch.mounts.push_back({mount.source, mount.target, mount.type, mount.options});
   // The first is where all nodes find jobs' files.
   if (!pool.mounts.empty()) launch.storage_dir = pool.mounts.front().target;
+  if (launch.insecure) return launch;
+  absl::StatusOr<std::string> ca = ReadWholeFile(process.worker_tls.ca, 1 << 20);
+  if (!ca.ok()) return ca.status();
+  launch.ca_pem = *std::move(ca);
   return launch;
 }
 
@@ -215,20 +205,73 @@ Made MakeAws(const ProviderFactoryOptions& options, const poolfile::PoolFile& fi
   constexpr int64_t kGib = int64_t{1} << 30;
   aws.disk_gib = (pool.disk_bytes + kGib - 1) / kGib;
   aws.tags = pool.aws.tags;
-  aws.worker = LaunchOf(options, pool);
   aws.node = NodeOf(pool);
+  auto held = std::make_shared<AwsPool>(options.process.environment, aws.region, clock);
+  const aws::World world = {&held->http, held->credentials.get(), clock, &held->pauses, RandomPart};
   if (!aws.auto_scaling_group.empty()) {
-    return absl::UnimplementedError(
-        "aws.autoScalingGroup is not offered yet: leave it out, and machines are made by EC2 Fleet");
+    auto made = GroupProvider::Create(aws, world);
+    if (!made.ok()) return made.status();
+    held->provider = *std::move(made);
+  } else {
+    absl::StatusOr<WorkerLaunch> launch = LaunchOf(options, pool);
+    if (!launch.ok()) return launch.status();
+    aws.worker = *std::move(launch);
+    auto made = FleetProvider::Create(aws, world);
+    if (!made.ok()) return made.status();
+    held->provider = *std::move(made);
   }
-  if (!aws.worker.insecure) {
-    absl::StatusOr<std::string> ca = ReadWholeFile(options.process.worker_tls.ca, 1 << 20);
-    if (!ca.ok()) return ca.status();
-    aws.worker.ca_pem = *std::move(ca);
+  return Made(std::shared_ptr<NodePoolProvider>(held, held->provider.get()));
+}
+
+// A provider, with what it needs of the world for as long as it lives.
+struct GcpPool {
+  HttpClient http{{.max_body_bytes = size_t{32} << 20}};
+  RealPauses pauses;
+  std::unique_ptr<gcp::TokenSource> tokens;
+  std::unique_ptr<NodePoolProvider> provider;
+};
+
+// By the key of a service account, or as the machine that this program runs on. `http` and `clock` outlive what is made.
+absl::StatusOr<std::unique_ptr<gcp::TokenSource>> MakeTokens(const std::string& key_file,
+                                                             const std::vector<std::string>& environment,
+                                                             HttpClient* http, Clock* clock) {
+  if (key_file.empty()) {
+    const std::string url = gcp::MetadataUrl(aws::VariablesOf(environment)["GCE_METADATA_HOST"]);
+    return std::make_unique<gcp::KeptToken>(
+        [=](const std::stop_token& stop) { return gcp::FetchMetadataToken(url, http, clock, stop); }, clock);
   }
-  auto made = AwsPool::Create(aws, options.process.environment, clock);
+  const absl::StatusOr<std::string> file = ReadWholeFile(key_file, 64 << 10);
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<gcp::ServiceAccountKey> key = gcp::ServiceAccountKey::Parse(*file);
+  if (!key.ok()) {
+    return absl::Status(key.status().code(),
+                        absl::StrCat("gcp.credentialsFile ", key_file, ": ", key.status().message()));
+  }
+  return std::make_unique<gcp::KeptToken>(
+      [=, key = *key](const std::stop_token& stop) {
+        return gcp::FetchServiceAccountToken(key, http, clock, stop);
+      },
+      clock);
+}
+
+Made MakeGcp(const ProviderFactoryOptions& options, const poolfile::Pool& pool, Clock* clock) {
+  GcpPoolOptions gcp;
+  gcp.pool = pool.name;
+  gcp.state_dir = FolderOf(options, pool);
+  gcp.project = pool.gcp.project;
+  gcp.zone = pool.gcp.zone;
+  gcp.instance_group = pool.gcp.instance_group;
+  gcp.endpoint = pool.gcp.endpoint;
+  gcp.node = NodeOf(pool);
+  auto held = std::make_shared<GcpPool>();
+  auto tokens = MakeTokens(pool.gcp.credentials_file, options.process.environment, &held->http, clock);
+  if (!tokens.ok()) return tokens.status();
+  held->tokens = *std::move(tokens);
+  auto made =
+      InstanceGroupProvider::Create(gcp, {&held->http, held->tokens.get(), clock, &held->pauses, RandomPart});
   if (!made.ok()) return made.status();
-  return std::shared_ptr<NodePoolProvider>(*std::move(made));
+  held->provider = *std::move(made);
+  return Made(std::shared_ptr<NodePoolProvider>(held, held->provider.get()));
 }
 
 }  // namespace
@@ -253,10 +296,20 @@ Made MakeProvider(const ProviderFactoryOptions& options, const poolfile::PoolFil
     case poolfile::Provider::kAws:
       return MakeAws(options, file, pool, clock);
     case poolfile::Provider::kGcp:
-      break;
+      return MakeGcp(options, pool, clock);
   }
-  return absl::UnimplementedError(absl::StrCat("provider ", poolfile::ProviderName(pool.provider),
-                                               " is not offered yet: use aws, kubernetes or process"));
+  return absl::UnimplementedError("the provider of this pool is unknown");
+}
+
+absl::StatusOr<std::string> UserDataOf(const ProviderFactoryOptions& options, const poolfile::Pool& pool) {
+  if (pool.provider != poolfile::Provider::kAws && pool.provider != poolfile::Provider::kGcp) {
+    return absl::FailedPreconditionError(absl::StrCat("pool ", pool.name, ": nodes of provider ",
+                                                      poolfile::ProviderName(pool.provider),
+                                                      " need no user data"));
+  }
+  const absl::StatusOr<WorkerLaunch> launch = LaunchOf(options, pool);
+  if (!launch.ok()) return launch.status();
+  return MakeUserData(*launch);
 }
 
 }  // namespace adaptdl::autoscaler

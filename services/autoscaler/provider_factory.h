@@ -50,6 +50,11 @@ absl::StatusOr<std::shared_ptr<NodePoolProvider>> MakeProvider(const ProviderFac
                                                                const poolfile::PoolFile& file,
                                                                const poolfile::Pool& pool, Clock* clock);
 
+// The script by which a machine of the pool becomes a node of the cluster: what the template of a group is to hold as user data
+// (Amazon) or startup script (Google). INVALID_ARGUMENT names the field of the file; FAILED_PRECONDITION: machines of that
+// provider need none.
+absl::StatusOr<std::string> UserDataOf(const ProviderFactoryOptions& options, const poolfile::Pool& pool);
+
 }  // namespace adaptdl::autoscaler
 
 #endif  // ADAPTDL_SERVICES_AUTOSCALER_PROVIDER_FACTORY_H_

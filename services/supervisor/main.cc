@@ -194,7 +194,8 @@ absl::Status ServeKubernetes(const Flags& flags, const Clock& clock) {
       [&](Supervisor* supervisor) { return (*backend)->Begin(supervisor); }, [&] { (*backend)->End(); });
 }
 
-absl::Status ServeLocal(const Flags& flags, const Clock& clock) {
+absl::Status ServeLocal(Flags flags, const Clock& clock) {
+  flags.supervisor.code.folder = absl::StrCat(flags.store.folder, "/code");
   const RealSteadyClock steady;
   FileLeaseOptions lease_options = flags.lease;
   lease_options.folder = flags.store.folder;
@@ -308,6 +309,13 @@ int Main(int argc, char** argv) {
                  "Most submissions to a namespace without a quota of its own for them. 0: no bound")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  CodeStoreOptions& code = flags.supervisor.code;
+  service::AddBytesFlag(app, "--max-code-archive", &code.max_archive_bytes,
+                        "Most bytes of the archive of a folder that travels with a job", 1);
+  service::AddBytesFlag(app, "--max-code-per-namespace", &code.max_namespace_bytes,
+                        "Most bytes of all archives of a namespace", 1);
+  service::AddDurationFlag(app, "--keep-unused-code", &code.keep,
+                           "How long archives stay that no job names, after they were touched last");
   app.add_option("--quarantine-after", cluster.quarantine.jobs,
                  "Quarantine a node when replicas of so many jobs have failed on it within "
                  "--quarantine-window and none "

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/service/log.h"
 #include "libs/service/log_writer.h"
+#include "services/supervisor/code/named_code.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -21,6 +22,8 @@ constexpr int kStorageFailed = 74;
 // do. One caller has at most half of them.
 constexpr int kExecutorThreads = 4;
 constexpr int kReaderThreads = 4;
+// For archives, of which one may be written or looked at for seconds.
+constexpr int kArchivistThreads = 4;
 
 std::unique_ptr<GroupCommit> MakeGroupCommit(JobStore* store) {
   std::function<absl::Status()> sync;
@@ -30,6 +33,8 @@ std::unique_ptr<GroupCommit> MakeGroupCommit(JobStore* store) {
 
 // How often the callers of open streams are looked at: tokens expire and are revoked.
 constexpr absl::Duration kStreamPeriod = absl::Seconds(1);
+// How often it is looked which archives no job names any more.
+constexpr absl::Duration kCodePeriod = absl::Minutes(1);
 
 }  // namespace
 
@@ -49,6 +54,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
   s->durability_ = MakeGroupCommit(s->store_.get());
   s->executor_ = std::make_unique<Executor>(kExecutorThreads, kExecutorThreads / 2, &s->invariants_);
   s->readers_ = std::make_unique<Executor>(kReaderThreads, kReaderThreads / 2, &s->invariants_);
+  s->archivists_ = std::make_unique<Executor>(kArchivistThreads, kArchivistThreads / 2, &s->invariants_);
   s->lanes_ = {s->executor_.get(), s->readers_.get(), s->durability_.get()};
   const CoreParts core{s->store_.get(), &s->hub_, s->durability_.get(), &s->invariants_, clock, lease};
   absl::StatusOr<std::unique_ptr<Cluster>> cluster =
@@ -56,6 +62,14 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
                                         &s->sessions_, random_hex, seams.token_of});
   if (!cluster.ok()) return cluster.status();
   s->cluster_ = *std::move(cluster);
+  if (!options.code.folder.empty()) {
+    absl::StatusOr<std::unique_ptr<CodeStore>> code = CodeStore::Open(options.code, clock, lease);
+    if (!code.ok()) return code.status();
+    s->code_store_ = *std::move(code);
+    // Before anybody uploads: what jobs need is known from the first upload on.
+    s->CollectCode();
+    s->cluster_->jobs()->SetCode(s->code_store_.get());
+  }
   s->clock_ = clock;
   s->step_ = seams.step;
   s->admission_ = std::make_unique<Admission>(options.admission, clock);
@@ -82,6 +96,8 @@ void Supervisor::MakeServices(const SupervisorSeams& seams) {
       std::make_unique<NodePoolServiceImpl>(c->pools(), c->costs(), &lanes_, guard_.get(), admission_.get());
   admin_ = std::make_unique<AdminServiceImpl>(store_.get(), &streams_, guard_.get(), readers_.get(),
                                               durability_.get());
+  code_ = std::make_unique<CodeServiceImpl>(code_store_.get(), archivists_.get(), &lanes_, &streams_,
+                                            guard_.get(), admission_.get());
   adaptdl_api_ = std::make_unique<AdaptdlApi>(c->membership(), c->reports(), core, durability_.get(), &hub_);
 }
 
@@ -123,6 +139,11 @@ void Supervisor::LookAtStreams() {
   });
 }
 
+void Supervisor::CollectCode() {
+  NamedCode named = FindNamedCode(cluster_->core()->index());
+  code_store_->Collect(std::move(named.by_any), std::move(named.by_unfinished));
+}
+
 void Supervisor::Step() {
   if (step_) step_();
   cluster_->Step();
@@ -130,6 +151,16 @@ void Supervisor::Step() {
   if (now >= looked_at_streams_ + kStreamPeriod) {
     looked_at_streams_ = now;
     LookAtStreams();
+  }
+  if (code_store_ != nullptr && now >= collected_code_ + kCodePeriod) {
+    collected_code_ = now;
+    // On a lane, as the disk is waited for, and once at a time.
+    if (!collects_code_.exchange(true)) {
+      archivists_->Post([this] {
+        CollectCode();
+        collects_code_ = false;
+      });
+    }
   }
   streams_.CheckReaders(now, options_.reader_patience);
   strangers_.Step(now);

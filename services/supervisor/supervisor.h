@@ -28,6 +28,8 @@
 #include "services/supervisor/calls/strangers.h"
 #include "services/supervisor/calls/streams.h"
 #include "services/supervisor/cluster.h"
+#include "services/supervisor/code/code_service.h"
+#include "services/supervisor/code/code_store.h"
 #include "services/supervisor/enrolment/enrolment_manager.h"
 #include "services/supervisor/enrolment/enrolment_service.h"
 #include "services/supervisor/http/adaptdl_api.h"
@@ -61,6 +63,8 @@ struct SupervisorOptions {
   StrangerOptions strangers;
   // How workers are talked to.
   rpc::ClientSecurity worker_security = rpc::Plaintext();
+  // Folders that travel with jobs. An empty folder: they don't.
+  CodeStoreOptions code;
   // How machines become nodes. Without an authority, they can't.
   EnrolmentOptions enrolment;
   // Who may do what. Null: everybody everything.
@@ -96,7 +100,7 @@ class Supervisor {
 
   std::vector<grpc::Service*> services() {
     std::vector<grpc::Service*> all = {&*jobs_,   &*nodes_, &*replicas_, &*scheduling_,
-                                       &*quotas_, &*pools_, &*admin_};
+                                       &*quotas_, &*pools_, &*admin_, &*code_};
     if (enrolment_ != nullptr) all.push_back(&*enrolment_);
     return all;
   }
@@ -126,17 +130,20 @@ class Supervisor {
   void MakeServices(const SupervisorSeams& seams);
   void MakeEnrolment(std::function<std::string(int)> random_hex);
   void LookAtStreams();
+  void CollectCode();
   void Run();
 
   const SupervisorOptions options_;
   const std::shared_ptr<const security::Guard> guard_;
   const Clock* clock_ = nullptr;
   std::unique_ptr<JobStore> store_;
+  std::unique_ptr<CodeStore> code_store_;  // Null: there is none.
   std::function<void()> step_;
   WorkerLauncher launcher_;
   ReplicaSessions sessions_;
   Streams streams_;
   std::atomic<bool> looks_at_streams_ = false;  // Whether a lane does.
+  std::atomic<bool> collects_code_ = false;     // Likewise.
   Strangers strangers_;
   WorkerChannels workers_;
   WorkerLogReaders worker_logs_{&workers_};
@@ -148,6 +155,7 @@ class Supervisor {
   std::unique_ptr<GroupCommit> durability_;  // Likewise.
   std::unique_ptr<Executor> executor_;       // Likewise.
   std::unique_ptr<Executor> readers_;        // Likewise.
+  std::unique_ptr<Executor> archivists_;     // Likewise.
   Lanes lanes_;
   std::unique_ptr<JobServiceImpl> jobs_;
   std::unique_ptr<NodeServiceImpl> nodes_;
@@ -156,6 +164,7 @@ class Supervisor {
   std::unique_ptr<QuotaServiceImpl> quotas_;
   std::unique_ptr<NodePoolServiceImpl> pools_;
   std::unique_ptr<AdminServiceImpl> admin_;
+  std::unique_ptr<CodeServiceImpl> code_;
   // Null: machines can't join.
   std::unique_ptr<EnrolmentManager> enrolments_;
   std::unique_ptr<EnrolmentServiceImpl> enrolment_;
@@ -163,6 +172,7 @@ class Supervisor {
   std::unique_ptr<HttpServer> http_;  // Its thread uses what stands above.
 
   absl::Time looked_at_streams_ = absl::InfinitePast();  // Used in Step() only.
+  absl::Time collected_code_ = absl::InfinitePast();     // Likewise.
 
   Mutex mutex_;
   CondVar wake_;

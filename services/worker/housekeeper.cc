@@ -61,6 +61,7 @@ void Housekeeper::Run() {
     metrics_->SetLogBytes(replicas_->PruneLogs(options_.max_ended_replicas, options_.max_log_bytes,
                                                options_.max_job_log_bytes));
     replicas_->TrimPython();
+    replicas_->TrimCode();
     next_prune = SteadyNow() + options_.prune_period;
   }
 }

@@ -1,5 +1,5 @@
-// The worker's slow work, on a thread of its own: deletions, the bounds of logs and of
-// virtual environments, metrics, a look at the GPUs.
+// The worker's slow work, on a thread of its own: deletions, the bounds of logs, of
+// virtual environments and of the folders that come with jobs, metrics, a look at the GPUs.
 //
 // Thread-safe.
 

@@ -135,6 +135,12 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
                "Size of all virtual environments that no replica uses above which the oldest go");
   app.add_option("--python-library", options->python.library,
                  "Folder of a Python package that programs in a virtual environment can import");
+  AddBytesFlag(
+      app, "--code-cache-bytes", &options->code.max_unused_bytes,
+      "Size of the folders that came with jobs, and of their archives, that no replica uses, above which the "
+      "oldest go");
+  AddDurationFlag(app, "--code-timeout", &options->code.timeout,
+                  "Most time that fetching a folder that comes with a job takes");
   app.add_option("--shim", options->shim_program, "Path of adaptdl-shim")->capture_default_str();
   AddDurationFlag(app, "--orphan-timeout", &options->orphan_timeout,
                   "Replicas are stopped when no worker came back for this long");

@@ -34,6 +34,14 @@ bool IsOfJob(const v1::ReplicaReport& report, const v1::DeleteJobFiles& job) {
          report.job_uid() == job.job_uid();
 }
 
+// Where the folders that come with jobs are.
+CodeOptions FoldersOf(const ReplicaManager::Options& options) {
+  CodeOptions code = options.code;
+  if (code.archives.empty()) code.archives = absl::StrCat(options.state_dir, "/code");
+  if (code.folder.empty()) code.folder = absl::StrCat(options.state_dir, "/job-code");
+  return code;
+}
+
 std::string JobName(const v1::ReplicaReport& report) {
   return absl::StrCat(report.namespace_(), "/", report.job());
 }
@@ -68,7 +76,9 @@ ReplicaManager::ReplicaManager(Options options, ReplicaStore store, JobStorage s
       jobs_(options_.job_store == nullptr ? &shared_folder_ : options_.job_store),
       store_(std::move(store)),
       python_(options_.python),
-      preparer_(options_.node, &storage_, &store_, &python_),
+      code_(FoldersOf(options_), options_.code_source, clock_),
+      preparer_(options_.node, &storage_, &store_, &python_,
+                options_.code_source == nullptr ? nullptr : &code_),
       devices_(options_.devices, options_.other_device_names),
       offer_{.count = devices_.offered(), .problems = {}} {}
 
@@ -162,7 +172,11 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
 void ReplicaManager::StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices) {
   const std::string& replica_id = launch.replica_id();
   ReplicaPreparer::Outcome outcome = EnterStorage(launch);
-  if (outcome.status.ok()) outcome = preparer_.Prepare(launch, devices);
+  if (outcome.status.ok()) {
+    outcome = preparer_.Prepare(launch, devices,
+                                {.fetching = [&](bool fetching) { NoteFetching(replica_id, fetching); },
+                                 .wanted = [&] { return IsWanted(replica_id); }});
+  }
   if (outcome.status.ok()) {
     if (!BeginSpawning(replica_id)) {
       CleanUp(launch, outcome.cgroup);
@@ -224,7 +238,7 @@ void ReplicaManager::CleanUp(const v1::LaunchReplica& launch, const std::string&
   job.set_namespace_(launch.namespace_());
   job.set_job(launch.job());
   job.set_job_uid(launch.job_uid());
-  storage_.Remove(job).IgnoreError();
+  RemoveFilesOf(job).IgnoreError();
 }
 
 void ReplicaManager::FailStart(const std::string& replica_id, const ExitRecord& record) {
@@ -274,6 +288,7 @@ void ReplicaManager::StopEntry(const std::string& replica_id, Entry* entry, absl
                                const std::string& reason) {
   switch (entry->start) {
     case Start::kPreparing:
+    case Start::kFetching:
       // Whatever hangs, nobody has to wait for it.
       EndWithoutProcess(entry, CalledOff(reason, clock_->Now()));
       break;
@@ -355,8 +370,7 @@ absl::Status ReplicaManager::DeleteJob(const v1::DeleteJobFiles& job) {
     MutexLock lock(&mutex_);
     for (const std::string& replica_id : ended) replicas_.erase(replica_id);
   }
-  status.Update(storage_.Remove(job));
-  status.Update(jobs_->Remove(JobFolderName(job.namespace_(), job.job(), job.job_uid())));
+  status.Update(RemoveFilesOf(job));
   log::Info("job's files removed", {{"job", absl::StrCat(job.namespace_(), "/", job.job())},
                                     {"replicas", absl::StrCat(ended.size())},
                                     {"result", status.ToString()}});

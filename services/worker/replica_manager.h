@@ -79,6 +79,10 @@ class ReplicaManager final : public ShimListener {
     DeviceTable::Names other_device_names = {};
     // The virtual environments that jobs ask for.
     PythonOptions python = {};
+    // The folders that come with jobs; empty ones: in the state folder. The source outlives the manager. Null: jobs can't
+    // bring any.
+    CodeOptions code = {};
+    CodeSource* code_source = nullptr;
     // Where jobs' files are while no replica uses them; it outlives the manager. Null: all nodes share the storage's folder.
     JobStore* job_store = nullptr;
     // Data sets that jobs ask for; it outlives the manager. Null: there are none on this node.
@@ -123,7 +127,7 @@ class ReplicaManager final : public ShimListener {
   void StopLeftovers();
 
   // Gives up waiting for a storage that hangs: replicas whose folders could not be prepared for
-  // `start_patience`, and tries of the storage that take `probe_patience`. To be called now and then.
+  // `start_patience`, or whose job's folder not be fetched, for longer than that may take, and tries of the storage that take `probe_patience`. To be called now and then.
   void GiveUpOnStorage();
 
   // All replicas that run, and those that ended and were not acknowledged.
@@ -149,6 +153,8 @@ class ReplicaManager final : public ShimListener {
 
   // Removes virtual environments that no replica uses, as PythonEnvironments::Trim() does. One call at a time.
   void TrimPython();
+  // The same of the folders that come with jobs, and of their archives.
+  void TrimCode();
 
   ReplicaStats Stats() const;
 
@@ -159,6 +165,7 @@ class ReplicaManager final : public ShimListener {
   // How far the start of a replica is.
   enum class Start {
     kPreparing,  // its folders; it can still be called off
+    kFetching,   // the one that comes with the job, over the network; likewise
     kSpawning,   // its shim; a stop waits until that is there
     kDone,       // or never begun
   };
@@ -194,6 +201,11 @@ class ReplicaManager final : public ShimListener {
 
   // On the replica's lane: from the order to the shim.
   void StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices);
+  // The folder that comes with the job is being waited for, or not any more.
+  void NoteFetching(const std::string& replica_id, bool fetching);
+  bool IsWanted(const std::string& replica_id) const;
+  // The end of a replica that has been prepared for too long. None: it has not.
+  std::optional<ExitRecord> EndOfPatience(const Entry& entry, const Moment& now) const;
   // Where its job's files are: they are brought here before it starts, and taken there when it has ended.
   JobStore::Job StoredJobOf(const v1::LaunchReplica& launch) const;
   ReplicaPreparer::Outcome EnterStorage(const v1::LaunchReplica& launch);
@@ -210,6 +222,8 @@ class ReplicaManager final : public ShimListener {
   // Whether the replica is still wanted; from then on it can't be called off.
   bool BeginSpawning(const std::string& replica_id);
   void EndSpawning(const std::string& replica_id);
+  // From the storage and from this node.
+  absl::Status RemoveFilesOf(const v1::DeleteJobFiles& job);
   // Puts away what was prepared for a replica that was called off meanwhile.
   void CleanUp(const v1::LaunchReplica& launch, const std::string& cgroup);
   // On the replica's lane: it has no process, and gets none.
@@ -240,6 +254,7 @@ class ReplicaManager final : public ShimListener {
   // Used on lanes, and by whoever may wait; never with the lock held.
   ReplicaStore store_;
   PythonEnvironments python_;
+  JobCode code_;
   const ReplicaPreparer preparer_;
 
   mutable Mutex mutex_;

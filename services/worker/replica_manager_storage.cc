@@ -172,28 +172,4 @@ void ReplicaManager::TryStorage(const std::string& replica_id, const v1::Replica
   TakeEndOf(replica_id, record);
 }
 
-void ReplicaManager::GiveUpOnStorage() {
-  std::vector<std::pair<std::string, ExitRecord>> ends;
-  {
-    MutexLock lock(&mutex_);
-    const Moment now = clock_->Both();
-    for (auto& [replica_id, entry] : replicas_) {
-      if (HasEnded(entry.report.replica())) continue;
-      if (entry.end.has_value() && now - entry.end_since >= options_.probe_patience) {
-        ends.emplace_back(replica_id, *entry.end);
-      }
-      if (entry.start != Start::kPreparing || now - entry.start_time < options_.start_patience) continue;
-      const absl::Status late = absl::DeadlineExceededError(
-          absl::StrCat("its folders could not be prepared within ",
-                       absl::FormatDuration(options_.start_patience), ": the storage does not answer"));
-      EndWithoutProcess(&entry, NotStarted(late, Cause::kStorage, now.wall));
-    }
-  }
-  for (auto& [replica_id, record] : ends) {
-    record.cause = Cause::kStorage;
-    absl::StrAppend(&record.message, record.message.empty() ? "" : "; ", "the storage does not answer");
-    TakeEndOf(replica_id, record);
-  }
-}
-
 }  // namespace adaptdl::worker

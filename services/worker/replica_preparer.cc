@@ -5,19 +5,27 @@
 #include <utility>
 #include <vector>
 
+#include "services/worker/names.h"
 #include "services/worker/objects/data_cache.h"
 #include "services/worker/shim/cgroup.h"
 
 namespace adaptdl::worker {
 
 ReplicaPreparer::Outcome ReplicaPreparer::Prepare(const v1::LaunchReplica& launch,
-                                                  const std::vector<std::string>& devices) const {
+                                                  const std::vector<std::string>& devices,
+                                                  const Observer& observer) const {
   const absl::StatusOr<std::optional<Account>> account = storage_->Prepare(launch);
   if (!account.ok()) return {account.status(), Cause::kStorage};
+  std::string code;
+  Cause cause = Cause::kUnknown;
+  if (absl::Status status = PrepareCode(launch, *account, observer, &code, &cause); !status.ok()) {
+    return {status, cause};
+  }
   absl::StatusOr<std::optional<PythonPlace>> python = PreparePython(launch, *account);
   if (!python.ok()) return {python.status(), Cause::kNode};
   ReplicaPlace place{.checkpoint_path = storage_->CheckpointPath(launch),
                      .share_path = storage_->SharePath(launch),
+                     .code_path = code,
                      .node_id = node_.node_id,
                      .replica_host = node_.replica_host,
                      .supervisor_address = node_.supervisor_address,
@@ -41,6 +49,31 @@ ReplicaPreparer::Outcome ReplicaPreparer::Prepare(const v1::LaunchReplica& launc
   if (!cgroup.ok()) return {cgroup.status(), Cause::kNode};
   process->cgroup = *cgroup;
   return {store_->Add(launch, devices, *process), Cause::kNode, *std::move(cgroup)};
+}
+
+absl::Status ReplicaPreparer::PrepareCode(const v1::LaunchReplica& launch,
+                                          const std::optional<Account>& account, const Observer& observer,
+                                          std::string* folder, Cause* cause) const {
+  if (!launch.template_().has_code()) return absl::OkStatus();
+  if (code_ == nullptr) {
+    *cause = Cause::kNode;
+    return absl::UnimplementedError("this worker has nowhere to fetch the job's folder from");
+  }
+  const v1::CodeArchive& archive = launch.template_().code();
+  const JobCode::Order order = {.job = JobFolderName(launch.namespace_(), launch.job(), launch.job_uid()),
+                                .archive = {launch.namespace_(), archive.digest(), archive.size()}};
+  std::optional<archive::UnpackOptions::Owner> owner;
+  if (account.has_value()) owner = {account->uid, account->gid};
+  observer.fetching(true);
+  const CodeFailure failure = code_->Prepare(order, owner, observer.wanted);
+  observer.fetching(false);
+  *folder = code_->FolderOf(order.job);
+  *cause = failure.cause;
+  if (failure.ok() || failure.cause != Cause::kJob) return failure.status;
+  // The replica's folder has to be there for its exit record.
+  const absl::Status stored = store_->Add(launch, {}, ProcessSpec{});
+  if (!stored.ok()) *cause = Cause::kNode;
+  return stored.ok() ? failure.status : stored;
 }
 
 absl::Status ReplicaPreparer::SetDataPlace(const v1::LaunchReplica& launch, ReplicaPlace* place) const {

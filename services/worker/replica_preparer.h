@@ -1,12 +1,13 @@
 // Makes all that the shim of a replica needs: the job's folders in the storage, the replica's own with its
-// launch.json, its control group, and the folder of its virtual environment.
+// launch.json, its control group, the folder of its virtual environment, and the one that comes with the job.
 //
-// Waits for disks. Thread-safe, but for two calls about the same replica.
+// Waits for disks, and for the supervisor where a folder comes with the job. Thread-safe, but for two calls about the same replica.
 
 #ifndef ADAPTDL_SERVICES_WORKER_REPLICA_PREPARER_H_
 #define ADAPTDL_SERVICES_WORKER_REPLICA_PREPARER_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "adaptdl/v1/node_service.pb.h"
+#include "services/worker/code/job_code.h"
 #include "services/worker/job_storage.h"
 #include "services/worker/python_environments.h"
 #include "services/worker/replica_process.h"
@@ -45,8 +47,8 @@ class ReplicaPreparer {
  public:
   // All must outlive it.
   ReplicaPreparer(NodeSetting node, const JobStorage* storage, ReplicaStore* store,
-                  PythonEnvironments* python)
-      : node_(std::move(node)), storage_(storage), store_(store), python_(python) {}
+                  PythonEnvironments* python, JobCode* code)
+      : node_(std::move(node)), storage_(storage), store_(store), python_(python), code_(code) {}
 
   const NodeSetting& node() const { return node_; }
 
@@ -57,9 +59,19 @@ class ReplicaPreparer {
     // The control group that was made. Empty: none was.
     std::string cgroup = {};
   };
-  Outcome Prepare(const v1::LaunchReplica& launch, const std::vector<std::string>& devices) const;
+  // Who looks on. `fetching` hears when the folder that comes with the job is waited for, which may take long, and when that
+  // is over. `wanted` says whether the replica still is.
+  struct Observer {
+    std::function<void(bool)> fetching = [](bool) {};
+    std::function<bool()> wanted = [] { return true; };
+  };
+  Outcome Prepare(const v1::LaunchReplica& launch, const std::vector<std::string>& devices,
+                  const Observer& observer) const;
 
  private:
+  // The folder that comes with the job; empty if none does.
+  absl::Status PrepareCode(const v1::LaunchReplica& launch, const std::optional<Account>& account,
+                           const Observer& observer, std::string* folder, Cause* cause) const;
   // The control group's folder; empty if there are none.
   absl::StatusOr<std::string> PrepareCgroup(const v1::LaunchReplica& launch) const;
 
@@ -74,6 +86,7 @@ class ReplicaPreparer {
   const JobStorage* const storage_;
   ReplicaStore* const store_;
   PythonEnvironments* const python_;
+  JobCode* const code_;
 };
 
 }  // namespace adaptdl::worker

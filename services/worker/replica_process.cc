@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "libs/jobspec/files.h"
 #include "libs/jobspec/job_spec.h"
 #include "libs/jobspec/launch_variables.h"
 #include "libs/jobspec/python.h"
@@ -119,8 +120,20 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
   if (replica.has_python()) {
     if (absl::Status status = jobspec::CheckPython(replica.python()); !status.ok()) return status;
   }
+  if (replica.has_code()) {
+    absl::Status status = jobspec::CheckCode(replica.code());
+    if (status.ok()) status = jobspec::CheckFolderInCode(replica.working_directory());
+    if (!status.ok()) return status;
+  }
   if (absl::Status status = CheckDataSets(replica); !status.ok()) return status;
   return CheckText("template.working_directory", replica.working_directory(), &total);
+}
+
+// As asked for; within the folder that comes with the job, if one does.
+std::string WorkingDirectory(const std::string& asked, const ReplicaPlace& place) {
+  if (place.code_path.empty()) return asked.empty() ? place.share_path : asked;
+  if (asked.empty()) return place.code_path;
+  return asked[0] == '/' ? asked : absl::StrCat(place.code_path, "/", asked);
 }
 
 std::string Number(int64_t number) { return absl::StrCat(number); }
@@ -191,8 +204,7 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
   }
   // It is the same as that of virtual environments.
   if (place.data_group.has_value()) spec.groups = {*place.data_group};
-  spec.working_directory =
-      replica.working_directory().empty() ? place.share_path : replica.working_directory();
+  spec.working_directory = WorkingDirectory(replica.working_directory(), place);
   if (spec.working_directory[0] != '/') {
     return absl::InvalidArgumentError(
         absl::StrCat("template.working_directory \"", spec.working_directory,

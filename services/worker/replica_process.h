@@ -36,6 +36,8 @@ struct PythonPlace {
 struct ReplicaPlace {
   std::string checkpoint_path;
   std::string share_path;
+  // The folder that comes with the job, where it starts. Empty: none does.
+  std::string code_path = {};
   std::string node_id;
   // Host at which replicas on other nodes reach this one.
   std::string replica_host;

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,15 +28,14 @@
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
 #include "libs/service/client_security.h"
-#include "libs/service/listen_address.h"
 #include "libs/service/log.h"
+#include "services/worker/complete_options.h"
 #include "services/worker/gpu_monitor.h"
 #include "services/worker/gpus.h"
 #include "services/worker/housekeeper.h"
 #include "services/worker/leaving.h"
 #include "services/worker/log_service.h"
 #include "services/worker/machine.h"
-#include "services/worker/names.h"
 #include "services/worker/notices/instance_metadata.h"
 #include "services/worker/notices/notice_watcher.h"
 #include "services/worker/nvml.h"
@@ -104,61 +102,10 @@ std::vector<std::string> NamesOf(const GpuInventory& gpus) {
   return names;
 }
 
-absl::StatusOr<std::string> AbsoluteFolder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder));
-  return std::filesystem::canonical(folder).string();
-}
-
-// Replicas are given the path, and start elsewhere.
-absl::Status CompletePath(std::string* path) {
-  if (path->empty()) return absl::OkStatus();
-  std::error_code error;
-  *path = std::filesystem::absolute(*path, error).lexically_normal().string();
-  return error ? absl::InternalError(absl::StrCat("no current folder: ", error.message())) : absl::OkStatus();
-}
-
 // What replicas must be told of the supervisor's name: nothing where it is the usual one.
 std::string ReplicasServerName(const WorkerOptions& options) {
   const bool usual = options.server.security.insecure || options.tls_server_name == rpc::kSupervisorName;
   return usual ? "" : options.tls_server_name;
-}
-
-// Fills in what the flags left open. `identity`: what the cloud says of the machine, if it does.
-absl::Status Complete(const InstanceIdentity& identity, WorkerOptions* options) {
-  if (options->node_id.empty()) options->node_id = MachineName();
-  if (absl::Status status = CheckName("--node-id", options->node_id, 253); !status.ok()) return status;
-  if (!(options->cpus >= 0) || options->cpus > 1e6) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--cpus ", options->cpus, " is not valid: give a number of cores"));
-  }
-  if (options->advertise_host.empty()) {
-    const absl::StatusOr<service::ListenAddress> listen =
-        service::ParseListenAddress("--listen", options->server.listen);
-    if (!listen.ok()) return listen.status();
-    absl::StatusOr<std::string> host = FindAdvertiseHost(listen->host, identity.address);
-    if (!host.ok()) return host.status();
-    options->advertise_host = *host;
-  }
-  absl::StatusOr<std::string> state_dir = AbsoluteFolder(options->state_dir);
-  if (!state_dir.ok()) return state_dir.status();
-  options->state_dir = *state_dir;
-  absl::StatusOr<std::string> storage_dir = AbsoluteFolder(
-      options->storage_dir.empty() ? absl::StrCat(options->state_dir, "/storage") : options->storage_dir);
-  if (!storage_dir.ok()) return storage_dir.status();
-  options->storage_dir = *storage_dir;
-  if (options->python.folder.empty()) options->python.folder = absl::StrCat(options->state_dir, "/python");
-  if (options->object_storage.data_folder.empty())
-    options->object_storage.data_folder = absl::StrCat(options->state_dir, "/data");
-  std::error_code error;
-  // One that is not there has nothing for jobs.
-  if (!std::filesystem::is_directory(options->python.library, error)) options->python.library.clear();
-  for (std::string* path : {&options->object_storage.data_folder, &options->python.folder,
-                            &options->python.program, &options->python.library}) {
-    if (absl::Status status = CompletePath(path); !status.ok()) return status;
-  }
-  return CompletePath(&options->server.security.tls.ca);
 }
 
 // The node's cloud, and what it said of the machine at the start, as far as it did.
@@ -237,6 +184,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     link_.reset();
     server_.reset();
     log_service_.reset();
+    if (code_source_ != nullptr) code_source_->Shutdown();
     lanes_.Finish();
     shims_.reset();           // calls the manager, so it goes first
     object_storage_.reset();  // as do its uploads
@@ -264,13 +212,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
         PortReserve::Options{.first = options_.first_port, .last = options_.last_port});
     SupervisorLink::Options link_options;
     link_options.node = MakeNode();
-    const rpc::ClientSecurity security =
-        security::ClientSide(options_.server.security, options_.tls_server_name);
-    absl::StatusOr<std::vector<std::string>> supervisors =
-        rpc::ParseEndpoints("--supervisor", options_.supervisor);
+    absl::StatusOr<std::unique_ptr<rpc::Endpoints>> supervisors = Supervisors();
     if (!supervisors.ok()) return supervisors.status();
-    link_ = std::make_unique<SupervisorLink>(
-        link_options, std::make_unique<rpc::Endpoints>(*std::move(supervisors), security), this);
+    link_ = std::make_unique<SupervisorLink>(link_options, *std::move(supervisors), this);
     replicas_->SetSink([link = link_.get()](const v1::ReplicaReport& report) { link->Report(report); });
     replicas_->SetOfferSink(
         [link = link_.get()](const GpuOffer& offer) { link->Offer(offer.count, offer.problems); });
@@ -308,6 +252,14 @@ class WorkerImpl final : public Worker, public LinkHandler {
   void Shutdown() override { server_->Shutdown(); }
 
  private:
+  absl::StatusOr<std::unique_ptr<rpc::Endpoints>> Supervisors() const {
+    absl::StatusOr<std::vector<std::string>> addresses =
+        rpc::ParseEndpoints("--supervisor", options_.supervisor);
+    if (!addresses.ok()) return addresses.status();
+    return std::make_unique<rpc::Endpoints>(
+        *std::move(addresses), security::ClientSide(options_.server.security, options_.tls_server_name));
+  }
+
   void WatchGpus() {
     if (nvml_ == nullptr || gpus_.devices.empty()) return;
     std::set<std::string> watched;
@@ -340,6 +292,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
   }
 
   absl::Status StartReplicas() {
+    absl::StatusOr<std::unique_ptr<rpc::Endpoints>> supervisors = Supervisors();
+    if (!supervisors.ok()) return supervisors.status();
+    code_source_ = std::make_unique<RemoteCodeSource>(*std::move(supervisors));
     absl::StatusOr<std::unique_ptr<ProcessShims>> shims =
         ProcessShims::Create({.shim_program = options_.shim_program,
                               .orphan_timeout = options_.orphan_timeout,
@@ -371,6 +326,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
          .devices = NamesOf(gpus_),
          .other_device_names = gpus_.other_names,
          .python = options_.python,
+         .code = options_.code,
+         .code_source = code_source_.get(),
          .job_store = object_storage_->jobs(),
          .data_cache = object_storage_->data()},
         *std::move(storage), &clock_, shims_.get(), &lanes_);
@@ -453,6 +410,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
   const RealClock clock_;
   const RealPauses pauses_;
   ThreadLanes lanes_{kMaxLanes};
+  std::unique_ptr<RemoteCodeSource> code_source_;
   std::unique_ptr<ObjectStorage> object_storage_;
   std::unique_ptr<ProcessShims> shims_;
   std::unique_ptr<ReplicaManager> replicas_;
@@ -477,7 +435,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   absl::StatusOr<Metadata> metadata = OpenMetadata(options);
   if (!metadata.ok()) return metadata.status();
-  if (absl::Status status = Complete(metadata->identity, &options); !status.ok()) return status;
+  if (absl::Status status = CompleteOptions(metadata->identity, &options); !status.ok()) return status;
   if (options.enrolment.instance_id.empty()) options.enrolment.instance_id = metadata->identity.instance_id;
   absl::Status status = CheckEnrolment(options.enrolment, options.server.security);
   if (!status.ok()) return status;

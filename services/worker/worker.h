@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "adaptdl/v1/placement.pb.h"
 #include "libs/service/server.h"
+#include "services/worker/code/job_code.h"
 #include "services/worker/node_enrolment.h"
 #include "services/worker/nvml.h"
 #include "services/worker/object_storage.h"
@@ -89,6 +90,8 @@ struct WorkerOptions {
   int64_t max_job_log_bytes = int64_t{1} << 30;
   // Virtual environments of Python; an empty folder: <state-dir>/python.
   PythonOptions python;
+  // Folders that come with jobs; without names: in the state folder.
+  CodeOptions code;
   // Accounts that replicas run as.
   AccountOptions accounts;
   // Most processes and threads of a job on this node, where it has an account or a control group of its own.

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 
 namespace adaptdl::simulator {
@@ -142,14 +142,10 @@ absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation
   for (const SimulatedJob* job : situation.jobs) {
     view.jobs.push_back(Describe(*job, situation));
   }
-  const scheduling::Decision decision = policy_->Decide(view, seed_++);
+  scheduling::Decision decision = policy_->Decide(view, seed_++);
   if (decision.jobs.size() != view.jobs.size()) {
     return absl::InternalError(
         absl::StrCat("the policy decided on ", decision.jobs.size(), " jobs; there are ", view.jobs.size()));
-  }
-  demand_ = {decision.capacity.desired_nodes, {}};
-  for (const std::string& node : decision.capacity.idle_nodes) {
-    demand_.idle_nodes.push_back(node_index_.at(node));
   }
   std::vector<Placement> placements;
   for (const scheduling::JobDecision& job : decision.jobs) {
@@ -159,7 +155,14 @@ absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation
     }
     placements.push_back(*std::move(placement));
   }
+  view_ = std::move(view);
+  decision_ = std::move(decision);
   return placements;
+}
+
+NodeDemand PolicyScheduler::Demand() const {
+  const std::vector<std::string>& idle = decision_.capacity.idle_nodes;
+  return {scheduling::MakeJobDemands(view_, decision_, kinds_, {}), {idle.begin(), idle.end()}};
 }
 
 void PolicyScheduler::PrepareNodes(const Cluster& cluster) {
@@ -169,11 +172,13 @@ void PolicyScheduler::PrepareNodes(const Cluster& cluster) {
   for (int i = 0; i < static_cast<int>(cluster.nodes().size()); ++i) {
     const Cluster::Node& node = cluster.nodes()[i];
     scheduling::NodeInfo info;
-    info.id = absl::StrFormat("node-%06d", i);
+    info.id = NodeId(i);
     info.capacity = node.capacity;
     info.gpu_type = cluster.gpu_types()[node.type];
     node_index_[info.id] = i;
     nodes_.push_back(std::move(info));
+    if (node.type == static_cast<int>(kinds_.size()))
+      kinds_.push_back({node.capacity, nodes_.back().gpu_type});
   }
 }
 

@@ -17,10 +17,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "libs/scheduling/job_demand.h"
 #include "libs/scheduling/policy.h"
 #include "simulator/schedulers/scheduler.h"
 
@@ -43,7 +43,8 @@ class PolicyScheduler final : public Scheduler {
   // INVALID_ARGUMENT: the cluster has several GPU types, which the policy can't tell apart. INTERNAL: the
   // policy named a node that is not there, or forgot a job.
   absl::StatusOr<std::vector<Placement>> Schedule(const Situation& situation) override;
-  std::optional<NodeDemand> WantedNodes() const override { return demand_; }
+  bool knows_demand() const override { return true; }
+  NodeDemand Demand() const override;
 
  private:
   using Table = std::shared_ptr<const goodput::SpeedupTable>;
@@ -69,8 +70,11 @@ class PolicyScheduler final : public Scheduler {
   const Options options_;
   uint64_t seed_;
   std::vector<scheduling::NodeInfo> nodes_;
-  std::map<std::string, int> node_index_;  // by id
-  NodeDemand demand_;
+  std::map<std::string, int> node_index_;    // by id
+  std::vector<scheduling::NodeKind> kinds_;  // by GPU type
+  // Of the last decision.
+  scheduling::ClusterView view_;
+  scheduling::Decision decision_;
   std::map<const SimulatedJob*, CachedSpeedups> speedups_;
 };
 

@@ -5,11 +5,13 @@
 #ifndef ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
 #define ADAPTDL_SIMULATOR_SCHEDULERS_SCHEDULER_H_
 
-#include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "libs/scheduling/job_demand.h"
 #include "simulator/cluster.h"
 #include "simulator/restart_times.h"
 #include "simulator/simulated_job.h"
@@ -37,6 +39,14 @@ struct Situation {
   }
 };
 
+// What a policy says about nodes, be they there or not.
+struct NodeDemand {
+  // What each job could make of nodes. Kinds are the cluster's GPU types.
+  std::vector<scheduling::JobDemand> jobs;
+  // Ids of nodes that run nothing and are not about to.
+  std::set<std::string> idle_nodes;
+};
+
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
@@ -47,8 +57,10 @@ class Scheduler {
   // Where each job of the situation runs from now on, in the same order. All GPUs of a job are of one type.
   virtual absl::StatusOr<std::vector<Placement>> Schedule(const Situation& situation) = 0;
 
-  // What the last decision said about the size of the cluster. nullopt: this scheduler never says.
-  virtual std::optional<NodeDemand> WantedNodes() const { return std::nullopt; }
+  // Whether it says what jobs could make of nodes.
+  virtual bool knows_demand() const { return false; }
+  // As of the last decision. REQUIRES: knows_demand(), and there was one.
+  virtual NodeDemand Demand() const { return {}; }
 };
 
 }  // namespace adaptdl::simulator

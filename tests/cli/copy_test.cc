@@ -45,6 +45,19 @@ TEST_F(CopyTest, CopiesAFile) {
   EXPECT_EQ(folder_.Read("model.pt"), "weights");
 }
 
+// Where the containers of AdaptDL's jobs have the folders.
+TEST_F(CopyTest, TakesThePathsOfAdaptdlsContainers) {
+  AddFile("foo.txt", "Hello");
+  EXPECT_EQ(Run({"cp", "a:/adaptdl/share/foo.txt", "foo.txt"}).code, 0);
+  EXPECT_EQ(folder_.Read("foo.txt"), "Hello");
+  EXPECT_EQ(supervisor_.last_files_request().folder(), v1::JOB_FOLDER_SHARE);
+  EXPECT_EQ(supervisor_.last_files_request().path(), "foo.txt");
+  Run({"cp", "a:/adaptdl/checkpoint", "."});
+  EXPECT_EQ(supervisor_.last_files_request().folder(), v1::JOB_FOLDER_CHECKPOINT);
+  EXPECT_EQ(supervisor_.last_files_request().path(), "");
+  EXPECT_THAT(Run({"cp", "a:/adaptdl/other", "."}).err, HasSubstr("/adaptdl/share/"));
+}
+
 TEST_F(CopyTest, CopiesAFolder) {
   AddFolder("");
   AddFile("x", "1");

@@ -15,6 +15,7 @@
 #include "adaptdl/v1/quota_service.grpc.pb.h"
 #include "grpcpp/server.h"
 #include "libs/base/mutex.h"
+#include "tests/cli/fake_code_service.h"
 
 namespace adaptdl::cli {
 
@@ -39,6 +40,8 @@ class FakeSupervisor final : public v1::JobService::Service,
   void AddChunk(const v1::FileChunk& chunk);
   // The next `count` unary calls are answered UNAVAILABLE after they have been noted.
   void FailNext(int count);
+  // The archives that were uploaded.
+  FakeCodeService& code() { return code_; }
 
   // The next StreamLogs ends with UNAVAILABLE after all has been sent.
   void BreakNextLogs();
@@ -87,6 +90,7 @@ class FakeSupervisor final : public v1::JobService::Service,
   grpc::Status Injected() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::Job* Find(const std::string& name_space, const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  FakeCodeService code_;
   mutable Mutex mutex_;
   std::vector<v1::Job> jobs_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Event> events_ ABSL_GUARDED_BY(mutex_);

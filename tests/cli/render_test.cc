@@ -9,6 +9,7 @@
 #include "cli/format.h"
 #include "cli/job_table.h"
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 #include "cli/table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -31,6 +32,17 @@ TEST(FormatTest, DurationsNeverLoseTheirDays) {
   EXPECT_EQ(DurationText(absl::Minutes(125)), "2h05m");
   EXPECT_EQ(DurationText(absl::Hours(76)), "3d04h");
   EXPECT_EQ(DurationText(absl::Seconds(-5)), "0s");
+}
+
+TEST(FormatTest, ProgressSaysHowFarHowFastAndHowLong) {
+  constexpr int64_t kMi = 1 << 20;
+  EXPECT_EQ(ProgressLine("packing", 512 * kMi, 2048 * kMi, absl::Seconds(4), 99),
+            "packing [======>                 ]  25%  512Mi of 2Gi, 128Mi/s, 12s left");
+  EXPECT_EQ(ProgressLine("packing", 0, kMi, absl::ZeroDuration(), 99),
+            "packing [>                       ]   0%  0 of 1Mi");
+  EXPECT_EQ(ProgressLine("packing", 0, 0, absl::Seconds(1), 99),
+            "packing [========================] 100%  0 of 0");
+  EXPECT_EQ(ProgressLine("packing", 1, 2, absl::Seconds(1), 12), "packing [===");
 }
 
 TEST(FormatTest, TimesShowHoursAndMinutes) {

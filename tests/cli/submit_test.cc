@@ -41,25 +41,28 @@ class SubmitTest : public CommandTest {
 
 TEST_F(SubmitTest, TakesAFile) {
   const std::string path = folder_.Write("jobs/one.yaml", kFile);
+  folder_.Write("jobs/data/a", "1");
   const ProgramResult result = Run({"submit", path});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "job default/from-file submitted\n");
   EXPECT_EQ(
       result.err,
       "warning: one.yaml:8: spec.template.spec.restartPolicy has no effect: the supervisor restarts replicas "
-      "by spec.maxRestarts\n");
+      "by spec.maxRestarts\n" +
+          folder_.path() + "/jobs goes along with the job: 2 files, 250B\n");
   const v1::SubmitJobRequest request = Submitted();
   EXPECT_EQ(request.request_id().size(), 32u);
   EXPECT_EQ(request.job().name(), "from-file");
   const v1::ReplicaTemplate& replica = request.job().spec().template_();
   EXPECT_THAT(replica.command(), ElementsAre("train"));
   EXPECT_THAT(replica.args(), ElementsAre("--epochs", "1"));
-  EXPECT_EQ(replica.working_directory(), folder_.path() + "/jobs/data");
+  EXPECT_EQ(replica.working_directory(), "data");
 }
 
 TEST_F(SubmitTest, TakesAFolderAPrefixANamespaceAndArguments) {
   folder_.Write("project/adaptdljob.yaml", "not: read\n");
   folder_.Write("project/other.yaml", kFile);
+  folder_.Write("project/data/a", "1");
   const ProgramResult result = Run({"submit", "project", "-f", "other.yaml", "-n", "mine", "--namespace",
                                     "team", "--", "--epochs", "5", "--", "-x"});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -72,6 +75,7 @@ TEST_F(SubmitTest, TakesAFolderAPrefixANamespaceAndArguments) {
 
 TEST_F(SubmitTest, DropsArgumentsForASeparatorAlone) {
   folder_.Write("project/adaptdljob.yaml", kFile);
+  folder_.Write("project/data/a", "1");
   EXPECT_EQ(Run({"submit", "project", "--"}).code, 0);
   EXPECT_THAT(Submitted().job().spec().template_().args(), IsEmpty());
 }
@@ -139,7 +143,8 @@ TEST_F(SubmitTest, AnEnvironmentMayBeEmptyAndOfAnotherPython) {
 }
 
 TEST_F(SubmitTest, AJobFileCanBeGivenRequirementsToo) {
-  const std::string path = folder_.Write("one.yaml", kFile);
+  const std::string path = folder_.Write("jobs/one.yaml", kFile);
+  folder_.Write("jobs/data/a", "1");
   folder_.Write("requirements.txt", "torch\n");
   EXPECT_EQ(Run({"submit", path, "--requirements", "requirements.txt"}).code, 0);
   EXPECT_EQ(Submitted().job().spec().template_().python().requirements(), "torch\n");

@@ -3,11 +3,15 @@
 client_test.py BUILD_FOLDER
 """
 
+import datetime
+import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -30,7 +34,7 @@ from adaptdl.client import (  # noqa: E402
     WaitTimeoutError,
     WrongStateError,
 )
-from adaptdl.client import _protocol, _settings  # noqa: E402
+from adaptdl.client import _folder, _protocol, _settings  # noqa: E402
 from adaptdl.client._client import _SeenLines  # noqa: E402
 
 PATIENCE = 120
@@ -287,11 +291,93 @@ class ClientTest(unittest.TestCase):
             stderr=subprocess.STDOUT,
             text=True,
             timeout=PATIENCE,
+            cwd=CLUSTER.folder,
             env={**os.environ, "PYTHONPATH": str(BUILD / "python")},
         )
         self.assertEqual(done.returncode, 0, done.stdout)
         for text in ("SUCCEEDED", "[0] 42", "[0] in /", "CANCELLED", "['answer']", "NOT_FOUND"):
             self.assertIn(text, done.stdout)
+
+
+class FolderTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="adaptdl-folder-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.client = Client()
+        self.addCleanup(self.client.close)
+
+    def write(self, **files):
+        for name, text in files.items():
+            path = self.folder / name.replace("__", "/").replace("_dot_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def test_the_same_files_travel_as_with_the_command(self):
+        rules = "*.bin\n!keep.bin\n/top/\na/**/b\nx?[!0-9]\n**/deep/*.t\n\\#odd\n[[:upper:]]*.z\nspace \n"
+        self.write(_dot_gitignore=rules, _dot_adaptdlignore="!c.bin\nlast\n", sub___dot_gitignore="!*.bin\n/only\n")
+        names = (
+            "a.bin keep.bin c.bin top/x sub/top/x a/b a/i/j/b a/c xya xy1 deep/u.t deep/n/u.t q/deep/u.t #odd "
+            "A.z a.z space last sub/last sub/a.bin sub/only sub/n/only m.pyc sub/__pycache__/y .git/HEAD .venv/z "
+            "train.py"
+        )
+        for name in names.split():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(name)
+        (self.folder / "link").symlink_to("sub/a.bin")
+        words = ("--code", str(self.folder), "--dry-run", "-o", "json", "--", "true")
+        listed = json.loads(CLUSTER.adaptdl("submit", *words))
+        entries = _folder.scan(str(self.folder))
+        ours = [entry.path for entry in entries if not stat.S_ISDIR(entry.info.st_mode)]
+        self.assertEqual([file["path"] for file in listed["code"]["files"]], ours)
+        self.assertIn("keep.bin", ours)
+        self.assertNotIn("a.bin", ours)
+
+    def test_the_same_files_are_the_same_archive(self):
+        self.write(a="1", b__c="2")
+        with _folder.pack(str(self.folder)) as first:
+            os.utime(self.folder / "a", (1, 1))
+            with _folder.pack(str(self.folder)) as second:
+                self.assertEqual(first.digest, second.digest)
+            (self.folder / "a").chmod(0o755)
+            with _folder.pack(str(self.folder)) as third:
+                self.assertNotEqual(first.digest, third.digest)
+
+    def test_what_cannot_travel_is_refused_by_name(self):
+        self.write(data__big="x" * 5000, a="1")
+        with self.assertRaisesRegex(InvalidRequestError, '"data/" .5000.*adaptdlignore'):
+            self.client.submit("true", folder=str(self.folder), max_folder_bytes=4000)
+        with self.assertRaisesRegex(InvalidRequestError, "3 files and folders, more than max_folder_files=2"):
+            self.client.submit("true", folder=str(self.folder), max_folder_files=2)
+        for target in ("/etc/passwd", "../x", "data/../../x"):
+            (self.folder / "away").symlink_to(target)
+            with self.assertRaisesRegex(InvalidRequestError, f'"away" is a symbolic link to "{target}"'):
+                self.client.submit("true", folder=str(self.folder))
+            (self.folder / "away").unlink()
+        with self.assertRaises(InvalidRequestError):
+            self.client.submit("true", folder=str(self.folder / "none"))
+
+    def test_an_upload_goes_on_where_it_broke(self):
+        (self.folder / "noise").write_bytes(random.Random(1).randbytes(3 << 20))
+        self.write(count_dot_py="import os; print(os.path.getsize('noise'))")
+        with _folder.pack(str(self.folder)) as packed:
+            message = _protocol.message_class("UploadCodeRequest")
+            packed.file.seek(0)
+            data = packed.file.read(1 << 20)
+            first = message(namespace="default", digest=packed.digest, size=packed.size, data=data)
+            half = _protocol.method("CodeService", "UploadCode").on(self.client._channel()[1])(iter([first]))
+            self.assertEqual((half.received, half.complete), (1 << 20, False))
+        job = self.client.submit(
+            [sys.executable, "count.py"],
+            name="resumed",
+            folder=str(self.folder),
+            max_replicas=1,
+            deadline=datetime.datetime(2030, 1, 1, tzinfo=datetime.timezone.utc),
+        )
+        self.assertEqual(job.raw.spec.template.code.digest, packed.digest)
+        self.assertEqual(job.raw.spec.deadline.seconds, 1_893_456_000)
+        self.assertTrue(self.client.wait("resumed", timeout=PATIENCE).succeeded)
+        self.assertEqual([line.text for line in self.client.logs("resumed")], [str(3 << 20)])
 
 
 class SettingsTest(unittest.TestCase):

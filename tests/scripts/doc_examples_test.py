@@ -88,6 +88,10 @@ def main():
             if not (reader.home / "date").is_file():
                 raise SystemExit("adaptdl cp fetched nothing")
 
+            output = reader.runs(blocks("docs/cli.md", "### Folders that go along", "sh")[0])
+            for text in ("hello.py", "2 files", "rank 0"):
+                reader.expects(text, output)
+
             simple, full = blocks("docs/job-file.md", "# Job files", "yaml")[:2]
             (reader.home / "adaptdljob.yaml").write_text(simple)
             reader.expects("hello from", reader.runs("adaptdl submit adaptdljob.yaml --follow"))

@@ -15,7 +15,6 @@
 #include "simulator/report/cost.h"
 #include "simulator/report/summary.h"
 #include "simulator/schedulers/factory.h"
-#include "simulator/simulated_autoscaler.h"
 #include "tests/simulator/script.h"
 #include "tests/simulator/toy.h"
 
@@ -96,51 +95,6 @@ TEST(Nodes, SpotNodesAreTakenAwayAfterANotice) {
   EXPECT_EQ(nodes.Advance(notice + 30)[0].change, Nodes::Change::kTaken);
   EXPECT_FALSE(nodes.status()[2].up);
   EXPECT_EQ(nodes.NextEvent(), notice + 330);
-}
-
-class AutoscalerTest : public testing::Test {
- protected:
-  AutoscalerTest() : nodes_(cluster_, options_, 1), autoscaler_(cluster_, options_, &nodes_) {}
-
-  std::string Phases() const {
-    std::string phases;
-    for (int node = 0; node < 6; ++node) phases += "-suLx"[static_cast<int>(nodes_.phase(node))];
-    return phases;
-  }
-
-  const Cluster cluster_ = Parse("6x4");
-  const NodeOptions options_ = {.pools = {{.start = 2, .min = 1, .max = 6}}, .start = 180, .cooldown = 60};
-  Nodes nodes_;
-  SimulatedAutoscaler autoscaler_;
-  const std::vector<bool> nobody_ = std::vector<bool>(6, false);
-};
-
-TEST_F(AutoscalerTest, GrowsAtOnceWithinTheBounds) {
-  EXPECT_EQ(Phases(), "uu----");
-  autoscaler_.Follow({3}, 5, nobody_);
-  EXPECT_EQ(Phases(), "uus---");
-  EXPECT_EQ(nodes_.NextEvent(), 185);
-  autoscaler_.Follow({100}, 6, nobody_);
-  EXPECT_EQ(Phases(), "uussss");
-  nodes_.Advance(185);
-  EXPECT_EQ(Phases(), "uuusss");
-}
-
-TEST_F(AutoscalerTest, ShrinksIdleNodesAfterTheCooldown) {
-  autoscaler_.Follow({4}, 100, nobody_);
-  nodes_.Advance(280);
-  EXPECT_EQ(Phases(), "uuuu--");
-  autoscaler_.Follow({4}, 280, nobody_);
-  autoscaler_.Follow({5}, 290, nobody_);
-  std::vector<bool> busy = nobody_;
-  busy[3] = true;
-  autoscaler_.Follow({0, {1, 2, 3}}, 300, busy);
-  EXPECT_EQ(Phases(), "uuuus-");
-  EXPECT_EQ(autoscaler_.NextEvent(), 350);
-  autoscaler_.Act(350, busy);
-  // The one that is not there yet, then those that are idle; a busy one stays, and so does the minimum.
-  EXPECT_EQ(Phases(), "u--u--");
-  EXPECT_EQ(autoscaler_.NextEvent(), kNever);
 }
 
 TEST(NodeFlags, ValuesMayBeGivenByType) {
@@ -314,6 +268,31 @@ TEST_F(DynamicNodesTest, TheClusterFollowsTheDemandAndIsPaidByTheHour) {
   // Between the jobs there is nothing to pay: less than half of what two nodes would cost.
   EXPECT_LT(total.node_hours, makespan / 3600);
   EXPECT_EQ(most, 2);
+}
+
+TEST_F(DynamicNodesTest, JobsLeaveNodesThatAreDrainedAndLoseNothing) {
+  for (const double round : {60.0, 0.0}) {
+    const SimulationOptions options = {
+        .round_seconds = round,
+        .restart_seconds = 1,
+        .nodes = {.pools = {{.start = 4, .min = 1, .max = 4}},
+                  .start = 60,
+                  .cooldown = 30,
+                  .target = {.mode = nodepools::TargetMode::kCost, .goodput_per_price = 0.9},
+                  .lasting_prices = {1},
+                  .spot_prices = {1}}};
+    // Two GPUs on two nodes are 0.83 times as fast for each as one: not worth their price.
+    const auto result = Run({"a,0", "b,0", "c,5", "d,5"}, "4x1", "goodput", options);
+    ASSERT_TRUE(result.ok()) << result.status();
+    double gpu_seconds = 0;
+    double node_seconds = 0;
+    for (const JobOutcome& job : result->jobs) {
+      EXPECT_EQ(job.lost_seconds, 0);
+      gpu_seconds += job.gpu_seconds;
+    }
+    for (const NodeSpan& span : result->nodes) node_seconds += span.end - span.start;
+    EXPECT_LT(node_seconds, gpu_seconds + 4 * (60 + 2 * round + 30));
+  }
 }
 
 TEST_F(DynamicNodesTest, ABaselineCannotBeFollowed) {

@@ -1,5 +1,6 @@
 """The client itself: one unary call after the other, and streams that are taken up again."""
 
+import datetime
 import threading
 import time
 import uuid
@@ -7,12 +8,13 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Unio
 
 import grpc
 
-from adaptdl.client import _protocol, _types
+from adaptdl.client import _folder, _protocol, _types
 from adaptdl.client._errors import (
     ClientError,
     ConnectionFailedError,
     InvalidRequestError,
     JobNotFoundError,
+    LimitReachedError,
     WaitTimeoutError,
     error_from,
 )
@@ -25,6 +27,9 @@ _LONGEST_DELAY = 2.0
 _LONGEST_OUTAGE = 60.0
 _LONGEST_WAIT = 90.0
 _PAGE_SIZE = 1000
+_PIECE_BYTES = 1 << 20
+# The upload of a folder goes on after these, too.
+_INTERRUPTIONS = (grpc.StatusCode.ABORTED, grpc.StatusCode.DEADLINE_EXCEEDED)
 _OUTAGES = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 _CHANNEL_OPTIONS = [
     ("grpc.enable_http_proxy", 0),
@@ -103,6 +108,12 @@ class Client:
         python: Optional[str] = None,
         requirements: Optional[str] = None,
         grace_period: Optional[float] = None,
+        folder: Optional[str] = None,
+        max_folder_bytes: int = _folder.MAX_BYTES,
+        max_folder_files: int = _folder.MAX_FILES,
+        gpu_types: Iterable[str] = (),
+        node_selector: Optional[Dict[str, str]] = None,
+        deadline: Optional[datetime.datetime] = None,
     ) -> _types.Job:
         """Submits a job whose replicas run this command: a list of words, or a text for a shell.
 
@@ -110,6 +121,13 @@ class Client:
         `gpus` are what each replica asks for. `python` ("python3") asks for a virtual environment, and
         `requirements` is the text of a requirements file for it, which needs no `python`. Fields that are
         left out have the defaults of job files.
+
+        `folder` goes along: each node gets a copy, in which the job starts, or in a `working_directory` that
+        is relative to it. What .gitignore and .adaptdlignore in it name stays here. It is sent once, as long
+        as it does not change.
+
+        The nodes have GPUs of one of `gpu_types`, and all labels of `node_selector`; the job is to be done by
+        `deadline`, which has a time zone.
         """
         request = _protocol.message_class("SubmitJobRequest")(request_id=str(uuid.uuid4()))
         job, spec, template = request.job, request.job.spec, request.job.spec.template
@@ -135,7 +153,54 @@ class Client:
         if grace_period is not None:
             template.termination_grace_period.seconds = int(grace_period)
             template.termination_grace_period.nanos = int(grace_period % 1 * 1e9)
+        template.placement.gpu_types.extend(gpu_types)
+        template.placement.node_selector.update(node_selector or {})
+        if deadline is not None:
+            if deadline.tzinfo is None:
+                raise InvalidRequestError("deadline has no time zone", "INVALID_ARGUMENT")
+            spec.deadline.FromDatetime(deadline.astimezone(datetime.timezone.utc).replace(tzinfo=None))
+        if folder is not None:
+            with _folder.pack(folder, max_folder_bytes, max_folder_files) as packed:
+                self._upload(job.namespace, packed)
+            template.code.digest, template.code.size = packed.digest, packed.size
         return _types.job_from(self._call("SubmitJob", request).job)
+
+    def _upload(self, namespace: str, packed: _folder.PackedFolder) -> None:
+        """Brings the archive to the supervisor, from where it is there; again when the connection breaks."""
+        stat = _protocol.message_class("StatCodeRequest")(namespace=namespace, digest=packed.digest)
+        most, give_up, delay, healed = -1, 0.0, _FIRST_DELAY, False
+        failure: Optional[ClientError] = None
+        while True:
+            there = self._call("StatCode", stat, service="CodeService")
+            if there.complete:
+                return
+            if packed.size > there.limit:
+                raise LimitReachedError(
+                    f"the packed folder has {packed.size} bytes, and the supervisor takes {there.limit}: "
+                    "leave out what the job does not need by lines in .adaptdlignore",
+                    "RESOURCE_EXHAUSTED",
+                )
+            if there.received > most:
+                most, delay = there.received, _FIRST_DELAY
+                give_up = time.monotonic() + _LONGEST_OUTAGE
+            elif failure is not None and time.monotonic() >= give_up:
+                raise failure
+            number, channel = self._channel()
+            method = _protocol.method("CodeService", "UploadCode")
+            try:
+                if method.on(channel)(_pieces(namespace, packed, there.received)).complete:
+                    return
+                failure = ConnectionFailedError("the supervisor has only a part of the folder", "ABORTED")
+            except grpc.RpcError as error:
+                failure = error_from(error, ",".join(self._settings.addresses))
+                # What was there before may have been damaged by a crash, and is gone now.
+                if error.code() == grpc.StatusCode.INVALID_ARGUMENT and there.received > 0 and not healed:
+                    healed, most = True, -1
+                elif error.code() not in (*_OUTAGES, *_INTERRUPTIONS):
+                    raise failure from None
+            self._go_on(number)
+            time.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
 
     def get(self, job: str) -> _types.Job:
         """The job as it is now."""
@@ -300,9 +365,9 @@ class Client:
             if self._current == failed:
                 self._current = (failed + 1) % len(self._settings.addresses)
 
-    def _call(self, name: str, request: Any) -> Any:
+    def _call(self, name: str, request: Any, service: str = "JobService") -> Any:
         """A unary call, repeated while the supervisor can't be reached, and as it tells."""
-        method = _protocol.method("JobService", name)
+        method = _protocol.method(service, name)
         attempts = _RETRIES + 1 if len(self._settings.addresses) == 1 else 4 * len(self._settings.addresses)
         waited, delay = 0.0, _FIRST_DELAY
         while True:
@@ -362,6 +427,16 @@ class Client:
             if on_restart is not None:
                 on_restart()
                 request.tail_lines = 0  # what was left out then has older times
+
+
+def _pieces(namespace: str, packed: _folder.PackedFolder, offset: int) -> Iterator[Any]:
+    """The archive from `offset` on, as messages."""
+    make = _protocol.message_class("UploadCodeRequest")
+    packed.file.seek(offset)
+    first = {"namespace": namespace, "digest": packed.digest, "size": packed.size, "offset": offset}
+    for data in iter(lambda: packed.file.read(_PIECE_BYTES), b""):
+        yield make(data=data, **first)
+        first = {}
 
 
 class _DeadlinePassed(Exception):

@@ -75,10 +75,13 @@ class Method(NamedTuple):
     request: Type[Any]
     response: Type[Any]
     streams: bool
+    uploads: bool
 
     def on(self, channel: "grpc.Channel") -> Any:
         """What makes this call over the channel."""
         make = channel.unary_stream if self.streams else channel.unary_unary
+        if self.uploads:
+            make = channel.stream_unary
         return make(
             self.path,
             request_serializer=self.request.SerializeToString,
@@ -96,6 +99,7 @@ def method(service: str, name: str) -> Method:
         message_class(descriptor.input_type.full_name),
         message_class(descriptor.output_type.full_name),
         name.startswith(("Stream", "Watch", "Read")),
+        name.startswith("Upload"),
     )
 
 

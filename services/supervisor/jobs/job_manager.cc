@@ -86,9 +86,18 @@ absl::StatusOr<v1::SubmitJobResponse> JobManager::SubmitJob(v1::SubmitJobRequest
   status.Update(jobspec::CheckNewJob(*job, request.generate_name(), kind_));
   if (!status.ok()) return status;
   jobspec::FillDefaults(job->mutable_spec());
+  // Outside of the state's lock, as the disk is asked. What is there now stays for long enough to be named by the job.
+  if (absl::Status there = CheckCode(*job); !there.ok()) return there;
   if (registrar_ != nullptr) return SubmitThere(request, key);
   return core_->UpdateOnce<v1::SubmitJobResponse>(
       key, [&](Transaction* transaction) { return AddJob(transaction, request); });
+}
+
+absl::Status JobManager::CheckCode(const v1::Job& job) const {
+  if (!job.spec().template_().has_code()) return absl::OkStatus();
+  if (code_ != nullptr) return code_->Require(job.namespace_(), job.spec().template_().code());
+  return absl::FailedPreconditionError(
+      "spec.template.code: this supervisor keeps no folders of jobs; submit the command alone");
 }
 
 absl::StatusOr<std::string> JobManager::ChooseName(const Transaction& transaction,

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "adaptdl/v1/job_service.pb.h"
 #include "libs/jobspec/job_spec.h"
+#include "services/supervisor/code/code_store.h"
 #include "services/supervisor/costs/cost_book.h"
 #include "services/supervisor/jobs/file_deletions.h"
 #include "services/supervisor/jobs/job_registrar.h"
@@ -36,6 +37,9 @@ class JobManager {
         reconciler_(reconciler),
         deletions_(deletions),
         random_hex_(std::move(random_hex)) {}
+
+  // From now on jobs may bring folders, whose archives are there. Outlives it. Before anything else.
+  void SetCode(CodeStore* code) { code_ = code; }
 
   // From now on jobs are made there, and are of this kind. `registrar` outlives it. Before anything else.
   void SetRegistrar(JobRegistrar* registrar, jobspec::ReplicaKind kind);
@@ -70,6 +74,8 @@ class JobManager {
   absl::StatusOr<v1::SubmitJobResponse> AddJob(Transaction* transaction, const v1::SubmitJobRequest& request);
   absl::StatusOr<v1::SubmitJobResponse> SubmitThere(const v1::SubmitJobRequest& request,
                                                     const RequestKey& key);
+  // Whether the folder that the job brings is there, if it brings one; it stays from then on.
+  absl::Status CheckCode(const v1::Job& job) const;
   // The job as users see it, with what it has cost.
   v1::Job Describe(const JobEntry& entry, absl::Time now) const;
   // The job with a record, as one that waits.
@@ -84,6 +90,8 @@ class JobManager {
   Reconciler* const reconciler_;
   const FileDeletions* const deletions_;
   const std::function<std::string(int)> random_hex_;
+  // Null: jobs can't bring any.
+  CodeStore* code_ = nullptr;
   // Null: the store's jobs are all there are.
   JobRegistrar* registrar_ = nullptr;
   jobspec::ReplicaKind kind_ = jobspec::ReplicaKind::kProcess;

@@ -26,14 +26,13 @@ void NoticeWatcher::Start() {
 }
 
 absl::Duration NoticeWatcher::Step(const std::stop_token& stop) {
-  const bool leaves = told_.has_value() && !told_->likely_only;
-  if (leaves) {
+  if (leaves()) {
     listener_->WhileLeaving();
-    return options_.leaving_period;
+  } else {
+    if (!identified_) Identify(stop);
+    Look(stop);
   }
-  if (!identified_) Identify(stop);
-  Look(stop);
-  return options_.period;
+  return leaves() ? options_.leaving_period : options_.period;
 }
 
 void NoticeWatcher::Look(const std::stop_token& stop) {

@@ -54,6 +54,8 @@ class NoticeWatcher {
   absl::Duration StepForTest() { return Step({}); }
 
  private:
+  // Whether a notice that is certain was told.
+  bool leaves() const { return told_.has_value() && !told_->likely_only; }
   absl::Duration Step(const std::stop_token& stop);
   void Look(const std::stop_token& stop);
   void Identify(const std::stop_token& stop);

@@ -21,7 +21,7 @@ namespace {
 using kube::Json;
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kPatience = absl::Minutes(1);
+constexpr absl::Duration kHttpPatience = absl::Minutes(1);
 const kube::ResourceType kJobs = AdaptDLJobs();
 constexpr char kLeads[] = "adaptdl.petuum.com/leads";
 
@@ -33,7 +33,7 @@ class KubernetesAdaptdlTest : public KubernetesTest {
     MakeSupervisorPod("standby", "true");
     const absl::Status started = cluster_.Start();
     ASSERT_TRUE(started.ok()) << started;
-    ASSERT_TRUE(cluster_.WaitForNodes(2, kPatience).ok());
+    ASSERT_TRUE(cluster_.WaitForNodes(2, kHttpPatience).ok());
   }
 
   // As a supervisor's own pod. `leads`: its label.
@@ -71,7 +71,7 @@ class KubernetesAdaptdlTest : public KubernetesTest {
           for (const v1::Replica& replica : status.replicas()) joined += replica.joined() ? 1 : 0;
           return status.phase() == v1::JOB_PHASE_RUNNING && status.group() == group && joined == replicas;
         },
-        kPatience);
+        kHttpPatience);
     EXPECT_TRUE(job.ok()) << job.status();
     return job.value_or(v1::Job());
   }
@@ -100,7 +100,7 @@ TEST_F(KubernetesAdaptdlTest, ProgramsMeetAndAreRescaledByRestarts) {
   ASSERT_TRUE(client_.Create(kube::Collection(kJobs, "default"), MeetObject(), by_).ok());
   ASSERT_TRUE(cluster_
                   .WaitForJob(
-                      "job", [](const v1::Job&) { return true; }, kPatience)
+                      "job", [](const v1::Job&) { return true; }, kHttpPatience)
                   .ok());
   ASSERT_TRUE(cluster_.Allocate("job", {"node-0"}).ok());
   WaitForMeeting(1, 1);
@@ -126,7 +126,7 @@ TEST_F(KubernetesAdaptdlTest, NothingInAPodIsASecretAndStrangersAreNobody) {
   ASSERT_TRUE(client_.Create(kube::Collection(kJobs, "default"), MeetObject(), by_).ok());
   ASSERT_TRUE(cluster_
                   .WaitForJob(
-                      "job", [](const v1::Job&) { return true; }, kPatience)
+                      "job", [](const v1::Job&) { return true; }, kHttpPatience)
                   .ok());
   ASSERT_TRUE(cluster_.Allocate("job", {"node-0"}).ok());
   WaitForMeeting(1, 1);

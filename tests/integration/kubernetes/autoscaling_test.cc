@@ -22,7 +22,7 @@ namespace {
 
 using kube::Json;
 
-constexpr absl::Duration kPatience = absl::Minutes(4);
+constexpr absl::Duration kScalingPatience = absl::Minutes(4);
 const kube::ResourceType kJobs = AdaptDLJobs();
 const kube::ResourceType kPriorityClasses = {"scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass",
                                              false};
@@ -83,7 +83,7 @@ class KubernetesAutoscalingTest : public KubernetesTest {
     ASSERT_TRUE(made.ok()) << made.status();
   }
   void ExpectSuccess(const std::string& name) {
-    const auto job = cluster_.WaitForJob(name, Finished, kPatience);
+    const auto job = cluster_.WaitForJob(name, Finished, kScalingPatience);
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_EQ(job->status().phase(), v1::JOB_PHASE_SUCCEEDED) << job->status().ShortDebugString();
     EXPECT_EQ(job->status().restarts(), 0) << "nodes come and go without a restart";
@@ -96,7 +96,7 @@ class KubernetesAutoscalingTest : public KubernetesTest {
   }
   template <typename Condition>
   bool Eventually(const Condition& holds) {
-    const absl::Time deadline = absl::Now() + kPatience;
+    const absl::Time deadline = absl::Now() + kScalingPatience;
     while (!holds() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(50));
     return holds();
   }
@@ -109,9 +109,9 @@ class KubernetesAutoscalingTest : public KubernetesTest {
 TEST_F(KubernetesAutoscalingTest, FromNoNodeToWhatAJobMakesGoodUseOfAndBack) {
   Cloud cloud({}, &kubelet_, &client_);
   Submit("first", 2, 12);
-  const auto alone = cluster_.WaitForJob("first", RunningWith(1), kPatience);
+  const auto alone = cluster_.WaitForJob("first", RunningWith(1), kScalingPatience);
   ASSERT_TRUE(alone.ok()) << alone.status();
-  const auto grown = cluster_.WaitForJob("first", RunningWith(2), kPatience);
+  const auto grown = cluster_.WaitForJob("first", RunningWith(2), kScalingPatience);
   ASSERT_TRUE(grown.ok()) << cloud.made() << " nodes made; " << grown.status();
   ExpectSuccess("first");
   // What has been let go is still there for a while, and used.

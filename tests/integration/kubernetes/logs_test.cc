@@ -22,7 +22,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr absl::Duration kPatience = absl::Minutes(1);
+constexpr absl::Duration kLogPatience = absl::Minutes(1);
 // Alone it ends at once; with others it goes on until it is told to stop.
 constexpr char kProgram[] = R"(trap 'echo "stop $ADAPTDL_REPLICA_RANK"; exit 143' TERM
 echo "begin $ADAPTDL_REPLICA_RANK of $ADAPTDL_NUM_REPLICAS"
@@ -35,7 +35,7 @@ class KubernetesLogsTest : public KubernetesTest {
     if (!kubelet_.runs()) GTEST_SKIP() << "no containers may run here: be root with CAP_SYS_ADMIN";
     const absl::Status started = cluster_.Start();
     ASSERT_TRUE(started.ok()) << started;
-    ASSERT_TRUE(cluster_.WaitForNodes(2, kPatience).ok());
+    ASSERT_TRUE(cluster_.WaitForNodes(2, kLogPatience).ok());
   }
 
   v1::Job Job(const std::string& name) const {
@@ -54,14 +54,14 @@ class KubernetesLogsTest : public KubernetesTest {
   // What `adaptdl ARGUMENTS` says.
   std::string Says(const std::vector<std::string>& arguments) {
     const std::string file = absl::StrCat(cluster_.folder(), "/said-", ++said_);
-    Process::Start(Command(arguments), file).Wait(kPatience);
+    Process::Start(Command(arguments), file).Wait(kLogPatience);
     return ReadWholeFile(file).value_or("");
   }
   std::vector<kube::Json> Pods() {
     return client_.ListAll(kube::Collection(kube::Pods(), "default")).value();
   }
   void AwaitGone(const std::vector<kube::Json>& pods) {
-    const absl::Time deadline = absl::Now() + kPatience;
+    const absl::Time deadline = absl::Now() + kLogPatience;
     for (const kube::Json& pod : pods) {
       const kube::Target target = kube::ObjectOf(kube::Pods(), kube::KeyOf(pod));
       while (!absl::IsNotFound(client_.Get(target).status())) ASSERT_LT(absl::Now(), deadline) << pod.dump(1);
@@ -79,15 +79,15 @@ TEST_F(KubernetesLogsTest, ReplicasAreHeardWhenTheirPodsAreGone) {
   ASSERT_TRUE(submitted.ok()) << submitted.status();
   ASSERT_TRUE(cluster_.Allocate("a", {"node-0", "node-1"}).ok());
   // Until then, nothing hears the order to stop.
-  ASSERT_TRUE(cluster_.WaitForLog("a", "begin 0 of 2", kPatience));
-  ASSERT_TRUE(cluster_.WaitForLog("a", "begin 1 of 2", kPatience));
+  ASSERT_TRUE(cluster_.WaitForLog("a", "begin 0 of 2", kLogPatience));
+  ASSERT_TRUE(cluster_.WaitForLog("a", "begin 1 of 2", kLogPatience));
   const std::string followed = cluster_.folder() + "/followed";
   Process follower = Process::Start(Command({"logs", "a", "--follow"}), followed);
   ASSERT_TRUE(cluster_.Allocate("a", {"node-1"}).ok());
-  const auto job = cluster_.WaitForJob("a", Finished, kPatience);
+  const auto job = cluster_.WaitForJob("a", Finished, kLogPatience);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->status().phase(), v1::JOB_PHASE_SUCCEEDED) << job->status().ShortDebugString();
-  EXPECT_EQ(follower.Wait(kPatience), 0);
+  EXPECT_EQ(follower.Wait(kLogPatience), 0);
   const auto all =
       AllOf(HasSubstr("begin 0 of 2"), HasSubstr("begin 1 of 2"), HasSubstr("stop 0"), HasSubstr("stop 1"),
             HasSubstr("begin 0 of 1"), HasSubstr("end"), Not(HasSubstr("warning")));
@@ -108,8 +108,8 @@ TEST_F(KubernetesLogsTest, AnEvictedReplicaIsHeardToTheLast) {
   const auto submitted = cluster_.Submit(Job("a"));
   ASSERT_TRUE(submitted.ok()) << submitted.status();
   ASSERT_TRUE(cluster_.Allocate("a", {"node-0", "node-1"}).ok());
-  ASSERT_TRUE(cluster_.WaitForLog("a", "begin 1 of 2", kPatience));
-  ASSERT_TRUE(cluster_.WaitForLog("a", "begin 0 of 2", kPatience));
+  ASSERT_TRUE(cluster_.WaitForLog("a", "begin 1 of 2", kLogPatience));
+  ASSERT_TRUE(cluster_.WaitForLog("a", "begin 0 of 2", kLogPatience));
   const std::vector<kube::Json> pods = Pods();
   ASSERT_EQ(pods.size(), 2u);
   for (const kube::Json& pod : pods) kubelet_.Evict("default", kube::KeyOf(pod).name);

@@ -19,7 +19,7 @@ namespace {
 
 using kube::Json;
 
-constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr absl::Duration kQuotaPatience = absl::Seconds(30);
 const kube::ResourceType kQuotas = {kubejobs::kGroup, kubejobs::kVersion, kubejobs::kQuotaPlural,
                                     kubejobs::kQuotaKind};
 
@@ -35,14 +35,14 @@ class KubernetesQuotasTest : public KubernetesTest {
   // -1: there is no quota.
   int Gpus() {
     grpc::ClientContext context;
-    rpc::SetTimeout(&context, kPatience);
+    rpc::SetTimeout(&context, kQuotaPatience);
     v1::ListQuotasResponse response;
     const grpc::Status status = quotas_->ListQuotas(&context, {}, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response.quotas().empty() ? -1 : response.quotas(0).gpus();
   }
   void AwaitGpus(int gpus) {
-    const absl::Time deadline = absl::Now() + kPatience;
+    const absl::Time deadline = absl::Now() + kQuotaPatience;
     while (Gpus() != gpus) {
       ASSERT_LT(absl::Now(), deadline);
       absl::SleepFor(absl::Milliseconds(20));  // One client may not call all the time.

@@ -19,7 +19,7 @@ namespace {
 
 using kube::Json;
 
-constexpr absl::Duration kPatience = absl::Minutes(4);
+constexpr absl::Duration kStoryPatience = absl::Minutes(4);
 const kube::ResourceType kJobs = AdaptDLJobs();
 
 class KubernetesStoryTest : public KubernetesTest {
@@ -81,17 +81,17 @@ class KubernetesStoryTest : public KubernetesTest {
 };
 
 TEST_F(KubernetesStoryTest, JobsShareTheClusterAndLearn) {
-  ASSERT_TRUE(cluster_.WaitForNodes(2, kPatience).ok());
+  ASSERT_TRUE(cluster_.WaitForNodes(2, kStoryPatience).ok());
   const auto made = client_.Create(kube::Collection(kJobs, "default"), MnistObject("applied", 20), by_);
   ASSERT_TRUE(made.ok()) << made.status();
-  const auto alone = cluster_.WaitForJob("applied", RunningWith(1), kPatience);
+  const auto alone = cluster_.WaitForJob("applied", RunningWith(1), kStoryPatience);
   ASSERT_TRUE(alone.ok()) << alone.status();
-  const auto grown = cluster_.WaitForJob("applied", RunningWith(2), kPatience);
+  const auto grown = cluster_.WaitForJob("applied", RunningWith(2), kStoryPatience);
   ASSERT_TRUE(grown.ok()) << grown.status();
   const auto submitted = cluster_.Submit(Mnist("submitted", 2));
   ASSERT_TRUE(submitted.ok()) << submitted.status();
   for (const char* name : {"applied", "submitted"}) {
-    const auto job = cluster_.WaitForJob(name, Finished, kPatience);
+    const auto job = cluster_.WaitForJob(name, Finished, kStoryPatience);
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_EQ(job->status().phase(), v1::JOB_PHASE_SUCCEEDED) << job->status().ShortDebugString();
     EXPECT_EQ(kube::TextAt(StatusOf(name), {"phase"}), "Succeeded");

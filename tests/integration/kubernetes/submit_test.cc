@@ -30,7 +30,7 @@ constexpr char kBuildah[] = "/usr/bin/buildah";
 constexpr char kRegistry[] = "/usr/bin/docker-registry";
 
 // As AdaptDL's own examples are written.
-constexpr char kJobFile[] = R"(apiVersion: adaptdl.petuum.com/v1
+constexpr char kSubmittedJob[] = R"(apiVersion: adaptdl.petuum.com/v1
 kind: AdaptDLJob
 metadata: {generateName: mnist-}
 spec:
@@ -50,7 +50,7 @@ class KubernetesSubmitTest : public testing::Test {
     }
     cluster_.MakeObjects();
     const cli::TemporaryFolder& folder = cluster_.folder();
-    folder.Write("project/adaptdljob.yaml", kJobFile);
+    folder.Write("project/adaptdljob.yaml", kSubmittedJob);
     folder.Write("project/Dockerfile", "FROM scratch\nCOPY hello /hello\nENTRYPOINT [\"/hello\"]\n");
     folder.Write("project/hello", "what the image holds");
     // Builds without a daemon, privileges or a network; nothing outside of the test's folder.
@@ -160,7 +160,7 @@ TEST_F(KubernetesSubmitTest, WithoutARegistryItSaysWhatToSet) {
 }
 
 TEST_F(KubernetesSubmitTest, ClaimsForCheckpointsAndTensorboard) {
-  const std::string file = cluster_.folder().Write("job.yaml", kJobFile);
+  const std::string file = cluster_.folder().Write("job.yaml", kSubmittedJob);
   const auto refused = cluster_.Run({"submit", file, "--tensorboard", "runs"});
   EXPECT_THAT(refused.err, HasSubstr("\"adaptdl tensorboard create runs\" makes it"));
   ASSERT_EQ(cluster_.Run({"tensorboard", "create", "runs"}).code, 0);

@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kDay = absl::Hours(24);
+constexpr absl::Duration kOneDay = absl::Hours(24);
 
 class NodeAuthorityTest : public testing::Test {
  protected:
@@ -42,7 +42,7 @@ class NodeAuthorityTest : public testing::Test {
     const auto certificates = MakeCertificates({.folder = folder_,
                                                 .identities = {},
                                                 .node_authority = true,
-                                                .lifetime = 365 * kDay,
+                                                .lifetime = 365 * kOneDay,
                                                 .now = now_,
                                                 .only_look = only_look});
     EXPECT_TRUE(certificates.ok()) << certificates.status();
@@ -61,8 +61,8 @@ class NodeAuthorityTest : public testing::Test {
     return MakeCertificate({.common_name = common_name,
                             .dns_name = dns_name,
                             .uri = uri,
-                            .not_before = now_ - kDay / 24,
-                            .not_after = now_ + kDay,
+                            .not_before = now_ - kOneDay / 24,
+                            .not_after = now_ + kOneDay,
                             .kind = kind},
                            MakeKey()->get(), authority_.get(), key_.get())
         .value();
@@ -95,7 +95,7 @@ class NodeAuthorityTest : public testing::Test {
 
 TEST_F(NodeAuthorityTest, SignsCertificatesOfWorkersThatChainToTheClusters) {
   const KeyPtr key = MakeKey().value();
-  const std::string pem = Open().Issue(key.get(), "node-7", now_, 30 * kDay).value();
+  const std::string pem = Open().Issue(key.get(), "node-7", now_, 30 * kOneDay).value();
   const auto chain = CertificatesFromPem(pem, 2).value();
   ASSERT_EQ(chain.size(), 2);
   X509* own = chain[0].get();
@@ -103,18 +103,18 @@ TEST_F(NodeAuthorityTest, SignsCertificatesOfWorkersThatChainToTheClusters) {
   EXPECT_THAT(Names(own), ElementsAre("worker.adaptdl", "spiffe://adaptdl/worker/node-7"));
   EXPECT_TRUE(IssuedByNodeAuthority(own));
   EXPECT_FALSE(IssuedByNodeAuthority(authority_.get()));
-  EXPECT_EQ(NotAfter(own), now_ + 30 * kDay);
+  EXPECT_EQ(NotAfter(own), now_ + 30 * kOneDay);
   EXPECT_EQ(X509_check_private_key(own, key.get()), 1);
 }
 
 TEST_F(NodeAuthorityTest, NothingOutlivesIt) {
   const KeyPtr key = MakeKey().value();
-  const std::string pem = Open().Issue(key.get(), "node-7", now_ + 350 * kDay, 30 * kDay).value();
+  const std::string pem = Open().Issue(key.get(), "node-7", now_ + 350 * kOneDay, 30 * kOneDay).value();
   EXPECT_EQ(NotAfter(CertificateFromPem(pem)->get()), NotAfter(authority_.get()));
-  EXPECT_EQ(Open().Issue(key.get(), "node-7", now_ + 366 * kDay, kDay).status().code(),
+  EXPECT_EQ(Open().Issue(key.get(), "node-7", now_ + 366 * kOneDay, kOneDay).status().code(),
             absl::StatusCode::kFailedPrecondition);
-  EXPECT_FALSE(Open().Issue(key.get(), "", now_, kDay).ok());
-  EXPECT_FALSE(Open().Issue(key.get(), "a/b", now_, kDay).ok());
+  EXPECT_FALSE(Open().Issue(key.get(), "", now_, kOneDay).ok());
+  EXPECT_FALSE(Open().Issue(key.get(), "a/b", now_, kOneDay).ok());
 }
 
 // Clients know servers by their DNS names.
@@ -135,16 +135,16 @@ TEST_F(NodeAuthorityTest, AStolenOneMakesNoFurtherAuthority) {
   const CertificatePtr below = MakeCertificate({.common_name = "below",
                                                 .dns_name = "worker.adaptdl",
                                                 .uri = "",
-                                                .not_before = now_ - kDay / 24,
-                                                .not_after = now_ + kDay,
+                                                .not_before = now_ - kOneDay / 24,
+                                                .not_after = now_ + kOneDay,
                                                 .kind = Kind::kNodeAuthority},
                                                key.get(), authority_.get(), key_.get())
                                    .value();
   const CertificatePtr leaf = MakeCertificate({.common_name = "x",
                                                .dns_name = "worker.adaptdl",
                                                .uri = "spiffe://adaptdl/supervisor",
-                                               .not_before = now_ - kDay / 24,
-                                               .not_after = now_ + kDay},
+                                               .not_before = now_ - kOneDay / 24,
+                                               .not_after = now_ + kOneDay},
                                               MakeKey()->get(), below.get(), key.get())
                                   .value();
   EXPECT_EQ(Verify(leaf.get(), {below.get(), authority_.get()}), X509_V_ERR_PATH_LENGTH_EXCEEDED);
@@ -152,7 +152,7 @@ TEST_F(NodeAuthorityTest, AStolenOneMakesNoFurtherAuthority) {
 
 TEST_F(NodeAuthorityTest, IsKeptUntilItIsDue) {
   EXPECT_THAT(Actions(), ElementsAre(Action::kKept, Action::kKept));
-  now_ += 300 * kDay;
+  now_ += 300 * kOneDay;
   EXPECT_THAT(Actions(/*only_look=*/true), ElementsAre(Action::kKept, Action::kDue));
   EXPECT_THAT(Actions(), ElementsAre(Action::kKept, Action::kRenewed));
 }
@@ -166,8 +166,8 @@ TEST_F(NodeAuthorityTest, AnAuthorityThatIsTooNarrowIsMadeAnewWithItsKey) {
   const CertificatePtr narrow = MakeCertificate({.common_name = "AdaptDL cluster authority",
                                                  .dns_name = "x",
                                                  .uri = "",
-                                                 .not_before = now_ - kDay,
-                                                 .not_after = now_ + 1000 * kDay,
+                                                 .not_before = now_ - kOneDay,
+                                                 .not_after = now_ + 1000 * kOneDay,
                                                  .kind = Kind::kNodeAuthority},
                                                 key.get(), nullptr, nullptr)
                                     .value();
@@ -238,6 +238,7 @@ TEST(CertificateRequestTest, RefusesWhatIsNoRequest) {
       request.substr(0, request.size() / 2),
       ToPem(key.get()),
       std::string("\0\0", 2),
+      "-----BEGIN CERTIFICATE REQUEST-----",
       "-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n",
       "-----BEGIN CERTIFICATE REQUEST-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nMIIB\n"
       "-----END CERTIFICATE REQUEST-----\n"};

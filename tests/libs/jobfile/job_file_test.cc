@@ -225,6 +225,37 @@ TEST(JobFileTest, PrefersTheNameToItsPrefix) {
   EXPECT_THAT(file->warnings, ElementsAre(HasSubstr("job.yaml:5: metadata.generateName has no effect")));
 }
 
+TEST(JobFileTest, ReadsDemands) {
+  std::string text = kSmallest;
+  text.insert(text.find("  template:"), "  deadline: 2026-12-01T09:00:00+01:00\n  gpuTypes: [a100, h100]\n"
+                                        "  dataSets:\n  - {name: images, url: s3://bucket/images}\n");
+  text.insert(text.find("      containers:"), "      nodeSelector: {disk: ssd}\n");
+  const auto file = ParseJobFile(text, "job.yaml", {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  const v1::JobSpec& spec = file->job.spec();
+  EXPECT_EQ(spec.deadline().seconds(), 1796112000);
+  EXPECT_THAT(spec.template_().placement().gpu_types(), ElementsAre("a100", "h100"));
+  EXPECT_EQ(spec.template_().placement().node_selector().at("disk"), "ssd");
+  ASSERT_EQ(spec.template_().data_sets_size(), 1);
+  EXPECT_EQ(spec.template_().data_sets(0).name(), "images");
+  EXPECT_EQ(spec.template_().data_sets(0).url(), "s3://bucket/images");
+}
+
+TEST(JobFileTest, SaysWhichDemandsAreWrong) {
+  const auto refuse = [](const std::string& field) {
+    std::string text = kSmallest;
+    text.insert(text.find("  template:"), field);
+    return std::string(ParseJobFile(text, "job.yaml", {}).status().message());
+  };
+  EXPECT_THAT(refuse("  deadline: tomorrow\n"), HasSubstr("spec.deadline must be a time with its zone"));
+  EXPECT_THAT(refuse("  deadline: 2026-12-01T09:00:00\n"), HasSubstr("spec.deadline"));
+  EXPECT_THAT(refuse("  gpuTypes: a100\n"), HasSubstr("spec.gpuTypes"));
+  EXPECT_THAT(refuse("  gpuTypes: [{}]\n"), HasSubstr("spec.gpuTypes[0]"));
+  EXPECT_THAT(refuse("  gpuTypes: [\"\"]\n"), HasSubstr("gpu_types"));
+  EXPECT_THAT(refuse("  dataSets: [{name: a, url: ftp://x}]\n"), HasSubstr("data_sets[0].url"));
+  EXPECT_THAT(refuse("  dataSets: [{name: a, uri: s3://x}]\n"), HasSubstr("spec.dataSets[0].uri"));
+}
+
 TEST(JobFileTest, ReadsFromTheDisk) {
   const std::string path = absl::StrCat(testing::TempDir(), "/jobfile_read_test.yaml");
   std::ofstream(path) << kFull;

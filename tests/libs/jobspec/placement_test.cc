@@ -121,6 +121,24 @@ TEST(PlacementTest, WhatMakesNoSenseIsRefused) {
       CheckPlacement(Rule(R"(tolerations { any_value: true } node_selector { key: "a" value: "" })")).ok());
 }
 
+TEST(PlacementTest, GpusAreOfOneOfTheTypesWhateverTheirCase) {
+  v1::Node node = Node();
+  const v1::Placement rule = Rule(R"(gpu_types: ["NVIDIA A100", "h100"])");
+  EXPECT_EQ(WhyNot(rule, node), "has not GPUs of type NVIDIA A100 or h100, but no GPU of a known type");
+  node.set_gpu_type("nvidia a100");
+  EXPECT_TRUE(Fits(rule, node));
+  node.set_gpu_type("T4");
+  EXPECT_EQ(WhyNot(rule, node), "has not GPUs of type NVIDIA A100 or h100, but T4");
+  EXPECT_TRUE(AsksForNodes(rule));
+  EXPECT_FALSE(AsksForNodes(Rule("tolerations { any_value: true }")));
+  EXPECT_EQ(Describe(rule), "GPUs of type NVIDIA A100 or h100");
+  for (const std::string& wrong : {std::string(), std::string("a\nb"), std::string(254, 'a')}) {
+    v1::Placement placement;
+    placement.add_gpu_types(wrong);
+    EXPECT_THAT(CheckPlacement(placement).message(), HasSubstr("placement.gpu_types")) << wrong;
+  }
+}
+
 TEST(PlacementTest, TaintsAreReadAndTold) {
   for (const std::string text : {"gpu=a100:NoSchedule", "gpu:NoExecute", "a/b=:PreferNoSchedule"}) {
     const auto taint = ParseTaint(text);

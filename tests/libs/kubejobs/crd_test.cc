@@ -218,6 +218,8 @@ std::map<std::string, Violation> Violations() {
       {"template can't change; delete the job, and make another one",
        {"/spec/template", template_after, template_before}},
       {"preemptible can't change", {"/spec/preemptible", false, true}},
+      {"deadline can't change", {"/spec/deadline", "2026-12-01T08:00:00Z", "2026-12-02T08:00:00Z"}},
+      {"gpuTypes can't change", {"/spec/gpuTypes", {"a100"}, {"h100"}}},
       {"maxRestarts can't change", {"/spec/maxRestarts", 4, 3}},
       {"rescale can't change", {"/spec/rescale", "restart", "in-place"}},
       {"allowedReplicas can't change", {"/spec/allowedReplicas", {1}, {2}}},

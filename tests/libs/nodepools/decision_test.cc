@@ -151,6 +151,42 @@ TEST(DecisionTest, FloorsAreOnNodesThatLastAndTheSurplusOnSpot) {
   EXPECT_EQ(decision.pools[1].create, 6);
 }
 
+TEST(DecisionTest, NodesThatLastAreForTheFloorAndLeaveAllSpotNodesToTheSurplus) {
+  // A node is worth half a unit to the job: more than a spot node costs, and less than one that lasts.
+  Target target = Cost(2);
+  target.floor_on_lasting = true;
+  const PoolsDecision decision = DecidePools(
+      target,
+      State({MakePool("lasting", 8, 0, 1), MakePool("spot", 4, 0, 0.3, true)}, {Waiting("a", {On(0, 8)})}));
+  EXPECT_EQ(decision.pools[0].create, 1);
+  EXPECT_EQ(decision.pools[1].create, 4);
+}
+
+TEST(DecisionTest, WhatJobsNeedAtLeastGoesToTheKindWhoseNodesThatLastAreCheapest) {
+  Target target = Cost(0.1);
+  target.floor_on_lasting = true;
+  std::vector<Pool> pools = {MakePool("a", 4, 0, 1), MakePool("a-spot", 4, 0, 0.1, true),
+                             MakePool("b", 4, 0, 0.5), MakePool("b-spot", 4, 0, 0.3, true)};
+  pools[2].kind = pools[3].kind = 1;
+  ClusterState state = State(std::move(pools), {Waiting("job", {On(0, 1), On(1, 1)})});
+  state.fixed_nodes = {0, 0};
+  const PoolsDecision decision = DecidePools(target, state);
+  EXPECT_EQ(decision.pools[0].create, 0);
+  EXPECT_EQ(decision.pools[2].create, 1);
+}
+
+TEST(DecisionTest, NodesThatStandInAndAreStillToComeStayUntilOthersAreOnTheirWay) {
+  // The cheap pool may be asked again, and may refuse again.
+  ClusterState state = State({MakePool("dear", 4, 0, 1, false, 2), MakePool("spot", 4, 0, 0.3, true)},
+                             {Waiting("job", {On(0, 2)})});
+  PoolsDecision decision = DecidePools(Cost(0.1), state);
+  EXPECT_EQ(decision.pools[1].create, 2);
+  EXPECT_THAT(decision.pools[0].actions, IsEmpty());
+  state.pools[1] = MakePool("spot", 4, 0, 0.3, true, 2);
+  decision = DecidePools(Cost(0.1), state);
+  EXPECT_THAT(NodesOfActions(decision.pools[0], PoolActionKind::kRemove), ElementsAre("dear-1", "dear-0"));
+}
+
 TEST(DecisionTest, WithoutTheAllocatorPoolsStayButForTheirMinima) {
   ClusterState state = State({MakePool("a", 8, 3, 1), MakePool("b", 8, 0, 1)}, {});
   state.pools[1].min_nodes = 2;

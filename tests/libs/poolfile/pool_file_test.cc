@@ -127,8 +127,8 @@ TEST(PoolFileTest, ReadsWhatBelongsToAProvider) {
   EXPECT_EQ(aws.region, "us-east-1");
   EXPECT_THAT(aws.subnets, ElementsAre("subnet-1", "subnet-2"));
   EXPECT_EQ(aws.launch_template, "lt-1");
-  EXPECT_EQ(aws.launch, Launch::kBinary);
-  EXPECT_EQ(aws.worker_binary, "/usr/bin/adaptdl-worker");
+  EXPECT_EQ(aws.worker.launch, Launch::kBinary);
+  EXPECT_EQ(aws.worker.binary, "/usr/bin/adaptdl-worker");
   EXPECT_THAT(aws.tags, ElementsAre(Pair("team", "vision")));
   const KubernetesSection& kubernetes = file.pools[1].kubernetes;
   EXPECT_EQ(kubernetes.name_space, "elsewhere");

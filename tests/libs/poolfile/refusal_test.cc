@@ -137,6 +137,8 @@ TEST(PoolFileRefusalTest, AwsNeedsToKnowWhatToLaunch) {
   EXPECT_THAT(Refusal(Aws("region: r, autoScalingGroup: g, image: i", "disk: 1Gi")),
               AllOf(HasSubstr("pools[0].aws.image has no place here: the group says it"),
                     HasSubstr("pools[0].disk has no place here: the group says it")));
+  EXPECT_THAT(Refusal(Aws("region: r, autoScalingGroup: g, launch: binary")),
+              HasSubstr("pools[0].aws.workerBinary is missing; launch: binary runs it"));
   EXPECT_THAT(Refusal(Aws("region: r, launchTemplate: l, launch: binary")),
               HasSubstr("pools[0].aws.workerBinary is missing; launch: binary runs it"));
   EXPECT_THAT(Refusal(Aws("region: r, launchTemplate: l, launch: binary, workerBinary: bin/w")),
@@ -145,6 +147,19 @@ TEST(PoolFileRefusalTest, AwsNeedsToKnowWhatToLaunch) {
               HasSubstr("pools[0].aws.endpoint must begin with http:// or https://"));
   EXPECT_THAT(Refusal(Aws("region: r, launchTemplate: l, tags: {\"aws:x\": y}")),
               HasSubstr("names that begin with adaptdl: or aws: are taken"));
+}
+
+TEST(PoolFileRefusalTest, AGroupHasOnePool) {
+  const auto pool = [](absl::string_view name, absl::string_view provider) {
+    return absl::StrCat("- {name: ", name, ", maxNodes: 1, cpus: 1, memory: 1Gi, ", provider, "}\n");
+  };
+  const std::string aws =
+      "provider: aws, instanceType: t, aws: {region: r, autoScalingGroup: g, workerImage: i}";
+  const std::string gcp = "provider: gcp, gcp: {project: p, zone: z, instanceGroup: g}";
+  EXPECT_THAT(Refusal(absl::StrCat("pools:\n", pool("a", aws), pool("b", gcp), pool("c", aws))),
+              StartsWith("pools.yaml:4: pools[2] resizes the same group as pools[0]; give each its own"));
+  EXPECT_THAT(Refusal(absl::StrCat("pools:\n", pool("a", gcp), pool("b", gcp))),
+              HasSubstr("pools[1] resizes the same group as pools[0]"));
 }
 
 TEST(PoolFileRefusalTest, MountsHoldNothingThatAShellWouldRead) {

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "adaptdl/v1/autoscaler_service.grpc.pb.h"
 #include "gmock/gmock.h"
+#include "libs/base/file.h"
 #include "libs/base/process/daemon.h"
 #include "libs/certificates/certificates.h"
 #include "libs/rpc/channel.h"
@@ -19,6 +20,7 @@ namespace adaptdl::autoscaler {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr char kProgram[] = ADAPTDL_BINARY_DIR "/bin/adaptdl-autoscaler";
 
@@ -128,6 +130,42 @@ TEST_F(AutoscalerProgramTest, GivesWorkersACertificateOfTheirOwn) {
          "--worker-tls-key=" + folder_ + "/tls/allocator/key.pem"});
   ASSERT_TRUE(Ends());
   EXPECT_THAT(Content(folder_ + "/log"), HasSubstr("does not belong to the key"));
+}
+
+TEST_F(AutoscalerProgramTest, PrintsWhatTheTemplateOfAGroupHolds) {
+  const std::string pools = folder_ + "/pools.yaml";
+  ASSERT_TRUE(
+      WriteFileAtomically(pools,
+                          "pools:\n"
+                          "- name: training\n"
+                          "  provider: aws\n"
+                          "  instanceType: p4d.24xlarge\n"
+                          "  cpus: 95\n"
+                          "  memory: 1100Gi\n"
+                          "  gpus: 8\n"
+                          "  maxNodes: 4\n"
+                          "  labels: {tier: big}\n"
+                          "  aws: {region: r, autoScalingGroup: g, workerImage: registry.example/w}\n",
+                          0600)
+          .ok());
+  const auto print = [&](const std::string& pool) {
+    const auto printed =
+        StartDaemon({.command = {kProgram, "--insecure", "--pools=" + pools,
+                                 "--advertised-supervisor=10.0.0.10:7100", "--print-user-data=" + pool},
+                     .environment = std::vector<std::string>{"PATH=/usr/bin:/bin"},
+                     .log_file = folder_ + "/" + pool});
+    EXPECT_TRUE(printed.ok()) << printed.status();
+    EXPECT_TRUE(Eventually([&] { return !IsAlive(*printed); }));
+    return Content(folder_ + "/" + pool);
+  };
+  const std::string script = print("training");
+  EXPECT_THAT(script, StartsWith("#!/bin/bash\n"));
+  EXPECT_THAT(script, HasSubstr("--supervisor='10.0.0.10:7100'"));
+  EXPECT_THAT(script, HasSubstr("--label='adaptdl.petuum.com/pool=training'"));
+  EXPECT_THAT(script, HasSubstr("--label='tier=big'"));
+  EXPECT_THAT(script, HasSubstr("--gpus all"));
+  EXPECT_THAT(script, HasSubstr("registry.example/w"));
+  EXPECT_THAT(print("other"), HasSubstr("--print-user-data \"other\""));
 }
 
 TEST_F(AutoscalerProgramTest, RefusesABudgetWithoutAPrice) {

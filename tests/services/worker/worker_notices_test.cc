@@ -51,7 +51,7 @@ TEST_F(NoticesTest, ANoticeIsToldAtOnceAndWithEachRegistration) {
 
 TEST_F(NoticesTest, WhatNobodyHasMovedIsStoppedBeforeTheNodeGoes) {
   RunOne();
-  metadata_.TakeAwsInstance("", absl::Now() + absl::Seconds(4));
+  metadata_.TakeAwsInstance("", absl::Now() + absl::Seconds(6));
   const auto exit = WaitForExit("r");
   ASSERT_TRUE(exit.has_value());
   EXPECT_EQ(exit->replica().exit_code(), 143);

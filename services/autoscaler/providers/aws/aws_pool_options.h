@@ -11,7 +11,7 @@
 
 #include "absl/time/time.h"
 #include "adaptdl/v1/node.pb.h"
-#include "services/autoscaler/providers/aws/worker_launch.h"
+#include "services/autoscaler/providers/machines/worker_launch.h"
 
 namespace adaptdl::autoscaler {
 

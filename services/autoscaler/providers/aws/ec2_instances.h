@@ -18,6 +18,9 @@
 
 namespace adaptdl::autoscaler {
 
+// Of the protocol.
+inline constexpr char kEc2Version[] = "2016-11-15";
+
 struct Ec2Instance {
   std::string id;
   // "pending", "running", "shutting-down", "terminated", "stopping", "stopped".

@@ -14,16 +14,6 @@
 namespace adaptdl::autoscaler {
 namespace {
 
-constexpr char kEc2Version[] = "2016-11-15";
-// EC2 shows what it has made within minutes. What it never shows has failed at its start.
-constexpr absl::Duration kLongestUnseen = absl::Minutes(10);
-
-// Whether the call may have been carried out though it failed.
-bool LeavesOpen(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
-         absl::IsInternal(status) || absl::IsUnknown(status);
-}
-
 // The machines that the answer names, and why they are fewer than wanted.
 struct FleetAnswer {
   std::set<std::string> ids;
@@ -149,7 +139,7 @@ NodePoolProvider::Created FleetProvider::Call(Creation creation) {
       ec2_.Call({.action = "CreateFleet", .parameters = creation.parameters, .may_repeat = true});
   if (!answer.ok()) {
     // Refused for good: nothing was made, and nothing will be.
-    if (!LeavesOpen(answer.status())) journal_->Close(creation.key).IgnoreError();
+    if (!aws::LeavesOpen(answer.status())) journal_->Close(creation.key).IgnoreError();
     return {{}, answer.status()};
   }
   const FleetAnswer fleet = ReadFleet(*answer, creation.count);

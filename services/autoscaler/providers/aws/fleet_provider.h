@@ -22,8 +22,8 @@
 #include "absl/status/statusor.h"
 #include "libs/aws/query_api.h"
 #include "services/autoscaler/providers/aws/aws_pool_options.h"
-#include "services/autoscaler/providers/aws/creation_journal.h"
 #include "services/autoscaler/providers/aws/ec2_instances.h"
+#include "services/autoscaler/providers/machines/creation_journal.h"
 #include "services/autoscaler/providers/node_pool_provider.h"
 
 namespace adaptdl::autoscaler {

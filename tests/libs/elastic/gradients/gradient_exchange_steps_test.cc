@@ -17,12 +17,12 @@ namespace {
 using device::DataType;
 using ::testing::ElementsAre;
 
-const ModelTensors::Layout kLayout = {.parameters = {{2, DataType::kFloat32, 0}, {3, DataType::kFloat32, 1}},
-                                      .num_groups = 2};
+const ModelTensors::Layout kStepsLayout = {
+    .parameters = {{2, DataType::kFloat32, 0}, {3, DataType::kFloat32, 1}}, .num_groups = 2};
 const Gradients kFirst = {Numbers{1, 2}, Numbers{3, -4, 5}};
 const Gradients kSecond = {Numbers{-1, 4}, Numbers{1, 1, 2}};
 
-ExchangeMember Alone(DeviceKind kind, const ModelTensors::Layout& layout = kLayout) {
+ExchangeMember Alone(DeviceKind kind, const ModelTensors::Layout& layout = kStepsLayout) {
   return ExchangeMember(kind, std::move(comm::CreateInProcessGroup(1).front()), layout);
 }
 
@@ -134,7 +134,7 @@ TEST_P(Steps, GradientsThatAProgramChangesAreComparedAsTheyWere) {
 
 TEST_P(Steps, NormsAreOfWhatAdamApplies) {
   for (const int size : {1, 2}) {
-    ExchangeGroup group(GetParam(), size, kLayout);
+    ExchangeGroup group(GetParam(), size, kStepsLayout);
     group.Run([&](ExchangeMember& member, size_t /*rank*/) {
       // p = 2 sqrt(v) + 1, so that g / p of the first parameter is (1/5, 2/3), and of the other as it is.
       member.model().SetMoments(0, {4, 1}, {.root_factor = 2, .epsilon = 1});
@@ -150,7 +150,7 @@ TEST_P(Steps, NormsAreOfWhatAdamApplies) {
 // --- How often the host waits for a device ---
 
 TEST_P(Steps, OfSeveralReplicasWaitOnce) {
-  ExchangeGroup group(GetParam(), 2, kLayout, {.buckets = {.bytes = 1}});
+  ExchangeGroup group(GetParam(), 2, kStepsLayout, {.buckets = {.bytes = 1}});
   group.Run([&](ExchangeMember& member, size_t /*rank*/) {
     for (const bool measured : {true, false, true}) {
       for (const bool checked : {false, true}) {
@@ -209,7 +209,7 @@ TEST(GuardedSteps, AStepThatMeasuresNothingGoesOnBehindTheCallersBack) {
 // there.
 TEST_P(Steps, BucketsAreSentWhileTheBackwardPassRuns) {
   for (const bool overlap : {true, false}) {
-    ExchangeGroup group(GetParam(), 2, kLayout, {.buckets = {.bytes = 1}, .overlap = overlap});
+    ExchangeGroup group(GetParam(), 2, kStepsLayout, {.buckets = {.bytes = 1}, .overlap = overlap});
     group.Run([&](ExchangeMember& member, size_t /*rank*/) {
       const auto prepared = member.model().Prepare(kFirst);
       member.pass.weight = .5;
@@ -234,7 +234,7 @@ TEST_P(Steps, BucketsAreSentWhileTheBackwardPassRuns) {
 
 TEST_P(Steps, BegunAnewForgetWhatTheyHad) {
   for (const int size : {1, 2}) {
-    ExchangeGroup group(GetParam(), size, kLayout);
+    ExchangeGroup group(GetParam(), size, kStepsLayout);
     group.Run([&](ExchangeMember& member, size_t /*rank*/) {
       // Half of its samples are gone through when memory runs out; they are dealt out anew.
       member.pass.weight = .5 / size;
@@ -252,7 +252,7 @@ TEST_P(Steps, BegunAnewForgetWhatTheyHad) {
 }
 
 TEST_P(Steps, ThatAreVoidExchangeNothing) {
-  ExchangeGroup group(GetParam(), 2, kLayout);
+  ExchangeGroup group(GetParam(), 2, kStepsLayout);
   group.Run([&](ExchangeMember& member, size_t /*rank*/) {
     member.pass.is_void = true;
     member.model().Backward(member.exchange(), kFirst);
@@ -266,7 +266,7 @@ TEST_P(Steps, ThatAreVoidExchangeNothing) {
 }
 
 TEST_P(Steps, OfALostMemberFailOnTheOthers) {
-  ExchangeGroup group(GetParam(), 2, kLayout, {.buckets = {.bytes = 1}});
+  ExchangeGroup group(GetParam(), 2, kStepsLayout, {.buckets = {.bytes = 1}});
   group.Run([&](ExchangeMember& member, size_t rank) {
     ASSERT_TRUE(member.Step({{.5, kFirst}}).ok());
     if (rank == 1) {
@@ -298,7 +298,7 @@ TEST_P(Steps, KeepTheirResultOverAChangeOfTheGroup) {
 
 TEST_P(Steps, OfTwoBackwardPassesAreRefused) {
   for (const int size : {1, 2}) {
-    ExchangeGroup group(GetParam(), size, kLayout);
+    ExchangeGroup group(GetParam(), size, kStepsLayout);
     group.Run([&](ExchangeMember& member, size_t /*rank*/) {
       const MicroBatchPass pass{1.0 / size, kFirst};
       member.RunPasses({pass});

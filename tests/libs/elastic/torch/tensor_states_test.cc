@@ -28,7 +28,7 @@ namespace {
 namespace nn = torch::nn;
 namespace optim = torch::optim;
 
-nn::Sequential MakeModel(uint64_t seed) {
+nn::Sequential MakeStatefulModel(uint64_t seed) {
   torch::manual_seed(seed);
   return nn::Sequential(nn::Linear(5, 4), nn::BatchNorm1d(4), nn::Linear(4, 1));
 }
@@ -57,15 +57,15 @@ void ExpectSame(nn::Sequential& actual, nn::Sequential& expected) {
 }
 
 TEST(ModuleState, RestoresParametersAndBuffersToTheLastBit) {
-  nn::Sequential model = MakeModel(1);
+  nn::Sequential model = MakeStatefulModel(1);
   model->forward(torch::rand({8, 5}));  // moves the running means
-  nn::Sequential other = MakeModel(2);
+  nn::Sequential other = MakeStatefulModel(2);
   ASSERT_TRUE(ModuleState("m", other.get()).Load(ModuleState("m", model.get()).Save()));
   ExpectSame(other, model);
 }
 
 TEST(ModuleState, HoldsTensorsByName) {
-  nn::Sequential model = MakeModel(1);
+  nn::Sequential model = MakeStatefulModel(1);
   const std::string bytes = ModuleState("m", model.get()).Save();
   const auto read = ReadSafetensors(bytes);
   ASSERT_TRUE(read.ok()) << read.status();
@@ -85,11 +85,11 @@ TEST(ModuleState, SavesViewsInOrderOfTheirElements) {
 }
 
 TEST(ModuleState, ChangesNothingWhenAnyTensorDoesNotFit) {
-  const std::string saved = ModuleState("m", MakeModel(1).get()).Save();
+  const std::string saved = ModuleState("m", MakeStatefulModel(1).get()).Save();
   nn::Sequential wider(nn::Linear(5, 4), nn::BatchNorm1d(4), nn::Linear(4, 2));
   nn::Sequential shorter(nn::Linear(5, 4), nn::BatchNorm1d(4));
   nn::Sequential longer(nn::Linear(5, 4), nn::BatchNorm1d(4), nn::Linear(4, 1), nn::Linear(1, 1));
-  nn::Sequential wide_type = MakeModel(3);
+  nn::Sequential wide_type = MakeStatefulModel(3);
   wide_type->to(torch::kDouble);
   for (nn::Sequential* model : {&wider, &shorter, &longer, &wide_type}) {
     const torch::Tensor before = (*model)->parameters()[0].clone();
@@ -113,8 +113,8 @@ absl::Status HandOver(PiecewiseState& from, PiecewiseState& to) {
 }
 
 TEST(ModuleState, IsHandedOverIntoThePlacesOfItsTensors) {
-  nn::Sequential model = MakeModel(1);
-  nn::Sequential other = MakeModel(2);
+  nn::Sequential model = MakeStatefulModel(1);
+  nn::Sequential other = MakeStatefulModel(2);
   ModuleState from("m", model.get());
   ModuleState to("m", other.get());
   const auto reader = from.piecewise()->Read();
@@ -142,7 +142,7 @@ TEST(ModuleState, HandsViewsOverInOrderOfTheirElements) {
 }
 
 TEST(ModuleState, RefusesOtherTensorsBeforeAnyIsWritten) {
-  nn::Sequential model = MakeModel(1);
+  nn::Sequential model = MakeStatefulModel(1);
   ModuleState from("m", model.get());
   nn::Sequential wider(nn::Linear(5, 4), nn::BatchNorm1d(4), nn::Linear(4, 2));
   ModuleState to("m", wider.get());
@@ -170,13 +170,13 @@ class AnyOptimizerState : public ::testing::TestWithParam<Case> {};
 
 // Interrupted and restored training takes the very steps that uninterrupted training takes.
 TEST_P(AnyOptimizerState, GoesOnToTheLastBit) {
-  nn::Sequential straight = MakeModel(1);
+  nn::Sequential straight = MakeStatefulModel(1);
   const auto straight_optimizer = GetParam().make(straight);
   TakeSteps(straight, *straight_optimizer, 3);
   const std::string model_bytes = ModuleState("m", straight.get()).Save();
   const std::string optimizer_bytes = OptimizerState("o", straight.get(), straight_optimizer.get()).Save();
 
-  nn::Sequential resumed = MakeModel(2);
+  nn::Sequential resumed = MakeStatefulModel(2);
   const auto optimizer = GetParam().make(resumed);
   ASSERT_TRUE(ModuleState("m", resumed.get()).Load(model_bytes));
   OptimizerState state("o", resumed.get(), optimizer.get());
@@ -189,12 +189,12 @@ TEST_P(AnyOptimizerState, GoesOnToTheLastBit) {
 
 // As above, of an optimiser that is handed over instead.
 TEST_P(AnyOptimizerState, IsHandedOverToTheLastBit) {
-  nn::Sequential straight = MakeModel(1);
+  nn::Sequential straight = MakeStatefulModel(1);
   const auto straight_optimizer = GetParam().make(straight);
   TakeSteps(straight, *straight_optimizer, 3);
 
   for (const bool reserved : {false, true}) {
-    nn::Sequential joined = MakeModel(2);
+    nn::Sequential joined = MakeStatefulModel(2);
     const auto optimizer = GetParam().make(joined);
     ModuleState from_model("m", straight.get());
     ModuleState to_model("m", joined.get());
@@ -213,11 +213,11 @@ TEST_P(AnyOptimizerState, IsHandedOverToTheLastBit) {
 
 // Nothing of the optimiser changes before all has come.
 TEST(OptimizerState, KeepsWhatItHasUntilAnotherIsComplete) {
-  nn::Sequential model = MakeModel(1);
+  nn::Sequential model = MakeStatefulModel(1);
   optim::SGD optimizer(model->parameters(), optim::SGDOptions(0.1).momentum(0.9));
   TakeSteps(model, optimizer, 2);
   OptimizerState from("o", model.get(), &optimizer);
-  nn::Sequential other = MakeModel(2);
+  nn::Sequential other = MakeStatefulModel(2);
   optim::SGD others(other->parameters(), optim::SGDOptions(0.2).momentum(0.5));
   TakeSteps(other, others, 2);
   OptimizerState to("o", other.get(), &others);
@@ -234,7 +234,7 @@ TEST(OptimizerState, KeepsWhatItHasUntilAnotherIsComplete) {
 
 // Before the first step there is nothing to keep yet, and restoring takes back what came after.
 TEST_P(AnyOptimizerState, RestoresAFreshOne) {
-  nn::Sequential model = MakeModel(1);
+  nn::Sequential model = MakeStatefulModel(1);
   const auto optimizer = GetParam().make(model);
   const std::string model_bytes = ModuleState("m", model.get()).Save();
   const std::string fresh = OptimizerState("o", model.get(), optimizer.get()).Save();
@@ -243,7 +243,7 @@ TEST_P(AnyOptimizerState, RestoresAFreshOne) {
   ASSERT_TRUE(OptimizerState("o", model.get(), optimizer.get()).Load(fresh));
   TakeSteps(model, *optimizer, 2);
 
-  nn::Sequential straight = MakeModel(1);
+  nn::Sequential straight = MakeStatefulModel(1);
   TakeSteps(straight, *GetParam().make(straight), 2);
   ExpectSame(model, straight);
 }
@@ -270,7 +270,7 @@ std::unique_ptr<optim::Optimizer> MakeGroups(nn::Sequential& model, size_t first
 }
 
 TEST(OptimizerState, RestoresTheLearningRateOfEachGroup) {
-  nn::Sequential model = MakeModel(1);
+  nn::Sequential model = MakeStatefulModel(1);
   const auto optimizer = MakeGroups(model, 2);
   optimizer->param_groups()[0].options().set_lr(0.5);
   optimizer->param_groups()[1].options().set_lr(1.0 / 3);
@@ -284,7 +284,7 @@ TEST(OptimizerState, RestoresTheLearningRateOfEachGroup) {
 }
 
 TEST(OptimizerState, RefusesAnotherKindOrOtherGroups) {
-  nn::Sequential model = MakeModel(1);
+  nn::Sequential model = MakeStatefulModel(1);
   const auto optimizer = MakeGroups(model, 2);
   TakeSteps(model, *optimizer, 1);
   const std::string saved = OptimizerState("o", model.get(), optimizer.get()).Save();
@@ -300,7 +300,7 @@ TEST(OptimizerState, RefusesAnotherKindOrOtherGroups) {
 
 // As well as LibTorch can.
 TEST(OptimizerState, TakesOptimisersThatItDoesNotKnow) {
-  nn::Sequential model = MakeModel(1);
+  nn::Sequential model = MakeStatefulModel(1);
   optim::LBFGS optimizer(model->parameters(), optim::LBFGSOptions(0.25));
   const std::string saved = OptimizerState("o", model.get(), &optimizer).Save();
   optim::LBFGS other(model->parameters(), optim::LBFGSOptions(0.5));
@@ -311,7 +311,7 @@ TEST(OptimizerState, TakesOptimisersThatItDoesNotKnow) {
 
 // The order in which the model lists its parameters is no part of what is saved.
 TEST(OptimizerState, NamesParametersOfTheModelAndOthers) {
-  nn::Sequential model = MakeModel(1);
+  nn::Sequential model = MakeStatefulModel(1);
   torch::Tensor extra = torch::ones({2}, torch::requires_grad());
   optim::SGD optimizer({model->parameters()[0], extra}, optim::SGDOptions(0.1).momentum(0.9));
   (model->parameters()[0].sum() + extra.sum()).backward();

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Json Object(const std::string& name, const std::string& version) {
+Json Named(const std::string& name, const std::string& version) {
   return {{"metadata", {{"namespace", "n"}, {"name", name}, {"uid", "u"}, {"resourceVersion", version}}}};
 }
 
@@ -94,25 +94,24 @@ class ReflectorTest : public ApiTest {
 };
 
 TEST_F(ReflectorTest, ListsAndThenWatchesFromThere) {
-  ServeInTurn(
-      {List("5", {Object("a", "3"), Object("b", "4")}),
-       Watch("5", Event("ADDED", Object("c", "6")) + Event("DELETED", Object("a", "7")), Then::kGoOn)});
+  ServeInTurn({List("5", {Named("a", "3"), Named("b", "4")}),
+               Watch("5", Event("ADDED", Named("c", "6")) + Event("DELETED", Named("a", "7")), Then::kGoOn)});
   Reflect();
   EXPECT_THAT(notes_.Await(5), ElementsAre("+a:3", "+b:4", "listed 2", "+c:6", "-a:7"));
 }
 
 TEST_F(ReflectorTest, GoesOnWhereAWatchHasEnded) {
-  ServeInTurn({List("5", {}), Watch("5", Event("ADDED", Object("a", "6")), Then::kEnd),
-               Watch("6", Event("BOOKMARK", Object("", "9")), Then::kEnd),
-               Watch("9", Event("ADDED", Object("b", "10")), Then::kGoOn)});
+  ServeInTurn({List("5", {}), Watch("5", Event("ADDED", Named("a", "6")), Then::kEnd),
+               Watch("6", Event("BOOKMARK", Named("", "9")), Then::kEnd),
+               Watch("9", Event("ADDED", Named("b", "10")), Then::kGoOn)});
   Reflect();
   EXPECT_THAT(notes_.Await(3), ElementsAre("listed 0", "+a:6", "+b:10"));
   EXPECT_TRUE(pauses_.taken().empty());
 }
 
 TEST_F(ReflectorTest, GoesOnWhereAWatchWasCut) {
-  ServeInTurn({List("5", {}), Watch("5", Event("ADDED", Object("a", "6")) + "{\"type", Then::kCut),
-               Watch("6", Event("ADDED", Object("b", "7")), Then::kGoOn)});
+  ServeInTurn({List("5", {}), Watch("5", Event("ADDED", Named("a", "6")) + "{\"type", Then::kCut),
+               Watch("6", Event("ADDED", Named("b", "7")), Then::kGoOn)});
   Reflect();
   EXPECT_THAT(notes_.Await(3), ElementsAre("listed 0", "+a:6", "+b:7"));
   reflector_.reset();
@@ -122,8 +121,8 @@ TEST_F(ReflectorTest, GoesOnWhereAWatchWasCut) {
 TEST_F(ReflectorTest, ListsAgainWhenTheServerForgot) {
   const std::string gone = R"({"type":"ERROR","object":{"kind":"Status","code":410}})"
                            "\n";
-  ServeInTurn({List("5", {Object("a", "3")}), Watch("5", gone, Then::kEnd), List("20", {Object("b", "15")}),
-               Fails(410), List("30", {Object("b", "15")}), Watch("30", "", Then::kGoOn)});
+  ServeInTurn({List("5", {Named("a", "3")}), Watch("5", gone, Then::kEnd), List("20", {Named("b", "15")}),
+               Fails(410), List("30", {Named("b", "15")}), Watch("30", "", Then::kGoOn)});
   Reflect();
   EXPECT_THAT(notes_.Await(6), ElementsAre("+a:3", "listed 1", "+b:15", "listed 1", "+b:15", "listed 1"));
   reflector_.reset();
@@ -132,7 +131,7 @@ TEST_F(ReflectorTest, ListsAgainWhenTheServerForgot) {
 
 TEST_F(ReflectorTest, WaitsLongerAndLongerForWatchesThatFail) {
   ServeInTurn({List("5", {}), Fails(403), Fails(403), Fails(403),
-               Watch("5", Event("ADDED", Object("a", "6")), Then::kGoOn)});
+               Watch("5", Event("ADDED", Named("a", "6")), Then::kGoOn)});
   Reflect();
   EXPECT_THAT(notes_.Await(2), ElementsAre("listed 0", "+a:6"));
   EXPECT_THAT(pauses_.taken(), ElementsAre(absl::Milliseconds(500), absl::Seconds(1), absl::Seconds(2)));
@@ -140,7 +139,7 @@ TEST_F(ReflectorTest, WaitsLongerAndLongerForWatchesThatFail) {
 
 TEST_F(ReflectorTest, AWatchThatEndsAtOnceIsNotBegunWithoutPause) {
   ServeInTurn({List("5", {}), Watch("5", "", Then::kEnd), Watch("5", "", Then::kEnd),
-               Watch("5", Event("ADDED", Object("a", "6")), Then::kGoOn)});
+               Watch("5", Event("ADDED", Named("a", "6")), Then::kGoOn)});
   Reflect();
   notes_.Await(2);
   EXPECT_THAT(pauses_.taken(), ElementsAre(absl::Milliseconds(500), absl::Seconds(1)));
@@ -150,12 +149,12 @@ TEST_F(ReflectorTest, AListThatIsTooSlowComesInOnePage) {
   ServeInTurn({[](Exchange& exchange) {
                  EXPECT_EQ(exchange.request().Argument("limit"), "500");
                  exchange.Answer(200, Dump({{"metadata", {{"resourceVersion", "5"}, {"continue", "x"}}},
-                                            {"items", {Object("a", "3")}}}));
+                                            {"items", {Named("a", "3")}}}));
                },
                Fails(410),
                [](Exchange& exchange) {
                  EXPECT_EQ(exchange.request().Argument("limit"), "");
-                 List("6", {Object("b", "4")})(exchange);
+                 List("6", {Named("b", "4")})(exchange);
                },
                Watch("6", "", Then::kGoOn)});
   Reflect();
@@ -164,7 +163,7 @@ TEST_F(ReflectorTest, AListThatIsTooSlowComesInOnePage) {
 
 TEST_F(ReflectorTest, AServerThatIsAwayIsWaitedFor) {
   options_.patience = absl::ZeroDuration();
-  ServeInTurn({List("5", {Object("a", "3")}), Watch("5", "", Then::kGoOn)});
+  ServeInTurn({List("5", {Named("a", "3")}), Watch("5", "", Then::kGoOn)});
   const int port = server_->port();
   // It restarts, after four tries, and knows the moment still.
   std::promise<void> down;
@@ -172,7 +171,7 @@ TEST_F(ReflectorTest, AServerThatIsAwayIsWaitedFor) {
   pauses_.set_during([&, tries = 0]() mutable {
     if (++tries != 4) return;
     down.get_future().wait();
-    restarted = std::make_unique<TestServer>(Watch("5", Event("MODIFIED", Object("a", "6")), Then::kGoOn),
+    restarted = std::make_unique<TestServer>(Watch("5", Event("MODIFIED", Named("a", "6")), Then::kGoOn),
                                              nullptr, port);
   });
   Reflect();

@@ -16,7 +16,7 @@
 namespace adaptdl::supervisor {
 namespace {
 
-const absl::Time kTime = absl::FromUnixSeconds(1'000'000'000);
+const absl::Time kRowTime = absl::FromUnixSeconds(1'000'000'000);
 
 CostRow RowOf(int64_t hour, const std::string& uid, int64_t nanos) {
   const bool idle = uid.empty();
@@ -26,10 +26,10 @@ CostRow RowOf(int64_t hour, const std::string& uid, int64_t nanos) {
 void ReplacesAndRemoves(JobStore* store) {
   WriteBatch batch;
   batch.costs.put_rows = {RowOf(0, "uid-1", 1), RowOf(7, "uid-1", 2), RowOf(7, "", 3), RowOf(8, "uid-1", 4)};
-  batch.costs.nodes = {{"spot", "n1", 450'000'000, kTime}, {"spot", "n2", std::nullopt, kTime}};
+  batch.costs.nodes = {{"spot", "n1", 450'000'000, kRowTime}, {"spot", "n2", std::nullopt, kRowTime}};
   batch.costs.currency = "EUR";
   ASSERT_TRUE(store->Commit(batch).ok());
-  CostContents costs = store->Load(kTime)->costs;
+  CostContents costs = store->Load(kRowTime)->costs;
   EXPECT_EQ(costs.rows.size(), 4u);
   EXPECT_EQ(costs.nodes, *batch.costs.nodes);
   EXPECT_EQ(costs.currency, "EUR");
@@ -38,7 +38,7 @@ void ReplacesAndRemoves(JobStore* store) {
   batch.costs.delete_hours = {7};
   batch.costs.delete_totals = {"uid-1"};
   ASSERT_TRUE(store->Commit(batch).ok());
-  costs = store->Load(kTime)->costs;
+  costs = store->Load(kRowTime)->costs;
   ASSERT_EQ(costs.rows.size(), 1u);
   EXPECT_EQ(costs.rows[0], RowOf(8, "uid-1", 6));
   EXPECT_EQ(costs.nodes.size(), 2u) << "they were not told of";
@@ -59,7 +59,7 @@ TEST(CostRowsTest, AreReplacedAndRemovedOnDisk) {
   *store = nullptr;
   store = SqliteJobStore::Open(options);
   ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_EQ((*store)->Load(kTime)->costs.rows.size(), 1u) << "another process reads it";
+  EXPECT_EQ((*store)->Load(kRowTime)->costs.rows.size(), 1u) << "another process reads it";
   *store = nullptr;
   std::filesystem::remove_all(options.folder);
 }

@@ -64,7 +64,7 @@ TEST_F(NoticeWatcherTest, TellsTheFirstNoticeThatIsCertainAndAsksNoMore) {
   EXPECT_EQ(watcher_.StepForTest(), absl::Seconds(2));
   EXPECT_THAT(ear_.notices, IsEmpty());
   instance_.notice = kCertain;
-  watcher_.StepForTest();
+  EXPECT_EQ(watcher_.StepForTest(), absl::Milliseconds(100)) << "time is short from the notice on";
   EXPECT_THAT(ear_.notices, ElementsAre(kCertain));
   EXPECT_EQ(ear_.leaving, 0);
   const int looks = instance_.looks;

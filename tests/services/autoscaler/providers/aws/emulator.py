@@ -3,13 +3,17 @@ expired, loses answers. And it makes good what moto does otherwise than EC2: Cre
 their tags, and names all of them in its answer."""
 
 import collections
+import functools
 import http.server
+import logging
 import re
+import sys
 import threading
 import urllib.error
 import urllib.parse
 import urllib.request
 
+import boto3
 from moto.server import ThreadedMotoServer
 
 
@@ -19,6 +23,15 @@ def error(code):
 
 NO_CAPACITY = (b"<CreateFleetResponse><fleetId>fleet-none</fleetId><errorSet><item><errorCode>InsufficientInstanceCapacity</errorCode>"
                b"<errorMessage>none is left</errorMessage></item></errorSet><fleetInstanceSet/></CreateFleetResponse>")
+
+
+logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each call
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # as of one who asked and was killed
+            super().handle_error(request, client_address)
 
 
 class Emulator:
@@ -45,7 +58,7 @@ class Emulator:
             def log_message(self, *arguments):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
@@ -82,20 +95,20 @@ class Emulator:
             headers = {name: value for name, value in request.headers.items() if name.lower() not in ("host", "connection")}
             headers["Host"] = "ec2.us-east-1.amazonaws.com"
             call = urllib.request.Request(self.upstream + "/", data=body, headers=headers)
+            before = self.machines() if form.get("Action") == "CreateFleet" else []
             try:
                 with urllib.request.urlopen(call) as answer:
                     status, content = answer.status, answer.read()
             except urllib.error.HTTPError as failure:
                 return failure.code, failure.read()
             if form.get("Action") == "CreateFleet":
-                content = self.answers[token] = self.fleet(form, content)
+                content = self.answers[token] = self.fleet(form, content, before)
             return status, content
 
-    def fleet(self, form, content):
-        """The answer as EC2 gives it, and the machines as EC2 makes them."""
+    def fleet(self, form, content, before):
+        """The answer as EC2 gives it, and the machines as EC2 makes them. `before`: those that there were."""
         fleet = re.search(rb"<fleetId>([^<]*)</fleetId>", content).group(1).decode()
-        found = self.ec2().describe_instances(Filters=[{"Name": "tag:aws:ec2:fleet-id", "Values": [fleet]}])
-        ids = [machine["InstanceId"] for reservation in found["Reservations"] for machine in reservation["Instances"]]
+        ids = sorted(set(self.machines()) - set(before))
         tags = [{"Key": form[f"TagSpecification.2.Tag.{k}.Key"], "Value": form[f"TagSpecification.2.Tag.{k}.Value"]}
                 for k in range(1, 50) if f"TagSpecification.2.Tag.{k}.Key" in form]
         self.ec2().create_tags(Resources=ids, Tags=tags)
@@ -103,19 +116,21 @@ class Emulator:
         return (f"<CreateFleetResponse><fleetId>{fleet}</fleetId><errorSet/><fleetInstanceSet><item><instanceIds>{items}"
                 "</instanceIds></item></fleetInstanceSet></CreateFleetResponse>").encode()
 
-    def ec2(self):
-        import boto3
-
-        return boto3.client("ec2", region_name="us-east-1", endpoint_url=self.upstream, aws_access_key_id="test",
+    @functools.cache
+    def client(self, service):
+        return boto3.client(service, region_name="us-east-1", endpoint_url=self.upstream, aws_access_key_id="test",
                             aws_secret_access_key="test")
 
+    def ec2(self):
+        return self.client("ec2")
+
     def machines(self, *states):
-        """Ids of the machines in these states."""
+        """Ids of the machines in these states, of all if none is named."""
         found = []
         for page in self.ec2().get_paginator("describe_instances").paginate():
             for reservation in page["Reservations"]:
                 found += [machine["InstanceId"] for machine in reservation["Instances"]
-                          if machine["State"]["Name"] in states]
+                          if not states or machine["State"]["Name"] in states]
         return sorted(found)
 
     def living(self):

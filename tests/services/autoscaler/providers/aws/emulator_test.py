@@ -15,7 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from emulator import Emulator  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-POOLS = """
+GROUP = "workers"
+FLEET_POOLS = """
 cooldown: 0s
 target: {{mode: cost, goodputPerDollar: 0.1}}
 pools:
@@ -29,15 +30,27 @@ pools:
   aws: {{region: us-east-1, image: ami-12345678, subnets: [{subnet}], endpoint: "{endpoint}", launch: binary, workerBinary: /usr/bin/adaptdl-worker}}
 """
 
+GROUP_POOLS = """
+cooldown: 0s
+target: {{mode: cost, goodputPerDollar: 0.1}}
+pools:
+- {{name: machines, provider: aws, instanceType: g5.xlarge, cpus: 1, memory: 1Gi, pricePerHour: 1, maxNodes: 3,
+   aws: {{region: us-east-1, endpoint: "{endpoint}", autoScalingGroup: workers}}}}
+"""
+
 
 class AwsTest(unittest.TestCase):
+    """A cluster before an emulated Amazon, and what tests do with it."""
+
+    POOLS = FLEET_POOLS
+
     def setUp(self):
         self.emulator = Emulator()
         self.addCleanup(self.emulator.stop)
         folder = tempfile.TemporaryDirectory(prefix="adaptdl-aws-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        (self.folder / "pools.yaml").write_text(POOLS.format(
+        (self.folder / "pools.yaml").write_text(self.POOLS.format(
             endpoint=self.emulator.url, subnet=self.emulator.ec2().describe_subnets()["Subnets"][0]["SubnetId"]))
         self.supervisor = self.start("supervisor", "--state-dir", str(self.folder / "supervisor"))
         self.allocator = self.start("allocator", "--supervisor", self.supervisor, "--interval", "1s")
@@ -92,6 +105,8 @@ class AwsTest(unittest.TestCase):
     def awaits_machines(self, count):
         self.eventually(lambda: len(self.emulator.living()) == count, f"{count} machines")
 
+
+class FleetTest(AwsTest):
     def test_machines_follow_the_jobs_and_the_bill_is_known(self):
         self.start_autoscaler()
         self.submit("a")
@@ -152,6 +167,63 @@ class AwsTest(unittest.TestCase):
                     self.cancel(job)
                 self.awaits_machines(0)
                 self.kill_autoscaler()
+
+
+class GroupTest(AwsTest):
+    """The same with an Auto Scaling group that is there already."""
+
+    POOLS = GROUP_POOLS
+
+    def setUp(self):
+        super().setUp()
+        subnet = self.emulator.ec2().describe_subnets()["Subnets"][0]["SubnetId"]
+        image = self.emulator.ec2().describe_images()["Images"][0]["ImageId"]
+        self.emulator.ec2().create_launch_template(
+            LaunchTemplateName=GROUP, LaunchTemplateData={"ImageId": image, "InstanceType": "g5.xlarge"})
+        self.scaling = self.emulator.client("autoscaling")
+        self.scaling.create_auto_scaling_group(
+            AutoScalingGroupName=GROUP, LaunchTemplate={"LaunchTemplateName": GROUP}, MinSize=0, MaxSize=3, DesiredCapacity=0,
+            VPCZoneIdentifier=subnet, NewInstancesProtectedFromScaleIn=True)
+
+    def desired(self):
+        return self.scaling.describe_auto_scaling_groups()["AutoScalingGroups"][0]["DesiredCapacity"]
+
+    def awaits_size(self, count):
+        self.awaits_machines(count)
+        self.eventually(lambda: self.desired() == count, f"a desired capacity of {count}")
+
+    def test_the_groups_size_follows_the_jobs_also_over_bad_days(self):
+        self.emulator.faults["DescribeAutoScalingGroups"] = ["throttle", "expired"]
+        self.emulator.faults["SetDesiredCapacity"] = ["throttle", "expired"]
+        self.start_autoscaler()
+        self.submit("a")
+        self.submit("b")
+        self.awaits_machines(2)
+        self.eventually(lambda: self.emulator.living()[0] in self.adaptdl("pools", "-o", "json"), "the pool is told")
+        self.cancel("a")
+        self.awaits_size(1)
+        self.cancel("b")
+        self.awaits_size(0)
+
+    def test_killed_after_any_call_it_makes_nothing_twice_and_leaves_nothing_behind(self):
+        self.emulator.faults["SetDesiredCapacity"] = ["lose"] * 20
+        self.start_autoscaler()
+        self.submit("a")
+        self.eventually(lambda: "SetDesiredCapacity" in self.emulator.actions, "the call")
+        self.kill_autoscaler()
+        self.emulator.faults["SetDesiredCapacity"] = []
+        self.start_autoscaler()
+        self.awaits_size(1)
+        looked = self.emulator.actions.count("DescribeAutoScalingGroups")
+        self.eventually(lambda: self.emulator.actions.count("DescribeAutoScalingGroups") > looked + 5, "more looks")
+        self.assertEqual(self.desired(), 1)
+        self.emulator.faults["TerminateInstanceInAutoScalingGroup"] = ["lose"] * 20
+        self.cancel("a")
+        self.eventually(lambda: "TerminateInstanceInAutoScalingGroup" in self.emulator.actions, "the call")
+        self.kill_autoscaler()
+        self.emulator.faults["TerminateInstanceInAutoScalingGroup"] = []
+        self.start_autoscaler()
+        self.awaits_size(0)
 
 
 if __name__ == "__main__":

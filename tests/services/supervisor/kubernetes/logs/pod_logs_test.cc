@@ -21,8 +21,8 @@ namespace {
 
 using State = ReaderState;
 
-constexpr char kRuns[] = R"({"status": {"phase": "Running"}})";
-constexpr char kEnded[] = R"({"status": {"phase": "Running", "containerStatuses": [
+constexpr char kPodRuns[] = R"({"status": {"phase": "Running"}})";
+constexpr char kPodEnded[] = R"({"status": {"phase": "Running", "containerStatuses": [
   {"name": "main", "state": {"terminated": {"exitCode": 0}}}]}})";
 
 class PodLogsTest : public kube::ApiTest {
@@ -31,7 +31,7 @@ class PodLogsTest : public kube::ApiTest {
   void ServeLog(std::vector<TestServer::Handler> logs) {
     Serve([this, logs = std::move(logs)](Exchange& exchange) {
       if (exchange.request().Path() == "/api/v1/namespaces/default/pods/r") {
-        return exchange.Answer(200, calls_ + 1 < static_cast<int>(logs.size()) ? kRuns : kEnded);
+        return exchange.Answer(200, calls_ + 1 < static_cast<int>(logs.size()) ? kPodRuns : kPodEnded);
       }
       EXPECT_EQ(exchange.request().Path(), "/api/v1/namespaces/default/pods/r/log");
       EXPECT_EQ(exchange.request().Argument("timestamps"), "true");
