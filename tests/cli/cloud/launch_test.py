@@ -45,7 +45,8 @@ class CloudTest(unittest.TestCase):
         self.folder.chmod(0o755)
         for name in ["home", "storage", "digits"]:
             (self.folder / name).mkdir()
-        shutil.copy(PROGRAMS / "adaptdl-mnist", self.folder / "digits")
+        for path in [PROGRAMS / "adaptdl-mnist", PROGRAMS.parent / "lib/libadaptdl_control.so"]:
+            shutil.copy(path, self.folder / "digits")
         self.cloud = Cloud(self.folder, PROGRAMS)
         self.addCleanup(self.cloud.stop)
         self.environment = {"HOME": str(self.folder / "home"), "PATH": f"{PROGRAMS}:/usr/bin:/bin", "LANG": "C.UTF-8",
