@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -36,28 +37,33 @@ bool Reaches(const KindDemand& demand, double least_speedup) {
   return demand.sizes.back().speedup >= least_speedup * (1 - kRounding);
 }
 
-// What a job makes of one kind, at any price.
+// A size of a job on a kind, at any price.
+struct Step {
+  // The price for a node up to which it is taken; falls from size to size. Infinite for the first.
+  double limit = kOutOfReach;
+  // What it gains but for the price.
+  double gain = 0;
+  double nodes = 0;
+};
+
+// What a job makes of one kind.
 struct Choice {
   int kind = 0;
+  // Index of the first of its sizes that is fast enough; the others follow.
   int first = 0;
-  const KindDemand* demand = nullptr;
-  // What it gains at its first size but for the price.
-  double first_gain = 0;
+  std::vector<Step> steps;
   // Nodes whose price is at least `floor_price`.
   double floor_nodes = 0;
   double floor_price = 0;
-  // By size after the first: the price for a node up to which it is taken; falls. The gain of it, but for the price.
-  std::vector<double> limits;
-  std::vector<double> gains;
 
-  int SizeAt(double price) const {
-    const auto end =
-        std::partition_point(limits.begin(), limits.end(), [&](double limit) { return limit > price; });
-    return first + static_cast<int>(end - limits.begin());
+  const Step& At(double price) const {
+    const auto end = std::partition_point(steps.begin() + 1, steps.end(),
+                                          [&](const Step& step) { return step.limit > price; });
+    return *std::prev(end);
   }
-  double GainAt(int size, double price) const {
-    const double gain = size == first ? first_gain : gains[size - first - 1];
-    return gain - price * NodesOf(*demand, size) - std::max(0.0, floor_price - price) * floor_nodes;
+  int SizeOf(const Step& step) const { return first + static_cast<int>(&step - steps.data()); }
+  double Gain(const Step& step, double price) const {
+    return step.gain - price * step.nodes - std::max(0.0, floor_price - price) * floor_nodes;
   }
 };
 
@@ -86,8 +92,9 @@ class Market {
       const Best best = BestOf(choices_[b], -1);
       Purchase purchase;
       if (best.choice != nullptr) {
-        purchase = {best.choice->kind, best.choice->SizeAt(prices_[best.choice->kind])};
-        bargain.nodes[purchase.kind] += NodesOf(*best.choice->demand, purchase.size);
+        const Step& step = best.choice->At(prices_[best.choice->kind]);
+        purchase = {best.choice->kind, best.choice->SizeOf(step)};
+        bargain.nodes[purchase.kind] += step.nodes;
       }
       bargain.purchases.push_back(purchase);
     }
@@ -120,6 +127,7 @@ class Market {
     for (const KindDemand& demand : buyer.demand->kinds)
       reached |= !supplies_[demand.kind].empty() && Reaches(demand, buyer.least_speedup);
     std::vector<Choice> choices;
+    choices.reserve(buyer.demand->kinds.size());
     for (const KindDemand& demand : buyer.demand->kinds) {
       if (supplies_[demand.kind].empty() || (reached && !Reaches(demand, buyer.least_speedup))) continue;
       choices.push_back(MakeChoice(buyer, demand));
@@ -131,17 +139,18 @@ class Market {
   static Choice MakeChoice(const Buyer& buyer, const KindDemand& demand) {
     Choice choice;
     choice.kind = demand.kind;
-    choice.demand = &demand;
     choice.first = FirstSize(demand, buyer.least_speedup);
     choice.floor_nodes = NodesOf(demand, 0);
     const double staying =
         demand.kind == buyer.present_kind ? kStaying * buyer.worth * demand.sizes.front().speedup : 0;
-    choice.first_gain = buyer.worth * demand.sizes[choice.first].speedup + staying;
-    for (size_t i = choice.first + 1; i < demand.sizes.size(); ++i) {
-      const double more = demand.sizes[i].speedup - demand.sizes[i - 1].speedup;
-      const double nodes = NodesOf(demand, static_cast<int>(i)) - NodesOf(demand, static_cast<int>(i - 1));
-      choice.limits.push_back(buyer.worth * more / nodes);
-      choice.gains.push_back(buyer.worth * demand.sizes[i].speedup + staying);
+    for (size_t i = choice.first; i < demand.sizes.size(); ++i) {
+      Step step{kOutOfReach, buyer.worth * demand.sizes[i].speedup + staying,
+                NodesOf(demand, static_cast<int>(i))};
+      if (!choice.steps.empty()) {
+        const double more = demand.sizes[i].speedup - demand.sizes[i - 1].speedup;
+        step.limit = buyer.worth * more / (step.nodes - choice.steps.back().nodes);
+      }
+      choice.steps.push_back(step);
     }
     return choice;
   }
@@ -152,7 +161,7 @@ class Market {
     for (const Choice& choice : choices) {
       if (choice.kind == without) continue;
       const double price = prices_[choice.kind];
-      const double gain = choice.GainAt(choice.SizeAt(price), price);
+      const double gain = choice.Gain(choice.At(price), price);
       if (best.choice == nullptr || gain > best.gain) best = {&choice, gain};
     }
     return best;
@@ -169,14 +178,14 @@ class Market {
 
   // Nodes that one takes at this price; falls as it rises.
   static double TakenBy(const Rival& rival, double price) {
-    const int size = rival.here->SizeAt(price);
+    const Step& step = rival.here->At(price);
     if (rival.elsewhere.choice != nullptr) {
-      const double gain = rival.here->GainAt(size, price);
+      const double gain = rival.here->Gain(step, price);
       const bool stays = gain > rival.elsewhere.gain ||
                          (gain == rival.elsewhere.gain && rival.here < rival.elsewhere.choice);
       if (!stays) return 0;
     }
-    return NodesOf(*rival.here->demand, size);
+    return step.nodes;
   }
 
   // Nodes of the kind that FindRivals() was asked about that are taken at this price.
