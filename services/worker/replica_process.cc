@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +22,6 @@ namespace {
 
 constexpr int kMaxArguments = 1024;
 constexpr int kMaxVariables = 1024;
-constexpr int kMaxDataSets = 64;
-constexpr size_t kMaxDataSetName = 63;
-constexpr size_t kMaxUrlBytes = 2048;
 // Linux refuses single strings of 128 KiB, and by default 2 MiB of them together.
 constexpr size_t kMaxStringBytes = 120 << 10;
 constexpr size_t kMaxTotalBytes = 1 << 20;
@@ -76,23 +72,6 @@ absl::Status CheckText(absl::string_view field, absl::string_view text, size_t* 
   return absl::OkStatus();
 }
 
-absl::Status CheckDataSets(const v1::ReplicaTemplate& replica) {
-  std::set<std::string> names;
-  for (const v1::DataSet& set : replica.data_sets()) {
-    absl::Status status = CheckName("template.data_sets.name", set.name(), kMaxDataSetName);
-    if (status.ok() && !names.insert(set.name()).second)
-      status =
-          absl::InvalidArgumentError(absl::StrCat("template.data_sets has two named \"", set.name(), "\""));
-    if (status.ok() && set.url().size() > kMaxUrlBytes)
-      status = absl::InvalidArgumentError(
-          absl::StrCat("template.data_sets.url of \"", set.name(), "\" is too long"));
-    if (!status.ok()) return status;
-  }
-  if (replica.data_sets_size() <= kMaxDataSets) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("template.data_sets takes at most ", kMaxDataSets, " entries"));
-}
-
 absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
   if (replica.command_size() > kMaxArguments || replica.args_size() > kMaxArguments) {
     return absl::InvalidArgumentError(
@@ -125,7 +104,7 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica) {
     if (status.ok()) status = jobspec::CheckFolderInCode(replica.working_directory());
     if (!status.ok()) return status;
   }
-  if (absl::Status status = CheckDataSets(replica); !status.ok()) return status;
+  if (absl::Status status = jobspec::CheckDataSets(replica.data_sets()); !status.ok()) return status;
   return CheckText("template.working_directory", replica.working_directory(), &total);
 }
 
