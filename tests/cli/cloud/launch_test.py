@@ -20,7 +20,7 @@ import boto3  # noqa: E402
 from machines.cloud import Cloud  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 IMAGE = "ami-12c6146b"  # one that moto has
 
 

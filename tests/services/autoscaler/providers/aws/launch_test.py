@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from machines.cloud import Cloud  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 POOLS = """
 cooldown: 0s
 target: {{mode: cost, goodputPerDollar: 0.1}}
