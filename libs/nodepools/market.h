@@ -7,7 +7,7 @@
 // Lagrange multiplier method for solving problems of optimum allocation of resources", 1963): exact for the numbers of
 // nodes that it returns but for gaps of one job's step, and for gaps that sizes leave on nodes.
 //
-// O(searches x jobs x kinds x sizes); a search is one of some tens for each kind that runs out. Pure; thread-safe.
+// O(searches x jobs x log(sizes)), and as often as a kind's turn comes, all jobs' other kinds. Pure; thread-safe.
 
 #ifndef ADAPTDL_LIBS_NODEPOOLS_MARKET_H_
 #define ADAPTDL_LIBS_NODEPOOLS_MARKET_H_
