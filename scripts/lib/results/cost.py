@@ -38,7 +38,7 @@ ROWS = (
     ("1.0", "mixed, spot nodes live 1 h", pools(2) | market(14, "1h") | {"floor": "on-demand"}, None),
     ("1.0", "spot, they live 8 h", pools(1) | market(16, "8h"), (3.3, None, 1.15)),
     ("1.0", "spot, they live 1 h", pools(1.5) | market(16, "1h"), (3.3, None, 1.3)),
-    ("1.0", "spot, they live 1 h, refusals of 15 min", pools(1.5) | market(16, "1h", "15m"), None),
+    ("1.0", "spot, they live 1 h, refusals of 15 min", pools(1) | market(16, "1h", "15m"), None),
     ("0.5", "on demand, all the time", {}, None),
     ("0.5", "on demand, as jobs need it", pools(0.5), (None, 1.45, 1.15)),
 )
