@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr char kFile[] = R"(apiVersion: adaptdl.petuum.com/v1
+constexpr char kFolderJobFile[] = R"(apiVersion: adaptdl.petuum.com/v1
 kind: AdaptDLJob
 metadata: {name: folder}
 spec:
@@ -33,7 +33,7 @@ spec:
 class SubmitFolderTest : public CommandTest {
  protected:
   SubmitFolderTest() {
-    folder_.Write("p/adaptdljob.yaml", kFile);
+    folder_.Write("p/adaptdljob.yaml", kFolderJobFile);
     folder_.Write("p/train.py", "print('hello')\n");
   }
 
@@ -58,7 +58,8 @@ TEST_F(SubmitFolderTest, TheFolderGoesAlongOnce) {
   const ProgramResult result = Run({"submit", "p"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "job default/folder submitted\n");
-  EXPECT_EQ(result.err, absl::StrCat("p goes along with the job: 2 files, ", sizeof(kFile) - 1 + 15, "B\n"));
+  EXPECT_EQ(result.err,
+            absl::StrCat("p goes along with the job: 2 files, ", sizeof(kFolderJobFile) - 1 + 15, "B\n"));
   const v1::ReplicaTemplate replica = Submitted();
   EXPECT_EQ(replica.working_directory(), "");
   const auto archives = supervisor_.code().archives();
@@ -122,7 +123,7 @@ TEST_F(SubmitFolderTest, LinksThatLeadOutAreRefusedByName) {
 }
 
 TEST_F(SubmitFolderTest, ADryRunListsWhatGoesAlong) {
-  folder_.Write("p/adaptdljob.yaml", kFile);
+  folder_.Write("p/adaptdljob.yaml", kFolderJobFile);
   folder_.Write("p/.gitignore", "# data\n*.bin\nout/\n");
   folder_.Write("p/lib/model.py", std::string(1536, '#'));
   folder_.Write("p/lib/__pycache__/model.pyc", "x");
@@ -134,7 +135,7 @@ TEST_F(SubmitFolderTest, ADryRunListsWhatGoesAlong) {
   EXPECT_EQ(result.out, absl::StrCat("p: 5 files, 1.8KiB\n"
                                      "      18B  .gitignore\n"
                                      "     ",
-                                     sizeof(kFile) - 1,
+                                     sizeof(kFolderJobFile) - 1,
                                      "B  adaptdljob.yaml\n"
                                      "   1.5KiB  lib/model.py\n"
                                      "     link  link.py -> lib/model.py\n"
@@ -188,7 +189,7 @@ TEST_F(SubmitFolderTest, AFolderMayHoldAnotherFile) {
 
 TEST_F(SubmitFolderTest, AnImageIsWarnedOfOnce) {
   folder_.Write("p/Dockerfile", "FROM python:3.7-slim\nCOPY train.py /root/train.py\n");
-  folder_.Write("p/adaptdljob.yaml", absl::StrCat(kFile, "        image: registry/train:1\n"));
+  folder_.Write("p/adaptdljob.yaml", absl::StrCat(kFolderJobFile, "        image: registry/train:1\n"));
   EXPECT_EQ(Run({"submit", "p"}).err.find("warning: "), 0u);
   folder_.Write("p/other.yaml", R"(apiVersion: adaptdl.petuum.com/v1
 kind: AdaptDLJob
