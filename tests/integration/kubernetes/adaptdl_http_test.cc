@@ -22,7 +22,6 @@ using kube::Json;
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kHttpPatience = absl::Minutes(1);
-const kube::ResourceType kJobs = AdaptDLJobs();
 constexpr char kLeads[] = "adaptdl.petuum.com/leads";
 
 class KubernetesAdaptdlTest : public KubernetesTest {
@@ -97,7 +96,7 @@ class KubernetesAdaptdlTest : public KubernetesTest {
 };
 
 TEST_F(KubernetesAdaptdlTest, ProgramsMeetAndAreRescaledByRestarts) {
-  ASSERT_TRUE(client_.Create(kube::Collection(kJobs, "default"), MeetObject(), by_).ok());
+  ASSERT_TRUE(client_.Create(kube::Collection(AdaptDLJobs(), "default"), MeetObject(), by_).ok());
   ASSERT_TRUE(cluster_
                   .WaitForJob(
                       "job", [](const v1::Job&) { return true; }, kHttpPatience)
@@ -123,7 +122,7 @@ TEST_F(KubernetesAdaptdlTest, ThePodThatLeadsSaysSo) {
 }
 
 TEST_F(KubernetesAdaptdlTest, NothingInAPodIsASecretAndStrangersAreNobody) {
-  ASSERT_TRUE(client_.Create(kube::Collection(kJobs, "default"), MeetObject(), by_).ok());
+  ASSERT_TRUE(client_.Create(kube::Collection(AdaptDLJobs(), "default"), MeetObject(), by_).ok());
   ASSERT_TRUE(cluster_
                   .WaitForJob(
                       "job", [](const v1::Job&) { return true; }, kHttpPatience)

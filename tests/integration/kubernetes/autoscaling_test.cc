@@ -23,7 +23,6 @@ namespace {
 using kube::Json;
 
 constexpr absl::Duration kScalingPatience = absl::Minutes(4);
-const kube::ResourceType kJobs = AdaptDLJobs();
 const kube::ResourceType kPriorityClasses = {"scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass",
                                              false};
 
@@ -79,7 +78,7 @@ class KubernetesAutoscalingTest : public KubernetesTest {
         {"kind", kubejobs::kJobKind},
         {"metadata", {{"name", name}, {"namespace", "default"}}},
         {"spec", {{"maxReplicas", max_replicas}, {"template", {{"spec", {{"containers", {container}}}}}}}}};
-    const auto made = client_.Create(kube::Collection(kJobs, "default"), object, by_);
+    const auto made = client_.Create(kube::Collection(AdaptDLJobs(), "default"), object, by_);
     ASSERT_TRUE(made.ok()) << made.status();
   }
   void ExpectSuccess(const std::string& name) {

@@ -20,7 +20,6 @@ namespace {
 using kube::Json;
 
 constexpr absl::Duration kStoryPatience = absl::Minutes(4);
-const kube::ResourceType kJobs = AdaptDLJobs();
 
 class KubernetesStoryTest : public KubernetesTest {
  protected:
@@ -58,7 +57,7 @@ class KubernetesStoryTest : public KubernetesTest {
             {"spec", {{"maxReplicas", 2}, {"template", {{"spec", {{"containers", {container}}}}}}}}};
   }
   Json StatusOf(const std::string& name) {
-    const auto object = client_.Get(kube::ObjectOf(kJobs, {"default", name}));
+    const auto object = client_.Get(kube::ObjectOf(AdaptDLJobs(), {"default", name}));
     return object.ok() ? kube::At(*object, {"status"}) : Json();
   }
 
@@ -82,7 +81,8 @@ class KubernetesStoryTest : public KubernetesTest {
 
 TEST_F(KubernetesStoryTest, JobsShareTheClusterAndLearn) {
   ASSERT_TRUE(cluster_.WaitForNodes(2, kStoryPatience).ok());
-  const auto made = client_.Create(kube::Collection(kJobs, "default"), MnistObject("applied", 20), by_);
+  const auto made =
+      client_.Create(kube::Collection(AdaptDLJobs(), "default"), MnistObject("applied", 20), by_);
   ASSERT_TRUE(made.ok()) << made.status();
   const auto alone = cluster_.WaitForJob("applied", RunningWith(1), kStoryPatience);
   ASSERT_TRUE(alone.ok()) << alone.status();

@@ -22,9 +22,9 @@ using kube::TextAt;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const kube::ResourceType kJobs = {kubejobs::kGroup, kubejobs::kVersion, kubejobs::kJobPlural,
-                                  kubejobs::kJobKind};
-const kube::ResourceType kClaims = {"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"};
+const kube::ResourceType kSubmittedJobs = {kubejobs::kGroup, kubejobs::kVersion, kubejobs::kJobPlural,
+                                           kubejobs::kJobKind};
+const kube::ResourceType kVolumeClaims = {"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"};
 const kube::ResourceType kServices = {"", "v1", "services", "Service"};
 constexpr char kBuildah[] = "/usr/bin/buildah";
 constexpr char kRegistry[] = "/usr/bin/docker-registry";
@@ -100,7 +100,8 @@ class KubernetesSubmitTest : public testing::Test {
 
   Json JobIn(const std::string& out) {
     const size_t begin = out.find('/') + 1;
-    return cluster_.Get(kube::ObjectOf(kJobs, {kTeam, out.substr(begin, out.find(' ', begin) - begin)}));
+    return cluster_.Get(
+        kube::ObjectOf(kSubmittedJobs, {kTeam, out.substr(begin, out.find(' ', begin) - begin)}));
   }
   static Json Container(const Json& job) { return At(job, {"spec", "template", "spec", "containers"})[0]; }
 
@@ -172,7 +173,7 @@ TEST_F(KubernetesSubmitTest, ClaimsForCheckpointsAndTensorboard) {
   ASSERT_EQ(volumes.size(), 2u);
   EXPECT_EQ(TextAt(volumes[0], {"persistentVolumeClaim", "claimName"}), "adaptdl-tensorboard-runs");
   const Json claim = cluster_.Get(
-      kube::ObjectOf(kClaims, {kTeam, TextAt(volumes[1], {"persistentVolumeClaim", "claimName"})}));
+      kube::ObjectOf(kVolumeClaims, {kTeam, TextAt(volumes[1], {"persistentVolumeClaim", "claimName"})}));
   EXPECT_EQ(TextAt(claim, {"spec", "resources", "requests", "storage"}), "3Gi");
   EXPECT_EQ(TextAt(claim, {"spec", "storageClassName"}), "shared");
   EXPECT_EQ(At(claim, {"metadata", "ownerReferences"})[0]["uid"], kube::UidOf(job));

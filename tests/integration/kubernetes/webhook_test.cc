@@ -28,7 +28,6 @@ namespace {
 using kube::Json;
 using ::testing::HasSubstr;
 
-const kube::ResourceType kJobs = AdaptDLJobs();
 const kube::ResourceType kHooks = {"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations",
                                    "ValidatingWebhookConfiguration", false};
 
@@ -115,10 +114,10 @@ class KubernetesWebhookTest : public KubernetesTest {
     return job;
   }
   absl::Status Create(const Json& job) {
-    return client_.Create(kube::Collection(kJobs, "default"), job, by_).status();
+    return client_.Create(kube::Collection(AdaptDLJobs(), "default"), job, by_).status();
   }
   absl::Status Patch(const std::string& name, const Json& patch) {
-    return client_.MergePatch(kube::ObjectOf(kJobs, {"default", name}), patch, by_).status();
+    return client_.MergePatch(kube::ObjectOf(AdaptDLJobs(), {"default", name}), patch, by_).status();
   }
 
   Certificate certificate_;
@@ -154,7 +153,7 @@ TEST_F(KubernetesWebhookTest, WithoutAnySupervisorJobsStillEnd) {
   ASSERT_TRUE(Create(JobOf("a")).ok());
   cluster_.supervisor().Kill();
   EXPECT_THAT(Create(JobOf("b")).ToString(), HasSubstr("failed calling webhook"));
-  const kube::Target job = kube::ObjectOf(kJobs, {"default", "a"});
+  const kube::Target job = kube::ObjectOf(AdaptDLJobs(), {"default", "a"});
   EXPECT_TRUE(client_.MergePatch(job.Sub("status"), {{"status", {{"message", "by hand"}}}}, by_).ok());
   EXPECT_TRUE(client_.Delete(job, {}).ok());
 }
