@@ -39,7 +39,8 @@ constexpr KnownField kHeadFields[] = {
     {"disk", Type::kQuantity},       {"pricePerHour", Type::kNumber},  {"port", Type::kInteger},
     {"address", Type::kText},        {"serviceImage", Type::kText}};
 constexpr KnownField kStorageFields[] = {
-    {"source", Type::kText}, {"target", Type::kText}, {"type", Type::kText}, {"options", Type::kText}};
+    {"source", Type::kText}, {"target", Type::kText},   {"type", Type::kText},  {"options", Type::kText},
+    {"url", Type::kText},    {"endpoint", Type::kText}, {"region", Type::kText}};
 
 Node Text(const std::string& text) {
   Node node;
@@ -90,6 +91,14 @@ void CompletePool(const ClusterFile& file, Node* pool) {
     if (!file.storage->options.empty())
       fields.push_back({.name = "options", .value = Text(file.storage->options)});
     Fill(pool, "mounts", ListOf({MapOf(std::move(fields))}));
+  }
+  if (!file.objects.url.empty()) {
+    std::vector<Field> fields = {{.name = "url", .value = Text(file.objects.url)}};
+    if (!file.objects.endpoint.empty())
+      fields.push_back({.name = "endpoint", .value = Text(file.objects.endpoint)});
+    if (!file.objects.region.empty())
+      fields.push_back({.name = "region", .value = Text(file.objects.region)});
+    Fill(pool, "storage", MapOf(std::move(fields)));
   }
   Fill(pool, "aws", MapOf({}));
   Node* aws = FindIn(pool, "aws");
@@ -145,6 +154,15 @@ void ReadHead(const Section& section, HeadOptions* head) {
 }
 
 void ReadStorage(const Section& section, ClusterFile* file) {
+  section.ReadText("url", &file->objects.url);
+  section.ReadText("endpoint", &file->objects.endpoint);
+  section.ReadText("region", &file->objects.region);
+  if (!file->objects.url.empty()) {
+    section.Exclude({"source", "target", "type", "options"}, "jobs' files are in the bucket of storage.url");
+    if (file->objects.region.empty() && file->objects.endpoint.empty()) file->objects.region = file->region;
+    return;
+  }
+  section.Exclude({"endpoint", "region"}, "they belong to storage.url");
   poolfile::Mount mount;
   section.ReadText("source", &mount.source);
   section.ReadText("target", &mount.target);

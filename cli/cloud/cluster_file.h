@@ -49,6 +49,8 @@ struct ClusterFile {
   HeadOptions head;
   // What all workers mount, for the files of jobs.
   std::optional<poolfile::Mount> storage;
+  // Or the bucket that workers keep them in.
+  poolfile::ObjectStorage objects;
   // The pools as a pool file, complete, and what it says.
   std::string pools_text;
   poolfile::PoolFile pools;

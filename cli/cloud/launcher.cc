@@ -191,6 +191,8 @@ absl::Status Launcher::Down() {
                              ", which go with their machines or cost on"));
   if (cluster_.storage.has_value())
     parts_.tell(absl::StrCat("left: the files of jobs, in ", cluster_.storage->source));
+  if (!cluster_.objects.url.empty())
+    parts_.tell(absl::StrCat("left: the files of jobs, in ", cluster_.objects.url));
   return absl::OkStatus();
 }
 

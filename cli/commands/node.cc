@@ -30,9 +30,10 @@ void AddJoin(CLI::App* node, Context* context) {
   command->add_option("--node", options->node_id, "What the node is called [the machine's name]")
       ->type_name("ID");
   command
-      ->add_option("--listen", options->listen,
-                   "Where its worker listens, which the supervisor and other nodes must reach [this machine's "
-                   "address on the way to the supervisor, port 7103]")
+      ->add_option(
+          "--listen", options->listen,
+          "Where its worker listens, which the supervisor and other nodes must reach [this machine's "
+          "address on the way to the supervisor, port 7103]")
       ->type_name("HOST:PORT");
   command
       ->add_option("--storage-dir", options->storage,
@@ -50,7 +51,8 @@ void AddJoin(CLI::App* node, Context* context) {
 
 void AddLeave(CLI::App* node, Context* context) {
   CLI::App* command = node->add_subcommand(
-      "leave", "Take this machine out of its cluster: move its jobs, stop its worker, remove its certificate");
+      "leave",
+      "Take this machine out of its cluster: move its jobs, stop its worker, remove its certificate");
   const auto options = std::make_shared<LeaveOptions>();
   AddDuration(*command, "--timeout", &options->timeout, "Most time for jobs to move");
   command->add_flag("--force", options->force,

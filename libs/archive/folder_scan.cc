@@ -31,6 +31,7 @@ constexpr int64_t kMaxRulesBytes = 1 << 20;
 constexpr size_t kMostNamed = 5;
 // How far a folder beyond the limits is counted, so as to know who has most of it.
 constexpr int64_t kCountedFactor = 10;
+constexpr char kVirtualEnvironment[] = "built in: folders with pyvenv.cfg";
 
 std::string Size(int64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -116,11 +117,19 @@ class Scanner {
     return rules;
   }
 
+  // Of Python: it works only where it was made, and is large.
+  bool IsVirtualEnvironment(const std::string& path) const {
+    struct stat info = {};
+    return stat(absl::StrCat(PathOf(path), "/pyvenv.cfg").c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  }
+
   absl::Status Take(const std::string& path, const std::shared_ptr<const IgnoreRules>& rules) {
     struct stat info = {};
     if (lstat(PathOf(path).c_str(), &info) != 0) return ErrnoStatus(errno, PathOf(path));
     const bool is_folder = S_ISDIR(info.st_mode);
-    if (std::string rule = rules->WhyIgnored(path, is_folder); !rule.empty()) {
+    std::string rule = rules->WhyIgnored(path, is_folder);
+    if (rule.empty() && is_folder && IsVirtualEnvironment(path)) rule = kVirtualEnvironment;
+    if (!rule.empty()) {
       std::vector<LeftOut>& left_out = contents_.left_out;
       if (left_out.size() < kMaxNotedLeftOut) left_out.push_back({path, is_folder, std::move(rule)});
       return absl::OkStatus();

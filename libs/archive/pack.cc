@@ -114,7 +114,8 @@ class Packer {
       packed_ += size;
       if (progress_) progress_(packed_);
     }
-    return absl::AbortedError(absl::StrCat(path, " has changed while it was packed: submit again when it rests"));
+    return absl::AbortedError(
+        absl::StrCat(path, " has changed while it was packed: submit again when it rests"));
   }
 
   const std::string& folder_;

@@ -39,8 +39,8 @@ absl::StatusOr<google::protobuf::Timestamp> ParseDeadline(absl::string_view fiel
   std::string error;
   if (!absl::ParseTime(absl::RFC3339_full, text, &time, &error) || time == absl::InfiniteFuture() ||
       time <= absl::UnixEpoch()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, " must be a time with its zone, such as 2026-12-01T08:00:00Z, not ", Quoted(text)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, " must be a time with its zone, such as 2026-12-01T08:00:00Z, not ", Quoted(text)));
   }
   return messages::ToProto(time);
 }

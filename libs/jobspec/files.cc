@@ -35,10 +35,9 @@ bool IsDataUrl(absl::string_view url) {
 }  // namespace
 
 absl::Status CheckDigest(absl::string_view field, absl::string_view digest) {
-  const bool valid =
-      digest.size() == kDigestLength && std::all_of(digest.begin(), digest.end(), [](char c) {
-        return absl::ascii_isdigit(static_cast<unsigned char>(c)) || (c >= 'a' && c <= 'f');
-      });
+  const bool valid = digest.size() == kDigestLength && std::all_of(digest.begin(), digest.end(), [](char c) {
+                       return absl::ascii_isdigit(static_cast<unsigned char>(c)) || (c >= 'a' && c <= 'f');
+                     });
   if (valid) return absl::OkStatus();
   return Wrong(field, Show(digest),
                "give the SHA-256 of an archive that was uploaded, 64 lower-case hexadecimal digits");

@@ -134,8 +134,7 @@ absl::Status CheckDeadline(const v1::JobSpec& spec) {
   const bool good = deadline.seconds() > 0 && deadline.seconds() <= kLastSecond && deadline.nanos() >= 0 &&
                     deadline.nanos() <= 999'999'999;
   if (good) return absl::OkStatus();
-  return Wrong("spec.deadline", absl::StrCat(deadline.seconds(), " s"),
-               "give a time between 1970 and 9999");
+  return Wrong("spec.deadline", absl::StrCat(deadline.seconds(), " s"), "give a time between 1970 and 9999");
 }
 
 // Sets what may change of `spec` to what `other` says.

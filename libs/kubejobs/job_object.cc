@@ -150,12 +150,14 @@ absl::StatusOr<Json> ObjectFromJob(const v1::Job& job, const std::string& genera
   }
   if (replica.has_code()) {
     return absl::InvalidArgumentError(
-        "spec.template.code: replicas are pods here, and find what is in their image; \"adaptdl --kubernetes submit "
+        "spec.template.code: replicas are pods here, and find what is in their image; \"adaptdl --kubernetes "
+        "submit "
         "DIR\" builds one of the folder");
   }
   if (!replica.data_sets().empty()) {
     return absl::InvalidArgumentError(
-        "spec.template.data_sets: replicas are pods here; mount a claim that holds the data in their template");
+        "spec.template.data_sets: replicas are pods here; mount a claim that holds the data in their "
+        "template");
   }
   Json object = {{"apiVersion", kApiVersion}, {"kind", kJobKind}};
   object["metadata"]["namespace"] = job.namespace_();

@@ -56,6 +56,18 @@ enum class Provider { kProcess, kKubernetes, kAws, kGcp };
 absl::string_view ProviderName(Provider provider);
 absl::string_view TargetModeName(TargetMode mode);
 
+// Where nodes keep the files of jobs if they share no file system (docs/storage.md).
+struct ObjectStorage {
+  // "s3://BUCKET/PREFIX". Empty: there is none.
+  std::string url;
+  // Instead of Amazon's. Empty: Amazon's.
+  std::string endpoint;
+  // Empty: the worker finds it out.
+  std::string region;
+
+  friend bool operator==(const ObjectStorage&, const ObjectStorage&) = default;
+};
+
 // A file system of the network that each node mounts before it takes replicas.
 struct Mount {
   // "fs-123:/", "nfs.example:/export": what mount(8) calls the device.
@@ -161,6 +173,7 @@ struct Pool {
   // Size of a node's disk in bytes. 0: as its image says.
   int64_t disk_bytes = 0;
   std::vector<Mount> mounts;
+  ObjectStorage storage;
 
   // The one of its provider; the others are as they are by default.
   AwsSection aws;

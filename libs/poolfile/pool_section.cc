@@ -53,6 +53,7 @@ constexpr KnownField kPool[] = {
     {"taints", Type::kList},
     {"disk", Type::kQuantity},
     {"mounts", Type::kList},
+    {"storage", Type::kMap},
     {"aws", Type::kMap},
     {"gcp", Type::kMap},
     {"process", Type::kMap},
@@ -61,6 +62,8 @@ constexpr KnownField kPool[] = {
 
 constexpr KnownField kMount[] = {
     {"source", Type::kText}, {"target", Type::kText}, {"type", Type::kText}, {"options", Type::kText}};
+
+constexpr KnownField kStorage[] = {{"url", Type::kText}, {"endpoint", Type::kText}, {"region", Type::kText}};
 
 // What a line of fstab, or of a shell, can hold as it is.
 bool IsPlain(absl::string_view text) {
@@ -179,6 +182,23 @@ void ReadMounts(const Section& section, Pool* pool, Problems* problems) {
   }
 }
 
+void ReadStorage(const Section& section, Pool* pool, Problems* problems) {
+  const Node* map = section.Map("storage");
+  if (map == nullptr) return;
+  ObjectStorage* storage = &pool->storage;
+  const Section own(*map, absl::StrCat(section.path(), ".storage"), kStorage, problems);
+  own.ReadText("url", &storage->url);
+  own.ReadText("endpoint", &storage->endpoint);
+  own.ReadText("region", &storage->region);
+  own.Require("url", "name a bucket, and a prefix in it: s3://BUCKET/PREFIX");
+  if (!storage->url.empty() && (!absl::StartsWith(storage->url, "s3://") || !IsPlain(storage->url)))
+    own.Refuse("url", absl::StrCat("must be s3://BUCKET/PREFIX, not ", Quoted(storage->url)));
+  for (const auto& [name, text] :
+       {std::pair{"endpoint", &storage->endpoint}, std::pair{"region", &storage->region}}) {
+    if (!IsPlain(*text)) own.Refuse(name, "may hold letters, digits and -._:/@,=+% only");
+  }
+}
+
 }  // namespace
 
 Pool ReadPool(const Node& map, const std::string& path, Problems* problems) {
@@ -193,6 +213,7 @@ Pool ReadPool(const Node& map, const std::string& path, Problems* problems) {
   section.ReadTextMap("labels", jobspec::kMaxLabelLength, &pool.labels);
   ReadTaints(section, &pool);
   ReadMounts(section, &pool, problems);
+  ReadStorage(section, &pool, problems);
   int provider = 0;
   section.Require("provider", "give process, kubernetes, aws or gcp");
   if (!section.ReadWord("provider", {"process", "kubernetes", "aws", "gcp"}, &provider)) return pool;

@@ -178,7 +178,7 @@ void ReadKubernetes(const Node& map, const Section& pool, KubernetesSection* out
                    "karpenter.sh/nodepool: gpu");
   if (!jobspec::IsDnsLabel(out->name_space))
     section.Refuse("namespace", absl::StrCat("must be a DNS label, not ", jobfile::Quoted(out->name_space)));
-  pool.Exclude({"zones", "disk", "mounts"}, "the cluster makes the nodes; say it there");
+  pool.Exclude({"zones", "disk", "mounts", "storage"}, "the cluster makes the nodes; say it there");
 }
 
 // Nodes that only exist later are valued by what they will offer.
@@ -203,7 +203,7 @@ void ReadProviderSection(const Section& section, Pool* pool, Problems* problems)
   if (map == nullptr) map = &nothing;
   switch (pool->provider) {
     case Provider::kProcess:
-      section.Exclude({"instanceType", "instanceTypes", "zones", "disk", "mounts"},
+      section.Exclude({"instanceType", "instanceTypes", "zones", "disk", "mounts", "storage"},
                       "nodes are processes of one machine");
       section.Exclude({"cpus", "memory", "gpus", "extendedResources"},
                       "give process.workerCpus and process.workerMemory");
@@ -216,8 +216,14 @@ void ReadProviderSection(const Section& section, Pool* pool, Problems* problems)
       return ReadKubernetes(*map, section, &pool->kubernetes, problems);
     case Provider::kAws:
       RequireCapacity(section);
-      return ReadAws(*map, section, &pool->aws, problems);
+      ReadAws(*map, section, &pool->aws, problems);
+      if (!pool->storage.url.empty() && pool->aws.instance_profile.empty() &&
+          pool->aws.launch_template.empty() && pool->aws.auto_scaling_group.empty())
+        section.Refuse("storage", "needs aws.instanceProfile, whose role may read and write the bucket");
+      return;
     case Provider::kGcp:
+      section.Exclude({"storage"},
+                      "its machines have no credentials of Amazon; name a file system in mounts");
       RequireCapacity(section);
       return ReadGcp(*map, section, &pool->gcp, problems);
   }

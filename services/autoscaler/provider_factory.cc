@@ -166,7 +166,12 @@ absl::StatusOr<WorkerLaunch> LaunchOf(const ProviderFactoryOptions& options, con
   for (const poolfile::Mount& mount : pool.mounts)
     launch.mounts.push_back({mount.source, mount.target, mount.type, mount.options});
   // The first is where all nodes find jobs' files.
-  if (!pool.mounts.empty()) launch.storage_dir = pool.mounts.front().target;
+  if (!pool.mounts.empty() && pool.storage.url.empty()) launch.storage_dir = pool.mounts.front().target;
+  for (const auto& [flag, value] :
+       {std::pair{"--storage-url", pool.storage.url}, std::pair{"--storage-endpoint", pool.storage.endpoint},
+        std::pair{"--storage-region", pool.storage.region}}) {
+    if (!value.empty()) launch.arguments.push_back(absl::StrCat(flag, "=", value));
+  }
   if (launch.insecure) return launch;
   absl::StatusOr<std::string> ca = ReadWholeFile(process.worker_tls.ca, 1 << 20);
   if (!ca.ok()) return ca.status();

@@ -338,15 +338,18 @@ int Main(int argc, char** argv) {
                "Delete the logs, the share and the checkpoints of jobs that are forgotten; without it they "
                "stay on disk");
   EnrolmentOptions& enrolment = flags.supervisor.enrolment;
-  app.add_option("--node-authority-cert", enrolment.authority_certificate,
-                 "Certificate of the authority by which machines are let in as nodes, in PEM (\"adaptdl admin "
-                 "certificates --node-authority\") [they can't join]")
+  app.add_option(
+         "--node-authority-cert", enrolment.authority_certificate,
+         "Certificate of the authority by which machines are let in as nodes, in PEM (\"adaptdl admin "
+         "certificates --node-authority\") [they can't join]")
       ->type_name("FILE");
-  app.add_option("--node-authority-key", enrolment.authority_key, "Its private key, in PEM")->type_name("FILE");
-  service::AddDurationFlag(app, "--node-certificate-lifetime", &enrolment.certificate_lifetime,
-                           "How long certificates of nodes that have joined are good; workers renew them when a "
-                           "third is left",
-                           absl::Seconds(1));
+  app.add_option("--node-authority-key", enrolment.authority_key, "Its private key, in PEM")
+      ->type_name("FILE");
+  service::AddDurationFlag(
+      app, "--node-certificate-lifetime", &enrolment.certificate_lifetime,
+      "How long certificates of nodes that have joined are good; workers renew them when a "
+      "third is left",
+      absl::Seconds(1));
   AddKubernetesFlags(app, &flags.kubernetes);
   return service::RunMain(app, argc, argv, [&] { return Serve(flags); });
 }

@@ -100,7 +100,7 @@ class Supervisor {
 
   std::vector<grpc::Service*> services() {
     std::vector<grpc::Service*> all = {&*jobs_,   &*nodes_, &*replicas_, &*scheduling_,
-                                       &*quotas_, &*pools_, &*admin_, &*code_};
+                                       &*quotas_, &*pools_, &*admin_,    &*code_};
     if (enrolment_ != nullptr) all.push_back(&*enrolment_);
     return all;
   }

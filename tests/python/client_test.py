@@ -319,6 +319,7 @@ class FolderTest(unittest.TestCase):
         names = (
             "a.bin keep.bin c.bin top/x sub/top/x a/b a/i/j/b a/c xya xy1 deep/u.t deep/n/u.t q/deep/u.t #odd "
             "A.z a.z space last sub/last sub/a.bin sub/only sub/n/only m.pyc sub/__pycache__/y .git/HEAD .venv/z "
+            "env/pyvenv.cfg env/lib/m.py "
             "train.py"
         )
         for name in names.split():

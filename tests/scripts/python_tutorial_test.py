@@ -20,6 +20,8 @@ class Reader:
     def __init__(self, build, home):
         self.build = build
         self.home = home
+        self.project = home / "project"
+        self.project.mkdir()
         python = home / "bin"
         python.mkdir()
         (python / "python3").symlink_to("/usr/bin/python3")
@@ -34,8 +36,8 @@ class Reader:
     def runs(self, script):
         print(f"--- running\n{script}", flush=True)
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", "trap 'env -0 > environment' EXIT\n" + script],
-            cwd=self.home,
+            ["bash", "-euo", "pipefail", "-c", "trap 'env -0 > "$HOME/environment"' EXIT\n" + script],
+            cwd=self.project,
             timeout=300,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -50,13 +52,13 @@ class Reader:
         return done.stdout
 
     def follows(self, language, text):
-        program = self.home / "train.py"
+        program = self.project / "train.py"
         if language == "python":
             program.write_text(text)
         elif language == "diff":
             program.write_text(changed(program.read_text(), text))
         elif language == "yaml":
-            (self.home / "adaptdljob.yaml").write_text(
+            (self.project / "adaptdljob.yaml").write_text(
                 text.replace("/path/of/the/package", str(self.build / "python")))
         elif language == "sh" and "cmake" in text:
             # What has been built already.

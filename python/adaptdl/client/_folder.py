@@ -90,7 +90,8 @@ def _walk(root: str, folder: str, rules: IgnoreRules) -> Iterator[_Entry]:
         path = f"{folder}/{name}" if folder else name
         info = os.lstat(os.path.join(root, path))
         is_folder = stat.S_ISDIR(info.st_mode)
-        if rules.ignores(path, is_folder):
+        # A virtual environment works only where it was made.
+        if rules.ignores(path, is_folder) or os.path.isfile(os.path.join(root, path, "pyvenv.cfg")):
             continue
         target = None
         if stat.S_ISLNK(info.st_mode):

@@ -56,6 +56,24 @@ TEST(ClusterFileTest, WithAnImageOfTheServicesWorkersRunItToo) {
   EXPECT_EQ(file->pools.pools[0].aws.worker.image, "registry/adaptdl:1");
 }
 
+TEST(ClusterFileTest, JobsFilesMayBeInABucket) {
+  const std::string mount = "source: \"fs-1:/\", target: /srv/jobs, options: \"hard,vers=4.1\"";
+  const auto bucket = [&](const std::string& fields, const std::string& profile) {
+    return ParseClusterFile(
+        absl::StrReplaceAll(kClusterText, {{mount, fields}, {"maxNodes: 3", "maxNodes: 3" + profile}}),
+        "c.yaml");
+  };
+  const auto file = bucket("url: \"s3://models/jobs\"", ", aws: {instanceProfile: workers}");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->pools.pools[0].storage, (poolfile::ObjectStorage{"s3://models/jobs", "", "us-east-1"}));
+  EXPECT_THAT(file->pools.pools[0].mounts, ElementsAre());
+  EXPECT_THAT(bucket("url: \"s3://models/jobs\"", "").status().message(), HasSubstr("aws.instanceProfile"));
+  EXPECT_THAT(
+      bucket("url: \"s3://models/jobs\", target: /x", ", aws: {instanceProfile: w}").status().message(),
+      HasSubstr("storage.target has no place here"));
+  EXPECT_THAT(bucket(mount + ", region: r", "").status().message(), HasSubstr("belong to storage.url"));
+}
+
 TEST(ClusterFileTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(With("  image: ami-1\n", "").status().message(), HasSubstr("head.image is missing"));
   EXPECT_THAT(With("name: demo", "name: De_mo").status().message(),

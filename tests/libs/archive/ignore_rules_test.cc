@@ -26,26 +26,28 @@ TEST_P(IgnoreRulesTest, DecidesAsGitDoes) {
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, IgnoreRulesTest,
-    testing::Values(
-        Case{"*.bin", "a.bin", false, true}, Case{"*.bin", "deep/er/a.bin", false, true},
-        Case{"*.bin", "a.binary", false, false}, Case{"data", "data", false, true},
-        Case{"data", "x/data", true, true}, Case{"data/", "data", false, false},
-        Case{"data/", "x/data", true, true}, Case{"/data", "data", true, true},
-        Case{"/data", "x/data", true, false}, Case{"x/data", "x/data", true, true},
-        Case{"x/data", "y/x/data", true, false}, Case{"**/data", "y/x/data", true, true},
-        Case{"**/data", "data", true, true}, Case{"a/**/b", "a/b", false, true},
-        Case{"a/**/b", "a/x/y/b", false, true}, Case{"a/**/b", "c/a/b", false, false},
-        Case{"a/**", "a/x", false, true}, Case{"a/**", "a", true, false}, Case{"a/*", "a/x/y", false, false},
-        Case{"# no rule", "# no rule", false, false}, Case{"\\#yes", "#yes", false, true},
-        Case{"\\!yes", "!yes", false, true}, Case{"trailing   ", "trailing", false, true},
-        Case{"kept\\ ", "kept ", false, true}, Case{"windows\r", "windows", false, true},
-        Case{"*.log\n!keep.log", "keep.log", false, false}, Case{"!keep.log\n*.log", "keep.log", false, true},
-        Case{"a?c", "abc", false, true}, Case{"a?c", "ac", false, false}, Case{"[a-c]x", "bx", false, true},
-        Case{"[!a-c]x", "bx", false, false}, Case{"[^a-c]x", "dx", false, true},
-        Case{"[]]x", "]x", false, true}, Case{"[[:digit:]]x", "7x", false, true},
-        Case{"[[:digit:]]x", "ax", false, false}, Case{"[open", "[open", false, false},
-        Case{"a*b*c", "axxbyyc", false, true}, Case{"a*b*c", "axxbyy", false, false},
-        Case{"/", "x", true, false}, Case{"", "x", false, false}, Case{"\xef\xbb\xbfmarked", "marked", false, true}));
+    testing::Values(Case{"*.bin", "a.bin", false, true}, Case{"*.bin", "deep/er/a.bin", false, true},
+                    Case{"*.bin", "a.binary", false, false}, Case{"data", "data", false, true},
+                    Case{"data", "x/data", true, true}, Case{"data/", "data", false, false},
+                    Case{"data/", "x/data", true, true}, Case{"/data", "data", true, true},
+                    Case{"/data", "x/data", true, false}, Case{"x/data", "x/data", true, true},
+                    Case{"x/data", "y/x/data", true, false}, Case{"**/data", "y/x/data", true, true},
+                    Case{"**/data", "data", true, true}, Case{"a/**/b", "a/b", false, true},
+                    Case{"a/**/b", "a/x/y/b", false, true}, Case{"a/**/b", "c/a/b", false, false},
+                    Case{"a/**", "a/x", false, true}, Case{"a/**", "a", true, false},
+                    Case{"a/*", "a/x/y", false, false}, Case{"# no rule", "# no rule", false, false},
+                    Case{"\\#yes", "#yes", false, true}, Case{"\\!yes", "!yes", false, true},
+                    Case{"trailing   ", "trailing", false, true}, Case{"kept\\ ", "kept ", false, true},
+                    Case{"windows\r", "windows", false, true},
+                    Case{"*.log\n!keep.log", "keep.log", false, false},
+                    Case{"!keep.log\n*.log", "keep.log", false, true}, Case{"a?c", "abc", false, true},
+                    Case{"a?c", "ac", false, false}, Case{"[a-c]x", "bx", false, true},
+                    Case{"[!a-c]x", "bx", false, false}, Case{"[^a-c]x", "dx", false, true},
+                    Case{"[]]x", "]x", false, true}, Case{"[[:digit:]]x", "7x", false, true},
+                    Case{"[[:digit:]]x", "ax", false, false}, Case{"[open", "[open", false, false},
+                    Case{"a*b*c", "axxbyyc", false, true}, Case{"a*b*c", "axxbyy", false, false},
+                    Case{"/", "x", true, false}, Case{"", "x", false, false},
+                    Case{"\xef\xbb\xbfmarked", "marked", false, true}));
 
 TEST(IgnoreRulesFilesTest, FilesFurtherDownStandAboveThoseFurtherUp) {
   const auto outer = IgnoreRules::Below(nullptr, "", "*.txt");

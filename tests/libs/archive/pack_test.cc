@@ -53,6 +53,20 @@ TEST(ScanTest, LeavesOutWhatTheRulesOfBothFilesSay) {
                                     "pkg/local by pkg/.gitignore:1: local"));
 }
 
+TEST(ScanTest, LeavesOutVirtualEnvironments) {
+  const TestFolder folder;
+  folder.Write("train.py", "x");
+  folder.Write("env/pyvenv.cfg", "home = /usr/bin");
+  fs::create_directories(folder / "env/bin");
+  fs::create_symlink("/usr/bin/python3", folder / "env/bin/python3");
+  const auto contents = ScanFolder(folder.path(), {});
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_THAT(PathsOf(*contents), ElementsAre("train.py"));
+  ASSERT_EQ(contents->left_out.size(), 1u);
+  EXPECT_EQ(contents->left_out[0].path, "env");
+  EXPECT_THAT(contents->left_out[0].rule, HasSubstr("pyvenv.cfg"));
+}
+
 TEST(ScanTest, RefusesLinksThatLeadOutAndNamesThem) {
   for (const char* target : {"/etc/passwd", "../other", "sub/../../other"}) {
     const TestFolder folder;

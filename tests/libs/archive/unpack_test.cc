@@ -150,8 +150,8 @@ TEST_F(UnpackTest, BoundsWhatASmallArchiveBecomes) {
 }
 
 TEST_F(UnpackTest, BoundsTheNumberOfFilesWithTheFoldersThatTheyImply) {
-  const absl::Status files = Unpack([](HostileArchive& a) { a.Add("a/b/c/d/e", AE_IFREG, "x"); },
-                                    {.max_files = 4});
+  const absl::Status files =
+      Unpack([](HostileArchive& a) { a.Add("a/b/c/d/e", AE_IFREG, "x"); }, {.max_files = 4});
   EXPECT_EQ(files.code(), absl::StatusCode::kOutOfRange);
   std::string deep;
   for (int i = 0; i < 500; ++i) deep += "d/";
@@ -175,7 +175,8 @@ TEST_F(UnpackTest, RefusesWhatIsNoArchive) {
 TEST_F(UnpackTest, SeesThatAnArchiveIsCutOffWithinAFile) {
   ASSERT_TRUE(Unpack([](HostileArchive& a) {
                 std::string noise(1 << 20, '\0');
-                for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * i * 2654435761u >> 13);
+                for (size_t i = 0; i < noise.size(); ++i)
+                  noise[i] = static_cast<char>(i * i * 2654435761u >> 13);
                 a.Add("f", AE_IFREG, noise);
               }).ok());
   fs::resize_file(file_ / "archive", fs::file_size(file_ / "archive") / 2);

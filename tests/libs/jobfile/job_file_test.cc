@@ -227,8 +227,9 @@ TEST(JobFileTest, PrefersTheNameToItsPrefix) {
 
 TEST(JobFileTest, ReadsDemands) {
   std::string text = kSmallest;
-  text.insert(text.find("  template:"), "  deadline: 2026-12-01T09:00:00+01:00\n  gpuTypes: [a100, h100]\n"
-                                        "  dataSets:\n  - {name: images, url: s3://bucket/images}\n");
+  text.insert(text.find("  template:"),
+              "  deadline: 2026-12-01T09:00:00+01:00\n  gpuTypes: [a100, h100]\n"
+              "  dataSets:\n  - {name: images, url: s3://bucket/images}\n");
   text.insert(text.find("      containers:"), "      nodeSelector: {disk: ssd}\n");
   const auto file = ParseJobFile(text, "job.yaml", {});
   ASSERT_TRUE(file.ok()) << file.status();

@@ -40,6 +40,7 @@ pools:
   mounts:
   - {source: "fs-123:/", target: /data}
   - {source: "nfs:/x", target: /x, type: nfs, options: "ro,soft"}
+  storage: {url: "s3://models/jobs", endpoint: "https://store:9000", region: eu-west-1}
   aws:
     region: us-east-1
     image: ami-1
@@ -118,6 +119,7 @@ TEST(PoolFileTest, ReadsAPool) {
   EXPECT_EQ(pool.taints[0].effect(), v1::TAINT_EFFECT_NO_SCHEDULE);
   EXPECT_EQ(pool.disk_bytes, int64_t{200} << 30);
   EXPECT_THAT(pool.mounts, ElementsAre(Mount{"fs-123:/", "/data"}, Mount{"nfs:/x", "/x", "nfs", "ro,soft"}));
+  EXPECT_EQ(pool.storage, (ObjectStorage{"s3://models/jobs", "https://store:9000", "eu-west-1"}));
 }
 
 TEST(PoolFileTest, ReadsWhatBelongsToAProvider) {

@@ -174,6 +174,24 @@ TEST(PoolFileRefusalTest, MountsHoldNothingThatAShellWouldRead) {
               HasSubstr("pools[0].mounts[1].target is that of another one"));
 }
 
+TEST(PoolFileRefusalTest, StorageIsABucketThatMachinesCanReach) {
+  const auto storage = [](absl::string_view fields) {
+    return Refusal(Aws("region: r, launchTemplate: l", absl::StrCat("storage: {", fields, "}")));
+  };
+  EXPECT_THAT(storage("region: r"), HasSubstr("pools[0].storage.url is missing"));
+  EXPECT_THAT(storage("url: /data"),
+              HasSubstr("pools[0].storage.url must be s3://BUCKET/PREFIX, not \"/data\""));
+  EXPECT_THAT(storage("url: \"s3://a/$(reboot)\""), HasSubstr("pools[0].storage.url must be"));
+  EXPECT_THAT(storage("url: \"s3://a/b\", endpoint: \"http://$x\""),
+              HasSubstr("pools[0].storage.endpoint may hold"));
+  EXPECT_THAT(Refusal("pools:\n- {name: a, provider: gcp, maxNodes: 1, cpus: 1, memory: 1Gi, storage: {url: "
+                      "\"s3://a/b\"}}\n"),
+              HasSubstr("no credentials of Amazon"));
+  EXPECT_THAT(
+      Refusal(Aws("region: r, image: i, subnets: [s], workerImage: w", "storage: {url: \"s3://a/b\"}")),
+      HasSubstr("storage needs aws.instanceProfile"));
+}
+
 TEST(PoolFileRefusalTest, RefusesAmountsThatAreNone) {
   EXPECT_THAT(Refusal(Aws("region: r, launchTemplate: l", "gpus: 1.5")),
               HasSubstr("gpus must be a whole number"));

@@ -145,6 +145,7 @@ TEST_F(AutoscalerProgramTest, PrintsWhatTheTemplateOfAGroupHolds) {
                           "  gpus: 8\n"
                           "  maxNodes: 4\n"
                           "  labels: {tier: big}\n"
+                          "  storage: {url: \"s3://models/jobs\", region: eu-west-1}\n"
                           "  aws: {region: r, autoScalingGroup: g, workerImage: registry.example/w}\n",
                           0600)
           .ok());
@@ -164,6 +165,9 @@ TEST_F(AutoscalerProgramTest, PrintsWhatTheTemplateOfAGroupHolds) {
   EXPECT_THAT(script, HasSubstr("--label='adaptdl.petuum.com/pool=training'"));
   EXPECT_THAT(script, HasSubstr("--label='tier=big'"));
   EXPECT_THAT(script, HasSubstr("--gpus all"));
+  EXPECT_THAT(script, HasSubstr("'--storage-url=s3://models/jobs'"));
+  EXPECT_THAT(script, HasSubstr("'--storage-region=eu-west-1'"));
+  EXPECT_THAT(script, Not(HasSubstr("--storage-dir")));
   EXPECT_THAT(script, HasSubstr("registry.example/w"));
   EXPECT_THAT(print("other"), HasSubstr("--print-user-data \"other\""));
 }
