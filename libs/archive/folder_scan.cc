@@ -38,7 +38,7 @@ std::string Size(int64_t bytes) {
   auto amount = static_cast<double>(bytes);
   size_t unit = 0;
   for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
-  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", amount, kUnits[unit]);
+  return absl::StrFormat("%.*f %s", unit == 0 ? 0 : 1, amount, kUnits[unit]);
 }
 
 std::string Shown(const std::string& path) { return absl::StrCat("\"", absl::Utf8SafeCEscape(path), "\""); }
