@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves docker-compose.yml and the image: builds the image from binaries that are already built, brings the cluster
-# up, trains a job to its end, and one in Python, reads the cluster's metrics from Prometheus, and takes everything down.
+# up, trains a job to its end, one in Python, and one from a folder of the host, reads the cluster's metrics from Prometheus, and takes everything down.
 #
 #   scripts/test-compose.sh [--build-dir build/release]
 #   scripts/test-compose.sh --from-source                 brings it up as a newcomer does, by "docker compose up --build"
@@ -149,8 +149,34 @@ adaptdl submit --name compose-python --max-replicas 2 --wait -- \
   { adaptdl describe compose-python; adaptdl logs compose-python; fail "the job in Python did not succeed"; }
 adaptdl logs compose-python | grep "epoch 1: test accuracy" || fail "the job in Python did not say what it has learnt"
 
+# From a folder of the host, which no container has; what has changed in it is what runs next.
+folder=$work/program
+mkdir "$folder"
+cp "$root/examples/python-mnist/mnist.py" "$folder"
+submit_folder() {
+  cat >"$folder/adaptdljob.yaml" <<END
+apiVersion: adaptdl.petuum.com/v1
+kind: AdaptDLJob
+metadata: {name: $1}
+spec:
+  maxReplicas: 2
+  template:
+    spec:
+      containers:
+      - {name: main, workingDir: ., command: [python3, mnist.py, --samples, "1000", --epochs, "1"]}
+END
+  from_host submit "$folder" --wait --ca "$work/ca.pem" --token-file "$work/token" ||
+    { adaptdl describe "$1"; adaptdl logs "$1"; fail "the folder's job did not succeed"; }
+}
+submit_folder compose-folder
+adaptdl logs compose-folder | grep "epoch 0: test accuracy" || fail "the folder's job did not say what it has learnt"
+echo 'print("this is the changed one", flush=True)' >>"$folder/mnist.py"
+submit_folder compose-changed
+adaptdl logs compose-changed | grep "this is the changed one" || fail "the folder's job ran what the folder had before"
+say "a folder of the host travels to the workers"
+
 prometheus=$(compose port prometheus 9090)
 eventually 60 query_is 'sum(up{job="adaptdl"})' 5 || fail "Prometheus does not reach all five services"
-eventually 30 query_is 'sum(adaptdl_supervisor_jobs{phase="JOB_PHASE_SUCCEEDED"})' 2 || fail "Prometheus does not know the finished jobs"
-say "Prometheus scrapes 5 services and counts 2 finished jobs"
+eventually 30 query_is 'sum(adaptdl_supervisor_jobs{phase="JOB_PHASE_SUCCEEDED"})' 4 || fail "Prometheus does not know the finished jobs"
+say "Prometheus scrapes 5 services and counts 4 finished jobs"
 say "passed"

@@ -36,7 +36,7 @@ class Reader:
     def runs(self, script):
         print(f"--- running\n{script}", flush=True)
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", "trap 'env -0 > "$HOME/environment"' EXIT\n" + script],
+            ["bash", "-euo", "pipefail", "-c", "trap 'env -0 > ~/environment' EXIT\n" + script],
             cwd=self.project,
             timeout=300,
             env=self.environment,
