@@ -152,7 +152,7 @@ adaptdl logs compose-python | grep "epoch 1: test accuracy" || fail "the job in 
 # From a folder of the host, which no container has; what has changed in it is what runs next.
 folder=$work/program
 mkdir "$folder"
-cp "$root/examples/python-mnist/mnist.py" "$folder"
+cp "$root"/examples/python-mnist/*.py "$folder"
 submit_folder() {
   cat >"$folder/adaptdljob.yaml" <<END
 apiVersion: adaptdl.petuum.com/v1
