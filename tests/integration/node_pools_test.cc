@@ -19,7 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-constexpr int kEpochs = 40;
+constexpr int kEpochs = 28;
 constexpr int kStepsPerEpoch = 125;  // 8,000 images at batch size 64.
 constexpr double kAccuracy = 93.0;
 
