@@ -62,8 +62,8 @@ if [[ ! -f $venv/made ]]; then
   rm -rf "$venv"
   python3 -m venv "$venv"
   torch_wheel_requirements "$torch" others >"$venv/requirements.txt"
-  "$venv/bin/python" -m pip install --quiet numpy -r "$venv/requirements.txt" ||
-    skip "the Python registry does not give what PyTorch needs"
+  timeout "$seconds" "$venv/bin/python" -m pip install --quiet numpy -r "$venv/requirements.txt" ||
+    skip "the Python registry does not give what PyTorch needs, or not in time"
   echo "$torch" >"$(echo "$venv"/lib/python3*/site-packages)/torch.pth"
   touch "$venv/made"
 fi
