@@ -71,7 +71,7 @@ class NodePoolsTest : public testing::Test {
 
   // Whether each step was done once, and nothing was started again.
   void ExpectTrained(const std::string& name, int epochs) {
-    const auto job = cluster_.WaitForJob(name, Finished, absl::Minutes(6));
+    const auto job = cluster_.WaitForJob(name, Finished, absl::Minutes(10));
     ASSERT_TRUE(job.ok()) << job.status() << "\n" << cluster_.Logs(name);
     EXPECT_EQ(job->status().phase(), v1::JOB_PHASE_SUCCEEDED) << job->status().ShortDebugString();
     EXPECT_EQ(job->status().restarts(), 0);

@@ -22,7 +22,7 @@ namespace {
 
 using kube::Json;
 
-constexpr absl::Duration kScalingPatience = absl::Minutes(4);
+constexpr absl::Duration kScalingPatience = absl::Minutes(8);
 const kube::ResourceType kPriorityClasses = {"scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass",
                                              false};
 

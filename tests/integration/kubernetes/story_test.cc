@@ -19,7 +19,7 @@ namespace {
 
 using kube::Json;
 
-constexpr absl::Duration kStoryPatience = absl::Minutes(4);
+constexpr absl::Duration kStoryPatience = absl::Minutes(8);
 
 class KubernetesStoryTest : public KubernetesTest {
  protected:
