@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The client examples: short, and able to submit a job, follow it and fetch its result on a real cluster.
+# The client examples: short, and able to submit a job, follow it and fetch its result on a real cluster; and the one that
+# calls any method by its name.
 #
 #   clients_test.sh SOURCE_DIR BUILD_DIR          counts lines, then runs both (exit code 77: programs are missing)
 set -euo pipefail
@@ -19,6 +20,7 @@ done
 ADAPTDL_HOME=$(mktemp -d "${TMPDIR:-/tmp}/adaptdl-clients.XXXXXX")
 export ADAPTDL_HOME
 unset ADAPTDL_SUPERVISOR_ADDRESS ADAPTDL_CA_FILE ADAPTDL_TOKEN ADAPTDL_TOKEN_FILE ADAPTDL_INSECURE # they would win
+export ADAPTDL_SERVER_REFLECTION=true
 adaptdl=$build_dir/bin/adaptdl
 trap '"$adaptdl" cluster down --force --purge; rm -rf "$ADAPTDL_HOME"' EXIT
 
@@ -38,11 +40,27 @@ check client.cc "$build_dir/bin/adaptdl-client" "$address"
 check client.py env PYTHONPATH="$build_dir/examples/client/python" PYTHONDONTWRITEBYTECODE=1 \
   "$source_dir/examples/client/client.py" "$address"
 
-# And with nobody there, both say so.
-for client in "$build_dir/bin/adaptdl-client" "$source_dir/examples/client/client.py"; do
+call=$source_dir/examples/client/call.py
+[[ $("$call" "$address") == *adaptdl.v1.JobService/SubmitJob* ]] || { echo "call.py does not list methods" >&2; exit 1; }
+[[ $("$call" "$address" adaptdl.v1.JobService/ListJobs '{"phases": ["JOB_PHASE_SUCCEEDED"]}') == *client-py-* ]] ||
+  { echo "call.py does not find the job" >&2; exit 1; }
+[[ $("$call" "$address" adaptdl.v1.AdminService/WhoAmI) == *'"role": "admin"'* ]] ||
+  { echo "call.py is not who the token says" >&2; exit 1; }
+for wrong in 'adaptdl.v1.JobService/ListJob' 'adaptdl.v1.JobService/GetJob {"name":"nobody"}' \
+  'adaptdl.v1.JobService/GetJob {"nam":1}' 'adaptdl.v1.NoService/GetJob'; do
+  # shellcheck disable=SC2086  # a method, and a request where there is one
+  if "$call" "$address" $wrong >/dev/null 2>"$ADAPTDL_HOME/error"; then
+    echo "call.py $wrong ended well" >&2
+    exit 1
+  fi
+  grep -q '^call: ' "$ADAPTDL_HOME/error" || { cat "$ADAPTDL_HOME/error" >&2; exit 1; }
+done
+
+# And with nobody there, all say so.
+for client in "$build_dir/bin/adaptdl-client" "$source_dir/examples/client/client.py" "$call"; do
   if PYTHONPATH=$build_dir/examples/client/python "$client" 127.0.0.1:1 >/dev/null 2>"$ADAPTDL_HOME/error"; then
     echo "$client ended well without a supervisor" >&2
     exit 1
   fi
-  grep -q '^client: ' "$ADAPTDL_HOME/error" || { cat "$ADAPTDL_HOME/error" >&2; exit 1; }
+  grep -Eq '^(client|call): ' "$ADAPTDL_HOME/error" || { cat "$ADAPTDL_HOME/error" >&2; exit 1; }
 done
