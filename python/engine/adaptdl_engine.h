@@ -11,8 +11,8 @@
 // the caller's, and must last as long as the object that it was given to, or, for a call's arguments, as long as the
 // call. What is read out (bytes, indices) stays until the next call on the same object.
 //
-// Thread-safety: the training thread; adaptdl_job_request_stop() and adaptdl_job_request_checkpoint() from any thread,
-// adaptdl_log_next() from one more.
+// Thread-safety: the training thread; adaptdl_job_request_stop(), adaptdl_job_request_checkpoint() and adaptdl_job_report()
+// from any thread, adaptdl_log_next() from one more.
 // Calls that wait for other replicas may take as long as ADAPTDL_COLLECTIVE_TIMEOUT_SECONDS says.
 
 #ifndef ADAPTDL_PYTHON_ENGINE_ADAPTDL_ENGINE_H_
@@ -85,6 +85,8 @@ ADAPTDL_API int adaptdl_job_place(adaptdl_job* job, adaptdl_place* place);
 
 ADAPTDL_API int adaptdl_job_request_stop(adaptdl_job* job);
 ADAPTDL_API int adaptdl_job_request_checkpoint(adaptdl_job* job);
+// As adaptdl::Job::Report(); once the replicas have met.
+ADAPTDL_API int adaptdl_job_report(adaptdl_job* job, const char* name, double value, int64_t step);
 ADAPTDL_API int adaptdl_job_synchronize(adaptdl_job* job);
 ADAPTDL_API int adaptdl_job_save_all(adaptdl_job* job, int* saved);
 // Around what may take long without using this thread: it is no hang.
@@ -240,6 +242,8 @@ ADAPTDL_API int adaptdl_loader_autoscale(adaptdl_loader* loader, int64_t max_bat
 // `begun` 0: the loop was finished before a restart.
 ADAPTDL_API int adaptdl_loader_begin(adaptdl_loader* loader, int* begun);
 ADAPTDL_API int adaptdl_loader_next(adaptdl_loader* loader, adaptdl_batch* batch);
+// The micro-batch's samples have been read: what follows is computation. Not called: all of it is.
+ADAPTDL_API void adaptdl_loader_read(adaptdl_loader* loader);
 // The indices of the micro-batch that is `ahead` (from 1) after the one in progress, as it is expected. `count` 0: none.
 ADAPTDL_API int adaptdl_loader_peek(adaptdl_loader* loader, int64_t ahead, const int64_t** indices,
                                     int64_t* count);

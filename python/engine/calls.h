@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,8 +20,9 @@
 struct adaptdl_job {
   std::shared_ptr<adaptdl::python::InterpreterHost> host;
   std::unique_ptr<adaptdl::Job> job;
-  // Whether the replicas have met.
+  // Whether the replicas have met, and the thread on which they did: the one that trains.
   bool met = false;
+  std::thread::id training_thread = {};
   // The code that this process has been told to end with. Negative: none yet.
   int exit_code = -1;
   // Those that are open, not owned.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "adaptdl/epochs.h"
@@ -93,6 +94,7 @@ int adaptdl_job_meet(adaptdl_job* job, adaptdl_state* const* expected, int64_t c
     job->host->SetMeeting(true);
     job->job->core();
     job->met = true;
+    job->training_thread = std::this_thread::get_id();
     if (job->host->SetMet()) job->job->RequestStop();
   });
 }
@@ -129,6 +131,13 @@ int adaptdl_job_request_stop(adaptdl_job* job) {
 
 int adaptdl_job_request_checkpoint(adaptdl_job* job) {
   return CallFromAnyThread(job, [&] { job->job->RequestCheckpoint(); });
+}
+
+int adaptdl_job_report(adaptdl_job* job, const char* name, double value, int64_t step) {
+  const auto report = [&] { job->job->Report(name, value, step); };
+  if (std::this_thread::get_id() != job->training_thread) return CallFromAnyThread(job, report);
+  // It is told what step it is of, so that those that were taken count before.
+  return Call(job, report, /*keeps_plain=*/true);
 }
 
 int adaptdl_job_synchronize(adaptdl_job* job) {

@@ -7,6 +7,7 @@
 
 #include "adaptdl/data_loader.h"
 #include "adaptdl/sampler.h"
+#include "libs/elastic/job/job_core.h"
 #include "python/engine/calls.h"
 #include "python/engine/loader.h"
 
@@ -94,6 +95,8 @@ int adaptdl_loader_next(adaptdl_loader* loader, adaptdl_batch* batch) {
     if (batch->more != 0) adaptdl::python::ForeseeSteps(loader->job);
   });
 }
+
+void adaptdl_loader_read(adaptdl_loader* loader) { loader->job->job->core().loop().MarkRead(); }
 
 int adaptdl_loader_peek(adaptdl_loader* loader, int64_t ahead, const int64_t** indices, int64_t* count) {
   return Call(loader->job, [&] {

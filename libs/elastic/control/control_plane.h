@@ -92,7 +92,24 @@ struct Activity {
   std::optional<Standing> standing;
 };
 
-// How far the job is.
+// Where the time of an optimiser step goes, in seconds: forward and backward passes; waiting for other replicas'
+// gradients; waiting for samples. Of the last two, what computation does not hide.
+struct StepTimes {
+  double compute = 0;
+  double sync = 0;
+  double data = 0;
+};
+
+// A figure that the program reports of itself.
+struct ReportedMetric {
+  std::string name;
+  // Not necessarily finite.
+  double value = 0;
+  // Optimiser steps that were done when it was reported, or what the program counts in their place.
+  int64_t step = 0;
+};
+
+// How far the job is. All numbers are finite.
 struct Progress {
   int64_t optimizer_steps = 0;
   int epoch = 0;
@@ -108,6 +125,16 @@ struct Progress {
   // Steps at the initial batch size that are done, and at which the job is done (0: unknown).
   double scale_invariant_steps = 0;
   double total_scale_invariant_steps = 0;
+  // What a step at the batch size in use is worth, in steps at the initial batch size; what a sample of it is,
+  // relative to one at the initial batch size. 0: unknown.
+  double gain = 0;
+  double efficiency = 0;
+  // Total batch size, in samples, at which noise and signal of the gradient are alike. 0: unknown.
+  double gradient_noise_scale = 0;
+  // What the scaling rule multiplies learning rates by. 0: unknown.
+  double learning_rate_factor = 0;
+  // Of a usual optimiser step of late. Nothing: unknown.
+  std::optional<StepTimes> step_times;
 };
 
 // Parameters of the throughput model; times in seconds.
@@ -149,6 +176,8 @@ class ControlObserver {
   virtual void OnPlan(const GroupPlan& plan) = 0;
   // For a heartbeat.
   virtual Activity CurrentActivity() { return {}; }
+  // What the program has reported last, for the heartbeat of a job's rank 0: each name once, at most 16 of them.
+  virtual std::vector<ReportedMetric> LatestMetrics() { return {}; }
 };
 
 class ControlPlane {

@@ -160,6 +160,8 @@ void AdaptiveDataLoader::BeginMicroBatch(int64_t micro) {
   core.loop().BeginMicroBatch();
 }
 
+void AdaptiveDataLoader::MarkRead() { job_.core().loop().MarkRead(); }
+
 void AdaptiveDataLoader::FinishStep() {
   elastic::JobCore& core = job_.core();
   in_step_ = false;

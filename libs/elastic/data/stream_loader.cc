@@ -213,6 +213,8 @@ class StreamLoop::Impl {
     BeginMicroBatch(micro_ + 1);
   }
 
+  void MarkRead() { core_.loop().MarkRead(); }
+
   void FinishStep() {
     in_step_ = false;
     for (const auto& [shard, count] : step_) {
@@ -395,6 +397,7 @@ int64_t StreamLoop::begin() const { return impl_->begin(); }
 int64_t StreamLoop::end() const { return impl_->end(); }
 bool StreamLoop::is_optimizer_step() const { return impl_->is_last(); }
 void StreamLoop::NextMicroBatch() { impl_->NextMicroBatch(); }
+void StreamLoop::MarkRead() { impl_->MarkRead(); }
 void StreamLoop::FinishStep() { impl_->FinishStep(); }
 bool StreamLoop::RetryAfterOutOfMemory(const std::exception& error) { return impl_->Retry(error); }
 bool StreamLoop::IsLast() { return impl_->IsLast(); }

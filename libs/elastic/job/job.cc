@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -31,6 +32,9 @@ bool Job::step_is_void() const { return core().step().is_void(); }
 void Job::RequestCheckpoint() { core().RequestCheckpoint("by the program"); }
 bool Job::SaveAll() { return core().loop().SaveNow(); }
 void Job::RequestStop() { core().RequestStop("by the program"); }
+void Job::Report(std::string_view name, double value, int64_t step) {
+  core().metrics().Report({name.data(), name.size()}, value, step);
+}
 void Job::Synchronize() { core().loop().StepBoundary(); }
 
 bool Job::Register(CheckpointState* state) {

@@ -94,6 +94,7 @@ JobCore::JobCore(JobDependencies dependencies)
              .watch = &watch_,
              .replay = &replay_,
              .progress = &progress_,
+             .metrics = &metrics_,
              .meter = &meter_,
              .batches = &batches_,
              .checkpoints = &checkpoints_,
@@ -154,6 +155,7 @@ void JobCore::OnNewGroup(bool keeps_step) {
   SetUpRank();
   // What the loop agreed on is for the new members to say.
   loop_.signal().Forget();
+  progress_.RestartMeans();
   team_.TellGroupChange(keeps_step);
   if (!team_.leads()) return;
   const GroupMembership& now = team_.membership();
@@ -187,6 +189,7 @@ absl::Status JobCore::ReceiveAll(comm::Communicator& communicator, int source) {
 StateMap JobCore::OwnStates() {
   nlohmann::json job;
   progress_.Save(&job);
+  metrics_.Save(&job);
   checkpoints_.SaveTo(&job);
   batches_.Save(&job);
   return {{kJobState, job.dump()}, {kReplayState, replay_.Save()}, {kProfileState, meter_.profile().Save()}};
@@ -201,6 +204,8 @@ absl::Status JobCore::LoadOwnStates() {
       nlohmann::json::parse(states_.Restored(kJobState), nullptr, /*allow_exceptions=*/false);
   if (!job.is_object()) return absl::DataLossError("the saved job state cannot be read");
   progress_.Load(job);
+  metrics_.Load(job);
+  metrics_.SetSteps(progress_.optimizer_steps());
   checkpoints_.LoadFrom(job);
   batches_.Load(job);
   return absl::OkStatus();
@@ -218,6 +223,7 @@ absl::Status JobCore::LoadStep(const StateMap& states) {
   if (absl::Status status = states_.LoadStep(states); !status.ok()) return status;
   const nlohmann::json step = nlohmann::json::parse(states.at(kStepState));
   progress_.LoadStep(step);
+  metrics_.SetSteps(progress_.optimizer_steps());
   team_.step().MarkTaken();
   loop_.AgreeOn(step.at("signals").get<std::vector<double>>());
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 //   progress     how far the job is                    states       what the job is, as named states
 //   meter        how long steps take                   checkpoints  when those are written
 //   batches      which batch size they have            replay       where in the program it is
+//   metrics      what the program reports of itself
 //
 // Its own work is their life: they meet the other replicas, take over the state of those that train already
 // or of the newest checkpoint, and end together. It is what the control plane and the group talk to.
@@ -36,6 +37,7 @@
 #include "libs/elastic/job/checkpoint_coordinator.h"
 #include "libs/elastic/job/ending.h"
 #include "libs/elastic/job/progress_tracker.h"
+#include "libs/elastic/job/reported_metrics.h"
 #include "libs/elastic/job/state_registry.h"
 #include "libs/elastic/job/step_loop.h"
 #include "libs/elastic/job/step_meter.h"
@@ -89,6 +91,7 @@ class JobCore final : private ControlObserver, private Group::States {
   TrainingWatch& watch() { return watch_; }
   ReplayState& replay() { return replay_; }
   ProgressTracker& progress() { return progress_; }
+  ReportedMetrics& metrics() { return metrics_; }
   StepMeter& meter() { return meter_; }
   BatchDecider& batches() { return batches_; }
   StateRegistry& states() { return states_; }
@@ -107,6 +110,7 @@ class JobCore final : private ControlObserver, private Group::States {
   void OnFenced(const std::string& reason) override;
   void OnPlan(const GroupPlan& plan) override { team_.group().OnPlan(plan); }
   Activity CurrentActivity() override;
+  std::vector<ReportedMetric> LatestMetrics() override { return metrics_.Latest(); }
 
   // Of Group::States.
   absl::Status SendAll(comm::Communicator& communicator) override;
@@ -130,6 +134,7 @@ class JobCore final : private ControlObserver, private Group::States {
   TrainingWatch watch_;
   ReplayState replay_;
   ProgressTracker progress_;
+  ReportedMetrics metrics_;
   StepMeter meter_;
   BatchDecider batches_;
   StateRegistry states_;

@@ -1,16 +1,29 @@
 #include "libs/elastic/job/progress_tracker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
+#include "libs/goodput/model.h"
 #include "nlohmann/json.hpp"
 
 namespace adaptdl::elastic {
+namespace {
+
+// Means are of so many steps, about.
+constexpr int64_t kStepsInMeans = 20;
+
+// The number, or 0, which stands for what is unknown.
+double IfFinite(double number) { return std::isfinite(number) ? number : 0; }
+
+}  // namespace
 
 void ProgressTracker::CountStep(double gain) {
   ++optimizer_steps_;
   scale_invariant_steps_ += gain;
   last_gain_ = gain;
+  // A step whose gradients overflow is worth nothing, and says nothing of others.
+  if (gain > 0) report_.gain = IfFinite(gain);
 }
 
 void ProgressTracker::SetLoop(const StepSummary& summary) {
@@ -21,8 +34,30 @@ void ProgressTracker::SetLoop(const StepSummary& summary) {
   pass_fraction_ = summary.loop_fraction;
 }
 
-void ProgressTracker::AddThroughput(double throughput) {
-  report_.throughput += (report_.throughput == 0 ? 1.0 : 0.05) * (throughput - report_.throughput);
+void ProgressTracker::AddStep(double throughput, const StepTimes& times) {
+  steps_in_means_ = std::min(steps_in_means_ + 1, kStepsInMeans);
+  StepTimes means = report_.step_times.value_or(StepTimes());
+  const auto add = [this](double value, double* mean) {
+    *mean += (value - *mean) / static_cast<double>(steps_in_means_);
+  };
+  add(throughput, &report_.throughput);
+  add(times.compute, &means.compute);
+  add(times.sync, &means.sync);
+  add(times.data, &means.data);
+  report_.step_times = means;
+}
+
+void ProgressTracker::SetGradients(const GradientReport& gradients) {
+  if (gradients.learning_rate_factor > 0) {
+    report_.learning_rate_factor = IfFinite(gradients.learning_rate_factor);
+  }
+  report_.gradient_noise_scale = report_.efficiency = 0;
+  const goodput::GradParams grad = {.sqr = gradients.sqr, .var = gradients.var};
+  if (!goodput::Validate(grad).ok()) return;
+  const auto init_batch_size = static_cast<double>(gradients.init_batch_size);
+  const goodput::GoodputFunction goodput({}, grad, gradients.init_batch_size);
+  report_.efficiency = IfFinite(goodput.Efficiency(gradients.scale * init_batch_size));
+  if (grad.sqr > 0) report_.gradient_noise_scale = IfFinite(init_batch_size * grad.var / grad.sqr);
 }
 
 Progress ProgressTracker::Report(int finished_epochs) {

@@ -1,4 +1,4 @@
-// How far the job is: steps, epochs, throughput. A part of the job's state, and what is reported.
+// How far the job is: steps, epochs, throughput, and what steps are like. A part of the job's state, and what is reported.
 //
 // Steps are counted twice: as they are taken, and by what each was worth in steps at the initial batch size
 // (scale-invariant steps).
@@ -15,6 +15,18 @@
 #include "nlohmann/json_fwd.hpp"
 
 namespace adaptdl::elastic {
+
+// What the gradients of the job's first model say, as of one step.
+struct GradientReport {
+  // Statistics at the initial batch size, as goodput::GradParams has them. Negative sqr: not known yet.
+  double sqr = -1;
+  double var = 0;
+  // In samples, and the total batch size that was chosen by it.
+  int64_t init_batch_size = 1;
+  double scale = 1;
+  // What the scaling rule has multiplied learning rates by. 0: not known yet.
+  double learning_rate_factor = 0;
+};
 
 class ProgressTracker {
  public:
@@ -35,8 +47,14 @@ class ProgressTracker {
   void SetLoop(const StepSummary& summary);
   // The epoch in progress is done, or none of it yet.
   void FinishPass() { pass_fraction_ = 0; }
-  // As of one step: samples per second.
-  void AddThroughput(double throughput);
+  // As of one usual step: samples per second, and where its time went.
+  void AddStep(double throughput, const StepTimes& times);
+  // Steps may take another time from now on: what is known of them counts until there is something newer.
+  void RestartMeans() { steps_in_means_ = 0; }
+  // The gradient noise scale is B0 var / sqr: gradients of B samples have a covariance of trace var B0 / B, which is the
+  // squared norm of the true one, sqr, at that B (McCandlish et al., 2018, section 2.2). What that cannot be computed from
+  // leaves it unknown, and the efficiency with it.
+  void SetGradients(const GradientReport& gradients);
 
   Progress Report(int finished_epochs);
 
@@ -56,6 +74,8 @@ class ProgressTracker {
   double pass_fraction_ = 0;
   // Length of an epoch's loop in steps at the initial batch size. 0: unknown.
   double pass_steps_ = 0;
+  // How many the means of what steps are like are of, in so far as that matters.
+  int64_t steps_in_means_ = 0;
   Progress report_;
 };
 

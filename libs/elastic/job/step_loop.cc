@@ -74,7 +74,9 @@ void StepLoop::Measure(const StepSummary& summary) {
       parts_.watch->AddStep(time.seconds);
       parts_.team->group().SetPatience(absl::Seconds(parts_.watch->patience()));
     }
-    if (time.profiled) parts_.progress->AddThroughput(static_cast<double>(time.samples) / time.seconds);
+    if (!time.profiled) continue;
+    parts_.progress->AddStep(static_cast<double>(time.samples) / time.seconds,
+                             {time.seconds - time.sync - time.data, time.sync, time.data});
   }
 }
 
@@ -91,7 +93,10 @@ void StepLoop::AgreeOn(absl::Span<const double> sums) {
 }
 
 void StepLoop::OnOptimizerStep(double sync_time, double gain) {
-  if (step().MarkTaken()) parts_.progress->CountStep(gain);
+  if (step().MarkTaken()) {
+    parts_.progress->CountStep(gain);
+    parts_.metrics->SetSteps(parts_.progress->optimizer_steps());
+  }
   parts_.meter->AddSync(sync_time);
 }
 

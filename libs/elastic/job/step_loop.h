@@ -23,6 +23,7 @@
 #include "libs/elastic/job/ending.h"
 #include "libs/elastic/job/news_bus.h"
 #include "libs/elastic/job/progress_tracker.h"
+#include "libs/elastic/job/reported_metrics.h"
 #include "libs/elastic/job/step_agreement.h"
 #include "libs/elastic/job/step_meter.h"
 #include "libs/elastic/job/step_summary.h"
@@ -46,6 +47,7 @@ class StepLoop {
     TrainingWatch* watch = nullptr;
     ReplayState* replay = nullptr;
     ProgressTracker* progress = nullptr;
+    ReportedMetrics* metrics = nullptr;
     StepMeter* meter = nullptr;
     BatchDecider* batches = nullptr;
     CheckpointCoordinator* checkpoints = nullptr;
@@ -78,6 +80,8 @@ class StepLoop {
   // A micro-batch of a data loader's loop begins, and is complete; measures it. A step's last one is finished
   // by FinishStep(), which ends with StepBoundary(). EndSteps(): the loop is over.
   void BeginMicroBatch();
+  // Its samples are there.
+  void MarkRead() { parts_.meter->MarkRead(); }
   void FinishMicroBatch() { parts_.meter->FinishMicroBatch(); }
   void FinishStep(const StepSummary& summary);
   void EndSteps();

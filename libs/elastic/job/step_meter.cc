@@ -1,5 +1,6 @@
 #include "libs/elastic/job/step_meter.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <numeric>
 
@@ -9,6 +10,7 @@ void StepMeter::UseDevice(device::Device* device, std::function<device::Stream()
   finished_.clear();
   micro_batches_.clear();
   begin_.reset();
+  read_.reset();
   clock_.UseDevice(device, std::move(stream));
 }
 
@@ -20,8 +22,13 @@ void StepMeter::BeginMicroBatch() {
 void StepMeter::FinishMicroBatch() {
   const StepClock::Mark now = clock_.Now();
   // The device came into play within it.
-  micro_batches_.push_back({begin_.value_or(now), now});
+  micro_batches_.push_back({begin_.value_or(now), now, read_});
   begin_ = now;
+  read_.reset();
+}
+
+void StepMeter::MarkRead() {
+  if (begin_) read_ = clock_.Now();
 }
 
 void StepMeter::FinishStep(const Kind& kind) {
@@ -32,14 +39,19 @@ void StepMeter::FinishStep(const Kind& kind) {
 
 std::optional<StepMeter::StepTime> StepMeter::TimeOf(const Step& step) {
   std::vector<double> times;
+  StepTime time;
   for (const Span& span : step.micro_batches) {
     const std::optional<double> seconds = clock_.Between(span.begin, span.end);
     if (!seconds) return std::nullopt;
     times.push_back(*seconds);
+    // Known too, as it is before the end.
+    if (span.read) time.data += clock_.Between(span.begin, *span.read).value_or(0);
   }
-  StepTime time;
   time.seconds = std::accumulate(times.begin(), times.end(), 0.0);
   time.samples = step.kind.samples;
+  // Two clocks, on a device.
+  time.data = std::clamp(time.data, 0.0, time.seconds);
+  time.sync = std::clamp(step.sync_time, 0.0, time.seconds - time.data);
   time.first = step.first;
   time.profiled = !step.first && step.kind.typical && time.seconds > 0;
   if (!time.profiled) return time;

@@ -1,7 +1,8 @@
 // Measures how long steps take, and keeps the profile of it.
 //
 // Time between two steps of a loop, such as for reading samples, counts towards the next one; what is done at
-// a step's end, such as a checkpoint, towards none. On a device that works behind the caller's back a step's time is known
+// a step's end, such as a checkpoint, towards none. Of a micro-batch's time, what passes until its samples were read is
+// that of waiting for them: on a device, what this leaves it without work. On a device that works behind the caller's back a step's time is known
 // some steps later.
 //
 // Thread-safety: the training thread only; the profile is thread-safe.
@@ -36,6 +37,8 @@ class StepMeter {
   // A micro-batch begins; is complete.
   void BeginMicroBatch();
   void FinishMicroBatch();
+  // The micro-batch's samples are there: what follows is computation. Not called: all of it is.
+  void MarkRead();
   // So many seconds of the step went into exchanging gradients.
   void AddSync(double seconds) { sync_time_ += seconds; }
   void ClearSync() { sync_time_ = 0; }
@@ -55,6 +58,9 @@ class StepMeter {
     bool first = false;
     // Whether it went into the profile.
     bool profiled = false;
+    // Of `seconds`, what went into exchanging gradients, and into waiting for samples.
+    double sync = 0;
+    double data = 0;
   };
   // The last micro-batch of a step is complete.
   void FinishStep(const Kind& kind);
@@ -62,7 +68,10 @@ class StepMeter {
   std::vector<StepTime> TakeTimes();
 
   // Forgets the micro-batches of the step in progress.
-  void DropTimes() { micro_batches_.clear(); }
+  void DropTimes() {
+    micro_batches_.clear();
+    read_.reset();
+  }
   // The next micro-batch's time begins now; or when it does.
   void Resume() { begin_ = clock_.Now(); }
   void Pause() { begin_.reset(); }
@@ -71,6 +80,8 @@ class StepMeter {
   struct Span {
     StepClock::Mark begin;
     StepClock::Mark end;
+    // When its samples had been read. Nothing: nobody said.
+    std::optional<StepClock::Mark> read = std::nullopt;
   };
   struct Step {
     Kind kind = {};
@@ -86,6 +97,7 @@ class StepMeter {
   StepProfile profile_;
   // When the micro-batch in progress began. Nothing: none did.
   std::optional<StepClock::Mark> begin_;
+  std::optional<StepClock::Mark> read_;
   // Of the step in progress, those that are complete.
   std::vector<Span> micro_batches_;
   double sync_time_ = 0;

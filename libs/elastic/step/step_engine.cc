@@ -179,7 +179,18 @@ void StepEngine::TakeOver() {
 }
 
 void StepEngine::TellStatistics() {
-  if (leads_) core_.batches().SetGradientStatistics(noise_.sqr_bound(), noise_.var_avg());
+  if (!leads_) return;
+  const double sqr = noise_.sqr_bound();
+  const double var = noise_.var_avg();
+  core_.batches().SetGradientStatistics(sqr, var);
+  // Without a data loader nobody knows how many samples a step has.
+  const MicroBatch& batch = core_.step().micro_batch();
+  const bool known = noise_.weight() > 0 && batch.step_total > 0;
+  core_.progress().SetGradients({.sqr = known ? sqr : -1,
+                                 .var = var,
+                                 .init_batch_size = batch.initial_batch_size,
+                                 .scale = batch.scale,
+                                 .learning_rate_factor = initialized_ ? learning_rate_factor_ : 0});
 }
 
 void StepEngine::Finish(const ExchangeResult& result, bool left_out) {

@@ -218,12 +218,17 @@ class AdaptiveDataLoader(DataLoader):
                     break
                 for model in job.models:
                     model.after_next(batch, base)
-                yield fetch(batch.indices[:batch.count])
+                yield self._take(fetch, batch)
         finally:
             job.loader = None
             self._ahead.forget()
             if self._handle is not None:
                 check(engine.loader_end(self._handle))
+
+    def _take(self, fetch: Callable[[List[int]], Any], batch: Batch) -> Any:
+        data = fetch(batch.indices[:batch.count])
+        engine.loader_read(self._handle)
+        return data
 
     def _reader(self) -> Callable[[List[int]], Any]:
         """What gives the samples of these indices as a batch."""

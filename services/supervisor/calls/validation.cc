@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libs/jobspec/checks.h"
@@ -81,6 +83,31 @@ absl::Status ValidateTypedPerfParams(const v1::Hints& hints) {
   return status;
 }
 
+bool IsMetricName(absl::string_view name) {
+  constexpr size_t kLongest = 64;
+  return !name.empty() && name.size() <= kLongest && absl::ascii_isalpha(name.front()) &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || absl::StrContains("_./-", c); });
+}
+
+// Values may be anything: a loss that is no number any more is what its user wants to know of.
+absl::Status ValidateMetrics(const v1::TrainingProgress& progress) {
+  constexpr int kMostMetrics = 16;
+  absl::Status status = CheckRange("progress.metrics", progress.metrics_size(), 0, kMostMetrics);
+  if (!status.ok()) return status;
+  std::set<absl::string_view> seen;
+  for (const v1::ReportedMetric& metric : progress.metrics()) {
+    if (!IsMetricName(metric.name()) || !seen.insert(metric.name()).second) {
+      status.Update(
+          Wrong("progress.metrics.name", Show(metric.name()),
+                "give each name once, 1 to 64 letters, digits and any of \"_./-\", beginning with a "
+                "letter"));
+    }
+    status.Update(CheckRange("progress.metrics.step", metric.step(), 0, std::numeric_limits<int64_t>::max()));
+  }
+  return status;
+}
+
 }  // namespace
 
 absl::Status ValidateRequestId(absl::string_view request_id) {
@@ -141,6 +168,14 @@ absl::Status ValidateProgress(const v1::TrainingProgress& progress) {
       CheckFinite("progress.scale_invariant_steps", progress.scale_invariant_steps(), 0, kMaxDouble));
   status.Update(CheckFinite("progress.total_scale_invariant_steps", progress.total_scale_invariant_steps(), 0,
                             kMaxDouble));
+  status.Update(CheckFinite("progress.gain", progress.gain(), 0, kMaxDouble));
+  status.Update(CheckFinite("progress.efficiency", progress.efficiency(), 0, kMaxDouble));
+  status.Update(CheckFinite("progress.gradient_noise_scale", progress.gradient_noise_scale(), 0, kMaxDouble));
+  status.Update(CheckFinite("progress.learning_rate_factor", progress.learning_rate_factor(), 0, kMaxDouble));
+  status.Update(CheckFinite("progress.step_times.compute", progress.step_times().compute(), 0, kMaxSeconds));
+  status.Update(CheckFinite("progress.step_times.sync", progress.step_times().sync(), 0, kMaxSeconds));
+  status.Update(CheckFinite("progress.step_times.data", progress.step_times().data(), 0, kMaxSeconds));
+  status.Update(ValidateMetrics(progress));
   return status;
 }
 

@@ -1,9 +1,10 @@
 #include "libs/elastic/control/grpc/conversions.h"
 
-#include <string>
-
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 
 namespace adaptdl::elastic {
@@ -53,7 +54,7 @@ v1::Hints ToProto(const Hints& hints) {
   return proto;
 }
 
-v1::TrainingProgress ToProto(const Progress& progress) {
+v1::TrainingProgress ToProto(const Progress& progress, const std::vector<ReportedMetric>& metrics) {
   v1::TrainingProgress proto;
   proto.set_optimizer_steps(progress.optimizer_steps);
   proto.set_epoch(progress.epoch);
@@ -65,6 +66,22 @@ v1::TrainingProgress ToProto(const Progress& progress) {
   proto.set_throughput(progress.throughput);
   proto.set_scale_invariant_steps(progress.scale_invariant_steps);
   proto.set_total_scale_invariant_steps(progress.total_scale_invariant_steps);
+  proto.set_gain(progress.gain);
+  proto.set_efficiency(progress.efficiency);
+  proto.set_gradient_noise_scale(progress.gradient_noise_scale);
+  proto.set_learning_rate_factor(progress.learning_rate_factor);
+  if (progress.step_times.has_value()) {
+    v1::StepTimes* times = proto.mutable_step_times();
+    times->set_compute(progress.step_times->compute);
+    times->set_sync(progress.step_times->sync);
+    times->set_data(progress.step_times->data);
+  }
+  for (const ReportedMetric& metric : metrics) {
+    v1::ReportedMetric* told = proto.add_metrics();
+    told->set_name(metric.name);
+    told->set_value(metric.value);
+    told->set_step(metric.step);
+  }
   return proto;
 }
 

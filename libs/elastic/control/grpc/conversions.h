@@ -4,6 +4,7 @@
 #define ADAPTDL_LIBS_ELASTIC_CONTROL_GRPC_CONVERSIONS_H_
 
 #include <string>
+#include <vector>
 
 #include "adaptdl/v1/hints.pb.h"
 #include "adaptdl/v1/job.pb.h"
@@ -13,7 +14,7 @@
 namespace adaptdl::elastic {
 
 v1::Hints ToProto(const Hints& hints);
-v1::TrainingProgress ToProto(const Progress& progress);
+v1::TrainingProgress ToProto(const Progress& progress, const std::vector<ReportedMetric>& metrics = {});
 v1::RescaleTimes ToProto(const RescaleTimes& times);
 v1::Activity ToProto(const Activity& activity);
 GroupMembership FromProto(const v1::GroupFormed& formed);

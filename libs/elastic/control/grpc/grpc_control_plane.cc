@@ -338,13 +338,14 @@ class GrpcControlPlane final : public ControlPlane {
     v1::HeartbeatRequest request;
     request.set_omit_members(true);
     *request.mutable_activity() = ToProto(observer_->CurrentActivity());
+    const std::vector<ReportedMetric> metrics = observer_->LatestMetrics();
     MutexLock lock(&mutex_);
     if (const GroupMembership* group = reports_.entered()) {
       *speaker = *group;
       identity->set_group(group->group);
     }
     *request.mutable_identity() = *identity;
-    if (progress_) *request.mutable_progress() = ToProto(*progress_);
+    if (progress_) *request.mutable_progress() = ToProto(*progress_, metrics);
     reports_.FillIn(/*leads=*/member_.rank == 0, &request);
     request.set_acknowledged_command_id(acknowledged_);
     if (link_.several()) unanswered_since_ = std::min(unanswered_since_, SteadyNow());

@@ -120,6 +120,10 @@ class AdaptiveDataLoader {
   bool is_optimizer_step() const { return micro_ + 1 == step_.micro_batches; }
   bool is_accumulation_step() const { return !is_optimizer_step(); }
 
+  // For what reads the samples of indices(): they are there. Time until then is reported as waiting for samples, and
+  // not as computing. Optional.
+  void MarkRead();
+
   // What indices() will be after the next Next(), and the ones after it, up to `count`; fewer at the end of
   // the pass. An expectation: a change of the batch size changes it.
   std::vector<std::vector<int64_t>> PeekNext(int count) const;

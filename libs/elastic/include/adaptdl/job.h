@@ -20,8 +20,8 @@
 // Without the scheduler's environment variables the program is a job of one replica, without checkpoints
 // unless ADAPTDL_CHECKPOINT_PATH is set.
 //
-// Thread-safety: the training thread only, except for RequestCheckpoint() and RequestStop() once the replicas
-// have met.
+// Thread-safety: the training thread only, except for RequestCheckpoint(), RequestStop() and Report() once the
+// replicas have met.
 
 #ifndef ADAPTDL_JOB_H_
 #define ADAPTDL_JOB_H_
@@ -30,6 +30,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace adaptdl {
@@ -107,6 +108,14 @@ class Job {
   // Ask for a checkpoint at the next step, without stopping or with. From any thread.
   void RequestCheckpoint();
   void RequestStop();
+
+  // Tells whoever looks at the job (adaptdl describe) how the program is doing, such as its loss: of each name the
+  // latest value, by a heartbeat now and then. Costs a step nothing that could be measured, and sends nothing itself. Rank
+  // 0's values count; where replicas differ, sum up over them first (Accumulator). They need not be finite.
+  // `name`: 1 to 64 letters, digits and any of "_./-", beginning with a letter, and at most 16 different ones; what is
+  // beyond that is left aside, and said once. "loss" is what is minimised. `step`: what the value is of, as the
+  // program counts; negative: as many optimiser steps as are done. From any thread.
+  void Report(std::string_view name, double value, int64_t step = -1);
 
   // Collective: all replicas call it at the same point, outside data loader loops, or in one before the step's
   // gradients are computed; its samples are then read again by whoever goes on from there. Checkpoints now, and

@@ -103,6 +103,8 @@ class StreamLoop {
   bool is_optimizer_step() const;
   // Goes on to the next micro-batch of the step. REQUIRES: !is_optimizer_step().
   void NextMicroBatch();
+  // Its samples are there, as AdaptiveDataLoader has it.
+  void MarkRead();
   void FinishStep();
   bool RetryAfterOutOfMemory(const std::exception& error);
   // Whether no micro-batch comes after the one in progress, as it looks now: shards that nobody has begun are taken
@@ -220,6 +222,7 @@ class StreamLoaderOver {
     } else {
       stand_in_ = samples_.front();
     }
+    loop_.MarkRead();
   }
 
   // Something to compute with that counts for nothing.

@@ -139,6 +139,7 @@ class DataLoader {
         ForEachTensor(*batch_, [&](const at::Tensor& tensor) { return ToDevice(tensor, device_); });
       }
     }
+    loader_.MarkRead();
     if (reads_ahead_ > 0) prefetcher_.Expect(loader_.PeekNext(reads_ahead_));
   }
 

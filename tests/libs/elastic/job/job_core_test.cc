@@ -427,6 +427,45 @@ TEST_F(JobCoreTest, ReportsProgressOfRankZeroOnly) {
   });
 }
 
+TEST_F(JobCoreTest, TellsWhereTheTimeOfStepsGoes) {
+  RunReplicas(2, {}, [&](Replica& replica) {
+    AdaptiveDataLoader loader(replica.job, 48, {.batch_size = 4});
+    for (loader.BeginLoop(); loader.Next();) {
+      loader.MarkRead();
+      replica.job.core().loop().OnOptimizerStep(/*sync_time=*/0.0005);
+    }
+    if (replica.job.rank() != 0) return;
+    const auto progress = replica.control.progress();
+    ASSERT_TRUE(progress.has_value() && progress->step_times.has_value());
+    // The clock is a millisecond later at each look.
+    EXPECT_GE(progress->step_times->data, 0.0009);
+    EXPECT_NEAR(progress->step_times->sync, 0.0005, 1e-9);
+    EXPECT_GT(progress->step_times->compute, 0);
+    EXPECT_EQ(progress->gain, 1);
+  });
+}
+
+TEST_F(JobCoreTest, WhatTheProgramReportsOutlivesIt) {
+  for (const bool first : {true, false}) {
+    RunReplicas(2, {.checkpoint_path = folder_.path()}, [&](Replica& replica) {
+      ControlObserver& observer = *replica.control.observer();
+      Counter counter;
+      if (first) {
+        Train(replica, 3, &counter, [&](int step) { replica.job.Report("loss", 10 - step); });
+        replica.job.Report("accuracy", 0.5, /*step=*/77);
+        replica.job.SaveAll();
+      }
+      const std::vector<ReportedMetric> metrics = observer.LatestMetrics();
+      ASSERT_EQ(metrics.size(), 2u);
+      EXPECT_EQ(metrics[0].name, "loss");
+      EXPECT_EQ(metrics[0].value, 8);
+      EXPECT_EQ(metrics[0].step, 2) << "as many as were done then";
+      EXPECT_EQ(metrics[1].value, 0.5);
+      EXPECT_EQ(metrics[1].step, 77);
+    });
+  }
+}
+
 // Passes end with a short batch, and are evaluated on other data.
 TEST_F(JobCoreTest, TheWholeWorkIsDoneWhenTheLastEpochIs) {
   RunReplicas(1, {}, [&](Replica& replica) {

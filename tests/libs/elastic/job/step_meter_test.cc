@@ -80,6 +80,52 @@ TEST_F(StepMeterTest, DroppedTimesCountForNothing) {
   EXPECT_EQ(Step({1}).seconds, 1);
 }
 
+TEST_F(StepMeterTest, TellsWaitingForSamplesAndForReplicasFromTheRest) {
+  Step({1});
+  // Two micro-batches, whose samples take 2 and 1 seconds, and a loader that reads before the first one begins.
+  host_.now += 0.5;
+  meter_.BeginMicroBatch();
+  host_.now += 2;
+  meter_.MarkRead();
+  host_.now += 3;
+  meter_.FinishMicroBatch();
+  meter_.BeginMicroBatch();
+  host_.now += 1;
+  meter_.MarkRead();
+  host_.now += 4;
+  meter_.AddSync(0.25);
+  meter_.FinishStep({.key = {1, 2, kBatch}, .samples = kBatch});
+  const StepMeter::StepTime time = meter_.TakeTimes().at(0);
+  EXPECT_DOUBLE_EQ(time.seconds, 10.5);
+  EXPECT_DOUBLE_EQ(time.data, 3.5);
+  EXPECT_DOUBLE_EQ(time.sync, 0.25);
+  meter_.DropTimes();
+  meter_.Resume();
+  EXPECT_EQ(Step({1}).data, 0) << "nobody has said when its samples were there";
+}
+
+TEST_F(StepMeterTest, PartsAreNeverMoreThanTheStep) {
+  Step({1});
+  meter_.BeginMicroBatch();
+  host_.now += 2;
+  meter_.MarkRead();
+  meter_.AddSync(9);
+  meter_.FinishStep({.key = {1, 2, kBatch}, .samples = kBatch});
+  const StepMeter::StepTime time = meter_.TakeTimes().at(0);
+  EXPECT_EQ(time.data, 2);
+  EXPECT_EQ(time.sync, 0);
+}
+
+TEST_F(StepMeterTest, SamplesOfAStepThatBeginsAnewCountForNothing) {
+  Step({1});
+  meter_.BeginMicroBatch();
+  host_.now += 7;
+  meter_.MarkRead();
+  meter_.DropTimes();
+  meter_.Resume();
+  EXPECT_EQ(Step({1}).data, 0);
+}
+
 TEST_F(StepMeterTest, TellsEachStepOnceAndItsSamples) {
   EXPECT_EQ(Step({1}).samples, kBatch);
   EXPECT_TRUE(meter_.TakeTimes().empty());
@@ -126,6 +172,27 @@ TEST_F(StepMeterOnDeviceTest, TimesAreTheDevicesAndNobodyWaitsForThem) {
     EXPECT_EQ(time.seconds, kWork) << "the caller's clock stands still";
   }
   EXPECT_GT(meter_.profile().AddedSeconds(), 0);
+}
+
+// What a device waits for is what its work does not cover.
+TEST_F(StepMeterOnDeviceTest, WaitingForSamplesIsWhatTheDeviceHasNothingToDo) {
+  constexpr double kCopy = 3;
+  Step();
+  const int64_t waits = device::Device::WaitsOfThread();
+  meter_.BeginMicroBatch();
+  // However long the caller takes to read them, the device has work meanwhile: but for the samples' way onto it.
+  host_.now += 1000;
+  device_.Enqueue(stream_->get(), [this] { device_seconds_ = device_seconds_ + kCopy; });
+  meter_.MarkRead();
+  device_.Enqueue(stream_->get(), [this] { device_seconds_ = device_seconds_ + kWork; });
+  meter_.FinishStep({.key = {1, 1, kBatch}});
+  EXPECT_EQ(device::Device::WaitsOfThread(), waits);
+  device::Synchronize(device_, stream_->get());
+  const auto times = meter_.TakeTimes();
+  ASSERT_EQ(times.size(), 2);
+  EXPECT_EQ(times[0].data, 0);
+  EXPECT_EQ(times[1].data, kCopy);
+  EXPECT_EQ(times[1].seconds, kCopy + kWork);
 }
 
 TEST_F(StepMeterOnDeviceTest, ADeviceThatGoesTakesWhatWasNotKnownWithIt) {

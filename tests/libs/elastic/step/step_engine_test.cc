@@ -143,8 +143,38 @@ TEST_P(StepEngineTest, MeasuresTheSameOnEveryDevice) {
       EXPECT_GT(training.engine().noise().sqr_avg(), 15);
       EXPECT_LT(training.engine().noise().sqr_avg(), 35);
       EXPECT_GT(training.engine().noise().var_avg(), 0.5);
+      const Progress told = replica.job.core().progress().Report(0);
+      EXPECT_NEAR(told.gradient_noise_scale,
+                  4 * size * training.engine().noise().var_avg() / training.engine().noise().sqr_bound(),
+                  1e-9);
+      EXPECT_EQ(told.efficiency, 1) << "the initial batch size is in use";
+      EXPECT_EQ(told.learning_rate_factor, 1);
+      EXPECT_EQ(told.gain, 1);
     });
   }
+}
+
+TEST_P(StepEngineTest, TellsWhatALargerBatchIsWorth) {
+  Run(1, [&](Replica& replica, device::Device& device) {
+    DescribedTraining training(replica.job, device, {2}, 0, {.statistics_period = 1, .learning_rate = 0});
+    const auto step = [&](double noise, double scale) {
+      training.engine().ZeroGrad();
+      replica.job.core().step().SetMicroBatch(
+          {.local = 16, .step_total = 16, .scale = scale, .initial_batch_size = 8});
+      training.Backward({Numbers{3 + noise, 4 - noise}});
+      training.engine().Step();
+    };
+    step(0, 2);
+    EXPECT_EQ(replica.job.core().progress().Report(0).efficiency, 0) << "nothing to be compared with yet";
+    for (int i = 0; i < 100; ++i) step(i % 2 == 0 ? 1 : -1, 2);
+    const Progress told = replica.job.core().progress().Report(0);
+    const double noise_scale = told.gradient_noise_scale;
+    EXPECT_GT(noise_scale, 0);
+    EXPECT_NEAR(told.efficiency, (noise_scale + 8) / (noise_scale + 16), 1e-9);
+    EXPECT_DOUBLE_EQ(told.learning_rate_factor, training.engine().learning_rate_factor());
+    EXPECT_GT(told.learning_rate_factor, 1);
+    EXPECT_DOUBLE_EQ(told.gain, training.engine().gain());
+  });
 }
 
 TEST(StepEngineTiming, StepsAreTimedByTheDeviceThatTheyRunOn) {

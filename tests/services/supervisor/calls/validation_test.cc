@@ -107,6 +107,62 @@ TEST(ValidateProgressTest, NotANumberIsRefused) {
   EXPECT_FALSE(ValidateProgress(progress).ok());
 }
 
+TEST(ValidateProgressTest, EveryNumberIsFiniteAndNotNegative) {
+  using Progress = v1::TrainingProgress;
+  const std::vector<std::pair<std::string, std::function<void(Progress*, double)>>> fields = {
+      {"progress.gain", [](Progress* told, double value) { told->set_gain(value); }},
+      {"progress.efficiency", [](Progress* told, double value) { told->set_efficiency(value); }},
+      {"progress.gradient_noise_scale",
+       [](Progress* told, double value) { told->set_gradient_noise_scale(value); }},
+      {"progress.learning_rate_factor",
+       [](Progress* told, double value) { told->set_learning_rate_factor(value); }},
+      {"progress.step_times.compute",
+       [](Progress* told, double value) { told->mutable_step_times()->set_compute(value); }},
+      {"progress.step_times.sync",
+       [](Progress* told, double value) { told->mutable_step_times()->set_sync(value); }},
+      {"progress.step_times.data",
+       [](Progress* told, double value) { told->mutable_step_times()->set_data(value); }},
+  };
+  for (const auto& [field, set] : fields) {
+    Progress progress;
+    set(&progress, 2.5);
+    EXPECT_TRUE(ValidateProgress(progress).ok()) << field;
+    for (const double wrong : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+      set(&progress, wrong);
+      EXPECT_THAT(std::string(ValidateProgress(progress).message()), HasSubstr(field));
+    }
+  }
+}
+
+TEST(ValidateProgressTest, MetricsMayBeAnythingUnderFewGoodNames) {
+  v1::TrainingProgress progress;
+  const auto add = [&](const std::string& name, double value) {
+    v1::ReportedMetric* metric = progress.add_metrics();
+    metric->set_name(name);
+    metric->set_value(value);
+    return metric;
+  };
+  add("loss", std::nan(""));
+  add("val/loss_2.0-b", -std::numeric_limits<double>::infinity());
+  add(std::string(64, 'a'), 1);
+  EXPECT_TRUE(ValidateProgress(progress).ok());
+  for (const std::string& name :
+       {std::string(), std::string("loss"), std::string("2loss"), std::string("a b"), std::string("a\n"),
+        std::string("\xff"), std::string(65, 'a')}) {
+    add(name, 1);
+    EXPECT_THAT(std::string(ValidateProgress(progress).message()), HasSubstr("progress.metrics.name"))
+        << name;
+    progress.mutable_metrics()->RemoveLast();
+  }
+  add("early", 1)->set_step(-1);
+  EXPECT_THAT(std::string(ValidateProgress(progress).message()), HasSubstr("progress.metrics.step"));
+  progress.clear_metrics();
+  for (int i = 0; i < 16; ++i) add("m" + std::to_string(i), i);
+  EXPECT_TRUE(ValidateProgress(progress).ok());
+  add("one_more", 1);
+  EXPECT_FALSE(ValidateProgress(progress).ok());
+}
+
 TEST(ValidateNodeTest, NodesNeedAnIdAndAnAddress) {
   v1::Node node;
   node.set_node_id("a.example-1");

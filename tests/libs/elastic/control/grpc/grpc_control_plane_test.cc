@@ -3,6 +3,7 @@
 #include "libs/elastic/control/grpc/grpc_control_plane.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -130,6 +131,11 @@ TEST_F(GrpcControlPlaneTest, SendsProgressWithHeartbeats) {
   sent.throughput = 100;
   sent.scale_invariant_steps = 9;
   sent.total_scale_invariant_steps = 25;
+  sent.gain = 1.5;
+  sent.efficiency = 0.75;
+  sent.gradient_noise_scale = 500;
+  sent.learning_rate_factor = 1.25;
+  sent.step_times = StepTimes{.compute = 0.5, .sync = 0.25, .data = 0.125};
   control_->UpdateProgress(sent);
   control_->Start(&observer_);
   const v1::TrainingProgress got = progress.Take();
@@ -140,6 +146,18 @@ TEST_F(GrpcControlPlaneTest, SendsProgressWithHeartbeats) {
   EXPECT_EQ(got.throughput(), 100);
   EXPECT_EQ(got.scale_invariant_steps(), 9);
   EXPECT_EQ(got.total_scale_invariant_steps(), 25);
+  EXPECT_EQ(got.gain(), 1.5);
+  EXPECT_EQ(got.efficiency(), 0.75);
+  EXPECT_EQ(got.gradient_noise_scale(), 500);
+  EXPECT_EQ(got.learning_rate_factor(), 1.25);
+  EXPECT_EQ(got.step_times().compute(), 0.5);
+  EXPECT_EQ(got.step_times().sync(), 0.25);
+  EXPECT_EQ(got.step_times().data(), 0.125);
+  ASSERT_EQ(got.metrics_size(), 2);
+  EXPECT_EQ(got.metrics(0).name(), "loss");
+  EXPECT_TRUE(std::isnan(got.metrics(0).value()));
+  EXPECT_EQ(got.metrics(0).step(), 9);
+  EXPECT_EQ(got.metrics(1).value(), 0.5);
   // The stream broke, and the next one comes.
   EXPECT_EQ(progress.Take().optimizer_steps(), 10);
 }
