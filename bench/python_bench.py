@@ -2,12 +2,14 @@
 """What Python's package costs a step: the same loop plain and elastic, with one replica, in turns in one
 process; and with two replicas against DistributedDataParallel over Gloo.
 
-    python_bench.py [--rounds N] [--seconds S] [--adaptdl PYTHON]
+    python_bench.py [--rounds N] [--seconds S] [--report] [--adaptdl PYTHON]
     python_bench.py --two [--rounds N] [--adaptdl PYTHON]     two replicas
 
 Of each pair of blocks, one of them plain, the ratio of their times is taken: the figure is the median over
 all pairs, and what it scatters is the distance of the quartiles. One thread; wall time and, which others
 on the machine disturb less, processor time.
+
+--report: the elastic loop reports a number in each step.
 
 PYTHON is an interpreter that has AdaptDL's own package, which is measured too: against the plain loop in a
 process of its own, whose pairs of blocks take turns with ours, as both packages have one name.
@@ -90,13 +92,15 @@ def data(samples=SAMPLES):
                          torch.randint(0, 10, (samples,), generator=random))
 
 
-def steps(model, optimizer, loader):
+def steps(model, optimizer, loader, report=None):
     """Takes a step for each time that it is asked."""
     while True:
         for inputs, targets in loader:
             optimizer.zero_grad()
             F.cross_entropy(model(inputs), targets).backward()
             optimizer.step()
+            if report is not None:
+                report(loss=1.0)
             yield
 
 
@@ -107,9 +111,10 @@ def timed(loop, count):
     return time.perf_counter() - start, time.process_time() - start_cpu
 
 
-def serve(name):
+def serve(name, reports):
     """The loops of one of CASES, by the package that this Python has. Takes "plain 20" or "elastic 20" from standard
     input for 20 steps of one, and answers with their times, by the wall and by the processor."""
+    import adaptdl
     import adaptdl.torch as adl
     adl.init_process_group("gloo")
     kind, batch = CASES[name]
@@ -119,7 +124,7 @@ def serve(name):
     model, optimizer = make(kind)
     loader = adl.AdaptiveDataLoader(dataset, batch_size=batch, shuffle=True)
     model = adl.AdaptiveDataParallel(model, optimizer)
-    elastic = steps(model, optimizer, loader)
+    elastic = steps(model, optimizer, loader, adaptdl.report if reports else None)
     for line in sys.stdin:
         loop, count = line.split()
         print(*timed({"plain": plain, "elastic": elastic}[loop], int(count)), flush=True)
@@ -128,8 +133,8 @@ def serve(name):
 
 class Trainer:
     """A process of one of the packages, which takes steps when it is told."""
-    def __init__(self, package, case):
-        command = [package.python, os.path.abspath(__file__), "--serve", case]
+    def __init__(self, package, case, reports):
+        command = [package.python, os.path.abspath(__file__), "--serve", case, *(["--report"] if reports else [])]
         self._process = subprocess.Popen(command, env=package.environment, stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True)
 
@@ -196,13 +201,13 @@ class Comparison:
         return statistics.median(ratios), quartiles[2] - quartiles[0]
 
 
-def one_replica(measured, rounds, seconds):
+def one_replica(measured, rounds, seconds, reports):
     print(f"one replica, torch {torch.__version__}, {rounds} pairs of blocks of {seconds} s:", flush=True)
     for case in CASES:
         with contextlib.ExitStack() as stack:
             # Processes of their own: what one model costs is none of the next one's.
             comparisons = [
-                Comparison(stack.enter_context(Trainer(package, case)), seconds) for package in measured
+                Comparison(stack.enter_context(Trainer(package, case, reports)), seconds) for package in measured
             ]
             for number in range(rounds):
                 # Each is first in turn: what comes later finds other caches.
@@ -280,6 +285,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0.25)
     parser.add_argument("--two", action="store_true")
+    parser.add_argument("--report", action="store_true")
     parser.add_argument("--adaptdl", metavar="PYTHON")
     # What this program starts.
     parser.add_argument("--serve", choices=list(CASES), help=argparse.SUPPRESS)
@@ -288,13 +294,13 @@ def main():
     torch.set_num_threads(1)
     measured = packages(arguments.adaptdl)
     if arguments.serve:
-        serve(arguments.serve)
+        serve(arguments.serve, arguments.report)
     elif arguments.replica:
         replica(arguments.replica, 10)
     elif arguments.two:
         two_replicas(measured, arguments.rounds or 5)
     else:
-        one_replica(measured, arguments.rounds or 40, arguments.seconds)
+        one_replica(measured, arguments.rounds or 40, arguments.seconds, arguments.report)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,9 @@ int main(int argc, char** argv) {
       }
       precision.Scaled(loss).backward();
       parallel.Step();
-      sums["loss"] += loss.item<double>() * samples;
+      const auto value = loss.item<double>();
+      job->Report("loss", value);
+      sums["loss"] += value * samples;
       sums["samples"] += samples;
     }
     net->eval();
@@ -59,7 +61,9 @@ int main(int argc, char** argv) {
       sums["tested"] += static_cast<double>(tested);
     }
     sums.Synchronize();
-    examples::ReportEpoch(epoch, sums["loss"] / sums["samples"], "accuracy", sums["right"] / sums["tested"]);
+    const double accuracy = sums["right"] / sums["tested"];
+    job->Report("accuracy", accuracy);
+    examples::ReportEpoch(epoch, sums["loss"] / sums["samples"], "accuracy", accuracy);
     schedule.step();
   }
 }

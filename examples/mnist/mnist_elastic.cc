@@ -29,11 +29,15 @@ int main(int argc, char** argv) {
       const auto loss = torch::nll_loss(net->forward(batch.data.to(device)), batch.target.to(device));
       loss.backward();
       parallel.Step();
-      sums["loss"] += loss.item<double>() * batch.target.size(0);
+      const auto value = loss.item<double>();
+      job->Report("loss", value);
+      sums["loss"] += value * batch.target.size(0);
       sums["samples"] += batch.target.size(0);
     }
     sums.Synchronize();
-    mnist::ReportEpoch(epoch, sums["loss"] / sums["samples"], mnist::Evaluate(net, test));
+    const double accuracy = mnist::Evaluate(net, test);
+    job->Report("accuracy", accuracy);
+    mnist::ReportEpoch(epoch, sums["loss"] / sums["samples"], accuracy);
   }
   mnist::ReportResult(mnist::Evaluate(net, test), options);
 }

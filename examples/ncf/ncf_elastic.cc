@@ -30,10 +30,14 @@ int main(int argc, char** argv) {
       const auto loss = torch::binary_cross_entropy_with_logits(net->forward(batch.data), batch.target);
       loss.backward();
       parallel.Step();
-      sums["loss"] += loss.item<double>() * samples;
+      const auto value = loss.item<double>();
+      job->Report("loss", value);
+      sums["loss"] += value * samples;
       sums["samples"] += samples;
     }
     sums.Synchronize();
-    examples::ReportEpoch(epoch, sums["loss"] / sums["samples"], "hit rate", ncf::HitRate(net, *ratings));
+    const double hit_rate = ncf::HitRate(net, *ratings);
+    job->Report("hit_rate", hit_rate);
+    examples::ReportEpoch(epoch, sums["loss"] / sums["samples"], "hit rate", hit_rate);
   }
 }

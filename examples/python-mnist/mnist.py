@@ -37,6 +37,12 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def report(**metrics):
+    """Shown with the job; AdaptDL's own package, which this runs with too, has no such function."""
+    if hasattr(adaptdl, "report"):
+        adaptdl.report(**metrics)
+
+
 def evaluate(model, loader, epoch):
     counts = adl.Accumulator()
     model.eval()
@@ -47,6 +53,7 @@ def evaluate(model, loader, epoch):
     model.train()
     with counts.synchronized():
         accuracy = 100 * counts["right"] / counts["all"]
+    report(accuracy=accuracy / 100)
     if adaptdl.env.replica_rank() == 0:
         print(f"epoch {epoch}: test accuracy: {accuracy:.2f} %", flush=True)
 
@@ -69,8 +76,10 @@ def main():
     for epoch in adl.remaining_epochs_until(arguments.epochs):
         for images, labels in loader:
             optimizer.zero_grad()
-            F.cross_entropy(model(images), labels).backward()
+            loss = F.cross_entropy(model(images), labels)
+            loss.backward()
             optimizer.step()
+            report(loss=loss.item())
             if first and adaptdl.env.replica_rank() == 0:
                 print(f"first step of start {adaptdl.env.num_restarts()} with {adaptdl.env.num_replicas()} replicas",
                       flush=True)

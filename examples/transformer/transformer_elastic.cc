@@ -42,10 +42,14 @@ int main(int argc, char** argv) {
       }
       precision.Scaled(loss).backward();
       parallel.Step();
-      sums["loss"] += loss.item<double>() * bytes;
+      const auto value = loss.item<double>();
+      job->Report("loss", value);
+      sums["loss"] += value * bytes;
       sums["bytes"] += bytes;
     }
     sums.Synchronize();
-    examples::ReportEpoch(epoch, sums["loss"] / sums["bytes"], "loss", transformer::Evaluate(net, test));
+    const double test_loss = transformer::Evaluate(net, test);
+    job->Report("test/loss", test_loss);
+    examples::ReportEpoch(epoch, sums["loss"] / sums["bytes"], "loss", test_loss);
   }
 }

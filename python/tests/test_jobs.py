@@ -1,11 +1,18 @@
 """A job of one replica: its epochs, sums and collectives, its beginning and its end."""
 
+import json
+import logging
 import os
+import pathlib
+import threading
 import unittest
 
+import numpy as np
 import torch
+from torch import nn
 from torch.utils.data import TensorDataset
 
+import adaptdl.checkpoint
 import adaptdl.collective
 import adaptdl.torch as adl
 from adaptdl import Error, _job, env
@@ -123,6 +130,65 @@ class JobsTest(JobTest):
                 os._exit(0)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertEqual(adl.finished_epochs(), 0)
+
+
+class ReportTest(JobTest):
+    def setUp(self):
+        super().setUp()
+        os.environ["ADAPTDL_CHECKPOINT_PATH"] = self.folder
+
+    def saved(self):
+        """What was reported, as a checkpoint has it."""
+        self.assertTrue(adaptdl.checkpoint.save_all_states())
+        newest = max(pathlib.Path(self.folder).glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+        return json.loads((newest / "adaptdl-job").read_text())["metrics"]
+
+    def test_the_latest_values_are_the_job_s(self):
+        adl.init_process_group("gloo")
+        adaptdl.report(loss=2, accuracy=0.25)
+        adaptdl.report(7, loss=0.5, **{"val/loss": float("nan")})
+        self.assertEqual(self.saved(), [["loss", "0.5", 7], ["accuracy", "0.25", 0], ["val/loss", "nan", 7]])
+        self.restart()
+        adaptdl.report(accuracy=np.float32(0.75))
+        self.assertEqual(self.saved()[1], ["accuracy", "0.75", 0])
+
+    def test_steps_that_only_the_program_has_taken_count(self):
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        loader = adl.AdaptiveDataLoader(samples(), batch_size=8)
+        model = adl.AdaptiveDataParallel(model, optimizer)
+        for _ in adl.remaining_epochs_until(10):
+            for _, inputs, targets in loader:
+                optimizer.zero_grad()
+                nn.functional.mse_loss(model(inputs), targets).backward()
+                optimizer.step()
+                adaptdl.report(loss=1)
+        self.assertEqual(self.saved(), [["loss", "1", 50]])
+
+    def test_other_threads_may_report(self):
+        adl.finished_epochs()
+        thread = threading.Thread(target=lambda: adaptdl.report(loss=3))
+        thread.start()
+        thread.join()
+        self.assertEqual(self.saved(), [["loss", "3", 0]])
+
+    def test_what_is_no_number_is_refused(self):
+        for value in (torch.tensor(0.5), "0.5", None, [1]):
+            with self.assertRaisesRegex(TypeError, "^loss is a .*; give a number"):
+                adaptdl.report(accuracy=1, loss=value)
+        for step in (-1, 0.5, True, "3"):
+            with self.assertRaisesRegex(ValueError, "^step is "):
+                adaptdl.report(step, loss=1)
+        self.assertEqual(self.saved(), [])
+
+    def test_a_wrong_name_is_logged_once(self):
+        adl.finished_epochs()
+        with self.assertLogs("adaptdl.job", logging.ERROR) as logs:
+            for _ in range(3):
+                adaptdl.report(loss=1, **{"my loss": 1, "\udcff": 1})
+            _job.close_job()
+        self.assertEqual(len(logs.output), 1, logs.output)
+        self.assertIn('the metric "my loss" is not reported', logs.output[0])
 
 
 if __name__ == "__main__":

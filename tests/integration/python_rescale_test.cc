@@ -14,6 +14,8 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/described.h"
 #include "tests/integration/faults/training_cluster.h"
 #include "tests/integration/python_program.h"
 #include "tests/integration/test_cluster.h"
@@ -45,6 +47,17 @@ class PythonRescaleTest : public testing::TestWithParam<Program> {
     training_.SetCommand(command);
   }
 
+  // What is shown of the loss that it reports, over all changes.
+  void ExpectLoss() {
+    if (std::getenv("ADAPTDL_TEST_COMMAND") != nullptr) return;  // NOLINT(concurrency-mt-unsafe): as above
+    const nlohmann::json progress = DescribedProgress(training_.cluster(), "job");
+    auto metrics = ReportedMetrics(progress);
+    EXPECT_EQ(metrics["loss"].value("step", ""), progress.value("optimizerSteps", "none")) << progress;
+    EXPECT_GT(progress.value("gradientNoiseScale", 0.0), 0) << progress;
+    EXPECT_GT(progress["stepTimes"].value("compute", 0.0), 0) << progress;
+    EXPECT_GT(progress["stepTimes"].value("data", 0.0), 0) << progress;
+  }
+
   TrainingCluster training_{{.workers = 3, .allocator = false}};
 };
 
@@ -72,6 +85,7 @@ TEST_P(PythonRescaleTest, GrowsShrinksAndLosesAReplicaInPlace) {
   } else {
     training_.ExpectOneTraining(std::numeric_limits<int64_t>::max(), /*failures=*/1, /*restarts=*/1);
   }
+  ExpectLoss();
 }
 
 // As for programs that cannot change in place: SIGTERM, a checkpoint, exit 143, and the next group goes on there.

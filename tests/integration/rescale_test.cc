@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/described.h"
 #include "tests/integration/test_cluster.h"
 #include "tests/integration/training_data.h"
 
@@ -44,6 +46,20 @@ TEST_F(RescaleTest, TwoReplicasThroughout) {
   ASSERT_TRUE(cluster_.Submit(cluster_.MnistJob("fixed", MnistArguments(kEpochs))).ok());
   ASSERT_TRUE(cluster_.Allocate("fixed", {"node-0", "node-1"}).ok());
   ExpectTrained("fixed");
+  // What it has told of itself, and what the library has found out.
+  const nlohmann::json progress = DescribedProgress(cluster_, "fixed");
+  auto metrics = ReportedMetrics(progress);
+  ASSERT_EQ(metrics.size(), 2u) << progress;
+  EXPECT_LT(metrics["loss"].value("value", 9.0), 1);
+  EXPECT_GT(metrics["accuracy"].value("value", 0.0), kAccuracy / 100);
+  EXPECT_EQ(metrics["accuracy"].value("step", ""), absl::StrCat(kEpochs * kStepsPerEpoch));
+  EXPECT_GT(progress.value("gradientNoiseScale", 0.0), 0);
+  EXPECT_EQ(progress.value("gain", 0.0), 1);
+  EXPECT_EQ(progress.value("efficiency", 0.0), 1);
+  EXPECT_EQ(progress.value("learningRateFactor", 0.0), 1);
+  for (const char* const part : {"compute", "sync", "data"}) {
+    EXPECT_GT(progress["stepTimes"].value(part, 0.0), 0) << part;
+  }
 }
 
 TEST_F(RescaleTest, ThreeRescales) {

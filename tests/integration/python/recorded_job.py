@@ -223,6 +223,7 @@ def main():
             scheduler.step()
             if job.place().optimizer_steps != step + 1:
                 continue
+            adaptdl.report(loss=loss.item())
             record.end(step, group, optimizer, scaler.state_dict())
             if job.place().group != group:
                 # The group broke within the step, and another member had taken it.
