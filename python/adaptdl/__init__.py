@@ -9,9 +9,12 @@ Importing starts no thread, installs no signal handler and opens nothing: a job 
 `adaptdl.torch.init_process_group()`, or with the first use of what needs it.
 """
 
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from adaptdl import _installed
+
+if TYPE_CHECKING:
+    from adaptdl._metrics import report
 
 __version__ = "0.1.0"
 __all__ = ["Error", "__version__", "report"]
@@ -21,19 +24,13 @@ class Error(RuntimeError):
     """The library was used wrongly, or something that it needs is not there; the text says what to do."""
 
 
-def report(step: Optional[int] = None, **metrics: Any) -> None:
-    """Tells whoever looks at the job how the program is doing: `adaptdl.report(loss=0.25, accuracy=0.9)`.
-
-    Of each name the latest value is told, now and then, so that a step costs nothing that could be measured.
-    Rank 0's values count; where replicas differ, sum up over them first (`adaptdl.torch.Accumulator`). Values
-    are numbers, which need not be finite. "loss" is what is minimised.
-
-    Names are 1 to 64 letters, digits and any of "_./-", beginning with a letter, at most 16 of them; what is
-    beyond that is left aside, and logged once. `step`: what the values are of, as the program counts; else it
-    is the optimiser steps that are done. From any thread, once the replicas have met.
-    """
+def __getattr__(name: str) -> Any:
+    """What needs the engine is not there before it is asked for."""
+    if name != "report":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from adaptdl import _metrics
-    _metrics.report(step, metrics)
+    globals()[name] = _metrics.report
+    return _metrics.report
 
 
 _installed.warn_of_old_package()

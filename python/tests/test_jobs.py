@@ -176,7 +176,7 @@ class ReportTest(JobTest):
         for value in (torch.tensor(0.5), "0.5", None, [1]):
             with self.assertRaisesRegex(TypeError, "^loss is a .*; give a number"):
                 adaptdl.report(accuracy=1, loss=value)
-        for step in (-1, 0.5, True, "3"):
+        for step in (-1, 0.5, True, "3", 2**63):
             with self.assertRaisesRegex(ValueError, "^step is "):
                 adaptdl.report(step, loss=1)
         self.assertEqual(self.saved(), [])
