@@ -38,13 +38,14 @@ bool UseColours() {
   return isatty(STDOUT_FILENO) == 1 && !dumb;
 }
 
+// 0: nobody says.
 int TerminalWidth() {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   int width = 0;
   const char* columns = std::getenv("COLUMNS");
   if (columns != nullptr && absl::SimpleAtoi(columns, &width) && width > 0) return width;
-  return kDefaultWidth;
+  return 0;
 }
 
 void AddGlobalFlags(CLI::App& app, Context* context) {
@@ -173,7 +174,8 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
   Context context;
   context.clock = &clock;
   context.colours = UseColours();
-  context.width = TerminalWidth();
+  context.table_width = TerminalWidth();
+  context.width = context.table_width > 0 ? context.table_width : kDefaultWidth;
   const auto separator = std::find(arguments.begin(), arguments.end(), "--");
   std::vector<std::string> own(arguments.begin(), separator);
   if (separator != arguments.end()) {

@@ -66,6 +66,9 @@ struct Context {
   // Whether colours may be used, and how many columns a line has.
   bool colours = false;
   int width = 80;
+  // The same for tables whose columns give way: 0, no bound, where neither a terminal nor $COLUMNS says one, since a
+  // program may read them.
+  int table_width = 0;
   // The machine's; not owned.
   const Clock* clock = nullptr;
   // What follows "--" on the command line, and whether there was one.

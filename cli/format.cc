@@ -1,5 +1,7 @@
 #include "cli/format.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -111,6 +113,27 @@ std::string RuntimeText(const v1::JobStatus& status, absl::Time now) {
 std::string EtaText(const v1::JobStatus& status, absl::Time now) {
   if (!status.has_estimated_completion_time() || status.has_completion_time()) return "-";
   return DurationText(ToTime(status.estimated_completion_time()) - now);
+}
+
+std::string DoneText(const v1::JobStatus& status) {
+  if (!status.has_progress() || !(status.progress().fraction() >= 0)) return "-";
+  return absl::StrFormat("%.0f%%", std::min(status.progress().fraction(), 1.0) * 100);
+}
+
+std::string LossText(const v1::JobStatus& status) {
+  for (const v1::ReportedMetric& metric : status.progress().metrics()) {
+    // It may well be 0, or no number at all, which is what people want to see.
+    if (metric.name() == "loss") return absl::StrFormat("%.4g", metric.value());
+  }
+  return "-";
+}
+
+std::string FigureText(double figure) {
+  if (figure == 0) return "-";
+  if (std::abs(figure) >= 1e6) return absl::StrFormat("%.3gM", figure / 1e6);
+  if (std::abs(figure) >= 1e4) return absl::StrFormat("%.3gk", figure / 1e3);
+  if (std::abs(figure) >= 1e3) return absl::StrFormat("%.0f", figure);
+  return absl::StrFormat("%.3g", figure);
 }
 
 std::string Printable(absl::string_view text) {

@@ -44,6 +44,13 @@ std::string RuntimeText(const v1::JobStatus& status, absl::Time now);
 // Time that is left by the job's own estimate, "-" while unknown.
 std::string EtaText(const v1::JobStatus& status, absl::Time now);
 
+// Part of the work that is done, "25%"; "-" while unknown.
+std::string DoneText(const v1::JobStatus& status);
+// The figure that the program reports as its loss, "-" if it reports none.
+std::string LossText(const v1::JobStatus& status);
+// "0.0123", "8.25", "1234", "12.3k": four digits or so. "-" for 0, which stands for "unknown".
+std::string FigureText(double figure);
+
 // "RUNNING" of REPLICA_STATE_RUNNING as "Running", and so on for every enum value "<prefix>SOME_NAME".
 std::string EnumText(absl::string_view value, absl::string_view prefix);
 

@@ -1,6 +1,7 @@
 #include "cli/job_table.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "cli/format.h"
+#include "cli/job_order.h"
 #include "cli/pool_table.h"
 #include "libs/jobspec/placement.h"
 
@@ -50,6 +52,30 @@ std::string LabelsAndTaints(const v1::Node& node) {
   return OrDash(absl::StrJoin(parts, ","));
 }
 
+// "n0 n1(2)": nodes in order of their names, with how many replicas.
+std::string NodesText(const v1::JobStatus& status) {
+  std::map<std::string, int> counts;
+  for (const std::string& node : status.allocation()) ++counts[node];
+  std::vector<std::string> parts;
+  for (const auto& [node, count] : counts) {
+    parts.push_back(absl::StrCat(Printable(node), count == 1 ? "" : absl::StrCat("(", count, ")")));
+  }
+  return OrDash(absl::StrJoin(parts, " "));
+}
+
+void AddWideCells(const v1::Job& job, std::vector<Cell>* row) {
+  const v1::JobStatus& status = job.status();
+  const v1::TrainingProgress& progress = status.progress();
+  row->push_back(DoneText(status));
+  row->push_back(progress.total_batch_size() > 0 ? absl::StrCat(progress.total_batch_size()) : "-");
+  row->push_back(FigureText(progress.throughput()));
+  row->push_back(FigureText(GoodputOf(status)));
+  row->push_back(LossText(status));
+  row->push_back(absl::StrCat(job.spec().priority()));
+  row->push_back(status.has_cost() ? MoneyText(status.cost(), "") : "-");
+  row->push_back(NodesText(status));
+}
+
 Cell ReplicaState(const v1::Replica& replica) {
   const std::string state = EnumText(v1::ReplicaState_Name(replica.state()), "REPLICA_STATE_");
   switch (replica.state()) {
@@ -69,16 +95,35 @@ Cell ReplicaState(const v1::Replica& replica) {
 
 }  // namespace
 
-Table JobTable(const v1::ListJobsResponse& jobs, bool with_namespace, absl::Time now) {
+Table JobTable(const v1::ListJobsResponse& jobs, JobTableOptions options, absl::Time now) {
   Table table;
-  if (with_namespace) table.headers.push_back("NAMESPACE");
-  for (const char* header : {"NAME", "STATUS", "START(UTC)", "RUNTIME", "REPLICAS", "RESTARTS", "ETA"}) {
+  const auto add = [&](const char* header, ColumnRule rule = {}) {
     table.headers.push_back(header);
+    table.rules.push_back(rule);
+  };
+  // Of a narrow line, the name, the status and the replicas are left.
+  if (options.with_namespace) add("NAMESPACE", {.least_width = 9, .goes = 1});
+  add("NAME", {.least_width = 10});
+  add("STATUS", {.least_width = 10});
+  add("START(UTC)", {.goes = 4});
+  add("RUNTIME", {.goes = 2});
+  add("REPLICAS");
+  add("RESTARTS", {.goes = 5});
+  add("ETA", {.goes = 3});
+  if (options.wide) {
+    add("DONE", {.goes = 6});
+    add("BATCH", {.goes = 8});
+    add("SAMPLES/S", {.goes = 10});
+    add("GOODPUT", {.goes = 7});
+    add("LOSS", {.goes = 9});
+    add("PRIORITY", {.goes = 13});
+    add("COST", {.goes = 11});
+    add("NODES", {.least_width = 12, .goes = 12});
   }
   for (const v1::Job& job : jobs.jobs()) {
     const v1::JobStatus& status = job.status();
     std::vector<Cell> row;
-    if (with_namespace) row.push_back(Printable(job.namespace_()));
+    if (options.with_namespace) row.push_back(Printable(job.namespace_()));
     row.push_back(Printable(job.name()));
     row.push_back({StatusText(status), StatusColour(status.phase())});
     row.push_back(status.has_start_time() ? FormatMinute(ToTime(status.start_time())) : "-");
@@ -86,6 +131,7 @@ Table JobTable(const v1::ListJobsResponse& jobs, bool with_namespace, absl::Time
     row.push_back(absl::StrCat(status.allocation_size()));
     row.push_back(absl::StrCat(status.restarts()));
     row.push_back(EtaText(status, now));
+    if (options.wide) AddWideCells(job, &row);
     table.rows.push_back(std::move(row));
   }
   return table;

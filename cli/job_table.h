@@ -12,8 +12,15 @@
 
 namespace adaptdl::cli {
 
-// NAME STATUS START(UTC) RUNTIME REPLICAS RESTARTS ETA, after NAMESPACE if that is asked for.
-Table JobTable(const v1::ListJobsResponse& jobs, bool with_namespace, absl::Time now);
+struct JobTableOptions {
+  // NAMESPACE in front.
+  bool with_namespace = false;
+  // Also how far jobs are, how they train, what they have cost, and where they run.
+  bool wide = false;
+};
+
+// NAME STATUS START(UTC) RUNTIME REPLICAS RESTARTS ETA; where there is little room, these give way.
+Table JobTable(const v1::ListJobsResponse& jobs, JobTableOptions options, absl::Time now);
 
 // NAME STATUS REPLICAS CPU MEMORY GPUS AGE LABELS; CPU, MEMORY and GPUS as "used/offered".
 Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now);

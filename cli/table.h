@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "cli/text_width.h"
 
 namespace adaptdl::cli {
 
@@ -15,9 +16,6 @@ enum class Colour { kNone, kRed, kGreen, kYellow, kBold };
 
 // The text between the terminal's codes for the colour.
 std::string Coloured(absl::string_view text, Colour colour);
-
-// Columns that `text` takes on a terminal (UTF-8 characters, each one column wide).
-int DisplayWidth(absl::string_view text);
 
 struct Cell {
   Cell(std::string cell_text, Colour cell_colour = Colour::kNone)  // NOLINT(google-explicit-constructor)
@@ -28,14 +26,26 @@ struct Cell {
   Colour colour = Colour::kNone;
 };
 
+// What a column gives up where lines are too narrow for all.
+struct ColumnRule {
+  // Its cells may be shortened to so many columns. 0: they are whole or not there.
+  int least_width = 0;
+  // Which columns go first: those with the largest number. 0: it stays.
+  int goes = 0;
+};
+
 struct Table {
   std::vector<std::string> headers;
   // Each with as many cells as there are headers.
   std::vector<std::vector<Cell>> rows;
+  // As many as there are headers, or none: nothing is given up.
+  std::vector<ColumnRule> rules = {};
 };
 
-// One line per row under the headers; columns three blanks apart; nothing trails the last column.
-std::string Render(const Table& table, bool colours);
+// One line per row under the headers; columns three blanks apart; nothing trails the last column. `width`: the most
+// columns of a line, for which gaps get narrower, then texts shorter, then columns are left out, by the table's rules.
+// 0: no bound.
+std::string Render(const Table& table, bool colours, int width = 0);
 
 }  // namespace adaptdl::cli
 

@@ -1,16 +1,23 @@
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "CLI/App.hpp"
+#include "CLI/Config.hpp"
+#include "CLI/Formatter.hpp"
+#include "CLI/Validators.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
+#include "cli/job_order.h"
 #include "cli/job_table.h"
+#include "cli/moment.h"
 #include "cli/output.h"
 #include "cli/table.h"
 
@@ -21,6 +28,11 @@ struct LsOptions {
   bool all_namespaces = false;
   std::vector<std::string> phases;
   std::vector<std::string> labels;
+  std::string name;
+  std::string since;
+  std::string sort;
+  bool reverse = false;
+  bool wide = false;
 };
 
 absl::StatusOr<v1::JobPhase> ParsePhase(const std::string& text) {
@@ -49,15 +61,24 @@ absl::StatusOr<int> List(const Context& context, const LsOptions& options) {
     if (!label.ok()) return label.status();
     (*request.mutable_labels())[label->first] = label->second;
   }
+  const absl::Time now = context.clock->Now();
+  const absl::StatusOr<absl::Time> since =
+      options.since.empty() ? absl::InfinitePast() : ParseMoment("--since", options.since, now);
+  if (!since.ok()) return since.status();
   Client client(context);
   absl::StatusOr<v1::ListJobsResponse> response = ListAllJobs(client, request);
   if (!response.ok()) return response.status();
+  KeepSince(*since, response->mutable_jobs());
+  if (!options.name.empty()) KeepNamed(options.name, response->mutable_jobs());
+  SortJobs(options.sort, options.reverse, now, response->mutable_jobs());
   if (context.format != Format::kTable) {
     PrintDocument(context, ToJson(*response));
   } else if (response->jobs().empty()) {
     Note("no jobs");
   } else {
-    Print(Render(JobTable(*response, options.all_namespaces, context.clock->Now()), context.colours));
+    const Table table =
+        JobTable(*response, {.with_namespace = options.all_namespaces, .wide = options.wide}, now);
+    Print(Render(table, context.colours, context.table_width));
   }
   return kExitOk;
 }
@@ -71,6 +92,32 @@ void AddLs(CLI::App& app, Context* context) {
   command->add_option("--phase", options->phases, "Only jobs in these phases (running, pending, ...)")
       ->delimiter(',');
   command->add_option("-l,--label", options->labels, "Only jobs with this label, KEY=VALUE; may be repeated");
+  command->add_option("--name", options->name, "Only jobs whose name fits this pattern, such as 'train-*'")
+      ->type_name("GLOB");
+  command
+      ->add_option("--since", options->since,
+                   absl::StrCat("Only jobs that have not ended before: ", kMomentHelp))
+      ->type_name("TIME");
+  options->sort = SortKeys().front();
+  command
+      ->add_option("--sort", options->sort,
+                   "What the list is sorted by: figures from the largest on, all else ascending")
+      ->check(CLI::IsMember(SortKeys()))
+      ->capture_default_str();
+  command->add_flag("--reverse", options->reverse, "The other way round");
+  // It knows a form of its own, beside those of all commands.
+  const std::map<std::string, Format> formats = {
+      {"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}, {"wide", Format::kTable}};
+  command
+      ->add_option_function<std::string>(
+          "-o,--output",
+          [context, options, formats](const std::string& name) {
+            context->format = formats.at(name);
+            options->wide = name == "wide";
+          },
+          "Output: table, wide (with how jobs train and where), json or yaml")
+      ->check(CLI::IsMember(formats))
+      ->type_name("FORMAT");
   command->callback(
       [context, options] { context->action = [context, options] { return List(*context, *options); }; });
 }

@@ -109,7 +109,7 @@ TEST(TableTest, ColoursCountForNoWidth) {
 TEST(JobTableTest, ShowsAJobWithoutAnyStatus) {
   v1::ListJobsResponse jobs;
   jobs.add_jobs()->set_name("a");
-  EXPECT_EQ(Render(JobTable(jobs, false, kNow), false),
+  EXPECT_EQ(Render(JobTable(jobs, {}, kNow), false),
             "NAME   STATUS        START(UTC)   RUNTIME   REPLICAS   RESTARTS   ETA\n"
             "a      Unspecified   -            -         0          0          -\n");
 }
@@ -133,7 +133,7 @@ TEST(JobTableTest, ShowsRunningAndFinishedJobs) {
   Set(kNow - absl::Hours(2), job->mutable_status()->mutable_start_time());
   Set(kNow - absl::Hours(1), job->mutable_status()->mutable_completion_time());
   EXPECT_EQ(
-      Render(JobTable(jobs, true, kNow), false),
+      Render(JobTable(jobs, {.with_namespace = true}, kNow), false),
       "NAMESPACE   NAME   STATUS                     START(UTC)     RUNTIME   REPLICAS   RESTARTS   ETA\n"
       "default     a      Running                    Nov-18 23:02   2d02h     2          3          7m00s\n"
       "other       b      Failed (TooManyFailures)   Nov-20 23:02   1h00m     0          0          -\n");
