@@ -180,6 +180,13 @@ absl::StatusOr<v1::GetNodePoolsResponse> FindPools(Client& client) {
   return pools;
 }
 
+absl::StatusOr<v1::ListQuotasResponse> FindQuotas(Client& client) {
+  absl::StatusOr<v1::ListQuotasResponse> quotas = ListAllQuotas(client);
+  if (absl::IsPermissionDenied(quotas.status()) || absl::IsUnimplemented(quotas.status()))
+    return v1::ListQuotasResponse();
+  return quotas;
+}
+
 bool IsFinished(v1::JobPhase phase) {
   return phase == v1::JOB_PHASE_SUCCEEDED || phase == v1::JOB_PHASE_FAILED ||
          phase == v1::JOB_PHASE_CANCELLED;

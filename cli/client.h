@@ -154,6 +154,8 @@ absl::StatusOr<v1::ListQuotasResponse> ListAllQuotas(Client& client);
 absl::StatusOr<v1::Job> GetJob(Client& client, const JobReference& job);
 // The node pools. None where the caller may not see them, or the supervisor is older than pools.
 absl::StatusOr<v1::GetNodePoolsResponse> FindPools(Client& client);
+// The bounds of namespaces. None where the caller may not see them.
+absl::StatusOr<v1::ListQuotasResponse> FindQuotas(Client& client);
 
 // Whether the phase is one that a job stays in.
 bool IsFinished(v1::JobPhase phase);

@@ -13,7 +13,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "cli/explanation.h"
 #include "cli/format.h"
+#include "cli/job_order.h"
 #include "cli/job_table.h"
 #include "cli/pool_table.h"
 #include "cli/table.h"
@@ -130,7 +132,7 @@ Section SpecSection(const v1::JobSpec& spec) {
   return section;
 }
 
-Section StatusSection(const v1::Job& job, const v1::GetNodePoolsResponse& pools, absl::Time now) {
+Section StatusSection(const v1::Job& job, const std::string& currency, absl::Time now) {
   const v1::JobStatus& status = job.status();
   Section section("Status");
   section.Add("Phase", StatusText(status));
@@ -138,8 +140,6 @@ Section StatusSection(const v1::Job& job, const v1::GetNodePoolsResponse& pools,
   section.Add("Group", absl::StrCat(status.group()));
   section.Add("Allocation", Printable(absl::StrJoin(status.allocation(), " ")));
   section.Add("Moving to", Printable(absl::StrJoin(status.desired_allocation(), " ")));
-  section.Add("Because", Printable(status.allocation_reason()));
-  for (const ShortPool& pool : ShortPoolsOf(job, pools)) section.Add("Waits for", Describe(pool));
   section.Add("Restarts", absl::StrCat(status.restarts()));
   if (status.rescales() > 0) section.Add("Re-scales", absl::StrCat(status.rescales(), " in place"));
   if (status.has_rescale_duration()) {
@@ -155,9 +155,47 @@ Section StatusSection(const v1::Job& job, const v1::GetNodePoolsResponse& pools,
   section.Add("Ended", MomentText(status.has_completion_time(), status.completion_time()));
   section.Add("Runtime", RuntimeText(status, now));
   if (status.has_running_time()) section.Add("All running", DurationText(ToDuration(status.running_time())));
-  if (status.has_cost()) section.Add("Cost", MoneyText(status.cost(), pools.currency()));
+  if (status.has_cost()) section.Add("Cost", MoneyText(status.cost(), currency));
   section.Add("ETA", status.has_estimated_completion_time() ? EtaText(status, now) : "");
   return section;
+}
+
+// "312ms: 82 % compute, 15 % sync, 3 % data".
+std::string StepTimeText(const v1::StepTimes& times) {
+  const double whole = times.compute() + times.sync() + times.data();
+  if (!(whole > 0)) return "";
+  const auto part = [&](double seconds, const char* name) {
+    return absl::StrFormat("%.0f %% %s", seconds / whole * 100, name);
+  };
+  return absl::StrFormat("%s s: %s, %s, %s", FigureText(whole), part(times.compute(), "computes"),
+                         part(times.sync(), "waits for other replicas"), part(times.data(), "for samples"));
+}
+
+// How well it trains at the batch size in use, as far as it says.
+void AddStatistics(const v1::JobStatus& status, Section* section) {
+  const v1::TrainingProgress& progress = status.progress();
+  if (progress.efficiency() > 0) {
+    section->Add("Efficiency", absl::StrFormat("%.0f %% of what a sample brings at the initial batch size",
+                                               progress.efficiency() * 100));
+  }
+  const double goodput = GoodputOf(status);
+  if (goodput > 0)
+    section->Add("Goodput", absl::StrFormat("%.1f samples/s, as at the initial batch size", goodput));
+  if (progress.gain() > 0) {
+    section->Add("Gain", absl::StrFormat("a step counts as %.2f at the initial batch size", progress.gain()));
+  }
+  if (progress.gradient_noise_scale() > 0) {
+    section->Add("Gradient noise",
+                 absl::StrFormat("scale of %s samples", FigureText(progress.gradient_noise_scale())));
+  }
+  if (progress.learning_rate_factor() > 0) {
+    section->Add("Learning rate", absl::StrFormat("times %.3g", progress.learning_rate_factor()));
+  }
+  if (progress.has_step_times()) section->Add("Step time", StepTimeText(progress.step_times()));
+  for (const v1::ReportedMetric& metric : progress.metrics()) {
+    section->Add("Reports", absl::StrFormat("%s %.6g at step %d", Printable(metric.name()), metric.value(),
+                                            metric.step()));
+  }
 }
 
 Section ProgressSection(const v1::JobStatus& status) {
@@ -176,6 +214,7 @@ Section ProgressSection(const v1::JobStatus& status) {
   if (progress.throughput() > 0) {
     section.Add("Throughput", absl::StrFormat("%.1f samples/s", progress.throughput()));
   }
+  AddStatistics(status, &section);
   return section;
 }
 
@@ -209,6 +248,12 @@ Section HintsSection(const v1::JobStatus& status) {
   return section;
 }
 
+void AppendWhy(const std::vector<std::string>& lines, bool colours, std::string* out) {
+  if (lines.empty()) return;
+  absl::StrAppend(out, "\n", colours ? Coloured("Why", Colour::kBold) : "Why", "\n");
+  for (const std::string& line : lines) absl::StrAppend(out, "  - ", line, "\n");
+}
+
 void AppendTable(absl::string_view heading, const Table& table, bool colours, std::string* out) {
   if (table.rows.empty()) return;
   absl::StrAppend(out, "\n", colours ? Coloured(heading, Colour::kBold) : heading, "\n",
@@ -217,19 +262,19 @@ void AppendTable(absl::string_view heading, const Table& table, bool colours, st
 
 }  // namespace
 
-std::string DescribeJob(const v1::Job& job, const v1::ListEventsResponse& events,
-                        const v1::GetNodePoolsResponse& pools, absl::Time now, bool colours) {
+std::string DescribeJob(const v1::Job& job, const JobSurroundings& around, absl::Time now, bool colours) {
   std::string out = Printable(absl::StrCat(job.namespace_(), "/", job.name(), " (", job.uid(), ")"));
   const std::map<std::string, std::string> labels(job.labels().begin(), job.labels().end());
   if (!labels.empty())
     absl::StrAppend(&out, "\n", Printable(absl::StrJoin(labels, " ", absl::PairFormatter("="))));
   out.push_back('\n');
   SpecSection(job.spec()).AppendTo(&out, colours);
-  StatusSection(job, pools, now).AppendTo(&out, colours);
+  StatusSection(job, around.pools.currency(), now).AppendTo(&out, colours);
+  AppendWhy(WhyOf(job, around.pools, around.quotas), colours, &out);
   AppendTable("Replicas", ReplicaTable(job.status()), colours, &out);
   ProgressSection(job.status()).AppendTo(&out, colours);
   HintsSection(job.status()).AppendTo(&out, colours);
-  AppendTable("Events", EventTable(events, /*with_job=*/false), colours, &out);
+  AppendTable("Events", EventTable(around.events, /*with_job=*/false), colours, &out);
   return out;
 }
 

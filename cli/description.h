@@ -9,13 +9,21 @@
 #include "adaptdl/v1/job.pb.h"
 #include "adaptdl/v1/job_service.pb.h"
 #include "adaptdl/v1/node_pool_service.pb.h"
+#include "adaptdl/v1/quota_service.pb.h"
 
 namespace adaptdl::cli {
 
-// Spec, status, replicas, progress and hints of `job`, then `events`, its latest.
-// `pools`: for the currency of its cost, and what it waits for.
-std::string DescribeJob(const v1::Job& job, const v1::ListEventsResponse& events,
-                        const v1::GetNodePoolsResponse& pools, absl::Time now, bool colours);
+// What stands around a job.
+struct JobSurroundings {
+  // Its latest.
+  v1::ListEventsResponse events = {};
+  // For the currency of its cost, and what it waits for.
+  v1::GetNodePoolsResponse pools = {};
+  v1::ListQuotasResponse quotas = {};
+};
+
+// Spec, status, why it is so, replicas, progress, hints and events of `job`.
+std::string DescribeJob(const v1::Job& job, const JobSurroundings& around, absl::Time now, bool colours);
 
 }  // namespace adaptdl::cli
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +36,57 @@ bool HasEnded(v1::JobPhase phase) {
          phase == v1::JOB_PHASE_CANCELLED;
 }
 
+// What the job itself waits for beyond the decision: room that others still hold, its next attempt after a failure.
+bool WaitsBesides(const v1::JobStatus& status) {
+  return status.phase() == v1::JOB_PHASE_PENDING && status.message() != status.allocation_reason() &&
+         !status.message().empty();
+}
+
+// The bound of the job's namespace, if there is one.
+std::string QuotaText(const v1::Job& job, const v1::ListQuotasResponse& quotas) {
+  for (const v1::NamespaceQuota& quota : quotas.quotas()) {
+    if (quota.namespace_() != job.namespace_() || quota.gpus() == 0) continue;
+    return absl::StrCat("all jobs of namespace ", Printable(job.namespace_()), " together get at most ",
+                        quota.gpus(), " GPUs, or replicas without one (\"adaptdl quota ls\")");
+  }
+  return "";
+}
+
 }  // namespace
+
+std::vector<std::string> WhyOf(const v1::Job& job, const v1::GetNodePoolsResponse& pools,
+                               const v1::ListQuotasResponse& quotas) {
+  const v1::JobStatus& status = job.status();
+  std::vector<std::string> lines;
+  const auto add = [&](std::string line) {
+    if (!line.empty()) lines.push_back(std::move(line));
+  };
+  if (HasEnded(status.phase())) {
+    // Of what went well nobody asks why.
+    if (status.phase() != v1::JOB_PHASE_SUCCEEDED) add(Printable(status.message()));
+    return lines;
+  }
+  if (status.cancel_requested()) {
+    add("it was cancelled: its replicas are being stopped");
+    return lines;
+  }
+  if (job.spec().suspend()) {
+    add(absl::StrCat("it is held: \"adaptdl resume ", Printable(job.name()), "\" lets it go on"));
+  }
+  if (status.has_retry_time()) {
+    add(absl::StrCat("it is tried again at ", FormatSecond(ToTime(status.retry_time())), " UTC, after ",
+                     status.failures(), " failures of its own"));
+  }
+  if (status.allocation_reason().empty() && status.desired_allocation().empty()) {
+    add("the allocator has not decided on this job yet (\"adaptdl doctor\" says whether it is there)");
+  }
+  add(Printable(status.allocation_reason()));
+  if (WaitsBesides(status)) add(Printable(status.message()));
+  for (const ShortPool& pool : ShortPoolsOf(job, pools)) add(Describe(pool));
+  add(QuotaText(job, quotas));
+  for (const std::string& sentence : status.allocation_explanation()) add(Printable(sentence));
+  return lines;
+}
 
 std::string ExplainJob(const v1::Job& job, const v1::GetNodePoolsResponse& pools) {
   const v1::JobStatus& status = job.status();
@@ -63,10 +114,7 @@ std::string ExplainJob(const v1::Job& job, const v1::GetNodePoolsResponse& pools
     return text;
   }
   add("Reason", status.allocation_reason().empty() ? "none was given" : status.allocation_reason());
-  // What the job itself waits for: room that others still hold, its next attempt after a failure.
-  const bool waits =
-      status.phase() == v1::JOB_PHASE_PENDING && status.message() != status.allocation_reason();
-  if (waits && !status.message().empty()) add("Waits", status.message());
+  if (WaitsBesides(status)) add("Waits", status.message());
   add_pools();
   for (const std::string& sentence : status.allocation_explanation()) {
     absl::StrAppend(&text, "  - ", Printable(sentence), "\n");

@@ -107,9 +107,7 @@ void KeepSince(absl::Time since, JobList* jobs) {
 }
 
 void KeepNamed(const std::string& pattern, JobList* jobs) {
-  const auto other = [&](const v1::Job& job) {
-    return fnmatch(pattern.c_str(), job.name().c_str(), 0) != 0;
-  };
+  const auto other = [&](const v1::Job& job) { return fnmatch(pattern.c_str(), job.name().c_str(), 0) != 0; };
   jobs->erase(std::remove_if(jobs->begin(), jobs->end(), other), jobs->end());
 }
 

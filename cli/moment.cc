@@ -30,10 +30,11 @@ absl::StatusOr<absl::Time> ParseMoment(absl::string_view flag, const std::string
       span <= kMaxDays * absl::Hours(24)) {
     return now - span;
   }
-  for (const char* format : {absl::RFC3339_full, "%Y-%m-%d%ET%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"}) {
+  for (const char* format :
+       {absl::RFC3339_full, "%Y-%m-%d%ET%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"}) {
     absl::Time time;
-    if (absl::ParseTime(format, text, absl::UTCTimeZone(), &time, nullptr) && time != absl::InfiniteFuture() &&
-        time != absl::InfinitePast()) {
+    if (absl::ParseTime(format, text, absl::UTCTimeZone(), &time, nullptr) &&
+        time != absl::InfiniteFuture() && time != absl::InfinitePast()) {
       return time;
     }
   }

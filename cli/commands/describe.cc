@@ -1,5 +1,6 @@
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/App.hpp"
@@ -29,10 +30,19 @@ absl::StatusOr<int> Describe(const Context& context, const std::string& name) {
   const int surplus = events->events_size() - kEventsShown;
   if (surplus > 0) events->mutable_events()->DeleteSubrange(0, surplus);
   if (context.format == Format::kTable) {
-    absl::StatusOr<v1::GetNodePoolsResponse> pools = v1::GetNodePoolsResponse();
-    if (job->status().has_cost() || WaitsForNodes(*job)) pools = FindPools(client);
-    if (!pools.ok()) return pools.status();
-    Print(DescribeJob(*job, *events, *pools, context.clock->Now(), context.colours));
+    JobSurroundings around;
+    if (job->status().has_cost() || WaitsForNodes(*job)) {
+      absl::StatusOr<v1::GetNodePoolsResponse> pools = FindPools(client);
+      if (!pools.ok()) return pools.status();
+      around.pools = *std::move(pools);
+    }
+    if (!IsFinished(job->status().phase())) {
+      absl::StatusOr<v1::ListQuotasResponse> quotas = FindQuotas(client);
+      if (!quotas.ok()) return quotas.status();
+      around.quotas = *std::move(quotas);
+    }
+    around.events = *std::move(events);
+    Print(DescribeJob(*job, around, context.clock->Now(), context.colours));
   } else {
     Json document;
     document["job"] = ToJson(*job);

@@ -166,7 +166,7 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
   python->set_requirements("# data\nnumpy==1.24\n\n  torch\n");
   v1::ListEventsResponse events;
   events.add_events()->set_reason("ReplicaFailed");
-  const std::string text = DescribeJob(job, events, {}, kNow, false);
+  const std::string text = DescribeJob(job, {.events = events}, kNow, false);
   for (const char* part :
        {"default/a (u1)", "team=vision", "train 'two words'",
         "Python:            python3 with numpy==1.24, torch\n", "Replicas:          1 to any",
