@@ -24,6 +24,7 @@ find_package(NLopt CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(OpenSSL REQUIRED)
 pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
+pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
 include(Torch)  # LibTorch: finding it differs between Debian's and upstream's builds
 

@@ -12,7 +12,9 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/log_printer.h"
 #include "cli/follow.h"
+#include "cli/moment.h"
 #include "cli/output.h"
+#include "libs/messages/proto_time.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -24,11 +26,18 @@ struct LogsOptions {
   int64_t group = 0;
   int tail = 0;
   bool timestamps = false;
+  bool all_ranks = false;
+  std::string since;
+  std::string pattern;
 };
 
 absl::StatusOr<int> Logs(const Context& context, const LogsOptions& options) {
   const absl::StatusOr<JobReference> reference = ParseJobReference(context, options.job);
   if (!reference.ok()) return reference.status();
+  const absl::StatusOr<absl::Time> since = options.since.empty()
+                                               ? absl::InfinitePast()
+                                               : ParseMoment("--since", options.since, context.clock->Now());
+  if (!since.ok()) return since.status();
   Client client(context);
   // Unknown jobs fail here, with a deadline, before the stream.
   const absl::StatusOr<v1::Job> job = GetJob(client, *reference);
@@ -39,9 +48,12 @@ absl::StatusOr<int> Logs(const Context& context, const LogsOptions& options) {
   request.set_follow(options.follow);
   request.set_group(options.group);
   request.set_tail_lines(options.tail);
+  request.set_pattern(options.pattern);
+  if (*since != absl::InfinitePast()) *request.mutable_since() = messages::ToProto(*since);
   if (options.rank >= 0) request.set_rank(options.rank);
-  LogPrinter printer(context, {.ranks = options.rank < 0 && job->spec().max_replicas() != 1,
-                               .timestamps = options.timestamps});
+  LogPrinter printer(context,
+                     {.ranks = options.all_ranks || (options.rank < 0 && job->spec().max_replicas() != 1),
+                      .timestamps = options.timestamps});
   const absl::Status status = printer.PrintAll(client, request);
   if (!status.ok()) return status;
   return kExitOk;
@@ -54,10 +66,24 @@ void AddLogs(CLI::App& app, Context* context) {
   const auto options = std::make_shared<LogsOptions>();
   command->add_option("JOB", options->job, "Job, as NAME or NAMESPACE/NAME")->required();
   command->add_flag("-f,--follow", options->follow, "Go on until the job has finished");
-  command->add_option("--rank", options->rank, "Only this rank")->check(CLI::NonNegativeNumber);
+  CLI::Option* rank =
+      command->add_option("--rank", options->rank, "Only this rank")->check(CLI::NonNegativeNumber);
+  command
+      ->add_flag(
+          "--all-ranks", options->all_ranks,
+          "Of all ranks, which is the default, with the rank before each line also if there can be only one")
+      ->excludes(rank);
   command->add_option("--group", options->group, "Only this group")->check(CLI::PositiveNumber);
   command->add_option("--tail", options->tail, "Only the last so many lines of each replica")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--since", options->since,
+                   absl::StrCat("Only lines that were written since, by the nodes' clocks: ", kMomentHelp))
+      ->type_name("TIME");
+  command
+      ->add_option("--grep", options->pattern,
+                   "Only lines in which this regular expression (of RE2) occurs; --tail counts those")
+      ->type_name("PATTERN");
   command->add_flag("--timestamps", options->timestamps, "The time of each line before it");
   command->callback(
       [context, options] { context->action = [context, options] { return Logs(*context, *options); }; });

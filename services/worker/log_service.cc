@@ -7,18 +7,18 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "libs/messages/proto_time.h"
 #include "libs/rpc/status.h"
 #include "services/worker/job_files.h"
-#include "services/worker/log_cursor.h"
 #include "services/worker/names.h"
+#include "services/worker/selected_log.h"
 
 namespace adaptdl::worker {
 namespace {
 
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
 constexpr size_t kBatchBytes = 128 << 10;
+// Of a log, what is read at a time where nothing of it is wanted: others are to have their turn.
+constexpr size_t kScanBytes = 4 << 20;
 
 template <typename Response>
 class FailedStream final : public grpc::ServerWriteReactor<Response> {
@@ -33,13 +33,14 @@ class LogStreamReactor final : public grpc::ServerWriteReactor<v1::StreamReplica
                                public WaitingFollower {
  public:
   LogStreamReactor(const ReplicaManager* replicas, FollowerList* followers,
-                   const ReplicaManager::LogPlace& place, const v1::StreamReplicaLogsRequest& request)
+                   const ReplicaManager::LogPlace& place, const v1::StreamReplicaLogsRequest& request,
+                   std::unique_ptr<SelectedLog> log)
       : replicas_(replicas),
         followers_(followers),
         place_(place),
         replica_id_(request.replica_id()),
         follow_(request.follow()),
-        cursor_(place.folder, request.tail_lines()) {}
+        log_(std::move(log)) {}
 
   void Start(std::shared_ptr<LogStreamReactor> self) {
     self_ = std::move(self);
@@ -80,16 +81,21 @@ class LogStreamReactor final : public grpc::ServerWriteReactor<v1::StreamReplica
     if (!Advance()) followers_->Add(self_);
   }
 
-  // Writes or finishes. False: neither, there is nothing new.
+  // Writes or finishes. False: neither; there is nothing new, or there was too much to look through at a time.
   bool Advance() {
     // Before reading: what was written before the end is then sure to be seen.
     const bool last = !follow_ || replicas_->LogIsComplete(replica_id_);
     response_.Clear();
-    for (LogEntry& entry : cursor_.Read(kBatchBytes)) AddLine(std::move(entry));
+    bool has_more = true;
+    for (size_t read = 0; has_more && read < kScanBytes && response_.lines().empty(); read += kBatchBytes) {
+      has_more = log_->Read(kBatchBytes, last, response_.mutable_lines());
+    }
     if (response_.lines_size() > 0) {
+      for (v1::LogLine& line : *response_.mutable_lines()) Sign(&line);
       StartWrite(&response_);
       return true;
     }
+    if (has_more) return false;
     if (last) {
       Finish(grpc::Status::OK);
       return true;
@@ -101,15 +107,10 @@ class LogStreamReactor final : public grpc::ServerWriteReactor<v1::StreamReplica
     return false;
   }
 
-  void AddLine(LogEntry entry) {
-    v1::LogLine& line = *response_.add_lines();
-    *line.mutable_time() = messages::ToProto(entry.time);
-    line.set_source(entry.is_stderr ? v1::LOG_SOURCE_STDERR : v1::LOG_SOURCE_STDOUT);
-    line.set_replica_id(replica_id_);
-    line.set_group(place_.group);
-    line.set_rank(place_.rank);
-    line.set_text(std::move(entry.text));
-    line.set_partial(entry.partial);
+  void Sign(v1::LogLine* line) const {
+    line->set_replica_id(replica_id_);
+    line->set_group(place_.group);
+    line->set_rank(place_.rank);
   }
 
   const ReplicaManager* const replicas_;
@@ -117,7 +118,7 @@ class LogStreamReactor final : public grpc::ServerWriteReactor<v1::StreamReplica
   const ReplicaManager::LogPlace place_;
   const std::string replica_id_;
   const bool follow_;
-  LogCursor cursor_;
+  const std::unique_ptr<SelectedLog> log_;
   v1::StreamReplicaLogsResponse response_;
   std::shared_ptr<LogStreamReactor> self_;
   Mutex mutex_;
@@ -205,13 +206,12 @@ grpc::ServerWriteReactor<v1::StreamReplicaLogsResponse>* LogServiceImpl::StreamR
     grpc::CallbackServerContext* /*context*/, const v1::StreamReplicaLogsRequest* request) {
   using Failed = FailedStream<v1::StreamReplicaLogsResponse>;
   if (absl::Status status = CheckReplicaId(request->replica_id()); !status.ok()) return new Failed(status);
-  if (request->tail_lines() < 0) {
-    return new Failed(absl::InvalidArgumentError(
-        absl::StrCat("tail_lines ", request->tail_lines(), " is negative: give 0 for all lines")));
-  }
   const absl::StatusOr<ReplicaManager::LogPlace> place = replicas_->FindLog(request->replica_id());
   if (!place.ok()) return new Failed(place.status());
-  const auto stream = std::make_shared<LogStreamReactor>(replicas_, &followers_, *place, *request);
+  absl::StatusOr<std::unique_ptr<SelectedLog>> log = SelectedLog::Open(place->folder, *request);
+  if (!log.ok()) return new Failed(log.status());
+  const auto stream =
+      std::make_shared<LogStreamReactor>(replicas_, &followers_, *place, *request, *std::move(log));
   stream->Start(stream);
   return stream.get();
 }

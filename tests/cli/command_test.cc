@@ -146,6 +146,12 @@ TEST_F(CommandTest, PrintsLogsWithRanks) {
   EXPECT_EQ(supervisor_.last_logs_request().rank(), 1);
   EXPECT_EQ(supervisor_.last_logs_request().tail_lines(), 5);
   EXPECT_EQ(supervisor_.last_logs_request().group(), 2);
+  result = Run({"logs", "a", "--grep", "fir.t", "--since", "2023-11-14T22:00:00Z", "--all-ranks"});
+  EXPECT_EQ(supervisor_.last_logs_request().pattern(), "fir.t");
+  EXPECT_EQ(supervisor_.last_logs_request().since().seconds(), 1'699'999'200);
+  EXPECT_FALSE(supervisor_.last_logs_request().has_rank());
+  EXPECT_EQ(Run({"logs", "a", "--all-ranks", "--rank", "0"}).code, 2);
+  EXPECT_EQ(Run({"logs", "a", "--since", "yesterday"}).code, 2);
   result = Run({"logs", "a", "-o", "json"});
   EXPECT_THAT(result.out, StartsWith("{\"time\":\"2023-11-14T22:13:21.000000Z\",\"source\":\"stdout\""));
 }

@@ -29,7 +29,7 @@ absl::Status LogStream::Validate(const v1::StreamLogsRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("tail_lines: ", request.tail_lines(), ": give 0 for all, or more"));
   }
-  return absl::OkStatus();
+  return logs::CheckPattern(request.pattern());
 }
 
 Pull LogStream::Next(v1::StreamLogsResponse* message, grpc::Status* end) {
@@ -153,10 +153,16 @@ void LogStream::OpenPending() {
 
 void LogStream::Open(Source* source) {
   const bool follow = request_.follow() && IsLive(source->location.replica);
+  const LogWish wish = {
+      .follow = follow, .tail_lines = request_.tail_lines(), .since = since_, .pattern = request_.pattern()};
   absl::StatusOr<std::shared_ptr<LogReader>> reader =
-      readers_->Open(source->location, follow, request_.tail_lines(), [this, weak = weak_from_this()] {
+      readers_->Open(source->location, wish, [this, weak = weak_from_this()] {
         if (const auto self = weak.lock()) Poke();
       });
+  if (since_ != absl::InfinitePast() || !request_.pattern().empty()) {
+    // It was checked when the call began.
+    source->filter = logs::LineFilter::Create(since_, request_.pattern()).value_or(nullptr);
+  }
   if (reader.ok()) {
     source->reader = *std::move(reader);
   } else {
@@ -171,27 +177,41 @@ void LogStream::Fail(absl::string_view why, Source* source) {
                                  source->has_begun ? " is not whole: " : " can't be read: ", why);
 }
 
+void LogStream::Keep(logs::Lines* lines, Source* source) {
+  for (v1::LogLine& line : *lines) {
+    line.set_replica_id(source->location.replica.replica_id());
+    line.set_group(source->location.replica.group());
+    line.set_rank(source->location.replica.rank());
+    source->lines.push_back(std::move(line));
+  }
+}
+
 void LogStream::Fetch(Source* source) {
-  if (source->pending || source->done || !source->lines.empty()) return;
-  switch (source->reader->state()) {
-    case ReaderState::kWaiting:
-      return;
-    case ReaderState::kReady: {
-      v1::StreamReplicaLogsResponse response = source->reader->Take();
-      source->has_begun = true;
-      for (v1::LogLine& line : *response.mutable_lines()) {
-        line.set_replica_id(source->location.replica.replica_id());
-        line.set_group(source->location.replica.group());
-        line.set_rank(source->location.replica.rank());
-        source->lines.push_back(std::move(line));
+  // What is not wanted is passed over.
+  while (!source->pending && !source->done && source->lines.empty()) {
+    logs::Lines wanted;
+    switch (source->reader->state()) {
+      case ReaderState::kWaiting:
+        return;
+      case ReaderState::kReady: {
+        v1::StreamReplicaLogsResponse response = source->reader->Take();
+        source->has_begun = true;
+        if (source->filter == nullptr) {
+          wanted.Swap(response.mutable_lines());
+        } else {
+          for (v1::LogLine& line : *response.mutable_lines()) source->filter->Add(std::move(line), &wanted);
+        }
+        Keep(&wanted, source);
+        break;
       }
-      return;
-    }
-    case ReaderState::kDone: {
-      source->done = true;
-      const grpc::Status status = source->reader->status();
-      if (!status.ok()) Fail(status.error_message(), source);
-      return;
+      case ReaderState::kDone: {
+        source->done = true;
+        if (source->filter != nullptr) source->filter->Finish(&wanted);
+        Keep(&wanted, source);
+        const grpc::Status status = source->reader->status();
+        if (!status.ok()) Fail(status.error_message(), source);
+        return;
+      }
     }
   }
 }

@@ -13,13 +13,16 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "adaptdl/v1/job_service.pb.h"
 #include "adaptdl/v1/log_service.pb.h"
+#include "libs/logs/line_filter.h"
 #include "services/supervisor/calls/lanes.h"
 #include "services/supervisor/calls/pull_reactor.h"
 #include "services/supervisor/logs/log_locations.h"
 #include "services/supervisor/logs/log_readers.h"
 #include "services/supervisor/state/change_hub.h"
+#include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
 
@@ -31,7 +34,8 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
         locations_(locations),
         readers_(readers),
         job_uid_(job_uid),
-        request_(request) {}
+        request_(request),
+        since_(request.has_since() ? ToTime(request.since()) : absl::InfinitePast()) {}
 
   static absl::Status Validate(const v1::StreamLogsRequest& request);
 
@@ -46,6 +50,8 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
   struct Source {
     LogLocation location;
     std::shared_ptr<LogReader> reader;
+    // Whoever reads for us may be older than filters are, or know only whole seconds. Null: all lines are wanted.
+    std::unique_ptr<logs::LineFilter> filter;
     // Lines that were read and not passed on.
     std::deque<v1::LogLine> lines;
     // Followed, but it was not said yet that it runs: there may be no log yet.
@@ -73,6 +79,7 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
   static void Fail(absl::string_view why, Source* source);
   // Takes what has arrived.
   void Fetch(Source* source);
+  static void Keep(logs::Lines* lines, Source* source);
   void AddLines(v1::StreamLogsResponse* message);
   // The source whose next line is the oldest. Null: none has one, or (when merging) one has yet to be heard.
   Source* Oldest();
@@ -81,6 +88,7 @@ class LogStream final : public PullReactor<v1::StreamLogsResponse>, public Chang
   LogReaders* const readers_;
   const std::string job_uid_;
   const v1::StreamLogsRequest request_;
+  const absl::Time since_;
   // The rest is used in Next() only, and after it in OnEnd().
   std::vector<std::unique_ptr<Source>> sources_;
   // First and last group of the run.

@@ -15,7 +15,7 @@ class WorkerLogReaders final : public LogReaders {
  public:
   explicit WorkerLogReaders(WorkerChannels* workers) : workers_(*workers) {}
 
-  absl::StatusOr<std::shared_ptr<LogReader>> Open(const LogLocation& location, bool follow, int tail_lines,
+  absl::StatusOr<std::shared_ptr<LogReader>> Open(const LogLocation& location, const LogWish& wish,
                                                   std::function<void()> notify) override;
 
  private:

@@ -37,6 +37,10 @@ class FakeLogService final : public v1::LogService::Service {
     closed_.insert(replica_id);
     changed_.notify_all();
   }
+  v1::StreamReplicaLogsRequest last_request() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return last_request_;
+  }
   void CloseAll() {
     const std::lock_guard<std::mutex> lock(mutex_);
     all_closed_ = true;
@@ -46,6 +50,7 @@ class FakeLogService final : public v1::LogService::Service {
   grpc::Status StreamReplicaLogs(grpc::ServerContext* context, const v1::StreamReplicaLogsRequest* request,
                                  grpc::ServerWriter<v1::StreamReplicaLogsResponse>* writer) override {
     std::unique_lock<std::mutex> lock(mutex_);
+    last_request_ = *request;
     if (logs_.count(request->replica_id()) == 0) {
       return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such log");
     }
@@ -81,6 +86,7 @@ class FakeLogService final : public v1::LogService::Service {
   std::condition_variable changed_;
   std::map<std::string, std::vector<v1::LogLine>> logs_;
   std::set<std::string> closed_;
+  v1::StreamReplicaLogsRequest last_request_;
   bool all_closed_ = false;
 };
 
@@ -164,6 +170,31 @@ TEST_F(LogsTest, LinesAreOrderedByGroupAndMergedByTime) {
   request.clear_rank();
   request.set_group(2);
   EXPECT_THAT(Read(request), ElementsAre("2.0:e"));
+}
+
+// The worker that the test plays knows nothing of either, as an older one would.
+TEST_F(LogsTest, LinesAreChosenByTimeAndPattern) {
+  const auto group = RunGroup(2);
+  for (int second = 10; second < 14; ++second) {
+    logs_.Add(group[second % 2].replica_id(), second, absl::StrCat("loss ", second));
+    logs_.Add(group[second % 2].replica_id(), second, "other");
+  }
+  v1::StreamLogsRequest request;
+  request.set_name("a");
+  request.set_pattern("loss");
+  EXPECT_THAT(Read(request), ElementsAre("1.0:loss 10", "1.1:loss 11", "1.0:loss 12", "1.1:loss 13"));
+  request.mutable_since()->set_seconds(12);
+  EXPECT_THAT(Read(request), ElementsAre("1.0:loss 12", "1.1:loss 13"));
+  EXPECT_EQ(logs_.last_request().pattern(), "loss");
+  EXPECT_EQ(logs_.last_request().since().seconds(), 12);
+  request.clear_pattern();
+  EXPECT_THAT(Read(request), ElementsAre("1.0:loss 12", "1.0:other", "1.1:loss 13", "1.1:other"));
+  request.set_pattern("(");
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  const grpc::Status refused = jobs_->StreamLogs(&context, request)->Finish();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), testing::HasSubstr("pattern: \"(\" is no regular expression"));
 }
 
 TEST_F(LogsTest, OutputThatCannotBeReadIsWarnedOf) {

@@ -239,6 +239,40 @@ TEST_F(WorkerTest, StreamsALogWhileItIsWritten) {
   EXPECT_TRUE(tail->Finish().ok());
 }
 
+TEST_F(WorkerTest, SearchesALogWhileItIsWritten) {
+  supervisor_.Launch(Shell(
+      "r", "for i in 1 2 3 4; do echo loss $i; echo other; done; " + Until("go") + "echo loss 5; echo end"));
+  ASSERT_TRUE(WaitForRunning("r").has_value());
+  ASSERT_TRUE(
+      WaitForChange(ReplicaFolder(Id("r")), [&] { return testing::Value(LogOf("r"), HasSubstr("loss 4")); }));
+  v1::StreamReplicaLogsRequest request;
+  request.set_replica_id(Id("r"));
+  request.set_pattern("^loss [2-9]$");
+  const auto read = [&](const v1::StreamReplicaLogsRequest& wanted, const std::string& go_after = "") {
+    grpc::ClientContext context;
+    const auto stream = logs_->StreamReplicaLogs(&context, wanted);
+    std::vector<std::string> texts;
+    v1::StreamReplicaLogsResponse response;
+    while (stream->Read(&response)) {
+      for (const v1::LogLine& line : response.lines()) texts.push_back(line.text());
+      if (texts.back() == go_after) Touch("go");
+    }
+    EXPECT_TRUE(stream->Finish().ok());
+    return texts;
+  };
+  EXPECT_THAT(read(request), testing::ElementsAre("loss 2", "loss 3", "loss 4"));
+  request.set_tail_lines(2);
+  EXPECT_THAT(read(request), testing::ElementsAre("loss 3", "loss 4"));
+  request.set_follow(true);
+  EXPECT_THAT(read(request, "loss 4"), testing::ElementsAre("loss 3", "loss 4", "loss 5"));
+  request.mutable_since()->set_seconds(4'000'000'000);
+  EXPECT_THAT(read(request), testing::IsEmpty());
+  request.set_pattern("(");
+  grpc::ClientContext context;
+  const auto refused = logs_->StreamReplicaLogs(&context, request);
+  EXPECT_EQ(refused->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(WorkerTest, LogsOfUnknownReplicasAreNotFound) {
   const auto code_of = [&](const std::string& id) {
     v1::StreamReplicaLogsRequest request;

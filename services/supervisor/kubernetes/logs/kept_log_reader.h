@@ -5,6 +5,8 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_LOGS_KEPT_LOG_READER_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_KUBERNETES_LOGS_KEPT_LOG_READER_H_
 
+#include <string>
+
 #include "absl/time/time.h"
 #include "services/supervisor/kubernetes/logs/kept_logs.h"
 #include "services/supervisor/kubernetes/logs/log_lines.h"
@@ -14,8 +16,10 @@ namespace adaptdl::supervisor {
 
 class KeptLogReader final : public LogReader {
  public:
-  // Only the last so many lines, unless it is 0, and only those later than `after`.
-  KeptLogReader(KeptLogFile file, int tail_lines, absl::Time after = absl::InfinitePast());
+  // Only the last so many lines, unless it is 0, and only those later than `after`. With a pattern that is valid: from
+  // the last so many lines on that have it in them.
+  KeptLogReader(KeptLogFile file, int tail_lines, absl::Time after = absl::InfinitePast(),
+                const std::string& pattern = "");
 
   State state() const override { return is_done_ ? State::kDone : State::kReady; }
   grpc::Status status() const override;
@@ -24,7 +28,7 @@ class KeptLogReader final : public LogReader {
 
  private:
   // Goes to the first of the last so many lines. False: there are not so many.
-  bool Seek(int tail_lines);
+  bool Seek(int tail_lines, const std::string& pattern);
   // Reads ahead.
   void Read();
 

@@ -45,8 +45,11 @@ absl::Status ReadOnce(const kube::Client& client, const PodLogRequest& request, 
   if (*last != absl::InfinitePast()) {
     // In whole seconds; what was read of this one already is left out below.
     call.query.emplace_back("sinceTime", kube::TimeText(*last));
-  } else if (request.tail_lines > 0) {
-    call.query.emplace_back("tailLines", absl::StrCat(request.tail_lines));
+  } else {
+    if (request.since != absl::InfinitePast()) {
+      call.query.emplace_back("sinceTime", kube::TimeText(request.since));
+    }
+    if (request.tail_lines > 0) call.query.emplace_back("tailLines", absl::StrCat(request.tail_lines));
   }
   LogLines parser(*last);
   const auto offer = [&](v1::StreamReplicaLogsResponse lines) {

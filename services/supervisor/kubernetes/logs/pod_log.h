@@ -26,6 +26,10 @@ struct PodLogRequest {
   bool follow = false;
   // Only the last so many lines. 0: all.
   int tail_lines = 0;
+  // Only lines from the whole second of this time on.
+  absl::Time since = absl::InfinitePast();
+  // Only the last `tail_lines` of those that this is in (libs/logs/line_filter.h); of no effect on others.
+  std::string pattern = {};
 };
 
 // Between calls for a log that is followed.

@@ -20,7 +20,7 @@ class PodLogReaders final : public LogReaders {
   PodLogReaders(const kube::Client* client, const PodWatch* watch, const KeptLogs* kept)
       : watch_(*watch), kept_(kept), logs_(client) {}
 
-  absl::StatusOr<std::shared_ptr<LogReader>> Open(const LogLocation& location, bool follow, int tail_lines,
+  absl::StatusOr<std::shared_ptr<LogReader>> Open(const LogLocation& location, const LogWish& wish,
                                                   std::function<void()> notify) override;
 
  private:

@@ -4,6 +4,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "libs/logs/last_lines.h"
+#include "libs/logs/line_filter.h"
 #include "libs/rpc/status.h"
 #include "services/supervisor/kubernetes/logs/kept_log_reader.h"
 
@@ -110,15 +112,53 @@ std::shared_ptr<PodLogReader> PodLogs::Start(const PodLogRequest& request, std::
 }
 
 void PodLogs::Run(const PodLogRequest& request, const KeptLogSource& kept, PodLogReader* reader) const {
-  const std::stop_token stop = reader->stop_source().get_token();
-  const auto offer = [&](v1::StreamReplicaLogsResponse lines) { return reader->Offer(std::move(lines)); };
+  if (!request.pattern.empty() && request.tail_lines > 0) return RunLastMatching(request, kept, reader);
   absl::Time last = absl::InfinitePast();
-  absl::Status status = ReadPodLog(client_, request, options_.pauses, offer, &last, stop);
+  reader->Finish(
+      ReadAll(request, kept, reader->stop_source().get_token(), &last,
+              [&](v1::StreamReplicaLogsResponse lines) { return reader->Offer(std::move(lines)); }));
+}
+
+absl::Status PodLogs::ReadAll(const PodLogRequest& request, const KeptLogSource& kept,
+                              const std::stop_token& stop, absl::Time* last, const PodLogSink& sink) const {
+  absl::Status status = ReadPodLog(client_, request, options_.pauses, sink, last, stop);
   if (!status.ok() && !stop.stop_requested() && kept != nullptr) {
     absl::StatusOr<KeptLogFile> file = kept();
-    if (file.ok()) status = ReadKept(*std::move(file), request.tail_lines, last, offer);
+    if (file.ok()) status = ReadKept(*std::move(file), request.tail_lines, *last, sink);
   }
-  reader->Finish(stop.stop_requested() ? Abandoned() : status);
+  return stop.stop_requested() ? Abandoned() : status;
+}
+
+void PodLogs::RunLastMatching(const PodLogRequest& request, const KeptLogSource& kept,
+                              PodLogReader* reader) const {
+  const std::stop_token stop = reader->stop_source().get_token();
+  const auto filter = logs::LineFilter::Create(request.since, request.pattern);
+  if (!filter.ok()) return reader->Finish(filter.status());
+  logs::LastLines matching(request.tail_lines);
+  logs::Lines wanted;
+  const auto look_through = [&](v1::StreamReplicaLogsResponse lines) {
+    for (v1::LogLine& line : *lines.mutable_lines()) (*filter)->Add(std::move(line), &wanted);
+    for (v1::LogLine& line : wanted) matching.Add(std::move(line));
+    wanted.Clear();
+    return absl::OkStatus();
+  };
+  absl::Time last = absl::InfinitePast();
+  PodLogRequest now = request;
+  now.follow = false;
+  now.tail_lines = 0;
+  const absl::Status status = ReadAll(now, kept, stop, &last, look_through);
+  (*filter)->Finish(&wanted);
+  for (v1::LogLine& line : wanted) matching.Add(std::move(line));
+  v1::StreamReplicaLogsResponse found;
+  matching.TakeAll(found.mutable_lines());
+  if (absl::Status offered = reader->Offer(std::move(found)); !offered.ok()) return reader->Finish(offered);
+  if (!request.follow || !status.ok()) return reader->Finish(status);
+  // Of a pod that is gone by now, what was kept has been looked through; then there is nothing behind it.
+  PodLogRequest rest = request;
+  rest.tail_lines = 0;
+  reader->Finish(ReadAll(rest, kept, stop, &last, [&](v1::StreamReplicaLogsResponse lines) {
+    return reader->Offer(std::move(lines));
+  }));
 }
 
 }  // namespace adaptdl::supervisor

@@ -89,6 +89,12 @@ class PodLogs {
   // Joins threads that have come to their end.
   void Reap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(const PodLogRequest& request, const KeptLogSource& kept, PodLogReader* reader) const;
+  // Reads the log, and what was kept of what can't be read any more.
+  absl::Status ReadAll(const PodLogRequest& request, const KeptLogSource& kept, const std::stop_token& stop,
+                       absl::Time* last, const PodLogSink& sink) const;
+  // The same as Run() of the last lines with a pattern, which the kubelet knows nothing of: looks through what there is now, and
+  // then goes on.
+  void RunLastMatching(const PodLogRequest& request, const KeptLogSource& kept, PodLogReader* reader) const;
 
   const kube::Client& client_;
   const PodLogsOptions options_;

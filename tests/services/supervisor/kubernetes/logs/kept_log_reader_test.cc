@@ -52,6 +52,7 @@ TEST_F(KeptLogReaderTest, AllOrTheLastLinesOrThoseAfter) {
   const absl::Time second = absl::FromCivil(absl::CivilSecond(2026, 1, 2, 3, 4, 2), absl::UTCTimeZone());
   EXPECT_EQ(All(KeptLogReader(File(Lines(4)), 0, second)), "3|");
   EXPECT_EQ(All(KeptLogReader(File(""), 0)), "");
+  EXPECT_EQ(All(KeptLogReader(File(Lines(6)), 2, absl::InfinitePast(), "[13]")), "1|2|3|4|5|");
 }
 
 TEST_F(KeptLogReaderTest, ComesInPieces) {

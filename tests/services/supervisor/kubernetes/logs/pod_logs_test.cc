@@ -110,6 +110,32 @@ TEST_F(PodLogsTest, AFollowedLogGoesOnWhereItWasCut) {
   EXPECT_TRUE(reader->status().ok());
 }
 
+TEST_F(PodLogsTest, TheLastLinesWithAPatternAndThenWhatFollows) {
+  const std::string lines =
+      "2026-01-02T03:04:05Z loss 1\n2026-01-02T03:04:06Z x\n2026-01-02T03:04:07Z loss 2\n"
+      "2026-01-02T03:04:08Z loss 3\n2026-01-02T03:04:09Z y\n";
+  const auto all = [lines](Exchange& exchange) {
+    EXPECT_EQ(exchange.request().Argument("tailLines"), "");
+    EXPECT_EQ(exchange.request().Argument("sinceTime"), "2026-01-02T03:04:05Z");
+    exchange.Answer(200, lines);
+  };
+  ServeLog({all, all, [](Exchange& exchange) {
+              EXPECT_EQ(exchange.request().Argument("follow"), "true");
+              EXPECT_EQ(exchange.request().Argument("sinceTime"), "2026-01-02T03:04:09Z");
+              exchange.Answer(200, "2026-01-02T03:04:09Z y\n2026-01-02T03:04:10Z z\n");
+            }});
+  PodLogRequest request = {
+      .pod = {"default", "r"},
+      .container = "main",
+      .tail_lines = 2,
+      .since = absl::FromCivil(absl::CivilSecond(2026, 1, 2, 3, 4, 5), absl::UTCTimeZone()),
+      .pattern = "loss"};
+  EXPECT_EQ(ReadAll(logs_->Start(request, Notify()).get()), "loss 2|loss 3|");
+  request.follow = true;
+  // What follows is not looked through: whoever reads does that.
+  EXPECT_EQ(ReadAll(logs_->Start(request, Notify()).get()), "loss 2|loss 3|z|");
+}
+
 TEST_F(PodLogsTest, ALogThatIsNotFollowedAndCutIsAnError) {
   ServeLog({CutAfter("2026-01-02T03:04:05Z a\n")});
   const auto reader = Start(false);
