@@ -119,6 +119,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddCp(app, context);
   AddEvents(app, context);
   AddTimeline(app, context);
+  AddTop(app, context);
   AddWait(app, context);
   AddUpdate(app, context);
   AddSuspend(app, context);

@@ -79,11 +79,11 @@ std::vector<std::string> SortKeys() {
   return keys;
 }
 
-void SortJobs(const std::string& key, bool reverse, absl::Time now, JobList* jobs) {
+void SortJobs(const std::string& key, bool reverse, absl::Time now, std::vector<const v1::Job*>* jobs) {
   const auto by = [&](auto value_of) {
-    const auto less = [&](const v1::Job& a, const v1::Job& b) {
-      const auto left = value_of(a);
-      const auto right = value_of(b);
+    const auto less = [&](const v1::Job* a, const v1::Job* b) {
+      const auto left = value_of(*a);
+      const auto right = value_of(*b);
       if (!left.has_value() || !right.has_value()) return left.has_value() && !right.has_value();
       return reverse ? *right < *left : *left < *right;
     };
@@ -97,6 +97,15 @@ void SortJobs(const std::string& key, bool reverse, absl::Time now, JobList* job
   for (const Key& figure : kFigures) {
     if (key == figure.name) by([&](const v1::Job& job) { return figure.figure(job, now); });
   }
+}
+
+void SortJobs(const std::string& key, bool reverse, absl::Time now, JobList* jobs) {
+  std::vector<const v1::Job*> order;
+  for (const v1::Job& job : *jobs) order.push_back(&job);
+  SortJobs(key, reverse, now, &order);
+  JobList sorted;
+  for (const v1::Job* job : order) *sorted.Add() = *job;
+  jobs->Swap(&sorted);
 }
 
 void KeepSince(absl::Time since, JobList* jobs) {

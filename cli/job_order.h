@@ -20,6 +20,7 @@ std::vector<std::string> SortKeys();
 // Sorts by one of these: names and times ascend, figures descend, and what is not known comes last. Jobs that are alike
 // stay in their order. `reverse`: the other way round, with what is not known last all the same.
 void SortJobs(const std::string& key, bool reverse, absl::Time now, JobList* jobs);
+void SortJobs(const std::string& key, bool reverse, absl::Time now, std::vector<const v1::Job*>* jobs);
 
 // Leaves the jobs that were there at `since` or later: those that have not ended before.
 void KeepSince(absl::Time since, JobList* jobs);
