@@ -140,6 +140,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddHealth(app, context);
   AddCloud(app, context);
   AddCluster(app, context);
+  AddCompletion(app, context);
   AddVersion(app, context);
 }
 
@@ -198,7 +199,7 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
     return ReportParseError(app, context, error);
   }
   const bool takes_arguments =
-      app.got_subcommand("submit") || app.got_subcommand("run") ||
+      app.got_subcommand("submit") || app.got_subcommand("run") || app.got_subcommand("__complete") ||
       (app.got_subcommand("cloud") && app.get_subcommand("cloud")->got_subcommand("submit"));
   if (context.has_separator && !takes_arguments) {
     return Report(context, UsageError("only \"adaptdl submit\", \"adaptdl cloud submit\" and \"adaptdl run\" "
@@ -210,7 +211,8 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
   }
   // What is launched is none that can be used yet, and some commands need none.
   const bool launches = app.got_subcommand("cloud") && !app.get_subcommand("cloud")->got_subcommand("submit");
-  const bool is_local = app.got_subcommand("cluster") || app.got_subcommand("version");
+  const bool is_local = app.got_subcommand("cluster") || app.got_subcommand("version") ||
+                        app.got_subcommand("completion") || app.got_subcommand("__complete");
   if (!launches && !is_local) {
     if (const absl::Status used = UseCluster(&context); !used.ok()) return Report(context, used);
   }

@@ -1,6 +1,6 @@
 # The Debian packages, which scripts/package.sh makes. Each holds one component of the installation:
 #
-#   cli        adaptdl-cli: the command, its manual pages and bash completion
+#   cli        adaptdl-cli: the command, its manual pages and completions for bash, zsh and fish
 #   services   adaptdl-services: the services with units, settings and manual pages
 #   training   libadaptdl-dev: the training library (Install.cmake says what that is)
 #
@@ -35,8 +35,23 @@ endfunction()
 
 adaptdl_package(cli adaptdl-cli TARGETS ${cli_programs} MANUALS ${cli_programs})
 install(TARGETS ${cli_programs} RUNTIME DESTINATION bin COMPONENT cli EXCLUDE_FROM_ALL)
-install(FILES "${PROJECT_SOURCE_DIR}/deploy/debian/bash-completion/adaptdl"
-        DESTINATION share/bash-completion/completions COMPONENT cli EXCLUDE_FROM_ALL)
+# The command writes its completions itself, by the names at which each shell looks for them.
+set(completions "${PROJECT_BINARY_DIR}/completions")
+foreach(completion bash:adaptdl zsh:_adaptdl fish:adaptdl.fish)
+  string(REPLACE ":" ";" completion "${completion}")
+  list(GET completion 0 shell)
+  list(GET completion 1 file)
+  add_custom_command(OUTPUT "${completions}/${shell}/${file}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${completions}/${shell}"
+    COMMAND adaptdl completion ${shell} > "${completions}/${shell}/${file}"
+    DEPENDS adaptdl COMMENT "Making the completion of ${shell}" VERBATIM)
+  list(APPEND completion_files "${completions}/${shell}/${file}")
+endforeach()
+add_custom_target(completions DEPENDS ${completion_files})
+add_dependencies(package_cli completions)
+install(FILES "${completions}/bash/adaptdl" DESTINATION share/bash-completion/completions COMPONENT cli EXCLUDE_FROM_ALL)
+install(FILES "${completions}/zsh/_adaptdl" DESTINATION share/zsh/vendor-completions COMPONENT cli EXCLUDE_FROM_ALL)
+install(FILES "${completions}/fish/adaptdl.fish" DESTINATION share/fish/vendor_completions.d COMPONENT cli EXCLUDE_FROM_ALL)
 
 # The worker starts the shim and adaptdl-environment, which have no use of their own, and finds them beside itself.
 adaptdl_package(services adaptdl-services TARGETS ${service_programs} adaptdl-shim adaptdl-environment MANUALS ${service_programs})

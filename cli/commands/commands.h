@@ -44,6 +44,8 @@ void AddToken(CLI::App& admin, Context* context);
 void AddTensorboard(CLI::App& app, Context* context);
 void AddHealth(CLI::App& app, Context* context);
 void AddCloud(CLI::App& app, Context* context);
+// Offers what all commands added before and after it have.
+void AddCompletion(CLI::App& app, Context* context);
 void AddCluster(CLI::App& app, Context* context);
 void AddVersion(CLI::App& app, Context* context);
 void AddWhoAmI(CLI::App& app, Context* context);

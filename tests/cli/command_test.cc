@@ -333,6 +333,27 @@ TEST_F(CommandTest, FindsTheLocalClustersSupervisor) {
   EXPECT_EQ(RunProgram(folder_.path(), {"ls"}, {"ADAPTDL_HOME=" + folder_.path() + "/elsewhere"}).code, 1);
 }
 
+TEST_F(CommandTest, OffersNamesOfJobsAndNodes) {
+  supervisor_.AddJob(PendingJob("train-a"));
+  v1::Job elsewhere = PendingJob("train-b");
+  elsewhere.set_namespace_("vision");
+  supervisor_.AddJob(elsewhere);
+  supervisor_.AddNode(NodeNamed("node-7"));
+  EXPECT_EQ(Run({"__complete", "--", "logs", "tr"}).out, "train-a\tPending (Unschedulable)\n:none\n");
+  EXPECT_EQ(Run({"__complete", "--", "--namespace", "vision", "logs", "-f", ""}).out,
+            "train-b\tPending (Unschedulable)\n:none\n");
+  EXPECT_EQ(Run({"__complete", "--", "cancel", "--namespace=vision", "train-b", "tr"}).out,
+            "train-b\tPending (Unschedulable)\n:none\n");
+  EXPECT_EQ(Run({"__complete", "--", "describe", "vision/"}).out,
+            "vision/train-b\tPending (Unschedulable)\n:none\n");
+  EXPECT_EQ(Run({"__complete", "--", "describe", "train-a", "tr"}).out, ":none\n");
+  EXPECT_EQ(Run({"__complete", "--", "drain", "n"}).out, "node-7\tReady\n:none\n");
+  EXPECT_EQ(Run({"__complete", "--", "submit", "--", "x"}).out, ":files\n");
+  EXPECT_EQ(Run({"__complete", "--", "cluster", "up", "--dir", ""}).out, ":files\n");
+  EXPECT_EQ(Run({"__complete", "--", "ls", "--sort=st"}).out, "--sort=start\t\n:none\n");
+  EXPECT_EQ(Run({"__complete"}).code, 0);
+}
+
 TEST_F(CommandTest, RefusesWrongUsage) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{},

@@ -108,7 +108,9 @@ def client_alone(admin):
     expect("the client's version", debian.run("adaptdl", "--version").strip() == f"adaptdl {admin.version}")
     expect("it says what a local cluster lacks", "adaptdl-services" in debian.run("adaptdl", "cluster", "up", succeeds=False))
     debian.run("rm", "-r", "/root/.adaptdl")
-    expect("bash completion is installed", debian.has("/usr/share/bash-completion/completions/adaptdl"))
+    for completion in ("bash-completion/completions/adaptdl", "zsh/vendor-completions/_adaptdl",
+                       "fish/vendor_completions.d/adaptdl.fish"):
+        expect(f"completion is installed: {completion}", debian.has(f"/usr/share/{completion}"))
 
 
 def manual(debian, *command):
