@@ -120,6 +120,8 @@ void AddCommands(CLI::App& app, Context* context) {
   AddEvents(app, context);
   AddTimeline(app, context);
   AddTop(app, context);
+  AddDebug(app, context);
+  AddDoctor(app, context);
   AddWait(app, context);
   AddUpdate(app, context);
   AddSuspend(app, context);

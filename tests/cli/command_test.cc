@@ -338,7 +338,10 @@ TEST_F(CommandTest, OffersNamesOfJobsAndNodes) {
   v1::Job elsewhere = PendingJob("train-b");
   elsewhere.set_namespace_("vision");
   supervisor_.AddJob(elsewhere);
-  supervisor_.AddNode(NodeNamed("node-7"));
+  v1::Node node;
+  node.set_node_id("node-7");
+  node.mutable_status()->set_phase(v1::NODE_PHASE_READY);
+  supervisor_.AddNode(node);
   EXPECT_EQ(Run({"__complete", "--", "logs", "tr"}).out, "train-a\tPending (Unschedulable)\n:none\n");
   EXPECT_EQ(Run({"__complete", "--", "--namespace", "vision", "logs", "-f", ""}).out,
             "train-b\tPending (Unschedulable)\n:none\n");
