@@ -20,34 +20,6 @@
 namespace adaptdl::cli {
 namespace {
 
-// Decides whether a broken stream is opened again, and waits before it is. The supervisor was heard by a
-// unary call before the stream: it gets time to be restarted.
-class Reconnector {
- public:
-  // `clock` outlives it.
-  explicit Reconnector(const Clock& clock) : clock_(clock) {}
-
-  // The stream gave something: an outage, if there was one, is over.
-  void Heard() {
-    backoff_.Reset();
-    outage_start_ = absl::InfiniteFuture();
-  }
-
-  // Whether to try again after the stream has broken.
-  bool WaitToRetry() {
-    const absl::Time now = clock_.Steady();
-    outage_start_ = std::min(outage_start_, now);
-    if (now - outage_start_ > kLongestOutage) return false;
-    clock_.SleepFor(backoff_.Next());
-    return true;
-  }
-
- private:
-  const Clock& clock_;
-  Backoff backoff_{kFirstRetryDelay, absl::Seconds(2)};
-  absl::Time outage_start_ = absl::InfiniteFuture();
-};
-
 // Leaves out the lines that an earlier stream of the same request has given.
 class SeenLines {
  public:
@@ -88,11 +60,26 @@ bool IsOutage(const grpc::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& job, absl::Time deadline) {
+void Reconnector::Heard() {
+  backoff_.Reset();
+  outage_start_ = absl::InfiniteFuture();
+}
+
+bool Reconnector::WaitToRetry() {
+  const absl::Time now = clock_.Steady();
+  outage_start_ = std::min(outage_start_, now);
+  if (now - outage_start_ > kLongestOutage) return false;
+  clock_.SleepFor(backoff_.Next());
+  return true;
+}
+
+absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& job, absl::Time deadline,
+                                          const std::function<void(const v1::Job&)>& on_change) {
   // A unary call comes first: it has a deadline, and tells a supervisor that was never there from one that is
   // away.
   const absl::StatusOr<v1::Job> now = GetJob(client, job);
   if (!now.ok() || IsFinished(now->status().phase())) return now;
+  if (on_change != nullptr) on_change(*now);
   v1::WatchJobsRequest request;
   request.set_namespace_(job.name_space);
   request.set_name(job.name);
@@ -114,6 +101,7 @@ absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& jo
         context.TryCancel();
         return last;
       }
+      if (on_change != nullptr) on_change(last);
     }
     const grpc::Status status = stream->Finish();
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED || SteadyNow() >= deadline) {

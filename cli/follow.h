@@ -12,15 +12,37 @@
 #include "adaptdl/v1/job_service.pb.h"
 #include "cli/client.h"
 #include "cli/context.h"
+#include "libs/base/backoff.h"
+#include "libs/base/clock.h"
 
 namespace adaptdl::cli {
 
 // How long a supervisor that was there may stay away before a stream is given up.
 inline constexpr absl::Duration kLongestOutage = absl::Seconds(60);
 
+// Decides whether what was broken by an outage is tried again, and waits before it is. The supervisor was heard before: it
+// gets time to be restarted. Not thread-safe.
+class Reconnector {
+ public:
+  // `clock` outlives it.
+  explicit Reconnector(const Clock& clock) : clock_(clock) {}
+
+  // Something was heard: an outage, if there was one, is over.
+  void Heard();
+  // Whether to try again.
+  bool WaitToRetry();
+
+ private:
+  const Clock& clock_;
+  Backoff backoff_{kFirstRetryDelay, absl::Seconds(2)};
+  absl::Time outage_start_ = absl::InfiniteFuture();
+};
+
 // Waits until the job has finished and returns it. DEADLINE_EXCEEDED when that is not before `deadline`
-// (steady); NOT_FOUND when it does not exist or is deleted meanwhile.
-absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& job, absl::Time deadline);
+// (steady); NOT_FOUND when it does not exist or is deleted meanwhile. `on_change`, unless it is null, hears of the job as it
+// is and becomes until then.
+absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& job, absl::Time deadline,
+                                          const std::function<void(const v1::Job&)>& on_change = nullptr);
 
 // Calls `on_line` for each line, each once, and `on_warning` for what could not be read, until the stream
 // ends. Call it after another call to the supervisor has succeeded.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/format.h"
+#include "cli/text_width.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -26,6 +27,13 @@ void WriteToTerminal(absl::string_view text) {
 
 std::string ProgressLine(absl::string_view what, int64_t done, int64_t total, absl::Duration elapsed,
                          int width) {
+  const double seconds = absl::ToDoubleSeconds(elapsed);
+  const double speed = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  if (total < 0) {
+    std::string line = absl::StrCat(what, "  ", FormatBytes(done));
+    if (speed > 0) absl::StrAppend(&line, ", ", FormatBytes(static_cast<int64_t>(speed)), "/s");
+    return Shortened(line, width);
+  }
   const double part =
       total <= 0 ? 1 : std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0);
   const int filled = static_cast<int>(part * kBarWidth);
@@ -34,9 +42,7 @@ std::string ProgressLine(absl::string_view what, int64_t done, int64_t total, ab
   bar.resize(kBarWidth, ' ');
   std::string line = absl::StrFormat("%s [%s] %3.0f%%  %s of %s", what, bar, part * 100, FormatBytes(done),
                                      FormatBytes(total));
-  const double seconds = absl::ToDoubleSeconds(elapsed);
-  if (seconds > 0 && done > 0) {
-    const double speed = static_cast<double>(done) / seconds;
+  if (speed > 0) {
     absl::StrAppend(&line, ", ", FormatBytes(static_cast<int64_t>(speed)), "/s, ",
                     DurationText(absl::Seconds(static_cast<double>(total - done) / speed)), " left");
   }
@@ -44,29 +50,35 @@ std::string ProgressLine(absl::string_view what, int64_t done, int64_t total, ab
   return line;
 }
 
+StatusLine::StatusLine(const Context& context)
+    // A line that is full would go on in the next one.
+    : width_(std::max(context.width - 1, 0)), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+void StatusLine::Set(absl::string_view text) {
+  if (!terminal_) return;
+  shown_ = true;
+  WriteToTerminal(absl::StrCat("\r", Fitted(text, width_)));
+}
+
+void StatusLine::Clear() {
+  if (shown_) WriteToTerminal(absl::StrCat("\r", std::string(width_, ' '), "\r"));
+  shown_ = false;
+}
+
 ProgressBar::ProgressBar(const Context& context, std::string what, int64_t total)
     : clock_(context.clock),
       what_(std::move(what)),
       total_(total),
-      // A line that is full would go on in the next one.
-      width_(context.width - 1),
-      terminal_(isatty(STDERR_FILENO) == 1),
       begin_(clock_->Steady()),
-      next_(begin_ + kPatience) {}
-
-ProgressBar::~ProgressBar() {
-  if (shown_) WriteToTerminal(absl::StrCat("\r", std::string(std::max(width_, 0), ' '), "\r"));
-}
+      next_(begin_ + kPatience),
+      line_(context) {}
 
 void ProgressBar::Set(int64_t done) {
-  if (!terminal_) return;
+  if (!line_.is_on_terminal()) return;
   const absl::Time now = clock_->Steady();
   if (now < next_) return;
   next_ = now + kBetweenUpdates;
-  shown_ = true;
-  std::string line = ProgressLine(what_, done, total_, now - begin_, width_);
-  line.resize(std::max<size_t>(line.size(), std::max(width_, 0)), ' ');
-  WriteToTerminal(absl::StrCat("\r", line));
+  line_.Set(ProgressLine(what_, done, total_, now - begin_, line_.width()));
 }
 
 }  // namespace adaptdl::cli

@@ -15,19 +15,41 @@
 
 namespace adaptdl::cli {
 
-// "packing   [=====>    ]  52%  1.1Gi of 2Gi, 210Mi/s, 5s left", no wider than `width`. Nothing is left of `elapsed` 0.
+// "packing   [=====>    ]  52%  1.1Gi of 2Gi, 210Mi/s, 5s left", no wider than `width`. Nothing is left of `elapsed` 0. Of
+// a `total` below 0, which is not known: "copying  1.1Gi, 210Mi/s".
 std::string ProgressLine(absl::string_view what, int64_t done, int64_t total, absl::Duration elapsed,
                          int width);
+
+// One line on a terminal, on standard error, that changes and goes without a trace. For one thread.
+class StatusLine {
+ public:
+  // Shows something only on a terminal.
+  explicit StatusLine(const Context& context);
+  // Leaves the line empty.
+  ~StatusLine() { Clear(); }
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+
+  // As much of it as there is room for.
+  void Set(absl::string_view text);
+  void Clear();
+  bool is_on_terminal() const { return terminal_; }
+  // The most columns of the text.
+  int width() const { return width_; }
+
+ private:
+  const int width_;
+  const bool terminal_;
+  bool shown_ = false;
+};
 
 class ProgressBar {
  public:
   // Work that is done before this shows nothing.
   static constexpr absl::Duration kPatience = absl::Seconds(2);
 
-  // Shows something only on a terminal. `context`'s clock outlives it.
+  // Shows something only on a terminal. `context`'s clock outlives it. `total`: below 0: it is not known.
   ProgressBar(const Context& context, std::string what, int64_t total);
-  // Leaves the line empty.
-  ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
@@ -38,11 +60,9 @@ class ProgressBar {
   const Clock* const clock_;
   const std::string what_;
   const int64_t total_;
-  const int width_;
-  const bool terminal_;
   const absl::Time begin_;
   absl::Time next_;
-  bool shown_ = false;
+  StatusLine line_;
 };
 
 }  // namespace adaptdl::cli

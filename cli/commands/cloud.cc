@@ -16,8 +16,10 @@
 #include "cli/client.h"
 #include "cli/cloud/launcher.h"
 #include "cli/commands/commands.h"
+#include "cli/format.h"
 #include "cli/health_check.h"
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 #include "cli/security.h"
 #include "libs/aws/credential_chain.h"
 #include "libs/base/file.h"
@@ -60,7 +62,11 @@ absl::Status AwaitSupervisor(const Context& context, const CloudOptions& options
   own.token_file = profile.token_file;
   const absl::StatusOr<rpc::ClientSecurity> security = FindSecurity(own, profile.supervisor);
   if (!security.ok()) return security.status();
+  const absl::Time begin = context.clock->Steady();
+  StatusLine line(context);
   while (true) {
+    line.Set(absl::StrCat("starting since ", DurationText(context.clock->Steady() - begin), ", at most ",
+                          DurationText(deadline - begin)));
     const auto health = CheckHealth(profile.supervisor, *security, "", context.call_timeout);
     if (health.ok() && *health == "SERVING") return absl::OkStatus();
     if (context.clock->Steady() >= deadline) {

@@ -19,6 +19,7 @@
 #include "cli/file_sink.h"
 #include "cli/format.h"
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/sync_stream.h"
 
@@ -93,7 +94,8 @@ absl::StatusOr<std::string> CopyPath(const Source& source, const Target& target,
   return rest.empty() ? target.name : absl::StrCat(target.name, "/", rest);
 }
 
-absl::Status Receive(Client& client, const Source& source, const Target& target, FileSink* sink) {
+absl::Status Receive(Client& client, const Source& source, const Target& target, FileSink* sink,
+                     ProgressBar* progress) {
   v1::ReadFilesRequest request;
   request.set_namespace_(source.job.name_space);
   request.set_name(source.job.name);
@@ -103,6 +105,7 @@ absl::Status Receive(Client& client, const Source& source, const Target& target,
   const auto stream = client.jobs()->ReadFiles(&context, request);
   v1::ReadFilesResponse response;
   absl::Status status;
+  int64_t received = 0;
   while (status.ok() && stream->Read(&response)) {
     const v1::FileChunk& chunk = response.chunk();
     const absl::StatusOr<std::string> path = CopyPath(source, target, chunk.path());
@@ -112,6 +115,8 @@ absl::Status Receive(Client& client, const Source& source, const Target& target,
       status = sink->MakeFolder(*path);
     } else {
       status = sink->Write(*path, chunk.mode(), chunk.size(), chunk.offset(), chunk.data());
+      received += static_cast<int64_t>(chunk.data().size());
+      progress->Set(received);
     }
   }
   if (!status.ok()) {
@@ -135,8 +140,12 @@ absl::StatusOr<int> Copy(const Context& context, const CopyOptions& options) {
   Client client(context);
   const absl::StatusOr<v1::Job> job = GetJob(client, source->job);
   if (!job.ok()) return job.status();
-  const absl::Status status = Receive(client, *source, *target, sink->get());
-  if (!status.ok()) return status;
+  {
+    // How much there is nobody says before it is there.
+    ProgressBar progress(context, "copying", -1);
+    const absl::Status status = Receive(client, *source, *target, sink->get(), &progress);
+    if (!status.ok()) return status;
+  }
   const std::string path = absl::StrCat(target->parent == "." ? "" : target->parent + "/", target->name);
   if (context.format == Format::kTable) {
     Print(absl::StrCat((*sink)->files(), (*sink)->files() == 1 ? " file, " : " files, ",

@@ -15,6 +15,7 @@
 #include "cli/follow.h"
 #include "cli/format.h"
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 #include "libs/base/clock.h"
 
 namespace adaptdl::cli {
@@ -46,6 +47,17 @@ int Worse(int a, int b) {
   return kExitOk;
 }
 
+// "default/a Running, 3 replicas, 37% done, 41m00s left".
+std::string WaitText(const v1::Job& job, absl::Time now) {
+  const v1::JobStatus& status = job.status();
+  std::string text = Printable(absl::StrCat(job.namespace_(), "/", job.name(), " ", StatusText(status)));
+  const int replicas = status.allocation_size();
+  if (replicas > 0) absl::StrAppend(&text, ", ", replicas, replicas == 1 ? " replica" : " replicas");
+  if (DoneText(status) != "-") absl::StrAppend(&text, ", ", DoneText(status), " done");
+  if (EtaText(status, now) != "-") absl::StrAppend(&text, ", ", EtaText(status, now), " left");
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<int> WaitForJobs(const Context& context, Client& client,
@@ -53,7 +65,13 @@ absl::StatusOr<int> WaitForJobs(const Context& context, Client& client,
   v1::ListJobsResponse ended;
   int code = kExitOk;
   for (const JobReference& reference : references) {
-    const absl::StatusOr<v1::Job> job = WaitUntilFinished(client, reference, deadline);
+    StatusLine line(context);
+    const absl::StatusOr<v1::Job> job =
+        WaitUntilFinished(client, reference, deadline, [&](const v1::Job& now) {
+          line.Set(absl::StrCat(ended.jobs_size(), " of ", references.size(), " ended; ",
+                                WaitText(now, context.clock->Now())));
+        });
+    line.Clear();
     if (absl::IsDeadlineExceeded(job.status())) {
       Note(absl::StrCat("timeout: ", job.status().message()));
       return kExitTimeout;

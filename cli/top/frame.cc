@@ -27,16 +27,21 @@ constexpr int kLinesBelow = 1;
 constexpr absl::Duration kStale = absl::Seconds(10);
 
 constexpr absl::string_view kHelp[] = {
-    "Up, Down, PgUp, PgDn, Home, End, j, k   choose a job, or scroll",
-    "Enter   all about the job            Esc   back, or no filter any more",
-    "s   sort by the next of: submitted, name, phase, start, ...",
-    "r   the other way round",
-    "/   only jobs with a text in name or status (Enter: done)",
-    "a   jobs that have ended, too        p   hold still, and go on",
-    "h   this                             q   quit",
+    "Up, Down, j, k    choose a job, or scroll",
+    "PgUp, PgDn        the same by a page",
+    "Home, End         the first, the last",
+    "Enter             all about the job",
+    "Esc               back; no filter any more",
+    "s                 sort by something else",
+    "r                 the other way round",
+    "/                 filter by name or status",
+    "a                 ended jobs, too",
+    "p                 hold still, and go on",
+    "h                 this",
+    "q                 quit",
     "",
     "GOODPUT: samples per second, each as far as it brings the training on",
-    "BATCH: samples of a step of all replicas    LOSS: as the program says",
+    "BATCH: samples of a step of all replicas; LOSS: as the program says",
 };
 
 std::string Inverse(absl::string_view text) { return absl::StrCat("\x1b[7m", text, "\x1b[0m"); }

@@ -59,6 +59,28 @@ TEST_F(CommandTest, FiltersJobs) {
   EXPECT_EQ(Run({"ls", "-l", "team"}).code, 2);
 }
 
+TEST_F(CommandTest, SortsAndChoosesJobs) {
+  supervisor_.AddJob(EndedJob("train-b", v1::JOB_PHASE_SUCCEEDED));
+  v1::Job job = PendingJob("train-a");
+  job.mutable_status()->add_allocation("n0");
+  supervisor_.AddJob(job);
+  const auto names = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"ls", "-o", "json"});
+    std::string text;
+    for (const nlohmann::json& found : Json(Run(arguments))["jobs"])
+      text += found["name"].get<std::string>() + " ";
+    return text;
+  };
+  EXPECT_EQ(names({"--sort", "name"}), "train-a train-b ");
+  EXPECT_EQ(names({"--sort", "name", "--reverse"}), "train-b train-a ");
+  EXPECT_EQ(names({"--sort", "replicas"}), "train-a train-b ");
+  EXPECT_EQ(names({"--since", "1h"}), "train-a ");
+  EXPECT_EQ(names({"--name", "*-b"}), "train-b ");
+  EXPECT_THAT(Run({"ls", "-o", "wide"}).out, HasSubstr("GOODPUT"));
+  EXPECT_EQ(Run({"ls", "--sort", "colour"}).code, 2);
+  EXPECT_EQ(Run({"ls", "--since", "then"}).code, 2);
+}
+
 TEST_F(CommandTest, DescribesAJob) {
   supervisor_.AddJob(EndedJob("a", v1::JOB_PHASE_SUCCEEDED));
   v1::Event event;
@@ -207,6 +229,9 @@ TEST_F(CommandTest, ListsEventsOfAllPages) {
             "TIME(UTC)         TYPE     REASON      GROUP   MESSAGE\n"
             "Nov-14 22:13:22   Normal   Rescaling   2       from 2 to 3 replicas\n"
             "Nov-14 22:13:24   Normal   Rescaling   4       from 4 to 5 replicas\n");
+  EXPECT_EQ(Json(Run({"events", "--since", "2023-11-14T22:13:23Z", "-o", "json"}))["events"].size(), 3u);
+  EXPECT_THAT(Run({"events", "--type", "warning"}).err, HasSubstr("no events"));
+  EXPECT_EQ(Run({"events", "--type", "strange"}).code, 2);
   const ProgramResult followed = Run({"events", "-f", "odd"});
   EXPECT_EQ(followed.code, 0);
   EXPECT_THAT(followed.out, HasSubstr("from 5 to 6 replicas"));

@@ -123,7 +123,7 @@ TEST(JobOrderTest, LeavesJobsByTimeAndName) {
   v1::ListJobsResponse jobs = SampleJobs();
   KeepSince(SampleNow() - absl::Hours(1), jobs.mutable_jobs());
   EXPECT_EQ(jobs.jobs_size(), 3);
-  KeepNamed("*e*t*", jobs.mutable_jobs());
+  KeepNamed("?e*t*", jobs.mutable_jobs());
   EXPECT_EQ(jobs.jobs_size(), 2);
   KeepNamed("b[a-f]rt", jobs.mutable_jobs());
   EXPECT_EQ(jobs.jobs_size(), 1);
