@@ -18,7 +18,7 @@ namespace {
 // Of smaller figures first; none if it is not known.
 using Figure = std::optional<double> (*)(const v1::Job& job, absl::Time now);
 
-struct Key {
+struct OrderKey {
   const char* name;
   Figure figure;
 };
@@ -32,7 +32,7 @@ std::optional<double> Most(double figure) {
   return figure > 0 ? std::optional<double>(-figure) : std::nullopt;
 }
 
-constexpr Key kFigures[] = {
+constexpr OrderKey kFigures[] = {
     {"submitted",
      [](const v1::Job& job, absl::Time) -> std::optional<double> {
        return Seconds(job.status().submit_time());
@@ -67,15 +67,15 @@ constexpr Key kFigures[] = {
      [](const v1::Job& job, absl::Time) -> std::optional<double> { return -job.spec().priority(); }},
 };
 
-constexpr char kName[] = "name";
-constexpr char kPhase[] = "phase";
+constexpr char kNameKey[] = "name";
+constexpr char kPhaseKey[] = "phase";
 
 }  // namespace
 
 std::vector<std::string> SortKeys() {
   std::vector<std::string> keys;
-  for (const Key& key : kFigures) keys.push_back(key.name);
-  keys.insert(keys.begin() + 1, {kName, kPhase});
+  for (const OrderKey& key : kFigures) keys.push_back(key.name);
+  keys.insert(keys.begin() + 1, {kNameKey, kPhaseKey});
   return keys;
 }
 
@@ -89,12 +89,12 @@ void SortJobs(const std::string& key, bool reverse, absl::Time now, std::vector<
     };
     std::stable_sort(jobs->begin(), jobs->end(), less);
   };
-  if (key == kName) {
+  if (key == kNameKey) {
     by([](const v1::Job& job) { return std::optional(std::pair(job.name(), job.namespace_())); });
-  } else if (key == kPhase) {
+  } else if (key == kPhaseKey) {
     by([](const v1::Job& job) { return std::optional(StatusText(job.status())); });
   }
-  for (const Key& figure : kFigures) {
+  for (const OrderKey& figure : kFigures) {
     if (key == figure.name) by([&](const v1::Job& job) { return figure.figure(job, now); });
   }
 }
