@@ -87,6 +87,7 @@ absl::Status Ask(const Context& context, Client& client, const std::string& name
   }
   data->jobs = *std::move(jobs);
   data->nodes = *std::move(nodes);
+  data->was_heard = true;
   data->heard = context.clock->Now();
   data->problem.clear();
   return absl::OkStatus();
@@ -142,7 +143,6 @@ class Asker {
         is_asking_ = true;
         is_due_ = false;
         wanted = wanted_;
-        data.heard = data_.heard;
       }
       const absl::Status status = Ask(context_, client_, name_space_, wanted, &data);
       {
@@ -191,7 +191,7 @@ absl::StatusOr<int> Watch(const Context& context, const std::string& name_space,
     if (!view.paused) {
       const absl::Time started = data.heard;
       data = asker.data();
-      if (data.heard == absl::UnixEpoch()) data.heard = started;
+      if (!data.was_heard) data.heard = started;
     }
     data.supervisor = asker.address();
     data.now = view.paused ? data.now : context.clock->Now();

@@ -184,11 +184,13 @@ void CheckJobs(const ClusterState& state, std::vector<Check>* checks) {
   for (const v1::Job& job : state.jobs->jobs()) {
     const v1::JobStatus& status = job.status();
     const bool waits = status.phase() == v1::JOB_PHASE_PENDING && !job.spec().suspend();
+    const bool fits_nowhere = waits && status.reason() == "Unschedulable";
     const bool is_new = state.now - ToTime(status.submit_time()) < kLongestDecision;
-    if (waits && !is_new && status.allocation_reason().empty() && status.desired_allocation().empty()) {
+    if (waits && !is_new && !fits_nowhere && status.allocation_reason().empty() &&
+        status.desired_allocation().empty()) {
       undecided.push_back(job.name());
     }
-    if (waits && status.reason() == "Unschedulable") unschedulable.push_back(job.name());
+    if (fits_nowhere) unschedulable.push_back(job.name());
     if (status.failures() > 0) failing.push_back(job.name());
   }
   if (!undecided.empty()) {
@@ -221,8 +223,8 @@ void CheckPools(const ClusterState& state, std::vector<Check>* checks) {
                               absl::StrCat("it has reported ", DurationText(age), " ago for the last time"),
                               "see that adaptdl-autoscaler runs, and what its log says"));
   } else {
-    checks->push_back(
-        Well("autoscaler", absl::StrCat("it looks after ", state.pools->pools_size(), " pools")));
+    checks->push_back(Well("autoscaler", absl::StrCat("it looks after ", state.pools->pools_size(),
+                                                      state.pools->pools_size() == 1 ? " pool" : " pools")));
   }
   std::vector<std::string> troubled;
   for (const v1::NodePool& pool : state.pools->pools()) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -37,7 +38,7 @@ struct Check {
 struct AddressState {
   std::string address;
   // Why no connection comes about. OK: one does.
-  absl::Status connection;
+  absl::Status connection = absl::OkStatus();
   // Its health, or why it does not say.
   absl::StatusOr<std::string> health = std::string();
 };

@@ -122,6 +122,7 @@ std::string NodesLine(const TopData& data) {
 // What is wrong, or what was chosen.
 std::string NoticeLine(const TopData& data, const TopView& view, size_t shown) {
   if (view.is_typing) return absl::StrCat("Filter: ", Printable(view.filter), "_");
+  if (!data.was_heard && data.problem.empty()) return "Asking the supervisor ...";
   if (!data.problem.empty() || data.now - data.heard > kStale) {
     return absl::StrCat("As of ", DurationText(data.now - data.heard), " ago",
                         data.problem.empty() ? "" : ": ", Printable(data.problem));
@@ -195,7 +196,7 @@ void AppendJobs(const TopData& data, const TopView& view, const std::vector<cons
   }
   const std::string header = lines.front();
   lines.erase(lines.begin());
-  if (lines.empty()) lines.push_back(view.filter.empty() ? "no jobs" : "no such jobs");
+  if (lines.empty()) lines.push_back(!data.was_heard ? "" : view.filter.empty() ? "no jobs" : "no such jobs");
   const int selected = SelectedRow(shown, view);
   if (colours && !shown.empty()) {
     const std::vector<std::string> plain = LinesOf(Render(table, false, size.width));

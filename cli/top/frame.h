@@ -18,7 +18,8 @@ namespace adaptdl::cli {
 struct TopData {
   // Of whom it is.
   std::string supervisor;
-  // When it was heard, and what time it is.
+  // Whether anything was heard yet; when it was, or when it was first asked for; and what time it is.
+  bool was_heard = false;
   absl::Time heard;
   absl::Time now;
   v1::ListJobsResponse jobs;

@@ -23,6 +23,7 @@ using ::testing::Not;
 TopData SampleData() {
   TopData data;
   data.supervisor = "127.0.0.1:7100";
+  data.was_heard = true;
   data.heard = data.now = SampleNow();
   data.jobs = SampleJobs();
   data.nodes = SampleNodes();
@@ -66,7 +67,10 @@ TEST(TopTest, FitsEveryTerminal) {
 
 TEST(TopTest, WithoutBoundsAllIsThere) {
   ExpectGolden("top-once", Frame(SampleData(), {}, {}));
-  EXPECT_THAT(Frame({}, {}, {}), HasSubstr("no jobs"));
+  EXPECT_THAT(Frame({}, {}, {}), HasSubstr("\nAsking the supervisor ...\n"));
+  TopData empty;
+  empty.was_heard = true;
+  EXPECT_THAT(Frame(empty, {}, {}), HasSubstr("\nno jobs\n"));
 }
 
 TEST(TopTest, TinyTerminalsBreakNothing) {
