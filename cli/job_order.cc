@@ -35,6 +35,7 @@ std::optional<double> Most(double figure) {
 constexpr OrderKey kFigures[] = {
     {"submitted",
      [](const v1::Job& job, absl::Time) -> std::optional<double> {
+       if (!job.status().has_submit_time()) return std::nullopt;
        return Seconds(job.status().submit_time());
      }},
     {"start",

@@ -59,8 +59,8 @@ void Enter() {
 void Leave() {
   if (screen.is_ours == 0) return;
   screen.is_ours = 0;
-  WriteAll(kLeave, sizeof(kLeave) - 1);
   tcsetattr(STDIN_FILENO, TCSANOW, &screen.before);
+  WriteAll(kLeave, sizeof(kLeave) - 1);
 }
 
 void WakeUp() {

@@ -67,7 +67,8 @@ TEST_F(CommandTest, SortsAndChoosesJobs) {
   const auto names = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"ls", "-o", "json"});
     std::string text;
-    for (const nlohmann::json& found : Json(Run(arguments))["jobs"])
+    const nlohmann::json document = Json(Run(arguments));
+    for (const nlohmann::json& found : document["jobs"])
       text += found["name"].get<std::string>() + " ";
     return text;
   };
