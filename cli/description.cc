@@ -117,6 +117,7 @@ Section SpecSection(const v1::JobSpec& spec) {
   section.Add("Code", CodeText(replica));
   section.Add("Python", PythonText(replica));
   section.Add("Folder", Printable(replica.working_directory()));
+  section.Add("TensorBoard", Printable(replica.tensorboard()));
   std::vector<std::string> variables;
   for (const v1::EnvironmentVariable& variable : replica.env()) {
     variables.push_back(Printable(absl::StrCat(variable.name(), "=", variable.value())));

@@ -66,6 +66,7 @@ absl::Status SetDemands(const SubmitOptions& options, v1::JobSpec* spec) {
     *spec->mutable_deadline() = *deadline;
   }
   v1::ReplicaTemplate* replica = spec->mutable_template_();
+  if (!options.tensorboard.empty()) replica->set_tensorboard(options.tensorboard);
   if (!options.gpu_types.empty()) {
     replica->mutable_placement()->mutable_gpu_types()->Assign(options.gpu_types.begin(),
                                                               options.gpu_types.end());
@@ -203,6 +204,9 @@ absl::StatusOr<Submission> Prepare(const Context& context, const SubmitOptions& 
     return UsageError(
         absl::StrCat(options.cluster_flags.front(), " goes with a job file or folder and --kubernetes"));
   }
+  if (context.kubernetes.enabled && !options.tensorboard.empty()) {
+    return UsageError("--tensorboard goes with a job file or folder where there is --kubernetes");
+  }
   std::string file;
   if (!options.path.empty()) {
     absl::StatusOr<std::string> found = FindJobFile(options);
@@ -283,7 +287,6 @@ void AddClusterFlags(CLI::App* command, SubmitOptions* options) {
     return command->add_option(name, value, help)->group(kClusterGroup);
   };
   add("--image-tool", options->image_tool, "What builds it. Default: docker, podman or buildah");
-  add("--tensorboard", options->tensorboard, "Log to this one of \"adaptdl tensorboard list\"");
   add("--checkpoint-storage-size", options->claim_size,
       "A claim of this size for the job's checkpoints and shared files. Default: what the supervisor gives; "
       "1Gi if "
@@ -381,6 +384,8 @@ void AddSubmit(CLI::App& app, Context* context) {
                       "Type of the nodes' GPUs, as nodes say it; may be repeated: any of them");
   command->add_option("--node-selector", options->node_selector,
                       "Label that its nodes have, KEY=VALUE; may be repeated: all of them");
+  command->add_option("--tensorboard", options->tensorboard,
+                      "Log to this TensorBoard (\"adaptdl tensorboard\")");
   command->add_option("--deadline", options->deadline, "When it is to be done, such as 2026-12-01T08:00:00Z");
   command->add_option(
       "-d,--dockerfile", options->dockerfile,

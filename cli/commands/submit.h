@@ -42,9 +42,10 @@ struct SubmitOptions {
   bool dry_run = false;
   // Names of those of them that were given.
   std::vector<std::string> code_flags;
+  // The TensorBoard that it logs to. Empty: none.
+  std::string tensorboard;
   // For a cluster of Kubernetes only.
   std::string image_tool;
-  std::string tensorboard;
   std::string claim_size;
   std::string claim_class;
   // Names of those of them that were given.

@@ -7,6 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/client.h"
 #include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/kubernetes/cluster.h"
@@ -14,19 +16,78 @@
 #include "cli/kubernetes/tensorboard.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "cli/tensorboard/boards.h"
+#include "cli/tensorboard/viewer.h"
+#include "libs/jobspec/checks.h"
 
 namespace adaptdl::cli {
 namespace {
 
 constexpr char kTensorboardCommand[] = "adaptdl tensorboard";
 
-struct ProxyOptions {
-  std::string name;
-  std::string address = "127.0.0.1";
-  int port = 0;
-};
+absl::StatusOr<std::vector<Board>> FindBoards(const Context& context) {
+  Client client(context);
+  v1::ListJobsRequest request;
+  request.set_namespace_(context.Namespace());
+  const absl::StatusOr<v1::ListJobsResponse> jobs = ListAllJobs(client, request);
+  if (!jobs.ok()) return jobs.status();
+  return BoardsOf(*jobs);
+}
+
+// On clusters of node workers a TensorBoard is the jobs that name it: there is nothing to make, or to delete.
+absl::StatusOr<int> CreateBoardOfJobs(const Context& context, const TensorboardOptions& options) {
+  if (const absl::Status status = jobspec::CheckDnsLabel("NAME", options.name); !status.ok()) {
+    return UsageError(status.message());
+  }
+  Print(absl::StrCat("tensorboard ", context.Namespace(), "/", options.name,
+                     ": show it by \"adaptdl tensorboard proxy ", options.name,
+                     "\", once jobs were submitted with --tensorboard ", options.name, "\n"));
+  return kExitOk;
+}
+
+absl::StatusOr<int> DeleteBoardOfJobs(const Context& context, const std::string& name) {
+  const absl::StatusOr<std::vector<Board>> boards = FindBoards(context);
+  if (!boards.ok()) return boards.status();
+  for (const Board& board : *boards) {
+    if (board.name != name) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("what was logged there belongs to its jobs, and goes with them: adaptdl delete ",
+                     absl::StrJoin(board.jobs, " ")));
+  }
+  Print(absl::StrCat("tensorboard ", Printable(name), ": no job logs there\n"));
+  return kExitOk;
+}
+
+Json ToDocument(const std::vector<Board>& boards) {
+  Json list = Json::array();
+  for (const Board& board : boards) {
+    list.push_back({{"name", board.name}, {"jobs", board.jobs}, {"unfinished", board.unfinished}});
+  }
+  return {{"tensorboards", list}};
+}
+
+absl::StatusOr<int> ListBoardsOfJobs(const Context& context) {
+  const absl::StatusOr<std::vector<Board>> boards = FindBoards(context);
+  if (!boards.ok()) return boards.status();
+  if (context.format != Format::kTable) {
+    PrintDocument(context, ToDocument(*boards));
+    return kExitOk;
+  }
+  if (boards->empty()) {
+    Note("no tensorboards; submit jobs with --tensorboard NAME");
+    return kExitOk;
+  }
+  Table table{.headers = {"NAME", "JOBS", "UNFINISHED"}, .rows = {}};
+  for (const Board& board : *boards) {
+    table.rows.push_back(
+        {Printable(board.name), absl::StrCat(board.jobs.size()), absl::StrCat(board.unfinished)});
+  }
+  Print(Render(table, context.colours));
+  return kExitOk;
+}
 
 absl::StatusOr<int> CreateBoard(const Context& context, const TensorboardOptions& options) {
+  if (!context.kubernetes.enabled) return CreateBoardOfJobs(context, options);
   const auto cluster = Cluster::Open(context, kTensorboardCommand);
   if (!cluster.ok()) return cluster.status();
   if (absl::Status status = CreateTensorboard(**cluster, options); !status.ok()) return status;
@@ -36,6 +97,7 @@ absl::StatusOr<int> CreateBoard(const Context& context, const TensorboardOptions
 }
 
 absl::StatusOr<int> DeleteBoard(const Context& context, const std::string& name) {
+  if (!context.kubernetes.enabled) return DeleteBoardOfJobs(context, name);
   const auto cluster = Cluster::Open(context, kTensorboardCommand);
   if (!cluster.ok()) return cluster.status();
   if (absl::Status status = DeleteTensorboard(**cluster, name); !status.ok()) return status;
@@ -65,6 +127,7 @@ std::string ToTable(const std::vector<TensorboardState>& states, bool colours) {
 }
 
 absl::StatusOr<int> ListBoards(const Context& context) {
+  if (!context.kubernetes.enabled) return ListBoardsOfJobs(context);
   const auto cluster = Cluster::Open(context, kTensorboardCommand);
   if (!cluster.ok()) return cluster.status();
   const auto states = ListTensorboards(**cluster);
@@ -80,7 +143,8 @@ absl::StatusOr<int> ListBoards(const Context& context) {
 }
 
 // Until it is interrupted, which ends the process and with it the forward.
-absl::StatusOr<int> ProxyBoard(const Context& context, const ProxyOptions& options) {
+absl::StatusOr<int> ProxyBoard(const Context& context, const ViewerOptions& options) {
+  if (!context.kubernetes.enabled) return ViewBoard(context, options);
   const auto cluster = Cluster::Open(context, kTensorboardCommand);
   if (!cluster.ok()) return cluster.status();
   PortForward forward((*cluster)->kubectl(),
@@ -99,19 +163,19 @@ absl::StatusOr<int> ProxyBoard(const Context& context, const ProxyOptions& optio
 }  // namespace
 
 void AddTensorboard(CLI::App& app, Context* context) {
-  CLI::App* command =
-      app.add_subcommand("tensorboard", "TensorBoards in a cluster of Kubernetes (--kubernetes)");
+  CLI::App* command = app.add_subcommand("tensorboard", "TensorBoards: show together what jobs log");
   command->require_subcommand(1);
   CLI::App* create =
       command->add_subcommand("create", "Make one; \"adaptdl submit --tensorboard\" logs there");
   const auto options = std::make_shared<TensorboardOptions>();
   create->add_option("NAME", options->name, "Name")->required();
-  create->add_flag("--nodeport", options->node_port, "Nodes serve it on a port of theirs");
+  create->add_flag("--nodeport", options->node_port, "With --kubernetes: nodes serve it on a port of theirs");
   create->add_option("--storageclass", options->storage_class,
-                     "Storage class of what is logged, which many nodes can write (ReadWriteMany). Default: "
-                     "the cluster's");
-  create->add_option("--size", options->size, "Size of it")->capture_default_str();
-  create->add_option("--image", options->image, "Image with TensorBoard")->capture_default_str();
+                     "With --kubernetes: storage class of what is logged, which many nodes can write "
+                     "(ReadWriteMany). Default: the cluster's");
+  create->add_option("--size", options->size, "With --kubernetes: size of it")->capture_default_str();
+  create->add_option("--image", options->image, "With --kubernetes: image with TensorBoard")
+      ->capture_default_str();
   create->callback([context, options] {
     context->action = [context, options] { return CreateBoard(*context, *options); };
   });
@@ -126,10 +190,16 @@ void AddTensorboard(CLI::App& app, Context* context) {
       [context, name] { context->action = [context, name] { return DeleteBoard(*context, *name); }; });
 
   CLI::App* proxy = command->add_subcommand("proxy", "Show one on a port of this machine, until Ctrl-C");
-  const auto where = std::make_shared<ProxyOptions>();
+  const auto where = std::make_shared<ViewerOptions>();
   proxy->add_option("NAME", where->name, "Name")->required();
   proxy->add_option("--address", where->address, "Where to listen")->capture_default_str();
   proxy->add_option("-p,--port", where->port, "Port. Default: any free one")->check(CLI::Range(1, 65535));
+  proxy
+      ->add_option("--program", where->program,
+                   "Without --kubernetes: this machine's TensorBoard, which shows it")
+      ->capture_default_str();
+  AddDuration(*proxy, "--refresh", &where->refresh,
+              "Without --kubernetes: how often it looks for what has been logged since", absl::Seconds(1));
   proxy->callback(
       [context, where] { context->action = [context, where] { return ProxyBoard(*context, *where); }; });
 }

@@ -93,6 +93,9 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica, ReplicaKind kind)
     status.Update(CheckFolderInCode(replica.working_directory()));
   }
   status.Update(CheckDataSets(replica.data_sets()));
+  if (!replica.tensorboard().empty()) {
+    status.Update(CheckDnsLabel("spec.template.tensorboard", replica.tensorboard()));
+  }
   if (replica.has_termination_grace_period()) {
     const auto& grace = replica.termination_grace_period();
     const bool good = grace.seconds() >= 0 && grace.nanos() >= 0 && grace.nanos() <= 999'999'999 &&
