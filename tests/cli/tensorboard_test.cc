@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "cli/output.h"
 #include "cli/tensorboard/boards.h"
 #include "cli/tensorboard/event_mirror.h"
 #include "gmock/gmock.h"
