@@ -119,6 +119,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddCp(app, context);
   AddEvents(app, context);
   AddTimeline(app, context);
+  AddHistory(app, context);
   AddTop(app, context);
   AddDebug(app, context);
   AddDoctor(app, context);

@@ -20,6 +20,7 @@
 #include "adaptdl/v1/admin_service.grpc.pb.h"
 #include "adaptdl/v1/code_service.grpc.pb.h"
 #include "adaptdl/v1/enrolment_service.grpc.pb.h"
+#include "adaptdl/v1/history_service.grpc.pb.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
 #include "adaptdl/v1/node_pool_service.grpc.pb.h"
 #include "adaptdl/v1/node_service.grpc.pb.h"
@@ -36,6 +37,7 @@
 namespace adaptdl::cli {
 
 using Jobs = v1::JobService::Stub;
+using Histories = v1::HistoryService::Stub;
 using Nodes = v1::NodeService::Stub;
 using Enrolments = v1::EnrolmentService::Stub;
 using Pools = v1::NodePoolService::Stub;

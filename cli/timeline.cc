@@ -95,6 +95,24 @@ std::vector<TimelineRow> TimelineRows(const v1::ListJobsResponse& jobs,
   return rows;
 }
 
+std::vector<TimelineRow> TimelineRows(const v1::ListTimelinesResponse& timelines) {
+  std::vector<TimelineRow> rows;
+  for (const v1::JobTimeline& timeline : timelines.timelines()) {
+    TimelineRow row;
+    row.name = timeline.name();
+    row.begin = ToTime(timeline.submit_time());
+    if (timeline.has_completion_time()) row.end = ToTime(timeline.completion_time());
+    int replicas = 0;
+    for (const v1::AllocationChange& change : timeline.changes()) {
+      // Others tell of the job's phase alone.
+      if (change.replicas() != replicas) row.changes.push_back({ToTime(change.time()), change.replicas()});
+      replicas = change.replicas();
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 std::string RenderTimeline(const std::vector<TimelineRow>& rows, absl::Time now, int width) {
   if (rows.empty()) return "";
   absl::Time begin = absl::InfiniteFuture();

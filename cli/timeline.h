@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "adaptdl/v1/history_service.pb.h"
 #include "adaptdl/v1/job_service.pb.h"
 
 namespace adaptdl::cli {
@@ -32,6 +33,9 @@ struct TimelineRow {
 
 // The rows of `jobs`, in order of submission, from their events.
 std::vector<TimelineRow> TimelineRows(const v1::ListJobsResponse& jobs, const v1::ListEventsResponse& events);
+
+// The rows of `timelines`, in their order.
+std::vector<TimelineRow> TimelineRows(const v1::ListTimelinesResponse& timelines);
 
 // Lines of at most `width` columns (but no fewer than ten for the chart). A column shows what held for most
 // of its time: '.' no replicas, '1' to '9', 'a' to 'z' for 10 to 35, '+' for more.

@@ -51,6 +51,7 @@ set(ADAPTDL_NOT_UNDER_TSAN
   service_server_test
   service_tls_server_test
   store_crash_test
+  supervisor_history_calls_test
   supervisor_http_test
   supervisor_program_test
   supervisor_rescale_restart_test

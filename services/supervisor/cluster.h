@@ -100,6 +100,7 @@ class Cluster {
   QuotaManager* quotas() { return &quotas_; }
   const CostBook* costs() const { return &costs_; }
   NodePools* pools() { return &pools_; }
+  ProgressKeeper* progress() { return &progress_; }
 
   // From now on launches tell replicas this URL (Orders::ServeAdaptdl).
   void ServeAdaptdl(const std::string& url) { orders_.ServeAdaptdl(url, membership_.knows_hosts()); }

@@ -43,6 +43,7 @@ struct Flags {
   FileLeaseOptions lease;
   SqliteJobStoreOptions store;
   SupervisorOptions supervisor;
+  std::string history_folder;
   HttpServerOptions http;
   std::string http_url;
   bool http_insecure = false;
@@ -220,6 +221,8 @@ absl::Status ServeLocal(Flags flags, const Clock& clock) {
 absl::Status Serve(Flags flags) {
   RaiseFileLimit();
   const RealClock clock;
+  if (flags.history_folder.empty()) flags.history_folder = absl::StrCat(flags.store.folder, "/history");
+  if (flags.history_folder != "none") flags.supervisor.history.folder = flags.history_folder;
   flags.http.strangers.patience = flags.supervisor.strangers.patience;
   flags.supervisor.admission.burst = 4 * flags.supervisor.admission.calls_per_second;
   security::SecurityOptions& security = flags.server.security;
@@ -247,6 +250,11 @@ int Main(int argc, char** argv) {
   app.add_option("--state-dir", flags.store.folder,
                  "Folder that keeps jobs, nodes and events; with --backend kubernetes only the history")
       ->capture_default_str()
+      ->type_name("DIR");
+  app.add_option(
+         "--history-dir", flags.history_folder,
+         "Folder that keeps the curves of jobs over time, which may be lost without harm; \"none\": they "
+         "are kept in memory [history in --state-dir]")
       ->type_name("DIR");
   service::AddDurationFlag(app, "--lease-duration", &flags.lease.duration,
                            "How long the leader among several supervisors of one state may be silent before "

@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
                                         &s->sessions_, random_hex, seams.token_of});
   if (!cluster.ok()) return cluster.status();
   s->cluster_ = *std::move(cluster);
+  s->MakeHistory();
   if (!options.code.folder.empty()) {
     absl::StatusOr<std::unique_ptr<CodeStore>> code = CodeStore::Open(options.code, clock, lease);
     if (!code.ok()) return code.status();
@@ -76,6 +77,12 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
   s->MakeServices(seams);
   s->MakeEnrolment(std::move(random_hex));
   return supervisor;
+}
+
+void Supervisor::MakeHistory() {
+  history_ = std::make_shared<Recorder>(options_.history, cluster_->core());
+  hub_.Subscribe(history_);
+  cluster_->progress()->SetObserver([history = history_.get()](const auto& said) { history->Observe(said); });
 }
 
 void Supervisor::MakeServices(const SupervisorSeams& seams) {
@@ -98,6 +105,8 @@ void Supervisor::MakeServices(const SupervisorSeams& seams) {
                                               durability_.get());
   code_ = std::make_unique<CodeServiceImpl>(code_store_.get(), archivists_.get(), &lanes_, &streams_,
                                             guard_.get(), admission_.get());
+  history_service_ = std::make_unique<HistoryServiceImpl>(&core->index(), history_.get(), &lanes_,
+                                                          guard_.get(), admission_.get());
   adaptdl_api_ = std::make_unique<AdaptdlApi>(c->membership(), c->reports(), core, durability_.get(), &hub_);
 }
 
@@ -147,6 +156,7 @@ void Supervisor::CollectCode() {
 void Supervisor::Step() {
   if (step_) step_();
   cluster_->Step();
+  history_->Step();
   const absl::Time now = cluster_->core()->Now();
   if (now >= looked_at_streams_ + kStreamPeriod) {
     looked_at_streams_ = now;
@@ -177,6 +187,7 @@ void Supervisor::ExportMetrics(std::shared_ptr<prometheus::Registry> registry) {
 }
 
 void Supervisor::Start() {
+  history_->Start();
   thread_ = std::thread([this] { Run(); });
 }
 

@@ -32,6 +32,8 @@
 #include "services/supervisor/code/code_store.h"
 #include "services/supervisor/enrolment/enrolment_manager.h"
 #include "services/supervisor/enrolment/enrolment_service.h"
+#include "services/supervisor/history/history_service.h"
+#include "services/supervisor/history/recorder.h"
 #include "services/supervisor/http/adaptdl_api.h"
 #include "services/supervisor/http/http_server.h"
 #include "services/supervisor/jobs/job_service.h"
@@ -65,6 +67,8 @@ struct SupervisorOptions {
   rpc::ClientSecurity worker_security = rpc::Plaintext();
   // Folders that travel with jobs. An empty folder: they don't.
   CodeStoreOptions code;
+  // How jobs have come to be as they are.
+  HistoryOptions history;
   // How machines become nodes. Without an authority, they can't.
   EnrolmentOptions enrolment;
   // Who may do what. Null: everybody everything.
@@ -99,12 +103,13 @@ class Supervisor {
   ~Supervisor();
 
   std::vector<grpc::Service*> services() {
-    std::vector<grpc::Service*> all = {&*jobs_,   &*nodes_, &*replicas_, &*scheduling_,
-                                       &*quotas_, &*pools_, &*admin_,    &*code_};
+    std::vector<grpc::Service*> all = {&*jobs_,  &*nodes_, &*replicas_, &*scheduling_,     &*quotas_,
+                                       &*pools_, &*admin_, &*code_,     &*history_service_};
     if (enrolment_ != nullptr) all.push_back(&*enrolment_);
     return all;
   }
   Cluster* cluster() { return cluster_.get(); }
+  Recorder* history() { return history_.get(); }
 
   // Serves AdaptDL's Python package from now on. `url`: where replicas reach it; empty: on the host at which
   // their worker reaches the supervisor. Call it before replicas are launched.
@@ -127,6 +132,7 @@ class Supervisor {
         guard_(options.guard != nullptr ? options.guard : security::Guard::Open()),
         strangers_(options.strangers),
         workers_(options.worker_security) {}
+  void MakeHistory();
   void MakeServices(const SupervisorSeams& seams);
   void MakeEnrolment(std::function<std::string(int)> random_hex);
   void LookAtStreams();
@@ -150,6 +156,8 @@ class Supervisor {
   std::unique_ptr<Metrics> metrics_;
   Invariants invariants_;
   std::unique_ptr<Cluster> cluster_;
+  // The hub holds it weakly, and no longer than this.
+  std::shared_ptr<Recorder> history_;
   std::unique_ptr<Admission> admission_;
   ChangeHub hub_;                            // Its thread uses what stands above.
   std::unique_ptr<GroupCommit> durability_;  // Likewise.
@@ -165,6 +173,7 @@ class Supervisor {
   std::unique_ptr<NodePoolServiceImpl> pools_;
   std::unique_ptr<AdminServiceImpl> admin_;
   std::unique_ptr<CodeServiceImpl> code_;
+  std::unique_ptr<HistoryServiceImpl> history_service_;
   // Null: machines can't join.
   std::unique_ptr<EnrolmentManager> enrolments_;
   std::unique_ptr<EnrolmentServiceImpl> enrolment_;

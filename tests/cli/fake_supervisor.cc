@@ -34,6 +34,7 @@ FakeSupervisor::FakeSupervisor() {
   builder.RegisterService(static_cast<v1::NodePoolService::Service*>(this));
   builder.RegisterService(static_cast<v1::QuotaService::Service*>(this));
   builder.RegisterService(&code_);
+  builder.RegisterService(&history_);
   server_ = builder.BuildAndStart();
   address_ = absl::StrCat("127.0.0.1:", port);
 }

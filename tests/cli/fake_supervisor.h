@@ -16,6 +16,7 @@
 #include "grpcpp/server.h"
 #include "libs/base/mutex.h"
 #include "tests/cli/fake_code_service.h"
+#include "tests/cli/fake_history_service.h"
 
 namespace adaptdl::cli {
 
@@ -42,6 +43,7 @@ class FakeSupervisor final : public v1::JobService::Service,
   void FailNext(int count);
   // The archives that were uploaded.
   FakeCodeService& code() { return code_; }
+  FakeHistoryService& history() { return history_; }
 
   // The next StreamLogs ends with UNAVAILABLE after all has been sent.
   void BreakNextLogs();
@@ -91,6 +93,7 @@ class FakeSupervisor final : public v1::JobService::Service,
   v1::Job* Find(const std::string& name_space, const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   FakeCodeService code_;
+  FakeHistoryService history_;
   mutable Mutex mutex_;
   std::vector<v1::Job> jobs_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Event> events_ ABSL_GUARDED_BY(mutex_);

@@ -139,6 +139,10 @@ class ClientTest(unittest.TestCase):
         )
         self.assertEqual(self.client.list(phases=["FAILED"], labels={"team": "vision"}), [])
         self.assertIn("has ended", str(self.client.explain("whole")))
+        history = self.client.history("whole")
+        self.assertEqual([point.begin for point in history], sorted(point.begin for point in history))
+        self.assertLessEqual(job.submit_time - history[0].begin, datetime.timedelta(seconds=1))
+        self.assertEqual(self.client.history("whole", after=history[-1].end), [])
         self.client.delete("whole")
         with self.assertRaises(JobNotFoundError):
             self.client.get("whole")

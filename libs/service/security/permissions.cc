@@ -110,6 +110,9 @@ constexpr Permission kPermissions[] = {
     // Nodes unpack it; users may read what their namespace has.
     {"/adaptdl.v1.CodeService/DownloadCode", Access::kRoles, kPeople | kWorker, false, true, {"get", kJobs}},
 
+    ReadsJobs("/adaptdl.v1.HistoryService/GetJobHistory", {"get", kJobs}),
+    ReadsJobs("/adaptdl.v1.HistoryService/ListTimelines", {"list", kJobs}),
+
     // Of workers; users read logs and files through the supervisor, which knows what they may read.
     Reads("/adaptdl.v1.LogService/StreamReplicaLogs", kSupervisor),
     Reads("/adaptdl.v1.LogService/ReadJobFiles", kSupervisor),

@@ -24,7 +24,16 @@ from adaptdl.client._errors import (
     WaitTimeoutError,
     WrongStateError,
 )
-from adaptdl.client._types import Event, Explanation, Job, LogLine, Progress, Replica
+from adaptdl.client._types import (
+    Event,
+    Explanation,
+    HistoryPoint,
+    Job,
+    LogLine,
+    Metric,
+    Progress,
+    Replica,
+)
 
 __all__ = [
     "AlreadyExistsError",
@@ -33,11 +42,13 @@ __all__ = [
     "ConnectionFailedError",
     "Event",
     "Explanation",
+    "HistoryPoint",
     "InvalidRequestError",
     "Job",
     "JobNotFoundError",
     "LimitReachedError",
     "LogLine",
+    "Metric",
     "NotAllowedError",
     "Progress",
     "Replica",

@@ -223,6 +223,18 @@ class Client:
         request.page_size = _PAGE_SIZE
         return [_types.event_from(event) for event in self._pages("ListEvents", request, "events")]
 
+    def history(
+        self, job: str, *, max_points: int = 0, after: Optional[datetime.datetime] = None
+    ) -> List[_types.HistoryPoint]:
+        """How the job has come to be as it is, in order of time: at most so many points (0: 500; at most 2000),
+        of those that end after `after`, a time with its zone."""
+        request = self._request("GetJobHistoryRequest", job)
+        request.max_points = max_points
+        if after is not None:
+            request.after.FromDatetime(after.astimezone(datetime.timezone.utc).replace(tzinfo=None))
+        response = self._call("GetJobHistory", request, service="HistoryService")
+        return [_types.point_from(point) for point in response.points]
+
     def explain(self, job: str) -> _types.Explanation:
         """Why the job has the replicas that it has."""
         value = self.get(job)

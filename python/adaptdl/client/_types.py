@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 
 from adaptdl.client import _protocol
 
-__all__ = ["Event", "Explanation", "Job", "LogLine", "Progress", "Replica"]
+__all__ = ["Event", "Explanation", "HistoryPoint", "Job", "LogLine", "Metric", "Progress", "Replica"]
 
 FINISHED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
@@ -138,6 +138,45 @@ class LogLine:
 
 
 @dataclasses.dataclass(frozen=True)
+class Metric:
+    """What a program reports of itself, over a span of time."""
+
+    # The mean; not finite if that is what was reported last.
+    value: float
+    # Optimiser steps that were done at the last report.
+    step: int
+
+
+@dataclasses.dataclass(frozen=True)
+class HistoryPoint:
+    """What a job was like in a span of time: means over it, and counts at its end. 0: unknown, where it can't be 0."""
+
+    begin: datetime.datetime
+    end: datetime.datetime
+    replicas: float
+    batch_size: float
+    local_batch_size: float
+    accumulation_steps: float
+    # Samples per second, and the same times the efficiency.
+    throughput: float
+    goodput: float
+    efficiency: float
+    gradient_noise_scale: float
+    learning_rate_factor: float
+    # Seconds of an optimiser step: what is computed, and what is waited for. None: unknown.
+    compute_time: Optional[float]
+    sync_time: Optional[float]
+    data_time: Optional[float]
+    optimizer_steps: int
+    scale_invariant_steps: float
+    # In [0, 1]; negative: unknown.
+    fraction: float
+    epoch: int
+    # Of those that were reported in the span, by name: "loss" is what is minimised.
+    metrics: Dict[str, Metric]
+
+
+@dataclasses.dataclass(frozen=True)
 class Explanation:
     """Why a job has the replicas that it has. str() gives it as text."""
 
@@ -233,6 +272,33 @@ def event_from(message: Any) -> Event:
         message.node_id,
         message.replica_id,
         message.replicas,
+    )
+
+
+def point_from(message: Any) -> HistoryPoint:
+    """The value of a protocol's HistoryPoint."""
+    times = message.step_times if message.HasField("step_times") else None
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+    return HistoryPoint(
+        begin=_time(message, "begin") or epoch,
+        end=_time(message, "end") or epoch,
+        replicas=message.replicas,
+        batch_size=message.total_batch_size,
+        local_batch_size=message.local_batch_size,
+        accumulation_steps=message.accumulation_steps,
+        throughput=message.throughput,
+        goodput=message.goodput,
+        efficiency=message.efficiency,
+        gradient_noise_scale=message.gradient_noise_scale,
+        learning_rate_factor=message.learning_rate_factor,
+        compute_time=times.compute if times else None,
+        sync_time=times.sync if times else None,
+        data_time=times.data if times else None,
+        optimizer_steps=message.optimizer_steps,
+        scale_invariant_steps=message.scale_invariant_steps,
+        fraction=message.fraction,
+        epoch=message.epoch,
+        metrics={metric.name: Metric(metric.value, metric.step) for metric in message.metrics},
     )
 
 

@@ -62,6 +62,7 @@ void ProgressKeeper::Step() {
     MutexLock lock(&mutex_);
     hints = std::exchange(new_hints_, {});
   }
+  if (observer_ && !progress.empty()) observer_(progress);
   if (progress.empty() && hints.empty()) return;
   const absl::Status status = core_->Update([&](Transaction* transaction) {
     for (const auto& [uid, value] : progress) StoreProgress(transaction, uid, value);

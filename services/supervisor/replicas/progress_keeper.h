@@ -4,8 +4,10 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_REPLICAS_PROGRESS_KEEPER_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_REPLICAS_PROGRESS_KEEPER_H_
 
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "adaptdl/v1/hints.pb.h"
@@ -23,6 +25,10 @@ class ProgressKeeper {
   ProgressKeeper(Core* core, ReplicaSessions* sessions, absl::Duration period)
       : core_(core), sessions_(sessions), period_(period) {}
 
+  // Told of all progress that comes, by jobs' uids, before it is stored. Set before the first Step().
+  using Observer = std::function<void(const std::map<std::string, v1::TrainingProgress>&)>;
+  void SetObserver(Observer observer) { observer_ = std::move(observer); }
+
   // What a job has learnt of itself: stored with the next flush.
   void Keep(const std::string& job_uid, const v1::Hints& hints);
   // The progress that came last, if any is not stored yet: whoever sees a job end sees how far it came.
@@ -34,6 +40,7 @@ class ProgressKeeper {
   Core* const core_;
   ReplicaSessions* const sessions_;
   const absl::Duration period_;
+  Observer observer_;
   absl::Time next_ = absl::InfinitePast();  // Used in Step() only.
   Mutex mutex_;
   // Not stored yet.

@@ -68,6 +68,11 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
                         .Help("Rows of the store that could not be read as they were, by table and whether "
                               "they were mended or set aside")
                         .Register(*registry_)),
+      history_failures_(BuildCounter()
+                            .Name("adaptdl_supervisor_history_failures_total")
+                            .Help("Times that the history of jobs could not be written to disk")
+                            .Register(*registry_)
+                            .Add({})),
       quarantines_(BuildCounter()
                        .Name("adaptdl_supervisor_quarantines_total")
                        .Help("Times that a node was quarantined")

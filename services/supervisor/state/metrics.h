@@ -47,6 +47,7 @@ class Metrics {
   }
   // What nodes of a pool cost: the share of a namespace; empty: of nobody.
   void CountCost(const std::string& pool, const std::string& name_space, double cost);
+  void CountHistoryFailure() { history_failures_.Increment(); }
   void CountQuarantine() { quarantines_.Increment(); }
   void CountNodeHeartbeat() { node_heartbeats_.Increment(); }
   void CountReplicaHeartbeat() { replica_heartbeats_.Increment(); }
@@ -69,6 +70,7 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& refused_reports_;
   prometheus::Family<prometheus::Counter>& broken_invariants_;
   prometheus::Family<prometheus::Counter>& damaged_rows_;
+  prometheus::Counter& history_failures_;
   prometheus::Counter& quarantines_;
   prometheus::Family<prometheus::Counter>& heartbeats_;
   prometheus::Counter& node_heartbeats_;
