@@ -23,6 +23,7 @@
 #include "cli/format.h"
 #include "cli/kubernetes/cluster.h"
 #include "cli/output.h"
+#include "cli/trace.h"
 #include "libs/base/version.h"
 
 namespace adaptdl::cli {
@@ -82,6 +83,12 @@ void AddGlobalFlags(CLI::App& app, Context* context) {
          "Output: table, json or yaml")
       ->check(CLI::IsMember(formats))
       ->type_name("FORMAT");
+  app.add_option(
+         "--otlp-endpoint", context->otlp_endpoint,
+         "Collector that gets a trace of the command, by OTLP over HTTP, such as http://127.0.0.1:4318. "
+         "Default: $ADAPTDL_OTLP_ENDPOINT, else none")
+      ->envname("ADAPTDL_OTLP_ENDPOINT")
+      ->type_name("URL");
   AddDuration(app, "--call-timeout", &context->call_timeout, "Deadline of each call to the supervisor",
               absl::Milliseconds(1));
 }
@@ -219,7 +226,11 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
   if (!launches && !is_local) {
     if (const absl::Status used = UseCluster(&context); !used.ok()) return Report(context, used);
   }
+  const auto trace =
+      CommandTrace::Begin(app.get_subcommands().front()->get_name(), context.otlp_endpoint, &clock);
+  if (!trace.ok()) return Report(context, trace.status());
   const absl::StatusOr<int> code = context.action();
+  if (!code.ok()) (*trace)->Fail(code.status());
   return code.ok() ? *code : Report(context, code.status());
 }
 

@@ -61,6 +61,8 @@ struct Context {
   // With --kubernetes, that of the kubeconfig.
   std::string default_namespace = "default";
   Format format = Format::kTable;
+  // --otlp-endpoint: where a trace of the command goes. Empty: nowhere.
+  std::string otlp_endpoint;
   // --call-timeout: deadline of each call, streams excepted.
   absl::Duration call_timeout = absl::Seconds(10);
   // Whether colours may be used, and how many columns a line has.

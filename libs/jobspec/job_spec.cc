@@ -243,7 +243,8 @@ const std::vector<absl::string_view>& SystemVariables() {
                                                                 "ADAPTDL_SUPERVISOR_CA",
                                                                 "ADAPTDL_SUPERVISOR_CA_PEM",
                                                                 "ADAPTDL_SUPERVISOR_TLS_NAME",
-                                                                "ADAPTDL_SUPERVISOR_URL"};
+                                                                "ADAPTDL_SUPERVISOR_URL",
+                                                                "ADAPTDL_TRACEPARENT"};
   return *names;
 }
 

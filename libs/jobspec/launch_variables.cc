@@ -41,6 +41,7 @@ std::vector<std::pair<std::string, std::string>> LaunchVariables(const v1::Launc
   const v1::AdaptdlHttp& http = launch.adaptdl_http();
   // AdaptDL's client refuses a scheduler of another major version than its own.
   variables.emplace_back("ADAPTDL_SCHED_VERSION", launch.has_adaptdl_http() ? kAdaptdlVersion : Version());
+  if (!launch.traceparent().empty()) variables.emplace_back("ADAPTDL_TRACEPARENT", launch.traceparent());
   if (!launch.has_adaptdl_http()) return variables;
   variables.emplace_back("ADAPTDL_SUPERVISOR_URL", WithHost(http.supervisor_url(), supervisor_address));
   if (http.master_port() > 0) variables.emplace_back("ADAPTDL_MASTER_PORT", absl::StrCat(http.master_port()));

@@ -10,6 +10,8 @@
 #include "grpcpp/support/channel_arguments.h"
 #include "libs/rpc/security.h"
 #include "libs/rpc/steady_waits.h"
+#include "libs/tracing/context.h"
+#include "libs/tracing/scope.h"
 
 namespace adaptdl::rpc {
 namespace {
@@ -75,6 +77,12 @@ gpr_timespec DeadlineAfter(absl::Duration timeout) {
 
 void SetTimeout(grpc::ClientContext* context, absl::Duration timeout) {
   context->set_deadline(DeadlineAfter(timeout));
+  AddTrace(context);
+}
+
+void AddTrace(grpc::ClientContext* context) {
+  const tracing::Context& trace = tracing::Current();
+  if (trace.valid()) context->AddMetadata(tracing::kTraceparent, tracing::Format(trace));
 }
 
 }  // namespace adaptdl::rpc

@@ -42,8 +42,13 @@ void AwaitConnection(grpc::Channel* channel);
 // std::chrono::system_clock, is another one once the clock was set; this one is not.
 gpr_timespec DeadlineAfter(absl::Duration timeout);
 
-// Sets the call's deadline to `timeout` from now. Every call has one, streams excepted.
+// Sets the call's deadline to `timeout` from now, and makes it part of the trace that this thread works on. Every call
+// has one, streams excepted.
 void SetTimeout(grpc::ClientContext* context, absl::Duration timeout);
+
+// Makes the call part of the trace that this thread works on (tracing::Scope), if there is one. Once, before the call
+// begins; SetTimeout() has done it.
+void AddTrace(grpc::ClientContext* context);
 
 }  // namespace adaptdl::rpc
 

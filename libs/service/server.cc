@@ -141,8 +141,9 @@ class GrpcServer final : public Server {
  private:
   absl::Status StartGrpc(const std::vector<grpc::Service*>& services);
   absl::StatusOr<std::shared_ptr<const security::Guard>> TakeGuard() const;
+  absl::StatusOr<std::shared_ptr<tracing::Tracer>> TakeTracer() const;
   void AddInterceptors(const std::shared_ptr<const security::Guard>& guard,
-                       grpc::ServerBuilder* builder) const;
+                       const std::shared_ptr<tracing::Tracer>& tracer, grpc::ServerBuilder* builder) const;
   absl::Status WriteAddressFiles() const;
   void RemoveAddressFiles() const;
 
@@ -180,12 +181,14 @@ absl::Status GrpcServer::StartGrpc(const std::vector<grpc::Service*>& services) 
     return status;
   const absl::StatusOr<std::shared_ptr<const security::Guard>> guard = TakeGuard();
   if (!guard.ok()) return guard.status();
+  const absl::StatusOr<std::shared_ptr<tracing::Tracer>> tracer = TakeTracer();
+  if (!tracer.ok()) return tracer.status();
   grpc::EnableDefaultHealthCheckService(true);
   std::vector<std::string> names;
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<PluginsOption>(options_.reflection, &names));
   SetLimits(options_, &builder);
-  AddInterceptors(*guard, &builder);
+  AddInterceptors(*guard, *tracer, &builder);
   int port = 0;
   builder.AddListeningPort(options_.listen, security::MakeServerCredentials(options_.security, *guard),
                            &port);
@@ -203,11 +206,18 @@ absl::StatusOr<std::shared_ptr<const security::Guard>> GrpcServer::TakeGuard() c
   return security::MakeGuard(options_.security, &clock_);
 }
 
+absl::StatusOr<std::shared_ptr<tracing::Tracer>> GrpcServer::TakeTracer() const {
+  if (options_.tracer != nullptr) return options_.tracer;
+  return MakeTracer(options_.tracing, absl::StrCat("adaptdl-", options_.name));
+}
+
 void GrpcServer::AddInterceptors(const std::shared_ptr<const security::Guard>& guard,
+                                 const std::shared_ptr<tracing::Tracer>& tracer,
                                  grpc::ServerBuilder* builder) const {
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
   factories.push_back(MakeRpcMetrics(metrics_->registry()));
   if (guard->audit_log() != nullptr) factories.push_back(security::MakeAuditInterceptors(guard));
+  if (tracer != nullptr) factories.push_back(MakeCallSpans(tracer, &clock_));
   builder->experimental().SetInterceptorCreators(std::move(factories));
 }
 
@@ -271,6 +281,7 @@ void AddServerFlags(CLI::App& app, ServerOptions* options) {
       ->type_name("BYTES");
   AddDurationFlag(app, "--drain-timeout", &options->drain_timeout,
                   "Time that calls in progress get to finish after SIGTERM");
+  AddTracingFlags(app, &options->tracing);
   security::AddSecurityFlags(app, &options->security);
   app.set_version_flag("--version", absl::StrCat("adaptdl-", options->name, " ", Version()));
   app.parse_complete_callback([options] {

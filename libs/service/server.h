@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libs/service/security/server_security.h"
+#include "libs/service/tracing.h"
 
 namespace CLI {
 class App;
@@ -56,6 +57,11 @@ struct ServerOptions {
   int max_message_bytes = 4 << 20;
   // Time that calls in progress get to finish after SIGTERM.
   absl::Duration drain_timeout = absl::Seconds(10);
+  // Where traces of calls go, if anywhere.
+  TracingOptions tracing;
+  // What MakeTracer() has made of `tracing`, for programs that make spans of their own. Null: the server makes one, if
+  // there is to be one.
+  std::shared_ptr<tracing::Tracer> tracer;
   // Who may connect and call.
   security::SecurityOptions security;
   // What MakeGuard() has made of `security`, for programs whose handlers ask it too. Null: the server makes
@@ -64,7 +70,8 @@ struct ServerOptions {
 };
 
 // Adds the flags of `options` (--listen, --metrics-listen, --address-file, --log-format, --log-level,
-// --log-file, --reflection, --max-message-bytes, --drain-timeout, --version, and those of AddSecurityFlags())
+// --log-file, --reflection, --max-message-bytes, --drain-timeout, --version, and those of AddTracingFlags() and
+// AddSecurityFlags())
 // to `app`, with what `options` holds as defaults. Logs are set up as soon as the flags are parsed. `options`
 // must outlive the parsing. See also flags.h (flags of the program's own) and main.h (the frame of main()).
 void AddServerFlags(CLI::App& app, ServerOptions* options);

@@ -13,6 +13,8 @@
 #include "libs/rpc/channel.h"
 #include "libs/rpc/status.h"
 #include "libs/service/log.h"
+#include "libs/tracing/context.h"
+#include "libs/tracing/scope.h"
 #include "services/allocator/decision_pages.h"
 #include "services/allocator/snapshot_converter.h"
 
@@ -260,6 +262,7 @@ bool Allocator::WaitForRound() {
 
 RoundOutcome Allocator::RunRound() {
   const absl::Time start = parts_.clock->Steady();
+  const absl::Time begin = parts_.clock->Now();
   v1::ClusterSnapshot snapshot;
   int64_t messages = 0;
   {
@@ -276,7 +279,7 @@ RoundOutcome Allocator::RunRound() {
   for (const Refusal& refusal : result.refusals) {
     log::Warning("not used", {{"what", refusal.what}, {"why", refusal.why}});
   }
-  const RoundOutcome outcome = Apply(result);
+  const RoundOutcome outcome = ApplyTraced(result, begin);
   const bool moved = outcome == RoundOutcome::kApplied;
   parts_.metrics->Ended(ToString(outcome), moved ? static_cast<int>(result.moves.size()) : 0);
 
@@ -293,6 +296,20 @@ RoundOutcome Allocator::RunRound() {
   } else {
     backoff_.Reset();
   }
+  return outcome;
+}
+
+RoundOutcome Allocator::ApplyTraced(const RoundResult& result, absl::Time begin) {
+  if (parts_.tracer == nullptr || result.request.allocations().empty()) return Apply(result);
+  const tracing::Context context = tracing::NewTrace();
+  const tracing::Scope scope(context);
+  const RoundOutcome outcome = Apply(result);
+  parts_.tracer->Take({.name = "decision",
+                       .context = context,
+                       .begin = begin,
+                       .end = parts_.clock->Now(),
+                       .attributes = {{"adaptdl.moves", static_cast<int64_t>(result.moves.size())},
+                                      {"adaptdl.outcome", ToString(outcome)}}});
   return outcome;
 }
 

@@ -35,6 +35,7 @@
 #include "libs/base/random_id.h"
 #include "libs/rpc/endpoints.h"
 #include "libs/scheduling/policy.h"
+#include "libs/tracing/tracer.h"
 #include "services/allocator/allocation_round.h"
 #include "services/allocator/capacity_service.h"
 #include "services/allocator/cluster_mirror.h"
@@ -84,6 +85,8 @@ class Allocator {
     CapacityBoard* capacity = nullptr;
     DemandBoard* demands = nullptr;
     Metrics* metrics = nullptr;
+    // Gets a span for each decision that changes something. Null: there are none.
+    tracing::Tracer* tracer = nullptr;
   };
 
   Allocator(const AllocatorOptions& options, const Parts& parts);
@@ -121,6 +124,8 @@ class Allocator {
   // Waits until a round is due. Returns false when it is time to stop.
   bool WaitForRound();
   RoundOutcome RunRound();
+  // The same as a trace, which the supervisor's part in it joins. It began then.
+  RoundOutcome ApplyTraced(const RoundResult& result, absl::Time begin);
   RoundOutcome Apply(const RoundResult& result);
   // `version`: of the cluster after it.
   absl::Status CallApply(v1::ApplyAllocationsRequest request, int64_t* version);

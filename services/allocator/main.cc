@@ -40,7 +40,7 @@ absl::Status CheckPolicy(const std::string& name) {
       "policies are compared with it by \"adaptdl-sim replay\""));
 }
 
-absl::Status Run(const service::ServerOptions& server_options, AllocatorOptions options,
+absl::Status Run(service::ServerOptions server_options, AllocatorOptions options,
                  const std::string& supervisor_addresses, const std::string& tls_server_name,
                  const std::string& policy_name) {
   const auto addresses = rpc::ParseEndpoints("--supervisor", supervisor_addresses);
@@ -50,13 +50,17 @@ absl::Status Run(const service::ServerOptions& server_options, AllocatorOptions 
   CapacityBoard capacity;
   DemandBoard demands;
   CapacityService capacity_service(&capacity, &demands);
+  const absl::StatusOr<std::shared_ptr<tracing::Tracer>> tracer =
+      service::MakeTracer(server_options.tracing, "adaptdl-allocator");
+  if (!tracer.ok()) return tracer.status();
+  server_options.tracer = *tracer;
   auto server = service::Server::Start(server_options, {&capacity_service});
   if (!server.ok()) return server.status();
   Metrics metrics((*server)->metrics().get());
   const RealClock clock;
   rpc::Endpoints supervisors(*addresses, security::ClientSide(server_options.security, tls_server_name));
   options.holder = HolderName();
-  Allocator allocator(options, {&policy, &supervisors, &clock, &capacity, &demands, &metrics});
+  Allocator allocator(options, {&policy, &supervisors, &clock, &capacity, &demands, &metrics, tracer->get()});
   allocator.Start();
   (*server)->WaitForTermination();
   allocator.Stop();

@@ -39,6 +39,7 @@
 #include "services/supervisor/scheduling/scheduling_manager.h"
 #include "services/supervisor/state/core.h"
 #include "services/supervisor/state/metrics.h"
+#include "services/supervisor/traces/job_tracer.h"
 
 namespace adaptdl::supervisor {
 
@@ -106,6 +107,11 @@ class Cluster {
   void ServeAdaptdl(const std::string& url) { orders_.ServeAdaptdl(url, membership_.knows_hosts()); }
   // From now on counts there. `metrics` outlives the cluster.
   void SetMetrics(Metrics* metrics);
+  // From now on traces are made. Before changes; `tracer` outlives the cluster.
+  void SetTracer(JobTracer* tracer) {
+    orders_.SetTracer(tracer);
+    reports_.SetTracer(tracer);
+  }
   // Does what is due by the clock.
   void Step();
 

@@ -139,6 +139,11 @@ absl::Status Lead(Flags flags, std::unique_ptr<JobStore> store, LeaderLease* lea
   if (!guard.ok()) return guard.status();
   flags.server.guard = *guard;
   flags.supervisor.guard = *guard;
+  const absl::StatusOr<std::shared_ptr<tracing::Tracer>> tracer =
+      service::MakeTracer(flags.server.tracing, "adaptdl-supervisor");
+  if (!tracer.ok()) return tracer.status();
+  flags.server.tracer = *tracer;
+  flags.supervisor.tracer = *tracer;
   flags.supervisor.worker_security = security::ClientSide(security, rpc::kWorkerName);
   absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create(
       flags.supervisor, std::move(store), &clock, [](int bytes) { return RandomHex(bytes); }, lease, seams);

@@ -63,6 +63,11 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
   if (!cluster.ok()) return cluster.status();
   s->cluster_ = *std::move(cluster);
   s->MakeHistory();
+  if (options.tracer != nullptr) {
+    s->tracer_ = std::make_shared<JobTracer>(s->cluster_->core(), options.tracer);
+    s->cluster_->SetTracer(s->tracer_.get());
+    s->hub_.Subscribe(s->tracer_);
+  }
   if (!options.code.folder.empty()) {
     absl::StatusOr<std::unique_ptr<CodeStore>> code = CodeStore::Open(options.code, clock, lease);
     if (!code.ok()) return code.status();
@@ -89,8 +94,9 @@ void Supervisor::MakeServices(const SupervisorSeams& seams) {
   Cluster* c = cluster_.get();
   Core* core = c->core();
   LogReaders* logs = seams.logs != nullptr ? seams.logs : &worker_logs_;
-  jobs_ = std::make_unique<JobServiceImpl>(c->jobs(), JobOutput{c->logs(), logs, &workers_, seams.files},
-                                           &lanes_, &hub_, &streams_, guard_.get(), admission_.get());
+  jobs_ =
+      std::make_unique<JobServiceImpl>(c->jobs(), JobOutput{c->logs(), logs, &workers_, seams.files}, &lanes_,
+                                       &hub_, &streams_, guard_.get(), admission_.get(), tracer_.get());
   nodes_ = std::make_unique<NodeServiceImpl>(c->nodes(), core, &lanes_, &launcher_, &streams_, &strangers_,
                                              guard_.get(), admission_.get());
   replicas_ = std::make_unique<ReplicaServiceImpl>(

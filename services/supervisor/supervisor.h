@@ -21,6 +21,7 @@
 #include "libs/base/random_id.h"
 #include "libs/rpc/security.h"
 #include "libs/service/security/guard.h"
+#include "libs/tracing/tracer.h"
 #include "prometheus/registry.h"
 #include "services/supervisor/admin/admin_service.h"
 #include "services/supervisor/calls/admission.h"
@@ -50,6 +51,7 @@
 #include "services/supervisor/state/change_hub.h"
 #include "services/supervisor/state/metrics.h"
 #include "services/supervisor/store/job_store.h"
+#include "services/supervisor/traces/job_tracer.h"
 
 namespace adaptdl::supervisor {
 
@@ -73,6 +75,8 @@ struct SupervisorOptions {
   EnrolmentOptions enrolment;
   // Who may do what. Null: everybody everything.
   std::shared_ptr<const security::Guard> guard;
+  // Gets traces of jobs. Null: none are made.
+  std::shared_ptr<tracing::Tracer> tracer;
 };
 
 // Where the cluster is something else than workers.
@@ -158,6 +162,7 @@ class Supervisor {
   std::unique_ptr<Cluster> cluster_;
   // The hub holds it weakly, and no longer than this.
   std::shared_ptr<Recorder> history_;
+  std::shared_ptr<JobTracer> tracer_;  // Null: there is none.
   std::unique_ptr<Admission> admission_;
   ChangeHub hub_;                            // Its thread uses what stands above.
   std::unique_ptr<GroupCommit> durability_;  // Likewise.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/messages/proto_time.h"
 #include "libs/service/log.h"
+#include "libs/tracing/context.h"
 #include "services/worker/names.h"
 #include "services/worker/replica_end.h"
 #include "services/worker/shim/cgroup.h"
@@ -171,6 +172,7 @@ void ReplicaManager::Launch(const v1::LaunchReplica& launch) {
 
 void ReplicaManager::StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices) {
   const std::string& replica_id = launch.replica_id();
+  const absl::Time begin = clock_->Now();
   ReplicaPreparer::Outcome outcome = EnterStorage(launch);
   if (outcome.status.ok()) {
     outcome = preparer_.Prepare(launch, devices,
@@ -188,7 +190,25 @@ void ReplicaManager::StartReplica(const v1::LaunchReplica& launch, const std::ve
   if (!outcome.status.ok()) {
     FailStart(replica_id, NotStarted(outcome.status, outcome.cause, clock_->Now()));
   }
+  Trace(launch, begin, outcome.status);
   EndSpawning(replica_id);
+}
+
+void ReplicaManager::Trace(const v1::LaunchReplica& launch, absl::Time begin,
+                           const absl::Status& status) const {
+  if (options_.tracer == nullptr) return;
+  const std::optional<tracing::Context> parent = tracing::Parse(launch.traceparent());
+  if (!parent) return;
+  options_.tracer->Take({.name = "launch replica",
+                         .context = tracing::NewSpan(*parent),
+                         .parent_span_id = parent->span_id,
+                         .begin = begin,
+                         .end = clock_->Now(),
+                         .attributes = {{"adaptdl.namespace", launch.namespace_()},
+                                        {"adaptdl.job", launch.job()},
+                                        {"adaptdl.replica", launch.replica_id()},
+                                        {"adaptdl.node", options_.node.node_id}},
+                         .error = std::string(status.message())});
 }
 
 bool ReplicaManager::BeginSpawning(const std::string& replica_id) {

@@ -33,6 +33,7 @@
 #include "adaptdl/v1/node_service.pb.h"
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
+#include "libs/tracing/tracer.h"
 #include "services/worker/devices.h"
 #include "services/worker/job_storage.h"
 #include "services/worker/objects/data_cache.h"
@@ -87,6 +88,8 @@ class ReplicaManager final : public ShimListener {
     JobStore* job_store = nullptr;
     // Data sets that jobs ask for; it outlives the manager. Null: there are none on this node.
     DataCache* data_cache = nullptr;
+    // Gets a span for each launch that is part of a trace; null: there are none.
+    std::shared_ptr<tracing::Tracer> tracer = nullptr;
     // How long it may take to prepare a replica's folders before the node says that it can't, and to see
     // after a failure whether the storage works before it says that it does not.
     absl::Duration start_patience = absl::Minutes(1);
@@ -201,6 +204,8 @@ class ReplicaManager final : public ShimListener {
 
   // On the replica's lane: from the order to the shim.
   void StartReplica(const v1::LaunchReplica& launch, const std::vector<std::string>& devices);
+  // The launch began then, and ended now, so.
+  void Trace(const v1::LaunchReplica& launch, absl::Time begin, const absl::Status& status) const;
   // The folder that comes with the job is being waited for, or not any more.
   void NoteFetching(const std::string& replica_id, bool fetching);
   bool IsWanted(const std::string& replica_id) const;

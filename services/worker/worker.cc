@@ -200,6 +200,10 @@ class WorkerImpl final : public Worker, public LinkHandler {
                      .clock = &clock_},
                     options_.supervisor, options_.tls_server_name, &options_.server.security);
     if (!joined.ok()) return joined.status();
+    absl::StatusOr<std::shared_ptr<tracing::Tracer>> tracer =
+        service::MakeTracer(options_.server.tracing, "adaptdl-worker");
+    if (!tracer.ok()) return tracer.status();
+    options_.server.tracer = *std::move(tracer);
     if (absl::Status status = StartReplicas(); !status.ok()) return status;
     log_service_ = std::make_unique<LogServiceImpl>(replicas_.get(), options_.storage_dir);
     absl::StatusOr<std::unique_ptr<service::Server>> server =
@@ -329,7 +333,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
          .code = options_.code,
          .code_source = code_source_.get(),
          .job_store = object_storage_->jobs(),
-         .data_cache = object_storage_->data()},
+         .data_cache = object_storage_->data(),
+         .tracer = options_.server.tracer},
         *std::move(storage), &clock_, shims_.get(), &lanes_);
     if (!replicas.ok()) return replicas.status();
     replicas_ = *std::move(replicas);

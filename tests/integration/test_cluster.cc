@@ -285,9 +285,10 @@ absl::Status TestCluster::StartAllocator() {
       "--supervisor",
       supervisor_address(),
       "--interval",
-      "5s",
+      absl::FormatDuration(options_.allocator_interval),
       "--address-file",
       folder_ + "/allocator.address"};
+  AddAll(options_.allocator_flags, &command);
   AddAll(ServiceFlags("allocator"), &command);
   allocator_ = Process::Start(command, folder_ + "/allocator.log");
   auto address = WaitForAddress("allocator", allocator_);
@@ -355,7 +356,7 @@ void TestCluster::StartWorker(int index) {
       "--storage-dir",
       options_.shared_storage ? storage() : absl::StrCat(storage(), "-", node),
       "--cpus",
-      "1",
+      absl::StrCat(options_.cpus),
       "--gpus",
       options_.gpus,
       "--orphan-timeout",

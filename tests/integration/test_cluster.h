@@ -34,10 +34,15 @@
 namespace adaptdl::integration {
 
 struct TestClusterOptions {
-  // One-core workers that Start() starts, with node ids "node-0", "node-1", ...
+  // Workers that Start() starts, with node ids "node-0", "node-1", ..., and cores that each of them offers.
   int workers = 2;
+  int cpus = 1;
   // Whether Start() starts the allocator. Without it the test allocates by Allocate().
   bool allocator = true;
+  // More flags of the allocator.
+  std::vector<std::string> allocator_flags = {};
+  // Its longest time between two rounds.
+  absl::Duration allocator_interval = absl::Seconds(5);
   // Whether the autoscaler starts the workers (node ids "local-0", ...) instead of the test; with Kubernetes it looks
   // after the nodes that `autoscaler_flags` say.
   bool autoscaler = false;

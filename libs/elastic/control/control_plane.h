@@ -244,6 +244,8 @@ struct GrpcControlPlaneOptions {
   std::string token;
   std::string identity_token_file = {};
   std::string library_version;
+  // The trace that its calls are part of, as a header of W3C Trace Context. Empty: none.
+  std::string traceparent = {};
   // Gets what libadaptdl_control.so says. Null: standard error does.
   Listener say = nullptr;
 };

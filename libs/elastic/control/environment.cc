@@ -103,6 +103,7 @@ absl::StatusOr<Environment> ReadVariables(const GetVariable& get) {
   environment.group = reader.Integer("ADAPTDL_GROUP", 0, 0, std::numeric_limits<int64_t>::max());
   environment.group_token = reader.Text("ADAPTDL_GROUP_TOKEN");
   environment.identity_token_file = reader.Text("ADAPTDL_IDENTITY_TOKEN_FILE");
+  environment.traceparent = reader.Text("ADAPTDL_TRACEPARENT");
   environment.replica_host = reader.Text("ADAPTDL_REPLICA_HOST");
   environment.control_library = reader.Text("ADAPTDL_CONTROL_LIBRARY");
   environment.checkpoint_period =

@@ -43,6 +43,8 @@ struct Environment {
   std::string group_token;
   // File with a token that proves who this replica is, until it is told its group's. It may be replaced.
   std::string identity_token_file;
+  // What the replica's launch is part of, as a W3C traceparent. Empty: it is not traced.
+  std::string traceparent;
   std::string replica_host;
   std::string control_library;
   absl::Duration checkpoint_period = absl::Seconds(30);

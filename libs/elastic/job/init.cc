@@ -101,6 +101,7 @@ std::unique_ptr<ControlPlane> MakeControlPlane(Host& host, const Environment& en
   options.token = environment.group_token;
   options.identity_token_file = environment.identity_token_file;
   options.library_version = kLibraryVersion;
+  options.traceparent = environment.traceparent;
   options.say = [](const Said& said) { PassOn(said); };
   return OrDie(host, LoadGrpcControlPlane(options, environment.control_library));
 }

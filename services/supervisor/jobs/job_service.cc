@@ -1,17 +1,29 @@
 #include "services/supervisor/jobs/job_service.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libs/rpc/status.h"
+#include "libs/tracing/context.h"
 #include "services/supervisor/calls/unary.h"
 #include "services/supervisor/jobs/watch_stream.h"
 #include "services/supervisor/logs/file_stream.h"
 #include "services/supervisor/logs/log_stream.h"
 
 namespace adaptdl::supervisor {
+namespace {
+
+// Which trace the call is part of, if its caller says.
+std::optional<tracing::Context> TraceOf(const grpc::CallbackServerContext& context) {
+  const auto found = context.client_metadata().find(tracing::kTraceparent);
+  if (found == context.client_metadata().end()) return std::nullopt;
+  return tracing::Parse(absl::string_view(found->second.data(), found->second.size()));
+}
+
+}  // namespace
 
 JobServiceImpl::Check JobServiceImpl::MayUse(const grpc::CallbackServerContext& context,
                                              absl::string_view method, const std::string& name_space) const {
@@ -73,8 +85,11 @@ Stream* JobServiceImpl::Serve(const grpc::CallbackServerContext& context, const 
 grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext* context,
                                                     const v1::SubmitJobRequest* request,
                                                     v1::SubmitJobResponse* response) {
-  const auto submit = [this, request](const std::string& caller) {
-    return jobs_->SubmitJob(*request, caller);
+  const auto submit = [this, request, trace = tracer_ == nullptr ? std::nullopt : TraceOf(*context)](
+                          const std::string& caller) {
+    absl::StatusOr<v1::SubmitJobResponse> submitted = jobs_->SubmitJob(*request, caller);
+    if (submitted.ok() && trace) tracer_->Begin(submitted->job().uid(), *trace);
+    return submitted;
   };
   return Change(context, "SubmitJob", request->job().namespace_(), submit, response);
 }

@@ -18,21 +18,24 @@
 #include "services/supervisor/jobs/job_manager.h"
 #include "services/supervisor/logs/job_output.h"
 #include "services/supervisor/state/change_hub.h"
+#include "services/supervisor/traces/job_tracer.h"
 
 namespace adaptdl::supervisor {
 
 class JobServiceImpl final : public v1::JobService::CallbackService {
  public:
-  // All outlive the service.
+  // All outlive the service. `tracer` may be null.
   JobServiceImpl(JobManager* jobs, const JobOutput& output, const Lanes* lanes, ChangeHub* hub,
-                 Streams* streams, const security::Guard* guard, Admission* admission)
+                 Streams* streams, const security::Guard* guard, Admission* admission,
+                 JobTracer* tracer = nullptr)
       : jobs_(jobs),
         output_(output),
         lanes_(lanes),
         hub_(hub),
         streams_(streams),
         guard_(guard),
-        admission_(admission) {}
+        admission_(admission),
+        tracer_(tracer) {}
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
                                       const v1::SubmitJobRequest* request,
@@ -92,6 +95,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   Streams* const streams_;
   const security::Guard* const guard_;
   Admission* const admission_;
+  JobTracer* const tracer_;
 };
 
 }  // namespace adaptdl::supervisor

@@ -195,6 +195,7 @@ v1::LaunchReplica Orders::LaunchCommand(const JobEntry& job, int index, const Gr
   launch.set_num_restarts(job.record.state.restarts);
   launch.set_token(job.record.tokens.at(record.launch_group));
   *launch.mutable_template_() = job.record.job->spec().template_();
+  if (tracer_ != nullptr) launch.set_traceparent(tracer_->TraceparentOf(job.record.uid()));
   // Newcomers are told by those who train where to go.
   const bool member = record.launch_group == job.record.state.group;
   const AdaptdlHttp http = this->http();

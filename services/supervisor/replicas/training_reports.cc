@@ -68,6 +68,12 @@ absl::Status TrainingReports::ObserveRescale(const ReplicaContext& replica, cons
                                                                {"rebuild", measured.rebuild},
                                                                {"synchronize", measured.synchronize},
                                                                {"first_step", measured.first_step}};
+    if (tracer_ != nullptr) {
+      transaction->EffectsOf(replica.job_uid)
+          ->reports.emplace_back([tracer = tracer_, uid = replica.job_uid, measured](Metrics*) {
+            tracer->TakeRescale(uid, measured);
+          });
+    }
     return absl::OkStatus();
   });
 }

@@ -14,6 +14,7 @@
 #include "services/supervisor/replicas/replica_context.h"
 #include "services/supervisor/replicas/report_limiter.h"
 #include "services/supervisor/state/core.h"
+#include "services/supervisor/traces/job_tracer.h"
 
 namespace adaptdl::supervisor {
 
@@ -22,6 +23,9 @@ class TrainingReports {
   // All outlive it.
   TrainingReports(Core* core, Reconciler* reconciler, ReportLimiter* limiter, ProgressKeeper* progress)
       : core_(core), reconciler_(reconciler), limiter_(limiter), progress_(progress) {}
+
+  // Gets what re-scales have taken from now on. Before reports; outlives this, and may be null.
+  void SetTracer(JobTracer* tracer) { tracer_ = tracer; }
 
   // The collectives of `group` do not work any more, as the replica says.
   absl::Status ObserveBroken(const ReplicaContext& replica, int64_t group, const std::string& reason);
@@ -40,6 +44,7 @@ class TrainingReports {
   Reconciler* const reconciler_;
   ReportLimiter* const limiter_;
   ProgressKeeper* const progress_;
+  JobTracer* tracer_ = nullptr;
 };
 
 }  // namespace adaptdl::supervisor

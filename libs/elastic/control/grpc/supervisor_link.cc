@@ -18,6 +18,7 @@
 #include "libs/base/file.h"
 #include "libs/base/say.h"
 #include "libs/rpc/security.h"
+#include "libs/tracing/context.h"
 
 namespace adaptdl::elastic {
 namespace {
@@ -68,6 +69,7 @@ SupervisorLink::SupervisorLink(const GrpcControlPlaneOptions& options)
 void SupervisorLink::Identify(const GroupMembership& member, grpc::ClientContext* context,
                               v1::ReplicaIdentity* identity) const {
   context->AddMetadata("authorization", absl::StrCat("Bearer ", TokenFor(member)));
+  if (tracing::Parse(options_.traceparent)) context->AddMetadata(tracing::kTraceparent, options_.traceparent);
   identity->set_namespace_(options_.job_namespace);
   identity->set_job(options_.job);
   identity->set_replica_id(options_.replica_id);
