@@ -25,13 +25,13 @@ struct Span {
   // Few of them: what differs goes into attributes.
   std::string name;
   // Its own.
-  Context context;
+  Context context = {};
   // The span that it is part of. Empty: it is its trace's first.
   std::string parent_span_id = {};
   Kind kind = Kind::kInternal;
   // By the wall.
-  absl::Time begin;
-  absl::Time end;
+  absl::Time begin = absl::InfinitePast();
+  absl::Time end = absl::InfinitePast();
   std::vector<std::pair<std::string, Value>> attributes = {};
   // Why it failed, for people. Empty: it did not.
   std::string error = {};

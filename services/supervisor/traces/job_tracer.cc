@@ -70,6 +70,13 @@ void JobTracer::EndStart(const JobEntry& job, const Moment& now, Traced* traced)
   traced->started = true;
   const jobs::Job& state = job.record.state;
   const absl::Time submitted = job.record.times.submitted;
+  const absl::Time running =
+      state.running_since == absl::InfinitePast() ? now.wall : now.ToWall(state.running_since);
+  const absl::Time launching =
+      traced->launching == absl::InfinitePast() ? running : now.ToWall(traced->launching);
+  AddPart(traced->context, "queue", submitted, launching);
+  AddPart(traced->context, "launch", launching, running);
+  AddPart(traced->context, "first step", running, now.wall);
   std::vector<std::pair<std::string, tracing::Value>> attributes = AttributesOf(job);
   attributes.emplace_back("adaptdl.replicas", static_cast<int64_t>(state.allocation.size()));
   tracer_->Take({.name = std::string(kStart),
@@ -78,13 +85,6 @@ void JobTracer::EndStart(const JobEntry& job, const Moment& now, Traced* traced)
                  .begin = submitted,
                  .end = now.wall,
                  .attributes = std::move(attributes)});
-  const absl::Time running =
-      state.running_since == absl::InfinitePast() ? now.wall : now.ToWall(state.running_since);
-  const absl::Time launching =
-      traced->launching == absl::InfinitePast() ? running : now.ToWall(traced->launching);
-  AddPart(traced->context, "queue", submitted, launching);
-  AddPart(traced->context, "launch", launching, running);
-  AddPart(traced->context, "first step", running, now.wall);
 }
 
 void JobTracer::EndRestart(const JobEntry& job, const Moment& now, const Traced& traced) const {
@@ -116,12 +116,6 @@ void JobTracer::TakeRescale(const std::string& uid, const jobs::RescaleCost& cos
   attributes.emplace_back("adaptdl.group", cost.group);
   attributes.emplace_back("adaptdl.replicas", static_cast<int64_t>(job->record.state.allocation.size()));
   attributes.emplace_back("adaptdl.pause_s", absl::ToDoubleSeconds(stepped - paused));
-  tracer_->Take({.name = "re-scale",
-                 .context = context,
-                 .begin = decided,
-                 .end = stepped,
-                 .attributes = std::move(attributes),
-                 .links = {traced.context}});
   if (traced.ready_after > absl::ZeroDuration()) {
     AddPart(context, "newcomers start", decided, decided + traced.ready_after);
   }
@@ -129,6 +123,12 @@ void JobTracer::TakeRescale(const std::string& uid, const jobs::RescaleCost& cos
   AddPart(context, "rebuild", paused, rebuilt);
   AddPart(context, "synchronize", rebuilt, synchronized);
   AddPart(context, "first step", synchronized, stepped);
+  tracer_->Take({.name = "re-scale",
+                 .context = context,
+                 .begin = decided,
+                 .end = stepped,
+                 .attributes = std::move(attributes),
+                 .links = {traced.context}});
 }
 
 void JobTracer::AddPart(const tracing::Context& parent, const std::string& name, absl::Time begin,

@@ -64,7 +64,7 @@ class JobTracer final : public ChangeListener {
   };
 
   void Look(const JobEntry& job, const Moment& now);
-  // In the order of time.
+  // Parts before the whole, so that who has seen that has them all.
   void EndStart(const JobEntry& job, const Moment& now, Traced* traced);
   void EndRestart(const JobEntry& job, const Moment& now, const Traced& traced) const;
   // A span of `parent`; times by the wall.
