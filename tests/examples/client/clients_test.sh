@@ -46,15 +46,17 @@ call=$source_dir/examples/client/call.py
   { echo "call.py does not find the job" >&2; exit 1; }
 [[ $("$call" "$address" adaptdl.v1.AdminService/WhoAmI) == *'"role": "admin"'* ]] ||
   { echo "call.py is not who the token says" >&2; exit 1; }
-for wrong in 'adaptdl.v1.JobService/ListJob' 'adaptdl.v1.JobService/GetJob {"name":"nobody"}' \
-  'adaptdl.v1.JobService/GetJob {"nam":1}' 'adaptdl.v1.NoService/GetJob'; do
-  # shellcheck disable=SC2086  # a method, and a request where there is one
-  if "$call" "$address" $wrong >/dev/null 2>"$ADAPTDL_HOME/error"; then
-    echo "call.py $wrong ended well" >&2
+expect_complaint() {
+  if "$call" "$address" "$@" >/dev/null 2>"$ADAPTDL_HOME/error"; then
+    echo "call.py $* ended well" >&2
     exit 1
   fi
   grep -q '^call: ' "$ADAPTDL_HOME/error" || { cat "$ADAPTDL_HOME/error" >&2; exit 1; }
-done
+}
+expect_complaint adaptdl.v1.JobService/ListJob
+expect_complaint adaptdl.v1.JobService/GetJob '{"name": "nobody"}'
+expect_complaint adaptdl.v1.JobService/GetJob '{"nam": 1}'
+expect_complaint adaptdl.v1.NoService/GetJob
 
 # And with nobody there, all say so.
 for client in "$build_dir/bin/adaptdl-client" "$source_dir/examples/client/client.py" "$call"; do
