@@ -1,0 +1,221 @@
+// The live system judged by its simulator: runs a workload, compressed in time, through the real supervisor, allocator,
+// workers and training library, then the same through adaptdl-sim's engine, and compares.
+//
+//   replay_bench measure --workload workload-1.csv --traces pollux --jobs 40 --overheads overheads.json
+//   replay_bench compare --workload workload-6.csv --traces pollux --overheads overheads.json --output run.json
+//   replay_bench compare ... --static
+//
+// `measure` records what starts and changes of replicas take; `compare` feeds the simulator with these, so they must come
+// from another workload. How far the cluster's processes are from having a machine to themselves is said by the
+// part of processor time that was idle: a machine that is busy judges itself, not the system. See --help.
+
+#include <cstddef>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "bench/replay/comparison.h"
+#include "bench/replay/live_run.h"
+#include "libs/base/clock.h"
+#include "nlohmann/json.hpp"
+#include "simulator/engine.h"
+#include "simulator/report/summary.h"
+#include "simulator/restart_times.h"
+#include "simulator/schedulers/factory.h"
+#include "simulator/traces/workload.h"
+
+namespace adaptdl::replay {
+namespace {
+
+struct Options {
+  std::string workload;
+  LiveOptions live;
+  // The first so many jobs. 0: all.
+  size_t jobs = 0;
+  // Of each so many jobs the first one.
+  size_t every = 1;
+  std::string overheads;
+  std::string output;
+};
+
+absl::StatusOr<std::vector<simulator::WorkloadJob>> LoadJobs(const Options& options) {
+  absl::StatusOr<std::vector<simulator::WorkloadJob>> all = simulator::LoadWorkload(
+      {.path = options.workload, .trace_folders = options.live.traces, .gpu_types = {"aws"}});
+  if (!all.ok()) return all.status();
+  std::vector<simulator::WorkloadJob> chosen;
+  for (size_t i = 0; i < all->size(); i += options.every) {
+    if (options.jobs == 0 || chosen.size() < options.jobs) chosen.push_back((*all)[i]);
+  }
+  if (chosen.empty()) return absl::InvalidArgumentError("--workload has no jobs");
+  const double begin = chosen.front().submitted;
+  const int slots = options.live.nodes * options.live.slots_per_node;
+  for (simulator::WorkloadJob& job : chosen) {
+    job.submitted -= begin;
+    job.replicas = std::min(job.replicas, slots);
+  }
+  return chosen;
+}
+
+double MeanOf(const std::vector<double>& values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Busy and all processor time of the machine since it started, in ticks.
+struct ProcessorTime {
+  double busy = 0;
+  double all = 0;
+};
+
+ProcessorTime ReadProcessorTime() {
+  std::ifstream file("/proc/stat");
+  std::string word;
+  file >> word;
+  ProcessorTime time;
+  for (int i = 0; i < 8; ++i) {
+    double ticks = 0;
+    file >> ticks;
+    time.all += ticks;
+    if (i != 3 && i != 4) time.busy += ticks;  // idle, and waiting for disks
+  }
+  return time;
+}
+
+absl::StatusOr<LiveRun> RunAndTell(const std::vector<simulator::WorkloadJob>& jobs,
+                                   const LiveOptions& options) {
+  const ProcessorTime before = ReadProcessorTime();
+  absl::StatusOr<LiveRun> run = RunLive(jobs, options);
+  if (!run.ok()) return run;
+  const ProcessorTime after = ReadProcessorTime();
+  std::cout << absl::StrCat(
+      "processors busy: ", static_cast<int>(100 * (after.busy - before.busy) / (after.all - before.all)),
+      " %; starts ", run->start_seconds.size(), ", mean ", MeanOf(run->start_seconds),
+      " s; changes in place ", run->in_place_seconds.size(), ", mean ", MeanOf(run->in_place_seconds),
+      " s (by the clock)\n");
+  return run;
+}
+
+absl::Status Write(const std::string& path, const nlohmann::json& json) {
+  std::ofstream file(path);
+  file << json.dump(1) << '\n';
+  file.flush();
+  return file.good() ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("can't write ", path));
+}
+
+absl::Status Measure(const Options& options) {
+  const auto jobs = LoadJobs(options);
+  if (!jobs.ok()) return jobs.status();
+  const absl::StatusOr<LiveRun> run = RunAndTell(*jobs, options.live);
+  if (!run.ok()) return run.status();
+  return Write(
+      options.overheads,
+      {{"start_s", run->start_seconds}, {"in_place_s", run->in_place_seconds}, {"source", options.workload}});
+}
+
+// Recorded times, in seconds by the clock, as those of the workload.
+absl::StatusOr<std::shared_ptr<const simulator::RestartTimes>> TimesOf(const nlohmann::json& file,
+                                                                       const std::string& name,
+                                                                       double compression) {
+  nlohmann::json pauses = nlohmann::json::array();
+  for (const nlohmann::json& seconds : file.value(name, nlohmann::json::array())) {
+    if (!seconds.is_number()) return absl::InvalidArgumentError(absl::StrCat(name, " holds no numbers"));
+    pauses.push_back(seconds.get<double>() * compression);
+  }
+  absl::StatusOr<simulator::RestartTimes> times =
+      simulator::RestartTimes::Parse(nlohmann::json{{"pause_s", pauses}}.dump(), name, "--overheads");
+  if (!times.ok()) return times.status();
+  return std::make_shared<const simulator::RestartTimes>(*std::move(times));
+}
+
+absl::StatusOr<simulator::SimulationResult> SimulateLike(const std::vector<simulator::WorkloadJob>& jobs,
+                                                         const Options& options) {
+  std::ifstream input(options.overheads);
+  const nlohmann::json file = nlohmann::json::parse(input, nullptr, /*allow_exceptions=*/false);
+  if (!file.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--overheads ", options.overheads, " is no file of \"measure\""));
+  }
+  simulator::SimulationOptions simulation;
+  simulation.round_seconds = 0;
+  simulation.debounce_seconds *= options.live.compression;
+  simulation.search = simulator::BatchSearch::kLibrary;
+  const auto starts = TimesOf(file, "start_s", options.live.compression);
+  if (!starts.ok()) return starts.status();
+  const auto changes = TimesOf(file, "in_place_s", options.live.compression);
+  if (!changes.ok()) return changes.status();
+  simulation.restart_times = *starts;
+  simulation.in_place_times = *changes;
+  const auto cluster =
+      simulator::Cluster::Parse(absl::StrCat(options.live.nodes, "x", options.live.slots_per_node));
+  if (!cluster.ok()) return cluster.status();
+  const auto scheduler = simulator::MakeScheduler(options.live.arm == Arm::kElastic ? "goodput" : "fifo", {});
+  if (!scheduler.ok()) return scheduler.status();
+  const SystemClock clock;
+  return simulator::Simulate(*cluster, jobs, **scheduler, clock, simulation);
+}
+
+absl::Status CompareBoth(const Options& options) {
+  const auto jobs = LoadJobs(options);
+  if (!jobs.ok()) return jobs.status();
+  const absl::StatusOr<simulator::SimulationResult> simulated = SimulateLike(*jobs, options);
+  if (!simulated.ok()) return simulated.status();
+  const absl::StatusOr<LiveRun> live = RunAndTell(*jobs, options.live);
+  if (!live.ok()) return live.status();
+  std::cout << ToTable(Compare(*live, *simulated));
+  if (options.output.empty()) return absl::OkStatus();
+  return Write(options.output, ToJson(*live, *simulated));
+}
+
+void AddCommon(CLI::App* app, Options* options) {
+  app->add_option("--workload", options->workload, "CSV of jobs, as adaptdl-sim has it")->required();
+  app->add_option("--traces", options->live.traces, "Folder that has traces/<application>; may be repeated")
+      ->required();
+  app->add_option("--nodes", options->live.nodes, "Virtual nodes")->capture_default_str();
+  app->add_option("--slots", options->live.slots_per_node, "Replicas that each of them holds")
+      ->capture_default_str();
+  app->add_option("--compression", options->live.compression, "Runs so many times faster")
+      ->check(CLI::Range(1.0, 20.0))
+      ->capture_default_str();
+  app->add_option("--jobs", options->jobs, "Only the first so many; 0: all")->capture_default_str();
+  app->add_option("--every", options->every, "Of each so many jobs only the first one")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app->add_option("--overheads", options->overheads, "File of what starts and changes take")->required();
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Runs a workload live, and compares with its simulation."};
+  app.require_subcommand(1);
+  Options options;
+  options.live.program = std::string(ADAPTDL_BINARY_DIR) + "/bench/played_job";
+  CLI::App* measure = app.add_subcommand("measure", "Record what starts and changes of replicas take");
+  AddCommon(measure, &options);
+  CLI::App* compare = app.add_subcommand("compare", "Run a workload live and simulated");
+  AddCommon(compare, &options);
+  bool is_static = false;
+  compare->add_flag("--static", is_static, "First come, first served, instead of elastic");
+  compare->add_option("--output", options.output, "File for both sides of each job, as JSON");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  options.live.arm = is_static ? Arm::kStatic : Arm::kElastic;
+  const absl::Status status = measure->parsed() ? Measure(options) : CompareBoth(options);
+  if (status.ok()) return 0;
+  std::cerr << "replay_bench: error: " << status.message() << '\n';
+  return 1;
+}
+
+}  // namespace
+}  // namespace adaptdl::replay
+
+int main(int argc, char** argv) { return adaptdl::replay::Main(argc, argv); }
