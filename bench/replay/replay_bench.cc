@@ -158,7 +158,7 @@ absl::StatusOr<simulator::SimulationResult> SimulateLike(const std::vector<simul
   if (!cluster.ok()) return cluster.status();
   const auto scheduler = simulator::MakeScheduler(options.live.arm == Arm::kElastic ? "goodput" : "fifo", {});
   if (!scheduler.ok()) return scheduler.status();
-  const SystemClock clock;
+  const RealClock clock;
   return simulator::Simulate(*cluster, jobs, **scheduler, clock, simulation);
 }
 
