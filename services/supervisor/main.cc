@@ -44,7 +44,7 @@ struct Flags {
   SqliteJobStoreOptions store;
   SupervisorOptions supervisor;
   std::string history_folder;
-  HttpServerOptions http;
+  httpd::HttpServerOptions http;
   std::string http_url;
   bool http_insecure = false;
   std::string backend = "local";
@@ -302,7 +302,7 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   service::AddDurationFlag(app, "--reader-patience", &flags.supervisor.reader_patience,
                            "Streams end whose reader takes nothing for so long", absl::Milliseconds(10));
-  StrangerOptions& strangers = flags.supervisor.strangers;
+  service::StrangerOptions& strangers = flags.supervisor.strangers;
   service::AddDurationFlag(app, "--first-message-timeout", &strangers.patience,
                            "How long a connection of a worker, a replica or over HTTP may say nothing at its "
                            "beginning",

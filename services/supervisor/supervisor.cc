@@ -133,10 +133,10 @@ Supervisor::~Supervisor() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::Status Supervisor::ServeHttp(const HttpServerOptions& options, const std::string& url) {
-  absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(
-      options,
-      [api = adaptdl_api_.get()](const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
+absl::Status Supervisor::ServeHttp(const httpd::HttpServerOptions& options, const std::string& url) {
+  absl::StatusOr<std::unique_ptr<httpd::HttpServer>> server = httpd::HttpServer::Start(
+      options, [api = adaptdl_api_.get()](const httpd::HttpRequest& request,
+                                          const std::shared_ptr<httpd::HttpExchange>& exchange) {
         api->Handle(request, exchange);
       });
   if (!server.ok()) return server.status();

@@ -19,14 +19,15 @@
 #include "libs/base/clock.h"
 #include "libs/base/mutex.h"
 #include "libs/base/random_id.h"
+#include "libs/httpd/http_server.h"
 #include "libs/rpc/security.h"
 #include "libs/service/security/guard.h"
+#include "libs/service/strangers.h"
 #include "libs/tracing/tracer.h"
 #include "prometheus/registry.h"
 #include "services/supervisor/admin/admin_service.h"
 #include "services/supervisor/calls/admission.h"
 #include "services/supervisor/calls/lanes.h"
-#include "services/supervisor/calls/strangers.h"
 #include "services/supervisor/calls/streams.h"
 #include "services/supervisor/cluster.h"
 #include "services/supervisor/code/code_service.h"
@@ -36,7 +37,6 @@
 #include "services/supervisor/history/history_service.h"
 #include "services/supervisor/history/recorder.h"
 #include "services/supervisor/http/adaptdl_api.h"
-#include "services/supervisor/http/http_server.h"
 #include "services/supervisor/jobs/job_service.h"
 #include "services/supervisor/lease/leader_lease.h"
 #include "services/supervisor/logs/worker_channels.h"
@@ -64,7 +64,7 @@ struct SupervisorOptions {
   // Streams whose reader takes nothing for so long end.
   absl::Duration reader_patience = absl::Minutes(2);
   // How long streams of workers and replicas may be open before they say whose they are, and how many.
-  StrangerOptions strangers;
+  service::StrangerOptions strangers;
   // How workers are talked to.
   rpc::ClientSecurity worker_security = rpc::Plaintext();
   // Folders that travel with jobs. An empty folder: they don't.
@@ -117,7 +117,7 @@ class Supervisor {
 
   // Serves AdaptDL's Python package from now on. `url`: where replicas reach it; empty: on the host at which
   // their worker reaches the supervisor. Call it before replicas are launched.
-  absl::Status ServeHttp(const HttpServerOptions& options, const std::string& url = "");
+  absl::Status ServeHttp(const httpd::HttpServerOptions& options, const std::string& url = "");
   // "host:port" of it. Empty: not served.
   std::string http_address() const { return http_ == nullptr ? "" : http_->address(); }
 
@@ -154,7 +154,7 @@ class Supervisor {
   Streams streams_;
   std::atomic<bool> looks_at_streams_ = false;  // Whether a lane does.
   std::atomic<bool> collects_code_ = false;     // Likewise.
-  Strangers strangers_;
+  service::Strangers strangers_;
   WorkerChannels workers_;
   WorkerLogReaders worker_logs_{&workers_};
   std::unique_ptr<Metrics> metrics_;
@@ -183,7 +183,7 @@ class Supervisor {
   std::unique_ptr<EnrolmentManager> enrolments_;
   std::unique_ptr<EnrolmentServiceImpl> enrolment_;
   std::unique_ptr<AdaptdlApi> adaptdl_api_;
-  std::unique_ptr<HttpServer> http_;  // Its thread uses what stands above.
+  std::unique_ptr<httpd::HttpServer> http_;  // Its thread uses what stands above.
 
   absl::Time looked_at_streams_ = absl::InfinitePast();  // Used in Step() only.
   absl::Time collected_code_ = absl::InfinitePast();     // Likewise.

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libs/rpc/retry_info.h"
-#include "services/supervisor/calls/strangers.h"
+#include "libs/service/strangers.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -32,7 +32,7 @@ std::string Admission::CallerOf(const grpc::ServerContextBase& context, const se
     const absl::StatusOr<security::Caller> caller = guard.CallerOf(context);
     if (caller.ok()) return absl::StrCat("caller:", caller->name);
   }
-  return HostOf(context.peer());
+  return service::HostOf(context.peer());
 }
 
 std::string Admission::IdentityOf(const grpc::ServerContextBase& context, const security::Guard& guard) {

@@ -17,8 +17,8 @@
 #include "grpcpp/support/server_callback.h"
 #include "libs/base/mutex.h"
 #include "libs/rpc/status.h"
+#include "libs/service/strangers.h"
 #include "services/supervisor/calls/lanes.h"
-#include "services/supervisor/calls/strangers.h"
 #include "services/supervisor/calls/streams.h"
 #include "services/supervisor/state/core.h"
 
@@ -28,7 +28,7 @@ template <typename Request, typename Response>
 class BidiReactor : public grpc::ServerBidiReactor<Request, Response>, public EndableStream {
  public:
   // `name`: of the call, where something breaks that cannot. All outlive the stream.
-  BidiReactor(const char* name, const Core* core, const Lanes* lanes, Strangers* strangers)
+  BidiReactor(const char* name, const Core* core, const Lanes* lanes, service::Strangers* strangers)
       : name_(name), core_(core), lanes_(lanes), strangers_(strangers) {}
 
   // Starts the stream, which keeps itself alive until gRPC is done with it. Until its first message it is one
@@ -222,7 +222,7 @@ class BidiReactor : public grpc::ServerBidiReactor<Request, Response>, public En
   const char* const name_;
   const Core* const core_;
   const Lanes* const lanes_;
-  Strangers* const strangers_;
+  service::Strangers* const strangers_;
   std::shared_ptr<EndableStream> self_;
   // Whether anything has been read; what is being read, dealt with, and sent.
   bool heard_ = false;

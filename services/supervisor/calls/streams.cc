@@ -12,7 +12,7 @@
 
 namespace adaptdl::supervisor {
 
-void EnterAsStranger(Strangers* strangers, const std::string& host, EndableStream* stream) {
+void EnterAsStranger(service::Strangers* strangers, const std::string& host, EndableStream* stream) {
   strangers->Enter(stream, host, [weak = stream->weak_from_this()](const absl::Status& why) {
     if (const auto alive = weak.lock()) alive->End(rpc::ToGrpcStatus(why));
   });

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "grpcpp/support/status.h"
 #include "libs/base/mutex.h"
-#include "services/supervisor/calls/strangers.h"
+#include "libs/service/strangers.h"
 
 namespace adaptdl::supervisor {
 
@@ -27,7 +27,7 @@ class EndableStream : public std::enable_shared_from_this<EndableStream> {
 };
 
 // Until the stream leaves, it is one of `strangers`, who end it.
-void EnterAsStranger(Strangers* strangers, const std::string& host, EndableStream* stream);
+void EnterAsStranger(service::Strangers* strangers, const std::string& host, EndableStream* stream);
 
 class Streams {
  public:

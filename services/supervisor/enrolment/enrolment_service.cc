@@ -8,7 +8,7 @@
 #include "grpc/grpc_security_constants.h"
 #include "libs/certificates/openssl.h"
 #include "libs/rpc/retry_info.h"
-#include "services/supervisor/calls/strangers.h"
+#include "libs/service/strangers.h"
 #include "services/supervisor/calls/unary.h"
 #include "services/supervisor/enrolment/peer_address.h"
 
@@ -70,7 +70,7 @@ grpc::ServerUnaryReactor* EnrolmentServiceImpl::CreateJoinToken(grpc::CallbackSe
 grpc::ServerUnaryReactor* EnrolmentServiceImpl::Enrol(grpc::CallbackServerContext* context,
                                                       const v1::EnrolRequest* request,
                                                       v1::EnrolResponse* response) {
-  const std::string host = HostOf(context->peer());
+  const std::string host = service::HostOf(context->peer());
   absl::Status status = Take(host);
   if (status.ok()) status = admission_->Change(host, lanes_->changes->waiting());
   if (!status.ok()) return Answer(context, status);

@@ -27,13 +27,13 @@ constexpr absl::Duration kDefaultWait = absl::Seconds(30);
 constexpr absl::Duration kEarlyWait = absl::Seconds(1);
 constexpr absl::Duration kLongestWait = absl::Minutes(5);
 
-HttpResponse Text(int status, absl::string_view text) {
+httpd::HttpResponse Text(int status, absl::string_view text) {
   return {status, "text/plain", absl::StrCat(text, "\n")};
 }
-HttpResponse AskAgain() { return {408, "application/json", "null"}; }
-HttpResponse NotFound() { return Text(404, "there is nothing here"); }
+httpd::HttpResponse AskAgain() { return {408, "application/json", "null"}; }
+httpd::HttpResponse NotFound() { return Text(404, "there is nothing here"); }
 
-HttpResponse ToResponse(const absl::Status& status) {
+httpd::HttpResponse ToResponse(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return {200, "", ""};
@@ -49,7 +49,7 @@ HttpResponse ToResponse(const absl::Status& status) {
 }
 
 // Of "?timeout="; nullopt: it is none.
-std::optional<absl::Duration> WaitOf(const HttpRequest& request) {
+std::optional<absl::Duration> WaitOf(const httpd::HttpRequest& request) {
   const auto it = request.query.find("timeout");
   if (it == request.query.end()) return kDefaultWait;
   double seconds = 0;
@@ -65,7 +65,7 @@ class AdaptdlApi::Rendezvous final : public ChangeListener {
   Rendezvous(const Membership* membership, GroupCommit* durability, ReplicaContext replica)
       : membership_(membership), durability_(durability), replica_(std::move(replica)) {}
 
-  void Add(std::shared_ptr<HttpExchange> exchange, absl::Time deadline) {
+  void Add(std::shared_ptr<httpd::HttpExchange> exchange, absl::Time deadline) {
     MutexLock lock(&mutex_);
     waiting_.push_back({std::move(exchange), deadline});
   }
@@ -80,8 +80,8 @@ class AdaptdlApi::Rendezvous final : public ChangeListener {
       MutexLock lock(&mutex_);
       waiting.swap(waiting_);
     }
-    const HttpResponse response =
-        hosts.ok() ? HttpResponse{200, "application/json", nlohmann::json(*hosts).dump()} : NotFound();
+    const httpd::HttpResponse response =
+        hosts.ok() ? httpd::HttpResponse{200, "application/json", nlohmann::json(*hosts).dump()} : NotFound();
     durability_->WhenDurable([response, waiting = std::move(waiting)] {
       for (const Waiting& one : waiting) one.exchange->Answer(response);
     });
@@ -105,7 +105,7 @@ class AdaptdlApi::Rendezvous final : public ChangeListener {
 
  private:
   struct Waiting {
-    std::shared_ptr<HttpExchange> exchange;
+    std::shared_ptr<httpd::HttpExchange> exchange;
     absl::Time deadline;
   };
 
@@ -116,7 +116,8 @@ class AdaptdlApi::Rendezvous final : public ChangeListener {
   std::list<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
-void AdaptdlApi::Handle(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
+void AdaptdlApi::Handle(const httpd::HttpRequest& request,
+                        const std::shared_ptr<httpd::HttpExchange>& exchange) {
   if (request.method == "GET" && request.path == "/healthz") {
     exchange->Answer(Text(200, "ok"));
     return;
@@ -140,8 +141,8 @@ void AdaptdlApi::Handle(const HttpRequest& request, const std::shared_ptr<HttpEx
   }
 }
 
-void AdaptdlApi::Discover(const HttpRequest& request, const UrlIdentity& identity, absl::string_view restarts,
-                          const std::shared_ptr<HttpExchange>& exchange) {
+void AdaptdlApi::Discover(const httpd::HttpRequest& request, const UrlIdentity& identity,
+                          absl::string_view restarts, const std::shared_ptr<httpd::HttpExchange>& exchange) {
   const absl::StatusOr<ReplicaContext> replica = membership_->AuthorizeUrl(identity);
   if (absl::IsUnavailable(replica.status())) return AnswerLater(exchange);
   int64_t group = 0;
@@ -162,9 +163,9 @@ void AdaptdlApi::Discover(const HttpRequest& request, const UrlIdentity& identit
   Enter(*replica, exchange, core_->Now() + *wait)->Look();
 }
 
-std::shared_ptr<AdaptdlApi::Rendezvous> AdaptdlApi::Enter(const ReplicaContext& replica,
-                                                          const std::shared_ptr<HttpExchange>& exchange,
-                                                          absl::Time deadline) {
+std::shared_ptr<AdaptdlApi::Rendezvous> AdaptdlApi::Enter(
+    const ReplicaContext& replica, const std::shared_ptr<httpd::HttpExchange>& exchange,
+    absl::Time deadline) {
   MutexLock lock(&mutex_);
   std::shared_ptr<Rendezvous>& rendezvous = waiting_[{replica.job_uid, replica.group}];
   if (rendezvous == nullptr) {
@@ -175,8 +176,8 @@ std::shared_ptr<AdaptdlApi::Rendezvous> AdaptdlApi::Enter(const ReplicaContext& 
   return rendezvous;
 }
 
-void AdaptdlApi::TakeHints(const HttpRequest& request, const UrlIdentity& identity,
-                           const std::shared_ptr<HttpExchange>& exchange) {
+void AdaptdlApi::TakeHints(const httpd::HttpRequest& request, const UrlIdentity& identity,
+                           const std::shared_ptr<httpd::HttpExchange>& exchange) {
   const absl::StatusOr<ReplicaContext> replica = membership_->AuthorizeUrl(identity);
   if (!replica.ok()) {
     exchange->Answer(ToResponse(replica.status()));
@@ -194,7 +195,7 @@ void AdaptdlApi::TakeHints(const HttpRequest& request, const UrlIdentity& identi
   exchange->Answer(ToResponse(status));
 }
 
-void AdaptdlApi::AnswerLater(const std::shared_ptr<HttpExchange>& exchange) {
+void AdaptdlApi::AnswerLater(const std::shared_ptr<httpd::HttpExchange>& exchange) {
   MutexLock lock(&mutex_);
   early_.emplace_back(exchange, core_->Now() + kEarlyWait);
 }

@@ -28,7 +28,7 @@
 
 #include "absl/strings/string_view.h"
 #include "libs/base/mutex.h"
-#include "services/supervisor/http/http_server.h"
+#include "libs/httpd/http_server.h"
 #include "services/supervisor/replicas/membership.h"
 #include "services/supervisor/replicas/training_reports.h"
 #include "services/supervisor/state/change_hub.h"
@@ -44,7 +44,7 @@ class AdaptdlApi {
       : membership_(membership), reports_(reports), core_(core), durability_(durability), hub_(hub) {}
 
   // Answers now or later.
-  void Handle(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
+  void Handle(const httpd::HttpRequest& request, const std::shared_ptr<httpd::HttpExchange>& exchange);
 
   // Answers those whose time is over.
   void Step();
@@ -52,15 +52,16 @@ class AdaptdlApi {
  private:
   class Rendezvous;
 
-  void Discover(const HttpRequest& request, const UrlIdentity& identity, absl::string_view restarts,
-                const std::shared_ptr<HttpExchange>& exchange);
-  void TakeHints(const HttpRequest& request, const UrlIdentity& identity,
-                 const std::shared_ptr<HttpExchange>& exchange);
+  void Discover(const httpd::HttpRequest& request, const UrlIdentity& identity, absl::string_view restarts,
+                const std::shared_ptr<httpd::HttpExchange>& exchange);
+  void TakeHints(const httpd::HttpRequest& request, const UrlIdentity& identity,
+                 const std::shared_ptr<httpd::HttpExchange>& exchange);
   // Makes the exchange wait until it is asked again.
-  void AnswerLater(const std::shared_ptr<HttpExchange>& exchange);
+  void AnswerLater(const std::shared_ptr<httpd::HttpExchange>& exchange);
   // Makes the exchange wait with the others of its group.
   std::shared_ptr<Rendezvous> Enter(const ReplicaContext& replica,
-                                    const std::shared_ptr<HttpExchange>& exchange, absl::Time deadline);
+                                    const std::shared_ptr<httpd::HttpExchange>& exchange,
+                                    absl::Time deadline);
 
   Membership* const membership_;
   TrainingReports* const reports_;
@@ -69,7 +70,7 @@ class AdaptdlApi {
   ChangeHub* const hub_;
   Mutex mutex_;
   // Of replicas whose addresses are not known yet, with when they are to ask again.
-  std::vector<std::pair<std::shared_ptr<HttpExchange>, absl::Time>> early_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::pair<std::shared_ptr<httpd::HttpExchange>, absl::Time>> early_ ABSL_GUARDED_BY(mutex_);
   // Where replicas wait, by job and group.
   std::map<std::pair<std::string, int64_t>, std::shared_ptr<Rendezvous>> waiting_ ABSL_GUARDED_BY(mutex_);
 };

@@ -28,7 +28,7 @@ class NodeStream final : public BidiReactor<v1::ConnectRequest, v1::ConnectRespo
  public:
   // `caller`: whoever opened the stream, or why that is not known.
   NodeStream(NodeManager* nodes, const Core* core, const Lanes* lanes, WorkerLauncher* launcher,
-             Strangers* strangers, absl::StatusOr<security::Caller> caller)
+             service::Strangers* strangers, absl::StatusOr<security::Caller> caller)
       : BidiReactor("Connect", core, lanes, strangers),
         nodes_(nodes),
         core_(core),
@@ -165,7 +165,7 @@ grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>* NodeServiceImp
     grpc::CallbackServerContext* context) {
   auto stream =
       std::make_shared<NodeStream>(nodes_, core_, lanes_, launcher_, strangers_, guard_->CallerOf(*context));
-  stream->Begin(HostOf(context->peer()));
+  stream->Begin(service::HostOf(context->peer()));
   streams_->Add(stream);
   return stream.get();
 }

@@ -5,9 +5,9 @@
 
 #include "adaptdl/v1/node_service.grpc.pb.h"
 #include "libs/service/security/guard.h"
+#include "libs/service/strangers.h"
 #include "services/supervisor/calls/admission.h"
 #include "services/supervisor/calls/lanes.h"
-#include "services/supervisor/calls/strangers.h"
 #include "services/supervisor/calls/streams.h"
 #include "services/supervisor/nodes/node_manager.h"
 #include "services/supervisor/nodes/worker_launcher.h"
@@ -19,7 +19,8 @@ class NodeServiceImpl final : public v1::NodeService::CallbackService {
  public:
   // All outlive the service.
   NodeServiceImpl(NodeManager* nodes, const Core* core, const Lanes* lanes, WorkerLauncher* launcher,
-                  Streams* streams, Strangers* strangers, const security::Guard* guard, Admission* admission)
+                  Streams* streams, service::Strangers* strangers, const security::Guard* guard,
+                  Admission* admission)
       : nodes_(nodes),
         core_(core),
         lanes_(lanes),
@@ -50,7 +51,7 @@ class NodeServiceImpl final : public v1::NodeService::CallbackService {
   const Lanes* const lanes_;
   WorkerLauncher* const launcher_;
   Streams* const streams_;
-  Strangers* const strangers_;
+  service::Strangers* const strangers_;
   const security::Guard* const guard_;
   Admission* const admission_;
 };

@@ -324,7 +324,7 @@ grpc::ServerWriteReactor<v1::JoinGroupResponse>* ReplicaServiceImpl::JoinGroup(
 grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>* ReplicaServiceImpl::Heartbeat(
     grpc::CallbackServerContext* context) {
   auto stream = std::make_shared<HeartbeatStream>(parts_, BearerToken(*context));
-  stream->Begin(HostOf(context->peer()));
+  stream->Begin(service::HostOf(context->peer()));
   parts_.streams->Add(stream);
   return stream.get();
 }

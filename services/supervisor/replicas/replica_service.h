@@ -6,8 +6,8 @@
 
 #include "absl/time/time.h"
 #include "adaptdl/v1/replica_service.grpc.pb.h"
+#include "libs/service/strangers.h"
 #include "services/supervisor/calls/lanes.h"
-#include "services/supervisor/calls/strangers.h"
 #include "services/supervisor/calls/streams.h"
 #include "services/supervisor/replicas/membership.h"
 #include "services/supervisor/replicas/replica_sessions.h"
@@ -26,7 +26,7 @@ struct ReplicaServiceParts {
   const Lanes* lanes = nullptr;
   ChangeHub* hub = nullptr;
   Streams* streams = nullptr;
-  Strangers* strangers = nullptr;
+  service::Strangers* strangers = nullptr;
   // What replicas are told of how often to send heartbeats.
   absl::Duration heartbeat_period;
 };

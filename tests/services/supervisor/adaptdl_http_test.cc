@@ -107,7 +107,7 @@ class AdaptdlHttpTest : public ClusterTest {
     return recorded;
   }
 
-  HttpServerOptions http_options_;
+  httpd::HttpServerOptions http_options_;
   int port_ = 0;
   std::unique_ptr<FakeWorker> a_;
   std::unique_ptr<FakeWorker> b_;

@@ -17,9 +17,9 @@ constexpr size_t kMaxReviewBytes = size_t{4} << 20;
 constexpr size_t kMaxCertificateBytes = size_t{1} << 20;
 constexpr absl::Duration kLookPeriod = absl::Seconds(10);
 
-HttpResponse Plain(int status, const std::string& text) { return {status, "text/plain", text + "\n"}; }
+httpd::HttpResponse Plain(int status, const std::string& text) { return {status, "text/plain", text + "\n"}; }
 
-HttpResponse Reviewed(const std::string& body, const AdmissionRules& rules) {
+httpd::HttpResponse Reviewed(const std::string& body, const AdmissionRules& rules) {
   const absl::StatusOr<kube::Json> review = kube::ParseJson(body);
   if (!review.ok()) return Plain(400, std::string(review.status().message()));
   const absl::StatusOr<kube::Json> answer = Answer(*review, rules);
@@ -50,15 +50,15 @@ absl::StatusOr<WebhookServer::Certificate> WebhookServer::ReadCertificate() cons
 }
 
 absl::Status WebhookServer::Serve(const Certificate& certificate) {
-  HttpServerOptions options;
+  httpd::HttpServerOptions options;
   options.listen = options_.listen;
   options.flag = "--webhook-listen";
   options.tls_certificate = certificate.chain;
   options.tls_key = certificate.key;
   options.shares_address = true;
   options.max_body_bytes = kMaxReviewBytes;
-  absl::StatusOr<std::unique_ptr<HttpServer>> server =
-      HttpServer::Start(options, [this](const HttpRequest& request, std::shared_ptr<HttpExchange> exchange) {
+  absl::StatusOr<std::unique_ptr<httpd::HttpServer>> server = httpd::HttpServer::Start(
+      options, [this](const httpd::HttpRequest& request, std::shared_ptr<httpd::HttpExchange> exchange) {
         Handle(request, std::move(exchange));
       });
   if (!server.ok()) return server.status();
@@ -67,7 +67,7 @@ absl::Status WebhookServer::Serve(const Certificate& certificate) {
   return absl::OkStatus();
 }
 
-void WebhookServer::Handle(const HttpRequest& request, std::shared_ptr<HttpExchange> exchange) {
+void WebhookServer::Handle(const httpd::HttpRequest& request, std::shared_ptr<httpd::HttpExchange> exchange) {
   if (request.path == "/healthz") {
     exchange->Answer(Plain(200, "ok"));
   } else if (request.path != "/validate") {

@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libs/httpd/http_server.h"
 #include "services/supervisor/calls/executor.h"
-#include "services/supervisor/http/http_server.h"
 #include "services/supervisor/kubernetes/webhook/admission_review.h"
 
 namespace adaptdl::supervisor {
@@ -56,7 +56,7 @@ class WebhookServer {
   absl::StatusOr<Certificate> ReadCertificate() const;
   // Takes the place of the one before, if there is one.
   absl::Status Serve(const Certificate& certificate);
-  void Handle(const HttpRequest& request, std::shared_ptr<HttpExchange> exchange);
+  void Handle(const httpd::HttpRequest& request, std::shared_ptr<httpd::HttpExchange> exchange);
 
   WebhookOptions options_;
   // Shared with reviews that go on when the server ends.
@@ -64,7 +64,7 @@ class WebhookServer {
   Executor& executor_;
   Certificate certificate_;
   absl::Time next_look_ = absl::InfinitePast();
-  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<httpd::HttpServer> server_;
 };
 
 }  // namespace adaptdl::supervisor

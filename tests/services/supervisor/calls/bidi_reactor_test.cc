@@ -46,7 +46,7 @@ struct Behaviour {
 
 class Stream final : public BidiReactor<v1::ConnectRequest, v1::ConnectResponse> {
  public:
-  Stream(const Core* core, const Lanes* lanes, Strangers* strangers, Behaviour* behaviour,
+  Stream(const Core* core, const Lanes* lanes, service::Strangers* strangers, Behaviour* behaviour,
          absl::Notification* over)
       : BidiReactor("Connect", core, lanes, strangers), behaviour_(behaviour), over_(over) {}
   ~Stream() override { over_->Notify(); }
@@ -146,7 +146,7 @@ class BidiReactorTest : public ::testing::Test, public v1::NodeService::Callback
   Lanes lanes_ = {&executor_, &executor_, durability_.get()};
   ManualClock clock_;
   Core core_{{.clock = &clock_}, absl::Hours(1)};
-  Strangers strangers_{StrangerOptions()};
+  service::Strangers strangers_{service::StrangerOptions()};
   Behaviour behaviour_;
   absl::Notification opened_;
   absl::Notification over_;

@@ -8,10 +8,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/http/http_client.h"
-#include "services/supervisor/http/http_server.h"
+#include "libs/httpd/http_server.h"
 #include "tests/libs/http/test_identity.h"
 
-namespace adaptdl::supervisor {
+namespace adaptdl::httpd {
 namespace {
 
 using ::testing::HasSubstr;
@@ -70,4 +70,4 @@ TEST_F(HttpTlsTest, RefusesWhatIsNoCertificate) {
 }
 
 }  // namespace
-}  // namespace adaptdl::supervisor
+}  // namespace adaptdl::httpd

@@ -1,4 +1,4 @@
-#include "services/supervisor/calls/strangers.h"
+#include "libs/service/strangers.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-namespace adaptdl::supervisor {
+namespace adaptdl::service {
 
 void Strangers::Enter(Id id, const std::string& host, std::function<void(const absl::Status& why)> end) {
   MutexLock lock(&mutex_);
@@ -72,4 +72,4 @@ std::string HostOf(const std::string& peer) {
   return peer.substr(0, peer.rfind(':'));
 }
 
-}  // namespace adaptdl::supervisor
+}  // namespace adaptdl::service

@@ -5,8 +5,8 @@
 //
 // Thread-safe.
 
-#ifndef ADAPTDL_SERVICES_SUPERVISOR_CALLS_STRANGERS_H_
-#define ADAPTDL_SERVICES_SUPERVISOR_CALLS_STRANGERS_H_
+#ifndef ADAPTDL_LIBS_SERVICE_STRANGERS_H_
+#define ADAPTDL_LIBS_SERVICE_STRANGERS_H_
 
 #include <cstddef>
 #include <functional>
@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "libs/base/mutex.h"
 
-namespace adaptdl::supervisor {
+namespace adaptdl::service {
 
 struct StrangerOptions {
   // How long one may say nothing, to within a step.
@@ -76,6 +76,6 @@ class Strangers {
 // host is one, whatever port it comes from.
 std::string HostOf(const std::string& peer);
 
-}  // namespace adaptdl::supervisor
+}  // namespace adaptdl::service
 
-#endif  // ADAPTDL_SERVICES_SUPERVISOR_CALLS_STRANGERS_H_
+#endif  // ADAPTDL_LIBS_SERVICE_STRANGERS_H_

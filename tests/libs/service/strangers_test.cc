@@ -1,4 +1,4 @@
-#include "services/supervisor/calls/strangers.h"
+#include "libs/service/strangers.h"
 
 #include <map>
 #include <string>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
-namespace adaptdl::supervisor {
+namespace adaptdl::service {
 namespace {
 
 const absl::Time kStart = absl::FromUnixSeconds(1'000'000'000);
@@ -59,4 +59,4 @@ TEST(HostOfTest, AHostIsOneWhateverThePort) {
 }
 
 }  // namespace
-}  // namespace adaptdl::supervisor
+}  // namespace adaptdl::service

@@ -1,4 +1,4 @@
-#include "services/supervisor/http/http_server.h"
+#include "libs/httpd/http_server.h"
 
 #include <microhttpd.h>
 #include <netdb.h>
@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <memory>
@@ -16,6 +17,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -23,7 +25,7 @@
 #include "libs/service/listen_address.h"
 #include "libs/service/log.h"
 
-namespace adaptdl::supervisor {
+namespace adaptdl::httpd {
 namespace {
 
 // What one connection may use for the headers of a request; longer ones are refused by the library (414,
@@ -31,6 +33,8 @@ namespace {
 constexpr size_t kConnectionMemory = size_t{8} << 10;
 // A sender that goes on so far beyond the limit is not read to its end.
 constexpr size_t kMostIgnoredBytes = size_t{16} << 20;
+// What is asked of a stream at once.
+constexpr size_t kStreamBlockBytes = size_t{16} << 10;
 constexpr int kBacklog = 4096;
 // TLS 1.2 and later.
 constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
@@ -94,17 +98,102 @@ size_t LeaveEscaped(void* /*closure*/, MHD_Connection* /*connection*/, char* tex
   return std::char_traits<char>::length(text);
 }
 
+// What a stream and the connection that sends it share.
+class Channel {
+ public:
+  Channel(MHD_Connection* connection, std::string first, size_t limit)
+      : connection_(connection), limit_(limit), unread_(std::move(first)) {}
+
+  bool Write(const std::string& data) {
+    MutexLock lock(&mutex_);
+    if (unread_.size() + data.size() > limit_) broken_ = true;
+    if (!broken_ && !ended_) unread_ += data;
+    Wake();
+    return !broken_ && !ended_;
+  }
+  void End() {
+    MutexLock lock(&mutex_);
+    ended_ = true;
+    Wake();
+  }
+  void Leave() {
+    MutexLock lock(&mutex_);
+    broken_ = true;
+    unread_.clear();
+  }
+
+  // Called by the server's thread, for the next bytes. With none to send, the connection sleeps until there are.
+  static ssize_t Read(void* self, uint64_t /*position*/, char* buffer, size_t size) {
+    return (*static_cast<std::shared_ptr<Channel>*>(self))->Take(buffer, size);
+  }
+  static void Free(void* self) {
+    auto* channel = static_cast<std::shared_ptr<Channel>*>(self);
+    (*channel)->Leave();
+    delete channel;
+  }
+
+ private:
+  ssize_t Take(char* buffer, size_t size) {
+    MutexLock lock(&mutex_);
+    if (broken_) return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (unread_.empty()) {
+      if (ended_) return MHD_CONTENT_READER_END_OF_STREAM;
+      asleep_ = true;
+      MHD_suspend_connection(connection_);
+      return 0;
+    }
+    const size_t taken = std::min(size, unread_.size());
+    unread_.copy(buffer, taken);
+    unread_.erase(0, taken);
+    return static_cast<ssize_t>(taken);
+  }
+  void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (std::exchange(asleep_, false)) MHD_resume_connection(connection_);
+  }
+
+  MHD_Connection* const connection_;  // Lives at least as long as it sleeps.
+  const size_t limit_;
+  Mutex mutex_;
+  bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string unread_ ABSL_GUARDED_BY(mutex_);
+};
+
+class ChannelStream final : public HttpStream {
+ public:
+  explicit ChannelStream(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
+  ~ChannelStream() override { channel_->End(); }
+  bool Write(std::string data) override { return channel_->Write(data); }
+
+ private:
+  const std::shared_ptr<Channel> channel_;
+};
+
 class Exchange final : public HttpExchange {
  public:
-  explicit Exchange(MHD_Connection* connection) : connection_(connection) {}
+  Exchange(MHD_Connection* connection, size_t max_unread_bytes)
+      : connection_(connection), max_unread_bytes_(max_unread_bytes) {}
 
   void Answer(HttpResponse response) override {
     MutexLock lock(&mutex_);
-    if (answered_) return;
-    answered_ = true;
-    response_ = std::move(response);
-    if (suspended_) MHD_resume_connection(connection_);
-    suspended_ = false;
+    if (!answered_) Settle(std::move(response));
+  }
+
+  std::unique_ptr<HttpStream> Stream(HttpResponse head) override {
+    MutexLock lock(&mutex_);
+    if (answered_) return nullptr;
+    channel_ = std::make_shared<Channel>(connection_, std::exchange(head.body, ""), max_unread_bytes_);
+    auto stream = std::make_unique<ChannelStream>(channel_);
+    Settle(std::move(head));
+    return stream;
+  }
+
+  // The server ends.
+  void Close() {
+    Answer({503, "text/plain", "the server is shutting down\n"});
+    MutexLock lock(&mutex_);
+    if (channel_ != nullptr) channel_->End();
   }
 
   // Called by the server's thread. False: there is an answer.
@@ -120,13 +209,26 @@ class Exchange final : public HttpExchange {
     MutexLock lock(&mutex_);
     return std::move(response_);
   }
+  // Null: the answer is no stream.
+  std::shared_ptr<Channel> channel() {
+    MutexLock lock(&mutex_);
+    return channel_;
+  }
 
  private:
+  void Settle(HttpResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    answered_ = true;
+    response_ = std::move(response);
+    if (std::exchange(suspended_, false)) MHD_resume_connection(connection_);
+  }
+
   MHD_Connection* const connection_;  // Lives at least as long as it is suspended.
+  const size_t max_unread_bytes_;
   Mutex mutex_;
   bool suspended_ ABSL_GUARDED_BY(mutex_) = false;
   bool answered_ ABSL_GUARDED_BY(mutex_) = false;
   HttpResponse response_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Channel> channel_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One request, from its headers to the end of its answer. Used by the server's thread only.
@@ -172,13 +274,20 @@ class MicroHttpServer final : public HttpServer {
     return MHD_YES;
   }
 
+  static MHD_Result OnHeader(void* headers, MHD_ValueKind /*kind*/, const char* key, const char* value) {
+    (*static_cast<std::map<std::string, std::string>*>(headers))[absl::AsciiStrToLower(key)] =
+        value == nullptr ? "" : value;
+    return MHD_YES;
+  }
+
   MHD_Result Access(MHD_Connection* connection, const char* url, const char* method, const char* data,
                     size_t* data_size, void** state);
   MHD_Result Begin(MHD_Connection* connection, const char* url, const char* method, void** state);
   MHD_Result Dispatch(MHD_Connection* connection, Pending* pending);
   // A request is to come over the connection.
   void Expect(MHD_Connection* connection);
-  static MHD_Result Send(MHD_Connection* connection, const HttpResponse& response);
+  static MHD_Result Send(MHD_Connection* connection, const HttpResponse& response,
+                         const std::shared_ptr<Channel>& channel);
   HttpResponse TooLarge() const;
   // False: the server ends.
   bool Remember(const std::shared_ptr<Exchange>& exchange);
@@ -187,7 +296,7 @@ class MicroHttpServer final : public HttpServer {
   const HttpServerOptions options_;
   const HttpHandler handler_;
   // Connections without a whole request.
-  Strangers strangers_;
+  service::Strangers strangers_;
   std::string host_;
   int port_ = 0;
   MHD_Daemon* daemon_ = nullptr;
@@ -251,8 +360,7 @@ MicroHttpServer::~MicroHttpServer() {
     open = open_;
   }
   // The library does not end connections that are suspended.
-  for (const auto& exchange : open)
-    exchange->Answer({503, "text/plain", "the supervisor is shutting down\n"});
+  for (const auto& exchange : open) exchange->Close();
   MHD_stop_daemon(daemon_);
   if (listener >= 0) close(listener);
 }
@@ -295,9 +403,9 @@ MHD_Result MicroHttpServer::Access(MHD_Connection* connection, const char* url, 
     return pending->ignored_bytes > kMostIgnoredBytes ? MHD_NO : MHD_YES;
   }
   strangers_.Leave(connection);
-  if (pending->ignored_bytes > 0) return Send(connection, TooLarge());
+  if (pending->ignored_bytes > 0) return Send(connection, TooLarge(), nullptr);
   if (pending->exchange == nullptr) return Dispatch(connection, pending);
-  return Send(connection, pending->exchange->TakeResponse());
+  return Send(connection, pending->exchange->TakeResponse(), pending->exchange->channel());
 }
 
 MHD_Result MicroHttpServer::Begin(MHD_Connection* connection, const char* url, const char* method,
@@ -306,39 +414,49 @@ MHD_Result MicroHttpServer::Begin(MHD_Connection* connection, const char* url, c
       MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
   uint64_t bytes = 0;
   if (announced != nullptr && absl::SimpleAtoi(announced, &bytes) && bytes > options_.max_body_bytes) {
-    return Send(connection, TooLarge());
+    return Send(connection, TooLarge(), nullptr);
   }
   auto pending = std::make_unique<Pending>();
   pending->request.method = method;
   pending->request.path = url;
   pending->request.peer = PeerOf(connection);
   MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, OnArgument, &pending->request.query);
+  MHD_get_connection_values(connection, MHD_HEADER_KIND, OnHeader, &pending->request.headers);
   *state = pending.release();
   return MHD_YES;
 }
 
 MHD_Result MicroHttpServer::Dispatch(MHD_Connection* connection, Pending* pending) {
-  pending->exchange = std::make_shared<Exchange>(connection);
+  pending->exchange = std::make_shared<Exchange>(connection, options_.max_unread_bytes);
   if (Remember(pending->exchange)) {
     handler_(pending->request, pending->exchange);
   } else {
-    pending->exchange->Answer({503, "text/plain", "the supervisor is shutting down\n"});
+    pending->exchange->Close();
   }
   if (pending->exchange->SuspendUnlessAnswered()) return MHD_YES;
-  return Send(connection, pending->exchange->TakeResponse());
+  return Send(connection, pending->exchange->TakeResponse(), pending->exchange->channel());
 }
 
 HttpResponse MicroHttpServer::TooLarge() const {
   return {413, "text/plain", absl::StrCat("the body is larger than ", options_.max_body_bytes, " bytes\n")};
 }
 
-MHD_Result MicroHttpServer::Send(MHD_Connection* connection, const HttpResponse& response) {
-  MHD_Response* made = MHD_create_response_from_buffer(
-      response.body.size(), const_cast<char*>(response.body.data()), MHD_RESPMEM_MUST_COPY);
+MHD_Result MicroHttpServer::Send(MHD_Connection* connection, const HttpResponse& response,
+                                 const std::shared_ptr<Channel>& channel) {
+  auto shared = channel == nullptr ? nullptr : std::make_unique<std::shared_ptr<Channel>>(channel);
+  MHD_Response* made =
+      shared == nullptr
+          ? MHD_create_response_from_buffer(response.body.size(), const_cast<char*>(response.body.data()),
+                                            MHD_RESPMEM_MUST_COPY)
+          : MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, kStreamBlockBytes, Channel::Read,
+                                              shared.get(), Channel::Free);
   if (made == nullptr) return MHD_NO;
+  shared.release();  // The response has it.
   if (!response.content_type.empty()) {
     MHD_add_response_header(made, MHD_HTTP_HEADER_CONTENT_TYPE, response.content_type.c_str());
   }
+  for (const auto& [name, value] : response.headers)
+    MHD_add_response_header(made, name.c_str(), value.c_str());
   const MHD_Result result = MHD_queue_response(connection, static_cast<unsigned int>(response.status), made);
   MHD_destroy_response(made);
   return result;
@@ -353,4 +471,4 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOp
   return server;
 }
 
-}  // namespace adaptdl::supervisor
+}  // namespace adaptdl::httpd
