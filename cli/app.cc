@@ -126,6 +126,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddCp(app, context);
   AddEvents(app, context);
   AddTimeline(app, context);
+  AddDashboard(app, context);
   AddHistory(app, context);
   AddTop(app, context);
   AddDebug(app, context);

@@ -62,6 +62,8 @@ class Client {
   std::unique_ptr<Jobs> jobs() { return stub<Jobs>(Connected()); }
   std::unique_ptr<Admin> admin() { return stub<Admin>(Connected()); }
   std::unique_ptr<Codes> codes() { return stub<Codes>(Connected()); }
+  // As above, for who makes calls of its own and must not wait.
+  std::shared_ptr<grpc::Channel> channel() { return supervisors_.current().channel; }
   // With several supervisors: finds the one that leads.
   absl::Status Reach();
   // The supervisor in use has broken a stream: the next one is tried from now on.

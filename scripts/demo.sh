@@ -4,13 +4,20 @@
 # job b arrives, a makes room, both train; b ends, a grows again. Takes a few minutes after the build, and cleans up
 # behind itself.
 #
-#   scripts/demo.sh [--jobs N]      N: compilers at a time while building
+#   scripts/demo.sh [--dashboard] [--jobs N]      N: compilers at a time while building
+#
+# With --dashboard it prints the URL of the web dashboard while that goes on, and keeps the cluster until Ctrl-C.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 case ${1:-} in
   -h|--help) sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; exit 0 ;;
 esac
+dashboard=
+if [[ ${1:-} == --dashboard ]]; then
+  dashboard=1
+  shift
+fi
 
 "$root/scripts/build.sh" "$@" adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker \
   adaptdl-shim adaptdl-environment adaptdl-mnist
@@ -41,6 +48,7 @@ export ADAPTDL_SERVER_ADAPTDL_HTTP=127.0.0.1:0  # jobs of AdaptDL's Python packa
 clean_up() {
   local status=$?
   trap - EXIT
+  [[ -z ${dashboard_pid:-} ]] || kill "$dashboard_pid" 2>/dev/null || true
   adaptdl cluster down --force --purge >"$ADAPTDL_HOME.log" 2>&1 || cat "$ADAPTDL_HOME.log" >&2
   rm -rf "$ADAPTDL_HOME" "$ADAPTDL_HOME.log"
   exit "$status"
@@ -104,6 +112,16 @@ headline "A cluster on this machine: supervisor, allocator, autoscaler and $node
 adaptdl cluster up --workers "$nodes" --cpus-per-worker 1
 adaptdl nodes
 
+dashboard_pid=
+if [[ -n $dashboard ]]; then
+  headline "Watch it in a browser on this machine"
+  # Its URL comes after it could reach the supervisor.
+  exec 3< <(exec adaptdl dashboard)
+  dashboard_pid=$!
+  read -r url <&3 || fail "no dashboard"
+  echo "  $url"
+fi
+
 headline "Job a: digits, trained by a LibTorch program. It starts on one node, measures itself, and grows over all $nodes"
 adaptdl submit --name a --max-replicas "$nodes" -- adaptdl-mnist --epochs "$epochs_a"
 jobs=(a)
@@ -149,3 +167,8 @@ cat <<TEXT
   examples/mnist                 the program, plain and elastic: compare the two
   README.md                      how to write a job, run a cluster and operate it
 TEXT
+
+if [[ -n $dashboard ]]; then
+  headline "The dashboard goes on until Ctrl-C"
+  wait "$dashboard_pid"
+fi

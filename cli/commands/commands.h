@@ -21,6 +21,7 @@ void AddLogs(CLI::App& app, Context* context);
 void AddCp(CLI::App& app, Context* context);
 void AddEvents(CLI::App& app, Context* context);
 void AddTimeline(CLI::App& app, Context* context);
+void AddDashboard(CLI::App& app, Context* context);
 void AddHistory(CLI::App& app, Context* context);
 void AddDebug(CLI::App& app, Context* context);
 void AddDoctor(CLI::App& app, Context* context);
