@@ -35,9 +35,7 @@ int main(int argc, char** argv) {
       sums["samples"] += batch.target.size(0);
     }
     sums.Synchronize();
-    const double accuracy = mnist::Evaluate(net, test);
-    job->Report("accuracy", accuracy);
-    mnist::ReportEpoch(epoch, sums["loss"] / sums["samples"], accuracy);
+    mnist::ReportEpoch(epoch, sums["loss"] / sums["samples"], mnist::Evaluate(net, test));
   }
   mnist::ReportResult(mnist::Evaluate(net, test), options);
 }

@@ -17,8 +17,7 @@ int main(int argc, char** argv) {
   const torch::Device device = examples::DeviceOf(options);
   net->to(device);
   torch::optim::Adam optimizer(net->parameters(), options.learning_rate);
-  auto loader =
-      torch::data::make_data_loader<torch::data::samplers::RandomSampler>(train, options.batch_size);
+  auto loader = torch::data::make_data_loader(train, options.batch_size);
 
   for (int epoch = 0; epoch < options.epochs; ++epoch) {
     mnist::Sums sums;
@@ -27,7 +26,8 @@ int main(int argc, char** argv) {
       const auto loss = torch::nll_loss(net->forward(batch.data.to(device)), batch.target.to(device));
       loss.backward();
       optimizer.step();
-      sums["loss"] += loss.item<double>() * batch.target.size(0);
+      const auto value = loss.item<double>();
+      sums["loss"] += value * batch.target.size(0);
       sums["samples"] += batch.target.size(0);
     }
     mnist::ReportEpoch(epoch, sums["loss"] / sums["samples"], mnist::Evaluate(net, test));
