@@ -14,6 +14,9 @@ function(adaptdl_library name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${ADAPTDL_UNITY} UNITY_BUILD_BATCH_SIZE 12)
   target_include_directories(${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE "$<BUILD_INTERFACE:adaptdl_warnings>")
+  if(ADAPTDL_SHARED_HEADERS AND "${ARG_DEPS}" MATCHES "gRPC::grpc|adaptdl_(proto|rpc|service)" AND NOT "${ARG_DEPS}" MATCHES "[Tt]orch")
+    target_precompile_headers(${name} REUSE_FROM library_headers)
+  endif()
 endfunction()
 
 # adaptdl_executable(NAME SOURCES main.cc ... DEPS x y ...)
@@ -26,10 +29,11 @@ endfunction()
 
 add_custom_target(all_tests)  # the test programs that are run, and what they start
 
-# adaptdl_test(NAME SOURCES a_test.cc ... DEPS x ... [LABELS unit] [TIMEOUT seconds] [PROPERTIES k v ...])
-# A GoogleTest program; each of its cases becomes a ctest case "NAME/Suite.Case".
+# adaptdl_test(NAME [LIBTORCH] SOURCES a_test.cc ... DEPS x ... [LABELS unit] [TIMEOUT seconds] [PROPERTIES k v ...])
+# A GoogleTest program; each of its cases becomes a ctest case "NAME/Suite.Case". LIBTORCH: one whose sources read LibTorch's
+# headers. It is one ctest case, as to start such a program takes a second.
 function(adaptdl_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(ARG "LIBTORCH" "TIMEOUT" "SOURCES;DEPS;LABELS;PROPERTIES" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
@@ -47,11 +51,19 @@ function(adaptdl_test name)
     ADAPTDL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ADAPTDL_BINARY_DIR="${PROJECT_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main adaptdl_warnings)
   adaptdl_optimize_lightly(${name})  # nothing is timed in them; the libraries under test keep the build's own level
+  if(ADAPTDL_SHARED_HEADERS AND NOT ARG_LIBTORCH)
+    target_precompile_headers(${name} REUSE_FROM test_headers)
+  endif()
   if(ADAPTDL_SANITIZE STREQUAL "thread" AND name IN_LIST ADAPTDL_NOT_UNDER_TSAN)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
   add_dependencies(all_tests ${name})
+  if(ARG_LIBTORCH)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
+    return()
+  endif()
   gtest_discover_tests(${name} TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
 endfunction()

@@ -24,5 +24,5 @@ done
 
 cd "$root"
 scripts/build.sh --preset "$preset" "${build_args[@]}"
-# Many tests wait for others' answers most of the time: one more than there are cores keeps these busy.
-exec ctest --preset "$preset" --parallel "$(($(nproc) + 1))" "${ctest_args[@]}"
+# Many tests wait for others' answers most of the time: twice as many as there are cores keep these busy.
+exec ctest --preset "$preset" --parallel "$(($(nproc) * 2))" "${ctest_args[@]}"
