@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "cli/format.h"
 #include "cli/timeline.h"
+#include "libs/hints/hints.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -70,10 +71,6 @@ simulator::ReplicaDemand ToDemand(const v1::Job& job) {
   return demand;
 }
 
-goodput::PerfParams ToPerfParams(const v1::PerfParams& p) {
-  return {p.alpha_c(), p.beta_c(), p.alpha_n(), p.beta_n(), p.alpha_r(), p.beta_r(), p.gamma()};
-}
-
 // GPU types by node, and the most frequent one.
 struct Types {
   std::map<std::string, std::string> by_node;
@@ -107,10 +104,10 @@ void UseHints(const v1::JobStatus& status, const Types& types, RecordedJob* job)
   job->max_local = hints.max_local_batch_size();
   job->accumulation = hints.gradient_accumulation();
   for (const v1::GpuTypePerfParams& typed : hints.perf_params_by_gpu_type()) {
-    job->perf[typed.gpu_type()] = ToPerfParams(typed.perf_params());
+    job->perf[typed.gpu_type()] = hints::ToPerfParams(typed.perf_params());
   }
   if (job->perf.empty() && hints.has_perf_params()) {
-    job->perf[TypeOf(status, types)] = ToPerfParams(hints.perf_params());
+    job->perf[TypeOf(status, types)] = hints::ToPerfParams(hints.perf_params());
   }
   if (hints.has_grad_params()) job->gradient = {hints.grad_params().norm(), hints.grad_params().var()};
 }

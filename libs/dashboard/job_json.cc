@@ -9,6 +9,7 @@
 #include "google/protobuf/timestamp.pb.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/optimize.h"
+#include "libs/hints/hints.h"
 
 namespace adaptdl::dashboard {
 namespace {
@@ -51,17 +52,6 @@ json ProgressOf(const v1::TrainingProgress& progress) {
     if (std::isfinite(metric.value())) made["metrics"][metric.name()] = metric.value();
   }
   return made;
-}
-
-std::optional<goodput::GoodputFunction> ModelOf(const v1::Hints& hints) {
-  if (!hints.has_perf_params() || hints.init_batch_size() < 1) return std::nullopt;
-  const v1::PerfParams& from = hints.perf_params();
-  const goodput::PerfParams perf = {from.alpha_c(), from.beta_c(), from.alpha_n(), from.beta_n(),
-                                    from.alpha_r(), from.beta_r(), from.gamma()};
-  goodput::GradParams grad;
-  if (hints.has_grad_params()) grad = {hints.grad_params().norm(), hints.grad_params().var()};
-  if (!goodput::Validate(perf).ok() || !goodput::Validate(grad).ok()) return std::nullopt;
-  return goodput::GoodputFunction(perf, grad, hints.init_batch_size());
 }
 
 }  // namespace
@@ -119,13 +109,11 @@ json JobDetails(const v1::Job& job) {
 }
 
 json GoodputCurve(const v1::Job& job) {
-  const v1::Hints& hints = job.status().hints();
-  const std::optional<goodput::GoodputFunction> model = ModelOf(hints);
+  const v1::Hints& said = job.status().hints();
+  const std::optional<goodput::GoodputFunction> model = hints::ModelOf(said);
   if (!model.has_value()) return {{"reason", "the job has not measured enough of itself yet"}};
-  const goodput::BatchLimits limits = {hints.has_max_batch_size() ? hints.max_batch_size() : 0,
-                                       hints.min_local_batch_size(), hints.max_local_batch_size(),
-                                       hints.gradient_accumulation()};
-  if (!goodput::Validate(limits, hints.init_batch_size()).ok()) {
+  const goodput::BatchLimits limits = hints::ToLimits(said);
+  if (!goodput::Validate(limits, said.init_batch_size()).ok()) {
     return {{"reason", "the job's limits of batch sizes contradict each other"}};
   }
   const int wanted = job.spec().max_replicas();

@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "libs/goodput/model.h"
 #include "libs/goodput/optimize.h"
+#include "libs/hints/hints.h"
 #include "libs/jobspec/checks.h"
 #include "libs/jobspec/job_spec.h"
 #include "libs/jobspec/limits.h"
@@ -31,11 +32,12 @@
 namespace adaptdl::allocator {
 namespace {
 
-using goodput::BatchLimits;
 using goodput::GoodputFunction;
 using goodput::GradParams;
 using goodput::PerfParams;
 using goodput::SpeedupTable;
+using hints::ToLimits;
+using hints::ToPerfParams;
 using scheduling::JobInfo;
 using scheduling::NodeInfo;
 
@@ -100,23 +102,10 @@ int LargestAllowed(const std::vector<int>& allowed, int most) {
   return above == allowed.begin() ? allowed.front() : *std::prev(above);
 }
 
-PerfParams ToPerfParams(const v1::PerfParams& p) {
-  return {p.alpha_c(), p.beta_c(), p.alpha_n(), p.beta_n(), p.alpha_r(), p.beta_r(), p.gamma()};
-}
-
 // Without statistics: perfect scaling.
 GradParams ToGradParams(const v1::Hints& hints) {
   if (!hints.has_grad_params()) return {};
   return {hints.grad_params().norm(), hints.grad_params().var()};
-}
-
-BatchLimits ToLimits(const v1::Hints& hints) {
-  BatchLimits limits;
-  limits.max_batch_size = hints.max_batch_size();
-  limits.min_local = hints.min_local_batch_size();
-  limits.max_local = hints.max_local_batch_size();
-  limits.accumulation = hints.gradient_accumulation();
-  return limits;
 }
 
 // Replicas that can each be given the least batch.

@@ -47,6 +47,7 @@ struct Flags {
   httpd::HttpServerOptions http;
   std::string http_url;
   bool http_insecure = false;
+  WebOptions web;
   std::string backend = "local";
   KubernetesFlags kubernetes;
 };
@@ -81,6 +82,15 @@ absl::Status ServeHttp(const Flags& flags, Supervisor* supervisor) {
   log::Info("serving AdaptDL's Python package", {{"address", supervisor->http_address()}});
   if (flags.server.address_file.empty()) return absl::OkStatus();
   return WriteFileAtomically(absl::StrCat(flags.server.address_file, ".http"), supervisor->http_address());
+}
+
+absl::Status ServeWeb(const Flags& flags, Supervisor* supervisor) {
+  if (const absl::Status status = supervisor->ServeWeb(flags.web); !status.ok()) return status;
+  log::Info("serving people by HTTP",
+            {{"address", supervisor->web_address()},
+             {"encrypted", flags.web.certificate.certificate.empty() ? "no" : "yes"}});
+  if (flags.server.address_file.empty()) return absl::OkStatus();
+  return WriteFileAtomically(absl::StrCat(flags.server.address_file, ".web"), supervisor->web_address());
 }
 
 // Nothing that was begun may be finished, and nothing of the state be closed: others work on it.
@@ -152,6 +162,9 @@ absl::Status Lead(Flags flags, std::unique_ptr<JobStore> store, LeaderLease* lea
   if (const absl::Status status = begin(supervisor->get()); !status.ok()) return status;
   if (!flags.http.listen.empty()) {
     if (const absl::Status status = ServeHttp(flags, supervisor->get()); !status.ok()) return status;
+  }
+  if (!flags.web.listen.empty()) {
+    if (const absl::Status status = ServeWeb(flags, supervisor->get()); !status.ok()) return status;
   }
   absl::StatusOr<std::unique_ptr<service::Server>> server =
       service::Server::Start(flags.server, (*supervisor)->services());
@@ -233,6 +246,9 @@ absl::Status Serve(Flags flags) {
   security::SecurityOptions& security = flags.server.security;
   absl::Status status = security::CheckSecurity(security, flags.server.listen);
   status.Update(CheckHttp(flags));
+  flags.web.certificate = {security.tls.certificate, security.tls.key};
+  // Whoever may not listen in plaintext there may not here.
+  if (!flags.web.listen.empty()) status.Update(security::CheckSecurity(security, flags.web.listen));
   flags.supervisor.enrolment.trusted = security.tls.ca;
   status.Update(CheckEnrolment(flags.supervisor.enrolment));
   if (!status.ok()) return status;
@@ -277,6 +293,15 @@ int Main(int argc, char** argv) {
       "--adaptdl-http-insecure", flags.http_insecure,
       "Serve it on an address that others can reach: it is plaintext, and whoever listens learns the "
       "secrets of replicas");
+  app.add_option(
+         "--web-listen", flags.web.listen,
+         "Where to serve people and their tools by HTTPS, with the certificate of --tls-cert: the series of "
+         "jobs for Prometheus, at /metrics/jobs (empty: nowhere)")
+      ->type_name("ADDRESS");
+  app.add_option("--job-series", flags.web.job_series,
+                 "Jobs whose series /metrics/jobs has at most; adaptdl_jobs_without_series counts the others")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   ClusterOptions& cluster = flags.supervisor.cluster;
   const absl::Duration shortest = absl::Milliseconds(10);
   service::AddDurationFlag(app, "--heartbeat-period", &cluster.heartbeat_period,

@@ -145,6 +145,20 @@ absl::Status Supervisor::ServeHttp(const httpd::HttpServerOptions& options, cons
   return absl::OkStatus();
 }
 
+absl::Status Supervisor::ServeWeb(const WebOptions& options) {
+  job_series_ = std::make_unique<JobSeriesPage>(&cluster_->core()->index(), clock_, guard_.get(),
+                                                admission_.get(), readers_.get(), options.job_series);
+  absl::StatusOr<std::unique_ptr<WebServer>> web = WebServer::Start(
+      options,
+      {{"/metrics/jobs", [page = job_series_.get()](const httpd::HttpRequest& request,
+                                                    const std::shared_ptr<httpd::HttpExchange>& exchange) {
+          page->Handle(request, exchange);
+        }}});
+  if (!web.ok()) return web.status();
+  web_ = *std::move(web);
+  return absl::OkStatus();
+}
+
 // On a lane, as the answers may be somebody else's, and once at a time, as they may take long.
 void Supervisor::LookAtStreams() {
   if (looks_at_streams_.exchange(true)) return;
@@ -182,6 +196,7 @@ void Supervisor::Step() {
   strangers_.Step(now);
   adaptdl_api_->Step();
   if (http_ != nullptr) http_->Step(clock_->Now());
+  if (web_ != nullptr) web_->Step(clock_->Now());
 }
 
 void Supervisor::ExportMetrics(std::shared_ptr<prometheus::Registry> registry) {

@@ -52,6 +52,8 @@
 #include "services/supervisor/state/metrics.h"
 #include "services/supervisor/store/job_store.h"
 #include "services/supervisor/traces/job_tracer.h"
+#include "services/supervisor/web/job_series_page.h"
+#include "services/supervisor/web/web_server.h"
 
 namespace adaptdl::supervisor {
 
@@ -121,6 +123,11 @@ class Supervisor {
   // "host:port" of it. Empty: not served.
   std::string http_address() const { return http_ == nullptr ? "" : http_->address(); }
 
+  // Serves people and their tools by HTTPS from now on.
+  absl::Status ServeWeb(const WebOptions& options);
+  // "host:port" of it. Empty: not served.
+  std::string web_address() const { return web_ == nullptr ? "" : web_->address(); }
+
   // From now on counts there.
   void ExportMetrics(std::shared_ptr<prometheus::Registry> registry);
   // Does what is due.
@@ -164,6 +171,7 @@ class Supervisor {
   std::shared_ptr<Recorder> history_;
   std::shared_ptr<JobTracer> tracer_;  // Null: there is none.
   std::unique_ptr<Admission> admission_;
+  std::unique_ptr<JobSeriesPage> job_series_;  // Null: it is not served.
   ChangeHub hub_;                            // Its thread uses what stands above.
   std::unique_ptr<GroupCommit> durability_;  // Likewise.
   std::unique_ptr<Executor> executor_;       // Likewise.
@@ -184,6 +192,7 @@ class Supervisor {
   std::unique_ptr<EnrolmentServiceImpl> enrolment_;
   std::unique_ptr<AdaptdlApi> adaptdl_api_;
   std::unique_ptr<httpd::HttpServer> http_;  // Its thread uses what stands above.
+  std::unique_ptr<WebServer> web_;           // Likewise.
 
   absl::Time looked_at_streams_ = absl::InfinitePast();  // Used in Step() only.
   absl::Time collected_code_ = absl::InfinitePast();     // Likewise.

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "libs/goodput/model.h"
+#include "libs/hints/hints.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -16,10 +17,8 @@ bool Moved(double before, double now) {
 // Samples per second, at the batch size that the user chose, with all replicas on one node or each on its own: both kinds
 // of network are in it.
 double Throughput(const v1::Hints& hints, int replicas, bool on_one_node) {
-  const v1::PerfParams& known = hints.perf_params();
-  const goodput::PerfParams params = {known.alpha_c(), known.beta_c(), known.alpha_n(), known.beta_n(),
-                                      known.alpha_r(), known.beta_r(), known.gamma()};
-  const goodput::GoodputFunction model(params, {}, std::max<int64_t>(1, hints.init_batch_size()));
+  const goodput::GoodputFunction model(hints::ToPerfParams(hints.perf_params()), {},
+                                       std::max<int64_t>(1, hints.init_batch_size()));
   const int64_t size = std::max<int64_t>(1, hints.init_batch_size() / replicas);
   return model.Throughput({.nodes = on_one_node ? 1 : replicas, .replicas = replicas},
                           {.atomic_batch_size = size});

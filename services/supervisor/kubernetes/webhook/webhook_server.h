@@ -11,10 +11,9 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "libs/httpd/http_server.h"
+#include "libs/httpd/certified_server.h"
 #include "services/supervisor/calls/executor.h"
 #include "services/supervisor/kubernetes/webhook/admission_review.h"
 
@@ -39,32 +38,18 @@ class WebhookServer {
   std::string address() const { return server_->address(); }
 
   // Looks after connections, and for a new certificate.
-  void Step(absl::Time now);
+  void Step(absl::Time now) { server_->Step(now); }
 
  private:
-  struct Certificate {
-    std::string chain;
-    std::string key;
-    bool operator==(const Certificate&) const = default;
-  };
+  WebhookServer(AdmissionRules rules, Executor* executor)
+      : rules_(std::make_shared<const AdmissionRules>(std::move(rules))), executor_(*executor) {}
 
-  WebhookServer(const WebhookOptions& options, AdmissionRules rules, Executor* executor)
-      : options_(options),
-        rules_(std::make_shared<const AdmissionRules>(std::move(rules))),
-        executor_(*executor) {}
-
-  absl::StatusOr<Certificate> ReadCertificate() const;
-  // Takes the place of the one before, if there is one.
-  absl::Status Serve(const Certificate& certificate);
   void Handle(const httpd::HttpRequest& request, std::shared_ptr<httpd::HttpExchange> exchange);
 
-  WebhookOptions options_;
   // Shared with reviews that go on when the server ends.
   const std::shared_ptr<const AdmissionRules> rules_;
   Executor& executor_;
-  Certificate certificate_;
-  absl::Time next_look_ = absl::InfinitePast();
-  std::unique_ptr<httpd::HttpServer> server_;
+  std::unique_ptr<httpd::CertifiedServer> server_;
 };
 
 }  // namespace adaptdl::supervisor
