@@ -12,7 +12,8 @@ esac
 command -v helm >/dev/null || { echo "test-helm: error: there is no helm; see https://helm.sh/docs/intro/install" >&2; exit 1; }
 chart=$root/deploy/helm/adaptdl
 everything=(--set autoscaler.enabled=true --set-string autoscaler.nodeSelector=a=b
-  --set docker-registry.enabled=true --set metrics.serviceMonitor.enabled=true --set checkpoints.storageClass=efs)
+  --set docker-registry.enabled=true --set metrics.serviceMonitor.enabled=true
+  --set metrics.prometheusRule.enabled=true --set checkpoints.storageClass=efs)
 helm lint --strict "$chart"
 helm template adaptdl "$chart" --namespace adaptdl --include-crds >/dev/null
 helm template adaptdl "$chart" --namespace adaptdl "${everything[@]}" >/dev/null

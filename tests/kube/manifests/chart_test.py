@@ -102,9 +102,10 @@ class ChartTest(unittest.TestCase):
             self.assertEqual((CHART / "crds" / file.name).read_text(encoding="utf-8"), file.read_text(encoding="utf-8"))
 
     def test_everything_on_is_valid(self):
-        items = rendered({"docker-registry": {"enabled": True}, "metrics": {"serviceMonitor": {"enabled": True}},
+        metrics = {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}}
+        items = rendered({"docker-registry": {"enabled": True}, "metrics": metrics,
                           "checkpoints": {"storageClass": "efs"}, "image": {"pullSecrets": ["registry"]}})
-        self.assertLessEqual({"Deployment/adaptdl-registry", "Service/adaptdl-registry", "ServiceMonitor/adaptdl"},
+        self.assertLessEqual({"Deployment/adaptdl-registry", "Service/adaptdl-registry", "ServiceMonitor/adaptdl", "PrometheusRule/adaptdl"},
                              set(by_name(items)))
         for item in items:
             for version in schemas_test.VERSIONS:
@@ -112,6 +113,20 @@ class ChartTest(unittest.TestCase):
                     with self.subTest(object=manifests.name_of(item), version=version):
                         kubernetes_validate.validate(item, version, strict=True)
         self.assertIn("--checkpoint-storage-class=efs", arguments(items))
+
+    def test_rules_are_those_of_every_prometheus(self):
+        items = by_name(rendered({"metrics": {"prometheusRule": {"enabled": True, "selector": {"release": "mine"}}}}))
+        rule = items["PrometheusRule/adaptdl"]
+        [rules] = manifests.read(manifests.ROOT / "deploy/prometheus/rules/adaptdl.yml")
+        self.assertEqual(rule["spec"], rules)
+        self.assertEqual(rule["metadata"]["labels"]["release"], "mine")
+        self.assertNotIn("PrometheusRule/adaptdl", by_name(rendered()))
+
+    def test_the_monitor_is_that_of_kustomize(self):
+        """So that the rules find the same labels."""
+        monitors = [by_name(items)["ServiceMonitor/adaptdl"]["spec"] for items in (
+            rendered({"metrics": {"serviceMonitor": {"enabled": True}}}), manifests.render("monitoring"))]
+        self.assertEqual(monitors[0]["endpoints"], monitors[1]["endpoints"])
 
     def test_flags_are_known(self):
         patch = [{"op": "add", "path": "/metadata/labels/a", "value": "b\"c"}]

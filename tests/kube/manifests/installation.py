@@ -18,7 +18,7 @@ import manifests
 
 # What this takes the part of, and what the double of an API server has not: nobody here routes or drains.
 OURS = ("Deployment", "StatefulSet")
-NOT_OF_THE_DOUBLE = ("PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor")
+NOT_OF_THE_DOUBLE = ("PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor", "PrometheusRule")
 PATIENCE = 30
 WEBHOOK = "adaptdl-webhook.adaptdl.svc:443"
 

@@ -62,6 +62,17 @@ func toYaml(value interface{}) (string, error) {
 	return strings.TrimSuffix(text.String(), "\n"), err
 }
 
+// Helm's .Files: the chart's own, by their path in it; nothing where there is none.
+type files string
+
+func (folder files) Get(name string) string {
+	text, err := os.ReadFile(filepath.Join(string(folder), name))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
 func functions(root *template.Template, objects object) template.FuncMap {
 	all := sprig.TxtFuncMap()
 	// Not in Helm: a template must not see this machine.
@@ -101,22 +112,23 @@ func main() {
 	about := read(filepath.Join(chart, "Chart.yaml"))
 	data := object{
 		"Values":  values,
+		"Files":   files(chart),
 		"Release": object{"Name": "adaptdl", "Namespace": "adaptdl", "Service": "Helm"},
 		"Chart":   object{"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
 	}
 	root := template.New("chart").Option("missingkey=error")
 	root.Funcs(functions(root, objects))
-	files, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
+	templates, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
 	check(err)
-	sort.Strings(files)
-	for _, file := range files {
+	sort.Strings(templates)
+	for _, file := range templates {
 		text, err := os.ReadFile(file)
 		check(err)
 		_, err = root.New(filepath.Base(file)).Parse(string(text))
 		check(err)
 	}
 	documents := object{}
-	for _, file := range files {
+	for _, file := range templates {
 		name := filepath.Base(file)
 		if strings.HasPrefix(name, "_") {
 			continue
