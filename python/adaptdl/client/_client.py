@@ -232,6 +232,9 @@ class Client:
         request.max_points = max_points
         if after is not None:
             request.after.FromDatetime(after.astimezone(datetime.timezone.utc).replace(tzinfo=None))
+            # Ends of points are told to the nanosecond, and datetime has cut this one to the microsecond: without
+            # what it cut off, the point that ends there would be given again and again.
+            request.after.nanos += 999
         response = self._call("GetJobHistory", request, service="HistoryService")
         return [_types.point_from(point) for point in response.points]
 
