@@ -22,6 +22,18 @@ set(adaptdl_common_headers
 # adaptdl_precompile(NAME HEADERS...): makes them of a target, from which others take them by "REUSE_FROM".
 function(adaptdl_precompile name)
   target_precompile_headers(${name} PRIVATE ${ARGN})
+  # GCC writes its folder's name into them, among other things. Told what is in them, ccache takes those of all clones for the
+  # same. A package that changes makes CMake run again.
+  set(text ${ARGN})
+  list(TRANSFORM text REPLACE "(.+)" "#include \\1")
+  list(JOIN text "\n" text)
+  set(folder "${PROJECT_BINARY_DIR}/CMakeFiles/${name}.dir")
+  file(WRITE "${PROJECT_BINARY_DIR}/shared_headers/${name}.h" "${text}\n")
+  execute_process(
+    COMMAND "${CMAKE_CXX_COMPILER}" -std=c++20 -pthread -O1 -fPIC -E -P "${PROJECT_BINARY_DIR}/shared_headers/${name}.h"
+    OUTPUT_VARIABLE parsed COMMAND_ERROR_IS_FATAL ANY)
+  string(SHA256 sum "${CMAKE_CXX_COMPILER_VERSION} ${parsed}")
+  file(WRITE "${folder}/cmake_pch.hxx.gch.sum" "${sum}\n")
   target_link_libraries(${name} PRIVATE gRPC::grpc++ absl::status absl::statusor absl::strings absl::str_format absl::time)
 endfunction()
 

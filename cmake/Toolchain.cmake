@@ -18,8 +18,8 @@ set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib")
 find_program(ADAPTDL_CCACHE ccache)
 if(ADAPTDL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # What a source includes is learnt from the compiler, not by preprocessing it once more: a tenth of the time. Precompiled headers
-  # are known by their contents, and do not ask what time it is.
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${ADAPTDL_CCACHE}")
+  # are known by their sums (SharedHeaders.cmake), and do not ask what time it is.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;CCACHE_PCH_EXTSUM=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${ADAPTDL_CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER "${ADAPTDL_CCACHE}")
 endif()
 
