@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BASE, GPU = "docker-compose.yml", "docker-compose.gpu.yml"
 # What may differ between the two; everything else, such as read_only and cap_drop, is the same.
 OF_THE_IMAGE = {"image", "build"}
+NOT_OURS = {"prometheus", "grafana"}
 OF_A_NODE = {"deploy", "environment", "shm_size"}
 
 
@@ -51,7 +52,7 @@ def changes(base, gpu):
         allowed = OF_THE_IMAGE | (OF_A_NODE if devices(after) else set())
         if changed - allowed:
             yield f"{name}: {', '.join(sorted(changed - allowed))} is not as in {BASE}"
-        if (before.get("image") == after.get("image")) != (name == "prometheus"):
+        if (before.get("image") == after.get("image")) != (name in NOT_OURS):
             yield f"{name}: has the image {after.get('image')}"
         dockerfile = after.get("build", {}).get("dockerfile")
         if dockerfile and not (ROOT / dockerfile).is_file():
