@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every query of every panel finds something: in a real Prometheus that scrapes a real cluster, on which a job grows while it trains, one
-trains beside it, and one fails. Its rules are evaluated meanwhile, and nothing critical fires.
+"""Every query of every panel finds something: in a real Prometheus that scrapes a real cluster, on which a job moves to other nodes while
+it trains, and another one fails. Its rules are evaluated meanwhile, and nothing critical fires.
 
     panels_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -23,7 +23,7 @@ import yaml
 import dashboards
 
 PATIENCE = 100  # for slow machines; here it takes some 25 s
-NODES = 2
+NODES = 4
 # What a dashboard's variables are while this looks.
 VALUES = {"__rate_interval": "10s", "__range": "5m", "namespace": ".*", "job": ".*"}
 
@@ -60,11 +60,34 @@ class Cluster:
             raise AssertionError(f"adaptdl {arguments}: {done.stdout}{done.stderr}")
         return done.stdout
 
+    def status(self, job):
+        return json.loads(self.run("describe", job, "-o", "json"))["job"]["status"]
+
     def targets(self):
         """As file discovery has them: component and address of every service."""
         files = [(path.name.partition(".")[0], path) for path in (self._home / "run").glob("*.metrics")]
         files += [("worker", path) for path in (self._home / "autoscaler/nodes").glob("*/*.metrics")]
         return [{"targets": [path.read_text(encoding="utf-8").strip()], "labels": {"component": name}} for name, path in files]
+
+
+class MovingJob:
+    """A job that trains, and whose replica set changes in place twice, as its nodes are drained: a histogram's rate is known from its second
+    change on, since it has no series before the first."""
+
+    def __init__(self, cluster, name):
+        self._cluster, self._name, self._moves = cluster, name, 0
+        cluster.run("submit", "--name", name, "--min-replicas", 2, "--max-replicas", 2, "--", "adaptdl-mnist",
+                    "--samples", 1000, "--epochs", 1000)
+
+    def step(self):
+        if self._moves == 2:
+            return
+        status = self._cluster.status(self._name)
+        # A change of a job that does not train yet is none in place.
+        trains = status["phase"] == "JOB_PHASE_RUNNING" and float(status.get("progress", {}).get("optimizerSteps", 0)) > 0
+        if trains and len(status["allocation"]) == 2 and int(status["rescales"]) == self._moves:
+            self._moves += 1
+            self._cluster.run("drain", status["allocation"][1])
 
 
 class Prometheus:
@@ -137,12 +160,16 @@ def main():
         with Cluster(pathlib.Path(sys.argv[1]).resolve(), folder / "cluster") as cluster:
             (folder / "prometheus").mkdir()
             with Prometheus(folder / "prometheus", cluster.targets()) as prometheus:
-                cluster.run("submit", "--name", "grows", "--max-replicas", NODES, "--", "adaptdl-mnist", "--epochs", 1000)
+                # What happens before it looks, no rate knows of.
+                services = 3 + NODES
+                wait_until("all services are scraped", lambda: prometheus.finds(f"sum(up) == {services}"))
+                moving = MovingJob(cluster, "moves")
                 cluster.run("submit", "--name", "fails", "--max-restarts", 0, "--", "false")
                 empty = {where: filled_in(expression) for where, expression in dashboards.queries()}
                 count = len(empty)
 
                 def look():
+                    moving.step()
                     for where in [where for where, expression in empty.items() if prometheus.finds(expression)]:
                         del empty[where]
                     return not empty
