@@ -1,9 +1,10 @@
-# What "cmake --install" puts where, in four components:
+# What "cmake --install" puts where, in five components:
 #
 #   programs   the programs, and the examples' job folders to submit with them: what the container image has
 #   python     the Python package, with its libraries: what the container image has beside the programs
 #   simulator  adaptdl-sim, which needs a solver beside what the programs need
 #   training   the training library as the CMake package "adaptdl", for programs that are built elsewhere
+#   client     the client library, likewise as "adaptdl_client"
 
 include(CMakePackageConfigHelpers)
 
@@ -54,3 +55,13 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/adaptdl-config-version.c
 install(FILES "${PROJECT_BINARY_DIR}/adaptdl-config.cmake" "${PROJECT_BINARY_DIR}/adaptdl-config-version.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/Torch.cmake"
         DESTINATION ${package} COMPONENT training)
+
+set(client_package lib/cmake/adaptdl_client)
+install(TARGETS adaptdl_client EXPORT adaptdl_client LIBRARY DESTINATION lib COMPONENT client INCLUDES DESTINATION include)
+install(EXPORT adaptdl_client NAMESPACE adaptdl:: FILE adaptdl_client-targets.cmake DESTINATION ${client_package} COMPONENT client)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/libs/client/include/" DESTINATION include COMPONENT client FILES_MATCHING PATTERN "*.h")
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/adaptdl_client-config.cmake.in"
+  "${PROJECT_BINARY_DIR}/adaptdl_client-config.cmake" INSTALL_DESTINATION ${client_package})
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/adaptdl_client-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/adaptdl_client-config.cmake" "${PROJECT_BINARY_DIR}/adaptdl_client-config-version.cmake"
+        DESTINATION ${client_package} COMPONENT client)

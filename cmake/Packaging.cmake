@@ -3,6 +3,7 @@
 #   cli        adaptdl-cli: the command, its manual pages and completions for bash, zsh and fish
 #   services   adaptdl-services: the services with units, settings and manual pages
 #   training   libadaptdl-dev: the training library (Install.cmake says what that is)
+#   client     libadaptdl-client-dev: the client library for C++, likewise
 #
 # The first two fit /usr and /etc alone, and only packages get them: "cmake --install" without a component leaves them out.
 
@@ -62,9 +63,10 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/systemd/" DESTINATION /etc/adapt
         FILES_MATCHING PATTERN "*.env")
 
 adaptdl_package(training libadaptdl-dev TARGETS adaptdl_elastic adaptdl_control)
+adaptdl_package(client libadaptdl-client-dev TARGETS adaptdl_client)
 
 set(CPACK_GENERATOR DEB)
-set(CPACK_COMPONENTS_ALL cli services training)
+set(CPACK_COMPONENTS_ALL cli services training client)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_SET_DESTDIR ON)  # settings lie outside of the prefix
@@ -107,5 +109,11 @@ set(CPACK_DEBIAN_TRAINING_PACKAGE_DEPENDS "libtorch-dev, libabsl-dev, libnlopt-d
 set(CPACK_DEBIAN_TRAINING_PACKAGE_RECOMMENDS libopenblas0-pthread)
 set(CPACK_DEBIAN_TRAINING_DESCRIPTION
     "Elastic training of deep-learning models: training library\nMakes LibTorch programs elastic; a CMake package, for Debian's LibTorch.")
+
+set(CPACK_DEBIAN_CLIENT_PACKAGE_NAME libadaptdl-client-dev)
+set(CPACK_DEBIAN_CLIENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_CLIENT_PACKAGE_DEPENDS libabsl-dev)
+set(CPACK_DEBIAN_CLIENT_DESCRIPTION
+    "Elastic training of deep-learning models: client library for C++\nSubmits and follows training jobs from programs; a CMake package.")
 
 include(CPack)

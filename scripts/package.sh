@@ -4,10 +4,11 @@
 #   adaptdl-cli       the adaptdl command
 #   adaptdl-services  supervisor, allocator, autoscaler and worker, with systemd units
 #   libadaptdl-dev    the training library, for Debian's LibTorch
+#   libadaptdl-client-dev  the client library for C++ programs
 #
 #   scripts/package.sh [--output DIR] [--revision N] [--build-dir DIR] [--check-training] [PACKAGE...]
 #
-# Without a PACKAGE it makes all three; only what they hold is built. They land in build/packages, or --output. Their version
+# Without a PACKAGE it makes all four; only what they hold is built. They land in build/packages, or --output. Their version
 # is that of the project, with the Debian revision --revision (1): a higher one replaces an installed package of the same
 # version. --build-dir names a build to take the programs from, instead of the optimised one, which is set up and built.
 # --check-training installs libadaptdl-dev in a fresh Debian and builds a program with it there: root, a mirror, 6 GB of disk
@@ -20,7 +21,8 @@ revision=1
 build_dir=
 check_training=
 packages=()
-declare -A components=([adaptdl-cli]=cli [adaptdl-services]=services [libadaptdl-dev]=training)
+declare -A components=([adaptdl-cli]=cli [adaptdl-services]=services [libadaptdl-dev]=training
+  [libadaptdl-client-dev]=client)
 
 say() { echo "package: $*"; }
 fail() { echo "package: error: $*" >&2; exit 1; }
@@ -37,7 +39,7 @@ while [[ $# -gt 0 ]]; do
   esac
   shift
 done
-if [[ ${#packages[@]} -eq 0 ]]; then packages=(adaptdl-cli adaptdl-services libadaptdl-dev); fi
+if [[ ${#packages[@]} -eq 0 ]]; then packages=(adaptdl-cli adaptdl-services libadaptdl-dev libadaptdl-client-dev); fi
 if [[ -n $check_training && " ${packages[*]} " != *" libadaptdl-dev "* ]]; then packages+=(libadaptdl-dev); fi
 [[ $revision =~ ^[0-9][0-9a-zA-Z.+~]*$ ]] || fail "--revision '$revision' is not valid: give a number, such as 2"
 

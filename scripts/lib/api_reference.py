@@ -24,7 +24,7 @@ INTRODUCTION = """\
 
 Everything that the parts of AdaptDL say to each other, and all that its command and clients do, is this gRPC API. This page is made
 of the comments in `proto/adaptdl/v1` by `scripts/lib/api_reference.py`; a test holds it to them. Who may call what:
-[security](security.md#users). In Python there is a [client](python-client.md); [examples/client](../examples/client/README.md) has
+[security](security.md#users). There are clients for [Python](python-client.md) and [C++](client.md); [examples/client](../examples/client/README.md) has
 programs in C++ and Python, and one that calls any method by name through the servers' reflection:
 
 ```sh
