@@ -24,6 +24,7 @@ set(ADAPTDL_NOT_UNDER_TSAN
   chaos_test
   cli_command_test
   cli_run_test
+  client_test
   clock_step_test
   elastic_control_loader_test
   elastic_control_test
