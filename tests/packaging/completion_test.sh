@@ -53,7 +53,7 @@ expect() {
 }
 
 expect "submit" adaptdl sub
-expect "debug delete describe doctor drain" adaptdl d
+expect "dashboard debug delete describe doctor drain" adaptdl d
 expect "down" adaptdl cluster dow
 expect "create list revoke" adaptdl admin token ""
 expect "--max-replicas --max-restarts" adaptdl submit --max-r
