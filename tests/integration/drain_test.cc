@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -34,14 +33,6 @@ class DrainTest : public testing::Test {
     EXPECT_TRUE(job.ok()) << job.status() << "\n" << cluster.Logs("job");
     return job.ok() ? job->status() : v1::JobStatus();
   }
-  // Training processes; shims are told apart by their arguments.
-  static std::vector<pid_t> Trainers(TestCluster& cluster) {
-    std::vector<pid_t> trainers = FindProcesses("bin/adaptdl-mnist");
-    const std::vector<pid_t> shims = FindProcesses(cluster.folder());
-    std::erase_if(trainers,
-                  [&](pid_t pid) { return std::find(shims.begin(), shims.end(), pid) != shims.end(); });
-    return trainers;
-  }
   void ExpectUndisturbed(TestCluster& cluster) {
     const v1::JobStatus status = StatusOnce(cluster, Finished);
     EXPECT_EQ(status.phase(), v1::JOB_PHASE_SUCCEEDED) << status.ShortDebugString();
@@ -61,7 +52,7 @@ TEST_F(DrainTest, SurvivorsTrainOnAsTheSameProcesses) {
   ASSERT_NO_FATAL_FAILURE(StartJob(cluster));
   ASSERT_TRUE(cluster.Allocate("job", {"node-0", "node-1"}).ok());
   StatusOnce(cluster, StepsReached(20));
-  const std::vector<pid_t> before = Trainers(cluster);
+  const std::vector<pid_t> before = cluster.Trainers("bin/adaptdl-mnist");
   ASSERT_EQ(before.size(), 2u);
 
   cluster.worker(1).Signal(SIGTERM);
@@ -70,7 +61,7 @@ TEST_F(DrainTest, SurvivorsTrainOnAsTheSameProcesses) {
   EXPECT_EQ(cluster.worker(1).Wait(kPatience), 0);
   const v1::JobStatus status = StatusOnce(cluster, RunningWith(1));
   EXPECT_EQ(status.rescales(), 1) << status.ShortDebugString();
-  const std::vector<pid_t> after = Trainers(cluster);
+  const std::vector<pid_t> after = cluster.Trainers("bin/adaptdl-mnist");
   ASSERT_EQ(after.size(), 1u);
   EXPECT_THAT(before, Contains(after[0]));
   ExpectUndisturbed(cluster);

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -55,16 +54,9 @@ class FaultTest : public testing::Test {
 TEST_F(FaultTest, ReplicaKilled) {
   TestCluster cluster({.workers = 2, .allocator = false});
   ASSERT_NO_FATAL_FAILURE(TrainHalfway(cluster, {"node-0", "node-1"}));
-  // Replicas are told apart from their shims by the arguments: a shim's hold the state folder.
-  int killed = 0;
-  for (const pid_t pid : FindProcesses("bin/adaptdl-mnist")) {
-    const auto shims = FindProcesses(cluster.folder());
-    if (std::find(shims.begin(), shims.end(), pid) != shims.end()) continue;
-    kill(pid, SIGKILL);
-    ++killed;
-    break;
-  }
-  ASSERT_EQ(killed, 1);
+  const std::vector<pid_t> replicas = cluster.Trainers("bin/adaptdl-mnist");
+  ASSERT_EQ(replicas.size(), 2u);
+  kill(replicas[0], SIGKILL);
   ExpectTrained(cluster);
   EXPECT_GT(after_.group(), before_.group());
   EXPECT_EQ(after_.failures(), 1);
@@ -107,11 +99,13 @@ TEST_F(FaultTest, AllocatorKilled) {
 TEST_F(FaultTest, AutoscalerKilled) {
   TestCluster cluster({.workers = 2, .autoscaler = true});
   ASSERT_NO_FATAL_FAILURE(TrainHalfway(cluster, {}));
-  const size_t workers = FindProcesses("--node-id local-").size();
+  const std::string of_worker = absl::StrCat("--state-dir=", cluster.folder(), "/autoscaler/");
+  const std::vector<pid_t> workers = FindProcesses(of_worker);
+  ASSERT_EQ(workers.size(), 2u);
   cluster.autoscaler().Kill();
   ASSERT_TRUE(cluster.StartAutoscaler().ok());
   ExpectTrained(cluster);
-  EXPECT_EQ(FindProcesses("--node-id local-").size(), workers) << "it should have found its workers again";
+  EXPECT_EQ(FindProcesses(of_worker), workers) << "it should have found its workers again";
 }
 
 TEST_F(FaultTest, SupervisorKilled) {

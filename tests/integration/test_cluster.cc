@@ -99,6 +99,17 @@ std::string TestCluster::Binary(const std::string& name) const {
   return absl::StrCat(ADAPTDL_BINARY_DIR, "/bin/", name);
 }
 
+std::vector<pid_t> TestCluster::Trainers(const std::string& program) const {
+  std::vector<pid_t> trainers = FindProcesses(program);
+  const std::vector<pid_t> of_cluster = FindProcesses(folder_);
+  std::erase_if(trainers, [&](pid_t pid) {
+    const auto environment = ReadWholeFile(absl::StrCat("/proc/", pid, "/environ"));
+    const bool elsewhere = !environment.ok() || environment->find(storage()) == std::string::npos;
+    return elsewhere || std::find(of_cluster.begin(), of_cluster.end(), pid) != of_cluster.end();
+  });
+  return trainers;
+}
+
 std::string TestCluster::SupervisorName(int index) {
   return index == 0 ? "supervisor" : absl::StrCat("supervisor-", index);
 }

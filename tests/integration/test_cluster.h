@@ -138,6 +138,9 @@ class TestCluster {
   std::string Binary(const std::string& name) const;
   const std::string& folder() const { return folder_; }
   std::string storage() const { return folder_ + "/storage"; }
+  // Processes of this cluster's replicas whose command line holds `program`. Their shims' command lines do so too, but also
+  // hold the cluster's folder.
+  std::vector<pid_t> Trainers(const std::string& program) const;
   // Of all of them, separated by commas.
   std::string supervisor_address() const { return absl::StrJoin(supervisor_addresses_, ","); }
   // Of an operator's --group-key-file.

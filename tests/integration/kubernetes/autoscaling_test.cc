@@ -106,7 +106,8 @@ class KubernetesAutoscalingTest : public KubernetesTest {
 };
 
 TEST_F(KubernetesAutoscalingTest, FromNoNodeToWhatAJobMakesGoodUseOfAndBack) {
-  Cloud cloud({}, &kubelet_, &client_);
+  // Long: nothing runs on a node either while a job that it was made for starts, on a busy machine.
+  Cloud cloud({.unneeded = absl::Seconds(30)}, &kubelet_, &client_);
   Submit("first", 2, 12);
   const auto alone = cluster_.WaitForJob("first", RunningWith(1), kScalingPatience);
   ASSERT_TRUE(alone.ok()) << alone.status();
