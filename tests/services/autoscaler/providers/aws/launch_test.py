@@ -101,8 +101,10 @@ class LaunchTest(unittest.TestCase):
 
     def machines_of_the_cloud(self, launch):
         self.start_autoscaler(launch)
-        self.adaptdl("submit", "--name", "digits", "--wait", "--", PROGRAMS / "adaptdl-mnist", "--samples=256", "--epochs=1")
-        self.assertIn("accuracy", self.adaptdl("logs", "digits"))
+        # Followed: the machine, and what was written there, may be gone as soon as the job has ended.
+        written = self.adaptdl("submit", "--name", "digits", "--follow", "--", PROGRAMS / "adaptdl-mnist", "--samples=256",
+                               "--epochs=1")
+        self.assertIn("accuracy", written)
         (machine,) = [*self.cloud.running.values(), *self.cloud.past.values()]
         # Nobody who reads user data learns a secret, and replicas do not reach the metadata service.
         self.assertNotIn("PRIVATE KEY", machine.user_data)
