@@ -4,7 +4,10 @@
 //
 //   cmake --build --preset release --target load_bench
 //   build/release/bench/load_bench [-o json] [--nodes 2000] [--replicas 10000] [--submits-per-second 100]
-//       [--seconds 60] [--watchers 200] [--members 1000]
+//       [--seconds 60] [--watchers 200] [--members 1000] [--seen]
+//
+// --seen: Prometheus looks on, at what the supervisor tells of itself and of each job. Without it there are no series of jobs,
+// and nobody scrapes.
 //
 // Parts, in this order: the nodes register; jobs of ten replicas each are submitted and come to their
 // rendezvous; one group of --members forms, its last member held back until all others wait; then the
@@ -21,6 +24,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,12 +38,14 @@
 #include "bench/load/crowd.h"
 #include "bench/load/played_node.h"
 #include "bench/load/played_replica.h"
+#include "bench/load/scraper.h"
 #include "bench/load/watcher.h"
 #include "grpcpp/grpcpp.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/process/proc_stat.h"
 #include "libs/base/random_id.h"
+#include "libs/http/http_client.h"
 #include "libs/rpc/channel.h"
 #include "libs/service/security/token_file.h"
 #include "nlohmann/json.hpp"
@@ -58,6 +64,7 @@ struct Flags {
   int watchers = 200;
   int members = 1000;
   bool insecure = false;
+  bool seen = false;
   std::string output = "text";
 };
 
@@ -90,7 +97,7 @@ std::string ReadFile(const std::string& path) {
 // The programs under load, and how to reach them.
 class Cluster {
  public:
-  Cluster(std::string folder, bool insecure) : folder_(std::move(folder)), insecure_(insecure) {
+  Cluster(std::string folder, bool insecure, bool seen) : folder_(std::move(folder)), insecure_(insecure) {
     std::filesystem::create_directories(folder_);
     if (!insecure_) MakeCredentials();
     const std::string address_file = folder_ + "/address";
@@ -101,6 +108,7 @@ class Cluster {
                                         // All of the crowd is one client, by its address or its token.
                                         "--client-calls-per-second=0", "--client-streams=0",
                                         "--max-jobs-per-namespace=0", "--address-file=" + address_file};
+    if (seen) command.insert(command.end(), {"--web-listen=127.0.0.1:0", "--job-series=100000"});
     if (!insecure_) command.push_back("--token-file=" + folder_ + "/tokens.json");
     AddTls("supervisor", &command);
     supervisor_ = Process::Start(command, folder_ + "/supervisor.log");
@@ -121,6 +129,23 @@ class Cluster {
     if (!insecure_) arguments.SetSslTargetNameOverride("supervisor.adaptdl");
     return grpc::CreateCustomChannel(address_, caller == Caller::kNode ? worker_credentials_ : credentials_,
                                      arguments);
+  }
+
+  // What Prometheus gets of the supervisor.
+  std::vector<HttpRequest> Pages() const {
+    HttpRequest own;
+    own.url = absl::StrCat("http://", ReadFile(folder_ + "/address.metrics"), "/metrics");
+    own.direct = true;
+    HttpRequest of_jobs = own;
+    const std::string web = ReadFile(folder_ + "/address.web");
+    of_jobs.url = absl::StrCat("http://", web, "/metrics/jobs");
+    if (!insecure_) {
+      of_jobs.url = "https://supervisor.adaptdl/metrics/jobs";
+      of_jobs.connect_to = web;
+      of_jobs.tls.ca_pem = ReadFile(folder_ + "/certificates/ca.pem");
+      of_jobs.headers = {absl::StrCat("Authorization: Bearer ", user_token_)};
+    }
+    return {own, of_jobs};
   }
 
   const std::string& user_token() const { return user_token_; }
@@ -366,6 +391,8 @@ class Bench {
 
   nlohmann::json Measure(double rendezvous) {
     for (int i = 0; i < flags_.watchers; ++i) new Watcher(crowd_, NamespaceOf(i));
+    std::optional<Scraper> scraper;
+    if (flags_.seen) scraper.emplace(cluster_->Pages());
     Say(absl::StrCat("measuring for ", flags_.seconds, " s"));
     absl::SleepFor(absl::Seconds(5));
     crowd_->heartbeats.Take();
@@ -401,6 +428,10 @@ class Bench {
     result["rendezvous_s"] = rendezvous;
     result["dropped"] = crowd_->dropped.load();
     result["rss_mib"] = PeakMib(cluster_->supervisor());
+    if (scraper.has_value()) {
+      result["scrapes"] = scraper->scrapes();
+      result["scraped_mib"] = static_cast<double>(scraper->bytes()) / (1 << 20);
+    }
     result["nodes"] = flags_.nodes;
     result["replicas"] = crowd_->replicas_formed.load();
     result["watchers"] = flags_.watchers;
@@ -441,6 +472,7 @@ int Main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_flag("--insecure", flags.insecure, "Without TLS, to see what that costs");
+  app.add_flag("--seen", flags.seen, "With Prometheus looking on");
   app.add_option("-o,--output", flags.output)->capture_default_str()->check(CLI::IsMember({"text", "json"}));
   CLI11_PARSE(app, argc, argv);
   RaiseFileLimit();
@@ -448,7 +480,7 @@ int Main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const std::string folder =
       absl::StrCat(std::filesystem::temp_directory_path().string(), "/adaptdl-load-", getpid());
-  Cluster cluster(folder, flags.insecure);
+  Cluster cluster(folder, flags.insecure, flags.seen);
   Crowd crowd;
   crowd.connect = [&](Caller caller) { return cluster.Connect(caller); };
   crowd.user_token = cluster.user_token();
