@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "libs/hints/hints.h"
 #include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
@@ -16,6 +18,7 @@ namespace {
 
 // The end of a job is scraped, and then its series go.
 constexpr absl::Duration kAfterEnd = absl::Minutes(10);
+constexpr int kPredicted[] = {1, 2, 4, 8, 16};
 // As ReportedMetric has them; the supervisor takes no more.
 constexpr int kMostMetrics = 16;
 
@@ -127,9 +130,8 @@ void JobSeries::Add(const JobEntry& entry, const Moment& now) {
     put(kRescaleSeconds, absl::ToDoubleSeconds(record.state.rescale_duration));
   }
   if (record.progress.has_value()) AddTraining(*record.progress, labels);
-  if (record.hints.has_value() && !jobs::IsTerminal(record.state.phase)) {
-    AddPredictions(*predictions_->Of(record.job->uid(), *record.hints, now.steady), labels);
-  }
+  if (record.hints.has_value() && !jobs::IsTerminal(record.state.phase))
+    AddPredictions(*record.hints, labels);
 }
 
 void JobSeries::AddTraining(const v1::TrainingProgress& progress, absl::string_view labels) {
@@ -163,11 +165,17 @@ void JobSeries::AddTraining(const v1::TrainingProgress& progress, absl::string_v
   }
 }
 
-void JobSeries::AddPredictions(const Predictions& predictions, absl::string_view labels) {
-  for (const Prediction& prediction : predictions) {
-    const std::string more = absl::StrCat(",replicas=\"", prediction.replicas, "\"");
-    PutSample(kPredictedThroughput, labels, more, prediction.throughput, &samples_);
-    PutSample(kPredictedGoodput, labels, more, prediction.goodput, &samples_);
+void JobSeries::AddPredictions(const v1::Hints& hints, absl::string_view labels) {
+  const std::optional<goodput::GoodputFunction> model = hints::ModelOf(hints);
+  const goodput::BatchLimits limits = hints::ToLimits(hints);
+  if (!model.has_value() || !goodput::Validate(limits, hints.init_batch_size()).ok()) return;
+  for (const int replicas : kPredicted) {
+    const goodput::Topology topology = {1, replicas};
+    const auto best = goodput::OptimizeBatchSize(*model, topology, limits);
+    if (!best.has_value()) continue;
+    const std::string more = absl::StrCat(",replicas=\"", replicas, "\"");
+    PutSample(kPredictedThroughput, labels, more, model->Throughput(topology, best->batch), &samples_);
+    PutSample(kPredictedGoodput, labels, more, best->goodput, &samples_);
   }
 }
 

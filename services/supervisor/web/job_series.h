@@ -15,7 +15,6 @@
 #include "absl/strings/string_view.h"
 #include "libs/base/clock.h"
 #include "services/supervisor/state/job_entry.h"
-#include "services/supervisor/web/prediction_cache.h"
 
 namespace adaptdl::supervisor {
 
@@ -30,9 +29,8 @@ const std::vector<JobSeriesFamily>& JobSeriesFamilies();
 
 class JobSeries {
  public:
-  // `predictions` outlives it. At most so many jobs; more are counted.
-  JobSeries(PredictionCache* predictions, size_t most)
-      : predictions_(predictions), most_(most), samples_(JobSeriesFamilies().size()) {}
+  // At most so many jobs; more are counted.
+  explicit JobSeries(size_t most) : most_(most), samples_(JobSeriesFamilies().size()) {}
 
   // Of a job that has not ended, or has ended less than ten minutes ago, so that its end is seen; else nothing.
   void Add(const JobEntry& entry, const Moment& now);
@@ -42,9 +40,8 @@ class JobSeries {
 
  private:
   void AddTraining(const v1::TrainingProgress& progress, absl::string_view labels);
-  void AddPredictions(const Predictions& predictions, absl::string_view labels);
+  void AddPredictions(const v1::Hints& hints, absl::string_view labels);
 
-  PredictionCache* const predictions_;
   const size_t most_;
   size_t jobs_ = 0;
   size_t left_out_ = 0;

@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<std::string>> NamespacesFor(const security::Guard& gu
 }  // namespace
 
 void JobSeriesPage::Handle(const httpd::HttpRequest& request,
-                           const std::shared_ptr<httpd::HttpExchange>& exchange) {
+                           const std::shared_ptr<httpd::HttpExchange>& exchange) const {
   if (request.method != "GET") return exchange->Answer(Refusal(405, "GET this page"));
   const security::Credentials credentials = CredentialsOf(request);
   std::string caller = request.peer;
@@ -89,10 +89,10 @@ void JobSeriesPage::Handle(const httpd::HttpRequest& request,
 }
 
 httpd::HttpResponse JobSeriesPage::Answer(const security::Credentials& credentials,
-                                          const std::string& name_space) {
+                                          const std::string& name_space) const {
   const absl::StatusOr<std::vector<std::string>> seen = NamespacesFor(*guard_, credentials, name_space);
   if (!seen.ok()) return Refusal(seen.status());
-  JobSeries series(&predictions_, most_);
+  JobSeries series(most_);
   const Moment now = clock_->Both();
   for (const std::string& one : *seen) {
     for (int64_t after = 0;;) {

@@ -17,7 +17,6 @@
 #include "services/supervisor/calls/admission.h"
 #include "services/supervisor/calls/executor.h"
 #include "services/supervisor/state/read_index.h"
-#include "services/supervisor/web/prediction_cache.h"
 
 namespace adaptdl::supervisor {
 
@@ -28,10 +27,10 @@ class JobSeriesPage {
                 Admission* admission, Executor* readers, size_t most)
       : index_(index), clock_(clock), guard_(guard), admission_(admission), readers_(readers), most_(most) {}
 
-  void Handle(const httpd::HttpRequest& request, const std::shared_ptr<httpd::HttpExchange>& exchange);
+  void Handle(const httpd::HttpRequest& request, const std::shared_ptr<httpd::HttpExchange>& exchange) const;
 
  private:
-  httpd::HttpResponse Answer(const security::Credentials& credentials, const std::string& name_space);
+  httpd::HttpResponse Answer(const security::Credentials& credentials, const std::string& name_space) const;
 
   const ReadIndex* const index_;
   const Clock* const clock_;
@@ -39,7 +38,6 @@ class JobSeriesPage {
   Admission* const admission_;
   Executor* const readers_;
   const size_t most_;
-  PredictionCache predictions_;
 };
 
 }  // namespace adaptdl::supervisor

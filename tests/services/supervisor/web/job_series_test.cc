@@ -63,13 +63,8 @@ v1::Hints Hints() {
   return hints;
 }
 
-class JobSeriesTest : public testing::Test {
- protected:
-  PredictionCache predictions_;
-};
-
-TEST_F(JobSeriesTest, SaysWhatIsKnownOfAJob) {
-  JobSeries series(&predictions_, 10);
+TEST(JobSeriesTest, SaysWhatIsKnownOfAJob) {
+  JobSeries series(10);
   series.Add(Training("digits"), kNow);
   const std::string text = series.Text();
   for (const char* line : {
@@ -95,10 +90,10 @@ TEST_F(JobSeriesTest, SaysWhatIsKnownOfAJob) {
   EXPECT_THAT(text, Not(HasSubstr("adaptdl_job_predicted")));
 }
 
-TEST_F(JobSeriesTest, PredictsWithTheJobsOwnModel) {
+TEST(JobSeriesTest, PredictsWithTheJobsOwnModel) {
   JobEntry entry = Training("digits");
   entry.record.hints = Hints();
-  JobSeries series(&predictions_, 10);
+  JobSeries series(10);
   series.Add(entry, kNow);
   const std::string text = series.Text();
   for (const int replicas : {1, 2, 16}) {
@@ -109,51 +104,31 @@ TEST_F(JobSeriesTest, PredictsWithTheJobsOwnModel) {
   EXPECT_THAT(text, Not(HasSubstr("replicas=\"32\"")));
 }
 
-TEST_F(JobSeriesTest, WhatAModelSaysIsKnownUntilTheModelChanges) {
-  const absl::Time start = absl::FromUnixSeconds(1000);
-  const auto first = predictions_.Of("one", Hints(), start);
-  ASSERT_EQ(first->size(), 5u);
-  EXPECT_EQ(predictions_.Of("one", Hints(), start), first);
-  // Every step takes a second longer.
-  v1::Hints slower = Hints();
-  slower.mutable_perf_params()->set_alpha_c(1.1);
-  const auto second = predictions_.Of("one", slower, start);
-  ASSERT_EQ(second->size(), 5u);
-  EXPECT_LT(second->front().throughput, first->front().throughput);
-  EXPECT_LT(second->front().goodput, first->front().goodput);
-  EXPECT_TRUE(predictions_.Of("without a model", v1::Hints(), start)->empty());
-  EXPECT_EQ(predictions_.size(), 2u);
-  // Jobs that are asked for no more do not stay.
-  predictions_.Of("one", slower, start + absl::Minutes(9));
-  predictions_.Of("one", slower, start + absl::Minutes(11));
-  EXPECT_EQ(predictions_.size(), 1u);
-}
-
-TEST_F(JobSeriesTest, AnEndIsSeenAndThenGone) {
+TEST(JobSeriesTest, AnEndIsSeenAndThenGone) {
   JobEntry entry = Training("digits");
   entry.record.state.phase = jobs::Phase::kSucceeded;
   entry.record.state.allocation.clear();
   entry.record.times.completed = kNow.wall - absl::Minutes(9);
-  JobSeries fresh(&predictions_, 10);
+  JobSeries fresh(10);
   fresh.Add(entry, kNow);
   EXPECT_THAT(fresh.Text(), HasSubstr("phase=\"SUCCEEDED\"} 1\n"));
   EXPECT_THAT(fresh.Text(), Not(HasSubstr("adaptdl_job_desired_replicas")));
   entry.record.times.completed = kNow.wall - absl::Minutes(11);
-  JobSeries later(&predictions_, 10);
+  JobSeries later(10);
   later.Add(entry, kNow);
   EXPECT_THAT(later.Text(), Not(HasSubstr("digits")));
 }
 
-TEST_F(JobSeriesTest, CountsJobsThatAreTooMany) {
-  JobSeries series(&predictions_, 2);
+TEST(JobSeriesTest, CountsJobsThatAreTooMany) {
+  JobSeries series(2);
   for (const char* name : {"a", "b", "c", "d"}) series.Add(Training(name), kNow);
   EXPECT_THAT(series.Text(), HasSubstr("adaptdl_jobs_without_series 2\n"));
   EXPECT_THAT(series.Text(), Not(HasSubstr("job=\"c\"")));
 }
 
 // As the format asks for: the samples of a family together, after its one head.
-TEST_F(JobSeriesTest, FamiliesAreTogether) {
-  JobSeries series(&predictions_, 10);
+TEST(JobSeriesTest, FamiliesAreTogether) {
+  JobSeries series(10);
   for (const char* name : {"a", "b"}) {
     JobEntry entry = Training(name);
     entry.record.hints = Hints();
