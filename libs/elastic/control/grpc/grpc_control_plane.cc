@@ -38,7 +38,7 @@ constexpr absl::Duration kReportTimeout = absl::Seconds(5);
 constexpr absl::Duration kAnswerTimeout = absl::Milliseconds(2500);
 constexpr absl::Duration kRendezvousTurn = absl::Seconds(5);
 // How long the last heartbeat, which tells how far the job came, may delay the end of the process.
-constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(10);
+constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(2);
 
 // How long a replica whose group was refused, but which has a place in a newer one, may take to enter that.
 constexpr absl::Duration kChangeGrace = absl::Seconds(5);
