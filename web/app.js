@@ -1,7 +1,7 @@
 // The frame around the pages: which one is shown, the namespace, colours of the theme.
 
 import {h} from "./dom.js";
-import {state, get, watch, connection} from "./state.js";
+import {state, get, watch, unwatch, connection} from "./state.js";
 import {jobsPage} from "./jobs.js";
 import {jobPage} from "./job.js";
 import {timelinePage} from "./timeline.js";
@@ -40,6 +40,15 @@ const field = document.getElementById("namespace");
 field.addEventListener("change", () => {
   watch(field.value || "default");
   show();
+});
+
+// A browser that keeps the page for the way back would keep its streams too, and opens only six connections to one server.
+addEventListener("pagehide", () => {
+  leave();
+  unwatch();
+});
+addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload();
 });
 
 async function start() {

@@ -15,6 +15,9 @@ export function ticks(low, high, count) {
   return made;
 }
 
+// Of what can be counted: whole ones only.
+export const wholeTicks = (low, high, count) => [...new Set(ticks(low, high, Math.max(1, Math.min(count, Math.floor(high - low)))).map(Math.round))];
+
 // The same for times, in seconds: at round minutes or hours of the local clock.
 const STEPS = [1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 export function timeTicks(low, high, count) {
@@ -25,8 +28,11 @@ export function timeTicks(low, high, count) {
   return made;
 }
 
-// lines: [{name, points: [[x, y], ...]}]; marks: [x]; dots: [{x, y, name}].
-export function chart({title, lines, marks = [], dots = [], xText = number, xTicks = ticks, zero = true}) {
+// A line that holds each value until the next one.
+const stairs = (points) => points.flatMap(([x, y], index) => index === 0 ? [[x, y]] : [[x, points[index - 1][1]], [x, y]]);
+
+// lines: [{name, points: [[x, y], ...]}]; marks: [x]; dots: [{x, y, name}]. `whole`: what is counted, which changes at once.
+export function chart({title, lines, marks = [], dots = [], xText = number, xTicks = ticks, zero = true, whole = false}) {
   lines = lines.map((line) => ({...line, points: line.points.filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y))}));
   const all = lines.flatMap((line) => line.points);
   if (all.length === 0) return h("p", {class: "empty"}, "Nothing was measured yet.");
@@ -37,24 +43,29 @@ export function chart({title, lines, marks = [], dots = [], xText = number, xTic
   if (zero) y0 = Math.min(0, y0);
   if (y1 === y0) y1 = y0 + (Math.abs(y0) || 1);
   if (x1 === x0) x1 = x0 + 1;
+  marks = marks.filter((x) => x >= x0 && x <= x1);
   const px = (x) => LEFT + (x - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT);
   const py = (y) => HEIGHT - BOTTOM - (y - y0) / (y1 - y0) * (HEIGHT - TOP - BOTTOM);
   const svg = s("svg", {class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title});
-  for (const y of ticks(y0, y1, 4)) {
+  for (const y of (whole ? wholeTicks : ticks)(y0, y1, 4)) {
     svg.append(s("line", {class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: py(y), y2: py(y)}),
       s("text", {x: LEFT - 8, y: py(y) + 4, "text-anchor": "end"}, number(y)));
   }
-  for (const x of xTicks(x0, x1, 5)) svg.append(s("text", {x: px(x), y: HEIGHT - 8, "text-anchor": "middle"}, xText(x)));
-  for (const x of marks) if (x >= x0 && x <= x1) svg.append(s("line", {class: "mark", x1: px(x), x2: px(x), y1: TOP, y2: HEIGHT - BOTTOM}));
+  for (const x of xTicks(x0, x1, 5)) {
+    // None is cut at the edge.
+    const last = px(x) > WIDTH - 32;
+    svg.append(s("text", {x: last ? WIDTH : px(x), y: HEIGHT - 8, "text-anchor": last ? "end" : "middle"}, xText(x)));
+  }
+  for (const x of marks) svg.append(s("line", {class: "mark", x1: px(x), x2: px(x), y1: TOP, y2: HEIGHT - BOTTOM}));
   lines.forEach((line, index) => {
-    const path = line.points.map(([x, y]) => `${px(x).toFixed(1)},${py(y).toFixed(1)}`).join(" ");
+    const path = (whole ? stairs(line.points) : line.points).map(([x, y]) => `${px(x).toFixed(1)},${py(y).toFixed(1)}`).join(" ");
     svg.append(s("polyline", {points: path, fill: "none", stroke: palette[index % palette.length], "stroke-width": 2, "stroke-linejoin": "round"}));
   });
   dots.filter((dot) => Number.isFinite(dot.x) && Number.isFinite(dot.y)).forEach((dot) => svg.append(
     s("circle", {cx: px(dot.x), cy: py(dot.y), r: 5, fill: dot.colour}, s("title", {}, dot.name))));
   const legend = h("ul", {class: "legend"},
     lines.map((line, index) => h("li", {}, swatch(palette[index % palette.length]), line.name)),
-    dots.map((dot) => h("li", {}, swatch(dot.colour), dot.name)),
+    dots.filter((dot) => Number.isFinite(dot.y)).map((dot) => h("li", {}, swatch(dot.colour), dot.name)),
     marks.length > 0 ? h("li", {}, "┊ re-scaled") : null);
   const rows = lines.flatMap((line) => line.points.map(([x, y]) => ({name: line.name, x, y})));
   const alternative = h("details", {}, h("summary", {}, "As a table"));

@@ -56,7 +56,7 @@ export function clusterPage(root) {
     const sumOf = (which, what) => nodes.reduce((sum, node) => sum + Number((which === "capacity" ? node.capacity : node.status?.allocated)?.[what] || 0), 0);
     totals.replaceChildren(figure("nodes", String(nodes.length)), figure("ready", String(ready)),
       figure("replicas, of all namespaces", String(nodes.reduce((sum, node) => sum + (node.status?.replicas || 0), 0))),
-      figure("GPUs in use", `${sumOf("allocated", "gpus")} of ${sumOf("capacity", "gpus")}`),
+      sumOf("capacity", "gpus") > 0 ? figure("GPUs in use", `${sumOf("allocated", "gpus")} of ${sumOf("capacity", "gpus")}`) : "",
       figure("cores in use", `${number(sumOf("allocated", "cpuMillis") / 1000)} of ${number(sumOf("capacity", "cpuMillis") / 1000)}`));
     place.replaceChildren(...(nodes.length > 0 ? nodes.map((node) => nodeCard(node, jobs)) : [h("p", {class: "empty"}, "No nodes have joined.")]));
   };

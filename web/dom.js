@@ -17,7 +17,9 @@ export const s = (name, attributes, ...children) => fill(document.createElementN
 
 export function number(value, digits = 3) {
   if (value === undefined || value === null || !Number.isFinite(value)) return "–";
-  if (Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3)) return value.toExponential(2);
+  if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential(1);
+  if (Math.abs(value) >= 1e15) return value.toExponential(2);
+  if (Math.abs(value) >= 1e6) return value.toLocaleString("en", {notation: "compact", maximumSignificantDigits: digits});
   return value.toLocaleString("en", {maximumSignificantDigits: Math.max(digits, String(Math.trunc(Math.abs(value))).length)});
 }
 

@@ -1,8 +1,8 @@
 // One job: what it does, how fast it could be, how it came to be so.
 
 import {h, number, span, clock, now, parse, card, figure, table, palette} from "./dom.js";
-import {state, get, getAll, post, query, listen} from "./state.js";
-import {chart, timeTicks} from "./chart.js";
+import {state, get, getAll, post, query, reason, listen} from "./state.js";
+import {chart, timeTicks, wholeTicks} from "./chart.js";
 import {finished, phase} from "./jobs.js";
 
 const MOST_LINES = 2000;
@@ -39,7 +39,7 @@ function curveCard(job) {
   const {points, best, reason} = job.curve;
   if (!points) return h("p", {class: "empty"}, `No curve: ${reason}.`);
   const predicted = points.find((point) => point.replicas === best);
-  return chart({title: "Goodput by number of replicas", xText: (x) => String(Math.round(x)),
+  return chart({title: "Goodput by number of replicas", xText: String, xTicks: wholeTicks,
     lines: [{name: "on one node", points: points.map((point) => [point.replicas, point.oneNode])},
       {name: "each on its own node", points: points.map((point) => [point.replicas, point.spread])}],
     dots: [{x: job.replicas || undefined, y: job.progress?.goodput, name: "now, measured", colour: palette[5]},
@@ -48,11 +48,14 @@ function curveCard(job) {
 
 function historyCards(history) {
   const points = history.points || [];
-  const marks = (history.changes || []).slice(1).map((change) => parse(change.time));
+  const changes = history.changes || [];
+  const marks = changes.filter((change, index) => index > 0 && changes[index - 1].replicas > 0).map((change) => parse(change.time));
+  const replicas = changes.map((change) => [parse(change.time), change.replicas]);
+  if (replicas.length > 0 && points.length > 0) replicas.push([parse(points.at(-1).end), replicas.at(-1)[1]]);
   const over = (pick) => points.map((point) => [parse(point.end), pick(point)]).filter(([, y]) => y !== undefined && y !== 0);
-  const one = (title, lines, zero) => card(title, chart({title, lines, marks, xText: clock, xTicks: timeTicks, zero}));
+  const one = (title, lines, more) => card(title, chart({title, lines, marks, xText: clock, xTicks: timeTicks, ...more}));
   const cards = [
-    one("Replicas", [{name: "replicas", points: points.map((point) => [parse(point.end), point.replicas])}]),
+    one("Replicas", [{name: "replicas", points: replicas}], {whole: true}),
     one("Goodput and throughput, samples/s", [{name: "goodput", points: over((point) => point.goodput)}, {name: "throughput", points: over((point) => point.throughput)}]),
     one("Batch size", [{name: "total", points: over((point) => point.totalBatchSize)}, {name: "per replica", points: over((point) => point.localBatchSize)}]),
     one("Learning rate, times the base", [{name: "factor", points: over((point) => point.learningRateFactor)}]),
@@ -61,7 +64,7 @@ function historyCards(history) {
   ];
   const names = [...new Set(points.flatMap((point) => (point.metrics || []).map((metric) => metric.name)))];
   for (const name of names) {
-    cards.push(one(name, [{name, points: points.map((point) => [parse(point.end), Number((point.metrics || []).find((metric) => metric.name === name)?.value ?? NaN)])}], false));
+    cards.push(one(name, [{name, points: points.map((point) => [parse(point.end), Number((point.metrics || []).find((metric) => metric.name === name)?.value ?? NaN)])}], {zero: false}));
   }
   return cards;
 }
@@ -79,7 +82,7 @@ function logCard(where) {
   });
   source.addEventListener("end", (event) => {
     const {code, message} = JSON.parse(event.data);
-    status.textContent = code === "OK" ? "That is all." : `Interrupted: ${message}`;
+    status.textContent = code === "OK" ? "That is all." : `Interrupted: ${reason(code, message)}`;
     if (code !== "UNAVAILABLE") source.close();
   });
   return [card("Logs", status, text), () => source.close()];

@@ -7,7 +7,7 @@ const FINISHED = ["SUCCEEDED", "FAILED", "CANCELLED"];
 const WAITING = ["PENDING"];
 export const finished = (job) => FINISHED.includes(job.phase);
 export const link = (job) => `#/job/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`;
-export const phase = (job) => h("span", {class: `phase ${job.phase}`}, job.suspended && job.phase === "PENDING" ? "HELD" : job.phase);
+export const phase = (job) => h("span", {class: `phase ${job.phase}`}, job.suspended && job.phase === "PENDING" ? "Held" : job.phase[0] + job.phase.slice(1).toLowerCase());
 const age = (job) => (job.completed || now()) - (job.submitted || now());
 
 const COLUMNS = [

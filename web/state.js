@@ -15,17 +15,20 @@ export function connection(text, lost) {
   line.classList.toggle("lost", Boolean(lost));
 }
 
+// For people. What gRPC says of a connection that could not be made helps nobody.
+export const reason = (code, message) => code === "UNAVAILABLE" ? "the supervisor does not answer" : message;
+
 export async function get(path, parameters = {}) {
   const response = await fetch(`/api/${path}?${query(parameters)}`);
   const answer = await response.json();
-  if (!response.ok) throw Object.assign(new Error(answer.message), {code: answer.code});
+  if (!response.ok) throw Object.assign(new Error(reason(answer.code, answer.message)), {code: answer.code});
   return answer;
 }
 
 export async function post(path, parameters) {
   const response = await fetch(`/api/${path}?${query(parameters)}`, {method: "POST", headers: {"X-Adaptdl-Token": state.session.token}});
   const answer = await response.json();
-  if (!response.ok) throw new Error(answer.message);
+  if (!response.ok) throw new Error(reason(answer.code, answer.message));
   return answer;
 }
 
@@ -48,9 +51,13 @@ function tell() {
   for (const listener of listeners) listener();
 }
 
+export function unwatch() {
+  if (source) source.close();
+}
+
 // The browser connects again by itself when the stream breaks.
 export function watch(namespace) {
-  if (source) source.close();
+  unwatch();
   state.namespace = namespace;
   state.jobs = new Map();
   state.complete = false;
@@ -68,7 +75,7 @@ export function watch(namespace) {
   source.addEventListener("end", (event) => {
     const {code, message} = JSON.parse(event.data);
     connection(code === "PERMISSION_DENIED" ? `You may not see this namespace: ${message}`
-      : `Connection lost: ${message || "the supervisor ended it"}. Trying again.`, true);
+      : `Connection lost: ${reason(code, message) || "the supervisor ended it"}. Trying again.`, true);
   });
   source.onerror = () => {
     if (!document.getElementById("connection").classList.contains("lost")) connection("Connection lost. Trying again.", true);
