@@ -4,9 +4,10 @@
 # job b arrives, a makes room, both train; b ends, a grows again. Takes a few minutes after the build, and cleans up
 # behind itself.
 #
-#   scripts/demo.sh [--dashboard] [--jobs N]      N: compilers at a time while building
+#   scripts/demo.sh [--dashboard | --pictures DIR] [--jobs N]      N: compilers at a time while building
 #
-# With --dashboard it prints the URL of the web dashboard while that goes on, and keeps the cluster until Ctrl-C.
+# With --dashboard it prints the URL of the web dashboard while that goes on, and keeps the cluster until Ctrl-C. With
+# --pictures it leaves demo-timeline.svg and demo-dashboard.png in a folder: those of the documents are made so.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -14,10 +15,11 @@ case ${1:-} in
   -h|--help) sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; exit 0 ;;
 esac
 dashboard=
-if [[ ${1:-} == --dashboard ]]; then
-  dashboard=1
-  shift
-fi
+pictures=
+case ${1:-} in
+  --dashboard) dashboard=1; shift ;;
+  --pictures) pictures=$(realpath "${2:?--pictures needs a folder}"); shift 2 ;;
+esac
 
 "$root/scripts/build.sh" "$@" adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker \
   adaptdl-shim adaptdl-environment adaptdl-mnist
@@ -50,7 +52,7 @@ clean_up() {
   trap - EXIT
   [[ -z ${dashboard_pid:-} ]] || kill "$dashboard_pid" 2>/dev/null || true
   adaptdl cluster down --force --purge >"$ADAPTDL_HOME.log" 2>&1 || cat "$ADAPTDL_HOME.log" >&2
-  rm -rf "$ADAPTDL_HOME" "$ADAPTDL_HOME.log"
+  rm -rf "$ADAPTDL_HOME" "$ADAPTDL_HOME.log" "$ADAPTDL_HOME.json"
   exit "$status"
 }
 trap clean_up EXIT
@@ -144,6 +146,11 @@ headline "When b ends, a grows again"
 watch_until finished b 240
 watch_until all_nodes_or_finished a 120
 
+if [[ -n $pictures ]]; then
+  watch_until never a 8
+  /usr/bin/python3 "$root/scripts/lib/dashboard_picture.py" job/default/a "$pictures/demo-dashboard.png"
+fi
+
 headline "And finishes"
 watch_until finished a 400
 
@@ -154,6 +161,11 @@ done
 
 headline "Replicas over time"
 adaptdl timeline
+
+if [[ -n $pictures ]]; then
+  adaptdl timeline -o json >"$ADAPTDL_HOME.json"
+  "$root/scripts/plot-timeline.sh" "$ADAPTDL_HOME.json" "$pictures/demo-timeline.svg" --title "Two jobs share a cluster"
+fi
 
 headline "What two more nodes would have brought, by a simulation of these jobs"
 adaptdl what-if --add-nodes 2xcpux1

@@ -49,7 +49,8 @@ function curveCard(job) {
 function historyCards(history) {
   const points = history.points || [];
   const changes = history.changes || [];
-  const marks = changes.filter((change, index) => index > 0 && changes[index - 1].replicas > 0).map((change) => parse(change.time));
+  const marks = changes.filter((change, index) => index > 0 && changes[index - 1].replicas > 0 &&
+    (change.replicas !== changes[index - 1].replicas || change.nodes !== changes[index - 1].nodes)).map((change) => parse(change.time));
   const replicas = changes.map((change) => [parse(change.time), change.replicas]);
   if (replicas.length > 0 && points.length > 0) replicas.push([parse(points.at(-1).end), replicas.at(-1)[1]]);
   const over = (pick) => points.map((point) => [parse(point.end), pick(point)]).filter(([, y]) => y !== undefined && y !== 0);
