@@ -17,6 +17,7 @@ class Unit:
         self._log = pathlib.Path(log)
         self._settings = {}
         self._process = None
+        self._begin = 0  # of what the newest process wrote to the log
         section = None
         for line in (root.folder / UNITS / f"{name}.service").read_text().splitlines():
             if line.startswith("["):
@@ -30,6 +31,7 @@ class Unit:
     def start(self):
         """Starts it, whether or not that goes well."""
         with open(self._log, "a", encoding="utf-8") as log:
+            self._begin = log.tell()
             self._process = subprocess.Popen(["unshare", "--mount", "sh", "-ec", self._script()], env=self._environment(),
                                              stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
@@ -49,7 +51,9 @@ class Unit:
         """As "systemctl stop" with KillMode=process: jobs stay."""
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(60)
-        if code != 0:
+        # What sets the program up may be met, before the program itself has begun; to systemd that is a clean end, too.
+        early = code == -signal.SIGTERM and self._log.stat().st_size == self._begin
+        if code != 0 and not early:
             raise SystemExit(f"exit code {code} after SIGTERM\n{self.log()}")
 
     def log(self):
