@@ -178,5 +178,6 @@ say "a folder of the host travels to the workers"
 prometheus=$(compose port prometheus 9090)
 eventually 60 query_is 'sum(up{job="adaptdl"})' 5 || fail "Prometheus does not reach all five services"
 eventually 30 query_is 'sum(adaptdl_supervisor_jobs{phase="JOB_PHASE_SUCCEEDED"})' 4 || fail "Prometheus does not know the finished jobs"
-say "Prometheus scrapes 5 services and counts 4 finished jobs"
+eventually 30 query_is 'count(adaptdl_job_phase{phase="SUCCEEDED",job="compose-folder"})' 1 || fail "Prometheus does not get the series of jobs"
+say "Prometheus scrapes 5 services, counts 4 finished jobs, and has the series of each"
 say "passed"

@@ -32,7 +32,7 @@ class DashboardsTest(unittest.TestCase):
 
     def test_there_is_one_for_each_subject(self):
         found = dashboards.all_of_them()
-        self.assertLessEqual({"cluster.json", "scheduler.json", "control-plane.json", "cost.json"}, set(found))
+        self.assertLessEqual({"cluster.json", "job.json", "scheduler.json", "control-plane.json", "cost.json"}, set(found))
         for key in ("uid", "title", "description"):
             self.assertEqual(len({dashboard[key] for dashboard in found.values()}), len(found))
         for dashboard in found.values():

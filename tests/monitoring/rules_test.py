@@ -57,7 +57,7 @@ class RulesTest(unittest.TestCase):
 
     def test_they_say_what_they_should(self):
         tests = sorted((FOLDER / "tests").glob("*.yml"))
-        self.assertEqual(set(FOLDER / "rules" / path.name for path in RULES),
+        self.assertEqual(set(RULES),
                          {(path.parent / file).resolve() for path in tests for file in read(path)["rule_files"]})
         code, output = promtool("test", "rules", *tests)
         self.assertEqual(code, 0, output)
@@ -108,13 +108,21 @@ class ConfigurationTest(unittest.TestCase):
 
     def test_compose_names_its_services(self):
         services = read(ROOT / "docker-compose.yml")["services"]
-        [job] = read(FOLDER / "prometheus.yml")["scrape_configs"]
+        job, of_jobs = read(FOLDER / "prometheus.yml")["scrape_configs"]
         for group in job["static_configs"]:
             for target in group["targets"]:
                 host, _, port = target.partition(":")
                 self.assertIn(host, services)
                 self.assertTrue(host.startswith(group["labels"]["component"]))
                 self.assertEqual(port, "7200")
+        [[target]] = [group["targets"] for group in of_jobs["static_configs"]]
+        host, _, port = target.partition(":")
+        self.assertIn(f"--web-listen=0.0.0.0:{port}", services[host]["command"])
+        # What it proves itself with is on a volume of its own.
+        mounts = dict(volume.split(":")[:2] for volume in services["prometheus"]["volumes"])
+        folder = mounts["security-monitoring"]
+        self.assertEqual(of_jobs["authorization"]["credentials_file"], f"{folder}/token")
+        self.assertEqual(of_jobs["tls_config"], {"ca_file": f"{folder}/ca.pem", "server_name": "supervisor.adaptdl"})
 
     def test_kubernetes_finds_the_pods(self):
         """Pods of the base have the labels and the port that discovery asks for."""
