@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "cli/format.h"
@@ -50,6 +51,28 @@ std::string LabelsAndTaints(const v1::Node& node) {
   std::sort(parts.begin(), parts.end());
   for (const v1::Taint& taint : node.taints()) parts.push_back(Printable(jobspec::Describe(taint)));
   return OrDash(absl::StrJoin(parts, ","));
+}
+
+std::string PartText(int64_t part, int64_t whole) {
+  return whole > 0 ? absl::StrCat(FormatBytes(part), "/", FormatBytes(whole)) : "-";
+}
+
+// What its machine says of itself; of several GPUs the mean, the sum and the hottest.
+void AddUseCells(const v1::NodeStatus& status, std::vector<Cell>* row) {
+  const v1::MachineUse& use = status.use();
+  double busy = 0, celsius = 0;
+  int64_t memory = 0, memory_total = 0;
+  for (const v1::GpuUse& gpu : use.gpus()) {
+    busy += gpu.utilization();
+    memory += gpu.memory_bytes();
+    memory_total += gpu.memory_total_bytes();
+    celsius = std::max(celsius, gpu.temperature_celsius());
+  }
+  row->push_back(status.has_use() ? absl::StrFormat("%.1f", use.cpus()) : "-");
+  row->push_back(PartText(use.memory_bytes(), use.memory_total_bytes()));
+  row->push_back(use.gpus().empty() ? "-" : absl::StrFormat("%.0f%%", busy / use.gpus_size() * 100));
+  row->push_back(PartText(memory, memory_total));
+  row->push_back(celsius > 0 ? absl::StrFormat("%.0f °C", celsius) : "-");
 }
 
 // "n0 n1(2)": nodes in order of their names, with how many replicas.
@@ -137,11 +160,14 @@ Table JobTable(const v1::ListJobsResponse& jobs, JobTableOptions options, absl::
   return table;
 }
 
-Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now) {
+Table NodeTable(const v1::ListNodesResponse& nodes, bool wide, absl::Time now) {
   Table table;
   table.headers = {"NAME", "STATUS", "REPLICAS", "CPU", "MEMORY", "GPUS", "AGE"};
   const bool with_pools = std::any_of(nodes.nodes().begin(), nodes.nodes().end(), CostsOrGoes);
   if (with_pools) table.headers.insert(table.headers.end(), {"POOL", "SPOT", "PRICE/H"});
+  if (wide)
+    table.headers.insert(table.headers.end(),
+                         {"CPU BUSY", "MEMORY IN USE", "GPU BUSY", "GPU MEMORY", "HOTTEST GPU"});
   table.headers.push_back("LABELS, TAINTS");
   for (const v1::Node& node : nodes.nodes()) {
     const v1::NodeStatus& status = node.status();
@@ -162,6 +188,7 @@ Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now) {
       row.push_back(node.preemptible() ? "yes" : "no");
       row.push_back(status.has_price_per_hour() ? MoneyText(status.price_per_hour(), "") : "-");
     }
+    if (wide) AddUseCells(status, &row);
     row.push_back(LabelsAndTaints(node));
     table.rows.push_back(std::move(row));
   }

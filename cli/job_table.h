@@ -22,8 +22,9 @@ struct JobTableOptions {
 // NAME STATUS START(UTC) RUNTIME REPLICAS RESTARTS ETA; where there is little room, these give way.
 Table JobTable(const v1::ListJobsResponse& jobs, JobTableOptions options, absl::Time now);
 
-// NAME STATUS REPLICAS CPU MEMORY GPUS AGE LABELS; CPU, MEMORY and GPUS as "used/offered".
-Table NodeTable(const v1::ListNodesResponse& nodes, absl::Time now);
+// NAME STATUS REPLICAS CPU MEMORY GPUS AGE LABELS; CPU, MEMORY and GPUS as "used/offered". `wide`: also how much of each
+// machine is in use, by whomever.
+Table NodeTable(const v1::ListNodesResponse& nodes, bool wide, absl::Time now);
 
 // What is wrong with nodes, to stand below their table: a blank line and a line for each. Empty: nothing.
 std::string NodeProblems(const v1::ListNodesResponse& nodes);

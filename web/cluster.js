@@ -41,7 +41,7 @@ function nodeCard(node, jobs) {
     here.length === 0 ? h("p", {class: "label"}, "Nothing runs here.") : h("ul", {}, here.map((job) => h("li", {}, h("a", {href: link(job)}, job.name), ` × ${job.nodes[node.nodeId]}`))),
     gpus.length === 0 ? null : table(gpus, [["GPU", (gpu) => String(gpu.index)], ["Use", (gpu) => `${Math.round(gpu.utilization * 100)} %`, "number"],
       ["Memory", (gpu) => `${number(Number(gpu.memoryBytes) / GIB)} of ${number(Number(gpu.memoryTotalBytes) / GIB)} GiB`, "number"],
-      ["°C", (gpu) => number(gpu.temperatureCelsius), "number"]], `GPUs of ${node.nodeId}`));
+      ["°C", (gpu) => number(gpu.temperatureCelsius), "number"], ["W", (gpu) => number(gpu.powerWatts), "number"]], `GPUs of ${node.nodeId}`));
 }
 
 export function clusterPage(root) {

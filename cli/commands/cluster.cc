@@ -99,7 +99,8 @@ absl::StatusOr<int> Status(const Context& context, const ClusterOptions& options
   } else {
     Print(Render(table, context.colours));
     if (!nodes.nodes().empty()) {
-      Print(absl::StrCat("\n", Render(NodeTable(nodes, context.clock->Now()), context.colours)));
+      Print(absl::StrCat("\n",
+                         Render(NodeTable(nodes, /*wide=*/false, context.clock->Now()), context.colours)));
       Print(NodeProblems(nodes));
     }
   }

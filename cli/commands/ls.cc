@@ -1,4 +1,3 @@
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "absl/time/time.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/wide_output.h"
 #include "cli/job_order.h"
 #include "cli/job_table.h"
 #include "cli/moment.h"
@@ -32,7 +32,7 @@ struct LsOptions {
   std::string since;
   std::string sort;
   bool reverse = false;
-  bool wide = false;
+  std::shared_ptr<const bool> wide;
 };
 
 absl::StatusOr<v1::JobPhase> ParsePhase(const std::string& text) {
@@ -77,7 +77,7 @@ absl::StatusOr<int> List(const Context& context, const LsOptions& options) {
     Note("no jobs");
   } else {
     const Table table =
-        JobTable(*response, {.with_namespace = options.all_namespaces, .wide = options.wide}, now);
+        JobTable(*response, {.with_namespace = options.all_namespaces, .wide = *options.wide}, now);
     Print(Render(table, context.colours, context.table_width));
   }
   return kExitOk;
@@ -105,19 +105,7 @@ void AddLs(CLI::App& app, Context* context) {
       ->check(CLI::IsMember(SortKeys()))
       ->capture_default_str();
   command->add_flag("--reverse", options->reverse, "The other way round");
-  // It knows a form of its own, beside those of all commands.
-  const std::map<std::string, Format> formats = {
-      {"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}, {"wide", Format::kTable}};
-  command
-      ->add_option_function<std::string>(
-          "-o,--output",
-          [context, options, formats](const std::string& name) {
-            context->format = formats.at(name);
-            options->wide = name == "wide";
-          },
-          "Output: table, wide (with how jobs train and where), json or yaml")
-      ->check(CLI::IsMember(formats))
-      ->type_name("FORMAT");
+  options->wide = AddWideOutput(command, context, "how jobs train and where");
   command->callback(
       [context, options] { context->action = [context, options] { return List(*context, *options); }; });
 }

@@ -2,6 +2,7 @@
 #include "absl/status/statusor.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/wide_output.h"
 #include "cli/job_table.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -9,8 +10,10 @@
 namespace adaptdl::cli {
 
 void AddNodes(CLI::App& app, Context* context) {
-  app.add_subcommand("nodes", "List nodes")->callback([context] {
-    context->action = [context]() -> absl::StatusOr<int> {
+  CLI::App* command = app.add_subcommand("nodes", "List nodes");
+  const auto wide = AddWideOutput(command, context, "how much of each machine is in use");
+  command->callback([context, wide] {
+    context->action = [context, wide]() -> absl::StatusOr<int> {
       Client client(*context);
       const absl::StatusOr<v1::ListNodesResponse> nodes = ListAllNodes(client);
       if (!nodes.ok()) return nodes.status();
@@ -19,7 +22,7 @@ void AddNodes(CLI::App& app, Context* context) {
       } else if (nodes->nodes().empty()) {
         Note("no nodes");
       } else {
-        Print(Render(NodeTable(*nodes, context->clock->Now()), context->colours));
+        Print(Render(NodeTable(*nodes, *wide, context->clock->Now()), context->colours));
         Print(NodeProblems(*nodes));
       }
       return kExitOk;

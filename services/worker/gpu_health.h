@@ -18,6 +18,16 @@
 
 namespace adaptdl::worker {
 
+// How much of a GPU is in use. Absent: the driver does not say.
+struct GpuFigures {
+  // Part of the time that it computes, in [0, 1].
+  std::optional<double> utilization = std::nullopt;
+  int64_t memory_bytes = 0;
+  int64_t memory_total_bytes = 0;
+  std::optional<double> temperature_celsius = std::nullopt;
+  std::optional<double> power_watts = std::nullopt;
+};
+
 // What the driver says of a GPU.
 struct GpuSample {
   // Why it can't be used at all. Empty: it can.
@@ -26,6 +36,7 @@ struct GpuSample {
   std::optional<uint64_t> uncorrected_errors = std::nullopt;
   // How its clocks are slowed down by heat, for people. Empty: they are not.
   std::string slowdown = {};
+  GpuFigures figures = {};
 };
 
 struct GpuHealthPolicy {

@@ -21,6 +21,8 @@ struct GpuMonitor::Looks {
   std::map<std::string, absl::Time> begun ABSL_GUARDED_BY(mutex);
   // What was found and not taken yet.
   std::map<std::string, GpuSample> found ABSL_GUARDED_BY(mutex);
+  // Of the last look at each one, unless it was in vain.
+  std::map<std::string, GpuFigures> figures ABSL_GUARDED_BY(mutex);
 };
 
 GpuMonitor::GpuMonitor(const Options& options, const std::vector<std::string>& gpus, Sampler sampler,
@@ -74,9 +76,11 @@ bool GpuMonitor::Take(const std::string& gpu, GpuHealth* health, absl::Time now)
     if (const auto found = looks_->found.find(gpu); found != looks_->found.end()) {
       sample = std::move(found->second);
       looks_->found.erase(found);
+      if (sample->lost.empty()) looks_->figures[gpu] = sample->figures;
     }
     const auto begun = looks_->begun.find(gpu);
     hangs = begun != looks_->begun.end() && now - begun->second > options_.patience;
+    if (hangs || (sample.has_value() && !sample->lost.empty())) looks_->figures.erase(gpu);
   }
   const std::string before = health->problem();
   const bool was_slow = !health->slowdown().empty();
@@ -93,6 +97,11 @@ bool GpuMonitor::Take(const std::string& gpu, GpuHealth* health, absl::Time now)
     log::Warning("GPU is not given to replicas any more", {{"gpu", gpu}, {"reason", problem}});
   }
   return true;
+}
+
+std::map<std::string, GpuFigures> GpuMonitor::Figures() const {
+  MutexLock lock(&looks_->mutex);
+  return looks_->figures;
 }
 
 bool GpuMonitor::AwaitIdle(absl::Duration patience) const {

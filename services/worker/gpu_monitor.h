@@ -42,6 +42,9 @@ class GpuMonitor {
   // nothing.
   void Step();
 
+  // How much of each GPU is in use, as was found last, by GPU; of those that answer. Thread-safe.
+  std::map<std::string, GpuFigures> Figures() const;
+
   // Whether no call to the driver is under way any more, after waiting for that for at most `patience`.
   // Thread-safe.
   bool AwaitIdle(absl::Duration patience) const;

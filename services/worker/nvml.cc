@@ -1,5 +1,7 @@
 #include "services/worker/nvml.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +23,18 @@ constexpr unsigned kNvmlMigEnabled = 1;
 constexpr int kNvmlUncorrected = 1;
 constexpr int kNvmlVolatile = 0;
 constexpr unsigned kNvmlTextBytes = 96;  // the most that a UUID or a name takes
+constexpr int kNvmlTemperatureOfGpu = 0;
+
+// nvmlUtilization_t, in percent, and nvmlMemory_t, in bytes.
+struct NvmlUtilization {
+  unsigned gpu = 0;
+  unsigned memory = 0;
+};
+struct NvmlMemory {
+  unsigned long long total = 0;
+  unsigned long long free = 0;
+  unsigned long long used = 0;
+};
 
 // Of nvmlClocksEventReasons, those that heat is behind.
 constexpr std::pair<unsigned long long, const char*> kHeat[] = {
@@ -139,8 +153,35 @@ GpuSample Nvml::Sample(const std::string& gpu) const {
     code = Call("nvmlDeviceGetCurrentClocksThrottleReasons", handle, &reasons);
   }
   if (code == kNvmlSuccess) sample.slowdown = DescribeHeat(reasons);
-  if (MeansLost(code)) sample.lost = Describe(code);
+  if (MeansLost(code)) {
+    sample.lost = Describe(code);
+    return sample;
+  }
+  sample.figures = Figures(handle);
   return sample;
+}
+
+// GPUs, and those in MIG mode more than others, don't answer everything.
+GpuFigures Nvml::Figures(Handle gpu) const {
+  GpuFigures figures;
+  NvmlUtilization utilization;
+  if (Call("nvmlDeviceGetUtilizationRates", gpu, &utilization) == kNvmlSuccess) {
+    figures.utilization = std::min(utilization.gpu, 100u) / 100.0;
+  }
+  NvmlMemory memory;
+  if (Call("nvmlDeviceGetMemoryInfo", gpu, &memory) == kNvmlSuccess) {
+    figures.memory_bytes = static_cast<int64_t>(memory.used);
+    figures.memory_total_bytes = static_cast<int64_t>(memory.total);
+  }
+  unsigned celsius = 0;
+  if (Call("nvmlDeviceGetTemperature", gpu, kNvmlTemperatureOfGpu, &celsius) == kNvmlSuccess) {
+    figures.temperature_celsius = celsius;
+  }
+  unsigned milliwatts = 0;
+  if (Call("nvmlDeviceGetPowerUsage", gpu, &milliwatts) == kNvmlSuccess) {
+    figures.power_watts = milliwatts / 1000.0;
+  }
+  return figures;
 }
 
 }  // namespace adaptdl::worker

@@ -47,6 +47,7 @@ class Nvml {
   std::string Describe(int code) const;
   // Name or UUID of a device; the code of an error.
   int GetText(const char* function, Handle device, std::string* text) const;
+  GpuFigures Figures(Handle gpu) const;
 
   void FindGpus();
   int FindGpu(unsigned index);

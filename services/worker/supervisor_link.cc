@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -332,7 +333,8 @@ std::vector<v1::ConnectRequest> SupervisorLink::NextMessages(absl::Duration peri
   }
   if (heartbeat) {
     *next_heartbeat = SteadyNow() + period;
-    messages.emplace_back().mutable_heartbeat();
+    v1::NodeHeartbeat& sign = *messages.emplace_back().mutable_heartbeat();
+    if (std::optional<v1::MachineUse> use = handler_->Use()) *sign.mutable_use() = *std::move(use);
     for (v1::ReplicaReport& report : handler_->Unacknowledged()) {
       *messages.emplace_back().mutable_replica_report() = std::move(report);
     }

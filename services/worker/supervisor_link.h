@@ -44,6 +44,8 @@ class LinkHandler {
   virtual std::vector<v1::ReplicaReport> Inventory() = 0;
   virtual std::vector<v1::ReplicaReport> Unacknowledged() = 0;
   virtual std::vector<int> FreePorts() = 0;
+  // How much of the machine is in use. Absent: not known.
+  virtual std::optional<v1::MachineUse> Use() = 0;
   virtual void OnCommand(const v1::ConnectResponse& command) = 0;
 };
 

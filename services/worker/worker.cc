@@ -36,6 +36,7 @@
 #include "services/worker/leaving.h"
 #include "services/worker/log_service.h"
 #include "services/worker/machine.h"
+#include "services/worker/machine_use.h"
 #include "services/worker/notices/instance_metadata.h"
 #include "services/worker/notices/notice_watcher.h"
 #include "services/worker/nvml.h"
@@ -229,8 +230,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
                              .max_job_log_bytes = options_.max_job_log_bytes},
         replicas_.get(), metrics_.get(), [link = link_.get()] { return link->connected(); },
         [link = link_.get()](const std::string& job_uid) { link->ConfirmDeletion(job_uid); },
-        [monitor = gpu_monitor_.get()] {
-          if (monitor != nullptr) monitor->Step();
+        [this] {
+          if (gpu_monitor_ != nullptr) gpu_monitor_->Step();
+          metrics_->UpdateMachine(machine_.Look());
         });
     WatchNotices();
     link_->Start();
@@ -274,6 +276,20 @@ class WorkerImpl final : public Worker, public LinkHandler {
         std::vector<std::string>(watched.begin(), watched.end()),
         [nvml = nvml_](const std::string& gpu) { return nvml->Sample(gpu); }, &clock_, gpu_lanes_.get(),
         [this](const std::map<std::string, std::string>& problems) { WithdrawGpus(problems); });
+  }
+
+  // Those of the node's GPUs that answer, by number.
+  std::vector<GpuOnMachine> GpusInUse() const {
+    if (gpu_monitor_ == nullptr) return {};
+    const std::map<std::string, GpuFigures> figures = gpu_monitor_->Figures();
+    std::map<int, GpuOnMachine> found;
+    for (const GpuDevice& device : gpus_.devices) {
+      const auto known = figures.find(device.gpu);
+      if (known != figures.end()) found[device.index] = {device.index, device.gpu, known->second};
+    }
+    std::vector<GpuOnMachine> gpus;
+    for (auto& [index, gpu] : found) gpus.push_back(std::move(gpu));
+    return gpus;
   }
 
   // `problems`: by GPU. With a GPU go all of its slices.
@@ -376,6 +392,10 @@ class WorkerImpl final : public Worker, public LinkHandler {
     return replicas_->Unacknowledged();
   }
   std::vector<int> FreePorts() override { return ports_->Ports(); }
+  std::optional<v1::MachineUse> Use() override {
+    const std::optional<MachineFigures> figures = machine_.Look();
+    return figures.has_value() ? std::optional<v1::MachineUse>(figures->ToProto()) : std::nullopt;
+  }
 
   void OnCommand(const v1::ConnectResponse& command) override {
     switch (command.command_case()) {
@@ -421,6 +441,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
   std::unique_ptr<ReplicaManager> replicas_;
   std::unique_ptr<ThreadLanes> gpu_lanes_;
   std::unique_ptr<GpuMonitor> gpu_monitor_;
+  MachineWatch machine_{{}, &clock_, [this] { return GpusInUse(); }};
   std::unique_ptr<LogServiceImpl> log_service_;
   std::unique_ptr<service::Server> server_;
   std::shared_ptr<prometheus::Registry> metrics_registry_;

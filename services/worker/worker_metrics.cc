@@ -1,6 +1,11 @@
 #include "services/worker/worker_metrics.h"
 
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace adaptdl::worker {
 namespace {
@@ -12,6 +17,11 @@ using prometheus::BuildGauge;
 void RaiseTo(prometheus::Counter& counter, int64_t total) {
   const double difference = static_cast<double>(total) - counter.Value();
   if (difference > 0) counter.Increment(difference);
+}
+
+prometheus::Family<prometheus::Gauge>& Gauges(prometheus::Registry* registry, const char* name,
+                                              const char* help) {
+  return BuildGauge().Name(name).Help(help).Register(*registry);
 }
 
 }  // namespace
@@ -49,7 +59,19 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry* registry)
                      .Name("adaptdl_worker_supervisor_connected")
                      .Help("Whether the worker has a stream to the supervisor (1) or not (0)")
                      .Register(*registry)
-                     .Add({})) {
+                     .Add({})),
+      cpus_(Gauges(registry, "adaptdl_node_cpus", "Processors of the machine")),
+      busy_cpus_(Gauges(registry, "adaptdl_node_busy_cpus",
+                        "Processors of the machine that are busy, on average since the second before")),
+      memory_(Gauges(registry, "adaptdl_node_memory_bytes", "Memory of the machine")),
+      used_memory_(Gauges(registry, "adaptdl_node_used_memory_bytes",
+                          "Memory of the machine that is in use and can't be taken back at once")),
+      gpu_utilization_(Gauges(registry, "adaptdl_gpu_utilization_ratio",
+                              "Part of the time that the GPU computes, from 0 to 1")),
+      gpu_memory_(Gauges(registry, "adaptdl_gpu_memory_bytes", "Memory of the GPU")),
+      gpu_used_memory_(Gauges(registry, "adaptdl_gpu_used_memory_bytes", "Memory of the GPU that is in use")),
+      gpu_temperature_(Gauges(registry, "adaptdl_gpu_temperature_celsius", "Temperature of the GPU")),
+      gpu_power_(Gauges(registry, "adaptdl_gpu_power_watts", "Power that the GPU draws")) {
   for (const char* kind : {"succeeded", "stopped", "peer_lost", "failed", "killed", "lost"}) {
     exits_.Add({{"kind", kind}});
   }
@@ -70,6 +92,37 @@ void WorkerMetrics::Update(const ReplicaStats& stats, bool connected) {
   for (const auto& [kind, count] : stats.exits) RaiseTo(exits_.Add({{"kind", kind}}), count);
   RaiseTo(dropped_log_bytes_, stats.dropped_log_bytes);
   connected_.Set(connected ? 1 : 0);
+}
+
+// What is not known any more is not shown: a GPU that does not answer does not keep its last temperature for ever.
+void WorkerMetrics::UpdateMachine(const std::optional<MachineFigures>& figures) {
+  const auto before = std::exchange(shown_, {});
+  const auto show = [&](prometheus::Family<prometheus::Gauge>* family, const prometheus::Labels& labels,
+                        std::optional<double> value) {
+    if (!value.has_value()) return;
+    prometheus::Gauge& gauge = family->Add(labels);
+    gauge.Set(*value);
+    shown_[{family, labels}] = &gauge;
+  };
+  if (figures.has_value()) {
+    show(&cpus_, {}, figures->processors);
+    show(&busy_cpus_, {}, figures->busy_processors);
+    show(&memory_, {}, static_cast<double>(figures->memory.total_bytes));
+    show(&used_memory_, {}, static_cast<double>(figures->memory.used_bytes));
+    for (const GpuOnMachine& gpu : figures->gpus) {
+      const prometheus::Labels labels = {{"gpu", gpu.uuid}, {"index", absl::StrCat(gpu.index)}};
+      show(&gpu_utilization_, labels, gpu.figures.utilization);
+      if (gpu.figures.memory_total_bytes > 0) {
+        show(&gpu_memory_, labels, static_cast<double>(gpu.figures.memory_total_bytes));
+        show(&gpu_used_memory_, labels, static_cast<double>(gpu.figures.memory_bytes));
+      }
+      show(&gpu_temperature_, labels, gpu.figures.temperature_celsius);
+      show(&gpu_power_, labels, gpu.figures.power_watts);
+    }
+  }
+  for (const auto& [key, gauge] : before) {
+    if (!shown_.contains(key)) key.first->Remove(gauge);
+  }
 }
 
 }  // namespace adaptdl::worker

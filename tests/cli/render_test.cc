@@ -178,6 +178,39 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
   }
 }
 
+TEST(NodeTableTest, TheWideOneSaysHowMuchOfEachMachineIsInUse) {
+  v1::ListNodesResponse nodes;
+  v1::Node* node = nodes.add_nodes();
+  node->set_node_id("n0");
+  node->mutable_status()->set_phase(v1::NODE_PHASE_READY);
+  v1::MachineUse* use = node->mutable_status()->mutable_use();
+  use->set_cpus(3.25);
+  use->set_memory_bytes(int64_t{12} << 30);
+  use->set_memory_total_bytes(int64_t{64} << 30);
+  for (const int celsius : {60, 71}) {
+    v1::GpuUse* gpu = use->add_gpus();
+    gpu->set_utilization(celsius == 60 ? 0.5 : 1);
+    gpu->set_memory_bytes(int64_t{4} << 30);
+    gpu->set_memory_total_bytes(int64_t{16} << 30);
+    gpu->set_temperature_celsius(celsius);
+  }
+  *nodes.add_nodes() = *node;
+  nodes.mutable_nodes(1)->set_node_id("n1");
+  nodes.mutable_nodes(1)->mutable_status()->clear_use();
+  EXPECT_EQ(
+      Render(NodeTable(nodes, /*wide=*/true, kNow), false),
+      "NAME   STATUS   REPLICAS   CPU   MEMORY   GPUS   AGE   CPU BUSY   MEMORY IN USE   GPU BUSY   GPU "
+      "MEMORY   HOTTEST GPU   LABELS, TAINTS\n"
+      "n0     Ready    0          0/0   0/0      0/0    -     3.2        12Gi/64Gi       75%        "
+      "8Gi/32Gi     71 °C         -\n"
+      "n1     Ready    0          0/0   0/0      0/0    -     -          -               -          -     "
+      "       -             -\n");
+  EXPECT_EQ(Render(NodeTable(nodes, /*wide=*/false, kNow), false),
+            "NAME   STATUS   REPLICAS   CPU   MEMORY   GPUS   AGE   LABELS, TAINTS\n"
+            "n0     Ready    0          0/0   0/0      0/0    -     -\n"
+            "n1     Ready    0          0/0   0/0      0/0    -     -\n");
+}
+
 TEST(ExplanationTest, SaysWhatAJobWaitsFor) {
   v1::Job job;
   job.set_namespace_("default");

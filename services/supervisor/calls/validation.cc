@@ -30,6 +30,13 @@ constexpr size_t kMaxNodeProblem = 1000;  // bytes
 constexpr int kMaxQuota = 1 << 20;
 constexpr int64_t kMaxBatchSize = int64_t{1} << 40;
 constexpr double kMaxSeconds = 1e9;
+// Of a machine's use.
+constexpr double kMaxProcessors = 1 << 16;
+constexpr int kMaxGpusInUse = 64;
+constexpr int kMaxGpuIndex = 1023;
+constexpr size_t kMaxGpuUuid = 96;  // bytes
+constexpr double kMaxCelsius = 1000;
+constexpr double kMaxWatts = 1e6;
 
 absl::Status CheckFinite(absl::string_view field, double value, double low, double high) {
   if (std::isfinite(value) && value >= low && value <= high) return absl::OkStatus();
@@ -105,6 +112,20 @@ absl::Status ValidateMetrics(const v1::TrainingProgress& progress) {
     }
     status.Update(CheckRange("progress.metrics.step", metric.step(), 0, std::numeric_limits<int64_t>::max()));
   }
+  return status;
+}
+
+absl::Status ValidateGpuUse(const v1::GpuUse& gpu) {
+  constexpr int64_t kMaxBytes = std::numeric_limits<int64_t>::max();
+  absl::Status status = CheckRange("use.gpus.index", gpu.index(), 0, kMaxGpuIndex);
+  if (gpu.uuid().size() > kMaxGpuUuid || HasControl(gpu.uuid())) {
+    status.Update(Wrong("use.gpus.uuid", Show(gpu.uuid()), "give at most 96 characters that can be seen"));
+  }
+  status.Update(CheckFinite("use.gpus.utilization", gpu.utilization(), 0, 1));
+  status.Update(CheckRange("use.gpus.memory_total_bytes", gpu.memory_total_bytes(), 0, kMaxBytes));
+  status.Update(CheckRange("use.gpus.memory_bytes", gpu.memory_bytes(), 0, gpu.memory_total_bytes()));
+  status.Update(CheckFinite("use.gpus.temperature_celsius", gpu.temperature_celsius(), -273.15, kMaxCelsius));
+  status.Update(CheckFinite("use.gpus.power_watts", gpu.power_watts(), 0, kMaxWatts));
   return status;
 }
 
@@ -208,6 +229,17 @@ absl::Status ValidateNode(const v1::Node& node) {
     if (problem.size() <= kMaxNodeProblem) continue;
     status.Update(Wrong("node.problems", "too long", "give at most 1000 bytes each"));
   }
+  return status;
+}
+
+absl::Status ValidateMachineUse(const v1::MachineUse& use) {
+  constexpr int64_t kMaxBytes = std::numeric_limits<int64_t>::max();
+  absl::Status status = CheckFinite("use.cpus", use.cpus(), 0, kMaxProcessors);
+  status.Update(CheckRange("use.memory_total_bytes", use.memory_total_bytes(), 0, kMaxBytes));
+  status.Update(CheckRange("use.memory_bytes", use.memory_bytes(), 0, use.memory_total_bytes()));
+  status.Update(CheckRange("use.gpus", use.gpus_size(), 0, kMaxGpusInUse));
+  if (!status.ok()) return status;
+  for (const v1::GpuUse& gpu : use.gpus()) status.Update(ValidateGpuUse(gpu));
   return status;
 }
 

@@ -27,6 +27,7 @@ absl::Status ValidateRescaleTimes(const v1::RescaleTimes& times);
 absl::Status ValidateCheckpointResult(const v1::CheckpointResult& result);
 
 absl::Status ValidateNode(const v1::Node& node);
+absl::Status ValidateMachineUse(const v1::MachineUse& use);
 
 absl::Status ValidateQuota(const v1::SetQuotaRequest& request);
 

@@ -102,6 +102,8 @@ void TellProblems(Transaction* transaction, const v1::Node& node, ReportLimiter*
 v1::Node Describe(const NodeEntry& entry, const NodeUse::Use& use, const Moment& now) {
   v1::Node node = entry.record.node;
   *node.mutable_status()->mutable_last_heartbeat() = ToProto(now.ToWall(entry.lease->heard()));
+  if (const auto machine = entry.lease->use(); machine != nullptr)
+    *node.mutable_status()->mutable_use() = *machine;
   if (use.replicas > 0) {
     node.mutable_status()->set_replicas(static_cast<int32_t>(use.replicas));
     *node.mutable_status()->mutable_allocated() = use.held.ToProto();

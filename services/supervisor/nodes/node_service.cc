@@ -9,6 +9,7 @@
 #include "libs/rpc/status.h"
 #include "services/supervisor/calls/bidi_reactor.h"
 #include "services/supervisor/calls/unary.h"
+#include "services/supervisor/calls/validation.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -56,7 +57,7 @@ class NodeStream final : public BidiReactor<v1::ConnectRequest, v1::ConnectRespo
   void Arrived(Message message) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (lease_ != nullptr) {
       lease_->Renew(message.arrived);
-      if (message.request.has_heartbeat()) return AnswerHeartbeat();
+      if (message.request.has_heartbeat()) return TakeHeartbeat(message.request.mutable_heartbeat());
     }
     if (message.request.has_replica_report()) {
       const std::string& id = message.request.replica_report().replica().replica_id();
@@ -82,8 +83,9 @@ class NodeStream final : public BidiReactor<v1::ConnectRequest, v1::ConnectRespo
     }
     switch (request.message_case()) {
       case v1::ConnectRequest::kHeartbeat: {  // it came before the hello was dealt with
+        v1::NodeHeartbeat heartbeat = request.heartbeat();
         MutexLock lock(&mutex_);
-        AnswerHeartbeat();
+        TakeHeartbeat(&heartbeat);
         return absl::OkStatus();
       }
       case v1::ConnectRequest::kReplicaReport:
@@ -111,11 +113,22 @@ class NodeStream final : public BidiReactor<v1::ConnectRequest, v1::ConnectRespo
   }
 
  private:
-  void AnswerHeartbeat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void TakeHeartbeat(v1::NodeHeartbeat* heartbeat) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (Metrics* metrics = core_->metrics()) metrics->CountNodeHeartbeat();
+    if (heartbeat->has_use()) NoteUse(std::move(*heartbeat->mutable_use()));
     if (lease_->protocol_version < kAcknowledgesHeartbeats || ending()) return;
     if (queue_.size() >= kMaxQueuedCommands) return;  // The next command ends the stream.
     queue_.emplace_back().mutable_heartbeat_ack();
+  }
+
+  // What makes no sense is left aside: the node lives all the same.
+  void NoteUse(v1::MachineUse use) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (ValidateMachineUse(use).ok()) {
+      use.DiscardUnknownFields();  // They have no bound.
+      lease_->set_use(std::move(use));
+    } else if (Metrics* metrics = core_->metrics()) {
+      metrics->CountRefusedReport("use");
+    }
   }
 
   absl::Status Hello(const v1::NodeHello& hello) {

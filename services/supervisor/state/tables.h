@@ -14,7 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "adaptdl/v1/node.pb.h"
+#include "libs/base/mutex.h"
 #include "libs/jobs/node_health.h"
 #include "services/supervisor/state/job_entry.h"
 #include "services/supervisor/state/node_use.h"
@@ -25,8 +28,8 @@
 
 namespace adaptdl::supervisor {
 
-// Of a node's session: when the node was heard last (steady), renewed by heartbeats without a lock.
-// Thread-safe.
+// Of a node's session: when the node was heard last (steady), renewed by heartbeats without a lock, and how much of its
+// machine was in use then. Thread-safe.
 class Lease {
  public:
   explicit Lease(absl::Time now, int protocol_version = 1) : protocol_version(protocol_version) {
@@ -42,9 +45,22 @@ class Lease {
   void set_confirms_deletions(bool confirms) { confirms_deletions_ = confirms; }
   bool confirms_deletions() const { return confirms_deletions_; }
 
+  void set_use(v1::MachineUse use) {
+    auto kept = std::make_shared<const v1::MachineUse>(std::move(use));
+    MutexLock lock(&mutex_);
+    use_.swap(kept);
+  }
+  // Null: the worker has not said.
+  std::shared_ptr<const v1::MachineUse> use() const {
+    MutexLock lock(&mutex_);
+    return use_;
+  }
+
  private:
   std::atomic<int64_t> heard_nanos_;
   std::atomic<bool> confirms_deletions_ = false;
+  mutable Mutex mutex_;
+  std::shared_ptr<const v1::MachineUse> use_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct NodeEntry {

@@ -170,9 +170,10 @@ class FakeWorker {
   void Exited(const v1::LaunchReplica& launch, int code) {
     Report(ReportOf(launch, v1::REPLICA_STATE_EXITED, code));
   }
-  void Heartbeat() {
+  void Heartbeat(const std::optional<v1::MachineUse>& use = std::nullopt) {
     v1::ConnectRequest request;
     request.mutable_heartbeat();
+    if (use.has_value()) *request.mutable_heartbeat()->mutable_use() = *use;
     Send(request);
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,8 @@ class NodesTest : public ClusterTest {
     return nodes_->RemoveNode(&context, request, &response);
   }
   // Sends a heartbeat and waits until it has been taken in: the report of a ghost behind it is answered.
-  void Beat(FakeWorker* worker) {
-    worker->Heartbeat();
+  static void Beat(FakeWorker* worker, const std::optional<v1::MachineUse>& use = std::nullopt) {
+    worker->Heartbeat(use);
     v1::ReplicaReport ghost;
     ghost.mutable_replica()->set_replica_id("ghost");
     ghost.mutable_replica()->set_state(v1::REPLICA_STATE_EXITED);
@@ -82,6 +83,26 @@ TEST_F(NodesTest, SilentForThreePeriodsIsLostAndTheJobGoesOnElsewhere) {
   EXPECT_EQ(waiting.status().failures(), 0);
   Allocate(job, {"n1"});
   EXPECT_EQ(n1->NextLaunch().group(), 2);
+}
+
+TEST_F(NodesTest, TellsHowMuchOfAMachineIsInUseAsItWasSaidLast) {
+  const auto n1 = AddWorker("n1");
+  EXPECT_FALSE(GetNode("n1").status().has_use());
+  v1::MachineUse use;
+  use.set_cpus(3.5);
+  use.set_memory_bytes(1);
+  use.set_memory_total_bytes(2);
+  use.add_gpus()->set_uuid("GPU-a");
+  use.mutable_gpus(0)->set_power_watts(70);
+  Beat(n1.get(), use);
+  EXPECT_EQ(GetNode("n1").status().use().SerializeAsString(), use.SerializeAsString());
+  Beat(n1.get());
+  EXPECT_EQ(GetNode("n1").status().use().gpus(0).power_watts(), 70);
+  v1::MachineUse nonsense = use;
+  nonsense.mutable_gpus(0)->set_utilization(2);
+  Beat(n1.get(), nonsense);
+  EXPECT_EQ(GetNode("n1").status().use().gpus(0).utilization(), 0) << "and the node lives on";
+  EXPECT_EQ(GetNode("n1").status().phase(), v1::NODE_PHASE_READY);
 }
 
 TEST_F(NodesTest, LostNodeComesBackAndItsOldReplicasAreStopped) {

@@ -6,6 +6,7 @@
 //                                           uncorrected memory errors ("-": not supported), its clocks event
 //                                           reasons (hexadecimal)
 //   mig UUID NAME...                        a slice of the GPU above
+//   use PERCENT USED TOTAL CELSIUS MILLIWATTS   how much of the GPU above is in use; without it, it does not say
 //
 // A status of -1: the calls hang, after making the file FAKE_NVML_FILE.hangs. Without the file there is no
 // driver.
@@ -40,6 +41,15 @@ struct Gpu {
   unsigned long long clocks = 0;
   std::string name;
   std::vector<Slice> slices;
+  std::string use;
+};
+
+struct Use {
+  unsigned percent = 0;
+  unsigned long long used = 0;
+  unsigned long long total = 0;
+  unsigned celsius = 0;
+  unsigned milliwatts = 0;
 };
 
 std::string Rest(std::istringstream* line) {
@@ -65,6 +75,8 @@ bool Read(std::vector<Gpu>* gpus) {
       Slice& slice = gpus->back().slices.emplace_back();
       line >> slice.uuid;
       slice.name = Rest(&line);
+    } else if (kind == "use") {
+      gpus->back().use = Rest(&line);
     }
   }
   return true;
@@ -100,6 +112,15 @@ int Text(void* device, std::string Gpu::*of_gpu, std::string Slice::*of_slice, c
   if (status != kSuccess) return status;
   const size_t slice = SliceOf(device);
   std::snprintf(text, size, "%s", (slice == 0 ? gpu.*of_gpu : gpu.slices[slice - 1].*of_slice).c_str());
+  return kSuccess;
+}
+
+int Find(void* handle, Use* use) {
+  Gpu gpu;
+  const int status = Find(handle, &gpu);
+  if (status != kSuccess) return status;
+  if (gpu.use.empty()) return kNotSupported;
+  std::istringstream(gpu.use) >> use->percent >> use->used >> use->total >> use->celsius >> use->milliwatts;
   return kSuccess;
 }
 
@@ -178,6 +199,39 @@ int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter, unsigned lo
   if (!asked || gpu.errors == "-") return kNotSupported;
   *errors = std::strtoull(gpu.errors.c_str(), nullptr, 10);
   return kSuccess;
+}
+
+// `rates`: of computing and of the memory's bus.
+int nvmlDeviceGetUtilizationRates(void* device, unsigned* rates) {
+  Use use;
+  const int status = Find(device, &use);
+  rates[0] = use.percent;
+  rates[1] = 0;
+  return status;
+}
+
+// `memory`: total, free and used.
+int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* memory) {
+  Use use;
+  const int status = Find(device, &use);
+  memory[0] = use.total;
+  memory[1] = use.total - use.used;
+  memory[2] = use.used;
+  return status;
+}
+
+int nvmlDeviceGetTemperature(void* device, int sensor, unsigned* celsius) {
+  Use use;
+  const int status = Find(device, &use);
+  *celsius = use.celsius;
+  return sensor == 0 ? status : kNotSupported;
+}
+
+int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
+  Use use;
+  const int status = Find(device, &use);
+  *milliwatts = use.milliwatts;
+  return status;
 }
 
 // The older of the two names of this function.

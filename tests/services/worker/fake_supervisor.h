@@ -139,6 +139,13 @@ class FakeSupervisor final : public v1::NodeService::Service {
     return WaitLocked([&] { return heartbeats_ >= count; });
   }
 
+  // Waits until a heartbeat has told of such a use of the machine, and returns that.
+  std::optional<v1::MachineUse> WaitForUse(const std::function<bool(const v1::MachineUse&)>& is_such) {
+    MutexLock lock(&mutex_);
+    const bool came = WaitLocked([&] { return use_.has_value() && is_such(*use_); });
+    return came ? use_ : std::nullopt;
+  }
+
   // Until the worker has said that it goes away.
   bool WaitForNotice() {
     MutexLock lock(&mutex_);
@@ -214,6 +221,7 @@ class FakeSupervisor final : public v1::NodeService::Service {
     }
     if (request.has_heartbeat()) {
       ++heartbeats_;
+      if (request.heartbeat().has_use()) use_ = request.heartbeat().use();
       v1::ConnectResponse answer;
       answer.mutable_heartbeat_ack();
       if (answers_) stream->Write(answer);
@@ -245,6 +253,7 @@ class FakeSupervisor final : public v1::NodeService::Service {
   int protocol_version_ = 1;
   bool answers_ = false;
   int heartbeats_ = 0;
+  std::optional<v1::MachineUse> use_;
   int leaving_ = 0;
   bool acknowledge_all_ = false;
   Stream* stream_ = nullptr;

@@ -74,6 +74,25 @@ TEST_F(GpuMonitorTest, SaysWhenAGpuHasCooledDown) {
   EXPECT_THAT(told_[1], IsEmpty());
 }
 
+TEST_F(GpuMonitorTest, TellsOfTheUseOfThoseThatAnswer) {
+  EXPECT_THAT(monitor_.Figures(), IsEmpty());
+  samples_["GPU-a"].figures.utilization = 0.5;
+  samples_["GPU-b"].figures.utilization = 0.75;
+  Step(absl::ZeroDuration());
+  EXPECT_EQ(monitor_.Figures().at("GPU-a").utilization, 0.5);
+  samples_["GPU-a"].lost = "GPU is lost";
+  samples_["GPU-b"].figures.utilization = 1;
+  Step(absl::Seconds(10));
+  EXPECT_THAT(monitor_.Figures(), ElementsAre(Key("GPU-b")));
+  EXPECT_EQ(monitor_.Figures().at("GPU-b").utilization, 1);
+  lanes_.Hang();
+  Step(absl::Seconds(10));
+  EXPECT_THAT(monitor_.Figures(), ElementsAre(Key("GPU-b"))) << "it may still answer";
+  Step(absl::Seconds(31));
+  EXPECT_THAT(monitor_.Figures(), IsEmpty());
+  lanes_.GoOn();
+}
+
 TEST_F(GpuMonitorTest, AGpuThatTheDriverDoesNotAnswerForIsLost) {
   lanes_.Hang();
   Step(absl::ZeroDuration());

@@ -80,6 +80,22 @@ TEST_F(NvmlTest, SamplesEachGpuForItself) {
   EXPECT_EQ(nvml->Sample("GPU-b").lost, "");
 }
 
+TEST_F(NvmlTest, SaysHowMuchOfAGpuIsInUse) {
+  const auto nvml = Open("gpu GPU-a 0 3 0 Tesla T4\nuse 85 1000 4000 71 62500\ngpu GPU-b 0 - 0 Tesla T4\n");
+  ASSERT_NE(nvml, nullptr);
+  const GpuFigures figures = nvml->Sample("GPU-a").figures;
+  EXPECT_EQ(figures.utilization, 0.85);
+  EXPECT_EQ(figures.memory_bytes, 1000);
+  EXPECT_EQ(figures.memory_total_bytes, 4000);
+  EXPECT_EQ(figures.temperature_celsius, 71);
+  EXPECT_EQ(figures.power_watts, 62.5);
+  const GpuFigures silent = nvml->Sample("GPU-b").figures;
+  EXPECT_FALSE(silent.utilization.has_value());
+  EXPECT_FALSE(silent.temperature_celsius.has_value());
+  EXPECT_FALSE(silent.power_watts.has_value());
+  EXPECT_EQ(silent.memory_total_bytes, 0);
+}
+
 TEST_F(NvmlTest, SaysWhyThereIsNone) {
   EXPECT_TRUE(absl::IsNotFound(Nvml::Open("/nowhere/libnvidia-ml.so.1").status()));
   const absl::Status status = Nvml::Open(kFakeNvml).status();  // there is no file

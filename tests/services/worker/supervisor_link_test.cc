@@ -3,6 +3,7 @@
 #include "services/worker/supervisor_link.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ class FakeNode final : public LinkHandler {
   std::vector<v1::ReplicaReport> Inventory() override { return {}; }
   std::vector<v1::ReplicaReport> Unacknowledged() override { return {}; }
   std::vector<int> FreePorts() override { return {}; }
+  std::optional<v1::MachineUse> Use() override { return std::nullopt; }
   void OnCommand(const v1::ConnectResponse& command) override {
     MutexLock lock(&mutex_);
     commands_.push_back(command);

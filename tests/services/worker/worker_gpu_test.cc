@@ -70,6 +70,29 @@ TEST_F(GpuWorkerTest, WithdrawsALostGpuAndLeavesTheOthersAlone) {
   EXPECT_THAT(LogOf("b"), HasSubstr("gpus=1:GPU-bb1"));
 }
 
+TEST_F(GpuWorkerTest, TellsTheSupervisorHowMuchOfTheMachineIsInUse) {
+  gpus_.Set(
+      "gpu GPU-aa1 0 0 0 Tesla T4\nuse 85 1000 4000 71 62500\ngpu GPU-cc1 0 0 0 Tesla T4\n"
+      "gpu GPU-bb1 0 0 0 Tesla T4\nuse 5 0 4000 30 9000\n");
+  // What was there before the figures may come first.
+  auto use = supervisor_.WaitForUse(
+      [](const v1::MachineUse& use) { return use.gpus_size() == 2 && use.gpus(1).utilization() > 0; });
+  ASSERT_TRUE(use.has_value());
+  EXPECT_EQ(use->gpus(0).uuid(), "GPU-aa1");
+  EXPECT_EQ(use->gpus(0).utilization(), 0.85);
+  EXPECT_EQ(use->gpus(0).temperature_celsius(), 71);
+  EXPECT_EQ(use->gpus(1).uuid(), "GPU-bb1") << "in the driver's order, only those that are offered";
+  EXPECT_EQ(use->gpus(1).index(), 2);
+  EXPECT_EQ(use->gpus(1).power_watts(), 9);
+  EXPECT_GT(use->memory_bytes(), 0);
+  EXPECT_LT(use->memory_bytes(), use->memory_total_bytes());
+  EXPECT_GE(use->cpus(), 0);
+  gpus_.Set(Gpus(15, 0));
+  use = supervisor_.WaitForUse([](const v1::MachineUse& use) { return use.gpus_size() == 1; });
+  ASSERT_TRUE(use.has_value());
+  EXPECT_EQ(use->gpus(0).uuid(), "GPU-bb1");
+}
+
 TEST_F(GpuWorkerTest, GpusKeepTheirOwnersOverARestartThoughOthersAreGone) {
   supervisor_.Launch(User("b", "go"));
   ASSERT_TRUE(WaitForRunning("b").has_value());

@@ -163,6 +163,45 @@ TEST(ValidateProgressTest, MetricsMayBeAnythingUnderFewGoodNames) {
   EXPECT_FALSE(ValidateProgress(progress).ok());
 }
 
+TEST(ValidateMachineUseTest, FiguresAreThoseOfAMachine) {
+  v1::MachineUse good;
+  good.set_cpus(8);
+  good.set_memory_bytes(1);
+  good.set_memory_total_bytes(2);
+  for (int i = 0; i < 64; ++i) {
+    v1::GpuUse* gpu = good.add_gpus();
+    gpu->set_index(i);
+    gpu->set_uuid(std::string(96, 'u'));
+    gpu->set_utilization(1);
+    gpu->set_temperature_celsius(-5);
+  }
+  EXPECT_TRUE(ValidateMachineUse(good).ok()) << ValidateMachineUse(good);
+  const double nan = std::nan("");
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::function<void(v1::MachineUse*)>> wrongs = {
+      [&](auto* use) { use->set_cpus(nan); },
+      [&](auto* use) { use->set_cpus(-1); },
+      [&](auto* use) { use->set_cpus(infinity); },
+      [&](auto* use) { use->set_memory_bytes(3); },
+      [&](auto* use) { use->set_memory_bytes(-1); },
+      [&](auto* use) { use->set_memory_total_bytes(-1); },
+      [&](auto* use) { use->add_gpus(); },
+      [&](auto* use) { use->mutable_gpus(63)->set_index(-1); },
+      [&](auto* use) { use->mutable_gpus(63)->set_uuid(std::string(97, 'u')); },
+      [&](auto* use) { use->mutable_gpus(63)->set_uuid("GPU-\x1b[2J"); },
+      [&](auto* use) { use->mutable_gpus(63)->set_utilization(1.01); },
+      [&](auto* use) { use->mutable_gpus(63)->set_utilization(nan); },
+      [&](auto* use) { use->mutable_gpus(63)->set_memory_bytes(1); },
+      [&](auto* use) { use->mutable_gpus(63)->set_temperature_celsius(infinity); },
+      [&](auto* use) { use->mutable_gpus(63)->set_power_watts(-1); },
+      [&](auto* use) { use->mutable_gpus(63)->set_power_watts(nan); }};
+  for (size_t i = 0; i < wrongs.size(); ++i) {
+    v1::MachineUse use = good;
+    wrongs[i](&use);
+    EXPECT_FALSE(ValidateMachineUse(use).ok()) << i;
+  }
+}
+
 TEST(ValidateNodeTest, NodesNeedAnIdAndAnAddress) {
   v1::Node node;
   node.set_node_id("a.example-1");
