@@ -69,7 +69,7 @@ void Scrape(benchmark::State& state) {
   size_t bytes = 0;
   for (auto _ : state) {
     JobSeries series(jobs.size());
-    for (const auto& job : jobs) series.Add(*job, kNow);
+    for (const auto& job : jobs) series.Add(*job, std::nullopt, kNow);
     bytes = series.Text().size();
   }
   state.counters["bytes"] = static_cast<double>(bytes);

@@ -281,7 +281,7 @@ RoundOutcome Allocator::RunRound() {
   }
   const RoundOutcome outcome = ApplyTraced(result, begin);
   const bool moved = outcome == RoundOutcome::kApplied;
-  parts_.metrics->Ended(ToString(outcome), moved ? static_cast<int>(result.moves.size()) : 0);
+  parts_.metrics->Ended(ToString(outcome), moved ? result.moves : std::vector<Move>());
 
   MutexLock lock(&mutex_);
   if (outcome != RoundOutcome::kConflict && !stands_by_) {

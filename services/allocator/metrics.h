@@ -4,6 +4,7 @@
 #define ADAPTDL_SERVICES_ALLOCATOR_METRICS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "prometheus/counter.h"
@@ -15,6 +16,10 @@
 
 namespace adaptdl::allocator {
 
+// How evenly the decision serves the jobs: Jain's index of their speed-ups by weight, from 1 / their number (one has
+// everything) to 1 (all fare alike). Jobs that no node could hold do not count. 1 without jobs.
+double FairnessIndex(const scheduling::ClusterView& view, const scheduling::Decision& decision);
+
 class Metrics {
  public:
   // `registry` is not owned and outlives this.
@@ -22,8 +27,8 @@ class Metrics {
 
   // A round has been decided.
   void Decided(const RoundResult& result, absl::Duration time);
-  // And ended: "applied", "unchanged", "conflict", "failed".
-  void Ended(const std::string& outcome, int moves);
+  // And ended: "applied", "unchanged", "conflict", "failed". `moves`: those that were carried out.
+  void Ended(const std::string& outcome, const std::vector<Move>& moves);
   void Watching(bool connected);
   // Whether this allocator is the one that decides.
   void Leading(bool leads) { leads_.Set(leads ? 1 : 0); }
@@ -31,7 +36,11 @@ class Metrics {
  private:
   prometheus::Family<prometheus::Counter>& rounds_;
   prometheus::Histogram& seconds_;
-  prometheus::Counter& moves_;
+  prometheus::Family<prometheus::Counter>& moves_;
+  prometheus::Gauge& objective_;
+  prometheus::Gauge& bound_;
+  prometheus::Gauge& placement_loss_;
+  prometheus::Gauge& fairness_;
   prometheus::Counter& connects_;
   prometheus::Gauge& connected_;
   prometheus::Gauge& leads_;

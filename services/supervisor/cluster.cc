@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "libs/base/clock.h"
 #include "services/supervisor/replicas/effect_runner.h"
 #include "services/supervisor/state/load.h"
 #include "services/supervisor/store/convert.h"
@@ -98,7 +99,11 @@ void Cluster::Step() {
   step([this] { nodes_.Step(); });
   step([this] { quarantine_.Step(); });
   step([this] { separator_.Step(); });
-  step([this] { reconciler_.Step(); });
+  step([this] {
+    const absl::Time begin = SteadyNow();
+    reconciler_.Step();
+    if (Metrics* metrics = core_.metrics()) metrics->ObserveReconciliation(SteadyNow() - begin);
+  });
   step([this] { progress_.Step(); });
   step([this] { limiter_.Step(); });
   step([this] { retention_.Step(); });
@@ -116,8 +121,13 @@ void Cluster::UpdateGauges() {
   next_gauges_ = now + absl::Seconds(1);
   std::map<v1::JobPhase, int> jobs;
   std::map<v1::NodePhase, int> nodes;
+  std::map<std::string, int> waiting;
   core_.Read([&](const Tables& tables) {
-    for (const auto& [uid, job] : tables.jobs) ++jobs[ToProto(job->record.state.phase)];
+    for (const auto& [uid, job] : tables.jobs) {
+      const jobs::Job& state = job->record.state;
+      ++jobs[ToProto(state.phase)];
+      if (state.phase == jobs::Phase::kPending) ++waiting[state.reason];
+    }
     for (const auto& [id, node] : tables.nodes) ++nodes[node->phase()];
   });
   std::map<std::string, int> jobs_by_name;
@@ -132,6 +142,7 @@ void Cluster::UpdateGauges() {
   }
   metrics->SetJobs(jobs_by_name);
   metrics->SetNodes(nodes_by_name);
+  metrics->SetWaiting(waiting);
 }
 
 }  // namespace adaptdl::supervisor

@@ -146,8 +146,9 @@ absl::Status Supervisor::ServeHttp(const httpd::HttpServerOptions& options, cons
 }
 
 absl::Status Supervisor::ServeWeb(const WebOptions& options) {
-  job_series_ = std::make_unique<JobSeriesPage>(&cluster_->core()->index(), clock_, guard_.get(),
-                                                admission_.get(), readers_.get(), options.job_series);
+  job_series_ =
+      std::make_unique<JobSeriesPage>(&cluster_->core()->index(), cluster_->costs(), clock_, guard_.get(),
+                                      admission_.get(), readers_.get(), options.job_series);
   absl::StatusOr<std::unique_ptr<WebServer>> web = WebServer::Start(
       options,
       {{"/metrics/jobs", [page = job_series_.get()](const httpd::HttpRequest& request,
@@ -181,6 +182,7 @@ void Supervisor::Step() {
   if (now >= looked_at_streams_ + kStreamPeriod) {
     looked_at_streams_ = now;
     LookAtStreams();
+    UpdateQueues();
   }
   if (code_store_ != nullptr && now >= collected_code_ + kCodePeriod) {
     collected_code_ = now;
@@ -205,6 +207,14 @@ void Supervisor::ExportMetrics(std::shared_ptr<prometheus::Registry> registry) {
   invariants_.SetOnBroken(
       [metrics = metrics_.get()](const std::string& where) { metrics->CountBrokenInvariant(where); });
   admission_->SetOnRefused([metrics = metrics_.get()](const char* cause) { metrics->CountRefused(cause); });
+  durability_->SetOnSync([metrics = metrics_.get()](absl::Duration time) { metrics->ObserveSync(time); });
+}
+
+void Supervisor::UpdateQueues() {
+  if (metrics_ == nullptr) return;
+  metrics_->SetQueue("changes", executor_->waiting());
+  metrics_->SetQueue("reads", readers_->waiting());
+  metrics_->SetQueue("durability", durability_->waiting());
 }
 
 void Supervisor::Start() {

@@ -148,6 +148,7 @@ class Supervisor {
   void MakeEnrolment(std::function<std::string(int)> random_hex);
   void LookAtStreams();
   void CollectCode();
+  void UpdateQueues();
   void Run();
 
   const SupervisorOptions options_;
@@ -172,11 +173,11 @@ class Supervisor {
   std::shared_ptr<JobTracer> tracer_;  // Null: there is none.
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<JobSeriesPage> job_series_;  // Null: it is not served.
-  ChangeHub hub_;                            // Its thread uses what stands above.
-  std::unique_ptr<GroupCommit> durability_;  // Likewise.
-  std::unique_ptr<Executor> executor_;       // Likewise.
-  std::unique_ptr<Executor> readers_;        // Likewise.
-  std::unique_ptr<Executor> archivists_;     // Likewise.
+  ChangeHub hub_;                              // Its thread uses what stands above.
+  std::unique_ptr<GroupCommit> durability_;    // Likewise.
+  std::unique_ptr<Executor> executor_;         // Likewise.
+  std::unique_ptr<Executor> readers_;          // Likewise.
+  std::unique_ptr<Executor> archivists_;       // Likewise.
   Lanes lanes_;
   std::unique_ptr<JobServiceImpl> jobs_;
   std::unique_ptr<NodeServiceImpl> nodes_;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "libs/base/clock.h"
+
 namespace adaptdl::supervisor {
 
 GroupCommit::GroupCommit(std::function<absl::Status()> sync,
@@ -40,24 +42,38 @@ void GroupCommit::WhenDurable(std::function<void()> action) {
   action();
 }
 
+size_t GroupCommit::waiting() const {
+  MutexLock lock(&mutex_);
+  return actions_.size();
+}
+
+void GroupCommit::SetOnSync(std::function<void(absl::Duration)> on_sync) {
+  MutexLock lock(&mutex_);
+  on_sync_ = std::move(on_sync);
+}
+
 bool GroupCommit::HasWork() const { return durable_ < committed_ || !actions_.empty(); }
 
 void GroupCommit::Run() {
   while (true) {
     uint64_t target = 0;
     bool sync = false;
+    std::function<void(absl::Duration)> on_sync;
     {
       MutexLock lock(&mutex_);
       while (!HasWork() && !stopping_) wake_.Wait(&mutex_);
       if (!HasWork()) return;
       target = committed_;
       sync = durable_ < target;
+      on_sync = on_sync_;
     }
     if (sync) {
+      const absl::Time begin = SteadyNow();
       if (const absl::Status status = sync_(); !status.ok()) {
         on_failure_(status);
         return;
       }
+      on_sync(SteadyNow() - begin);
     }
     std::deque<std::pair<uint64_t, std::function<void()>>> due;
     {

@@ -13,6 +13,7 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_STATE_GROUP_COMMIT_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_STATE_GROUP_COMMIT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -21,6 +22,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "libs/base/mutex.h"
 
 namespace adaptdl::supervisor {
@@ -40,13 +42,18 @@ class GroupCommit {
   // on a thread of its own. Actions run one after the other, in the order of the calls; they must not wait.
   void WhenDurable(std::function<void()> action);
 
+  // Actions that wait.
+  size_t waiting() const;
+  // Hears how long each sync takes that begins from now on.
+  void SetOnSync(std::function<void(absl::Duration)> on_sync);
+
  private:
   void Run();
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::function<absl::Status()> sync_;
   const std::function<void(const absl::Status&)> on_failure_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar wake_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Numbers of commits.
@@ -56,6 +63,7 @@ class GroupCommit {
   bool running_actions_ ABSL_GUARDED_BY(mutex_) = false;
   // With the number of the commit that each waits for; ascending.
   std::deque<std::pair<uint64_t, std::function<void()>>> actions_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(absl::Duration)> on_sync_ ABSL_GUARDED_BY(mutex_) = [](absl::Duration) {};
   std::thread thread_;
 };
 

@@ -37,11 +37,27 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
     : registry_(std::move(registry)),
       jobs_(BuildGauge().Name("adaptdl_supervisor_jobs").Help("Jobs by phase").Register(*registry_)),
       nodes_(BuildGauge().Name("adaptdl_supervisor_nodes").Help("Nodes by phase").Register(*registry_)),
+      waiting_(BuildGauge()
+                   .Name("adaptdl_supervisor_waiting_jobs")
+                   .Help("Jobs that wait for replicas, by the reason in their status")
+                   .Register(*registry_)),
+      leader_(BuildGauge()
+                  .Name("adaptdl_supervisor_leader")
+                  .Help("1 once this supervisor leads; one that waits for its turn answers nobody")
+                  .Register(*registry_)
+                  .Add({})),
       term_(BuildGauge()
                 .Name("adaptdl_supervisor_leader_term")
                 .Help("Term of this supervisor's leadership; grows with each take-over")
                 .Register(*registry_)
                 .Add({})),
+      queues_(
+          BuildGauge()
+              .Name("adaptdl_supervisor_queue_length")
+              .Help(
+                  "What waits for its turn: calls that may change something (changes), calls that only read "
+                  "(reads), answers and commands that leave when the disk has what they tell of (durability)")
+              .Register(*registry_)),
       allocations_(BuildCounter()
                        .Name("adaptdl_supervisor_allocations_total")
                        .Help("Calls of ApplyAllocations by result")
@@ -52,21 +68,26 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
                     .Register(*registry_)),
       refused_(BuildCounter()
                    .Name("adaptdl_supervisor_refused_calls_total")
-                   .Help("Calls that were refused because a quota or another bound was reached, by cause")
+                   .Help("Calls that were refused because a quota or another bound was reached, by cause: "
+                         "jobs_quota, "
+                         "submissions_quota, call_rate, streams, queue")
                    .Register(*registry_)),
-      refused_reports_(BuildCounter()
-                           .Name("adaptdl_supervisor_refused_reports_total")
-                           .Help("Reports of replicas that made no sense, by kind")
-                           .Register(*registry_)),
-      broken_invariants_(
+      refused_reports_(
           BuildCounter()
-              .Name("adaptdl_supervisor_broken_invariants_total")
-              .Help("Events that cannot happen, by the place in the program: mistakes to report")
+              .Name("adaptdl_supervisor_refused_reports_total")
+              .Help("Reports of replicas (hints, progress) and of nodes (use) that made no sense, by kind")
               .Register(*registry_)),
+      broken_invariants_(BuildCounter()
+                             .Name("adaptdl_supervisor_broken_invariants_total")
+                             .Help("Events that cannot happen, by the place in the program: mistakes to "
+                                   "report, of which the log has the "
+                                   "first of each place")
+                             .Register(*registry_)),
       damaged_rows_(BuildCounter()
                         .Name("adaptdl_supervisor_damaged_rows_total")
-                        .Help("Rows of the store that could not be read as they were, by table and whether "
-                              "they were mended or set aside")
+                        .Help("Rows of the store that could not be read as they were when it started, by "
+                              "table and whether "
+                              "they were mended or set aside; adaptdl admin check lists them")
                         .Register(*registry_)),
       history_failures_(BuildCounter()
                             .Name("adaptdl_supervisor_history_failures_total")
@@ -94,6 +115,16 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
                    .Help("Time to store a change")
                    .Register(*registry_)
                    .Add({}, CommitBuckets())),
+      syncs_(BuildHistogram()
+                 .Name("adaptdl_supervisor_sync_seconds")
+                 .Help("Time of a sync of the disk, which serves all changes that wait for one")
+                 .Register(*registry_)
+                 .Add({}, CommitBuckets())),
+      reconciliations_(BuildHistogram()
+                           .Name("adaptdl_supervisor_reconcile_seconds")
+                           .Help("Time of a look at all jobs that are due, with what follows from it")
+                           .Register(*registry_)
+                           .Add({}, CommitBuckets())),
       rendezvous_(
           BuildHistogram()
               .Name("adaptdl_supervisor_rendezvous_seconds")
@@ -102,12 +133,28 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
               .Add({}, RendezvousBuckets())),
       rescales_(BuildHistogram()
                     .Name("adaptdl_supervisor_rescale_phase_seconds")
-                    .Help("Time that the parts of changes of a replica set in place took")
+                    .Help("Time that the parts of changes of a replica set in place took: newcomers start "
+                          "and load (ready), "
+                          "agree; the pause: rebuild, synchronize, first_step")
                     .Register(*registry_)),
       costs_(BuildCounter()
                  .Name("adaptdl_supervisor_cost_total")
                  .Help("What nodes have cost, by pool and the namespace that used them; empty: nobody did")
                  .Register(*registry_)) {}
+
+void Metrics::SetWaiting(const std::map<std::string, int>& by_reason) {
+  // They are words of the program; the bound holds should one ever say more than that.
+  constexpr size_t kMostReasons = 32;
+  std::map<std::string, int> counts;
+  for (const std::string& reason : waiting_reasons_) counts[reason] = 0;
+  for (const auto& [reason, count] : by_reason) {
+    const bool known = waiting_reasons_.contains(reason) || waiting_reasons_.size() < kMostReasons;
+    const std::string shown = known ? reason : "Other";
+    waiting_reasons_.insert(shown);
+    counts[shown] += count;
+  }
+  for (const auto& [reason, count] : counts) waiting_.Add({{"reason", reason}}).Set(count);
+}
 
 void Metrics::CountCost(const std::string& pool, const std::string& name_space, double cost) {
   // Anybody who may submit jobs makes up namespaces.

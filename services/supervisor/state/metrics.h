@@ -3,6 +3,7 @@
 #ifndef ADAPTDL_SERVICES_SUPERVISOR_STATE_METRICS_H_
 #define ADAPTDL_SERVICES_SUPERVISOR_STATE_METRICS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,7 +28,19 @@ class Metrics {
   void SetJobs(const std::map<std::string, int>& by_phase) { SetAll(&jobs_, by_phase); }
   void SetNodes(const std::map<std::string, int>& by_phase) { SetAll(&nodes_, by_phase); }
 
-  void SetLeaderTerm(int64_t term) { term_.Set(static_cast<double>(term)); }
+  // Jobs that wait, by the reason that their status says; of those that have none any more nothing is left.
+  void SetWaiting(const std::map<std::string, int>& by_reason);
+
+  // It leads, in that term.
+  void SetLeaderTerm(int64_t term) {
+    leader_.Set(1);
+    term_.Set(static_cast<double>(term));
+  }
+
+  // What waits for its turn: "changes", "reads", "durability".
+  void SetQueue(const std::string& queue, size_t length) {
+    queues_.Add({{"queue", queue}}).Set(static_cast<double>(length));
+  }
 
   // `result`: "applied", "conflict" or "refused".
   void CountAllocation(const std::string& result) { allocations_.Add({{"result", result}}).Increment(); }
@@ -35,7 +48,7 @@ class Metrics {
   void CountRestart(const std::string& cause) { restarts_.Add({{"cause", cause}}).Increment(); }
   // `cause`: what was exceeded.
   void CountRefused(const std::string& cause) { refused_.Add({{"cause", cause}}).Increment(); }
-  // `kind`: of the replica's report.
+  // `kind`: of the replica's or the node's report.
   void CountRefusedReport(const std::string& kind) { refused_reports_.Add({{"kind", kind}}).Increment(); }
   // `where`: of Invariants.
   void CountBrokenInvariant(const std::string& where) {
@@ -52,6 +65,11 @@ class Metrics {
   void CountNodeHeartbeat() { node_heartbeats_.Increment(); }
   void CountReplicaHeartbeat() { replica_heartbeats_.Increment(); }
   void ObserveCommit(absl::Duration duration, bool ok);
+  void ObserveSync(absl::Duration duration) { syncs_.Observe(absl::ToDoubleSeconds(duration)); }
+  // One look at all jobs.
+  void ObserveReconciliation(absl::Duration duration) {
+    reconciliations_.Observe(absl::ToDoubleSeconds(duration));
+  }
   // `phase`: "ready", or a field of v1::RescaleTimes.
   void ObserveRescale(const std::string& phase, absl::Duration duration);
   void ObserveRendezvous(absl::Duration duration) { rendezvous_.Observe(absl::ToDoubleSeconds(duration)); }
@@ -63,7 +81,10 @@ class Metrics {
   const std::shared_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Gauge>& jobs_;
   prometheus::Family<prometheus::Gauge>& nodes_;
+  prometheus::Family<prometheus::Gauge>& waiting_;
+  prometheus::Gauge& leader_;
   prometheus::Gauge& term_;
+  prometheus::Family<prometheus::Gauge>& queues_;
   prometheus::Family<prometheus::Counter>& allocations_;
   prometheus::Family<prometheus::Counter>& restarts_;
   prometheus::Family<prometheus::Counter>& refused_;
@@ -77,9 +98,13 @@ class Metrics {
   prometheus::Counter& replica_heartbeats_;
   prometheus::Counter& failed_commits_;
   prometheus::Histogram& commits_;
+  prometheus::Histogram& syncs_;
+  prometheus::Histogram& reconciliations_;
   prometheus::Histogram& rendezvous_;
   prometheus::Family<prometheus::Histogram>& rescales_;
   prometheus::Family<prometheus::Counter>& costs_;
+  // Reasons that have a gauge. Used by whoever sets them, one at a time.
+  std::set<std::string> waiting_reasons_;
   // Pools and namespaces that have a counter of their own.
   std::set<std::pair<std::string, std::string>> cost_labels_;
 };

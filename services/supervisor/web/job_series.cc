@@ -42,6 +42,7 @@ enum Family : size_t {
   kRescaleSeconds,
   kRestarts,
   kFailures,
+  kCost,
   kPredictedThroughput,
   kPredictedGoodput,
   kFamilies,
@@ -98,6 +99,9 @@ const std::vector<JobSeriesFamily>& JobSeriesFamilies() {
       {"adaptdl_job_restarts_total", "counter", "", "Times that the replica set was started again"},
       {"adaptdl_job_failures", "gauge", "",
        "Failures of the job's own since it last ran well; it ends at max_restarts"},
+      {"adaptdl_job_cost_total", "counter", "",
+       "What its share of nodes has cost, in the currency of their pools, as far as somebody says what they "
+       "cost"},
       {"adaptdl_job_predicted_throughput", "gauge", "replicas",
        "Samples per second that the job's own model expects of so many replicas on one node, at the batch "
        "size that is best then"},
@@ -106,7 +110,7 @@ const std::vector<JobSeriesFamily>& JobSeriesFamilies() {
   return *families;
 }
 
-void JobSeries::Add(const JobEntry& entry, const Moment& now) {
+void JobSeries::Add(const JobEntry& entry, std::optional<double> cost, const Moment& now) {
   const JobRecord& record = entry.record;
   if (jobs::IsTerminal(record.state.phase) && record.times.completed + kAfterEnd < now.wall) return;
   if (jobs_ == most_) {
@@ -126,6 +130,7 @@ void JobSeries::Add(const JobEntry& entry, const Moment& now) {
   put(kRescales, record.state.rescales);
   put(kRestarts, record.state.restarts);
   put(kFailures, record.state.failures);
+  if (cost.has_value()) put(kCost, *cost);
   if (record.state.rescale_duration != absl::ZeroDuration()) {
     put(kRescaleSeconds, absl::ToDoubleSeconds(record.state.rescale_duration));
   }

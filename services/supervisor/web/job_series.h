@@ -9,6 +9,7 @@
 #define ADAPTDL_SERVICES_SUPERVISOR_WEB_JOB_SERIES_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ class JobSeries {
   // At most so many jobs; more are counted.
   explicit JobSeries(size_t most) : most_(most), samples_(JobSeriesFamilies().size()) {}
 
-  // Of a job that has not ended, or has ended less than ten minutes ago, so that its end is seen; else nothing.
-  void Add(const JobEntry& entry, const Moment& now);
+  // Of a job that has not ended, or has ended less than ten minutes ago, so that its end is seen; else nothing. `cost`: what
+  // it has cost so far, if that is known.
+  void Add(const JobEntry& entry, std::optional<double> cost, const Moment& now);
 
   // All of it, in Prometheus' text format 0.0.4.
   std::string Text() const;

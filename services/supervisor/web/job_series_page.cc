@@ -99,7 +99,7 @@ httpd::HttpResponse JobSeriesPage::Answer(const security::Credentials& credentia
       const std::vector<std::shared_ptr<const JobEntry>> batch = index_->JobsAfter(one, after, kBatch);
       for (const std::shared_ptr<const JobEntry>& entry : batch) {
         after = entry->record.sequence;
-        series.Add(*entry, now);
+        series.Add(*entry, costs_->CostOf(entry->record.uid()), now);
       }
       if (batch.size() < kBatch) break;
     }

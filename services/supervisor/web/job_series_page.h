@@ -16,6 +16,7 @@
 #include "libs/service/security/guard.h"
 #include "services/supervisor/calls/admission.h"
 #include "services/supervisor/calls/executor.h"
+#include "services/supervisor/costs/cost_book.h"
 #include "services/supervisor/state/read_index.h"
 
 namespace adaptdl::supervisor {
@@ -23,9 +24,15 @@ namespace adaptdl::supervisor {
 class JobSeriesPage {
  public:
   // All outlive it, and what it has posted to `readers`. `most`: jobs on one page.
-  JobSeriesPage(const ReadIndex* index, const Clock* clock, const security::Guard* guard,
-                Admission* admission, Executor* readers, size_t most)
-      : index_(index), clock_(clock), guard_(guard), admission_(admission), readers_(readers), most_(most) {}
+  JobSeriesPage(const ReadIndex* index, const CostBook* costs, const Clock* clock,
+                const security::Guard* guard, Admission* admission, Executor* readers, size_t most)
+      : index_(index),
+        costs_(costs),
+        clock_(clock),
+        guard_(guard),
+        admission_(admission),
+        readers_(readers),
+        most_(most) {}
 
   void Handle(const httpd::HttpRequest& request, const std::shared_ptr<httpd::HttpExchange>& exchange) const;
 
@@ -33,6 +40,7 @@ class JobSeriesPage {
   httpd::HttpResponse Answer(const security::Credentials& credentials, const std::string& name_space) const;
 
   const ReadIndex* const index_;
+  const CostBook* const costs_;
   const Clock* const clock_;
   const security::Guard* const guard_;
   Admission* const admission_;

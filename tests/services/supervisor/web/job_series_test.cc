@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -65,7 +66,7 @@ v1::Hints Hints() {
 
 TEST(JobSeriesTest, SaysWhatIsKnownOfAJob) {
   JobSeries series(10);
-  series.Add(Training("digits"), kNow);
+  series.Add(Training("digits"), 1.25, kNow);
   const std::string text = series.Text();
   for (const char* line : {
            R"(adaptdl_job_phase{namespace="vision",job="digits",phase="RUNNING"} 1)",
@@ -80,6 +81,7 @@ TEST(JobSeriesTest, SaysWhatIsKnownOfAJob) {
            R"(adaptdl_job_metric{namespace="vision",job="digits",name="valid/accuracy"} NaN)",
            R"(adaptdl_job_rescales_total{namespace="vision",job="digits"} 4)",
            R"(adaptdl_job_restarts_total{namespace="vision",job="digits"} 1)",
+           R"(adaptdl_job_cost_total{namespace="vision",job="digits"} 1.25)",
            "# TYPE adaptdl_job_steps_total counter",
            "adaptdl_jobs_without_series 0",
        }) {
@@ -88,13 +90,16 @@ TEST(JobSeriesTest, SaysWhatIsKnownOfAJob) {
   // What nobody has said is not 0.
   EXPECT_THAT(text, Not(HasSubstr("adaptdl_job_gradient_noise_scale")));
   EXPECT_THAT(text, Not(HasSubstr("adaptdl_job_predicted")));
+  JobSeries free(10);
+  free.Add(Training("digits"), std::nullopt, kNow);
+  EXPECT_THAT(free.Text(), Not(HasSubstr("adaptdl_job_cost_total")));
 }
 
 TEST(JobSeriesTest, PredictsWithTheJobsOwnModel) {
   JobEntry entry = Training("digits");
   entry.record.hints = Hints();
   JobSeries series(10);
-  series.Add(entry, kNow);
+  series.Add(entry, std::nullopt, kNow);
   const std::string text = series.Text();
   for (const int replicas : {1, 2, 16}) {
     EXPECT_THAT(text, HasSubstr(absl::StrCat(
@@ -110,18 +115,18 @@ TEST(JobSeriesTest, AnEndIsSeenAndThenGone) {
   entry.record.state.allocation.clear();
   entry.record.times.completed = kNow.wall - absl::Minutes(9);
   JobSeries fresh(10);
-  fresh.Add(entry, kNow);
+  fresh.Add(entry, std::nullopt, kNow);
   EXPECT_THAT(fresh.Text(), HasSubstr("phase=\"SUCCEEDED\"} 1\n"));
   EXPECT_THAT(fresh.Text(), Not(HasSubstr("adaptdl_job_desired_replicas")));
   entry.record.times.completed = kNow.wall - absl::Minutes(11);
   JobSeries later(10);
-  later.Add(entry, kNow);
+  later.Add(entry, std::nullopt, kNow);
   EXPECT_THAT(later.Text(), Not(HasSubstr("digits")));
 }
 
 TEST(JobSeriesTest, CountsJobsThatAreTooMany) {
   JobSeries series(2);
-  for (const char* name : {"a", "b", "c", "d"}) series.Add(Training(name), kNow);
+  for (const char* name : {"a", "b", "c", "d"}) series.Add(Training(name), std::nullopt, kNow);
   EXPECT_THAT(series.Text(), HasSubstr("adaptdl_jobs_without_series 2\n"));
   EXPECT_THAT(series.Text(), Not(HasSubstr("job=\"c\"")));
 }
@@ -132,7 +137,7 @@ TEST(JobSeriesTest, FamiliesAreTogether) {
   for (const char* name : {"a", "b"}) {
     JobEntry entry = Training(name);
     entry.record.hints = Hints();
-    series.Add(entry, kNow);
+    series.Add(entry, std::nullopt, kNow);
   }
   std::set<std::string> seen;
   std::string family;
