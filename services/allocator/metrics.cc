@@ -48,9 +48,15 @@ Metrics::Metrics(prometheus::Registry* registry)
                        "(shrink) or none "
                        "(stop), or as many elsewhere (move)")
                  .Register(*registry)),
+      speedup_(prometheus::BuildGauge()
+                   .Name("adaptdl_allocator_speedup")
+                   .Help("Sum of the jobs' speed-ups over one replica each, under the last decision")
+                   .Register(*registry)
+                   .Add({})),
       objective_(prometheus::BuildGauge()
                      .Name("adaptdl_allocator_objective")
-                     .Help("What the last decision is worth by the policy's own measure; 0: it has none")
+                     .Help("What the last decision is worth by the policy's own measure, of the jobs that it "
+                           "has a choice for; 0: of none")
                      .Register(*registry)
                      .Add({})),
       bound_(prometheus::BuildGauge()
@@ -103,6 +109,7 @@ void Metrics::Decided(const RoundResult& result, absl::Duration time) {
   seconds_.Observe(absl::ToDoubleSeconds(time));
   for (const auto& [outcome, count] : result.jobs) jobs_.Add({{"outcome", outcome}}).Set(count);
   const scheduling::DecisionQuality& quality = result.basis.decision.quality;
+  speedup_.Set(result.basis.decision.value);
   objective_.Set(quality.objective);
   bound_.Set(quality.bound);
   placement_loss_.Set(quality.placement_loss);

@@ -37,6 +37,7 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& rounds_;
   prometheus::Histogram& seconds_;
   prometheus::Family<prometheus::Counter>& moves_;
+  prometheus::Gauge& speedup_;
   prometheus::Gauge& objective_;
   prometheus::Gauge& bound_;
   prometheus::Gauge& placement_loss_;

@@ -140,7 +140,9 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry)
       costs_(BuildCounter()
                  .Name("adaptdl_supervisor_cost_total")
                  .Help("What nodes have cost, by pool and the namespace that used them; empty: nobody did")
-                 .Register(*registry_)) {}
+                 .Register(*registry_)) {
+  SetWaiting({{"Queued", 0}});  // what every job begins with
+}
 
 void Metrics::SetWaiting(const std::map<std::string, int>& by_reason) {
   // They are words of the program; the bound holds should one ever say more than that.

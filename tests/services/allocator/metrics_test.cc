@@ -47,6 +47,7 @@ TEST(MetricsTest, CountsMovesByWhatBecomesOfTheJob) {
   prometheus::Registry registry;
   Metrics metrics(&registry);
   RoundResult result;
+  result.basis.decision.value = 7;
   result.basis.decision.quality = {.objective = 3, .bound = 4, .placement_loss = 0.5};
   metrics.Decided(result, absl::Milliseconds(1));
   metrics.Ended(
@@ -59,10 +60,11 @@ TEST(MetricsTest, CountsMovesByWhatBecomesOfTheJob) {
                           HasSubstr("adaptdl_allocator_moves_total{kind=\"grow\"} 1\n"),
                           HasSubstr("adaptdl_allocator_moves_total{kind=\"shrink\"} 1\n"),
                           HasSubstr("adaptdl_allocator_moves_total{kind=\"move\"} 1\n")));
-  EXPECT_THAT(page, AllOf(HasSubstr("adaptdl_allocator_objective 3\n"),
-                          HasSubstr("adaptdl_allocator_objective_bound 4\n"),
-                          HasSubstr("adaptdl_allocator_placement_loss 0.5\n"),
-                          HasSubstr("adaptdl_allocator_rounds_total{outcome=\"conflict\"} 1\n")));
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("adaptdl_allocator_objective 3\n"), HasSubstr("adaptdl_allocator_speedup 7\n"),
+                    HasSubstr("adaptdl_allocator_objective_bound 4\n"),
+                    HasSubstr("adaptdl_allocator_placement_loss 0.5\n"),
+                    HasSubstr("adaptdl_allocator_rounds_total{outcome=\"conflict\"} 1\n")));
 }
 
 }  // namespace
