@@ -42,6 +42,30 @@ TEST(GroupCommit, NothingRunsBeforeItsCommitIsOnTheDisk) {
   ran.WaitForNotification();
 }
 
+TEST(GroupCommit, TellsWhatWaitsAndOfEachSync) {
+  absl::Notification may_sync;
+  int told = 0;
+  {
+    GroupCommit commits(
+        [&] {
+          may_sync.WaitForNotification();
+          return absl::OkStatus();
+        },
+        NeverFails);
+    commits.SetOnSync([&](absl::Duration time) {
+      EXPECT_GE(time, absl::ZeroDuration());
+      ++told;
+    });
+    EXPECT_EQ(commits.waiting(), 0u);
+    commits.Committed();
+    commits.WhenDurable([] {});
+    commits.WhenDurable([] {});
+    EXPECT_EQ(commits.waiting(), 2u);
+    may_sync.Notify();
+  }
+  EXPECT_EQ(told, 1);
+}
+
 TEST(GroupCommit, OneSyncServesAllThatCameBefore) {
   absl::Notification first_sync;
   absl::Notification go_on;
