@@ -12,7 +12,7 @@ include(CMakePackageConfigHelpers)
 # plain "lib".
 set(package lib/cmake/adaptdl)
 
-foreach(program adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker adaptdl-shim adaptdl-environment
+foreach(program adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker adaptdl-shim adaptdl-environment adaptdl-netperf
                 adaptdl-mnist adaptdl-mnist-plain adaptdl-cifar adaptdl-cifar-plain adaptdl-ncf adaptdl-ncf-plain
                 adaptdl-transformer adaptdl-transformer-plain)
   if(TARGET ${program})

@@ -54,9 +54,10 @@ install(FILES "${completions}/bash/adaptdl" DESTINATION share/bash-completion/co
 install(FILES "${completions}/zsh/_adaptdl" DESTINATION share/zsh/vendor-completions COMPONENT cli EXCLUDE_FROM_ALL)
 install(FILES "${completions}/fish/adaptdl.fish" DESTINATION share/fish/vendor_completions.d COMPONENT cli EXCLUDE_FROM_ALL)
 
-# The worker starts the shim and adaptdl-environment, which have no use of their own, and finds them beside itself.
-adaptdl_package(services adaptdl-services TARGETS ${service_programs} adaptdl-shim adaptdl-environment MANUALS ${service_programs})
-install(TARGETS ${service_programs} adaptdl-shim adaptdl-environment RUNTIME DESTINATION bin COMPONENT services EXCLUDE_FROM_ALL)
+# The worker starts the shim and adaptdl-environment, which have no use of their own, and finds them beside itself; jobs of
+# "adaptdl doctor" run adaptdl-netperf.
+adaptdl_package(services adaptdl-services TARGETS ${service_programs} adaptdl-shim adaptdl-environment adaptdl-netperf MANUALS ${service_programs})
+install(TARGETS ${service_programs} adaptdl-shim adaptdl-environment adaptdl-netperf RUNTIME DESTINATION bin COMPONENT services EXCLUDE_FROM_ALL)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/systemd/" DESTINATION lib/systemd/system COMPONENT services EXCLUDE_FROM_ALL
         FILES_MATCHING PATTERN "*.service")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/systemd/" DESTINATION /etc/adaptdl COMPONENT services EXCLUDE_FROM_ALL

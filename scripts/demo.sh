@@ -22,7 +22,7 @@ case ${1:-} in
 esac
 
 "$root/scripts/build.sh" "$@" adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker \
-  adaptdl-shim adaptdl-environment adaptdl-mnist
+  adaptdl-shim adaptdl-environment adaptdl-netperf adaptdl-mnist
 export PATH=$root/build/release/bin:$PATH
 
 nodes=$(nproc)

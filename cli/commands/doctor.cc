@@ -16,11 +16,13 @@
 #include "cli/client.h"
 #include "cli/cluster/local_cluster.h"
 #include "cli/cluster/record.h"
+#include "cli/commands/bandwidth.h"
 #include "cli/commands/commands.h"
 #include "cli/health_check.h"
 #include "cli/output.h"
 #include "cli/security.h"
 #include "cli/support/checkup.h"
+#include "cli/support/network_check.h"
 #include "libs/base/program_folder.h"
 #include "libs/base/version.h"
 #include "libs/rpc/endpoints.h"
@@ -33,6 +35,15 @@ constexpr absl::Duration kPatienceWithServers = absl::Seconds(3);
 
 struct DoctorOptions {
   bool strict = false;
+  bool bandwidth = false;
+  // To measure between. Empty: all that are ready.
+  std::vector<std::string> nodes;
+};
+
+struct Findings {
+  std::vector<Check> checks;
+  // Of --bandwidth: one entry for each pair.
+  Json network = Json::array();
 };
 
 // Whether anybody answers at the address, before anything is asked of TLS.
@@ -94,7 +105,41 @@ absl::StatusOr<v1::ListJobsResponse> UnfinishedJobs(Client& client, const std::s
   return ListAllJobs(client, request);
 }
 
+// Adds what the network between nodes is like, one pair after the other: two at once would share a link.
+absl::Status MeasureNetwork(const Context& context, Client& client, const v1::ListNodesResponse& nodes,
+                            const std::vector<std::string>& chosen, Findings* findings) {
+  const absl::StatusOr<std::vector<NodePair>> pairs = PairsToMeasure(nodes, chosen);
+  if (!pairs.ok()) return pairs.status();
+  for (const NodePair& pair : *pairs) {
+    Note(absl::StrCat("measuring from ", pair.from.node_id(), " to ", pair.to.node_id()));
+    const absl::StatusOr<NetworkQuality> quality = MeasurePair(context, client, pair);
+    findings->checks.push_back(NetworkCheck(pair, quality));
+    findings->network.push_back(NetworkDocument(pair, quality));
+  }
+  return absl::OkStatus();
+}
+
+void Show(const Context& context, const DoctorOptions& options, const Findings& findings) {
+  if (context.format == Format::kTable) {
+    Print(absl::StrCat(Render(CheckTable(findings.checks), context.colours), Remedies(findings.checks)));
+    return;
+  }
+  Json document = {{"verdict", VerdictText(WorstOf(findings.checks))}, {"checks", Json::array()}};
+  for (const Check& check : findings.checks) {
+    document["checks"].push_back({{"verdict", VerdictText(check.verdict)},
+                                  {"subject", check.subject},
+                                  {"text", check.text},
+                                  {"remedy", check.remedy}});
+  }
+  if (options.bandwidth) document["network"] = findings.network;
+  PrintDocument(context, document);
+}
+
 absl::StatusOr<int> Examine(const Context& context, const DoctorOptions& options) {
+  if (!options.nodes.empty() && !options.bandwidth) return UsageError("--node goes with --bandwidth");
+  if (options.bandwidth && context.kubernetes.enabled) {
+    return UsageError("--bandwidth measures between node workers, not on Kubernetes");
+  }
   ClusterState state;
   state.version = Version();
   if (!context.kubernetes.enabled) {
@@ -111,20 +156,14 @@ absl::StatusOr<int> Examine(const Context& context, const DoctorOptions& options
       state.jobs = UnfinishedJobs(client, context.Namespace());
   }
   state.now = context.clock->Now();
-  const std::vector<Check> checks = CheckUp(state);
-  const Verdict worst = WorstOf(checks);
-  if (context.format == Format::kTable) {
-    Print(absl::StrCat(Render(CheckTable(checks), context.colours), Remedies(checks)));
-  } else {
-    Json document = {{"verdict", VerdictText(worst)}, {"checks", Json::array()}};
-    for (const Check& check : checks) {
-      document["checks"].push_back({{"verdict", VerdictText(check.verdict)},
-                                    {"subject", check.subject},
-                                    {"text", check.text},
-                                    {"remedy", check.remedy}});
-    }
-    PrintDocument(context, document);
+  Findings findings = {.checks = CheckUp(state)};
+  absl::Status measured;
+  if (options.bandwidth && state.identity.ok() && state.nodes.ok()) {
+    measured = MeasureNetwork(context, client, *state.nodes, options.nodes, &findings);
   }
+  Show(context, options, findings);
+  if (!measured.ok()) return measured;
+  const Verdict worst = WorstOf(findings.checks);
   return worst == Verdict::kFailure || (options.strict && worst != Verdict::kOk) ? kExitError : kExitOk;
 }
 
@@ -136,6 +175,12 @@ void AddDoctor(CLI::App& app, Context* context) {
       "Look for what is wrong with the cluster, and say what helps; exit code 0: nothing, but for warnings");
   const auto options = std::make_shared<DoctorOptions>();
   command->add_flag("--strict", options->strict, "Exit code 1 for warnings, too");
+  command->add_flag("--bandwidth", options->bandwidth,
+                    "Measure bandwidth and round trips between nodes, by small jobs that are deleted again");
+  command
+      ->add_option("--node", options->nodes,
+                   "Measure between these nodes; repeatable (default: all that are ready)")
+      ->allow_extra_args(false);
   command->callback(
       [context, options] { context->action = [context, options] { return Examine(*context, *options); }; });
 }

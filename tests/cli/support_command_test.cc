@@ -95,5 +95,12 @@ TEST_F(SupportTest, TheDoctorsExitCodeSaysHowItIs) {
   EXPECT_EQ(found.code, 1);
 }
 
+TEST_F(SupportTest, TheDoctorMeasuresOnlyBetweenNodeWorkers) {
+  EXPECT_EQ(Run({"doctor", "--node", "n0"}).code, 2);
+  const ProgramResult result = Run({"doctor", "--bandwidth", "--kubernetes"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("not on Kubernetes"));
+}
+
 }  // namespace
 }  // namespace adaptdl::cli

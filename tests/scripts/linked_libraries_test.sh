@@ -7,7 +7,7 @@ set -euo pipefail
 
 bin=$1
 failed=0
-for program in adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker adaptdl-shim adaptdl-environment; do
+for program in adaptdl adaptdl-supervisor adaptdl-allocator adaptdl-autoscaler adaptdl-worker adaptdl-shim adaptdl-environment adaptdl-netperf; do
   libraries=$(ldd "$bin/$program")
   if grep -E 'lib(Cbc|Cgl|Clp|Osi|CoinUtils)' <<<"$libraries"; then
     echo "$program links the solver above" >&2
