@@ -132,7 +132,7 @@ std::string FigureText(double figure) {
   if (figure == 0) return "-";
   if (std::abs(figure) >= 1e6) return absl::StrFormat("%.3gM", figure / 1e6);
   if (std::abs(figure) >= 1e4) return absl::StrFormat("%.3gk", figure / 1e3);
-  if (std::abs(figure) >= 1e3) return absl::StrFormat("%.0f", figure);
+  if (std::abs(figure) >= 999.5) return absl::StrFormat("%.0f", figure);
   return absl::StrFormat("%.3g", figure);
 }
 

@@ -40,7 +40,7 @@ struct DoctorOptions {
   std::vector<std::string> nodes;
 };
 
-struct Findings {
+struct Diagnosis {
   std::vector<Check> checks;
   // Of --bandwidth: one entry for each pair.
   Json network = Json::array();
@@ -107,31 +107,31 @@ absl::StatusOr<v1::ListJobsResponse> UnfinishedJobs(Client& client, const std::s
 
 // Adds what the network between nodes is like, one pair after the other: two at once would share a link.
 absl::Status MeasureNetwork(const Context& context, Client& client, const v1::ListNodesResponse& nodes,
-                            const std::vector<std::string>& chosen, Findings* findings) {
+                            const std::vector<std::string>& chosen, Diagnosis* diagnosis) {
   const absl::StatusOr<std::vector<NodePair>> pairs = PairsToMeasure(nodes, chosen);
   if (!pairs.ok()) return pairs.status();
   for (const NodePair& pair : *pairs) {
     Note(absl::StrCat("measuring from ", pair.from.node_id(), " to ", pair.to.node_id()));
     const absl::StatusOr<NetworkQuality> quality = MeasurePair(context, client, pair);
-    findings->checks.push_back(NetworkCheck(pair, quality));
-    findings->network.push_back(NetworkDocument(pair, quality));
+    diagnosis->checks.push_back(NetworkCheck(pair, quality));
+    diagnosis->network.push_back(NetworkDocument(pair, quality));
   }
   return absl::OkStatus();
 }
 
-void Show(const Context& context, const DoctorOptions& options, const Findings& findings) {
+void ShowDiagnosis(const Context& context, const DoctorOptions& options, const Diagnosis& diagnosis) {
   if (context.format == Format::kTable) {
-    Print(absl::StrCat(Render(CheckTable(findings.checks), context.colours), Remedies(findings.checks)));
+    Print(absl::StrCat(Render(CheckTable(diagnosis.checks), context.colours), Remedies(diagnosis.checks)));
     return;
   }
-  Json document = {{"verdict", VerdictText(WorstOf(findings.checks))}, {"checks", Json::array()}};
-  for (const Check& check : findings.checks) {
+  Json document = {{"verdict", VerdictText(WorstOf(diagnosis.checks))}, {"checks", Json::array()}};
+  for (const Check& check : diagnosis.checks) {
     document["checks"].push_back({{"verdict", VerdictText(check.verdict)},
                                   {"subject", check.subject},
                                   {"text", check.text},
                                   {"remedy", check.remedy}});
   }
-  if (options.bandwidth) document["network"] = findings.network;
+  if (options.bandwidth) document["network"] = diagnosis.network;
   PrintDocument(context, document);
 }
 
@@ -156,14 +156,14 @@ absl::StatusOr<int> Examine(const Context& context, const DoctorOptions& options
       state.jobs = UnfinishedJobs(client, context.Namespace());
   }
   state.now = context.clock->Now();
-  Findings findings = {.checks = CheckUp(state)};
+  Diagnosis diagnosis = {.checks = CheckUp(state)};
   absl::Status measured;
   if (options.bandwidth && state.identity.ok() && state.nodes.ok()) {
-    measured = MeasureNetwork(context, client, *state.nodes, options.nodes, &findings);
+    measured = MeasureNetwork(context, client, *state.nodes, options.nodes, &diagnosis);
   }
-  Show(context, options, findings);
+  ShowDiagnosis(context, options, diagnosis);
   if (!measured.ok()) return measured;
-  const Verdict worst = WorstOf(findings.checks);
+  const Verdict worst = WorstOf(diagnosis.checks);
   return worst == Verdict::kFailure || (options.strict && worst != Verdict::kOk) ? kExitError : kExitOk;
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "cli/format.h"
 #include "libs/base/random_id.h"
 
@@ -48,10 +47,10 @@ std::string BitsText(double bytes_per_second) {
     bits /= 1000;
     unit = larger;
   }
-  return absl::StrFormat("%.3g %s", bits, unit);
+  return absl::StrCat(FigureText(bits), " ", unit);
 }
 
-std::string MillisText(double seconds) { return absl::StrFormat("%.3g ms", seconds * 1e3); }
+std::string MillisText(double seconds) { return absl::StrCat(FigureText(seconds * 1e3), " ms"); }
 
 // Positive figures, sorted. Empty: it is no list of those.
 std::vector<double> FiguresOf(const Json& answer, const char* name) {

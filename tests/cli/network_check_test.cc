@@ -91,5 +91,14 @@ TEST(NetworkCheckTest, SaysHowTheNetworkIs) {
                                        NetworkDocument(SamplePair(), quality).dump(2), "\n"));
 }
 
+TEST(NetworkCheckTest, FiguresAreReadableAtTheEdgeOfAUnit) {
+  const NetworkQuality quality = {.median_bytes_per_second = 999.9e6 / 8,
+                                  .worst_bytes_per_second = 1e3 / 8,
+                                  .median_round_trip_seconds = 0.9998,
+                                  .worst_round_trip_seconds = 3};
+  EXPECT_EQ(NetworkCheck(SamplePair(), quality).text,
+            "1000 Mbit/s (worst 1 kbit/s), round trip 1000 ms (worst 3000 ms)");
+}
+
 }  // namespace
 }  // namespace adaptdl::cli

@@ -21,9 +21,9 @@ using ::testing::HasSubstr;
 
 class BandwidthTest : public testing::Test {
  protected:
-  void Start(int workers) {
+  void Start(int workers, const std::string& programs = ADAPTDL_BINARY_DIR "/bin:/usr/bin:/bin") {
     cluster_ = std::make_unique<TestCluster>(TestClusterOptions{.workers = workers});
-    cluster_->SetWorkerEnvironment({absl::StrCat("PATH=", ADAPTDL_BINARY_DIR, "/bin:/usr/bin:/bin")});
+    cluster_->SetWorkerEnvironment({absl::StrCat("PATH=", programs)});
     const absl::Status started = cluster_->Start();
     ASSERT_TRUE(started.ok()) << started;
   }
@@ -65,6 +65,13 @@ TEST_F(BandwidthTest, MeasuresBothWaysBetweenTwoNodesAndLeavesNoJobs) {
   v1::ListJobsResponse jobs;
   ASSERT_TRUE(cluster_->jobs().ListJobs(&context, request, &jobs).ok());
   EXPECT_EQ(jobs.jobs_size(), 0) << jobs.ShortDebugString();
+}
+
+TEST_F(BandwidthTest, SaysThatANodeLacksTheProgram) {
+  Start(2, "/nowhere");
+  EXPECT_EQ(Doctor("--bandwidth --node node-0 --node node-1"), 0) << "nothing is known to be wrong";
+  EXPECT_THAT(Text("out"), HasSubstr("adaptdl-netperf did not run on node node-1"));
+  EXPECT_THAT(Text("out"), HasSubstr("package adaptdl-services"));
 }
 
 TEST_F(BandwidthTest, SaysThatThereIsOneNodeOnly) {
