@@ -32,6 +32,7 @@ set(ADAPTDL_NOT_UNDER_TSAN
   failover_test
   integration_backup_test
   integration_bad_job_test
+  integration_bandwidth_test
   integration_drain_test
   integration_fault_test
   integration_hang_test
