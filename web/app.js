@@ -42,6 +42,11 @@ field.addEventListener("change", () => {
   show();
 });
 
+document.getElementById("leave").addEventListener("click", async () => {
+  await fetch("/logout", {method: "POST", headers: {"X-Adaptdl-Token": state.session.token}, redirect: "manual"});
+  location.reload();
+});
+
 // A browser that keeps the page for the way back would keep its streams too, and opens only six connections to one server.
 addEventListener("pagehide", () => {
   leave();
@@ -61,6 +66,7 @@ async function start() {
     setTimeout(start, 2000);
     return;
   }
+  document.getElementById("leave").hidden = !state.session.leaves;
   document.getElementById("who").textContent = `${state.session.name || "anonymous"} · ${state.session.role}`;
   field.value = state.session.namespace;
   watch(state.session.namespace);

@@ -20,6 +20,8 @@ export const reason = (code, message) => code === "UNAVAILABLE" ? "the superviso
 
 export async function get(path, parameters = {}) {
   const response = await fetch(`/api/${path}?${query(parameters)}`);
+  // The session has ended: the server has a page for that.
+  if (response.status === 401) location.reload();
   const answer = await response.json();
   if (!response.ok) throw Object.assign(new Error(reason(answer.code, answer.message)), {code: answer.code});
   return answer;
@@ -74,11 +76,14 @@ export function watch(namespace) {
   });
   source.addEventListener("end", (event) => {
     const {code, message} = JSON.parse(event.data);
+    if (code === "UNAUTHENTICATED") location.reload();
     connection(code === "PERMISSION_DENIED" ? `You may not see this namespace: ${message}`
       : `Connection lost: ${reason(code, message) || "the supervisor ended it"}. Trying again.`, true);
   });
   source.onerror = () => {
     if (!document.getElementById("connection").classList.contains("lost")) connection("Connection lost. Trying again.", true);
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => watch(state.namespace), 3000);
+    if (source.readyState !== EventSource.CLOSED) return;
+    setTimeout(() => watch(state.namespace), 3000);
+    get("session").catch(() => {});  // which notices when the session has ended
   };
 }

@@ -42,7 +42,7 @@ absl::StatusOr<int> Dashboard(const Context& context, int port) {
         gateway.Handle(request, std::move(exchange));
       });
   if (!server.ok()) return server.status();
-  gateway.set_port((*server)->port());
+  access.set_port((*server)->port());
   Print(absl::StrCat("http://", (*server)->address(), "/?", access.Query(), "\n"));
   Note("Open it in a browser, which it admits once. Ctrl-C ends it.");
   while (!interruption.token().stop_requested()) {

@@ -1,9 +1,12 @@
 #include "libs/dashboard/gateway.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -39,7 +42,7 @@ HttpResponse Secured(HttpResponse response) {
       response.headers.end(),
       {{"Content-Security-Policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
        {"X-Content-Type-Options", "nosniff"},
        {"X-Frame-Options", "DENY"},
        {"Referrer-Policy", "no-referrer"},
@@ -95,11 +98,6 @@ HttpResponse Refusal(const absl::Status& error) {
   return Refusal(status, absl::StatusCodeToString(error.code()), error.message());
 }
 
-HttpResponse PageOf(int status, absl::string_view text) {
-  return Secured(
-      {status, "text/plain; charset=utf-8", absl::StrCat(text, "\n"), {{"Cache-Control", "no-store"}}});
-}
-
 // "%2A" and the like; "+" is none of it.
 std::string Unescaped(const std::string& text) {
   std::string plain;
@@ -139,18 +137,14 @@ std::string AsJson(const Message& message) {
 }
 
 void SendAsset(const HttpRequest& request, const Asset& asset, httpd::HttpExchange& exchange) {
-  const auto header = [&](const char* name) {
-    const auto found = request.headers.find(name);
-    return found == request.headers.end() ? std::string() : found->second;
-  };
   const std::string etag = absl::StrCat("\"", asset.etag, "\"");
   HttpResponse response = {200,
                            asset.content_type,
                            "",
                            {{"ETag", etag}, {"Cache-Control", "no-cache"}, {"Vary", "Accept-Encoding"}}};
-  if (header("if-none-match") == etag) {
+  if (HeaderOf(request, "if-none-match") == etag) {
     response.status = 304;
-  } else if (absl::StrContains(header("accept-encoding"), "gzip")) {
+  } else if (absl::StrContains(HeaderOf(request, "accept-encoding"), "gzip")) {
     response.headers.emplace_back("Content-Encoding", "gzip");
     response.body = std::string(asset.gzipped);
   } else {
@@ -159,28 +153,63 @@ void SendAsset(const HttpRequest& request, const Asset& asset, httpd::HttpExchan
   exchange.Answer(Secured(std::move(response)));
 }
 
+// False: there is none by this name.
+bool SendFile(absl::string_view path, const HttpRequest& request, httpd::HttpExchange& exchange) {
+  for (const Asset& asset : Assets()) {
+    if (asset.path != path) continue;
+    SendAsset(request, asset, exchange);
+    return true;
+  }
+  return false;
+}
+
+// Where a person begins.
+std::string FirstNamespace(const v1::WhoAmIResponse& who, const std::string& wanted) {
+  const auto& theirs = who.namespaces();
+  const bool fits = theirs.empty() || std::find(theirs.begin(), theirs.end(), wanted) != theirs.end();
+  return fits ? wanted : theirs[0];
+}
+
 }  // namespace
+
+const std::vector<std::string>& Gateway::Endpoints() {
+  static const auto* const endpoints = new std::vector<std::string>{
+      "jobs", "logs", "session", "job", "events", "history", "timelines", "nodes", "pools", "costs"};
+  return *endpoints;
+}
 
 Gateway::~Gateway() {
   MutexLock lock(&mutex_);
   ending_ = true;
   for (grpc::ClientContext* call : calls_) call->TryCancel();
-  for (const auto& stream : streams_) stream->Cancel();
+  for (const auto& [stream, guest] : streams_) stream->Cancel();
   while (!calls_.empty() || places_ > 0) idle_.Wait(&mutex_);
 }
 
-bool Gateway::Enter(grpc::ClientContext* context) {
+bool Gateway::Enter(grpc::ClientContext* context, const std::string& bearer) {
   MutexLock lock(&mutex_);
   if (ending_ || calls_.size() >= options_.max_calls) return false;
+  if (int& own = calls_of_[bearer]; own >= options_.max_calls_of_guest) {
+    return false;
+  } else {
+    ++own;
+  }
   calls_.insert(context);
   return true;
 }
 
-void Gateway::Leave(grpc::ClientContext* context, const absl::Status& status) {
+void Gateway::Prepare(const std::string& bearer, grpc::ClientContext* context) const {
+  options_.channel()->GetState(/*try_to_connect=*/true);
+  rpc::SetTimeout(context, options_.call_timeout);
+  if (!bearer.empty()) context->AddMetadata("authorization", absl::StrCat("Bearer ", bearer));
+}
+
+void Gateway::Leave(grpc::ClientContext* context, const std::string& bearer, const absl::Status& status) {
   // Before the call is off the books: until then this object lives.
   if (absl::IsUnavailable(status) && options_.go_on != nullptr) options_.go_on();
   MutexLock lock(&mutex_);
   calls_.erase(context);
+  if (const auto own = calls_of_.find(bearer); --own->second == 0) calls_of_.erase(own);
   idle_.SignalAll();  // With the lock: whoever waits may destroy this object.
 }
 
@@ -194,77 +223,84 @@ struct Gateway::Pending {
 template <typename Stub, typename Request, typename Response>
 void Gateway::Call(void (Stub::async::*method)(grpc::ClientContext*, const Request*, Response*,
                                                std::function<void(grpc::Status)>),
-                   const Request& request, const Exchange& exchange,
+                   const Request& request, const Guest& guest, const Exchange& exchange,
                    std::function<std::string(const Response&)> render) {
   auto pending = std::make_shared<Pending<Request, Response>>();
   pending->request = request;
-  if (!Enter(&pending->context)) {
+  if (!Enter(&pending->context, guest.bearer)) {
     exchange->Answer(Refusal(503, "RESOURCE_EXHAUSTED", "too many requests at once"));
     return;
   }
-  const std::shared_ptr<grpc::Channel> channel = options_.channel();
-  channel->GetState(/*try_to_connect=*/true);
-  rpc::SetTimeout(&pending->context, options_.call_timeout);
-  Stub stub(channel);
+  Prepare(guest.bearer, &pending->context);
+  Stub stub(options_.channel());
   (stub.async()->*method)(
       &pending->context, &pending->request, &pending->response,
-      [this, pending, exchange, render = std::move(render)](const grpc::Status& status) {
+      [this, pending, guest, exchange, render = std::move(render)](const grpc::Status& status) {
         const absl::Status error = rpc::FromGrpcStatus(status);
+        if (absl::IsUnauthenticated(error)) doorkeeper_->Forget(guest);
         exchange->Answer(error.ok() ? Document(render(pending->response)) : Refusal(error));
-        Leave(&pending->context, error);
+        Leave(&pending->context, guest.bearer, error);
       });
 }
 
 void Gateway::Handle(const HttpRequest& request, Exchange exchange) {
-  if (!Access::NamesLoopback(request, port_)) {
-    exchange->Answer(PageOf(421, "This is not the host that the dashboard is served as."));
-    return;
-  }
   const bool reads = request.method == "GET" || request.method == "HEAD";
-  if (!access_->Admits(request)) {
-    const std::string cookie = reads && request.path == "/" ? access_->Exchange(request) : "";
-    exchange->Answer(
-        cookie.empty()
-            ? PageOf(403,
-                     "Open the URL that \"adaptdl dashboard\" has printed. It can be used once: for another "
-                     "browser, start another dashboard.")
-            : Secured(
-                  {303, "", "", {{"Set-Cookie", cookie}, {"Location", "/"}, {"Cache-Control", "no-store"}}}));
-    return;
+  if (reads && doorkeeper_->shows_files() && SendFile(request.path, request, *exchange)) return;
+  auto met = doorkeeper_->Meet(request);
+  if (auto* const response = std::get_if<HttpResponse>(&met)) {
+    exchange->Answer(Secured(std::move(*response)));
+  } else if (auto* const proof = std::get_if<Proof>(&met)) {
+    Ask(*proof, exchange);
+  } else if (const Guest& guest = std::get<Guest>(met); !reads) {
+    HandleChange(request, guest, exchange);
+  } else if (absl::StartsWith(request.path, "/api/")) {
+    HandleApi(request, guest, exchange);
+  } else if (request.path == "/") {
+    SendFile("/index.html", request, *exchange);
+  } else if (!SendFile(request.path, request, *exchange)) {
+    exchange->Answer(Secured(PageOf(404, "There is nothing here.")));
   }
-  if (!reads) return HandleChange(request, exchange);
-  if (absl::StartsWith(request.path, "/api/")) return HandleApi(request, exchange);
-  if (request.path == "/" && request.query.count("key") > 0) {
-    // The key is not to stay in the address bar.
-    exchange->Answer(Secured({303, "", "", {{"Location", "/"}}}));
-    return;
-  }
-  for (const Asset& asset : Assets()) {
-    if (asset.path == (request.path == "/" ? "/index.html" : request.path))
-      return SendAsset(request, asset, *exchange);
-  }
-  exchange->Answer(PageOf(404, "There is nothing here."));
 }
 
-void Gateway::HandleApi(const HttpRequest& request, const Exchange& exchange) {
-  const absl::string_view what = absl::string_view(request.path).substr(5);
-  if (what == "jobs" || what == "logs") {
-    Stream(request, exchange);
+void Gateway::Ask(const Proof& proof, const Exchange& exchange) {
+  auto pending = std::make_shared<Pending<v1::WhoAmIRequest, v1::WhoAmIResponse>>();
+  if (!Enter(&pending->context, proof.bearer)) {
+    exchange->Answer(Secured(doorkeeper_->Judge(proof, absl::UnavailableError("too many calls"))));
+    return;
+  }
+  Prepare(proof.bearer, &pending->context);
+  v1::AdminService::Stub stub(options_.channel());
+  stub.async()->WhoAmI(&pending->context, &pending->request, &pending->response,
+                       [this, pending, proof, exchange](const grpc::Status& status) {
+                         const absl::Status error = rpc::FromGrpcStatus(status);
+                         exchange->Answer(Secured(doorkeeper_->Judge(proof, error)));
+                         Leave(&pending->context, proof.bearer, error);
+                       });
+}
+
+void Gateway::HandleApi(const HttpRequest& request, const Guest& guest, const Exchange& exchange) {
+  const std::string what = request.path.substr(5);
+  const std::vector<std::string>& endpoints = Endpoints();
+  if (std::find(endpoints.begin(), endpoints.end(), what) == endpoints.end()) {
+    exchange->Answer(Refusal(404, "NOT_FOUND", "there is nothing here"));
+  } else if (what == "jobs" || what == "logs") {
+    Stream(request, guest, exchange);
   } else if (what == "session") {
     Call<v1::AdminService::Stub, v1::WhoAmIRequest, v1::WhoAmIResponse>(
-        &v1::AdminService::Stub::async::WhoAmI, {}, exchange,
-        [token = access_->token(), name_space = options_.name_space](const v1::WhoAmIResponse& who) {
+        &v1::AdminService::Stub::async::WhoAmI, {}, guest, exchange,
+        [guest, name_space = options_.name_space](const v1::WhoAmIResponse& who) {
           json namespaces = json::array();
           for (const std::string& entry : who.namespaces()) namespaces.push_back(entry);
-          return ToText({{"token", token},
+          return ToText({{"token", guest.token},
+                         {"leaves", guest.leaves},
                          {"name", who.name()},
                          {"role", who.role()},
                          {"namespaces", namespaces},
-                         {"namespace", name_space}});
+                         {"namespace", FirstNamespace(who, name_space)}});
         });
   } else if (what == "job") {
     Call<v1::JobService::Stub, v1::GetJobRequest, v1::GetJobResponse>(
-        &v1::JobService::Stub::async::GetJob, ForJob<v1::GetJobRequest>(request), exchange,
+        &v1::JobService::Stub::async::GetJob, ForJob<v1::GetJobRequest>(request), guest, exchange,
         [](const v1::GetJobResponse& response) {
           json details = JobDetails(response.job());
           details["curve"] = GoodputCurve(response.job());
@@ -277,39 +313,39 @@ void Gateway::HandleApi(const HttpRequest& request, const Exchange& exchange) {
     int64_t after = 0;
     if (absl::SimpleAtoi(ParameterOf(request, "after"), &after)) wanted.set_after_id(after);
     Call<v1::JobService::Stub, v1::ListEventsRequest, v1::ListEventsResponse>(
-        &v1::JobService::Stub::async::ListEvents, wanted, exchange, AsJson<v1::ListEventsResponse>);
+        &v1::JobService::Stub::async::ListEvents, wanted, guest, exchange, AsJson<v1::ListEventsResponse>);
   } else if (what == "history") {
     Call<v1::HistoryService::Stub, v1::GetJobHistoryRequest, v1::GetJobHistoryResponse>(
-        &v1::HistoryService::Stub::async::GetJobHistory, ForJob<v1::GetJobHistoryRequest>(request), exchange,
-        AsJson<v1::GetJobHistoryResponse>);
+        &v1::HistoryService::Stub::async::GetJobHistory, ForJob<v1::GetJobHistoryRequest>(request), guest,
+        exchange, AsJson<v1::GetJobHistoryResponse>);
   } else if (what == "timelines") {
     v1::ListTimelinesRequest wanted;
     wanted.set_namespace_(ParameterOf(request, "namespace"));
     wanted.set_page_size(kPageSize);
     wanted.set_page_token(ParameterOf(request, "page"));
     Call<v1::HistoryService::Stub, v1::ListTimelinesRequest, v1::ListTimelinesResponse>(
-        &v1::HistoryService::Stub::async::ListTimelines, wanted, exchange, AsJson<v1::ListTimelinesResponse>);
+        &v1::HistoryService::Stub::async::ListTimelines, wanted, guest, exchange,
+        AsJson<v1::ListTimelinesResponse>);
   } else if (what == "nodes") {
     v1::ListNodesRequest wanted;
     wanted.set_page_size(kPageSize);
     wanted.set_page_token(ParameterOf(request, "page"));
     Call<v1::NodeService::Stub, v1::ListNodesRequest, v1::ListNodesResponse>(
-        &v1::NodeService::Stub::async::ListNodes, wanted, exchange, AsJson<v1::ListNodesResponse>);
+        &v1::NodeService::Stub::async::ListNodes, wanted, guest, exchange, AsJson<v1::ListNodesResponse>);
   } else if (what == "pools") {
     Call<v1::NodePoolService::Stub, v1::GetNodePoolsRequest, v1::GetNodePoolsResponse>(
-        &v1::NodePoolService::Stub::async::GetNodePools, {}, exchange, AsJson<v1::GetNodePoolsResponse>);
+        &v1::NodePoolService::Stub::async::GetNodePools, {}, guest, exchange,
+        AsJson<v1::GetNodePoolsResponse>);
   } else if (what == "costs") {
     v1::GetCostsRequest wanted;
     wanted.set_namespace_(ParameterOf(request, "namespace"));
     Call<v1::NodePoolService::Stub, v1::GetCostsRequest, v1::GetCostsResponse>(
-        &v1::NodePoolService::Stub::async::GetCosts, wanted, exchange, AsJson<v1::GetCostsResponse>);
-  } else {
-    exchange->Answer(Refusal(404, "NOT_FOUND", "there is nothing here"));
+        &v1::NodePoolService::Stub::async::GetCosts, wanted, guest, exchange, AsJson<v1::GetCostsResponse>);
   }
 }
 
-void Gateway::HandleChange(const HttpRequest& request, const Exchange& exchange) {
-  if (!access_->MayChange(request)) {
+void Gateway::HandleChange(const HttpRequest& request, const Guest& guest, const Exchange& exchange) {
+  if (!IsOfOwnPage(request, guest)) {
     exchange->Answer(Refusal(403, "PERMISSION_DENIED", "only the dashboard's own page may ask for this"));
     return;
   }
@@ -317,7 +353,7 @@ void Gateway::HandleChange(const HttpRequest& request, const Exchange& exchange)
     auto wanted = ForJob<v1::CancelJobRequest>(request);
     wanted.set_request_id(RandomHex(kRequestIdBytes));
     Call<v1::JobService::Stub, v1::CancelJobRequest, v1::CancelJobResponse>(
-        &v1::JobService::Stub::async::CancelJob, wanted, exchange,
+        &v1::JobService::Stub::async::CancelJob, wanted, guest, exchange,
         [](const v1::CancelJobResponse& response) { return ToText(JobRow(response.job())); });
   } else if (request.method == "POST" && request.path == "/api/scale") {
     auto wanted = ForJob<v1::UpdateJobRequest>(request);
@@ -332,21 +368,27 @@ void Gateway::HandleChange(const HttpRequest& request, const Exchange& exchange)
     wanted.set_min_replicas(fewest);
     wanted.set_max_replicas(most);
     Call<v1::JobService::Stub, v1::UpdateJobRequest, v1::UpdateJobResponse>(
-        &v1::JobService::Stub::async::UpdateJob, wanted, exchange,
+        &v1::JobService::Stub::async::UpdateJob, wanted, guest, exchange,
         [](const v1::UpdateJobResponse& response) { return ToText(JobRow(response.job())); });
   } else {
     exchange->Answer(Refusal(404, "NOT_FOUND", "there is nothing here"));
   }
 }
 
-void Gateway::Stream(const HttpRequest& request, const Exchange& exchange) {
-  {
-    MutexLock lock(&mutex_);
-    if (ending_ || places_ >= options_.max_streams) {
-      exchange->Answer(Refusal(503, "RESOURCE_EXHAUSTED", "too many pages are open"));
-      return;
-    }
-    ++places_;
+bool Gateway::TakePlace(const std::string& bearer) {
+  MutexLock lock(&mutex_);
+  const auto own = places_of_.find(bearer);
+  if (ending_ || places_ >= options_.max_streams) return false;
+  if (own != places_of_.end() && own->second >= options_.max_streams_of_guest) return false;
+  ++places_;
+  ++places_of_[bearer];
+  return true;
+}
+
+void Gateway::Stream(const HttpRequest& request, const Guest& guest, const Exchange& exchange) {
+  if (!TakePlace(guest.bearer)) {
+    exchange->Answer(Refusal(503, "RESOURCE_EXHAUSTED", "too many pages are open"));
+    return;
   }
   auto stream = exchange->Stream(
       Secured({200, "text/event-stream", "retry: 2000\n\n", {{"Cache-Control", "no-store"}}}));
@@ -355,39 +397,46 @@ void Gateway::Stream(const HttpRequest& request, const Exchange& exchange) {
   // May come before what is started is known by us: a step forgets those.
   auto ended = std::make_shared<std::atomic<bool>>(false);
   auto self = std::make_shared<std::weak_ptr<LiveStream>>();
-  const auto done = [this, ended, self] {
+  const auto done = [this, ended, self, bearer = guest.bearer] {
     if (options_.go_on != nullptr) options_.go_on();
     MutexLock lock(&mutex_);
     *ended = true;
     streams_.erase(self->lock());
     --places_;
+    if (const auto own = places_of_.find(bearer); --own->second == 0) places_of_.erase(own);
     idle_.SignalAll();
   };
   std::shared_ptr<LiveStream> live;
   if (request.path == "/api/jobs") {
     auto wanted = ForJob<v1::WatchJobsRequest>(request);
     wanted.set_batch(true);
-    live = StartJobStream(channel, wanted, std::move(stream), done);
+    live = StartJobStream(channel, guest.bearer, wanted, std::move(stream), done);
   } else {
     auto wanted = ForJob<v1::StreamLogsRequest>(request);
     wanted.set_follow(true);
     wanted.set_tail_lines(kTailLines);
-    live = StartLogStream(channel, wanted, std::move(stream), done);
+    live = StartLogStream(channel, guest.bearer, wanted, std::move(stream), done);
   }
   MutexLock lock(&mutex_);
   *self = live;
   if (*ended) return;
-  streams_.insert(live);
+  streams_[live] = guest;
   if (ending_) live->Cancel();
 }
 
 void Gateway::Step() {
-  std::set<std::shared_ptr<LiveStream>> streams;
+  std::map<std::shared_ptr<LiveStream>, Guest> streams;
   {
     MutexLock lock(&mutex_);
     streams = streams_;
   }
-  for (const auto& stream : streams) stream->Flush();
+  for (const auto& [stream, guest] : streams) {
+    if (doorkeeper_->Knows(guest)) {
+      stream->Flush();
+    } else {
+      stream->Cancel();
+    }
+  }
 }
 
 }  // namespace adaptdl::dashboard

@@ -52,11 +52,12 @@ class JobStream final : public LiveReactor<v1::WatchJobsResponse> {
 
 }  // namespace
 
-std::shared_ptr<LiveStream> StartJobStream(std::shared_ptr<grpc::Channel> channel,
+std::shared_ptr<LiveStream> StartJobStream(std::shared_ptr<grpc::Channel> channel, const std::string& bearer,
                                            const v1::WatchJobsRequest& request,
                                            std::unique_ptr<httpd::HttpStream> stream,
                                            std::function<void()> done) {
   auto reactor = std::make_shared<JobStream>(std::move(stream), std::move(done));
+  reactor->SetBearer(bearer);
   v1::JobService::Stub(channel).async()->WatchJobs(reactor->context(), &request, reactor.get());
   reactor->Begin(reactor);
   return reactor;

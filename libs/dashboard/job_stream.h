@@ -25,14 +25,15 @@ class LiveStream {
   virtual void Cancel() = 0;
 };
 
+// `bearer`: a token that the call is made with; empty: what the channel has.
 // Tells "jobs" ({"jobs": [...], "deleted": [uid...], "initial": true once}), and "end" with the reason.
-std::shared_ptr<LiveStream> StartJobStream(std::shared_ptr<grpc::Channel> channel,
+std::shared_ptr<LiveStream> StartJobStream(std::shared_ptr<grpc::Channel> channel, const std::string& bearer,
                                            const v1::WatchJobsRequest& request,
                                            std::unique_ptr<httpd::HttpStream> stream,
                                            std::function<void()> done);
 
 // Tells "lines" ([{"rank", "text", "time"}]), and "end".
-std::shared_ptr<LiveStream> StartLogStream(std::shared_ptr<grpc::Channel> channel,
+std::shared_ptr<LiveStream> StartLogStream(std::shared_ptr<grpc::Channel> channel, const std::string& bearer,
                                            const v1::StreamLogsRequest& request,
                                            std::unique_ptr<httpd::HttpStream> stream,
                                            std::function<void()> done);

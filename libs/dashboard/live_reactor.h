@@ -25,6 +25,10 @@ class LiveReactor : public LiveStream, public grpc::ClientReadReactor<Response> 
   LiveReactor(std::unique_ptr<httpd::HttpStream> stream, std::function<void()> done)
       : stream_(std::move(stream)), done_(std::move(done)) {}
 
+  // Before the call is made.
+  void SetBearer(const std::string& bearer) {
+    if (!bearer.empty()) context_.AddMetadata("authorization", absl::StrCat("Bearer ", bearer));
+  }
   // The call was made. `self` lives until it has ended.
   void Begin(std::shared_ptr<LiveReactor> self) {
     self_ = std::move(self);

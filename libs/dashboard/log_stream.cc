@@ -35,11 +35,12 @@ class LogStream final : public LiveReactor<v1::StreamLogsResponse> {
 
 }  // namespace
 
-std::shared_ptr<LiveStream> StartLogStream(std::shared_ptr<grpc::Channel> channel,
+std::shared_ptr<LiveStream> StartLogStream(std::shared_ptr<grpc::Channel> channel, const std::string& bearer,
                                            const v1::StreamLogsRequest& request,
                                            std::unique_ptr<httpd::HttpStream> stream,
                                            std::function<void()> done) {
   auto reactor = std::make_shared<LogStream>(std::move(stream), std::move(done));
+  reactor->SetBearer(bearer);
   v1::JobService::Stub(channel).async()->StreamLogs(reactor->context(), &request, reactor.get());
   reactor->Begin(reactor);
   return reactor;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
+#include "libs/rpc/channel.h"
 #include "libs/rpc/security.h"
 #include "libs/service/flags.h"
 #include "libs/service/listen_address.h"
@@ -84,7 +85,28 @@ absl::Status ServeHttp(const Flags& flags, Supervisor* supervisor) {
   return WriteFileAtomically(absl::StrCat(flags.server.address_file, ".http"), supervisor->http_address());
 }
 
-absl::Status ServeWeb(const Flags& flags, Supervisor* supervisor) {
+// How this process reaches what it serves itself.
+std::string ReachedFromHere(const std::string& address) {
+  const absl::StatusOr<service::ListenAddress> listen = service::ParseListenAddress("--listen", address);
+  if (!listen.ok()) return address;
+  if (listen->host == "0.0.0.0") return absl::StrCat("127.0.0.1:", listen->port);
+  if (listen->host == "::" || listen->host == "[::]") return absl::StrCat("[::1]:", listen->port);
+  return address;
+}
+
+// `address`: of the services, for the dashboard.
+absl::Status ServeWeb(Flags flags, const std::string& address, Supervisor* supervisor) {
+  if (flags.web.dashboard) {
+    if (flags.server.security.insecure) {
+      return absl::InvalidArgumentError(
+          "--web-dashboard: people sign in with tokens, of which --insecure has none; give --tls-cert and "
+          "--token-file, or use \"adaptdl dashboard\"");
+    }
+    rpc::ClientSecurity security;
+    security.tls.ca = flags.server.security.tls.ca;
+    security.server_name = rpc::kSupervisorName;
+    flags.web.services = rpc::CreateChannel(ReachedFromHere(address), security);
+  }
   if (const absl::Status status = supervisor->ServeWeb(flags.web); !status.ok()) return status;
   log::Info("serving people by HTTP",
             {{"address", supervisor->web_address()},
@@ -163,12 +185,13 @@ absl::Status Lead(Flags flags, std::unique_ptr<JobStore> store, LeaderLease* lea
   if (!flags.http.listen.empty()) {
     if (const absl::Status status = ServeHttp(flags, supervisor->get()); !status.ok()) return status;
   }
-  if (!flags.web.listen.empty()) {
-    if (const absl::Status status = ServeWeb(flags, supervisor->get()); !status.ok()) return status;
-  }
   absl::StatusOr<std::unique_ptr<service::Server>> server =
       service::Server::Start(flags.server, (*supervisor)->services());
   if (!server.ok()) return server.status();
+  if (!flags.web.listen.empty()) {
+    const absl::Status status = ServeWeb(flags, (*server)->address(), supervisor->get());
+    if (!status.ok()) return status;
+  }
   (*supervisor)->ExportMetrics((*server)->metrics());
   (*supervisor)->Start();
   (*server)->OnDrain([&] { (*supervisor)->EndStreams(); });
@@ -298,6 +321,8 @@ int Main(int argc, char** argv) {
          "Where to serve people and their tools by HTTPS, with the certificate of --tls-cert: the series of "
          "jobs for Prometheus, at /metrics/jobs (empty: nowhere)")
       ->type_name("ADDRESS");
+  app.add_flag("--web-dashboard", flags.web.dashboard,
+               "Serve the web dashboard on --web-listen as well, where people sign in with their tokens");
   app.add_option("--job-series", flags.web.job_series,
                  "Jobs whose series /metrics/jobs has at most; adaptdl_jobs_without_series counts the others")
       ->check(CLI::Range(1, 1'000'000))

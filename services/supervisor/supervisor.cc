@@ -149,12 +149,19 @@ absl::Status Supervisor::ServeWeb(const WebOptions& options) {
   job_series_ =
       std::make_unique<JobSeriesPage>(&cluster_->core()->index(), cluster_->costs(), clock_, guard_.get(),
                                       admission_.get(), readers_.get(), options.job_series);
-  absl::StatusOr<std::unique_ptr<WebServer>> web = WebServer::Start(
-      options,
-      {{"/metrics/jobs", [page = job_series_.get()](const httpd::HttpRequest& request,
-                                                    const std::shared_ptr<httpd::HttpExchange>& exchange) {
-          page->Handle(request, exchange);
-        }}});
+  WebServer::Handlers handlers = {
+      {"/metrics/jobs", [page = job_series_.get()](const httpd::HttpRequest& request,
+                                                   const std::shared_ptr<httpd::HttpExchange>& exchange) {
+         page->Handle(request, exchange);
+       }}};
+  if (options.dashboard) {
+    dashboard_ = std::make_unique<WebDashboard>(options.services, clock_);
+    handlers.emplace_back("/", [dashboard = dashboard_.get()](const httpd::HttpRequest& request,
+                                                              std::shared_ptr<httpd::HttpExchange> exchange) {
+      dashboard->Handle(request, std::move(exchange));
+    });
+  }
+  absl::StatusOr<std::unique_ptr<WebServer>> web = WebServer::Start(options, std::move(handlers));
   if (!web.ok()) return web.status();
   web_ = *std::move(web);
   return absl::OkStatus();
@@ -199,6 +206,7 @@ void Supervisor::Step() {
   adaptdl_api_->Step();
   if (http_ != nullptr) http_->Step(clock_->Now());
   if (web_ != nullptr) web_->Step(clock_->Now());
+  if (dashboard_ != nullptr) dashboard_->Step();
 }
 
 void Supervisor::ExportMetrics(std::shared_ptr<prometheus::Registry> registry) {

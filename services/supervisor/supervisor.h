@@ -53,6 +53,7 @@
 #include "services/supervisor/store/job_store.h"
 #include "services/supervisor/traces/job_tracer.h"
 #include "services/supervisor/web/job_series_page.h"
+#include "services/supervisor/web/web_dashboard.h"
 #include "services/supervisor/web/web_server.h"
 
 namespace adaptdl::supervisor {
@@ -173,6 +174,7 @@ class Supervisor {
   std::shared_ptr<JobTracer> tracer_;  // Null: there is none.
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<JobSeriesPage> job_series_;  // Null: it is not served.
+  std::unique_ptr<WebDashboard> dashboard_;    // Likewise.
   ChangeHub hub_;                              // Its thread uses what stands above.
   std::unique_ptr<GroupCommit> durability_;    // Likewise.
   std::unique_ptr<Executor> executor_;         // Likewise.

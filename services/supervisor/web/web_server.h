@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "grpcpp/grpcpp.h"
 #include "libs/httpd/certified_server.h"
 #include "libs/httpd/http_server.h"
 
@@ -23,6 +24,10 @@ struct WebOptions {
   std::string listen;
   // Empty: plain HTTP, for servers that ask for no credentials.
   httpd::CertificateFiles certificate;
+  // Whether the dashboard is served, with this channel to the supervisor's own services; callers' tokens are added to each
+  // call.
+  bool dashboard = false;
+  std::shared_ptr<grpc::Channel> services = nullptr;
   // Jobs whose series a page of metrics has.
   size_t job_series = 10'000;
 };

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "libs/dashboard/access.h"
 #include "libs/http/http_client.h"
 #include "libs/rpc/channel.h"
 #include "nlohmann/json.hpp"
@@ -97,7 +98,7 @@ class GatewayTest : public testing::Test {
         });
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    gateway_->set_port(server_->port());
+    access_.set_port(server_->port());
   }
   void TearDown() override {
     server_.reset();
