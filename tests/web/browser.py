@@ -32,6 +32,7 @@ class Browser:
         for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run",
                          "--no-proxy-server", f"--window-size={DESK[0]},{DESK[1]}"):
             options.add_argument(argument)
+        options.accept_insecure_certs = True  # of clusters with an authority of their own
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options=options)
         self._pictures = os.environ.get("ADAPTDL_SCREENSHOTS", "")

@@ -29,7 +29,8 @@ class Cluster:
         self._home = home
         ours = {name: value for name, value in os.environ.items() if not name.startswith("ADAPTDL_")}
         self._environment = ours | {"ADAPTDL_HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}",
-                                    "ADAPTDL_SERVER_NODE_PRICE_PER_HOUR": "36", "OMP_NUM_THREADS": "1"}
+                                    "ADAPTDL_SERVER_NODE_PRICE_PER_HOUR": "36", "OMP_NUM_THREADS": "1",
+                                    "ADAPTDL_SERVER_WEB_LISTEN": "127.0.0.1:0", "ADAPTDL_SERVER_WEB_DASHBOARD": "true"}
         self._dashboard = None
 
     def __enter__(self):
@@ -57,6 +58,11 @@ class Cluster:
         """Its URL, which admits one browser."""
         self._dashboard = subprocess.Popen(["adaptdl", "dashboard"], env=self._environment, stdout=subprocess.PIPE, text=True)
         return self._dashboard.stdout.readline().strip()
+
+    def served_dashboard(self):
+        """The URL at which the supervisor itself serves it, and a token for it."""
+        address = (self._home / "run/supervisor.address.web").read_text(encoding="utf-8").strip()
+        return f"https://{address}/", (self._home / "security/admin.token").read_text(encoding="utf-8").strip()
 
     def close_dashboard(self):
         if self._dashboard is not None:
@@ -260,6 +266,29 @@ def with_hundreds(browser, cluster):
     looks_well(browser, "cost of hundreds")
 
 
+def signed_in(url, token):
+    """To the dashboard of the supervisor, and out of it."""
+    with Browser() as browser:
+        browser.size(DESK)
+        browser.open(url)
+        browser.sees("Your token")
+        looks_well(browser, "sign in")
+        browser.picture("sign-in")
+        browser.keys("guessed", "\ue007")  # the field has the focus
+        browser.sees("does not know the token", within="[role=alert]")
+        browser.complaints()
+        browser.keys(token, "\ue007")
+        browser.sees("digits", within="table.jobs")
+        assert token not in browser.driver.page_source
+        browser.page("job/default/digits")
+        browser.sees("train loss", within=".log")
+        looks_well(browser, "signed in")
+        browser.click("#leave", "Sign out")
+        browser.sees("Your token")
+        browser.open(f"{url}#/jobs")
+        browser.sees("Your token")
+
+
 def opened_again_and_again(browser, url):
     """More often than a browser opens connections to one server."""
     for _ in range(8):
@@ -316,6 +345,7 @@ def main():
             without_jobs(browser)
             a_job_trains(browser, cluster)
             scaled_and_cancelled(browser, cluster)
+            signed_in(*cluster.served_dashboard())
             by_the_keyboard(browser, own)
             in_the_dark(browser)
             on_a_phone(browser)
