@@ -49,7 +49,7 @@ export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 export CUDACXX=$nvcc
 cmake -S . -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$torch/torch" \
   -DADAPTDL_CUDA=ON ${quick:+-DADAPTDL_CUDA_ARCHITECTURES=90-real} -DADAPTDL_BUILD_TESTS=$tests \
-  -DADAPTDL_BUILD_BENCH=OFF ${quick:+-DADAPTDL_UNITY=ON} -DCMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined \
+  -DADAPTDL_BUILD_BENCH=OFF ${quick:+-DADAPTDL_UNITY=ON -DCMAKE_CXX_FLAGS_RELEASE=-O0} -DCMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined \
   -DCMAKE_GTEST_DISCOVER_TESTS_DISCOVERY_MODE=PRE_TEST >"$build/configure.log" 2>&1 ||
   { tail -30 "$build/configure.log" >&2; exit 1; }
 
