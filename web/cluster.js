@@ -25,7 +25,8 @@ function repeat(load, place) {
 
 function nodeCard(node, jobs) {
   const here = jobs.filter((job) => job.nodes?.[node.nodeId]);
-  const gpus = node.status?.use?.gpus || [];
+  const use = node.status?.use;
+  const gpus = use?.gpus || [];
   const squares = here.flatMap((job) => Array.from({length: job.nodes[node.nodeId]}, () => s("svg", {width: 18, height: 18, role: "img", "aria-label": job.name},
     s("rect", {width: 18, height: 18, rx: 4, fill: colour(job.name)}), s("title", {}, job.name))));
   const total = node.capacity || {};
@@ -36,6 +37,8 @@ function nodeCard(node, jobs) {
   return card(node.nodeId,
     h("p", {class: "label"}, [word(node.status?.phase, "NODE_PHASE_").toLowerCase(), node.gpuType, node.preemptible ? "preemptible" : "",
       ...resources].filter(Boolean).join(" · ")),
+    use ? h("p", {class: "label"}, `The machine: ${number(use.cpus)} cores busy, ${number(Number(use.memoryBytes) / GIB)} of ${
+      number(Number(use.memoryTotalBytes) / GIB)} GiB of memory in use`) : null,
     node.status?.message ? h("p", {role: "note"}, node.status.message) : null,
     h("div", {class: "slots"}, squares),
     here.length === 0 ? h("p", {class: "label"}, "Nothing runs here.") : h("ul", {}, here.map((job) => h("li", {}, h("a", {href: link(job)}, job.name), ` × ${job.nodes[node.nodeId]}`))),

@@ -151,6 +151,7 @@ def a_job_trains(browser, cluster):
     browser.picture("timeline")
     goes_to(browser, "cluster", "Cluster")
     wait_until("where it runs", lambda: browser.counts(".slots svg") == 2)
+    browser.sees("cores busy", "GiB of memory in use")
     looks_well(browser, "cluster")
     browser.picture("cluster")
     goes_to(browser, "pools", "Pools and cost")
