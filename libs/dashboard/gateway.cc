@@ -166,7 +166,9 @@ bool SendFile(absl::string_view path, const HttpRequest& request, httpd::HttpExc
 // Where a person begins.
 std::string FirstNamespace(const v1::WhoAmIResponse& who, const std::string& wanted) {
   const auto& theirs = who.namespaces();
-  const bool fits = theirs.empty() || std::find(theirs.begin(), theirs.end(), wanted) != theirs.end();
+  const bool fits = theirs.empty() || std::any_of(theirs.begin(), theirs.end(), [&](const std::string& one) {
+                      return one == wanted || one == "*";
+                    });
   return fits ? wanted : theirs[0];
 }
 

@@ -6,6 +6,7 @@ import pathlib
 import time
 
 from selenium import webdriver
+from selenium.common.exceptions import ElementClickInterceptedException, StaleElementReferenceException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -96,9 +97,16 @@ class Browser:
         self.keys(*[Keys.TAB] * times)
 
     def click(self, selector, text=""):
-        def found():
-            return next((one for one in self.all(selector) if one.is_displayed() and text in one.text), None)
-        wait_until(f"{selector} with {text!r}", found).click()
+        def clicked():
+            try:
+                for one in self.all(selector):
+                    if one.is_displayed() and text in one.text:
+                        one.click()
+                        return True
+            except (StaleElementReferenceException, ElementClickInterceptedException):
+                pass  # the page was drawn anew meanwhile
+            return False
+        wait_until(f"{selector} with {text!r}", clicked)
 
     def fill(self, selector, text):
         self.driver.execute_script("""
