@@ -200,49 +200,68 @@ bool Gateway::Enter(grpc::ClientContext* context, const std::string& bearer) {
   return true;
 }
 
-void Gateway::Prepare(const std::string& bearer, grpc::ClientContext* context) const {
-  options_.channel()->GetState(/*try_to_connect=*/true);
-  rpc::SetTimeout(context, options_.call_timeout);
-  if (!bearer.empty()) context->AddMetadata("authorization", absl::StrCat("Bearer ", bearer));
-}
-
-void Gateway::Leave(grpc::ClientContext* context, const std::string& bearer, const absl::Status& status) {
+void Gateway::Leave(grpc::ClientContext* context, const std::string& bearer, const absl::Status& status,
+                    const std::function<void()>& release) {
   // Before the call is off the books: until then this object lives.
   if (absl::IsUnavailable(status) && options_.go_on != nullptr) options_.go_on();
   MutexLock lock(&mutex_);
   calls_.erase(context);
   if (const auto own = calls_of_.find(bearer); --own->second == 0) calls_of_.erase(own);
+  release();
   idle_.SignalAll();  // With the lock: whoever waits may destroy this object.
 }
 
+// A call on its way. By a reactor, of which gRPC touches nothing after OnDone(): when the last call has left, all is free, and the
+// process may end.
 template <typename Request, typename Response>
-struct Gateway::Pending {
+struct Gateway::Pending final : public grpc::ClientUnaryReactor {
+  void OnDone(const grpc::Status& status) override {
+    const absl::Status error = rpc::FromGrpcStatus(status);
+    then(error, response);
+    then = nullptr;
+    gateway->Leave(&context, bearer, error, [this] { delete this; });
+  }
+
+  Gateway* gateway = nullptr;
   grpc::ClientContext context;
   Request request;
   Response response;
+  std::string bearer;
+  std::function<void(const absl::Status&, const Response&)> then;
 };
 
 template <typename Stub, typename Request, typename Response>
-void Gateway::Call(void (Stub::async::*method)(grpc::ClientContext*, const Request*, Response*,
-                                               std::function<void(grpc::Status)>),
-                   const Request& request, const Guest& guest, const Exchange& exchange,
-                   std::function<std::string(const Response&)> render) {
-  auto pending = std::make_shared<Pending<Request, Response>>();
+bool Gateway::Start(AsyncMethod<Stub, Request, Response> method, const Request& request,
+                    const std::string& bearer,
+                    std::function<void(const absl::Status&, const Response&)> then) {
+  auto pending = std::make_unique<Pending<Request, Response>>();
+  pending->gateway = this;
   pending->request = request;
-  if (!Enter(&pending->context, guest.bearer)) {
-    exchange->Answer(Refusal(503, "RESOURCE_EXHAUSTED", "too many requests at once"));
-    return;
-  }
-  Prepare(guest.bearer, &pending->context);
-  Stub stub(options_.channel());
-  (stub.async()->*method)(
-      &pending->context, &pending->request, &pending->response,
-      [this, pending, guest, exchange, render = std::move(render)](const grpc::Status& status) {
-        const absl::Status error = rpc::FromGrpcStatus(status);
+  pending->bearer = bearer;
+  pending->then = std::move(then);
+  if (!Enter(&pending->context, bearer)) return false;
+  const std::shared_ptr<grpc::Channel> channel = options_.channel();
+  channel->GetState(/*try_to_connect=*/true);
+  rpc::SetTimeout(&pending->context, options_.call_timeout);
+  if (!bearer.empty()) pending->context.AddMetadata("authorization", absl::StrCat("Bearer ", bearer));
+  auto* const call = pending.release();  // Owned by itself until it has ended.
+  Stub stub(channel);
+  (stub.async()->*method)(&call->context, &call->request, &call->response, call);
+  call->StartCall();
+  return true;
+}
+
+template <typename Stub, typename Request, typename Response>
+void Gateway::Call(AsyncMethod<Stub, Request, Response> method, const Request& request, const Guest& guest,
+                   const Exchange& exchange, std::function<std::string(const Response&)> render) {
+  const bool started = Start<Stub, Request, Response>(
+      method, request, guest.bearer,
+      [this, guest, exchange, render = std::move(render)](const absl::Status& error,
+                                                          const Response& response) {
         if (absl::IsUnauthenticated(error)) doorkeeper_->Forget(guest);
-        exchange->Answer(error.ok() ? Document(render(pending->response)) : Refusal(error));
-        Leave(&pending->context, guest.bearer, error);
+        exchange->Answer(error.ok() ? Document(render(response)) : Refusal(error));
       });
+  if (!started) exchange->Answer(Refusal(503, "RESOURCE_EXHAUSTED", "too many requests at once"));
 }
 
 void Gateway::Handle(const HttpRequest& request, Exchange exchange) {
@@ -265,19 +284,14 @@ void Gateway::Handle(const HttpRequest& request, Exchange exchange) {
 }
 
 void Gateway::Ask(const Proof& proof, const Exchange& exchange) {
-  auto pending = std::make_shared<Pending<v1::WhoAmIRequest, v1::WhoAmIResponse>>();
-  if (!Enter(&pending->context, proof.bearer)) {
+  const bool started = Start<v1::AdminService::Stub, v1::WhoAmIRequest, v1::WhoAmIResponse>(
+      &v1::AdminService::Stub::async::WhoAmI, {}, proof.bearer,
+      [this, proof, exchange](const absl::Status& error, const v1::WhoAmIResponse&) {
+        exchange->Answer(Secured(doorkeeper_->Judge(proof, error)));
+      });
+  if (!started) {
     exchange->Answer(Secured(doorkeeper_->Judge(proof, absl::UnavailableError("too many calls"))));
-    return;
   }
-  Prepare(proof.bearer, &pending->context);
-  v1::AdminService::Stub stub(options_.channel());
-  stub.async()->WhoAmI(&pending->context, &pending->request, &pending->response,
-                       [this, pending, proof, exchange](const grpc::Status& status) {
-                         const absl::Status error = rpc::FromGrpcStatus(status);
-                         exchange->Answer(Secured(doorkeeper_->Judge(proof, error)));
-                         Leave(&pending->context, proof.bearer, error);
-                       });
 }
 
 void Gateway::HandleApi(const HttpRequest& request, const Guest& guest, const Exchange& exchange) {

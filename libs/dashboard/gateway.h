@@ -71,16 +71,21 @@ class Gateway {
   void HandleApi(const httpd::HttpRequest& request, const Guest& guest, const Exchange& exchange);
   void HandleChange(const httpd::HttpRequest& request, const Guest& guest, const Exchange& exchange);
   void Stream(const httpd::HttpRequest& request, const Guest& guest, const Exchange& exchange);
-  // Makes a call; `render` makes JSON of what it answers.
   template <typename Stub, typename Request, typename Response>
-  void Call(void (Stub::async::*method)(grpc::ClientContext*, const Request*, Response*,
-                                        std::function<void(grpc::Status)>),
-            const Request& request, const Guest& guest, const Exchange& exchange,
-            std::function<std::string(const Response&)> render);
+  using AsyncMethod = void (Stub::async::*)(grpc::ClientContext*, const Request*, Response*,
+                                            grpc::ClientUnaryReactor*);
+  // Makes a call; `then` gets what comes of it. False: there are too many, or it ends.
+  template <typename Stub, typename Request, typename Response>
+  bool Start(AsyncMethod<Stub, Request, Response> method, const Request& request, const std::string& bearer,
+             std::function<void(const absl::Status&, const Response&)> then);
+  // The same for a guest; `render` makes JSON of what it answers.
+  template <typename Stub, typename Request, typename Response>
+  void Call(AsyncMethod<Stub, Request, Response> method, const Request& request, const Guest& guest,
+            const Exchange& exchange, std::function<std::string(const Response&)> render);
   // False: there are too many, or it ends.
   bool Enter(grpc::ClientContext* context, const std::string& bearer);
-  void Prepare(const std::string& bearer, grpc::ClientContext* context) const;
-  void Leave(grpc::ClientContext* context, const std::string& bearer, const absl::Status& status);
+  void Leave(grpc::ClientContext* context, const std::string& bearer, const absl::Status& status,
+             const std::function<void()>& release);
   bool TakePlace(const std::string& bearer);
 
   const GatewayOptions options_;
