@@ -96,10 +96,12 @@ void Step::Reconcile() {
   }
   NoticeLostNewcomers();
   StopLateNewcomers();
-  // What can't be had now is not aimed at.
+  // What can't be had now is not aimed at, nor what was decided for other bounds than the job's user has set meanwhile: the next
+  // decision comes soon.
+  const bool holds = desired_.nodes_ready && AllowsSize(job(), static_cast<int>(desired_.nodes.size()));
   std::vector<std::string> goal = desired_.nodes;
-  if (!desired_.nodes_ready) goal = plan() != nullptr ? NodesOf(plan()->members) : job().allocation;
-  const bool may_launch = desired_.nodes_ready && job().retry_time <= now_;
+  if (!holds) goal = plan() != nullptr ? NodesOf(plan()->members) : job().allocation;
+  const bool may_launch = holds && job().retry_time <= now_;
   const std::vector<PlanMember> current = Staying();
   if (current.empty()) return;  // All were told to go, and will.
   const std::vector<PlanMember> ready = LiveNewcomers();

@@ -280,6 +280,30 @@ TEST(InPlaceTest, AllowedSizesHoldOnTheWayToo) {
   EXPECT_EQ(Advance(job, replicas, desired, kStart, Policy()).job.phase, Phase::kStopping);
 }
 
+// The decision that is there was made for the bounds that the job had before; the next one comes soon.
+TEST(InPlaceTest, BoundsThatItsUserChangesStopNoJob) {
+  Job job;
+  job.id_prefix = "job";
+  job.phase = Phase::kRunning;
+  job.group = 2;
+  job.rescales_in_place = true;
+  job.allocation = {"n1", "n2"};
+  std::vector<Replica> replicas = {Running(0), Running(1)};
+  for (Replica& replica : replicas) replica.joined = replica.rescales_in_place = true;
+  job.max_replicas = 1;
+  Outcome outcome = Advance(job, replicas, Wants({"n1", "n2"}), kStart, Policy());
+  EXPECT_EQ(outcome.job.phase, Phase::kRunning);
+  EXPECT_TRUE(outcome.stops.empty());
+  outcome = Advance(outcome.job, replicas, Wants({"n1"}), kStart, Policy());
+  EXPECT_EQ(outcome.job.phase, Phase::kRescaling);
+  ASSERT_EQ(outcome.job.plans.size(), 1u);
+  EXPECT_EQ(outcome.job.plans.back().members.size(), 1u);
+  // The same where it is to be larger.
+  job.max_replicas = 0;
+  job.min_replicas = 3;
+  EXPECT_EQ(Advance(job, replicas, Wants({"n1", "n2"}), kStart, Policy()).job.phase, Phase::kRunning);
+}
+
 // Those of a job that trained under an earlier supervisor.
 TEST(InPlaceTest, NothingIsDecidedUntilMembersHaveJoinedAgain) {
   Job job;
