@@ -116,6 +116,9 @@ class LocalCluster {
   absl::StatusOr<ClusterRecord> Settle(const UpOptions& options) const;
   // The process of a service if it lives.
   std::optional<ProcessIdentity> Running(absl::string_view service) const;
+  // Whether it may listen on another port than the last time, which somebody else may have got since: nobody who runs has
+  // been told of that.
+  bool MayMove(absl::string_view service) const;
   // Makes the service run and answer; writes down its address in `record`. Adds to started_.
   absl::Status Ensure(absl::string_view service, absl::Time deadline, ClusterRecord* record);
   absl::Status WaitUntilHealthy(absl::string_view service, const ProcessIdentity& process,

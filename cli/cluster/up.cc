@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -61,6 +62,12 @@ bool IsPortFree(int port) {
   const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   close(fd);
   return free;
+}
+
+int PortOf(absl::string_view address) {
+  int port = 0;
+  const bool known = absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port);
+  return known ? port : 0;
 }
 
 int ServiceIndex(absl::string_view service) {
@@ -234,6 +241,11 @@ absl::Status LocalCluster::WaitUntilHealthy(absl::string_view service, const Pro
   }
 }
 
+bool LocalCluster::MayMove(absl::string_view service) const {
+  if (service == "supervisor") return false;
+  return service == "autoscaler" || !Running("autoscaler").has_value();
+}
+
 absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline, ClusterRecord* record) {
   const absl::Time begin = SteadyNow();
   std::optional<ProcessIdentity> process = Running(service);
@@ -241,6 +253,8 @@ absl::Status LocalCluster::Ensure(absl::string_view service, absl::Time deadline
   if (!was_running) {
     std::error_code error;
     std::filesystem::remove(AddressFile(service), error);
+    std::string& listen = *AddressOf(service, record);
+    if (MayMove(service) && !IsPortFree(PortOf(listen))) listen = Loopback(0);
     // The jobs are those of whoever starts the cluster, and use that user's programs and files.
     setenv("ADAPTDL_SERVER_REPLICA_USER", "self", /*overwrite=*/0);
     const absl::StatusOr<ProcessIdentity> started = StartDaemon(

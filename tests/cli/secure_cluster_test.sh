@@ -74,7 +74,20 @@ adaptdl cluster up --insecure 2>"$ADAPTDL_HOME/warning"
 grep -q 'every user of this machine' "$ADAPTDL_HOME/warning" || fail "no warning"
 adaptdl submit --name six --wait -- true
 adaptdl cluster down
+
+# Somebody else has got the allocator's port meanwhile: it takes another.
+exec {taken}< <(exec /usr/bin/python3 -c '
+import json, socket, sys, time
+address = json.load(open(sys.argv[1]))["allocator"]
+held = socket.create_server(("127.0.0.1", int(address.rpartition(":")[2])))
+print(address, flush=True)
+time.sleep(600)' "$ADAPTDL_HOME/cluster.json")
+holder=$!
+read -r former <&"$taken"
 adaptdl cluster up
+kill "$holder"
+adaptdl cluster status | grep allocator | grep -qv "$former" || fail "the allocator listens where somebody else does"
+adaptdl submit --name seven --wait -- true
 refused "unreachable" adaptdl ls --insecure
 [[ $(adaptdl ls) == *six* ]] || fail "its jobs are gone"
 echo "the cluster keeps strangers out"
