@@ -28,8 +28,11 @@ void ProgressTracker::CountStep(double gain) {
 
 void ProgressTracker::SetLoop(const StepSummary& summary) {
   report_.total_batch_size = summary.batch_size;
-  report_.local_batch_size = summary.atomic_batch_size;
-  report_.accumulation_steps = static_cast<int>(summary.micro_batches - 1);
+  // A short batch at the end of an epoch is none that was chosen.
+  if (summary.typical || report_.local_batch_size == 0) {
+    report_.local_batch_size = summary.atomic_batch_size;
+    report_.accumulation_steps = static_cast<int>(summary.micro_batches - 1);
+  }
   pass_steps_ = summary.loop_steps;
   pass_fraction_ = summary.loop_fraction;
 }

@@ -36,6 +36,11 @@ TEST(ProgressTrackerTest, ReportsThePartOfAllEpochsThatIsDone) {
   EXPECT_EQ(report.total_batch_size, 64);
   EXPECT_EQ(report.local_batch_size, 8);
   EXPECT_EQ(report.accumulation_steps, 1);
+  // The last batch of an epoch, of what was left.
+  progress.SetLoop(
+      {.batch_size = 64, .atomic_batch_size = 3, .micro_batches = 1, .typical = false, .loop_fraction = 1});
+  EXPECT_EQ(progress.Report(1).local_batch_size, 8);
+  EXPECT_EQ(progress.Report(1).accumulation_steps, 1);
   progress.FinishPass();
   EXPECT_DOUBLE_EQ(progress.Report(/*finished_epochs=*/2).fraction, 0.5);
   EXPECT_DOUBLE_EQ(progress.Report(/*finished_epochs=*/9).fraction, 1);
