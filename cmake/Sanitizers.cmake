@@ -40,7 +40,7 @@ set(ADAPTDL_NOT_UNDER_TSAN
   integration_kubernetes_faults_test
   integration_kubernetes_rescale_points_test
   integration_kubernetes_scale_test
-  integration_kubernetes_test
+  integration_kubernetes_autoscaling_test integration_kubernetes_test
   integration_kubernetes_two_operators_test
   integration_network_fault_test
   integration_python_job_test
