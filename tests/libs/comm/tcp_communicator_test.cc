@@ -91,7 +91,10 @@ TEST(TcpCommunicator, ReducesAndBroadcastsBuffersOfAnySize) {
 TEST(TcpCommunicator, EverySurvivorNamesAKilledPeerAtOnce) {
   const absl::Time start = absl::Now();
   for (const int killed : {0, 1, 2}) {
-    MemberProcesses members(3, kNever, [killed](std::unique_ptr<Communicator> member) {
+    // Its writing end is closed by all when no survivor needs the others any more.
+    int done[2];
+    ASSERT_EQ(pipe(done), 0);
+    MemberProcesses members(3, kNever, [killed, &done](std::unique_ptr<Communicator> member) {
       // Large: goes round the ring, where only one of the survivors is connected to the one that it waits
       // for.
       std::vector<float> values(1 << 20, 1.0f);
@@ -101,7 +104,13 @@ TEST(TcpCommunicator, EverySurvivorNamesAKilledPeerAtOnce) {
       CheckStatus(status, absl::StatusCode::kUnavailable,
                   {"all-reduce (sum) of 4194304 bytes of float32, number 2", absl::StrCat("rank ", killed)});
       Check(member->Barrier() == status, "a later collective fails for another reason");
+      // One that ends closes its connections, and would be named by one that has not noticed yet who was killed.
+      close(done[1]);
+      char none = 0;
+      Check(read(done[0], &none, 1) == 0, "the others have noticed, too");
     });
+    close(done[0]);
+    close(done[1]);
     for (int rank = 0; rank < 3; ++rank) {
       if (rank == killed) {
         EXPECT_TRUE(WIFSIGNALED(members.Wait(rank)));
