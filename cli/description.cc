@@ -1,6 +1,7 @@
 #include "cli/description.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -194,8 +195,11 @@ void AddStatistics(const v1::JobStatus& status, Section* section) {
   }
   if (progress.has_step_times()) section->Add("Step time", StepTimeText(progress.step_times()));
   for (const v1::ReportedMetric& metric : progress.metrics()) {
-    section->Add("Reports", absl::StrFormat("%s %.6g at step %d", Printable(metric.name()), metric.value(),
-                                            metric.step()));
+    // A loss that is none never comes back: in words, as "-nan" is easily overlooked.
+    const std::string value =
+        std::isnan(metric.value()) ? "is not a number" : absl::StrFormat("%.6g", metric.value());
+    section->Add("Reports",
+                 absl::StrFormat("%s %s at step %d", Printable(metric.name()), value, metric.step()));
   }
 }
 

@@ -103,6 +103,9 @@ std::variant<Guest, Proof, httpd::HttpResponse> Sessions::Meet(const httpd::Http
     }
   }
   if (guest.bearer.empty()) return MeetStranger(request);
+  if (request.path == "/login" && request.method == "GET") {
+    return httpd::HttpResponse{303, "", "", {{"Location", "/"}, {"Cache-Control", "no-store"}}};
+  }
   if (request.path != "/logout") return guest;
   if (request.method != "POST" || !IsOfOwnPage(request, guest)) {
     return PageOf(403, "Only the dashboard's own page may ask for this.");

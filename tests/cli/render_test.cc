@@ -1,5 +1,6 @@
 // Values, tables and documents as text.
 
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -166,6 +167,10 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
   python->set_requirements("# data\nnumpy==1.24\n\n  torch\n");
   v1::ListEventsResponse events;
   events.add_events()->set_reason("ReplicaFailed");
+  v1::ReportedMetric* loss = job.mutable_status()->mutable_progress()->add_metrics();
+  loss->set_name("loss");
+  loss->set_value(std::numeric_limits<double>::quiet_NaN());
+  loss->set_step(7);
   const std::string text = DescribeJob(job, {.events = events}, kNow, false);
   for (const char* part :
        {"default/a (u1)", "team=vision", "train 'two words'",
@@ -173,7 +178,8 @@ TEST(DescriptionTest, TellsSpecStatusReplicasAndEvents) {
         "Allowed:           1, 2, 4", "Priority:          10", "Max restarts:      3",
         "Phase:             Running", "Epoch:             1 of 10", "Done:              25 %",
         "Exited (code 127)", "command not found", "ReplicaFailed", "Batch size:        64",
-        "Re-scales:         3 in place", "Re-scale takes:    62ms"}) {
+        "Re-scales:         3 in place", "Re-scale takes:    62ms",
+        "Reports:           loss is not a number at step 7"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }

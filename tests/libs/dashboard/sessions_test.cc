@@ -59,6 +59,12 @@ TEST_F(SessionsTest, TheOldestMakeRoom) {
 
 TEST_F(SessionsTest, TheyEndInTime) {
   const std::string cookie = SignIn("ann");
+  // Whoever has signed in needs no page for that.
+  httpd::HttpRequest request = Request("GET", "/login");
+  request.headers["cookie"] = cookie;
+  const auto sent_on = sessions_.Meet(request);
+  ASSERT_TRUE(std::holds_alternative<httpd::HttpResponse>(sent_on));
+  EXPECT_EQ(std::get<httpd::HttpResponse>(sent_on).status, 303);
   clock_.Advance(absl::Minutes(59));
   EXPECT_TRUE(IsIn(cookie));
   clock_.Advance(absl::Minutes(1));
