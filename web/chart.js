@@ -4,6 +4,13 @@ import {h, s, number, table, palette, swatch} from "./dom.js";
 
 const WIDTH = 560, HEIGHT = 220, LEFT = 56, RIGHT = 12, TOP = 10, BOTTOM = 28;
 
+// A text around x, which is not cut at the right edge, in the large letters of a phone either.
+export function label(text, x, y, width) {
+  const digit = 10;  // at most, in any of the sizes of style.css
+  const last = x + text.length * digit / 2 > width;
+  return s("text", {x: last ? width : x, y, "text-anchor": last ? "end" : "middle"}, text);
+}
+
 // About `count` round numbers from `low` to `high`.
 export function ticks(low, high, count) {
   const raw = (high - low) / count;
@@ -51,11 +58,7 @@ export function chart({title, lines, marks = [], dots = [], xText = number, xTic
     svg.append(s("line", {class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: py(y), y2: py(y)}),
       s("text", {x: LEFT - 8, y: py(y) + 4, "text-anchor": "end"}, number(y)));
   }
-  for (const x of xTicks(x0, x1, 5)) {
-    // None is cut at the edge.
-    const last = px(x) > WIDTH - 32;
-    svg.append(s("text", {x: last ? WIDTH : px(x), y: HEIGHT - 8, "text-anchor": last ? "end" : "middle"}, xText(x)));
-  }
+  for (const x of xTicks(x0, x1, 5)) svg.append(label(xText(x), px(x), HEIGHT - 8, WIDTH));
   for (const x of marks) svg.append(s("line", {class: "mark", x1: px(x), x2: px(x), y1: TOP, y2: HEIGHT - BOTTOM}));
   lines.forEach((line, index) => {
     const path = (whole ? stairs(line.points) : line.points).map(([x, y]) => `${px(x).toFixed(1)},${py(y).toFixed(1)}`).join(" ");

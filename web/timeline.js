@@ -2,7 +2,7 @@
 
 import {h, s, colour, clock, now, parse, table} from "./dom.js";
 import {state, getAll} from "./state.js";
-import {timeTicks} from "./chart.js";
+import {label, timeTicks} from "./chart.js";
 import {link} from "./jobs.js";
 
 const SPANS = [["Last 10 minutes", 600], ["Last hour", 3600], ["Last day", 86400], ["All", Infinity]];
@@ -21,7 +21,7 @@ function draw(timelines, seconds) {
   const svg = s("svg", {class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Replicas of each job over time"});
   for (const time of timeTicks(begin, end, 6)) {
     svg.append(s("line", {class: "grid", x1: px(time), x2: px(time), y1: TOP - 6, y2: height}),
-      s("text", {x: px(time), y: 12, "text-anchor": "middle"}, clock(time)));
+      label(clock(time), px(time), 12, width));
   }
   shown.forEach((job, index) => {
     const middle = TOP + index * ROW + ROW / 2;

@@ -69,6 +69,20 @@ function overlapping() {
   return found;
 }
 
+// The same of charts of five minutes that begin at any second of one: the last time stands anywhere at the edge.
+async function overlappingAtAnyTime() {
+  const {chart, timeTicks} = await import("./chart.js");
+  const clock = (time) => new Date(time * 1000).toISOString().slice(11, 19);
+  const place = document.querySelector("main").appendChild(document.createElement("div"));
+  const found = [];
+  for (let begin = 0; begin < 60; ++begin) {
+    place.replaceChildren(chart({title: `from ${begin} s`, lines: [{name: "", points: [[begin, 0], [begin + 300, 1]]}], xText: clock, xTicks: timeTicks}));
+    found.push(...overlapping());
+  }
+  place.remove();
+  return found;
+}
+
 const focused = () => {
   const element = document.activeElement;
   const outline = getComputedStyle(element);
