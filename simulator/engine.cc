@@ -35,6 +35,15 @@ bool ShareANode(const Placement& a, const Placement& b) {
   });
 }
 
+// Whether a node has more in `a` than in `b`.
+bool HasMoreSomewhere(const Placement& a, const Placement& b) {
+  return std::any_of(a.begin(), a.end(), [&](const NodeShare& share) {
+    const auto before =
+        std::find_if(b.begin(), b.end(), [&](const NodeShare& other) { return other.node == share.node; });
+    return before == b.end() || before->gpus < share.gpus;
+  });
+}
+
 class Simulation {
  public:
   Simulation(const Cluster& cluster, absl::Span<const WorkloadJob> workload, Scheduler& scheduler,
@@ -47,7 +56,8 @@ class Simulation {
         autoscaler_(cluster, options_.nodes, &nodes_) {
     const double round = options.round_seconds;
     const JobOptions job_options{scheduler.adaptive(), options.search,
-                                 round > 0 && round == std::floor(round), options.checkpoint_seconds};
+                                 round > 0 && round == std::floor(round), options.checkpoint_seconds,
+                                 options.gradient_memory};
     for (const WorkloadJob& spec : workload) {
       jobs_.emplace_back(spec, static_cast<int>(cluster.gpu_types().size()), job_options);
     }
@@ -188,7 +198,7 @@ void Simulation::StopJobsOn(int node, bool crash, double now) {
     if (crash) {
       job.Crash();
     } else {
-      job.Reallocate({}, job.gpu_type(), 0, /*free_move=*/false);
+      job.Reallocate({}, job.gpu_type(), {});
     }
   }
 }
@@ -381,8 +391,11 @@ void Simulation::Apply(size_t job, const Placement& placement, double now) {
   const RestartCost cost = options_.restart();
   const bool in_place = cost.in_place != nullptr && !it.spec().plain && type == it.gpu_type() &&
                         !it.restarting() && ShareANode(placement, it.placement());
-  it.Reallocate(placement, type,
-                in_place ? cost.OfChange(it.spec(), starts) : cost.OfStart(it.spec(), starts), free_move);
+  SimulatedJob::Change change{.is_free = free_move};
+  change.seconds = in_place ? cost.OfChange(it.spec(), starts) : cost.OfStart(it.spec(), starts);
+  if (in_place && HasMoreSomewhere(placement, it.placement()))
+    change.newcomers_seconds = cost.OfNewcomers(it.spec(), starts);
+  it.Reallocate(placement, type, change);
   open_[job] = {now, CountGpus(placement), type};
 }
 

@@ -136,6 +136,26 @@ absl::StatusOr<Input> LoadHistory(const ReplayOptions& options) {
   return input;
 }
 
+// What was recorded of starts and changes.
+absl::Status LoadTimes(const ReplayOptions& options, SimulationOptions* simulation) {
+  const struct {
+    const std::string& path;
+    const char* option;
+    std::shared_ptr<const RestartTimes>* times;
+  } files[] = {
+      {options.restart_times, "--restart-times", &simulation->restart_times},
+      {options.in_place_times, "--in-place-times", &simulation->in_place_times},
+      {options.newcomer_times, "--newcomer-times", &simulation->newcomer_times},
+  };
+  for (const auto& file : files) {
+    if (file.path.empty()) continue;
+    absl::StatusOr<RestartTimes> times = RestartTimes::Load(file.path, file.option);
+    if (!times.ok()) return times.status();
+    *file.times = std::make_shared<const RestartTimes>(*std::move(times));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
@@ -153,20 +173,7 @@ absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
   }
   SimulationOptions& simulation = input->simulation;
   simulation.seed = options.scheduler.seed;
-  if (!options.restart_times.empty()) {
-    absl::StatusOr<RestartTimes> times = RestartTimes::Load(options.restart_times);
-    if (!times.ok()) {
-      return times.status();
-    }
-    simulation.restart_times = std::make_shared<const RestartTimes>(*std::move(times));
-  }
-  if (!options.in_place_times.empty()) {
-    absl::StatusOr<RestartTimes> times = RestartTimes::Load(options.in_place_times, "--in-place-times");
-    if (!times.ok()) {
-      return times.status();
-    }
-    simulation.in_place_times = std::make_shared<const RestartTimes>(*std::move(times));
-  }
+  if (absl::Status status = LoadTimes(options, &simulation); !status.ok()) return status;
   const RealClock clock;
   absl::StatusOr<SimulationResult> result =
       Simulate(input->cluster, input->workload, **scheduler, clock, simulation);

@@ -32,6 +32,7 @@ struct ReplayOptions {
   std::string restart_times;
   // The same of changes in place, of the jobs that can.
   std::string in_place_times;
+  std::string newcomer_times;
   // Chance of each job to be a plain program, in [0, 1].
   double plain_part = 0;
   // See simulator/node_flags.h; they set the parts of `simulation.nodes` that depend on GPU types. Empty:

@@ -152,4 +152,8 @@ double RestartCost::OfStart(const WorkloadJob& job, int n) const {
 
 double RestartCost::OfChange(const WorkloadJob& job, int n) const { return Draw(*in_place, seed, job, n); }
 
+double RestartCost::OfNewcomers(const WorkloadJob& job, int n) const {
+  return newcomers == nullptr ? 0 : Draw(*newcomers, seed, job, n);
+}
+
 }  // namespace adaptdl::simulator

@@ -56,6 +56,8 @@ struct RestartCost {
   uint64_t seed = 1;
   // Not null: what changes take where some of the job's replicas go on. Outlives this.
   const RestartTimes* in_place = nullptr;
+  // Not null: how long before such a change its newcomers are launched. Outlives this.
+  const RestartTimes* newcomers = nullptr;
 
   // The means, which is what policies know: of a start from nothing, and of a change of a job that runs.
   double Expected(const Application& application) const;
@@ -64,6 +66,8 @@ struct RestartCost {
   double OfStart(const WorkloadJob& job, int n) const;
   // The same if it is a change in place. REQUIRES: in_place is not null.
   double OfChange(const WorkloadJob& job, int n) const;
+  // How long that waits for newcomers.
+  double OfNewcomers(const WorkloadJob& job, int n) const;
 };
 
 }  // namespace adaptdl::simulator

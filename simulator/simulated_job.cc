@@ -27,28 +27,24 @@ BatchBounds SimulatedJob::Bounds(int gpu_type) const {
   const Application& app = application();
   BatchBounds bounds{app.init_batch_size(), app.max_batch_size(), app.min_local[gpu_type],
                      app.max_local[gpu_type], app.accumulation};
-  if (app.local_limit_per_placement && shape_ && gpu_type == gpu_type_) {
-    bounds.max_local = std::min(bounds.max_local, shape_->max_local());
+  if (app.local_limit_per_placement && work_.shape && gpu_type == gpu_type_) {
+    bounds.max_local = std::min(bounds.max_local, work_.shape->max_local());
   }
   return bounds;
 }
 
-goodput::Topology SimulatedJob::CurrentTopology() const {
-  return {static_cast<int>(placement_.size()), gpus_};
-}
-
 int64_t SimulatedJob::batch_size() const {
-  return gpus_ * batch_.atomic_batch_size * (batch_.accumulation_steps + 1);
+  return work_.topology.replicas * work_.batch.atomic_batch_size * (work_.batch.accumulation_steps + 1);
 }
 
 absl::StatusOr<StepTime> SimulatedJob::TrueStepTime() const {
-  const std::optional<StepTime> time = shape_->At(batch_.atomic_batch_size);
+  const std::optional<StepTime> time = work_.shape->At(work_.batch.atomic_batch_size);
   const Application& app = application();
   if (!time || !app.curve.Covers(batch_size())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(spec_.name, ": the traces of ", app.name, " do not cover ", gpus_, " replicas on ",
-                     placement_.size(), " nodes with atomic batch size ", batch_.atomic_batch_size, " and ",
-                     batch_.accumulation_steps, " accumulation steps"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        spec_.name, ": the traces of ", app.name, " do not cover ", work_.topology.replicas, " replicas on ",
+        work_.topology.nodes, " nodes with atomic batch size ", work_.batch.atomic_batch_size, " and ",
+        work_.batch.accumulation_steps, " accumulation steps"));
   }
   return *time;
 }
@@ -58,24 +54,25 @@ double SimulatedJob::TrueSpeed(const StepTime& time) const {
   const double scale =
       static_cast<double>(batch_size()) / static_cast<double>(application().init_batch_size());
   const double gain = (gradient.var + gradient.sqr) / (gradient.var / scale + gradient.sqr);
-  const double steps = static_cast<double>(batch_.accumulation_steps);
+  const double steps = static_cast<double>(work_.batch.accumulation_steps);
   return gain / (time.step + steps * (time.step - time.sync)) / application().calibration;
 }
 
 absl::Status SimulatedJob::Learn(const StepTime& time) {
-  gradient_ = application().curve.Gradient(batch_size(), epoch_);
+  const goodput::GradParams current = application().curve.Gradient(batch_size(), epoch_);
+  if (options_.gradient_memory == 0 || gradient_weight_ == 0) gradient_ = current;
   Knowledge& knowledge = knowledge_[gpu_type_];
-  const goodput::Topology topology = CurrentTopology();
+  const goodput::Topology topology = work_.topology;
   for (const goodput::Measurement& known : knowledge.profile) {
     if (known.nodes == topology.nodes && known.replicas == topology.replicas &&
-        known.atomic_batch_size == batch_.atomic_batch_size) {
+        known.atomic_batch_size == work_.batch.atomic_batch_size) {
       return absl::OkStatus();
     }
   }
   const double factor = application().calibration;
   knowledge.profile.push_back({.nodes = topology.nodes,
                                .replicas = topology.replicas,
-                               .atomic_batch_size = batch_.atomic_batch_size,
+                               .atomic_batch_size = work_.batch.atomic_batch_size,
                                .accum_time = (time.step - time.sync) * factor,
                                .optim_time = time.step * factor});
   profiled_replicas_ = std::max(profiled_replicas_, topology.replicas);
@@ -91,48 +88,58 @@ absl::Status SimulatedJob::Learn(const StepTime& time) {
 void SimulatedJob::ChooseBatch() {
   const BatchBounds bounds = Bounds(gpu_type_);
   const Application& app = application();
+  const int gpus = work_.topology.replicas;
   if (!options_.adaptive || app.kept_batch_size > 0) {
-    batch_ = SplitBatch(options_.adaptive ? app.kept_batch_size : spec_.batch_size, gpus_, bounds);
+    work_.batch = SplitBatch(options_.adaptive ? app.kept_batch_size : spec_.batch_size, gpus, bounds);
   } else if (const Knowledge& knowledge = knowledge_[gpu_type_]; !knowledge.perf) {
-    batch_ = FirstBatch(gpus_, bounds);
+    work_.batch = FirstBatch(gpus, bounds);
   } else {
-    batch_ = BestBatch(goodput::GoodputFunction(*knowledge.perf, gradient_, app.init_batch_size()),
-                       CurrentTopology(), bounds, options_.search);
+    work_.batch = BestBatch(goodput::GoodputFunction(*knowledge.perf, gradient_, app.init_batch_size()),
+                            work_.topology, bounds, options_.search);
   }
 }
 
-void SimulatedJob::Reallocate(const Placement& placement, int gpu_type, double restart_seconds,
-                              bool free_move) {
+void SimulatedJob::Reallocate(const Placement& placement, int gpu_type, const Change& change) {
   if (spec_.plain && !placement_.empty()) LoseWork();
   placement_ = placement;
   gpus_ = CountGpus(placement);
   gpu_type_ = gpu_type;
-  shape_.reset();
-  checkpoint_ = {clock_ + (free_move ? 0 : restart_seconds), epoch_, progress_};
+  newcomers_left_ = 0;
+  checkpoint_ = {clock_ + (change.is_free ? 0 : change.seconds), epoch_, progress_};
   if (placement.empty()) {
+    work_ = {};
     return;
   }
+  if (!change.is_free) {
+    if (first_started_) {
+      ++restarts_;
+    } else {
+      first_started_ = clock_;
+    }
+  }
+  if (change.newcomers_seconds > 0 && work_.topology.replicas > 0 && restart_left_ == 0) {
+    newcomers_left_ = change.newcomers_seconds;
+    restart_after_ = change.seconds;
+    return;
+  }
+  Begin(change.is_free ? restart_left_ : change.seconds);
+}
+
+void SimulatedJob::Begin(double restart_seconds) {
   std::vector<int> shape;
-  for (const NodeShare& share : placement) {
+  for (const NodeShare& share : placement_) {
     shape.push_back(share.gpus);
   }
-  shape_ = application().step_times[gpu_type].Resolve(shape);
+  work_.topology = {static_cast<int>(placement_.size()), gpus_};
+  work_.shape = application().step_times[gpu_type_].Resolve(shape);
   ChooseBatch();
-  if (free_move) {
-    return;
-  }
   restart_left_ = restart_seconds;
-  if (first_started_) {
-    ++restarts_;
-  } else {
-    first_started_ = clock_;
-  }
 }
 
 void SimulatedJob::Crash() {
   ++crashes_;
   LoseWork();
-  Reallocate({}, gpu_type_, 0, /*free_move=*/false);
+  Reallocate({}, gpu_type_, {});
 }
 
 void SimulatedJob::LoseWork() {
@@ -154,7 +161,33 @@ void SimulatedJob::WriteCheckpoints(double seconds, double rate) {
   checkpoint_ = {time, epoch_, progress_ + rate * std::max(time - clock_, 0.0)};
 }
 
+void SimulatedJob::RememberGradient(const goodput::GradParams& current, double seconds,
+                                    const StepTime& time) {
+  if (options_.gradient_memory == 0) return;
+  const auto steps = static_cast<double>(work_.batch.accumulation_steps);
+  const double step = (time.step + steps * (time.step - time.sync)) * application().calibration;
+  const double batches = seconds / step * static_cast<double>(batch_size()) /
+                         static_cast<double>(application().init_batch_size());
+  const double kept = std::exp(-batches / options_.gradient_memory) * gradient_weight_;
+  const double added = 1 - std::exp(-batches / options_.gradient_memory);
+  const auto average = [&](double past, double now) { return (kept * past + added * now) / (kept + added); };
+  if (kept + added == 0) return;
+  gradient_ = {average(gradient_.sqr, current.sqr), average(gradient_.var, current.var)};
+  gradient_weight_ = kept + added;
+}
+
 absl::Status SimulatedJob::Advance(double until, double speed) {
+  const double ready = clock_ + newcomers_left_;
+  if (newcomers_left_ > 0 && ready <= until) {
+    if (absl::Status status = AdvanceWork(ready, speed); !status.ok()) return status;
+    newcomers_left_ = 0;
+    if (!done()) Begin(restart_after_);
+  }
+  newcomers_left_ = std::max(newcomers_left_ - (until - clock_), 0.0);
+  return AdvanceWork(until, speed);
+}
+
+absl::Status SimulatedJob::AdvanceWork(double until, double speed) {
   double seconds = until - clock_;
   if (!placement_.empty() && !done()) {
     const double delay = std::min(restart_left_, seconds);
@@ -171,6 +204,7 @@ absl::Status SimulatedJob::Advance(double until, double speed) {
     }
     const double rate = TrueSpeed(*time) * speed;
     const double next = application().curve.ProgressAfter(epoch_);
+    const goodput::GradParams gradient = application().curve.Gradient(batch_size(), epoch_);
     if (options_.adaptive) {
       if (absl::Status status = Learn(*time); !status.ok()) {
         return status;
@@ -189,6 +223,7 @@ absl::Status SimulatedJob::Advance(double until, double speed) {
       progress_ = next;
       ++epoch_;
     }
+    RememberGradient(gradient, elapsed, *time);
     clock_ += elapsed;
     seconds -= elapsed;
     attained_service_ += gpus_ * elapsed;
@@ -213,7 +248,9 @@ absl::StatusOr<std::optional<double>> SimulatedJob::NextEvent(double speed, doub
   }
   const double rate = TrueSpeed(*time) * speed;
   const double left = (application().curve.ProgressAfter(epoch_) - progress_) / rate;
-  return clock_ + restart_left_ + std::min(left, report_period);
+  // What newcomers bring is reported as soon as that after a restart.
+  const double change = newcomers_left_ > 0 ? newcomers_left_ + restart_after_ : left;
+  return clock_ + restart_left_ + std::min({left, report_period, change});
 }
 
 }  // namespace adaptdl::simulator

@@ -39,6 +39,8 @@ struct JobOptions {
   bool whole_seconds = false;
   // Time between checkpoints while it runs, in seconds; one more is written whenever it is stopped in peace.
   double checkpoint_seconds = 600;
+  // As of SimulationOptions.
+  double gradient_memory = 0;
 };
 
 class SimulatedJob {
@@ -64,9 +66,16 @@ class SimulatedJob {
   // restart or the last one is due. nullopt: it does not run. REQUIRES: it was advanced to now.
   absl::StatusOr<std::optional<double>> NextEvent(double speed, double report_period) const;
 
-  // New GPUs (all of one type) from now on. Loses `restart_seconds`, or nothing if `free_move`, which also is
-  // not counted as a restart.
-  void Reallocate(const Placement& placement, int gpu_type, double restart_seconds, bool free_move);
+  struct Change {
+    // Time without progress.
+    double seconds = 0;
+    // Time before that, in which it goes on as it was, if it runs.
+    double newcomers_seconds = 0;
+    // Loses nothing, and is not counted.
+    bool is_free = false;
+  };
+  // New GPUs (all of one type) from now on.
+  void Reallocate(const Placement& placement, int gpu_type, const Change& change);
 
   // Loses its GPUs without warning, and with them what it did since the last checkpoint.
   void Crash();
@@ -115,6 +124,18 @@ class SimulatedJob {
     double progress = 0;
   };
 
+  // What it works on, which may differ from what it has.
+  struct Work {
+    goodput::Topology topology = {0, 0};
+    std::optional<StepTimes::Shape> shape = {};
+    goodput::BatchConfig batch = {};
+  };
+
+  // Works on all that it has from now on, but for the next seconds.
+  void Begin(double restart_seconds);
+  absl::Status AdvanceWork(double until, double speed);
+  // The course of its averages over some seconds.
+  void RememberGradient(const goodput::GradParams& current, double seconds, const StepTime& time);
   // Goes back to the last checkpoint.
   void LoseWork();
   // Writes the checkpoints that are due in the next seconds, which pass at a constant speed.
@@ -125,7 +146,6 @@ class SimulatedJob {
   double TrueSpeed(const StepTime& time) const;
   absl::Status Learn(const StepTime& time);
   void ChooseBatch();
-  goodput::Topology CurrentTopology() const;
 
   const WorkloadJob& spec_;
   JobOptions options_;
@@ -146,11 +166,15 @@ class SimulatedJob {
   int gpu_type_ = 0;
   int gpus_ = 0;
   double restart_left_ = 0;
-  std::optional<StepTimes::Shape> shape_;
-  goodput::BatchConfig batch_;
+  Work work_;
+  // Newcomers are on their way, for so long; then it restarts for so long.
+  double newcomers_left_ = 0;
+  double restart_after_ = 0;
 
   std::vector<Knowledge> knowledge_;  // by GPU type
   goodput::GradParams gradient_;
+  // Of what gradient_ is an average of: what it weighs. At most 1.
+  double gradient_weight_ = 0;
   int profiled_replicas_ = 0;
   int profile_version_ = 0;
 };

@@ -22,6 +22,7 @@ absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const Wor
            check("restart", options.restart_seconds.value_or(0), 0, false),
            check("interference", options.interference, 0, false),
            check("--checkpoint-period", options.checkpoint_seconds, 0, true),
+           check("--gradient-memory", options.gradient_memory, 0, false),
        }) {
     if (!status.ok()) {
       return status;
@@ -31,7 +32,8 @@ absl::Status CheckOptions(const SimulationOptions& options, absl::Span<const Wor
     return absl::InvalidArgumentError(
         "--autoscale: this policy does not say what it could make of nodes; choose another one, as goodput");
   }
-  for (const RestartTimes* times : {options.restart_times.get(), options.in_place_times.get()}) {
+  for (const RestartTimes* times :
+       {options.restart_times.get(), options.in_place_times.get(), options.newcomer_times.get()}) {
     if (times == nullptr) continue;
     if (absl::Status status = times->Cover(workload); !status.ok()) {
       return status;

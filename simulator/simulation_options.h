@@ -34,10 +34,16 @@ struct SimulationOptions {
   // Not null: what changes take of a job that runs and keeps a replica where it is (GPUs of the same type on
   // a node that it has already). They cover the workload. Null: changes are restarts.
   std::shared_ptr<const RestartTimes> in_place_times = nullptr;
+  // Not null: so long before such a change, which waits for them, are its newcomers launched; meanwhile the job trains
+  // as before, and all of its GPUs are taken. They cover the workload. Null: newcomers are there at once.
+  std::shared_ptr<const RestartTimes> newcomer_times = nullptr;
   // Nodes that fail, are taken away, or come and go with the demand.
   NodeOptions nodes = {};
   // How often jobs write a checkpoint; a failure costs them what came after the last one. Greater than 0.
   double checkpoint_seconds = 600;
+  // Jobs know their gradients' statistics as averages over about the last so many batches of the initial size, as the
+  // training library does (1000). 0: as they are at the moment, as in the published simulators.
+  double gradient_memory = 0;
   // Of everything that is random here.
   uint64_t seed = 1;
   // Whether a job may move to other nodes without a restart, if shape and GPU type stay.
@@ -48,7 +54,9 @@ struct SimulationOptions {
   // The job whose course is recorded. Empty: none.
   std::string watched_job = {};  // a default, so that designated initialisers may leave it out
 
-  RestartCost restart() const { return {restart_seconds, restart_times.get(), seed, in_place_times.get()}; }
+  RestartCost restart() const {
+    return {restart_seconds, restart_times.get(), seed, in_place_times.get(), newcomer_times.get()};
+  }
 };
 
 // Whether they make sense, also for this workload and scheduler; the options of nodes are checked by

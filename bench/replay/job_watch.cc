@@ -12,6 +12,22 @@ bool HasEnded(const v1::Job& job) {
          phase == v1::JOB_PHASE_CANCELLED;
 }
 
+// Replicas by node.
+std::map<std::string, int> Count(const v1::JobStatus& status) {
+  std::map<std::string, int> replicas;
+  for (const std::string& node : status.allocation()) ++replicas[node];
+  return replicas;
+}
+
+bool HasMoreSomewhere(const v1::JobStatus& now, const v1::JobStatus& before) {
+  const std::map<std::string, int> old = Count(before);
+  const std::map<std::string, int> all = Count(now);
+  return std::any_of(all.begin(), all.end(), [&](const auto& entry) {
+    const auto found = old.find(entry.first);
+    return found == old.end() || found->second < entry.second;
+  });
+}
+
 }  // namespace
 
 JobWatch::JobWatch(v1::JobService::Stub* jobs) : jobs_(jobs), thread_([this] { Run(); }) {}
@@ -32,10 +48,25 @@ void JobWatch::Run() {
   }
 }
 
+void JobWatch::TakeChange(const v1::Job& job, absl::Time now, Seen* seen) {
+  const v1::JobStatus& before = seen->job.status();
+  const v1::JobStatus& status = job.status();
+  const bool runs = status.phase() == v1::JOB_PHASE_RESCALING || status.phase() == v1::JOB_PHASE_RUNNING;
+  const bool is_changed = runs && status.group() > before.group();
+  if (seen->changing && is_changed && HasMoreSomewhere(status, before))
+    seen->newcomers.push_back(now - *seen->changing);
+  if (status.phase() != v1::JOB_PHASE_RESCALING) {
+    seen->changing.reset();
+  } else if (!seen->changing || is_changed) {
+    seen->changing = now;
+  }
+}
+
 void JobWatch::Take(const v1::Job& job) {
   const absl::Time now = absl::Now();
   MutexLock lock(&mutex_);
   Seen& seen = seen_[job.name()];
+  TakeChange(job, now, &seen);
   if (seen.replicas > 0) seen.replica_time += (now - seen.since) * seen.replicas;
   seen.since = now;
   seen.job = job;

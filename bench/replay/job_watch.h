@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "adaptdl/v1/job_service.grpc.pb.h"
@@ -27,6 +28,9 @@ class JobWatch {
     int replicas = 0;
     absl::Time since = absl::InfinitePast();
     absl::Duration replica_time = absl::ZeroDuration();
+    // Since when its replicas are changed in place, and how long changes that brought new ones have waited for these.
+    std::optional<absl::Time> changing;
+    std::vector<absl::Duration> newcomers;
   };
 
   // Watches until it is destroyed. `jobs` outlives it.
@@ -42,6 +46,7 @@ class JobWatch {
  private:
   void Run();
   void Take(const v1::Job& job);
+  static void TakeChange(const v1::Job& job, absl::Time now, Seen* seen);
 
   v1::JobService::Stub* const jobs_;
   grpc::ClientContext context_;

@@ -56,7 +56,8 @@ class Run {
     begin_ = absl::Now();
     const absl::Time deadline = begin_ + options_.timeout;
     size_t submitted = 0;
-    while (submitted < workload_.size() || watch_->finished() < static_cast<int>(workload_.size())) {
+    while (submitted < workload_.size() ||
+           (options_.to_the_end && watch_->finished() < static_cast<int>(workload_.size()))) {
       if (absl::Now() > deadline) return absl::DeadlineExceededError("the run takes longer than it may");
       while (submitted < workload_.size() && DueAt(workload_[submitted]) <= absl::Now()) {
         if (absl::Status status = Submit(workload_[submitted++]); !status.ok()) return status;
@@ -64,12 +65,14 @@ class Run {
       if (options_.arm == Arm::kStatic) {
         if (absl::Status status = ServeFirstCome(); !status.ok()) return status;
       }
+      if (absl::Status status = CheckNoneFailed(); !status.ok()) return status;
       TellNews(submitted);
       const absl::Time next = submitted < workload_.size() ? DueAt(workload_[submitted]) : deadline;
       const int finished = watch_->finished();
       watch_->Await([&](const auto& seen) { return CountEnded(seen) > finished; },
                     std::min({next, absl::Now() + kNews, deadline}));
     }
+    if (absl::Status status = CheckNoneFailed(); !status.ok()) return status;
     return Collect();
   }
 
@@ -132,6 +135,17 @@ class Run {
     return absl::OkStatus();
   }
 
+  // A run that is spoilt is not waited for.
+  absl::Status CheckNoneFailed() {
+    for (const auto& [name, seen] : watch_->All()) {
+      const v1::JobStatus& status = seen.job.status();
+      if (!seen.ended || status.phase() == v1::JOB_PHASE_SUCCEEDED) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat(name, " did not succeed: ", status.message(), "\n", cluster_.Logs(name)));
+    }
+    return absl::OkStatus();
+  }
+
   void TellNews(size_t submitted) {
     if (absl::Now() < next_news_) return;
     next_news_ = absl::Now() + kNews;
@@ -146,13 +160,14 @@ class Run {
     LiveRun run;
     const std::map<std::string, JobWatch::Seen> all = watch_->All();
     for (const WorkloadJob& job : workload_) {
-      const JobWatch::Seen& seen = all.at(job.name);
+      const auto found = all.find(job.name);
+      if (found == all.end()) continue;  // it was submitted a moment ago
+      const JobWatch::Seen& seen = found->second;
       const v1::JobStatus& status = seen.job.status();
-      if (status.phase() != v1::JOB_PHASE_SUCCEEDED) {
-        return absl::FailedPreconditionError(
-            absl::StrCat(job.name, " did not succeed: ", status.message(), "\n", cluster_.Logs(job.name)));
-      }
       ReadRecord(job, seen, &run);
+      for (const absl::Duration waited : seen.newcomers)
+        run.newcomer_seconds.push_back(absl::ToDoubleSeconds(waited));
+      if (!options_.to_the_end) continue;
       run.jobs.push_back({.name = job.name,
                           .submitted = ToWorkload(submitted_.at(job.name)),
                           .started = ToWorkload(seen.launched.value_or(*seen.ended)),

@@ -33,6 +33,8 @@ struct LiveOptions {
   std::vector<std::string> traces;
   // Of the program played_job.
   std::string program;
+  // Else it ends when the last job was submitted, and has times of changes only.
+  bool to_the_end = true;
   // How long the whole run may take, by the clock.
   absl::Duration timeout = absl::Hours(6);
 };
@@ -51,11 +53,12 @@ struct LiveJob {
 };
 
 struct LiveRun {
-  // In the order of the workload.
+  // In the order of the workload. Empty if it was not run to the end.
   std::vector<LiveJob> jobs;
-  // By the clock, in seconds, not times C: what starts from nothing took, from the decision to the first step; and
-  // what each change in place has kept the job from training.
+  // By the clock, in seconds, not times C: what starts from nothing took, from the decision to the first step; how
+  // long changes in place waited for newcomers; and how long each has kept the job from training.
   std::vector<double> start_seconds;
+  std::vector<double> newcomer_seconds;
   std::vector<double> in_place_seconds;
 };
 

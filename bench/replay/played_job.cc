@@ -150,7 +150,7 @@ class PlayedTraining {
         compression_(options.compression),
         record_(options.record),
         optimizer_(model_.parameters(), torch::optim::SGDOptions(0)),
-        parallel_(job, model_, optimizer_) {}
+        parallel_(job, model_, optimizer_, Statistics(options.compression)) {}
 
   // Scale-invariant steps of the whole job.
   int64_t TotalSteps() const {
@@ -178,6 +178,15 @@ class PlayedTraining {
   }
 
  private:
+  // Over the same part of the training as without compression, of as many estimates.
+  static adaptdl::DataParallelOptions Statistics(double compression) {
+    adaptdl::DataParallelOptions options;
+    options.statistics_period =
+        std::max(1, static_cast<int>(std::lround(options.statistics_period / compression)));
+    options.statistics_smoothing = std::pow(options.statistics_smoothing, compression);
+    return options;
+  }
+
   // Its expectation has the recorded squared norm; its variance is that of a mean over so many samples.
   torch::Tensor DrawGradient(const adaptdl::AdaptiveDataLoader& loader) {
     const adaptdl::goodput::GradParams gradient = application_.curve.Gradient(

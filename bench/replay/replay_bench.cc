@@ -5,17 +5,20 @@
 //   replay_bench compare --workload workload-6.csv --traces pollux --overheads overheads.json --output run.json
 //   replay_bench compare ... --static
 //
-// `measure` records what starts and changes of replicas take; `compare` feeds the simulator with these, so they must come
+// `measure` records what starts and changes of replicas take, until the last job was submitted; `compare` feeds the simulator with these, so they must come
 // from another workload. How far the cluster's processes are from having a machine to themselves is said by the
 // part of processor time that was idle: a machine that is busy judges itself, not the system. See --help.
 
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -34,6 +37,9 @@
 
 namespace adaptdl::replay {
 namespace {
+
+// The training library averages gradient statistics over about so many batches of the initial size.
+constexpr double kGradientMemory = 1000;
 
 struct Options {
   std::string workload;
@@ -99,7 +105,7 @@ absl::StatusOr<LiveRun> RunAndTell(const std::vector<simulator::WorkloadJob>& jo
       "processors busy: ", static_cast<int>(100 * (after.busy - before.busy) / (after.all - before.all)),
       " %; starts ", run->start_seconds.size(), ", mean ", MeanOf(run->start_seconds),
       " s; changes in place ", run->in_place_seconds.size(), ", mean ", MeanOf(run->in_place_seconds),
-      " s (by the clock)\n");
+      " s, newcomers ", MeanOf(run->newcomer_seconds), " s (by the clock)\n");
   return run;
 }
 
@@ -113,26 +119,48 @@ absl::Status Write(const std::string& path, const nlohmann::json& json) {
 absl::Status Measure(const Options& options) {
   const auto jobs = LoadJobs(options);
   if (!jobs.ok()) return jobs.status();
-  const absl::StatusOr<LiveRun> run = RunAndTell(*jobs, options.live);
+  LiveOptions live = options.live;
+  live.to_the_end = false;
+  const absl::StatusOr<LiveRun> run = RunAndTell(*jobs, live);
   if (!run.ok()) return run.status();
-  return Write(
-      options.overheads,
-      {{"start_s", run->start_seconds}, {"in_place_s", run->in_place_seconds}, {"source", options.workload}});
+  return Write(options.overheads, {{"start_s", run->start_seconds},
+                                   {"in_place_s", run->in_place_seconds},
+                                   {"newcomers_s", run->newcomer_seconds},
+                                   {"source", options.workload}});
 }
 
-// Recorded times, in seconds by the clock, as those of the workload.
+// Recorded times, in seconds by the clock.
 absl::StatusOr<std::shared_ptr<const simulator::RestartTimes>> TimesOf(const nlohmann::json& file,
-                                                                       const std::string& name,
-                                                                       double compression) {
-  nlohmann::json pauses = nlohmann::json::array();
-  for (const nlohmann::json& seconds : file.value(name, nlohmann::json::array())) {
-    if (!seconds.is_number()) return absl::InvalidArgumentError(absl::StrCat(name, " holds no numbers"));
-    pauses.push_back(seconds.get<double>() * compression);
-  }
-  absl::StatusOr<simulator::RestartTimes> times =
-      simulator::RestartTimes::Parse(nlohmann::json{{"pause_s", pauses}}.dump(), name, "--overheads");
+                                                                       const std::string& name) {
+  absl::StatusOr<simulator::RestartTimes> times = simulator::RestartTimes::Parse(
+      nlohmann::json{{"pause_s", file.value(name, nlohmann::json::array())}}.dump(), name, "--overheads");
   if (!times.ok()) return times.status();
   return std::make_shared<const simulator::RestartTimes>(*std::move(times));
+}
+
+// What ran live: as fast, and with so much less to do. (Not the whole workload by scaled times: the policy's own times,
+// such as how long a change must pay, are not scaled in the live allocator either.)
+std::vector<simulator::WorkloadJob> Compressed(std::vector<simulator::WorkloadJob> jobs, double compression) {
+  std::map<std::string, std::shared_ptr<const simulator::Application>> applications;
+  for (simulator::WorkloadJob& job : jobs) {
+    std::shared_ptr<const simulator::Application>& application = applications[job.application->name];
+    if (application == nullptr) {
+      auto compressed = std::make_shared<simulator::Application>(*job.application);
+      compressed->curve = job.application->curve.Shortened(compression);
+      application = std::move(compressed);
+    }
+    job.application = application;
+    job.submitted /= compression;
+  }
+  return jobs;
+}
+
+// By the clock of the workload again.
+void Stretch(double compression, simulator::SimulationResult* result) {
+  for (simulator::JobOutcome& job : result->jobs) {
+    for (double* seconds : {&job.submitted, &job.started, &job.completed, &job.gpu_seconds})
+      *seconds *= compression;
+  }
 }
 
 absl::StatusOr<simulator::SimulationResult> SimulateLike(const std::vector<simulator::WorkloadJob>& jobs,
@@ -145,21 +173,27 @@ absl::StatusOr<simulator::SimulationResult> SimulateLike(const std::vector<simul
   }
   simulator::SimulationOptions simulation;
   simulation.round_seconds = 0;
-  simulation.debounce_seconds *= options.live.compression;
+  simulation.interval_seconds /= options.live.compression;
+  simulation.report_seconds /= options.live.compression;
+  simulation.gradient_memory = kGradientMemory / options.live.compression;
   simulation.search = simulator::BatchSearch::kLibrary;
-  const auto starts = TimesOf(file, "start_s", options.live.compression);
-  if (!starts.ok()) return starts.status();
-  const auto changes = TimesOf(file, "in_place_s", options.live.compression);
-  if (!changes.ok()) return changes.status();
-  simulation.restart_times = *starts;
-  simulation.in_place_times = *changes;
+  for (const auto& [name, times] :
+       {std::pair{"start_s", &simulation.restart_times}, std::pair{"in_place_s", &simulation.in_place_times},
+        std::pair{"newcomers_s", &simulation.newcomer_times}}) {
+    auto recorded = TimesOf(file, name);
+    if (!recorded.ok()) return recorded.status();
+    *times = *std::move(recorded);
+  }
   const auto cluster =
       simulator::Cluster::Parse(absl::StrCat(options.live.nodes, "x", options.live.slots_per_node));
   if (!cluster.ok()) return cluster.status();
   const auto scheduler = simulator::MakeScheduler(options.live.arm == Arm::kElastic ? "goodput" : "fifo", {});
   if (!scheduler.ok()) return scheduler.status();
   const RealClock clock;
-  return simulator::Simulate(*cluster, jobs, **scheduler, clock, simulation);
+  auto result = simulator::Simulate(*cluster, Compressed(jobs, options.live.compression), **scheduler, clock,
+                                    simulation);
+  if (result.ok()) Stretch(options.live.compression, &*result);
+  return result;
 }
 
 absl::Status CompareBoth(const Options& options) {
@@ -208,6 +242,8 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   }
+  // Jobs run elsewhere.
+  for (std::string& folder : options.live.traces) folder = std::filesystem::absolute(folder);
   options.live.arm = is_static ? Arm::kStatic : Arm::kElastic;
   const absl::Status status = measure->parsed() ? Measure(options) : CompareBoth(options);
   if (status.ok()) return 0;

@@ -58,7 +58,7 @@ class LoneJobs {
     SimulatedJob job(spec, static_cast<int>(cluster_.gpu_types().size()),
                      {adaptive_, options_.search, false});
     const double restart = options_.restart().Expected(*spec.application);
-    job.Reallocate(cluster_.Pack(type, gpus), type, restart, /*free_move=*/false);
+    job.Reallocate(cluster_.Pack(type, gpus), type, {.seconds = restart});
     if (!job.Advance(restart + kFirstLook, 1).ok() || !job.Advance(kForever, 1).ok()) {
       return 0;
     }

@@ -102,6 +102,18 @@ TrainingCurve TrainingCurve::Constant(const goodput::GradParams& gradient, int64
   return curve;
 }
 
+TrainingCurve TrainingCurve::Shortened(double times) const {
+  TrainingCurve curve = *this;
+  for (Run& run : curve.runs_) {
+    for (Epoch& epoch : run.epochs) {
+      epoch.progress /= times;
+      epoch.iteration /= times;
+    }
+  }
+  for (double& progress : curve.progress_after_) progress /= times;
+  return curve;
+}
+
 TrainingCurve::Bracket TrainingCurve::Find(int64_t batch_size) const {
   size_t high = 0;
   while (high + 1 < runs_.size() && runs_[high].batch_size < batch_size) {

@@ -31,6 +31,9 @@ class TrainingCurve {
   static TrainingCurve Constant(const goodput::GradParams& gradient, int64_t init_batch_size,
                                 int64_t max_batch_size, double steps);
 
+  // The same course in so many times less progress, as of a training that was cut down. REQUIRES: times > 0.
+  TrainingCurve Shortened(double times) const;
+
   // Smallest and largest batch size that was run; the smallest is the application's initial batch size.
   int64_t min_batch_size() const { return runs_.front().batch_size; }
   int64_t max_batch_size() const { return runs_.back().batch_size; }

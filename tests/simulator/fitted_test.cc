@@ -62,6 +62,10 @@ TEST(Fitted, StepTimesFollowTheModel) {
 
 TEST(Fitted, StatisticsAreTheSameAtAnyBatchSize) {
   const TrainingCurve curve = TrainingCurve::Constant({.sqr = 3, .var = 5}, 100, 400, 1000);
+  const TrainingCurve shortened = curve.Shortened(20);
+  EXPECT_EQ(shortened.ProgressAfter(0), 50);
+  EXPECT_EQ(shortened.Iterations(400, 0), curve.Iterations(400, 0) / 20);
+  EXPECT_EQ(shortened.Gradient(200, 0).var, 5);
   for (const int64_t batch : {99, 100, 250, 400, 402}) {
     EXPECT_TRUE(curve.Covers(batch));
     EXPECT_NEAR(curve.Gradient(batch, 0).sqr, 3, 1e-9) << batch;

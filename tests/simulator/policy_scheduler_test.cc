@@ -1,5 +1,6 @@
 #include "simulator/schedulers/policy_scheduler.h"
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -170,7 +171,7 @@ TEST_F(PolicySchedulerTest, SpeedupsFollowTheBoundsOfTheBatchSize) {
   const auto cluster = Cluster::Parse("1x2");
   ASSERT_TRUE(cluster.ok());
   SimulatedJob job(workload_[0], 1, {});
-  job.Reallocate({{0, 1}}, 0, 0, /*free_move=*/false);
+  job.Reallocate({{0, 1}}, 0, {});
   ASSERT_TRUE(job.Advance(10, 1).ok());
   const SimulatedJob* const jobs[] = {&job};
   const auto see = [&](PolicyScheduler& scheduler) {
@@ -180,11 +181,29 @@ TEST_F(PolicySchedulerTest, SpeedupsFollowTheBoundsOfTheBatchSize) {
   PolicyScheduler scheduler(std::make_unique<Generous>(&calls_), {});
   const scheduling::JobInfo running = see(scheduler);
   // Without GPUs the job is no longer bound by what one GPU was measured with.
-  job.Reallocate({}, 0, 0, /*free_move=*/false);
+  job.Reallocate({}, 0, {});
   PolicyScheduler fresh(std::make_unique<Generous>(&calls_), {});
   const scheduling::JobInfo expected = see(fresh);
   ASSERT_NE(*expected.done_seconds, *running.done_seconds);
   EXPECT_EQ(*see(scheduler).done_seconds, *expected.done_seconds);
+}
+
+// The norm falls to a hundredth after the first epoch; a memory of 50 batches has forgotten it by the end of the second.
+TEST_F(PolicySchedulerTest, AveragesOfGradientsLagBehindThem) {
+  for (const char* batch : {"100", "400"}) {
+    Write(absl::StrCat("traces/toy/validation-", batch, ".csv"),
+          "progress,iteration,metric,grad_sqr,grad_var\n100,100,0,100,0\n500,500,0,1,0\n");
+  }
+  workload_ = Load({"a,0"});
+  const auto norm_at = [&](double memory, double seconds) {
+    SimulatedJob job(workload_[0], 1, {.adaptive = false, .gradient_memory = memory});
+    job.Reallocate({{0, 1}}, 0, {});
+    for (double now = 10; now <= seconds; now += 10) EXPECT_TRUE(job.Advance(now, 1).ok());
+    return job.gradient().sqr;
+  };
+  EXPECT_NEAR(norm_at(50, 90), 100, 1e-6);
+  EXPECT_NEAR(norm_at(50, 150), 1 + 99 * std::exp(-1) * (1 - std::exp(-2)) / (1 - std::exp(-3)), 1);
+  EXPECT_NEAR(norm_at(50, 490), 1, 0.1);
 }
 
 TEST_F(PolicySchedulerTest, TheGoodputPolicyRunsAndIsDeterministic) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "libs/base/clock.h"
@@ -158,6 +159,28 @@ TEST_F(MeasuredRestartsTest, ChangesInPlaceTakeTheirOwnTimes) {
     return result->jobs[0].completed;
   };
   EXPECT_NEAR(seconds_left(false) - seconds_left(true), 10 - 2, 1e-6);
+}
+
+// The job trains on at its old speed until they are there; where nobody comes nothing is waited for.
+TEST_F(MeasuredRestartsTest, AChangeInPlaceWaitsForItsNewcomers) {
+  const auto cluster = Cluster::Parse("1x4");
+  workload_ = Load({"a,0"}, cluster->gpu_types());
+  const auto completed = [&](int from, int to, double newcomers) {
+    Script script([&](const std::string&, double now) { return Placement{{0, now < 120 ? from : to}}; });
+    SimulationOptions options = {.restart_seconds = 10};
+    options.in_place_times = std::make_shared<RestartTimes>(*RestartTimes::Parse(R"({"pause_s": [2]})", "a"));
+    if (newcomers > 0) {
+      options.newcomer_times = std::make_shared<RestartTimes>(
+          *RestartTimes::Parse(absl::StrCat(R"({"pause_s": [)", newcomers, "]}"), "b"));
+    }
+    const auto result = Simulate(*cluster, workload_, script, RealClock(), options);
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->jobs[0].restarts, 1);
+    return result->jobs[0].completed;
+  };
+  // 20 s at one step a second instead of two.
+  EXPECT_NEAR(completed(1, 2, 20) - completed(1, 2, 0), 10, 1);
+  EXPECT_EQ(completed(2, 1, 20), completed(2, 1, 0));
 }
 
 }  // namespace

@@ -40,8 +40,10 @@ StepEngine::StepEngine(Job& job, device::Device* device, ModelTensors* model, Op
       scaler_(options.grad_scaler),
       loss_scale_(options.loss_scale),
       rule_(options.scaling_rule),
-      noise_(
-          {.groups = num_groups_, .period = options.statistics_period, .first_estimates = kFirstEstimates}),
+      noise_({.groups = num_groups_,
+              .smoothing = options.statistics_smoothing,
+              .period = options.statistics_period,
+              .first_estimates = kFirstEstimates}),
       leads_(core_.batches().ClaimLead()) {
   Register(std::make_unique<NoiseState>(options.name + "-noise-scale", &noise_));
   if (scaler_) Register(std::make_unique<GradScalerState>(options.name + "-grad-scaler", scaler_));

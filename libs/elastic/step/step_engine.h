@@ -51,6 +51,8 @@ class StepEngine {
     std::function<double()> loss_scale = nullptr;
     // Statistics are measured in one step of so many.
     int statistics_period = 8;
+    // What their averages keep of the past in a step of the initial batch size. In (0, 1).
+    double statistics_smoothing = 0.999;
   };
 
   // None is owned; all lies on `device`. Registers its states with the job, whose replicas have met.

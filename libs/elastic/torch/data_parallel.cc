@@ -185,6 +185,7 @@ class AdaptiveDataParallel::Impl {
     engine.scaling_rule = RuleFor(options, optimizer_.is_adam());
     engine.grad_scaler = options.grad_scaler;
     engine.statistics_period = options.statistics_period;
+    engine.statistics_smoothing = options.statistics_smoothing;
     return engine;
   }
 

@@ -66,6 +66,9 @@ struct DataParallelOptions {
   // Gradient statistics are measured in one optimiser step of so many. At least 1. What is measured weighs as
   // much in their averages whatever it is; at 1 they are less noisy and cost more time.
   int statistics_period = 8;
+  // What these averages keep of the past in a step of the initial batch size, in (0, 1). They tell of the last
+  // 1 / (1 - x) such steps: a training of few steps wants less than this.
+  double statistics_smoothing = 0.999;
 };
 
 class AdaptiveDataParallel {

@@ -25,6 +25,7 @@ class DescribedTraining {
     device::DataType type = device::DataType::kFloat32;
     GradScaler* grad_scaler = nullptr;
     int statistics_period = 8;
+    double statistics_smoothing = 0.999;
     double learning_rate = 0.1;
   };
 
@@ -45,7 +46,8 @@ class DescribedTraining {
         std::make_unique<StepEngine>(job_, &device, &model_, &optimizer_,
                                      StepEngine::Options{.scaling_rule = std::make_shared<AdaScale>(),
                                                          .grad_scaler = options.grad_scaler,
-                                                         .statistics_period = options.statistics_period});
+                                                         .statistics_period = options.statistics_period,
+                                                         .statistics_smoothing = options.statistics_smoothing});
   }
   DescribedTraining(Job& job, device::Device& device, const std::vector<int64_t>& sizes, double initial)
       : DescribedTraining(job, device, sizes, initial, Options()) {}

@@ -154,6 +154,25 @@ TEST_P(StepEngineTest, MeasuresTheSameOnEveryDevice) {
   }
 }
 
+TEST_P(StepEngineTest, ForgetsAsFastAsItIsTold) {
+  Run(1, [&](Replica& replica, device::Device& device) {
+    const auto norm_after = [&](double smoothing) {
+      DescribedTraining training(
+          replica.job, device, {1}, 0,
+          {.statistics_period = 1, .statistics_smoothing = smoothing, .learning_rate = 0});
+      for (int step = 0; step < 40; ++step) {
+        training.engine().ZeroGrad();
+        SetShare(replica);
+        training.Backward({Numbers{step < 20 ? 10.0 : 1.0}});
+        training.engine().Step();
+      }
+      return training.engine().noise().sqr_avg();
+    };
+    EXPECT_NEAR(norm_after(0.5), 1, 0.1);
+    EXPECT_NEAR(norm_after(0.9999), 50, 5);
+  });
+}
+
 TEST_P(StepEngineTest, TellsWhatALargerBatchIsWorth) {
   Run(1, [&](Replica& replica, device::Device& device) {
     DescribedTraining training(replica.job, device, {2}, 0, {.statistics_period = 1, .learning_rate = 0});
