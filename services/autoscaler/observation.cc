@@ -91,11 +91,15 @@ std::set<std::string> TakenIds(const ObservedPool& pool, const std::vector<v1::N
   const std::set<std::string> ours = ProvidedIds(pool);
   std::set<std::string> taken;
   for (const v1::Node& node : registered) {
-    if (ours.contains(node.node_id())) continue;
+    const bool drains = node.status().phase() == v1::NODE_PHASE_DRAINING;
+    // A new node would go with the drained one.
+    if (ours.contains(node.node_id())) {
+      if (drains) taken.insert(node.node_id());
+      continue;
+    }
     // One of the pool that the provider does not have is on its way out. Its id is free: a new node under it is the old
     // one, come back. Only a drain would outlive that.
-    if (!InPool(node, pool.kind) || node.status().phase() == v1::NODE_PHASE_DRAINING)
-      taken.insert(node.node_id());
+    if (!InPool(node, pool.kind) || drains) taken.insert(node.node_id());
   }
   return taken;
 }

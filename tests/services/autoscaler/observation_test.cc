@@ -108,6 +108,14 @@ TEST_F(ObservationTest, CountsTheNodesOutsideThePool) {
               UnorderedElementsAre("other-0", "by-hand", "gone", "leaving", "local-8"));
 }
 
+TEST_F(ObservationTest, NoNewNodeIsToBeOneThatDrains) {
+  Provided("node-a", ProvidedState::kReleased);
+  Provided("node-b", ProvidedState::kReleased);
+  Registered("node-a", v1::NODE_PHASE_DRAINING);
+  Registered("node-b", v1::NODE_PHASE_READY);
+  EXPECT_THAT(TakenIds(pool_, registered_), UnorderedElementsAre("node-a"));
+}
+
 TEST_F(ObservationTest, WhatHasArrivedIsNotOnItsWayAsWell) {
   Provided("node-a", ProvidedState::kArrived);
   Provided("node-b", ProvidedState::kArrived);

@@ -91,7 +91,7 @@ absl::Status CheckPlaceholders(const PlaceholderOptions& options) {
 }
 
 Json MakePlaceholder(const PlaceholderOptions& options, const std::string& name,
-                     const std::string& host_name) {
+                     const PlaceholderHosts& hosts) {
   Json pod = {{"apiVersion", "v1"}, {"kind", "Pod"}};
   pod["metadata"] = {
       {"name", name},
@@ -101,7 +101,13 @@ Json MakePlaceholder(const PlaceholderOptions& options, const std::string& name,
        {{"cluster-autoscaler.kubernetes.io/safe-to-evict", "false"},
         {"karpenter.sh/do-not-disrupt", "true"}}}};
   pod["spec"] = SpecOf(options);
-  if (!host_name.empty()) pod["spec"]["nodeSelector"][kubejobs::kHostNameLabel] = host_name;
+  if (!hosts.only.empty()) pod["spec"]["nodeSelector"][kubejobs::kHostNameLabel] = hosts.only;
+  if (!hosts.none_of.empty()) {
+    const Json others = {{"key", kubejobs::kHostNameLabel}, {"operator", "NotIn"}, {"values", hosts.none_of}};
+    const Json term = {{"matchExpressions", Json::array({others})}};
+    pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = {
+        {"nodeSelectorTerms", Json::array({term})}};
+  }
   return pod;
 }
 

@@ -13,6 +13,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,9 +45,15 @@ inline constexpr char kPlaceholderPoolLabel[] = "adaptdl.petuum.com/pool";
 // INVALID_ARGUMENT names the flag that is wrong.
 absl::Status CheckPlaceholders(const PlaceholderOptions& options);
 
-// `host_name`: the label kubernetes.io/hostname of the node that it is to keep. Empty: any of the pool.
+// By their label kubernetes.io/hostname.
+struct PlaceholderHosts {
+  // The node that it is to keep. Empty: any of the pool.
+  std::string only = {};
+  // Nodes that it must not take.
+  std::vector<std::string> none_of = {};
+};
 kube::Json MakePlaceholder(const PlaceholderOptions& options, const std::string& name,
-                           const std::string& host_name);
+                           const PlaceholderHosts& hosts);
 
 // What a node of the pool is like. The options are checked.
 v1::Node NodeOfPool(const PlaceholderOptions& options);

@@ -131,21 +131,25 @@ absl::StatusOr<std::vector<ProvidedNode>> PlaceholderProvider::ListNodes() {
   return nodes;
 }
 
-absl::StatusOr<std::string> PlaceholderProvider::Make(const std::string& host_name) const {
+absl::StatusOr<std::string> PlaceholderProvider::Make(const PlaceholderHosts& hosts) const {
   const PlaceholderOptions& options = options_.placeholders;
   const std::string name = absl::StrCat("adaptdl-placeholder-", options.pool, "-", RandomHex(8));
   const auto made =
       client_.Create(kube::Collection(kube::Pods(), options.name_space),
-                     MakePlaceholder(options, name, host_name), {.field_manager = kubejobs::kFieldManager});
+                     MakePlaceholder(options, name, hosts), {.field_manager = kubejobs::kFieldManager});
   if (!made.ok()) return made.status();
   return name;
 }
 
 NodePoolProvider::Created PlaceholderProvider::CreateNodes(int count,
-                                                           const std::set<std::string>& /*taken_ids*/) {
+                                                           const std::set<std::string>& taken_ids) {
   Created created;
+  PlaceholderHosts hosts;
+  for (const auto& node : nodes_.All()) {
+    if (taken_ids.contains(node->name) && !node->host_name.empty()) hosts.none_of.push_back(node->host_name);
+  }
   while (static_cast<int>(created.node_ids.size()) < count) {
-    absl::StatusOr<std::string> name = Make("");
+    absl::StatusOr<std::string> name = Make(hosts);
     created.status = name.status();
     if (!name.ok()) break;
     created.node_ids.push_back(*std::move(name));
@@ -211,7 +215,7 @@ absl::Status PlaceholderProvider::KeepNodes(const std::vector<KeptNode>& nodes) 
     if (unbound > 0) {
       --unbound;
     } else {
-      status.Update(Make(node->host_name).status());
+      status.Update(Make({.only = node->host_name}).status());
     }
   }
   return status;

@@ -88,7 +88,7 @@ class PlaceholderProvider final : public NodePoolProvider {
   // Whether it will never hold anything any more.
   bool IsOver(const Placeholder& placeholder) const;
   std::string HindranceOf(const Placeholder& placeholder) const;
-  absl::StatusOr<std::string> Make(const std::string& host_name) const;
+  absl::StatusOr<std::string> Make(const PlaceholderHosts& hosts) const;
   absl::Status Delete(const Placeholder& placeholder) const;
 
   const PlaceholderProviderOptions options_;

@@ -42,12 +42,12 @@ class DescribedTraining {
       momentum_.emplace_back(static_cast<size_t>(size), 0);
     }
     if (!job_.Register(&state_)) Broadcast();
-    engine_ =
-        std::make_unique<StepEngine>(job_, &device, &model_, &optimizer_,
-                                     StepEngine::Options{.scaling_rule = std::make_shared<AdaScale>(),
-                                                         .grad_scaler = options.grad_scaler,
-                                                         .statistics_period = options.statistics_period,
-                                                         .statistics_smoothing = options.statistics_smoothing});
+    engine_ = std::make_unique<StepEngine>(
+        job_, &device, &model_, &optimizer_,
+        StepEngine::Options{.scaling_rule = std::make_shared<AdaScale>(),
+                            .grad_scaler = options.grad_scaler,
+                            .statistics_period = options.statistics_period,
+                            .statistics_smoothing = options.statistics_smoothing});
   }
   DescribedTraining(Job& job, device::Device& device, const std::vector<int64_t>& sizes, double initial)
       : DescribedTraining(job, device, sizes, initial, Options()) {}

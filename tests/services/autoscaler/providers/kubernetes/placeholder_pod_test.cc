@@ -24,7 +24,7 @@ class PlaceholderPodTest : public ::testing::Test {
 
 TEST_F(PlaceholderPodTest, AsksForAWholeNodeAndYields) {
   ASSERT_TRUE(CheckPlaceholders(options_).ok());
-  const Json pod = MakePlaceholder(options_, "p", "");
+  const Json pod = MakePlaceholder(options_, "p", {});
   const Json& spec = pod["spec"];
   const Json& resources = spec["containers"][0]["resources"];
   EXPECT_EQ(resources["requests"], options_.node_resources);
@@ -39,7 +39,7 @@ TEST_F(PlaceholderPodTest, AsksForAWholeNodeAndYields) {
 }
 
 TEST_F(PlaceholderPodTest, NoTwoShareANodeAndNoneSharesItWithAReplica) {
-  const Json pod = MakePlaceholder(options_, "p", "");
+  const Json pod = MakePlaceholder(options_, "p", {});
   const Json& terms =
       pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
   ASSERT_EQ(terms.size(), 2u);
@@ -50,7 +50,7 @@ TEST_F(PlaceholderPodTest, NoTwoShareANodeAndNoneSharesItWithAReplica) {
 }
 
 TEST_F(PlaceholderPodTest, OneThatKeepsANodeIsForThatNode) {
-  const Json pod = MakePlaceholder(options_, "p", "host-a");
+  const Json pod = MakePlaceholder(options_, "p", {.only = "host-a"});
   EXPECT_EQ(ReadPlaceholder(pod).host_name, "host-a");
   EXPECT_EQ(pod["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"], "false");
   EXPECT_EQ(pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"], "true");
@@ -87,7 +87,7 @@ TEST_F(PlaceholderPodTest, ReadsWhateverIsThere) {
   }
   const Placeholder ended = ReadPlaceholder({{"status", {{"phase", "Failed"}}}});
   EXPECT_TRUE(ended.has_ended);
-  Json waits = MakePlaceholder(options_, "p", "");
+  Json waits = MakePlaceholder(options_, "p", {});
   waits["status"]["conditions"] = {{{"type", "PodScheduled"}, {"status", "False"}, {"message", "no room"}}};
   EXPECT_EQ(ReadPlaceholder(waits).unschedulable, "no room");
 }

@@ -143,6 +143,21 @@ TEST_F(PlaceholderProviderTest, OneThatIsTerminatedIsLetGoUntilItIsHeldAgain) {
   EXPECT_TRUE(provider_->TerminateNode("unknown").ok());
 }
 
+// It would be of no use there, and be taken away at once.
+TEST_F(PlaceholderProviderTest, NoNewOneTakesANodeThatMustNotBe) {
+  AddNode("drained");
+  AddNode("n");
+  ASSERT_TRUE(provider_->CreateNodes(1, {"drained", "elsewhere"}).status.ok());
+  const Json pod = Pods().at(0);
+  const Json& terms =
+      kube::At(pod, {"spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"});
+  EXPECT_EQ(terms, (Json{{"nodeSelectorTerms",
+                          {{{"matchExpressions",
+                             {{{"key", "kubernetes.io/hostname"},
+                               {"operator", "NotIn"},
+                               {"values", {"host-drained"}}}}}}}}}));
+}
+
 TEST_F(PlaceholderProviderTest, ARequestIsWithdrawn) {
   ASSERT_TRUE(provider_->TerminateNode(Create()).ok());
   EXPECT_THAT(Nodes(), IsEmpty());
