@@ -6,8 +6,8 @@
 //   build/release/bench/load_bench [-o json] [--nodes 2000] [--replicas 10000] [--submits-per-second 100]
 //       [--seconds 60] [--watchers 200] [--members 1000] [--seen]
 //
-// --seen: Prometheus looks on, at what the supervisor tells of itself and of each job. Without it there are no series of jobs,
-// and nobody scrapes.
+// --seen: afterwards five pairs of windows of half of --seconds, one of which Prometheus looks on in, at what the supervisor
+// tells of itself and of each job; the processor's time in both, and what a scrape of both pages has cost by that.
 //
 // Parts, in this order: the nodes register; jobs of ten replicas each are submitted and come to their
 // rendezvous; one group of --members forms, its last member held back until all others wait; then the
@@ -72,6 +72,8 @@ struct Flags {
 constexpr int kReplicasPerJob = 10;
 constexpr int kMaxForming = 1000;
 constexpr int kNamespaces = 20;
+// Of windows that are seen or not.
+constexpr int kPairs = 5;
 constexpr char kRendezvousJob[] = "rendezvous";
 
 [[noreturn]] void Die(const std::string& what) {
@@ -327,10 +329,53 @@ class Bench {
     return joined;
   }
 
+  // At the steady rate. How long it took, in seconds.
+  double SubmitFor(absl::Duration time) {
+    const absl::Time begin = absl::Now();
+    const auto submits = static_cast<int>(flags_.submits_per_second * absl::ToDoubleSeconds(time));
+    for (int i = 0; i < submits; ++i) {
+      absl::SleepFor(begin + absl::Seconds(1) * i / flags_.submits_per_second - absl::Now());
+      submitter_.Submit(absl::StrCat(kShortLabel, "-", submitted_), NamespaceOf(submitted_), 1);
+      ++submitted_;
+    }
+    return absl::ToDoubleSeconds(absl::Now() - begin);
+  }
+
+  // Cores of the supervisor in a window.
+  double CoresOfWindow() {
+    const double cpu = CpuSeconds(cluster_->supervisor());
+    const double seconds = SubmitFor(absl::Seconds(flags_.seconds) / 2);
+    return (CpuSeconds(cluster_->supervisor()) - cpu) / seconds;
+  }
+
+  nlohmann::json MeasureSeen() {
+    std::vector<double> unseen;
+    std::vector<double> seen;
+    int64_t scrapes = 0;
+    int64_t bytes = 0;
+    for (int pair = 0; pair < kPairs; ++pair) {
+      Say(absl::StrCat("pair ", pair + 1, " of ", kPairs, ", unseen and seen"));
+      // What comes first differs, as the cluster's memory of short jobs grows.
+      if (pair % 2 == 0) unseen.push_back(CoresOfWindow());
+      {
+        Scraper scraper(cluster_->Pages());
+        seen.push_back(CoresOfWindow());
+        scrapes += scraper.scrapes();
+        bytes = scraper.bytes();
+      }
+      if (pair % 2 == 1) unseen.push_back(CoresOfWindow());
+    }
+    double difference = 0;
+    for (int pair = 0; pair < kPairs; ++pair) difference += seen[pair] - unseen[pair];
+    return {{"unseen_cores", unseen},
+            {"seen_cores", seen},
+            {"scrapes", scrapes},
+            {"scraped_mib", static_cast<double>(bytes) / (1 << 20)},
+            {"ms_per_scrape", 1000 * difference * flags_.seconds / 2 / static_cast<double>(scrapes)}};
+  }
+
   nlohmann::json Measure(double rendezvous) {
     for (int i = 0; i < flags_.watchers; ++i) new Watcher(crowd_, NamespaceOf(i));
-    std::optional<Scraper> scraper;
-    if (flags_.seen) scraper.emplace(cluster_->Pages());
     Say(absl::StrCat("measuring for ", flags_.seconds, " s"));
     absl::SleepFor(absl::Seconds(5));
     crowd_->heartbeats.Take();
@@ -341,13 +386,7 @@ class Bench {
     const double cpu = CpuSeconds(cluster_->supervisor());
     const double allocator_cpu = CpuSeconds(cluster_->allocator());
     const double own_cpu = CpuSeconds(getpid());
-    const absl::Time begin = absl::Now();
-    const int submits = flags_.submits_per_second * flags_.seconds;
-    for (int i = 0; i < submits; ++i) {
-      absl::SleepFor(begin + absl::Seconds(1) * i / flags_.submits_per_second - absl::Now());
-      submitter_.Submit(absl::StrCat(kShortLabel, "-", i), NamespaceOf(i), 1);
-    }
-    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+    const double seconds = SubmitFor(absl::Seconds(flags_.seconds));
     const auto cores = [&](pid_t pid, double before) { return (CpuSeconds(pid) - before) / seconds; };
     nlohmann::json result = {{"supervisor_cores", cores(cluster_->supervisor(), cpu)},
                              {"allocator_cores", cores(cluster_->allocator(), allocator_cpu)},
@@ -366,10 +405,7 @@ class Bench {
     result["rendezvous_s"] = rendezvous;
     result["dropped"] = crowd_->dropped.load();
     result["rss_mib"] = PeakMib(cluster_->supervisor());
-    if (scraper.has_value()) {
-      result["scrapes"] = scraper->scrapes();
-      result["scraped_mib"] = static_cast<double>(scraper->bytes()) / (1 << 20);
-    }
+    if (flags_.seen) result["seen"] = MeasureSeen();
     result["nodes"] = flags_.nodes;
     result["replicas"] = crowd_->replicas_formed.load();
     result["watchers"] = flags_.watchers;
@@ -382,6 +418,8 @@ class Bench {
   Cluster* const cluster_;
   Crowd* const crowd_;
   Submitter submitter_;
+  // Short jobs so far.
+  int submitted_ = 0;
   Mutex mutex_;
   std::vector<PlayedReplica*> new_replicas_;
   std::vector<PlayedReplica*> members_;
@@ -410,7 +448,7 @@ int Main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_flag("--insecure", flags.insecure, "Without TLS, to see what that costs");
-  app.add_flag("--seen", flags.seen, "With Prometheus looking on");
+  app.add_flag("--seen", flags.seen, "Afterwards, what it costs that Prometheus looks on");
   app.add_option("-o,--output", flags.output)->capture_default_str()->check(CLI::IsMember({"text", "json"}));
   CLI11_PARSE(app, argc, argv);
   RaiseFileLimit();
