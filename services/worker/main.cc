@@ -142,6 +142,9 @@ void AddFlags(CLI::App& app, WorkerOptions* options, RawFlags* raw) {
   AddDurationFlag(app, "--code-timeout", &options->code.timeout,
                   "Most time that fetching a folder that comes with a job takes");
   app.add_option("--shim", options->shim_program, "Path of adaptdl-shim")->capture_default_str();
+  app.add_option("--netperf", options->netperf_program,
+                 "Path of adaptdl-netperf, which measures the network; if it is not there, that in PATH")
+      ->capture_default_str();
   AddDurationFlag(app, "--orphan-timeout", &options->orphan_timeout,
                   "Replicas are stopped when no worker came back for this long");
   AddBytesFlag(app, "--log-file-size", &options->log_file_bytes, "Size at which a replica's log is rotated",
@@ -208,6 +211,7 @@ int main(int argc, char** argv) {
   options.server.listen = "127.0.0.1:7103";
   options.server.metrics_listen = "127.0.0.1:7203";
   options.shim_program = adaptdl::BesideProgram("adaptdl-shim");
+  options.netperf_program = adaptdl::BesideProgram("adaptdl-netperf");
   options.python.program = adaptdl::BesideProgram("adaptdl-environment");
   options.python.library = adaptdl::BesideProgram("../python");
   RawFlags raw;

@@ -34,7 +34,8 @@ ReplicaPreparer::Outcome ReplicaPreparer::Prepare(const v1::LaunchReplica& launc
                      .devices = devices,
                      .account = *account,
                      .max_processes = node_.max_processes,
-                     .python = *std::move(python)};
+                     .python = *std::move(python),
+                     .netperf_program = node_.netperf_program};
   if (const absl::Status status = SetDataPlace(launch, &place); !status.ok())
     return {status, Cause::kStorage};
   absl::StatusOr<ProcessSpec> process = MakeProcessSpec(launch, place, node_.inherited_environment);

@@ -41,6 +41,8 @@ struct NodeSetting {
   int64_t max_processes = 0;
   // Where the replicas' control groups are made (shim/cgroup.h). Empty: there are none.
   std::string cgroup_base = {};
+  // See ReplicaPlace.
+  std::string netperf_program = {};
 };
 
 class ReplicaPreparer {

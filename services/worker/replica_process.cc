@@ -176,6 +176,9 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
   if (spec.argv.empty()) {
     return absl::InvalidArgumentError("template.command is empty: give the program to run");
   }
+  if (spec.argv[0] == "adaptdl-netperf" && !place.netperf_program.empty()) {
+    spec.argv[0] = place.netperf_program;
+  }
   if (place.python.has_value()) {
     spec.argv.insert(spec.argv.begin(), place.python->command.begin(), place.python->command.end());
     spec.prepares = true;

@@ -60,6 +60,8 @@ struct ReplicaPlace {
   // Folder of its data sets, and group that may read them. Empty: the job asked for none.
   std::string data_path = {};
   std::optional<gid_t> data_group = std::nullopt;
+  // What a job that runs "adaptdl-netperf" runs: this worker's own, whatever is in PATH. Empty: what is in PATH.
+  std::string netperf_program = {};
 };
 
 // Variables that replicas get from the worker's own environment: PATH, HOME, LANG and such, and `more_names`.

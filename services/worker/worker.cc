@@ -342,7 +342,9 @@ class WorkerImpl final : public Worker, public LinkHandler {
                   .data_folder = options_.object_storage.data_folder,
                   .inherited_environment = InheritedEnvironment(environ, options_.pass_env),
                   .max_processes = options_.max_processes,
-                  .cgroup_base = cgroups.value_or("")},
+                  .cgroup_base = cgroups.value_or(""),
+                  .netperf_program =
+                      access(options_.netperf_program.c_str(), X_OK) == 0 ? options_.netperf_program : ""},
          .devices = NamesOf(gpus_),
          .other_device_names = gpus_.other_names,
          .python = options_.python,

@@ -78,6 +78,9 @@ struct WorkerOptions {
   // Names of environment variables that replicas get as the worker has them, beyond PATH, HOME and such.
   std::vector<std::string> pass_env;
 
+  // What "adaptdl doctor --bandwidth" runs here. Not there: what replicas find in PATH.
+  std::string netperf_program;
+
   // Of the shims.
   std::string shim_program;
   absl::Duration orphan_timeout = absl::Seconds(60);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,9 +22,11 @@ using ::testing::HasSubstr;
 
 class BandwidthTest : public testing::Test {
  protected:
-  void Start(int workers, const std::string& programs = ADAPTDL_BINARY_DIR "/bin:/usr/bin:/bin") {
-    cluster_ = std::make_unique<TestCluster>(TestClusterOptions{.workers = workers});
-    cluster_->SetWorkerEnvironment({absl::StrCat("PATH=", programs)});
+  // Programs of ours are in no node's PATH, as where a cluster is started from a build folder by its path.
+  void Start(int workers, const std::vector<std::string>& worker_flags = {}) {
+    cluster_ = std::make_unique<TestCluster>(
+        TestClusterOptions{.workers = workers, .worker_flags = [=](int) { return worker_flags; }});
+    cluster_->SetWorkerEnvironment({"PATH=/nowhere"});
     const absl::Status started = cluster_->Start();
     ASSERT_TRUE(started.ok()) << started;
   }
@@ -68,7 +71,7 @@ TEST_F(BandwidthTest, MeasuresBothWaysBetweenTwoNodesAndLeavesNoJobs) {
 }
 
 TEST_F(BandwidthTest, SaysThatANodeLacksTheProgram) {
-  Start(2, "/nowhere");
+  Start(2, {"--netperf", "/nowhere/adaptdl-netperf"});
   EXPECT_EQ(Doctor("--bandwidth --node node-0 --node node-1"), 0) << "nothing is known to be wrong";
   EXPECT_THAT(Text("out"), HasSubstr("adaptdl-netperf did not run on node node-1"));
   EXPECT_THAT(Text("out"), HasSubstr("package adaptdl-services"));

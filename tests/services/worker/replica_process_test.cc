@@ -81,6 +81,17 @@ TEST(ReplicaProcessTest, GivesTheWholeEnvironmentContract) {
   EXPECT_THAT(EnvironmentOf(Launch(), Place()), Contains(Key("ADAPTDL_SCHED_VERSION")));
 }
 
+TEST(ReplicaProcessTest, MeasuresTheNetworkWithTheWorkersOwnProgram) {
+  v1::LaunchReplica launch = Launch();
+  *launch.mutable_template_()->mutable_command(0) = "adaptdl-netperf";
+  EXPECT_EQ(MakeProcessSpec(launch, Place(), {})->argv[0], "adaptdl-netperf") << "that in PATH";
+  ReplicaPlace place = Place();
+  place.netperf_program = "/build/bin/adaptdl-netperf";
+  EXPECT_EQ(MakeProcessSpec(launch, place, {})->argv[0], "/build/bin/adaptdl-netperf");
+  *launch.mutable_template_()->mutable_command(0) = "train";
+  EXPECT_EQ(MakeProcessSpec(launch, place, {})->argv[0], "train");
+}
+
 TEST(ReplicaProcessTest, TellsHowToVerifyTheSupervisor) {
   // Empty where there is no TLS, whatever the job says.
   v1::LaunchReplica launch = Launch();
