@@ -1,6 +1,7 @@
 #include "libs/jobs/group_end.h"
 
 #include <csignal>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,12 @@ namespace {
 bool LooksStopped(const Replica& replica) {
   if (replica.signal != 0) return replica.signal == SIGTERM || replica.signal == SIGKILL;
   return replica.exit_code == kExitStopped || replica.exit_code == kExitPeerLost;
+}
+
+// "signal 6 (Aborted)".
+std::string SignalText(int signal) {
+  const char* const name = sigdescr_np(signal);
+  return absl::StrCat("signal ", signal, name == nullptr ? "" : absl::StrCat(" (", name, ")"));
 }
 
 void Blame(const Replica& replica, GroupEnd* end) {
@@ -46,7 +53,7 @@ std::string DescribeEnd(const Replica& replica) {
     if (replica.loss == LossCause::kNode) return absl::StrCat("was lost with its node", detail);
     return absl::StrCat("was lost", detail);
   }
-  if (replica.signal != 0) return absl::StrCat("was killed by signal ", replica.signal, detail);
+  if (replica.signal != 0) return absl::StrCat("was killed by ", SignalText(replica.signal), detail);
   if (replica.exit_code == 0) return "finished";
   if (replica.exit_code == kExitPeerLost) {
     return absl::StrCat("exited with code 75 (lost a peer, or its collective failed)", detail);

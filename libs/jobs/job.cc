@@ -7,23 +7,23 @@ namespace adaptdl::jobs {
 absl::string_view PhaseName(Phase phase) {
   switch (phase) {
     case Phase::kPending:
-      return "PENDING";
+      return "Pending";
     case Phase::kStarting:
-      return "STARTING";
+      return "Starting";
     case Phase::kRunning:
-      return "RUNNING";
+      return "Running";
     case Phase::kStopping:
-      return "STOPPING";
+      return "Stopping";
     case Phase::kSucceeded:
-      return "SUCCEEDED";
+      return "Succeeded";
     case Phase::kFailed:
-      return "FAILED";
+      return "Failed";
     case Phase::kCancelled:
-      return "CANCELLED";
+      return "Cancelled";
     case Phase::kRescaling:
-      return "RESCALING";
+      return "Rescaling";
   }
-  return "UNKNOWN";
+  return "Unknown";
 }
 
 bool IsTerminal(Phase phase) {

@@ -18,6 +18,7 @@ namespace adaptdl::jobs {
 // kRescaling is kRunning with a plan for another replica set.
 enum class Phase { kPending, kStarting, kRunning, kStopping, kSucceeded, kFailed, kCancelled, kRescaling };
 
+// As people are shown it: "Succeeded".
 absl::string_view PhaseName(Phase phase);
 
 // Whether the job stays in `phase` for ever.

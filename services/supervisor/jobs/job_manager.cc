@@ -36,7 +36,7 @@ absl::Status NoSuchJob(const std::string& name_space, const std::string& name) {
 absl::Status HasFinished(const JobEntry& job) {
   return absl::FailedPreconditionError(absl::StrCat("job \"", job.record.job->name(),
                                                     "\" has finished already (",
-                                                    v1::JobPhase_Name(ToProto(job.record.state.phase)), ")"));
+                                                    jobs::PhaseName(job.record.state.phase), ")"));
 }
 
 void TakeWishes(const v1::UpdateJobRequest& request, v1::JobSpec* spec) {
@@ -354,7 +354,7 @@ absl::StatusOr<v1::DeleteJobResponse> JobManager::DeleteJob(const v1::DeleteJobR
     if (entry == nullptr) return WhyNone(name_space, request.name());
     if (!jobs::IsTerminal(entry->record.state.phase)) {
       return absl::FailedPreconditionError(absl::StrCat("job \"", request.name(), "\" has not finished (",
-                                                        v1::JobPhase_Name(ToProto(entry->record.state.phase)),
+                                                        jobs::PhaseName(entry->record.state.phase),
                                                         "); cancel it first"));
     }
     deletions_->Delete(transaction, *entry->record.job);

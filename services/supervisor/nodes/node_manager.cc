@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "libs/base/utf8.h"
 #include "libs/rpc/retry_info.h"
 #include "libs/service/log.h"
@@ -29,6 +31,11 @@ constexpr size_t kMaxFreePorts = 1024;
 
 absl::Status NoSuchNode(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("node \"", id, "\" does not exist; list the nodes there are"));
+}
+
+// "ready".
+std::string PhaseText(v1::NodePhase phase) {
+  return absl::AsciiStrToLower(absl::StripPrefix(v1::NodePhase_Name(phase), "NODE_PHASE_"));
 }
 
 // A new registration makes the node ready, with one exception: an administrator's drain goes on until the
@@ -339,9 +346,9 @@ absl::StatusOr<v1::RemoveNodeResponse> NodeManager::RemoveNode(const v1::RemoveN
         node->phase() == v1::NODE_PHASE_DRAINING || node->phase() == v1::NODE_PHASE_QUARANTINED;
     const bool removable = node->phase() == v1::NODE_PHASE_LOST || (takes_nothing && empty);
     if (!removable) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("node \"", id, "\" is ", v1::NodePhase_Name(node->phase()),
-                       empty ? "" : " and runs replicas", "; drain it, and remove it when it is empty"));
+      return absl::FailedPreconditionError(absl::StrCat("node \"", id, "\" is ", PhaseText(node->phase()),
+                                                        empty ? "" : " and runs replicas",
+                                                        "; drain it, and remove it when it is empty"));
     }
     Forget(transaction, id);
     transaction->EffectsOf(Transaction::kNoJob)

@@ -42,6 +42,11 @@ TEST(FateTest, CrashWhileStoppingIsStillACrash) {
   EXPECT_EQ(FateOf(Asked(Lost(0, LossCause::kNotStarted))), Fate::kLost);
 }
 
+TEST(FateTest, SignalsAreToldInWords) {
+  EXPECT_EQ(DescribeEnd(Killed(0, SIGABRT)), "was killed by signal 6 (Aborted)");
+  EXPECT_EQ(DescribeEnd(Killed(0, SIGRTMAX)), "was killed by signal " + std::to_string(SIGRTMAX));
+}
+
 TEST(JudgeGroupTest, CompletesOnlyWhenAllMembersFinished) {
   EXPECT_TRUE(ClassifyGroupEnd({Exited(0, 0), Exited(1, 0)}, 2).completed);
   EXPECT_FALSE(ClassifyGroupEnd({Exited(0, 0)}, 2).completed);

@@ -226,7 +226,9 @@ TEST_F(JobsApiTest, DeletedJobsGoWithTheirFilesOnEveryNode) {
   const v1::Job job = Submit(NewJob("a"));
   Allocate(job, {"here"});
   const v1::LaunchReplica launch = here->NextLaunch();
-  EXPECT_EQ(Delete("a").error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  const grpc::Status refused = Delete("a");
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(refused.error_message(), ::testing::HasSubstr("has not finished (Starting); cancel it first"));
   here->Exited(launch, 0);
   WaitForPhase("a", v1::JOB_PHASE_SUCCEEDED);
   EXPECT_TRUE(Delete("a").ok());

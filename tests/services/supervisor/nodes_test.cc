@@ -198,7 +198,9 @@ TEST_F(NodesTest, DrainedNodesTakeNothingNewAndAreRemovedWhenEmpty) {
   const v1::LaunchReplica launch = n1->NextLaunch();
   n1->Running(launch);
   WaitForPhase("a", v1::JOB_PHASE_RUNNING);
-  EXPECT_EQ(Remove("n1").error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  const grpc::Status refused = Remove("n1");
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(refused.error_message(), ::testing::HasSubstr("is ready and runs replicas; drain it"));
   EXPECT_TRUE(Drain("n1").ok());
   EXPECT_TRUE(Drain("n1").ok());
   EXPECT_EQ(Drain("nowhere").error_code(), grpc::StatusCode::NOT_FOUND);
