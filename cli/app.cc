@@ -23,6 +23,7 @@
 #include "cli/format.h"
 #include "cli/kubernetes/cluster.h"
 #include "cli/output.h"
+#include "cli/parse_error.h"
 #include "cli/trace.h"
 #include "libs/base/version.h"
 
@@ -167,18 +168,7 @@ int Report(const Context& context, const absl::Status& status) {
 // Help goes to standard output; what is wrong is said like every other error.
 int ReportParseError(const CLI::App& app, const Context& context, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
-  const CLI::App* command = &app;
-  std::string path = app.get_name();
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-    absl::StrAppend(&path, " ", command->get_name());
-  }
-  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
-  std::string text = error.what();
-  if (!unknown.empty() && !command->get_subcommands([](const CLI::App*) { return true; }).empty()) {
-    text = absl::StrCat(unknown.front(), " is no command of ", path);
-  }
-  return Report(context, UsageError(absl::StrCat(text, "; see ", path, " --help")));
+  return Report(context, UsageError(ParseErrorText(app, error)));
 }
 
 }  // namespace

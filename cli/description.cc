@@ -203,11 +203,18 @@ void AddStatistics(const v1::JobStatus& status, Section* section) {
   }
 }
 
-Section ProgressSection(const v1::JobStatus& status) {
+// Shorter is a usual step, or the time between two heartbeats.
+constexpr absl::Duration kLongStandstill = absl::Seconds(20);
+
+Section ProgressSection(const v1::JobStatus& status, absl::Duration standstill) {
   Section section("Progress");
   if (!status.has_progress()) return section;
   const v1::TrainingProgress& progress = status.progress();
-  section.Add("Steps", absl::StrCat(progress.optimizer_steps()));
+  // What is told below is of the last step: it does not say by itself that there are no more.
+  section.Add("Steps", absl::StrCat(progress.optimizer_steps(),
+                                    standstill < kLongStandstill
+                                        ? ""
+                                        : absl::StrCat(", and none for ", DurationText(standstill))));
   // Counted from 0, and past the last one when all are done.
   const int epoch = progress.epoch() + 1;
   const int total = progress.total_epochs();
@@ -277,7 +284,7 @@ std::string DescribeJob(const v1::Job& job, const JobSurroundings& around, absl:
   StatusSection(job, around.pools.currency(), now).AppendTo(&out, colours);
   AppendWhy(WhyOf(job, around.pools, around.quotas), colours, &out);
   AppendTable("Replicas", ReplicaTable(job.status()), colours, &out);
-  ProgressSection(job.status()).AppendTo(&out, colours);
+  ProgressSection(job.status(), around.standstill).AppendTo(&out, colours);
   HintsSection(job.status()).AppendTo(&out, colours);
   AppendTable("Events", EventTable(around.events, /*with_job=*/false), colours, &out);
   return out;

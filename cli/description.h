@@ -20,6 +20,8 @@ struct JobSurroundings {
   // For the currency of its cost, and what it waits for.
   v1::GetNodePoolsResponse pools = {};
   v1::ListQuotasResponse quotas = {};
+  // How long it has taken no step (standstill.h).
+  absl::Duration standstill = absl::ZeroDuration();
 };
 
 // Spec, status, why it is so, replicas, progress, hints and events of `job`.

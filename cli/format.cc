@@ -112,7 +112,10 @@ std::string RuntimeText(const v1::JobStatus& status, absl::Time now) {
 
 std::string EtaText(const v1::JobStatus& status, absl::Time now) {
   if (!status.has_estimated_completion_time() || status.has_completion_time()) return "-";
-  return DurationText(ToTime(status.estimated_completion_time()) - now);
+  const absl::Duration left = ToTime(status.estimated_completion_time()) - now;
+  // It takes steps more slowly than it did, or none.
+  if (left <= absl::ZeroDuration()) return "overdue";
+  return DurationText(left);
 }
 
 std::string DoneText(const v1::JobStatus& status) {
@@ -120,16 +123,19 @@ std::string DoneText(const v1::JobStatus& status) {
   return absl::StrFormat("%.0f%%", std::min(status.progress().fraction(), 1.0) * 100);
 }
 
+std::string DigitsText(double value) { return std::isnan(value) ? "nan" : absl::StrFormat("%.4g", value); }
+
 std::string LossText(const v1::JobStatus& status) {
   for (const v1::ReportedMetric& metric : status.progress().metrics()) {
     // It may well be 0, or no number at all, which is what people want to see.
-    if (metric.name() == "loss") return absl::StrFormat("%.4g", metric.value());
+    if (metric.name() == "loss") return DigitsText(metric.value());
   }
   return "-";
 }
 
 std::string FigureText(double figure) {
   if (figure == 0) return "-";
+  if (std::abs(figure) >= 1e9) return absl::StrFormat("%.3g", figure);
   if (std::abs(figure) >= 1e6) return absl::StrFormat("%.3gM", figure / 1e6);
   if (std::abs(figure) >= 1e4) return absl::StrFormat("%.3gk", figure / 1e3);
   if (std::abs(figure) >= 999.5) return absl::StrFormat("%.0f", figure);

@@ -51,6 +51,9 @@ std::string LossText(const v1::JobStatus& status);
 // "0.0123", "8.25", "1234", "12.3k": four digits or so. "-" for 0, which stands for "unknown".
 std::string FigureText(double figure);
 
+// A figure with four digits that count. "nan" has no sign: "-nan" means no more, and is overlooked among "-".
+std::string DigitsText(double value);
+
 // "RUNNING" of REPLICA_STATE_RUNNING as "Running", and so on for every enum value "<prefix>SOME_NAME".
 std::string EnumText(absl::string_view value, absl::string_view prefix);
 

@@ -23,9 +23,8 @@ const v1::ReportedMetric* FindMetric(const v1::HistoryPoint& point, absl::string
   return nullptr;
 }
 
-// With four digits that count. Figures that can't be 0 are unknown if they are.
-std::string Digits(double value) { return absl::StrFormat("%.4g", value); }
-std::string IfKnown(double value) { return value > 0 ? Digits(value) : "-"; }
+// Figures that can't be 0 are unknown if they are.
+std::string IfKnown(double value) { return value > 0 ? DigitsText(value) : "-"; }
 
 std::string MeanText(double replicas) {
   const double whole = std::round(replicas);
@@ -36,7 +35,7 @@ std::string MeanText(double replicas) {
 Cell LossCell(const v1::HistoryPoint& point) {
   const v1::ReportedMetric* loss = FindMetric(point, kLoss);
   if (loss == nullptr) return "-";
-  return {Digits(loss->value()), std::isfinite(loss->value()) ? Colour::kNone : Colour::kRed};
+  return {DigitsText(loss->value()), std::isfinite(loss->value()) ? Colour::kNone : Colour::kRed};
 }
 
 // As they are read back without loss.

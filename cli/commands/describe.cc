@@ -10,11 +10,29 @@
 #include "cli/description.h"
 #include "cli/output.h"
 #include "cli/pool_table.h"
+#include "cli/standstill.h"
+#include "libs/messages/proto_time.h"
 
 namespace adaptdl::cli {
 namespace {
 
 constexpr int kEventsShown = 20;
+
+// How far back it is looked when it took its last step.
+constexpr absl::Duration kLookBack = absl::Minutes(15);
+
+absl::Duration FindStandstill(Client& client, const v1::Job& job, absl::Time now) {
+  if (job.status().phase() != v1::JOB_PHASE_RUNNING || !job.status().has_progress())
+    return absl::ZeroDuration();
+  v1::GetJobHistoryRequest request;
+  request.set_namespace_(job.namespace_());
+  request.set_name(job.name());
+  *request.mutable_after() = messages::ToProto(now - kLookBack);
+  const absl::StatusOr<v1::GetJobHistoryResponse> history =
+      client.Call(&v1::HistoryService::Stub::GetJobHistory, request);
+  // Supervisors of before keep none.
+  return history.ok() ? StandstillOf(job.status(), *history, now) : absl::ZeroDuration();
+}
 
 absl::StatusOr<int> Describe(const Context& context, const std::string& name) {
   const absl::StatusOr<JobReference> reference = ParseJobReference(context, name);
@@ -42,6 +60,7 @@ absl::StatusOr<int> Describe(const Context& context, const std::string& name) {
       around.quotas = *std::move(quotas);
     }
     around.events = *std::move(events);
+    around.standstill = FindStandstill(client, *job, context.clock->Now());
     Print(DescribeJob(*job, around, context.clock->Now(), context.colours));
   } else {
     Json document;

@@ -32,6 +32,7 @@ absl::Status LogPrinter::PrintAll(Client& client, const v1::StreamLogsRequest& r
 }
 
 void LogPrinter::PrintLine(const v1::LogLine& line) {
+  printed_ = true;
   const std::string key = absl::StrCat(line.replica_id(), "/", line.source());
   std::string text = std::move(partial_[key]);
   absl::StrAppend(&text, line.text());

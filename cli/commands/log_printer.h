@@ -26,6 +26,8 @@ class LogPrinter {
 
   // Prints all that the request gives.
   absl::Status PrintAll(Client& client, const v1::StreamLogsRequest& request);
+  // Whether there was anything.
+  bool printed() const { return printed_; }
 
  private:
   void PrintLine(const v1::LogLine& line);
@@ -35,6 +37,7 @@ class LogPrinter {
   const LogPrinterOptions options_;
   // Beginnings of lines whose end has not come, by replica and source.
   std::map<std::string, std::string> partial_;
+  bool printed_ = false;
 };
 
 }  // namespace adaptdl::cli

@@ -12,6 +12,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/log_printer.h"
 #include "cli/follow.h"
+#include "cli/format.h"
 #include "cli/moment.h"
 #include "cli/output.h"
 #include "libs/messages/proto_time.h"
@@ -30,6 +31,18 @@ struct LogsOptions {
   std::string since;
   std::string pattern;
 };
+
+// Nothing printed is easily taken for something that is wrong.
+std::string WhyNothing(const v1::Job& job, const LogsOptions& options) {
+  const bool chosen =
+      options.rank >= 0 || options.group > 0 || !options.since.empty() || !options.pattern.empty();
+  const std::string name = Printable(absl::StrCat(job.namespace_(), "/", job.name()));
+  if (chosen) return absl::StrCat("note: no line of ", name, " is among what you asked for");
+  const std::string message =
+      job.status().message().empty() ? "" : absl::StrCat(": ", Printable(job.status().message()));
+  return absl::StrCat("note: ", name, ", which is ", StatusText(job.status()), message,
+                      ", has written nothing");
+}
 
 absl::StatusOr<int> Logs(const Context& context, const LogsOptions& options) {
   const absl::StatusOr<JobReference> reference = ParseJobReference(context, options.job);
@@ -56,6 +69,7 @@ absl::StatusOr<int> Logs(const Context& context, const LogsOptions& options) {
                       .timestamps = options.timestamps});
   const absl::Status status = printer.PrintAll(client, request);
   if (!status.ok()) return status;
+  if (!printer.printed()) Note(WhyNothing(*job, options));
   return kExitOk;
 }
 

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -18,6 +20,7 @@
 #include "cli/commands/log_printer.h"
 #include "cli/commands/submit.h"
 #include "cli/commands/wait.h"
+#include "cli/format.h"
 #include "cli/output.h"
 #include "libs/base/backoff.h"
 #include "libs/base/clock.h"
@@ -79,12 +82,26 @@ absl::Status SetDemands(const SubmitOptions& options, v1::JobSpec* spec) {
   return absl::OkStatus();
 }
 
+// A program in the place of a job file: its "--" was left out.
+absl::Status CheckIsNoProgram(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  const bool is_python = extension == ".py";
+  std::error_code ignored;
+  const bool runs = std::filesystem::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
+  // Some file systems let everything be executed.
+  const bool is_document = extension == ".yaml" || extension == ".yml" || extension == ".json";
+  if (is_document || (!runs && !is_python)) return absl::OkStatus();
+  return UsageError(absl::StrCat(path, " is a program, and no job file; to run it: adaptdl submit -- ",
+                                 is_python ? "python3 " : "", path));
+}
+
 absl::StatusOr<v1::SubmitJobRequest> FromFile(const Context& context, const SubmitOptions& options,
                                               const std::string& path) {
   if (!options.command_flags.empty()) {
     return UsageError(absl::StrCat(options.command_flags.front(),
                                    " goes with a command after \"--\"; a job file holds the value itself"));
   }
+  if (absl::Status status = CheckIsNoProgram(path); !status.ok()) return status;
   absl::StatusOr<jobfile::JobFile> file =
       jobfile::ReadJobFile(path, {.named_by_caller = !options.name_prefix.empty()});
   if (!file.ok()) return file.status();
@@ -129,12 +146,25 @@ absl::Status FillResources(const SubmitOptions& options, v1::Resources* resource
   return absl::OkStatus();
 }
 
+// A mistyped path is tried in vain on a node, several times. It is no error: nodes may have what is not here.
+void WarnOfMissing(const std::string& program, const std::string& folder) {
+  if (program.find('/') == std::string::npos || program[0] == '/') return;
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(folder) / program, ignored)) return;
+  Note(absl::StrCat("warning: ", Printable(program), " is not in ", Printable(folder),
+                    ", where the nodes look for it"));
+}
+
 absl::StatusOr<v1::SubmitJobRequest> FromCommand(const Context& context, const SubmitOptions& options) {
   if (context.after_separator.empty() || context.after_separator.front().empty()) {
     return UsageError("nothing to submit; give a job file, a folder, or a command after \"--\"");
   }
   if (!options.file.empty()) return UsageError("-f goes with a folder");
   if (!options.dockerfile.empty()) return UsageError("-d goes with a folder");
+  if (options.max_replicas > 0 && options.min_replicas > options.max_replicas) {
+    return UsageError(absl::StrCat("--min-replicas ", options.min_replicas, " is more than --max-replicas ",
+                                   options.max_replicas));
+  }
   v1::SubmitJobRequest request;
   v1::JobSpec* spec = request.mutable_job()->mutable_spec();
   request.mutable_job()->set_name(options.name);
@@ -149,6 +179,7 @@ absl::StatusOr<v1::SubmitJobRequest> FromCommand(const Context& context, const S
   if (options.code.empty()) {
     const std::filesystem::path folder = options.folder.empty() ? "." : options.folder;
     replica->set_working_directory(std::filesystem::weakly_canonical(folder).string());
+    WarnOfMissing(replica->command(0), replica->working_directory());
   } else {
     replica->set_working_directory(options.folder);
   }

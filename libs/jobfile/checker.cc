@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "libs/base/nearest.h"
 #include "libs/base/utf8.h"
 
 namespace adaptdl::jobfile {
@@ -107,22 +106,6 @@ bool HasType(const Node& node, Type type) {
   }
 }
 
-// Levenshtein distance without regard to case.
-size_t Distance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const bool same = absl::ascii_tolower(a[i - 1]) == absl::ascii_tolower(b[j - 1]);
-      const size_t replaced = diagonal + (same ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 void AddUnknownField(const Field& field, const std::string& path, absl::Span<const KnownField> known,
                      Problems* problems) {
   std::vector<absl::string_view> names;
@@ -174,20 +157,6 @@ std::string Quoted(absl::string_view text) {
   constexpr size_t kLongest = 80;
   if (text.size() <= kLongest) return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\"");
   return absl::StrCat("\"", absl::Utf8SafeCEscape(CutUtf8(text, kLongest)), "...\"");
-}
-
-absl::string_view Nearest(absl::string_view name, const std::vector<absl::string_view>& known) {
-  if (name.size() > 100) return "";
-  absl::string_view best;
-  size_t best_distance = std::max<size_t>(2, name.size() / 4) + 1;
-  for (const absl::string_view candidate : known) {
-    const size_t distance = Distance(name, candidate);
-    if (distance < best_distance && distance < candidate.size()) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
 }
 
 bool CheckType(const Node& node, Type type, const std::string& path, Problems* problems) {

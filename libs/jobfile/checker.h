@@ -57,9 +57,6 @@ std::string Join(absl::string_view path, absl::string_view name);
 // `text` in quotes, made printable and short.
 std::string Quoted(absl::string_view text);
 
-// The name of `known` that `name` was meant to be, "" if none is near.
-absl::string_view Nearest(absl::string_view name, const std::vector<absl::string_view>& known);
-
 // Whether `node` has the type; if not, says so. `path` names it in the message.
 bool CheckType(const Node& node, Type type, const std::string& path, Problems* problems);
 

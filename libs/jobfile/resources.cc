@@ -1,4 +1,5 @@
 #include "libs/jobfile/resources.h"
+#include "libs/base/nearest.h"
 
 #include <cstdint>
 #include <limits>

@@ -4,6 +4,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "CLI/App.hpp"
 #include "CLI/Config.hpp"
@@ -13,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "libs/base/nearest.h"
 #include "libs/service/flags.h"
 #include "libs/service/log.h"
 #include "libs/service/termination.h"
@@ -42,6 +44,18 @@ std::string EnvironmentHint(const CLI::App& app, const std::string& message, int
   return "";
 }
 
+// A flag that there is and that may have been meant instead of one that there isn't.
+std::string NearFlag(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back(absl::StrCat("--", name));
+  }
+  for (const std::string& word : app.remaining()) {
+    if (absl::StartsWith(word, "--")) return DidYouMeanFlag(word, {flags.begin(), flags.end()});
+  }
+  return "";
+}
+
 }  // namespace
 
 int RunMain(CLI::App& app, int argc, char** argv, const std::function<absl::Status()>& run) {
@@ -53,7 +67,7 @@ int RunMain(CLI::App& app, int argc, char** argv, const std::function<absl::Stat
     return app.exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
     std::cerr << argv[0] << ": " << error.what() << EnvironmentHint(app, error.what(), argc, argv)
-              << "\nRun with --help for the flags.\n";
+              << NearFlag(app) << "\nRun with --help for the flags.\n";
     return kUsage;
   }
   // Debian's Abseil is built with its checks, and would look for cycles of locks at each of gRPC's.

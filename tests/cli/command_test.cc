@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libs/base/clock.h"
+#include "libs/messages/proto_time.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/command_fixture.h"
 
@@ -68,8 +70,7 @@ TEST_F(CommandTest, SortsAndChoosesJobs) {
     arguments.insert(arguments.begin(), {"ls", "-o", "json"});
     std::string text;
     const nlohmann::json document = Json(Run(arguments));
-    for (const nlohmann::json& found : document["jobs"])
-      text += found["name"].get<std::string>() + " ";
+    for (const nlohmann::json& found : document["jobs"]) text += found["name"].get<std::string>() + " ";
     return text;
   };
   EXPECT_EQ(names({"--sort", "name"}), "train-a train-b ");
@@ -404,6 +405,62 @@ TEST_F(CommandTest, RefusesWrongUsage) {
   EXPECT_THAT(Run({"lx"}).err, HasSubstr("lx is no command of adaptdl"));
   EXPECT_EQ(Run({"--help"}).code, 0);
   EXPECT_THAT(Run({"submit", "--help"}).out, HasSubstr("--follow"));
+}
+
+TEST_F(CommandTest, SaysWhyThereAreNoLogs) {
+  v1::Job job = PendingJob("a");
+  job.mutable_status()->set_reason("Unschedulable");
+  job.mutable_status()->set_message("one replica needs 2000m CPU");
+  supervisor_.AddJob(job);
+  ProgramResult result = Run({"logs", "a"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_EQ(result.err,
+            "note: default/a, which is Pending (Unschedulable): one replica needs 2000m CPU, has written "
+            "nothing\n");
+  EXPECT_THAT(Run({"logs", "a", "--grep", "x"}).err,
+              HasSubstr("no line of default/a is among what you asked for"));
+}
+
+TEST_F(CommandTest, TellsThatARunningJobTakesNoSteps) {
+  v1::Job job = PendingJob("a");
+  job.mutable_status()->set_phase(v1::JOB_PHASE_RUNNING);
+  job.mutable_status()->mutable_progress()->set_optimizer_steps(1999);
+  supervisor_.AddJob(job);
+  EXPECT_THAT(Run({"describe", "a"}).out, HasSubstr("Steps:             1999\n")) << "without a history";
+  v1::GetJobHistoryResponse history;
+  for (const int ago : {300, 200, 100}) {
+    v1::HistoryPoint* point = history.add_points();
+    *point->mutable_end() = messages::ToProto(RealClock().Now() - absl::Seconds(ago));
+    point->set_replicas(1);
+    point->set_optimizer_steps(ago == 300 ? 1000 : 1999);
+  }
+  supervisor_.history().SetHistory(history);
+  EXPECT_THAT(Run({"describe", "a"}).out, HasSubstr("Steps:             1999, and none for 3m2"));
+  history.mutable_points()->rbegin()->set_optimizer_steps(1998);
+  supervisor_.history().SetHistory(history);
+  EXPECT_THAT(Run({"describe", "a"}).out, HasSubstr("Steps:             1999\n")) << "it has taken one since";
+}
+
+TEST_F(CommandTest, AsksWhatWasMeantByAWordThatItDoesNotKnow) {
+  const auto error = [&](const std::vector<std::string>& arguments) {
+    const ProgramResult result = Run(arguments);
+    EXPECT_EQ(result.code, 2) << arguments.back();
+    return result.err;
+  };
+  EXPECT_EQ(error({"submit", "--name", "a", "--cpu", "2", "--", "train"}),
+            "error: --cpu is no flag of adaptdl submit; did you mean --cpus? See adaptdl submit --help\n");
+  EXPECT_THAT(
+      error({"submit", "--replicas=2", "--", "train"}),
+      HasSubstr("--replicas is no flag of adaptdl submit; did you mean --min-replicas, --max-replicas"));
+  EXPECT_THAT(error({"ls", "--namespaces", "a"}), HasSubstr("did you mean --namespace?"));
+  EXPECT_THAT(error({"describe", "--outptu", "json"}), HasSubstr("--outptu is no flag of adaptdl describe"))
+      << "not that JOB is required";
+  EXPECT_THAT(error({"describ", "a"}), HasSubstr("describ is no command of adaptdl; did you mean describe?"));
+  EXPECT_THAT(error({"cluster", "stats"}), HasSubstr("did you mean status?"));
+  EXPECT_THAT(error({"describe"}), HasSubstr("JOB"));
+  // As other tools call it.
+  EXPECT_THAT(error({"scale", "a"}), HasSubstr("scale is no command of adaptdl; did you mean update?"));
 }
 
 TEST_F(CommandTest, ShowsNoEscapesWithoutATerminal) {

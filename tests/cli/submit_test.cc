@@ -1,5 +1,6 @@
 // "adaptdl submit" by the real program.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -194,6 +195,38 @@ TEST_F(SubmitTest, TellsAllProblemsOfAFile) {
   EXPECT_TRUE(supervisor_.submissions().empty());
 }
 
+TEST_F(SubmitTest, SaysHowAProgramIsSubmitted) {
+  folder_.Write("train",
+                "\x7f"
+                "ELF");
+  folder_.Write("train.py", "print()");
+  std::filesystem::permissions(folder_.path() + "/train", std::filesystem::perms::owner_all);
+  ProgramResult result = Run({"submit", "train"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("train is a program, and no job file; to run it: adaptdl submit -- train\n"));
+  EXPECT_THAT(Run({"submit", "train.py"}).err, HasSubstr("adaptdl submit -- python3 train.py"));
+  result = Run({"submit", "train", "--epochs", "3"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("--epochs is no flag of adaptdl submit; a program and its flags stand behind"));
+  // A job file is one, even where everything can be executed.
+  const std::string path = folder_.Write("jobs/job.yaml", kFile);
+  folder_.Write("jobs/data/a", "1");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  result = Run({"submit", path});
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST_F(SubmitTest, WarnsOfAProgramThatIsNotThere) {
+  folder_.Write("bin/train", "");
+  EXPECT_THAT(Run({"submit", "--", "bin/train"}).err, IsEmpty());
+  EXPECT_THAT(Run({"submit", "--name", "in-path", "--", "train"}).err, IsEmpty()) << "one in PATH";
+  const ProgramResult result = Run({"submit", "--name", "mistyped", "--", "bin/trian"});
+  EXPECT_EQ(result.code, 0) << "the nodes may have it";
+  EXPECT_THAT(result.err, HasSubstr("warning: bin/trian is not in "));
+}
+
 TEST_F(SubmitTest, RefusesWrongUsage) {
   folder_.Write("project/adaptdljob.yaml", kFile);
   EXPECT_EQ(Run({"submit"}).code, 2);
@@ -202,6 +235,8 @@ TEST_F(SubmitTest, RefusesWrongUsage) {
   EXPECT_EQ(Run({"submit", "project/adaptdljob.yaml", "-f", "x"}).code, 2);
   EXPECT_EQ(Run({"submit", "--cpus", "many", "--", "true"}).code, 2);
   EXPECT_EQ(Run({"submit", "--env", "A", "--", "true"}).code, 2);
+  EXPECT_THAT(Run({"submit", "--min-replicas", "4", "--max-replicas", "2", "--", "true"}).err,
+              HasSubstr("--min-replicas 4 is more than --max-replicas 2"));
   EXPECT_EQ(Run({"submit", "--allowed-replicas", "1,x", "--", "true"}).code, 2);
   EXPECT_EQ(Run({"submit", "project", "--priority", "1"}).code, 2);
   EXPECT_EQ(Run({"submit", "project", "-n", "Bad_Name"}).code, 2);

@@ -67,6 +67,7 @@ TEST(RunMainTest, AWrongFlagEndsWithTwoAndItsName) {
   const Outcome unknown = Main({"--no-such-flag"}, kMustNotRun);
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.error, AllOf(HasSubstr("--no-such-flag"), HasSubstr("--help")));
+  EXPECT_THAT(Main({"--cuont=3"}, kMustNotRun).error, HasSubstr("did you mean --count?"));
   const Outcome wrong = Main({"--count", "many"}, kMustNotRun);
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.error, AllOf(HasSubstr("--count"), HasSubstr("many")));
