@@ -55,9 +55,9 @@ class Simulation {
         nodes_(cluster, options_.nodes, options_.seed),
         autoscaler_(cluster, options_.nodes, &nodes_) {
     const double round = options.round_seconds;
-    const JobOptions job_options{scheduler.adaptive(), options.search,
-                                 round > 0 && round == std::floor(round), options.checkpoint_seconds,
-                                 options.gradient_memory};
+    const JobOptions job_options{
+        scheduler.adaptive(),       options.search,          round > 0 && round == std::floor(round),
+        options.checkpoint_seconds, options.gradient_memory, options.gradient_period};
     for (const WorkloadJob& spec : workload) {
       jobs_.emplace_back(spec, static_cast<int>(cluster.gpu_types().size()), job_options);
     }

@@ -175,7 +175,7 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
   app->add_option("--newcomer-times", options->newcomer_times,
                   "Such a change waits for its newcomers, who take one of these times: JSON as above");
   app->add_option("--gradient-memory", simulation->gradient_memory,
-                  "Jobs know gradient statistics as averages over so many batches of the initial size; 0: as "
+                  "Jobs know gradient statistics by averages over so many batches of the initial size; 0: as "
                   "they are at the moment")
       ->capture_default_str();
   AddNodeOptions(app, options);

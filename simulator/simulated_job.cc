@@ -60,7 +60,7 @@ double SimulatedJob::TrueSpeed(const StepTime& time) const {
 
 absl::Status SimulatedJob::Learn(const StepTime& time) {
   const goodput::GradParams current = application().curve.Gradient(batch_size(), epoch_);
-  if (options_.gradient_memory == 0 || gradient_weight_ == 0) gradient_ = current;
+  if (options_.gradient_memory == 0 || gradient_sums_.weight == 0) gradient_ = current;
   Knowledge& knowledge = knowledge_[gpu_type_];
   const goodput::Topology topology = work_.topology;
   for (const goodput::Measurement& known : knowledge.profile) {
@@ -163,17 +163,26 @@ void SimulatedJob::WriteCheckpoints(double seconds, double rate) {
 
 void SimulatedJob::RememberGradient(const goodput::GradParams& current, double seconds,
                                     const StepTime& time) {
-  if (options_.gradient_memory == 0) return;
+  if (options_.gradient_memory == 0 || seconds <= 0) return;
   const auto steps = static_cast<double>(work_.batch.accumulation_steps);
   const double step = (time.step + steps * (time.step - time.sync)) * application().calibration;
-  const double batches = seconds / step * static_cast<double>(batch_size()) /
-                         static_cast<double>(application().init_batch_size());
-  const double kept = std::exp(-batches / options_.gradient_memory) * gradient_weight_;
-  const double added = 1 - std::exp(-batches / options_.gradient_memory);
-  const auto average = [&](double past, double now) { return (kept * past + added * now) / (kept + added); };
-  if (kept + added == 0) return;
-  gradient_ = {average(gradient_.sqr, current.sqr), average(gradient_.var, current.var)};
-  gradient_weight_ = kept + added;
+  const double scale =
+      static_cast<double>(batch_size()) / static_cast<double>(application().init_batch_size());
+  // What remains of the past after one estimate, and after all of them; each weighs what it takes away.
+  const double each = std::exp(-scale * options_.gradient_period / options_.gradient_memory);
+  const double all = std::pow(each, seconds / step / options_.gradient_period);
+  GradientSums& sums = gradient_sums_;
+  const auto average = [&](double* sum, double now) { *sum = all * *sum + (1 - all) * now; };
+  average(&sums.weight, 1);
+  average(&sums.sqr, current.sqr);
+  average(&sums.sqr_square, current.sqr * current.sqr);
+  average(&sums.var, current.var);
+  sums.weight_square = all * all * sums.weight_square + (1 - each) * (1 - all * all) / (1 + each);
+  const double mean = sums.sqr / sums.weight;
+  const double estimates = sums.weight * sums.weight / sums.weight_square;
+  const double spread = std::max(sums.sqr_square / sums.weight - mean * mean, 0.0);
+  const double error = std::sqrt(spread / std::max(estimates - 1, 0.5));
+  gradient_ = {mean + 2 * error, sums.var / sums.weight};
 }
 
 absl::Status SimulatedJob::Advance(double until, double speed) {

@@ -41,6 +41,7 @@ struct JobOptions {
   double checkpoint_seconds = 600;
   // As of SimulationOptions.
   double gradient_memory = 0;
+  int gradient_period = 8;
 };
 
 class SimulatedJob {
@@ -173,8 +174,15 @@ class SimulatedJob {
 
   std::vector<Knowledge> knowledge_;  // by GPU type
   goodput::GradParams gradient_;
-  // Of what gradient_ is an average of: what it weighs. At most 1.
-  double gradient_weight_ = 0;
+  // What the library keeps of past estimates (NoiseScale): their weights, and sums of these times each.
+  struct GradientSums {
+    double weight = 0;
+    double weight_square = 0;
+    double sqr = 0;
+    double sqr_square = 0;
+    double var = 0;
+  };
+  GradientSums gradient_sums_;
   int profiled_replicas_ = 0;
   int profile_version_ = 0;
 };

@@ -42,8 +42,10 @@ struct SimulationOptions {
   // How often jobs write a checkpoint; a failure costs them what came after the last one. Greater than 0.
   double checkpoint_seconds = 600;
   // Jobs know their gradients' statistics as averages over about the last so many batches of the initial size, as the
-  // training library does (1000). 0: as they are at the moment, as in the published simulators.
+  // training library does (1000), and the squared norm as the most that it may be by that, of an estimate in one step of
+  // `gradient_period`. 0: as they are at the moment, as in the published simulators.
   double gradient_memory = 0;
+  int gradient_period = 8;
   // Of everything that is random here.
   uint64_t seed = 1;
   // Whether a job may move to other nodes without a restart, if shape and GPU type stay.

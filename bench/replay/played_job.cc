@@ -20,19 +20,23 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "adaptdl/adaptdl.h"
+#include "adaptdl/data_loader.h"
+#include "adaptdl/epochs.h"
+#include "adaptdl/job.h"
+#include "adaptdl/scaling_rule.h"
+#include "bench/replay/played_model.h"
+#include "libs/device/cpu_device.h"
 #include "libs/elastic/job/job_core.h"
+#include "libs/elastic/step/step_engine.h"
 #include "nlohmann/json.hpp"
 #include "simulator/traces/application.h"
-#include "torch/nn/module.h"
-#include "torch/optim/sgd.h"
-#include "torch/utils.h"
 
 namespace {
 
@@ -41,8 +45,10 @@ using adaptdl::simulator::StepTime;
 using adaptdl::simulator::StepTimes;
 using Time = std::chrono::steady_clock::time_point;
 
-// The drawn gradients have so many entries: enough for their norm to be near what it shall be, few enough to cost nothing.
-constexpr int64_t kParameters = 1024;
+// The drawn gradients have so many entries: few enough to cost nothing, and enough for their norm to be near what it shall
+// be. Their noise is a stretch of so many numbers that are drawn once.
+constexpr size_t kEntries = size_t{1} << 16;
+constexpr size_t kNoise = size_t{1} << 19;
 
 struct Options {
   std::vector<std::string> traces;
@@ -70,11 +76,6 @@ Options Parse(int argc, char** argv) {
   }
   return options;
 }
-
-struct PlayedModel : torch::nn::Module {
-  PlayedModel() { weights = register_parameter("weights", torch::zeros({kParameters})); }
-  torch::Tensor weights;
-};
 
 // What the traces say about the place that the job has now.
 class Place {
@@ -149,15 +150,18 @@ class PlayedTraining {
         application_(application),
         compression_(options.compression),
         record_(options.record),
-        optimizer_(model_.parameters(), torch::optim::SGDOptions(0)),
-        parallel_(job, model_, optimizer_, Statistics(options.compression)) {}
+        model_(kEntries),
+        engine_(job, &adaptdl::device::Cpu(), &model_, &optimizer_, Statistics(options.compression)) {
+    std::normal_distribution<float> normal;
+    for (float& number : noise_) number = normal(random_);
+  }
 
   // Scale-invariant steps of the whole job.
   int64_t TotalSteps() const {
     const double total = application_.curve.ProgressAfter(application_.curve.epochs() - 1);
     return std::max<int64_t>(static_cast<int64_t>(std::llround(total / compression_)), 1);
   }
-  double progress() const { return parallel_.Progress(); }
+  double progress() const { return engine_.noise().progress(); }
 
   // The micro-batch that the loader has begun.
   void Step(const adaptdl::AdaptiveDataLoader& loader) {
@@ -171,16 +175,17 @@ class PlayedTraining {
     const Time begin = fresh_ ? now : std::min(end_, now);
     std::this_thread::sleep_until(
         begin + std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds)));
-    parallel_.ZeroGrad();
-    (model_.weights * DrawGradient(loader)).sum().backward();
-    parallel_.Step();
+    engine_.ZeroGrad();
+    model_.Backward(engine_.exchange(), DrawGradient(loader));
+    engine_.Step();
     TakeTime(loader, time.step);
   }
 
  private:
   // Over the same part of the training as without compression, of as many estimates.
-  static adaptdl::DataParallelOptions Statistics(double compression) {
-    adaptdl::DataParallelOptions options;
+  static adaptdl::elastic::StepEngine::Options Statistics(double compression) {
+    adaptdl::elastic::StepEngine::Options options;
+    options.scaling_rule = std::make_shared<adaptdl::AdaScale>();
     options.statistics_period =
         std::max(1, static_cast<int>(std::lround(options.statistics_period / compression)));
     options.statistics_smoothing = std::pow(options.statistics_smoothing, compression);
@@ -188,19 +193,23 @@ class PlayedTraining {
   }
 
   // Its expectation has the recorded squared norm; its variance is that of a mean over so many samples.
-  torch::Tensor DrawGradient(const adaptdl::AdaptiveDataLoader& loader) {
+  std::vector<float> DrawGradient(const adaptdl::AdaptiveDataLoader& loader) {
     const adaptdl::goodput::GradParams gradient = application_.curve.Gradient(
         application_.curve.Covers(loader.batch_size()) ? loader.batch_size()
                                                        : application_.curve.min_batch_size(),
         Epoch());
     const double samples = static_cast<double>(std::max<int64_t>(loader.weight(), 1));
     const double variance = gradient.var * static_cast<double>(application_.init_batch_size()) / samples;
-    const double entries = kParameters;
-    return torch::randn({kParameters}) * std::sqrt(variance / entries) + std::sqrt(gradient.sqr / entries);
+    const auto mean = static_cast<float>(std::sqrt(gradient.sqr / kEntries));
+    const auto deviation = static_cast<float>(std::sqrt(variance / kEntries));
+    const size_t begin = std::uniform_int_distribution<size_t>(0, kNoise - kEntries)(random_);
+    std::vector<float> drawn(kEntries);
+    for (size_t i = 0; i < kEntries; ++i) drawn[i] = mean + deviation * noise_[begin + i];
+    return drawn;
   }
 
   int Epoch() const {
-    const double progress = parallel_.Progress() * compression_;
+    const double progress = this->progress() * compression_;
     int epoch = 0;
     while (epoch + 1 < application_.curve.epochs() && application_.curve.ProgressAfter(epoch) <= progress)
       ++epoch;
@@ -224,9 +233,11 @@ class PlayedTraining {
   const Application& application_;
   const double compression_;
   Record record_;
-  PlayedModel model_;
-  torch::optim::SGD optimizer_;
-  adaptdl::AdaptiveDataParallel parallel_;
+  std::mt19937 random_{std::random_device()()};
+  std::vector<float> noise_ = std::vector<float>(kNoise);
+  adaptdl::replay::PlayedModel model_;
+  adaptdl::replay::PlayedOptimizer optimizer_;
+  adaptdl::elastic::StepEngine engine_;
   std::optional<Place> place_;
   // Whether no micro-batch has ended yet; when the last one did, and the last step.
   bool fresh_ = true;
@@ -277,7 +288,6 @@ void TrainWithFixedBatch(adaptdl::Job& job, const Application& application, cons
 int main(int argc, char** argv) {
   const Options options = Parse(argc, argv);
   const auto job = adaptdl::Init();
-  torch::set_num_threads(1);
   const absl::StatusOr<Application> application = adaptdl::simulator::LoadApplication(
       options.traces, options.application, {"aws"}, adaptdl::simulator::TraceRules::kPollux);
   if (!application.ok()) {

@@ -90,7 +90,8 @@ ProcessorTime ReadProcessorTime() {
     double ticks = 0;
     file >> ticks;
     time.all += ticks;
-    if (i != 3 && i != 4) time.busy += ticks;  // idle, and waiting for disks
+    // Not: what gives way to all others, idle, and waiting for disks.
+    if (i != 1 && i != 3 && i != 4) time.busy += ticks;
   }
   return time;
 }
@@ -176,6 +177,7 @@ absl::StatusOr<simulator::SimulationResult> SimulateLike(const std::vector<simul
   simulation.interval_seconds /= options.live.compression;
   simulation.report_seconds /= options.live.compression;
   simulation.gradient_memory = kGradientMemory / options.live.compression;
+  simulation.gradient_period = 1;
   simulation.search = simulator::BatchSearch::kLibrary;
   for (const auto& [name, times] :
        {std::pair{"start_s", &simulation.restart_times}, std::pair{"in_place_s", &simulation.in_place_times},
@@ -208,6 +210,17 @@ absl::Status CompareBoth(const Options& options) {
   return Write(options.output, ToJson(*live, *simulated));
 }
 
+// Only the simulated side, in a second.
+absl::Status OnlySimulate(const Options& options) {
+  const auto jobs = LoadJobs(options);
+  if (!jobs.ok()) return jobs.status();
+  const absl::StatusOr<simulator::SimulationResult> result = SimulateLike(*jobs, options);
+  if (!result.ok()) return result.status();
+  for (const simulator::JobOutcome& job : result->jobs)
+    std::cout << absl::StrCat(job.name, ",", job.submitted, ",", job.jct(), ",", job.gpu_seconds, "\n");
+  return absl::OkStatus();
+}
+
 void AddCommon(CLI::App* app, Options* options) {
   app->add_option("--workload", options->workload, "CSV of jobs, as adaptdl-sim has it")->required();
   app->add_option("--traces", options->live.traces, "Folder that has traces/<application>; may be repeated")
@@ -234,8 +247,12 @@ int Main(int argc, char** argv) {
   AddCommon(measure, &options);
   CLI::App* compare = app.add_subcommand("compare", "Run a workload live and simulated");
   AddCommon(compare, &options);
+  CLI::App* simulate =
+      app.add_subcommand("simulate", "Simulate it only: name, submission, completion time, replica time");
+  AddCommon(simulate, &options);
   bool is_static = false;
-  compare->add_flag("--static", is_static, "First come, first served, instead of elastic");
+  for (CLI::App* one : {compare, simulate})
+    one->add_flag("--static", is_static, "First come, first served, instead of elastic");
   compare->add_option("--output", options.output, "File for both sides of each job, as JSON");
   try {
     app.parse(argc, argv);
@@ -245,7 +262,9 @@ int Main(int argc, char** argv) {
   // Jobs run elsewhere.
   for (std::string& folder : options.live.traces) folder = std::filesystem::absolute(folder);
   options.live.arm = is_static ? Arm::kStatic : Arm::kElastic;
-  const absl::Status status = measure->parsed() ? Measure(options) : CompareBoth(options);
+  const absl::Status status = measure->parsed()    ? Measure(options)
+                              : simulate->parsed() ? OnlySimulate(options)
+                                                   : CompareBoth(options);
   if (status.ok()) return 0;
   std::cerr << "replay_bench: error: " << status.message() << '\n';
   return 1;
