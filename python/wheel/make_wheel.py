@@ -45,6 +45,11 @@ Requires-Python: >=3.9
 Provides-Extra: torch
 Requires-Dist: numpy; extra == "torch"
 Requires-Dist: torch>=1.13; extra == "torch"
+Provides-Extra: tune
+Requires-Dist: grpcio; extra == "tune"
+Requires-Dist: optuna>=3.1; extra == "tune"
+Requires-Dist: protobuf>=3.20; extra == "tune"
+Requires-Dist: pyyaml; extra == "tune"
 Description-Content-Type: text/markdown
 
 {description}"""

@@ -114,6 +114,7 @@ class Client:
         gpu_types: Iterable[str] = (),
         node_selector: Optional[Dict[str, str]] = None,
         deadline: Optional[datetime.datetime] = None,
+        suspend: bool = False,
     ) -> _types.Job:
         """Submits a job whose replicas run this command: a list of words, or a text for a shell.
 
@@ -127,7 +128,7 @@ class Client:
         as it does not change.
 
         The nodes have GPUs of one of `gpu_types`, and all labels of `node_selector`; the job is to be done by
-        `deadline`, which has a time zone.
+        `deadline`, which has a time zone. With `suspend` it is held from the start, until resume().
         """
         request = _protocol.message_class("SubmitJobRequest")(request_id=str(uuid.uuid4()))
         job, spec, template = request.job, request.job.spec, request.job.spec.template
@@ -137,7 +138,7 @@ class Client:
         job.labels.update(labels or {})
         spec.min_replicas, spec.max_replicas, spec.priority = min_replicas, max_replicas, priority
         spec.allowed_replicas.extend(allowed_replicas)
-        spec.preemptible = preemptible
+        spec.preemptible, spec.suspend = preemptible, suspend
         spec.rescale = _protocol.enum_number("RescaleMode", "IN_PLACE" if in_place else "RESTART")
         if max_restarts is not None:
             spec.max_restarts = max_restarts
@@ -325,14 +326,17 @@ class Client:
         rank: Optional[int] = None,
         group: int = 0,
         tail_lines: int = 0,
+        pattern: str = "",
     ) -> Iterator[_types.LogLine]:
         """What the job's replicas wrote, over all groups; with `follow`, on until it has finished.
 
-        Of one rank or group only, where given; of each replica only the last lines. What can't be read, since
-        its node is gone, say, is a line with source "UNSPECIFIED" that says so.
+        Of one rank or group only, where given; of each replica only the last lines; of these, with `pattern`,
+        a regular expression of RE2's, those in which it occurs. What can't be read, since its node is gone,
+        say, is a line with source "UNSPECIFIED" that says so.
         """
         request = self._request("StreamLogsRequest", job)
         request.follow, request.group, request.tail_lines = follow, group, tail_lines
+        request.pattern = pattern
         if rank is not None:
             request.rank = rank
         self.get(job)

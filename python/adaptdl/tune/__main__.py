@@ -1,0 +1,7 @@
+"""`python -m adaptdl.tune`, which `adaptdl tune` runs."""
+
+import sys
+
+from adaptdl.tune.command import main
+
+sys.exit(main(sys.argv[1:]))

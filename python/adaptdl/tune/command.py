@@ -1,0 +1,183 @@
+"""The command: `adaptdl tune`, `python -m adaptdl.tune`."""
+
+import argparse
+import json
+import signal
+import sys
+from typing import Any, Dict, List, Optional
+
+MISSING = {"optuna": "python3-optuna", "yaml": "python3-yaml", "grpc": "python3-grpcio", "google": "python3-protobuf"}
+
+
+def main(arguments: List[str]) -> int:
+    """The exit code: 0, 1 what was wrong, 2 a wrong use, 3 there is no good trial."""
+    try:
+        from adaptdl.client import ClientError
+        from adaptdl.tune.search_file import SearchFileError
+        from adaptdl.tune.tuner import SearchError
+        import optuna  # noqa: F401
+        import yaml  # noqa: F401
+    except ImportError as error:
+        package = MISSING.get((error.name or "").split(".")[0])
+        help_ = f": apt install {package}, or pip install 'adaptdl-elastic[tune]'" if package else ""
+        print(f"error: {error}{help_}", file=sys.stderr)
+        return 1
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.action(options))
+    except (ClientError, SearchError, SearchFileError, OSError) as error:
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
+        return 2 if isinstance(error, SearchFileError) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="adaptdl tune", description="Searches for good hyper-parameters.")
+    parser.add_argument("--namespace", default="default", help="where its jobs are")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+
+    def add(name: str, action: Any, text: str, argument: Optional[str] = "name") -> argparse.ArgumentParser:
+        command = actions.add_parser(name, help=text, description=text)
+        command.set_defaults(action=action)
+        if argument:
+            command.add_argument(argument)
+        return command
+
+    for command in (add("run", _run, "run the search of a file, or go on with it", "file"),
+                    add("resume", _resume, "go on with a search whose tuner is gone, or that was stopped")):
+        command.add_argument("--interval", type=float, default=1.0, help="seconds between two looks at the trials")
+    add("ls", _ls, "the searches that there are", None)
+    add("show", _show, "the trials of a search")
+    add("best", _best, "the best trial, as JSON")
+    export = add("export", _export, "all trials, as JSON")
+    export.add_argument("--sqlite", metavar="FILE", help="as a study in a new file, for Optuna's own tools")
+    add("stop", _stop, "stop a search and the trials that run")
+    add("delete", _delete, "remove a search that has ended, with its trials' jobs and files")
+    return parser
+
+
+def _client(options: argparse.Namespace) -> Any:
+    from adaptdl.client import Client
+    return Client(namespace=options.namespace)
+
+
+def _find(client: Any, name: str) -> Any:
+    """The search, and its trials."""
+    from adaptdl.tune.record import Record
+    from adaptdl.tune.trials import Trials
+    search = Record(client, name).search()
+    return search, Trials(client, search).load()
+
+
+def _run(options: argparse.Namespace) -> int:
+    from adaptdl.tune.search_file import load
+    search = load(options.file)
+    with _client(options) as client:
+        return _tune(client, search, options.interval)
+
+
+def _resume(options: argparse.Namespace) -> int:
+    with _client(options) as client:
+        search, _ = _find(client, options.name)
+        return _tune(client, search, options.interval)
+
+
+def _tune(client: Any, search: Any, interval: float) -> int:
+    from adaptdl.tune.table import LiveTable, summary
+    from adaptdl.tune.tuner import Tuner, best_of
+    tuner = Tuner(client, search, max(interval, 0.1), LiveTable(search).show)
+    signals: List[int] = []
+
+    def leave(number: int, _: object) -> None:
+        signals.append(number)
+        tuner.leave()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, leave)
+    trials = tuner.run()
+    if signals:
+        print(f"trials that run go on; adaptdl tune resume {search.name} goes on with the search, "
+              f"adaptdl tune stop {search.name} ends it", file=sys.stderr)
+        return 128 + signals[0]
+    print(summary(search, trials))
+    return 0 if best_of(search, trials) is not None else 3
+
+
+def _ls(options: argparse.Namespace) -> int:
+    from adaptdl.tune.record import list_records
+    from adaptdl.tune.table import summary
+    with _client(options) as client:
+        for job in list_records(client):
+            search, trials = _find(client, job.name)
+            print(f"{job.name} is {'over' if job.finished else 'open'}: {summary(search, trials)}")
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from adaptdl.tune.table import table
+    with _client(options) as client:
+        print(table(*_find(client, options.name)), end="")
+    return 0
+
+
+def _best(options: argparse.Namespace) -> int:
+    from adaptdl.tune.tuner import best_of
+    with _client(options) as client:
+        search, trials = _find(client, options.name)
+    best = best_of(search, trials)
+    if best is None:
+        print(f"error: no trial of {search.name} has run to its end with a result", file=sys.stderr)
+        return 3
+    print(json.dumps(_document(search, best), indent=2))
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from adaptdl.tune.study import make_study
+    with _client(options) as client:
+        search, trials = _find(client, options.name)
+    if options.sqlite is None:
+        print(json.dumps({"search": search.document, "trials": [_document(search, one) for one in trials]}, indent=2))
+        return 0
+    # A new file only: two studies of one name in it would be a riddle.
+    with open(options.sqlite, "x", encoding="utf-8"):
+        pass
+    make_study(search, trials, f"sqlite:///{options.sqlite}")
+    print(f"wrote {options.sqlite}: optuna-dashboard sqlite:///{options.sqlite} shows it")
+    return 0
+
+
+def _stop(options: argparse.Namespace) -> int:
+    from adaptdl.tune.record import Record
+    from adaptdl.tune.trials import Trials
+    with _client(options) as client:
+        search, _ = _find(client, options.name)
+        Record(client, options.name).close()
+        trials = Trials(client, search)
+        running = [trial for trial in trials.load() if not trial.job.finished]
+        for trial in running:
+            trials.stop(trial)
+    print(f"{options.name} is stopped, and {len(running)} trials with it")
+    return 0
+
+
+def _delete(options: argparse.Namespace) -> int:
+    from adaptdl.tune.record import Record
+    with _client(options) as client:
+        search, trials = _find(client, options.name)
+        record = Record(client, options.name)
+        if not record.is_closed() or any(not trial.job.finished for trial in trials):
+            print(f"error: {search.name} has not ended: adaptdl tune stop {search.name} ends it", file=sys.stderr)
+            return 1
+        for trial in trials:
+            client.delete(trial.job.name)
+        record.delete()
+    print(f"{search.name} is deleted, with {len(trials)} trials")
+    return 0
+
+
+def _document(search: Any, trial: Any) -> Dict[str, Any]:
+    """A trial as plain values."""
+    return {"number": trial.number, "job": f"{trial.job.namespace}/{trial.job.name}", "status": trial.status,
+            "params": trial.params, search.metric: trial.value,
+            "curve": [[point.progress, point.value] for point in trial.curve]}

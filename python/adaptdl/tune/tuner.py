@@ -1,0 +1,142 @@
+"""The loop of a search: looks at the trials, stops those that are not worth going on, and starts others.
+
+It keeps nothing that it could not find again: killed at any point, it is followed by another that goes on.
+"""
+
+import datetime
+import math
+import threading
+from typing import Callable, List, Optional
+
+from adaptdl.client import Client, ConnectionFailedError
+from adaptdl.tune.record import Record
+from adaptdl.tune.rungs import Rungs
+from adaptdl.tune.search_file import Search
+from adaptdl.tune.study import propose
+from adaptdl.tune.trials import Trial, Trials
+
+# Trials at the same time where the search says nothing.
+AT_ONCE = 4
+# So many trials that end without a result, and none with one, are no bad luck.
+HOPELESS = 3
+
+
+class SearchError(RuntimeError):
+    """The search can't go on; the text says why, and what to do."""
+
+
+class Tuner:
+    """Runs one search to its end."""
+
+    def __init__(self, client: Client, search: Search, interval: float = 1.0,
+                 show: Callable[[List[Trial]], None] = lambda trials: None) -> None:
+        self._search, self._interval, self._show = search, interval, show
+        self._record, self._trials = Record(client, search.name), Trials(client, search)
+        self._rungs = None
+        if search.progress is not None:
+            self._rungs = Rungs(search.first_rung, search.factor, search.maximize)
+        self._left = threading.Event()
+
+    def leave(self) -> None:
+        """Makes run() return soon. Trials go on, for a tuner that comes later."""
+        self._left.set()
+
+    def run(self) -> List[Trial]:
+        """The trials, when the budget is spent, or the search was stopped, and all have ended.
+
+        SearchError: the search can't get anywhere. What runs of it is stopped then.
+        """
+        self._record.keep(self._search)
+        try:
+            trials = self._loop()
+        except SearchError:
+            for trial in self._trials.load():
+                self._trials.stop(trial)
+            self._record.close()
+            raise
+        if not self._left.is_set():
+            self._record.close()
+        return trials
+
+    def _loop(self) -> List[Trial]:
+        while True:
+            try:
+                trials = self._trials.load()
+                self._show(trials)
+                if self._step(trials):
+                    return trials
+            except ConnectionFailedError:
+                pass  # a supervisor that is away comes back, and the trials go on meanwhile
+            if self._left.wait(self._interval):
+                return self._trials.load()
+
+    def _step(self, trials: List[Trial]) -> bool:
+        """Does what is to be done now. Whether the search is over."""
+        running = [trial for trial in trials if not trial.job.finished]
+        if self._is_spent(trials) or self._record.is_closed():
+            for trial in running:
+                self._trials.stop(trial)
+            return not running
+        self._stop_early(trials, running)
+        _check_hope(self._search, trials)
+        free = (self._search.at_once or AT_ONCE) - len(running)
+        number = trials[-1].number + 1 if trials else 1
+        while free > 0 and number <= (self._search.trials or math.inf):
+            proposal = propose(self._search, trials, number)
+            if proposal is None:  # every point of the space has been tried
+                return not running
+            if not self._trials.start(number, *proposal):
+                return False  # another tuner works on this search, too: look again
+            # What runs now counts for the next proposal.
+            trials = self._trials.load()
+            running = [trial for trial in trials if not trial.job.finished]
+            number, free = number + 1, free - 1
+        return not running
+
+    def _stop_early(self, trials: List[Trial], running: List[Trial]) -> None:
+        if self._rungs is None:
+            return
+        curves = {trial.number: trial.curve for trial in trials}
+        reasons = self._rungs.stopped(curves, [trial.number for trial in running])
+        for trial in running:
+            if trial.number in reasons and not trial.job.raw.status.cancel_requested:
+                self._trials.stop(trial)
+
+    def _is_spent(self, trials: List[Trial]) -> bool:
+        """Whether time or money are used up; the number of trials is no reason to stop any."""
+        search = self._search
+        begin = trials[0].job.submit_time if trials else None
+        if search.hours is not None and begin is not None:
+            if datetime.datetime.now(datetime.timezone.utc) - begin >= datetime.timedelta(hours=search.hours):
+                return True
+        return search.cost is not None and sum(cost_of(trial) for trial in trials) >= search.cost
+
+
+def cost_of(trial: Trial) -> float:
+    """What its nodes have cost so far."""
+    return float(trial.job.raw.status.cost)
+
+
+def best_of(search: Search, trials: List[Trial]) -> Optional[Trial]:
+    """The best of those that ran to their end."""
+    good = [trial for trial in trials if trial.is_good and trial.value is not None]
+    if not good:
+        return None
+    return max(good, key=lambda trial: trial.value if search.maximize else -trial.value)  # type: ignore[operator]
+
+
+def _check_hope(search: Search, trials: List[Trial]) -> None:
+    ended = [trial for trial in trials if trial.job.finished]
+    if len(ended) < HOPELESS or any(trial.status in ("done", "stopped early") for trial in ended):
+        return
+    last = ended[-1]
+    job = f"{last.job.namespace}/{last.job.name}"
+    if last.status == "silent":
+        how = f'metric.log finds "{search.log}" nowhere in its output' if search.log else \
+            f"it never called adaptdl.report({search.metric}=...)"
+        problem = f"has told its {search.metric}: {how}"
+    elif last.status == "not a number":
+        problem = f"has a number as its {search.metric}: narrow the parameters"
+    else:
+        problem = f"ran to its end; of the last one: {last.job.message or last.job.phase}"
+    raise SearchError(f"none of the first {len(ended)} trials {problem}; see adaptdl logs {job}")

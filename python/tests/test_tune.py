@@ -1,0 +1,338 @@
+"""adaptdl.tune without a cluster: files, spaces, rungs, proposals, and the loop against a cluster in memory."""
+
+import datetime
+import json
+import math
+import os
+import pathlib
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+from adaptdl.client import AlreadyExistsError, ConnectionFailedError, JobNotFoundError
+from adaptdl.tune import rungs, search_file, study, table, trials, tuner
+
+FILE = {
+    "name": "digits",
+    "command": ["train", "--lr={lr}", "--beta={beta}", "{other}"],
+    "parameters": {
+        "lr": {"log_uniform": ["1e-4", 0.1]},
+        "optimizer": {"choice": ["sgd", "adam"]},
+        "beta": {"uniform": [0.5, 0.9], "when": {"optimizer": "adam"}},
+        "layers": {"int": [1, 4]},
+    },
+    "metric": {"name": "accuracy", "direction": "maximize"},
+    "budget": {"trials": 6},
+}
+
+
+def search_of(**changes):
+    return search_file.parse({**FILE, **changes})
+
+
+class FileTest(unittest.TestCase):
+    def refused(self, pattern, **changes):
+        with self.assertRaisesRegex(search_file.SearchFileError, pattern):
+            search_of(**changes)
+
+    def test_all_of_a_file(self):
+        search = search_of(algorithm={"name": "cmaes", "seed": 4}, early_stopping={"progress": "steps", "first": 10},
+                           at_once=2, job={"cpus": 1, "max_replicas": 2})
+        self.assertEqual([one.name for one in search.space.parameters], ["lr", "optimizer", "layers", "beta"])
+        self.assertEqual(search.space.parameters[0].low, 1e-4)
+        self.assertEqual((search.algorithm, search.seed, search.progress, search.first_rung, search.factor),
+                         ("cmaes", 4, "steps", 10, 3))
+
+    def test_what_is_wrong_is_named_with_its_value_and_the_remedy(self):
+        self.refused(r"nam is 'x': there is no such field; there are name", nam="x")
+        self.refused(r"name is 'A': give at most 52 lower-case", name="A")
+        self.refused(r"command is None: give words", command=None)
+        self.refused(r"metric.direction is 'up': give minimize or maximize", metric={"name": "a", "direction": "up"})
+        self.refused(r"budget is None: say when the search ends", budget=None)
+        self.refused(r"budget.trials is 0: give a whole number", budget={"trials": 0})
+        self.refused(r"algorithm is 'best': give one of tpe", algorithm="best")
+        self.refused(r"a grid has at most 10000 points", algorithm="grid")
+        self.refused(r"job.cpus is '1': give a float", job={"cpus": "1"})
+        self.refused(r"job.env is \{'A': 1\}: values are texts", job={"env": {"A": 1}})
+        self.refused(r"metric.log is '\(': it is no regular expression",
+                     metric={"name": "a", "direction": "minimize", "log": "("})
+        self.refused(r"early stopping needs to know how far",
+                     metric={"name": "a", "direction": "minimize", "log": "a=(.*)"}, early_stopping={})
+
+    def test_wrong_parameters(self):
+        for text, pattern in (
+                ({}, "parameters is {}"), ({"a b": {"int": [1, 2]}}, "parameters is 'a b'"),
+                ({"a": {"int": [1, 2], "choice": [1]}}, "give one of uniform"),
+                ({"a": {"log_uniform": [0, 1]}}, "begins above 0"), ({"a": {"uniform": [2, 1]}}, "lowest value comes first"),
+                ({"a": {"uniform": [0, math.inf]}}, "lowest and the highest"), ({"a": {"int": [1, 2.5]}}, "whole numbers"),
+                ({"a": {"choice": [1, 1]}}, "each once"), ({"a": {"choice": []}}, "each once"),
+                ({"a": {"int": [1, 2], "when": {"b": 1}}}, "there is no such parameter"),
+                ({"a": {"int": [1, 2]}, "b": {"int": [1, 2], "when": {"a": 7}}}, "never has such a value"),
+                ({"a": {"int": [1, 2], "when": {"b": 1}}, "b": {"int": [1, 2], "when": {"a": 1}}}, "circle")):
+            self.refused(pattern, parameters=text)
+
+    def test_all_problems_at_once(self):
+        with self.assertRaises(search_file.SearchFileError) as caught:
+            search_of(name=3, budget={}, at_once=-1)
+        self.assertEqual(len(str(caught.exception).splitlines()), 3)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "search.yaml")
+            for text, pattern in (("a: [", "is no YAML"), ("a: &b [1]\nc: *b\n", "anchors"), ("", "give name"),
+                                  ("- 1", "give a mapping")):
+                path.write_text(text)
+                with self.assertRaisesRegex(search_file.SearchFileError, pattern):
+                    search_file.load(str(path))
+            with self.assertRaisesRegex(search_file.SearchFileError, "can't be read"):
+                search_file.load(folder + "/none")
+            path.write_text(json.dumps({**FILE, "job": {"folder": "code"}}))
+            self.assertEqual(search_file.load(str(path)).job["folder"], str(pathlib.Path(folder).resolve() / "code"))
+
+
+class CommandTest(unittest.TestCase):
+    def test_values_reach_the_command(self):
+        names = ["lr", "beta"]
+        words = ["train", "--lr={lr}", "--beta={beta}", "{other}", "${HOME}"]
+        self.assertEqual(trials.fill(words, {"lr": 1e-05}, names), ["train", "--lr=1e-05", "{other}", "${HOME}"])
+        self.assertEqual(trials.fill("train {lr} {beta} ${x}", {"lr": "a; rm"}, names), "train 'a; rm'  ${x}")
+
+    def test_a_value_is_no_template(self):
+        self.assertEqual(trials.fill(["{lr}"], {"lr": "{beta}", "beta": 1}, ["lr", "beta"]), ["{beta}"])
+
+    def test_programs_get_them(self):
+        from adaptdl import trial
+        with mock.patch.dict(os.environ, {"ADAPTDL_TRIAL_PARAMS": '{"lr": 0.5}'}):
+            self.assertEqual(trial.get_params(), {"lr": 0.5})
+        self.assertEqual(trial.params.get("lr", 1), 1)
+        with mock.patch.dict(os.environ, {"ADAPTDL_TRIAL_PARAMS": "[1]"}), self.assertRaisesRegex(ValueError, "mapping"):
+            trial.get_params()
+
+
+class SpaceTest(unittest.TestCase):
+    def test_a_grid_has_each_point_once(self):
+        space = search_of(parameters={
+            "a": {"choice": ["x", "y"]}, "b": {"uniform": [0, 1], "step": 0.5, "when": {"a": "y"}}}).space
+        self.assertEqual(space.grid(), [{"a": "x"}, {"a": "y", "b": 0}, {"a": "y", "b": 0.5}, {"a": "y", "b": 1}])
+        for point in space.grid():
+            self.assertTrue(space.holds(point))
+        self.assertFalse(space.holds({"a": "x", "b": 0}))
+        self.assertFalse(space.holds({"a": "y"}))
+
+    def test_true_is_not_one(self):
+        space = search_of(parameters={"a": {"choice": [True, 1]}, "b": {"int": [1, 1], "when": {"a": True}}}).space
+        self.assertEqual(space.grid(), [{"a": True, "b": 1}, {"a": 1}])
+
+
+class RungsTest(unittest.TestCase):
+    def curve(self, *values):
+        return [rungs.Point(i + 1, value) for i, value in enumerate(values)]
+
+    def test_the_best_of_a_rung_go_on(self):
+        curves = {1: self.curve(0.9), 2: self.curve(0.5), 3: self.curve(0.7)}
+        stopped = rungs.Rungs(1, 3, maximize=True).stopped(curves, [1, 2, 3])
+        self.assertEqual(sorted(stopped), [2, 3])
+        self.assertIn("not among the best 1 of 3 at progress 1", stopped[2])
+        self.assertEqual(sorted(rungs.Rungs(1, 3, maximize=False).stopped(curves, [1, 2, 3])), [1, 3])
+
+    def test_too_few_to_compare_go_on(self):
+        self.assertEqual(rungs.Rungs(1, 3, True).stopped({1: self.curve(0.9), 2: self.curve(0.1)}, [1, 2]), {})
+
+    def test_only_where_a_trial_is_now_counts(self):
+        curves = {1: self.curve(0.1, 0.2, 0.3), **{i: self.curve(0.9) for i in range(2, 9)}}
+        self.assertNotIn(1, rungs.Rungs(1, 3, True).stopped(curves, [1]))
+
+    def test_progress_that_jumps_over_rungs_counts_for_all_of_them(self):
+        self.assertEqual(rungs.Rungs(1, 2, False).reached([rungs.Point(5, 0.3)]), [0.3, 0.3, 0.3])
+
+    def test_what_is_no_number_stops(self):
+        self.assertIn("not a number", rungs.Rungs(1, 3, True).stopped({1: self.curve(math.nan)}, [1])[1])
+
+
+class Cluster:
+    """The client of a cluster in memory: each trial runs for some looks, and then ends as `program` says."""
+
+    def __init__(self, program, looks=2):
+        self.program, self.looks = program, looks
+        self.jobs, self.most_at_once, self.is_away = {}, 0, False
+
+    def submit(self, command, *, name, labels, env, suspend=False, **options):
+        if name in self.jobs:
+            raise AlreadyExistsError(name, "ALREADY_EXISTS")
+        template = types.SimpleNamespace(env=[types.SimpleNamespace(name=key, value=value) for key, value in env.items()])
+        status = types.SimpleNamespace(progress=types.SimpleNamespace(metrics=[]), cost=0.0, cancel_requested=False)
+        self.jobs[name] = types.SimpleNamespace(
+            name=name, namespace="default", uid=f"{name}-{len(self.jobs)}", labels=labels, command=command,
+            phase="PENDING" if suspend else "RUNNING", message="", allocation=["n"], rescales=0, restarts=0, age=0,
+            submit_time=datetime.datetime.now(datetime.timezone.utc), start_time=None if suspend else 1,
+            completion_time=None, finished=False, env=env,
+            raw=types.SimpleNamespace(spec=types.SimpleNamespace(template=template), status=status))
+        self.most_at_once = max(self.most_at_once, sum(not job.finished for job in self.trials()))
+
+    def trials(self):
+        return [job for job in self.jobs.values() if trials.TRIAL_LABEL in job.labels]
+
+    def list(self, labels=None):
+        if self.is_away:
+            self.is_away = False
+            raise ConnectionFailedError("away", "UNAVAILABLE")
+        for job in self.trials():
+            if not job.finished:
+                job.age += 1
+                phase, values = self.program(json.loads(job.env[trials.PARAMS_VARIABLE]), job.age)
+                job.values = values
+                if job.age >= self.looks:
+                    self.end(job, phase)
+        return [job for job in self.jobs.values() if (labels or {}).items() <= job.labels.items()]
+
+    def end(self, job, phase):
+        job.phase, job.finished = phase, True
+        job.completion_time = datetime.datetime.now(datetime.timezone.utc)
+
+    def get(self, name):
+        if name not in self.jobs:
+            raise JobNotFoundError(name, "NOT_FOUND")
+        return self.jobs[name]
+
+    def wait(self, name, timeout):
+        return self.get(name)
+
+    def delete(self, name):
+        del self.jobs[name]
+
+    def cancel(self, name):
+        if not self.get(name).finished:
+            self.end(self.get(name), "CANCELLED")
+
+    def history(self, name):
+        job = self.jobs[name]
+        return [types.SimpleNamespace(metrics={"accuracy": types.SimpleNamespace(value=value, step=i + 1)}, epoch=i + 1,
+                                      scale_invariant_steps=i + 1) for i, value in enumerate(getattr(job, "values", []))]
+
+
+def good(params, age):
+    return "SUCCEEDED", [params["lr"] * age]
+
+
+class LoopTest(unittest.TestCase):
+    def run_search(self, cluster, **changes):
+        search = search_of(**changes)
+        return search, tuner.Tuner(cluster, search, interval=0.001).run()
+
+    def test_a_search_to_its_end(self):
+        for algorithm in ("tpe", "random", "cmaes"):
+            cluster = Cluster(good)
+            search, found = self.run_search(cluster, algorithm=algorithm, at_once=2)
+            self.assertEqual([trial.number for trial in found], [1, 2, 3, 4, 5, 6])
+            self.assertEqual({trial.status for trial in found}, {"done"})
+            self.assertEqual(cluster.most_at_once, 2)
+            best = tuner.best_of(search, found)
+            self.assertEqual(best.value, max(trial.value for trial in found))
+            for trial in found:
+                self.assertTrue(search.space.holds(trial.params))
+                self.assertEqual(any("beta" in word for word in trial.job.command), trial.params["optimizer"] == "adam")
+            self.assertTrue(cluster.jobs["digits"].finished)
+            self.assertIn(f"{best.number}*", table.table(search, found))
+
+    def test_a_tuner_that_comes_later_goes_on_as_the_first_would_have(self):
+        for algorithm in ("tpe", "cmaes"):
+            whole = self.run_search(Cluster(good), algorithm=algorithm, at_once=1)[1]
+            cluster = Cluster(good)
+            first = tuner.Tuner(cluster, search_of(algorithm=algorithm, at_once=1), interval=0.001,
+                                show=lambda found: len(found) == 3 and first.leave())
+            first.run()
+            self.assertFalse(cluster.jobs["digits"].finished)
+            cluster.is_away = True
+            found = self.run_search(cluster, algorithm=algorithm, at_once=1)[1]
+            self.assertEqual([trial.params for trial in found], [trial.params for trial in whole])
+
+    def test_two_tuners_share_one_search(self):
+        cluster = Cluster(good)
+        submit = cluster.submit
+
+        def raced(command, *, name, **options):
+            """The other tuner starts the same trial a moment earlier."""
+            if name == "digits-2":
+                submit(command, name=name, **options)
+            submit(command, name=name, **options)
+
+        cluster.submit = raced
+        found = tuner.Tuner(cluster, search_of(at_once=2), interval=0.001).run()
+        self.assertEqual(len(cluster.trials()), 6)
+        self.assertEqual(len(found), 6)
+
+    def test_a_grid_and_a_space_with_one_point(self):
+        parameters = {"lr": {"choice": [0.1, 0.2]}, "b": {"int": [1, 2]}}
+        found = self.run_search(Cluster(good), algorithm="grid", parameters=parameters)[1]
+        self.assertEqual([tuple(trial.params.values()) for trial in found], [(0.1, 1), (0.1, 2), (0.2, 1), (0.2, 2)])
+        found = self.run_search(Cluster(good), parameters={"lr": {"uniform": [0.5, 0.5]}})[1]
+        self.assertEqual([trial.params for trial in found], [{"lr": 0.5}])
+
+    def test_hopeless_searches_end(self):
+        for program, pattern in ((lambda params, age: ("FAILED", []), "none of the first 3 trials ran to its end"),
+                                 (lambda params, age: ("SUCCEEDED", []), r"never called adaptdl.report\(accuracy=...\)"),
+                                 (lambda params, age: ("SUCCEEDED", [math.nan]), "has a number as its accuracy")):
+            cluster = Cluster(program)
+            with self.assertRaisesRegex(tuner.SearchError, pattern):
+                self.run_search(cluster, at_once=1)
+            self.assertEqual(len(cluster.trials()), 3)
+            self.assertTrue(all(job.finished for job in cluster.jobs.values()))
+
+    def test_some_failures_do_not_end_a_search(self):
+        search, found = self.run_search(
+            Cluster(lambda params, age: good(params, age) if params["layers"] > 1 else ("FAILED", [])),
+            parameters={"lr": {"choice": [0.1]}, "layers": {"int": [1, 4]}}, algorithm="grid")
+        self.assertEqual([trial.status for trial in found], ["failed", "done", "done", "done"])
+        self.assertEqual(tuner.best_of(search, found).number, 2)
+
+    def test_bad_trials_are_stopped_at_their_rungs(self):
+        def program(params, age):
+            return "SUCCEEDED", [params["lr"]] * age
+
+        found = self.run_search(Cluster(program, looks=30), at_once=3, algorithm="grid", early_stopping={"factor": 2},
+                                parameters={"lr": {"choice": [0.3, 0.1, 0.2]}})[1]
+        self.assertEqual([trial.status for trial in found], ["done", "stopped early", "stopped early"])
+
+    def test_a_stopped_search_ends_with_its_trials(self):
+        cluster = Cluster(good, looks=10**6)
+        looks = []
+
+        def show(found):
+            looks.append(len(found))
+            if len(looks) == 3:
+                cluster.cancel("digits")
+
+        found = tuner.Tuner(cluster, search_of(at_once=2), interval=0.001, show=show).run()
+        self.assertEqual([trial.job.phase for trial in found], ["CANCELLED", "CANCELLED"])
+
+    def test_money_is_a_budget(self):
+        cluster = Cluster(good)
+        search = search_of(at_once=1, budget={"cost": 2})
+
+        def show(found):
+            for job in cluster.trials():
+                job.raw.status.cost = 1.0
+
+        self.assertEqual(len(tuner.Tuner(cluster, search, interval=0.001, show=show).run()), 2)
+
+    def test_another_search_of_the_same_name_is_refused(self):
+        cluster = Cluster(good)
+        self.run_search(cluster)
+        with self.assertRaisesRegex(search_file.SearchFileError, "a search of this name with other parameters"):
+            self.run_search(cluster, parameters={"lr": {"uniform": [0, 1]}})
+        self.assertEqual(len(self.run_search(cluster, budget={"trials": 8})[1]), 8)
+
+    def test_optunas_tools_open_the_study(self):
+        import optuna
+        search, found = self.run_search(Cluster(good))
+        with tempfile.TemporaryDirectory() as folder:
+            storage = f"sqlite:///{folder}/study.db"
+            study.make_study(search, found, storage)
+            loaded = optuna.load_study(study_name="digits", storage=storage)
+            self.assertEqual(loaded.best_value, tuner.best_of(search, found).value)
+            self.assertEqual(loaded.best_trial.user_attrs["job"], f"default/digits-{loaded.best_trial.number + 1}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,167 @@
+"""`python -m adaptdl.tune` against a cluster of the real programs: a search whose tuner and supervisor are killed in the
+middle goes on and runs nothing twice; programs of Python that report, and any that print.
+
+tune_test.py BUILD_FOLDER
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(BUILD / "python"))
+try:
+    import optuna  # noqa: F401
+except ImportError:
+    print("SKIPPED: there is no Optuna; scripts/setup.sh installs it", file=sys.stderr)
+    sys.exit(77)
+from adaptdl.client import Client  # noqa: E402
+
+PATIENCE = 120
+FOLDER = tempfile.mkdtemp(prefix="adaptdl-tune-")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ADAPTDL_")}
+ENVIRONMENT.update(ADAPTDL_HOME=FOLDER + "/state", PYTHONPATH=str(BUILD / "python"),
+                   PATH=f"{BUILD}/bin:{os.environ['PATH']}")
+
+PRINTS = """
+name: prints
+command: 'echo "step 1 loss $(echo {x} | tr -d -)"; while [ ! -e %s/go ]; do sleep 0.05; done; echo "step 2 loss {x}"'
+parameters: {x: {uniform: [0.5, 2]}}
+metric: {name: loss, direction: minimize, log: 'step (?P<step>\\d+) loss (?P<value>\\S+)'}
+budget: {trials: 4}
+at_once: 2
+job: {max_replicas: 1, cpus: 0.1}
+"""
+DIGITS = """
+name: digits
+command: [/usr/bin/python3, %s/examples/python-mnist/mnist.py, "--samples=500", "--epochs=2", "--max-batch-size=0",
+          "--learning-rate={lr}"]
+parameters: {lr: {choice: [1.0e-6, 0.05]}}
+metric: {name: accuracy, direction: maximize}
+budget: {trials: 2}
+algorithm: grid
+job: {max_replicas: 1, cpus: 0.5, env: {PYTHONPATH: "%s", OMP_NUM_THREADS: "1"}}
+"""
+SILENT = """
+name: silent
+command: [sh, -c, "exit {code}"]
+parameters: {code: {int: [1, 9]}}
+metric: {name: score, direction: maximize}
+budget: {trials: 5}
+at_once: 1
+job: {max_replicas: 1, cpus: 0.1}
+"""
+
+
+def adaptdl(*words):
+    done = subprocess.run([BUILD / "bin/adaptdl", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=PATIENCE, env=ENVIRONMENT)
+    if done.returncode:
+        raise RuntimeError(f"{words} failed: {done.stdout}")
+    return done.stdout
+
+
+def start(*words):
+    return subprocess.Popen([sys.executable, "-m", "adaptdl.tune", *words], stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT, cwd=FOLDER)
+
+
+def tune(*words, code=0):
+    process = start(*words)
+    output, _ = process.communicate(timeout=PATIENCE)
+    if process.returncode != code:
+        raise AssertionError(f"{words}: exit code {process.returncode}\n{output}")
+    return output
+
+
+def write(name, text):
+    pathlib.Path(FOLDER, name).write_text(text)
+    return name
+
+
+def setUpModule():
+    adaptdl("cluster", "up", "--workers", "1", "--port", "0")
+
+
+def tearDownModule():
+    subprocess.run([BUILD / "bin/adaptdl", "cluster", "down", "--force", "--purge"], stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, env=ENVIRONMENT, timeout=PATIENCE)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+class TuneTest(unittest.TestCase):
+    def setUp(self):
+        os.environ["ADAPTDL_HOME"] = ENVIRONMENT["ADAPTDL_HOME"]
+        self.client = Client()
+        self.addCleanup(self.client.close)
+
+    def test_tuner_and_supervisor_are_killed_and_nothing_runs_twice(self):
+        path = write("prints.yaml", PRINTS % FOLDER)
+        tuner = start("run", path, "--interval", "0.2")
+        said = ""
+        while said.count("is running") < 2:  # the first two trials, which wait
+            line = tuner.stdout.readline()
+            self.assertTrue(line, said)
+            said += line
+        tuner.kill()
+        tuner.communicate()
+        pid = pathlib.Path(FOLDER, "state/run/supervisor.pid").read_text()
+        os.kill(int(re.search(r"\d+", pid).group()), signal.SIGKILL)
+        adaptdl("cluster", "up")
+        pathlib.Path(FOLDER, "go").touch()
+        output = tune("resume", "prints", "--interval", "0.2")
+        self.assertIn("4 of 4 trials have ended; best loss", output)
+        jobs = self.client.list(labels={"adaptdl-tune-search": "prints"})
+        self.assertEqual(sorted(job.name for job in jobs), ["prints", *(f"prints-{i}" for i in (1, 2, 3, 4))])
+        self.assertEqual({job.phase for job in jobs if job.name != "prints"}, {"SUCCEEDED"})
+        shown = tune("show", "prints")
+        self.assertEqual(len(re.findall(r"^\d+\*? +done", shown, re.M)), 4, shown)
+        everything = json.loads(tune("export", "prints"))["trials"]
+        best = json.loads(tune("best", "prints"))
+        self.assertEqual(best["loss"], min(one["params"]["x"] for one in everything))
+        self.assertEqual([point[0] for point in best["curve"]], [1, 2])
+        tune("export", "prints", "--sqlite", "prints.db")
+        study = optuna.load_study(study_name="prints", storage=f"sqlite:///{FOLDER}/prints.db")
+        self.assertEqual(study.best_value, best["loss"])
+        self.assertIn("prints is over", tune("ls"))
+        tune("delete", "prints")
+        self.assertEqual(self.client.list(labels={"adaptdl-tune-search": "prints"}), [])
+
+    def test_a_program_in_python_reports(self):
+        tune("run", write("digits.yaml", DIGITS % (ROOT, BUILD / "python")), "--interval", "0.2")
+        first, second = json.loads(tune("export", "digits"))["trials"]
+        self.assertEqual(json.loads(tune("best", "digits"))["params"], {"lr": 0.05})
+        self.assertGreater(second["accuracy"], first["accuracy"])
+
+    def test_every_block_of_the_document_runs(self):
+        text = (ROOT / "docs/tuning.md").read_text()
+        (search,), (shell,), (code,) = (re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)
+                                        for kind in ("yaml", "sh", "python"))
+        write("parabola.yaml", search)
+        # The reader's python3 is the one that has the packages.
+        programs = pathlib.Path(FOLDER, "programs")
+        programs.mkdir()
+        (programs / "python3").symlink_to(sys.executable)
+        reader = {**ENVIRONMENT, "PATH": f"{programs}:{ENVIRONMENT['PATH']}"}
+        for command in ([*"bash -euo pipefail -c".split(), shell], [sys.executable, "-c", code]):
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE,
+                                  cwd=FOLDER, env=reader)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertRegex(done.stdout, r"(?s)best loss .*optuna-dashboard.*deleted, with 6 trials|\{'x': 3\}")
+
+    def test_a_search_whose_trials_all_fail_ends(self):
+        output = tune("run", write("silent.yaml", SILENT), "--interval", "0.2", code=1)
+        self.assertIn("none of the first 3 trials ran to its end; of the last one:", output)
+        self.assertIn("there is no search 'nothing' here", tune("show", "nothing", code=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
