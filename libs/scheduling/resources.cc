@@ -26,10 +26,26 @@ int64_t TimesThatFit(const Resources& request, const Resources& capacity, int64_
   return times;
 }
 
+namespace {
+
+// In cores, as they are asked for.
+std::string CpuText(int64_t millis) {
+  return absl::StrFormat("%.10g %s", static_cast<double>(millis) / 1000, millis == 1000 ? "CPU" : "CPUs");
+}
+
+// With as many digits as tell what is lacking from what is there.
+std::string MemoryText(int64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
+  if (mebibytes < 1024) return absl::StrFormat("%.6g MiB of memory", mebibytes);
+  return absl::StrFormat("%.6g GiB of memory", mebibytes / 1024);
+}
+
+}  // namespace
+
 std::string DescribeAmount(const std::string& name, int64_t amount) {
-  if (name == kCpu) return absl::StrCat(amount, "m CPU");
+  if (name == kCpu) return CpuText(amount);
   if (name == kGpu) return absl::StrCat(amount, amount == 1 ? " GPU" : " GPUs");
-  if (name == kMemory) return absl::StrFormat("%.6g MiB of memory", static_cast<double>(amount) / (1 << 20));
+  if (name == kMemory) return MemoryText(amount);
   if (IsPlace(name))
     return absl::StrCat("a node that it may be placed on (", absl::StripPrefix(name, kPlacePrefix), ")");
   return absl::StrCat(amount, " ", name);

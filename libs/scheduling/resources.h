@@ -24,7 +24,7 @@ bool IsPlace(const std::string& name);
 // How many times `request` fits into `capacity`; at most `limit`.
 int64_t TimesThatFit(const Resources& request, const Resources& capacity, int64_t limit);
 
-// "1000m CPU", "2 GPUs", "512 MiB of memory", "3 example.com/fpga".
+// "1 CPU", "2 GPUs", "512 MiB of memory", "3 example.com/fpga".
 std::string DescribeAmount(const std::string& name, int64_t amount);
 
 // All amounts that are not 0, joined by ", ".

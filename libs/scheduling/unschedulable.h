@@ -9,8 +9,8 @@
 
 namespace adaptdl::scheduling {
 
-// What one replica of the job needs that no node offers: "one replica needs 4000m CPU; the largest node
-// offers 1000m CPU". Empty if some node could hold one, or there is no node.
+// What one replica of the job needs that no node offers: "one replica needs 4 CPUs; the largest node
+// offers 1 CPU". Empty if some node could hold one, or there is no node.
 std::string WhyUnschedulable(const JobInfo& job, const ClusterView& view);
 
 }  // namespace adaptdl::scheduling

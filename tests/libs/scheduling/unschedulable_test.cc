@@ -11,14 +11,14 @@ TEST(WhyUnschedulable, SaysWhatNoNodeOffers) {
   view.jobs[0].request = {{kCpu, 4000}};
   view.jobs[1].request = {{kGpu, 2}};
   EXPECT_EQ(WhyUnschedulable(view.jobs[0], view),
-            "one replica needs 4000m CPU; the largest node offers 1000m CPU");
+            "one replica needs 4 CPUs; the largest node offers 1 CPU");
   EXPECT_EQ(WhyUnschedulable(view.jobs[1], view), "one replica needs 2 GPUs; the largest node offers 0 GPUs");
   EXPECT_EQ(WhyUnschedulable(view.jobs[2], view), "");
   // Each is there, but not on one node.
   view.nodes[1].capacity[kGpu] = 1;
   view.jobs[3].request = {{kCpu, 1000}, {kGpu, 1}};
   EXPECT_EQ(WhyUnschedulable(view.jobs[3], view),
-            "one replica needs 1000m CPU, 1 GPU on one node; no node offers all of that");
+            "one replica needs 1 CPU, 1 GPU on one node; no node offers all of that");
 }
 
 TEST(WhyUnschedulable, AnEmptyClusterMayYetGetTheNode) {

@@ -228,7 +228,7 @@ TEST_F(AllocationRoundTest, SaysAtOnceThatAJobFitsNowhere) {
   ASSERT_EQ(result.request.allocations_size(), 1);
   EXPECT_TRUE(result.request.allocations(0).unschedulable());
   EXPECT_EQ(result.request.allocations(0).reason(),
-            "one replica needs 4000m CPU; the largest node offers 1000m CPU");
+            "one replica needs 4 CPUs; the largest node offers 1 CPU");
   EXPECT_EQ(result.jobs.at("unschedulable"), 1);
 }
 

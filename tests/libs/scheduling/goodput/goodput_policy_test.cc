@@ -309,7 +309,7 @@ TEST(GoodputPolicy, SaysWhatNoNodeOffers) {
   view.jobs[0].request = {{kCpu, 4000}};
   const Decision decision = Decide(view);
   EXPECT_TRUE(decision.jobs[0].unschedulable);
-  EXPECT_THAT(decision.jobs[0].reason, HasSubstr("4000m CPU"));
+  EXPECT_THAT(decision.jobs[0].reason, HasSubstr("4 CPUs"));
 }
 
 TEST(GoodputPolicy, WaitsForANodeInAnEmptyCluster) {
