@@ -114,7 +114,7 @@ std::string EtaText(const v1::JobStatus& status, absl::Time now) {
   if (!status.has_estimated_completion_time() || status.has_completion_time()) return "-";
   const absl::Duration left = ToTime(status.estimated_completion_time()) - now;
   // It takes steps more slowly than it did, or none.
-  if (left <= absl::ZeroDuration()) return "overdue";
+  if (left <= absl::ZeroDuration()) return std::string(kOverdue);
   return DurationText(left);
 }
 

@@ -41,7 +41,8 @@ std::string StatusText(const v1::JobStatus& status);
 Colour StatusColour(v1::JobPhase phase);
 // Time from the job's start to its end or to `now`, "-" before the start.
 std::string RuntimeText(const v1::JobStatus& status, absl::Time now);
-// Time that is left by the job's own estimate, "-" while unknown.
+// Time that is left by the job's own estimate, "-" while unknown, kOverdue when it has passed.
+inline constexpr absl::string_view kOverdue = "overdue";
 std::string EtaText(const v1::JobStatus& status, absl::Time now);
 
 // Part of the work that is done, "25%"; "-" while unknown.

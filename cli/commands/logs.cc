@@ -67,9 +67,12 @@ absl::StatusOr<int> Logs(const Context& context, const LogsOptions& options) {
   LogPrinter printer(context,
                      {.ranks = options.all_ranks || (options.rank < 0 && job->spec().max_replicas() != 1),
                       .timestamps = options.timestamps});
+  // It may take long.
+  if (options.follow && job->status().phase() == v1::JOB_PHASE_PENDING && job->status().group() == 0)
+    Note(WhyNothing(*job, {}));
   const absl::Status status = printer.PrintAll(client, request);
   if (!status.ok()) return status;
-  if (!printer.printed()) Note(WhyNothing(*job, options));
+  if (!printer.printed() && !options.follow) Note(WhyNothing(*job, options));
   return kExitOk;
 }
 

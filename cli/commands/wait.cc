@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/App.hpp"
@@ -54,8 +55,17 @@ std::string WaitText(const v1::Job& job, absl::Time now) {
   const int replicas = status.allocation_size();
   if (replicas > 0) absl::StrAppend(&text, ", ", replicas, replicas == 1 ? " replica" : " replicas");
   if (DoneText(status) != "-") absl::StrAppend(&text, ", ", DoneText(status), " done");
-  if (EtaText(status, now) != "-") absl::StrAppend(&text, ", ", EtaText(status, now), " left");
+  const std::string eta = EtaText(status, now);
+  if (eta != "-") absl::StrAppend(&text, ", ", eta, eta == kOverdue ? "" : " left");
   return text;
+}
+
+// What a job waits for that may never come. Empty: nothing of that kind.
+std::string WaitsInVain(const v1::Job& job) {
+  const v1::JobStatus& status = job.status();
+  const bool in_vain = status.phase() == v1::JOB_PHASE_PENDING && status.reason() == "Unschedulable";
+  if (!in_vain || status.message().empty()) return "";
+  return Printable(absl::StrCat(job.namespace_(), "/", job.name(), " waits: ", status.message()));
 }
 
 }  // namespace
@@ -66,8 +76,14 @@ absl::StatusOr<int> WaitForJobs(const Context& context, Client& client,
   int code = kExitOk;
   for (const JobReference& reference : references) {
     StatusLine line(context);
+    std::string told;
     const absl::StatusOr<v1::Job> job =
         WaitUntilFinished(client, reference, deadline, [&](const v1::Job& now) {
+          if (std::string why = WaitsInVain(now); !why.empty() && why != told) {
+            line.Clear();
+            told = std::move(why);
+            Note(told);
+          }
           line.Set(absl::StrCat(ended.jobs_size(), " of ", references.size(), " ended; ",
                                 WaitText(now, context.clock->Now())));
         });

@@ -211,6 +211,12 @@ TEST_F(CommandTest, WaitsAndTellsTheEndByItsExitCode) {
   const ProgramResult slow = Run({"wait", "slow", "--timeout", "100ms"});
   EXPECT_EQ(slow.code, 124);
   EXPECT_EQ(slow.err, "timeout: job default/slow is still Pending (Unschedulable)\n");
+  v1::Job large = PendingJob("large");
+  large.mutable_status()->set_message("one replica needs 2 CPUs");
+  supervisor_.AddJob(large);
+  EXPECT_THAT(Run({"wait", "large", "--timeout", "100ms"}).err,
+              StartsWith("default/large waits: one replica needs 2 CPUs\n"));
+  EXPECT_THAT(Run({"logs", "-f", "large"}).err, HasSubstr("one replica needs 2 CPUs, has written nothing"));
 }
 
 TEST_F(CommandTest, ListsEventsOfAllPages) {
@@ -410,13 +416,13 @@ TEST_F(CommandTest, RefusesWrongUsage) {
 TEST_F(CommandTest, SaysWhyThereAreNoLogs) {
   v1::Job job = PendingJob("a");
   job.mutable_status()->set_reason("Unschedulable");
-  job.mutable_status()->set_message("one replica needs 2000m CPU");
+  job.mutable_status()->set_message("one replica needs 2 CPUs");
   supervisor_.AddJob(job);
   ProgramResult result = Run({"logs", "a"});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, IsEmpty());
   EXPECT_EQ(result.err,
-            "note: default/a, which is Pending (Unschedulable): one replica needs 2000m CPU, has written "
+            "note: default/a, which is Pending (Unschedulable): one replica needs 2 CPUs, has written "
             "nothing\n");
   EXPECT_THAT(Run({"logs", "a", "--grep", "x"}).err,
               HasSubstr("no line of default/a is among what you asked for"));

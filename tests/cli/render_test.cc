@@ -88,6 +88,19 @@ TEST(FormatTest, StatusTellsWhy) {
   EXPECT_EQ(StatusText(status), "Cancelled");
 }
 
+TEST(FormatTest, WhatGoesWrongIsNoFigureAmongOthers) {
+  v1::JobStatus status;
+  EXPECT_EQ(EtaText(status, kNow), "-");
+  Set(kNow + absl::Seconds(5), status.mutable_estimated_completion_time());
+  EXPECT_EQ(EtaText(status, kNow), "5s");
+  EXPECT_EQ(EtaText(status, kNow + absl::Seconds(6)), "overdue") << "as of a job that hangs";
+  v1::ReportedMetric* loss = status.mutable_progress()->add_metrics();
+  loss->set_name("loss");
+  loss->set_value(-std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(LossText(status), "nan");
+  EXPECT_EQ(FigureText(3.561e32), "3.56e+32");
+}
+
 TEST(FormatTest, TextCannotSteerTheTerminal) {
   EXPECT_EQ(Printable("a\x1b[31mb\nc\xc2\x9b"), "a\\x1b[31mb c\\x9b");
   EXPECT_EQ(Printable("Zürich 東京"), "Zürich 東京");
