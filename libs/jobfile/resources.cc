@@ -1,5 +1,4 @@
 #include "libs/jobfile/resources.h"
-#include "libs/base/nearest.h"
 
 #include <cstdint>
 #include <limits>
@@ -12,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "libs/base/nearest.h"
 #include "libs/jobfile/checker.h"
 #include "libs/jobfile/document.h"
 #include "libs/jobfile/fields.h"
