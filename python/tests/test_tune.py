@@ -91,6 +91,16 @@ class FileTest(unittest.TestCase):
             self.assertEqual(search_file.load(str(path)).job["folder"], str(pathlib.Path(folder).resolve() / "code"))
 
 
+    def test_the_example(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        search = search_file.load(str(root / "examples/python-mnist/search.yaml"))
+        self.assertEqual(search.job["folder"], str(root / "examples/python-mnist"))
+        program = (root / "examples/python-mnist/mnist.py").read_text()
+        for word in search.command:
+            if word.startswith("--"):
+                self.assertIn(f'"{word.split("=")[0]}"', program)
+
+
 class CommandTest(unittest.TestCase):
     def test_values_reach_the_command(self):
         names = ["lr", "beta"]
@@ -322,6 +332,22 @@ class LoopTest(unittest.TestCase):
         with self.assertRaisesRegex(search_file.SearchFileError, "a search of this name with other parameters"):
             self.run_search(cluster, parameters={"lr": {"uniform": [0, 1]}})
         self.assertEqual(len(self.run_search(cluster, budget={"trials": 8})[1]), 8)
+
+    def test_pictures_show_each_trial(self):
+        import xml.etree.ElementTree
+        from adaptdl.tune import plots
+        search, found = self.run_search(Cluster(lambda params, age: good(params, age) if params["layers"] > 1
+                                                else ("FAILED", [math.nan])))
+        for draw in (plots.curves, plots.parallel):
+            for some in (found, found[:1], []):
+                tree = xml.etree.ElementTree.fromstring(draw(search, some))
+                lines = tree.findall("{http://www.w3.org/2000/svg}g")
+                self.assertEqual(len(lines), len(some))
+                for dot in tree.iter("{http://www.w3.org/2000/svg}circle"):
+                    self.assertTrue(0 <= float(dot.get("cx")) <= plots.WIDTH and 0 <= float(dot.get("cy")) <= plots.HEIGHT)
+        search = search_of(parameters={"b": {"choice": ["<b>", True, 1]}})
+        self.assertNotIn("<b>", plots.parallel(search, self.run_search(
+            Cluster(lambda params, age: ("SUCCEEDED", [1.0])), parameters={"b": {"choice": ["<b>", True, 1]}})[1]))
 
     def test_optunas_tools_open_the_study(self):
         import optuna

@@ -131,6 +131,9 @@ class TuneTest(unittest.TestCase):
         tune("export", "prints", "--sqlite", "prints.db")
         study = optuna.load_study(study_name="prints", storage=f"sqlite:///{FOLDER}/prints.db")
         self.assertEqual(study.best_value, best["loss"])
+        tune("plot", "prints")
+        for name in ("curves", "parallel"):
+            self.assertIn("trial 4: ", pathlib.Path(FOLDER, f"prints-{name}.svg").read_text())
         self.assertIn("prints is over", tune("ls"))
         tune("delete", "prints")
         self.assertEqual(self.client.list(labels={"adaptdl-tune-search": "prints"}), [])

@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     add("best", _best, "the best trial, as JSON")
     export = add("export", _export, "all trials, as JSON")
     export.add_argument("--sqlite", metavar="FILE", help="as a study in a new file, for Optuna's own tools")
+    add("plot", _plot, "draw a search as SVG files in this folder: curves, and parallel coordinates")
     add("stop", _stop, "stop a search and the trials that run")
     add("delete", _delete, "remove a search that has ended, with its trials' jobs and files")
     return parser
@@ -144,6 +145,18 @@ def _export(options: argparse.Namespace) -> int:
         pass
     make_study(search, trials, f"sqlite:///{options.sqlite}")
     print(f"wrote {options.sqlite}: optuna-dashboard sqlite:///{options.sqlite} shows it")
+    return 0
+
+
+def _plot(options: argparse.Namespace) -> int:
+    import pathlib
+    from adaptdl.tune import plots
+    with _client(options) as client:
+        search, trials = _find(client, options.name)
+    for name, draw in (("curves", plots.curves), ("parallel", plots.parallel)):
+        path = pathlib.Path(f"{search.name}-{name}.svg")
+        path.write_text(draw(search, trials), encoding="utf-8")
+        print(f"wrote {path}")
     return 0
 
 
