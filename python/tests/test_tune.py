@@ -10,7 +10,7 @@ import types
 import unittest
 from unittest import mock
 
-from adaptdl.client import AlreadyExistsError, ConnectionFailedError, JobNotFoundError
+from adaptdl.client import AlreadyExistsError, ConnectionFailedError, JobNotFoundError, LimitReachedError
 from adaptdl.tune import rungs, search_file, study, table, trials, tuner
 
 FILE = {
@@ -315,6 +315,24 @@ class LoopTest(unittest.TestCase):
 
         found = tuner.Tuner(cluster, search_of(at_once=2), interval=0.001, show=show).run()
         self.assertEqual([trial.job.phase for trial in found], ["CANCELLED", "CANCELLED"])
+
+    def test_a_quota_bounds_the_trials_at_once(self):
+        for most, trials_there in ((2, 6), (0, 0)):
+            cluster = Cluster(good)
+            submit = cluster.submit
+
+            def bounded(command, *, name, labels, **options):
+                if trials.TRIAL_LABEL in labels and sum(not job.finished for job in cluster.trials()) >= most:
+                    raise LimitReachedError("quota", "RESOURCE_EXHAUSTED")
+                submit(command, name=name, labels=labels, **options)
+
+            cluster.submit = bounded
+            if most == 0:
+                with self.assertRaises(LimitReachedError):
+                    self.run_search(cluster)
+            else:
+                self.run_search(cluster)
+            self.assertEqual((len(cluster.trials()), cluster.most_at_once), (trials_there, most))
 
     def test_money_is_a_budget(self):
         cluster = Cluster(good)

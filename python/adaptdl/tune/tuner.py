@@ -8,7 +8,7 @@ import math
 import threading
 from typing import Callable, List, Optional
 
-from adaptdl.client import Client, ConnectionFailedError
+from adaptdl.client import Client, ConnectionFailedError, JobNotFoundError, LimitReachedError
 from adaptdl.tune.record import Record
 from adaptdl.tune.rungs import Rungs
 from adaptdl.tune.search_file import Search
@@ -65,8 +65,10 @@ class Tuner:
                 self._show(trials)
                 if self._step(trials):
                     return trials
-            except ConnectionFailedError:
-                pass  # a supervisor that is away comes back, and the trials go on meanwhile
+            except (ConnectionFailedError, JobNotFoundError):
+                # A supervisor that is away comes back, and the trials go on meanwhile; a trial that was deleted just now
+                # is not there at the next look.
+                pass
             if self._left.wait(self._interval):
                 return self._trials.load()
 
@@ -85,8 +87,13 @@ class Tuner:
             proposal = propose(self._search, trials, number)
             if proposal is None:  # every point of the space has been tried
                 return not running
-            if not self._trials.start(number, *proposal):
-                return False  # another tuner works on this search, too: look again
+            try:
+                if not self._trials.start(number, *proposal):
+                    return False  # another tuner works on this search, too: look again
+            except LimitReachedError:
+                if not running:
+                    raise
+                return False  # as many as the namespace may have; there is room when one of them has ended
             # What runs now counts for the next proposal.
             trials = self._trials.load()
             running = [trial for trial in trials if not trial.job.finished]
