@@ -172,16 +172,20 @@ void SimulatedJob::RememberGradient(const goodput::GradParams& current, double s
   const double each = std::exp(-scale * options_.gradient_period / options_.gradient_memory);
   const double all = std::pow(each, seconds / step / options_.gradient_period);
   GradientSums& sums = gradient_sums_;
+  const auto total_by = [&] { return (sums.sqr + sums.var / scale) / sums.weight; };
+  // Estimates are off by less and less, as the averages come nearer.
+  const double off =
+      sums.weight > 0 ? (current.sqr - sums.sqr / sums.weight) / std::max(total_by(), 1e-300) : 0;
   const auto average = [&](double* sum, double now) { *sum = all * *sum + (1 - all) * now; };
   average(&sums.weight, 1);
   average(&sums.sqr, current.sqr);
-  average(&sums.sqr_square, current.sqr * current.sqr);
+  sums.surprise_square = all * (sums.surprise_square + (1 - all) * off * off);
   average(&sums.var, current.var);
   sums.weight_square = all * all * sums.weight_square + (1 - each) * (1 - all * all) / (1 + each);
   const double mean = sums.sqr / sums.weight;
   const double estimates = sums.weight * sums.weight / sums.weight_square;
-  const double spread = std::max(sums.sqr_square / sums.weight - mean * mean, 0.0);
-  const double error = std::sqrt(spread / std::max(estimates - 1, 0.5));
+  const double error =
+      total_by() * std::sqrt(sums.surprise_square / sums.weight / std::max(estimates - 1, 0.5));
   gradient_ = {mean + 2 * error, sums.var / sums.weight};
 }
 

@@ -179,7 +179,7 @@ class SimulatedJob {
     double weight = 0;
     double weight_square = 0;
     double sqr = 0;
-    double sqr_square = 0;
+    double surprise_square = 0;
     double var = 0;
   };
   GradientSums gradient_sums_;

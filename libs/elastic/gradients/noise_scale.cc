@@ -178,7 +178,8 @@ void NoiseScale::Sums::Decay(double factor) {
   for (std::vector<double>* sums : {&sqr, &var, &part_square}) {
     for (double& sum : *sums) sum *= factor;
   }
-  for (double* sum : {&total_square, &total_part_square, &scale, &weight}) *sum *= factor;
+  for (double* sum : {&total_square, &surprise_square, &surprise_weight, &total_part_square, &scale, &weight})
+    *sum *= factor;
   weight_square *= factor * factor;
 }
 
@@ -196,12 +197,30 @@ void NoiseScale::Sums::Add(double weight_of_new, const Estimate& estimate) {
   weight_square += weight_of_new * weight_of_new;
 }
 
+void NoiseScale::Sums::AddSurprise(double weight_of_new, double surprise) {
+  surprise_square += weight_of_new * std::min(surprise * surprise, kLargestSquare);
+  surprise_weight += weight_of_new;
+}
+
+double NoiseScale::ExpectedTotal(double scale) const {
+  double total = 0;
+  for (size_t group = 0; group < groups(); ++group)
+    total += std::abs(sqr_avg_[group]) + std::max(var_avg_[group], 0.0) / scale;
+  return total;
+}
+
 bool NoiseScale::Average(const Estimate& estimate, double decay_scale, Sums* to) {
   if (!AllFinite(estimate.sqr) || !AllFinite(estimate.var)) return false;
   const double decay = std::pow(options_.smoothing, skipped_scale_ + decay_scale);
+  const double expected = weight() > 0 ? std::accumulate(sqr_avg_.begin(), sqr_avg_.end(), 0.0) : 0;
+  const double total = weight() > 0 ? ExpectedTotal(estimate.scale) : 0;
   means_.Decay(decay);
   pairs_.Decay(decay);
   to->Add(1 - decay, estimate);
+  if (total > 0) {
+    const double estimated = std::accumulate(estimate.sqr.begin(), estimate.sqr.end(), 0.0);
+    to->AddSurprise(1 - decay, (estimated - expected) / total);
+  }
   ++estimates_;
   skipped_steps_ = 0;
   skipped_scale_ = 0;
@@ -232,10 +251,14 @@ double NoiseScale::sqr_bound() const {
   const double mean = std::accumulate(sqr_avg_.begin(), sqr_avg_.end(), 0.0);
   const double weight_square = means_.weight_square + pairs_.weight_square;
   if (!(weight() > 0) || !(weight_square > 0)) return std::max(std::abs(mean), sqr_avg());
-  const double square = (means_.total_square + pairs_.total_square) / weight();
   // Estimates of equal weight that would be as certain.
   const double count = weight() * weight() / weight_square;
-  const double variance = count > 1.5 ? std::max(square - mean * mean, 0.0) / (count - 1) : square;
+  double variance = (means_.total_square + pairs_.total_square) / weight();
+  if (const double surprises = means_.surprise_weight + pairs_.surprise_weight;
+      count > 1.5 && surprises > 0) {
+    const double total = ExpectedTotal((means_.scale + pairs_.scale) / weight());
+    variance = total * total * (means_.surprise_square + pairs_.surprise_square) / surprises / (count - 1);
+  }
   return std::max(std::abs(mean) + 2 * std::sqrt(variance), sqr_avg());
 }
 
@@ -278,6 +301,8 @@ std::string NoiseScale::Save() const {
                           {"var_sum", sums.var},
                           {"part_square_sum", sums.part_square},
                           {"square_sum", sums.total_square},
+                          {"surprise_square_sum", sums.surprise_square},
+                          {"surprise_weight", sums.surprise_weight},
                           {"total_part_square_sum", sums.total_part_square},
                           {"scale_sum", sums.scale},
                           {"weight", sums.weight},
@@ -303,6 +328,11 @@ void NoiseScale::Load(const nlohmann::json& saved, Sums* sums) {
   if (saved.contains("square_sum")) {
     sums->total_square = FiniteAtLeast0(saved.at("square_sum"));
     sums->weight_square = FiniteAtLeast0(saved.at("weight_square_sum"));
+  }
+  // Older versions did not save these: the next estimates tell.
+  if (saved.contains("surprise_square_sum")) {
+    sums->surprise_square = FiniteAtLeast0(saved.at("surprise_square_sum"));
+    sums->surprise_weight = FiniteAtLeast0(saved.at("surprise_weight"));
   }
   // As if gradients had no noise.
   sums->part_square.assign(sums->sqr.size(), sums->weight);

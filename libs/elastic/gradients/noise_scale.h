@@ -161,7 +161,8 @@ class NoiseScale {
   double sqr_avg() const;
   double var_avg() const;
   // What sqr_avg() may be at most: the size of the mean, as a mean below 0 is off by at least that, and two
-  // standard errors.
+  // standard errors. These are of how far estimates were from the averages before them, in parts of |g|^2 as it was then:
+  // a gradient that has fallen by orders of magnitude does not count as one that scatters.
   double sqr_bound() const;
   // Progress of a step at `scale`, in steps at B0: (var + sqr) / (var / scale + sqr). In [1, scale] for
   // scale >= 1.
@@ -215,13 +216,17 @@ class NoiseScale {
 
     void Decay(double factor);
     void Add(double weight_of_new, const Estimate& estimate);
+    // How far off the average it was, in parts of |g|^2.
+    void AddSurprise(double weight_of_new, double surprise);
 
     // By group: estimates of sqr and of var, and squares of the part of sqr.
     std::vector<double> sqr;
     std::vector<double> var;
     std::vector<double> part_square;
-    // Squares of estimates of sqr over all groups, and of its part.
+    // Squares of estimates of sqr over all groups, of how far these were off, and the weights of those, and of its part.
     double total_square = 0;
+    double surprise_square = 0;
+    double surprise_weight = 0;
     double total_part_square = 0;
     // Total batches by B0.
     double scale = 0;
@@ -235,6 +240,8 @@ class NoiseScale {
   // False: not all is finite; nothing is changed.
   bool Average(const Estimate& estimate, double decay_scale, Sums* to);
   void Correct();
+  // |g|^2 of a batch of this scale, by the averages.
+  double ExpectedTotal(double scale) const;
   // The part of |g|^2 of a batch of this scale that the true gradient may have, in [0, 1].
   double CertainPart(double part_square_sum, double scale) const;
   // Throws what nlohmann::json does, or std::invalid_argument.

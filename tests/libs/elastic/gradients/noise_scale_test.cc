@@ -285,6 +285,11 @@ TEST(NoiseScale, BoundsTheGradientByHowMuchItsEstimatesScatter) {
   NoiseScale loaded({});
   ASSERT_TRUE(loaded.Load(scattered.Save()).ok());
   EXPECT_DOUBLE_EQ(loaded.sqr_bound(), scattered.sqr_bound());
+  // One that has fallen does not scatter: the bound is soon as near as the mean itself, which remembers it longest.
+  NoiseScale fallen({.smoothing = 0.99});
+  for (int i = 0; i < 300; ++i) UpdateMean(fallen, 3000, 2000);
+  for (int i = 0; i < 500; ++i) UpdateMean(fallen, 3, 2);
+  EXPECT_LT(fallen.sqr_bound(), 1.5 * fallen.sqr_avg());
   // Alike estimates leave no doubt.
   NoiseScale sure({});
   for (int i = 0; i < 100; ++i) UpdateMean(sure, 3, 2);
