@@ -1,4 +1,4 @@
-"""`python -m adaptdl.tune`, which `adaptdl tune` runs."""
+"""`python3 -m adaptdl.tune`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command: `adaptdl tune`, `python -m adaptdl.tune`."""
+"""The command: `python3 -m adaptdl.tune`."""
 
 import argparse
 import json
@@ -32,7 +32,7 @@ def main(arguments: List[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="adaptdl tune", description="Searches for good hyper-parameters.")
+    parser = argparse.ArgumentParser(prog="python3 -m adaptdl.tune", description="Searches for good hyper-parameters.")
     parser.add_argument("--namespace", default="default", help="where its jobs are")
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
@@ -97,8 +97,8 @@ def _tune(client: Any, search: Any, interval: float) -> int:
         signal.signal(number, leave)
     trials = tuner.run()
     if signals:
-        print(f"trials that run go on; adaptdl tune resume {search.name} goes on with the search, "
-              f"adaptdl tune stop {search.name} ends it", file=sys.stderr)
+        print(f"trials that run go on; python3 -m adaptdl.tune resume {search.name} goes on with the search, "
+              f"python3 -m adaptdl.tune stop {search.name} ends it", file=sys.stderr)
         return 128 + signals[0]
     print(summary(search, trials))
     return 0 if best_of(search, trials) is not None else 3
@@ -180,7 +180,8 @@ def _delete(options: argparse.Namespace) -> int:
         search, trials = _find(client, options.name)
         record = Record(client, options.name)
         if not record.is_closed() or any(not trial.job.finished for trial in trials):
-            print(f"error: {search.name} has not ended: adaptdl tune stop {search.name} ends it", file=sys.stderr)
+            print(f"error: {search.name} has not ended: python3 -m adaptdl.tune stop {search.name} ends it",
+                  file=sys.stderr)
             return 1
         for trial in trials:
             client.delete(trial.job.name)

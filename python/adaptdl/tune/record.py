@@ -26,7 +26,8 @@ class Record:
         """As it was kept. SearchFileError: there is no search of this name."""
         found = self._search()
         if found is None:
-            raise SearchFileError(f"there is no search '{self._name}' here: adaptdl tune ls shows those that there are")
+            raise SearchFileError(
+                f"there is no search '{self._name}' here: python3 -m adaptdl.tune ls shows those that there are")
         return found
 
     def keep(self, search: Search) -> None:
@@ -37,7 +38,7 @@ class Record:
                 if known.document.get(field) != search.document.get(field):
                     raise SearchFileError(
                         f"name is '{search.name}': there is a search of this name with other {field}: give another "
-                        "name, or delete it (adaptdl tune delete)")
+                        "name, or delete it (python3 -m adaptdl.tune delete)")
             if known.document == search.document and not self.is_closed():
                 return
             self.close()
