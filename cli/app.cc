@@ -147,6 +147,7 @@ void AddCommands(CLI::App& app, Context* context) {
   AddQuota(app, context);
   AddWhatIf(app, context);
   AddWhoAmI(app, context);
+  AddTune(app, context);
   AddTensorboard(app, context);
   AddAdmin(app, context);
   AddHealth(app, context);

@@ -45,6 +45,7 @@ void AddCertificates(CLI::App& admin, Context* context);
 void AddJoinToken(CLI::App& admin, Context* context);
 void AddKubernetesSecrets(CLI::App& admin, Context* context);
 void AddToken(CLI::App& admin, Context* context);
+void AddTune(CLI::App& app, Context* context);
 void AddTensorboard(CLI::App& app, Context* context);
 void AddHealth(CLI::App& app, Context* context);
 void AddCloud(CLI::App& app, Context* context);

@@ -160,6 +160,19 @@ class TuneTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertRegex(done.stdout, r"(?s)best loss .*optuna-dashboard.*deleted, with 6 trials|\{'x': 3\}")
 
+    def test_the_command_says_what_is_missing(self):
+        def fails(python):
+            done = subprocess.run([BUILD / "bin/adaptdl", "tune", "--python", python, "ls"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, env=ENVIRONMENT)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            return done.stdout
+
+        self.assertIn("there is no program /nowhere/python on this machine", fails("/nowhere/python"))
+        bare = pathlib.Path(FOLDER, "bare-python")
+        bare.write_text(f"#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} -I \"$@\"\n")
+        bare.chmod(0o755)
+        self.assertIn("pip install 'adaptdl-elastic[tune]'", fails(bare))
+
     def test_a_search_whose_trials_all_fail_ends(self):
         output = tune("run", write("silent.yaml", SILENT), "--interval", "0.2", code=1)
         self.assertIn("none of the first 3 trials ran to its end; of the last one:", output)
