@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -143,6 +144,36 @@ class Record {
   std::ofstream file_;
 };
 
+// Scale-invariant steps that the training has really come, which its gradients only let the library estimate.
+class PlayedProgress final : public adaptdl::CheckpointState {
+ public:
+  // Of the job whose replicas meet with this.
+  explicit PlayedProgress(adaptdl::Job& job) : job_(job) {
+    job_.Expect(this);
+    job_.core();
+    job_.Register(this);
+  }
+  ~PlayedProgress() override { job_.Unregister(this); }
+  PlayedProgress(const PlayedProgress&) = delete;
+  PlayedProgress& operator=(const PlayedProgress&) = delete;
+
+  double steps() const { return steps_; }
+  void Advance(double steps) { steps_ += steps; }
+
+  std::string name() const override { return "played-progress"; }
+  bool changes_with_steps() const override { return true; }
+  std::string Save() override { return {reinterpret_cast<const char*>(&steps_), sizeof(steps_)}; }
+  bool Load(const std::string& bytes) override {
+    if (bytes.size() != sizeof(steps_)) return false;
+    std::memcpy(&steps_, bytes.data(), sizeof(steps_));
+    return true;
+  }
+
+ private:
+  adaptdl::Job& job_;
+  double steps_ = 0;
+};
+
 class PlayedTraining {
  public:
   PlayedTraining(adaptdl::Job& job, const Application& application, const Options& options)
@@ -150,6 +181,7 @@ class PlayedTraining {
         application_(application),
         compression_(options.compression),
         record_(options.record),
+        progress_(job),
         model_(kEntries),
         engine_(job, &adaptdl::device::Cpu(), &model_, &optimizer_, Statistics(options.compression)) {
     std::normal_distribution<float> normal;
@@ -161,7 +193,7 @@ class PlayedTraining {
     const double total = application_.curve.ProgressAfter(application_.curve.epochs() - 1);
     return std::max<int64_t>(static_cast<int64_t>(std::llround(total / compression_)), 1);
   }
-  double progress() const { return engine_.noise().progress(); }
+  bool is_done() const { return progress_.steps() >= static_cast<double>(TotalSteps()); }
 
   // The micro-batch that the loader has begun.
   void Step(const adaptdl::AdaptiveDataLoader& loader) {
@@ -178,6 +210,7 @@ class PlayedTraining {
     engine_.ZeroGrad();
     model_.Backward(engine_.exchange(), DrawGradient(loader));
     engine_.Step();
+    if (loader.is_optimizer_step() && !job_.step_is_void()) progress_.Advance(GainOf(loader));
     TakeTime(loader, time.step);
   }
 
@@ -192,12 +225,23 @@ class PlayedTraining {
     return options;
   }
 
+  adaptdl::goodput::GradParams Gradient(const adaptdl::AdaptiveDataLoader& loader) const {
+    return application_.curve.Gradient(application_.curve.Covers(loader.batch_size())
+                                           ? loader.batch_size()
+                                           : application_.curve.min_batch_size(),
+                                       Epoch());
+  }
+
+  double GainOf(const adaptdl::AdaptiveDataLoader& loader) const {
+    const adaptdl::goodput::GradParams gradient = Gradient(loader);
+    const double scale =
+        static_cast<double>(loader.batch_size()) / static_cast<double>(application_.init_batch_size());
+    return (gradient.var + gradient.sqr) / (gradient.var / scale + gradient.sqr);
+  }
+
   // Its expectation has the recorded squared norm; its variance is that of a mean over so many samples.
   std::vector<float> DrawGradient(const adaptdl::AdaptiveDataLoader& loader) {
-    const adaptdl::goodput::GradParams gradient = application_.curve.Gradient(
-        application_.curve.Covers(loader.batch_size()) ? loader.batch_size()
-                                                       : application_.curve.min_batch_size(),
-        Epoch());
+    const adaptdl::goodput::GradParams gradient = Gradient(loader);
     const double samples = static_cast<double>(std::max<int64_t>(loader.weight(), 1));
     const double variance = gradient.var * static_cast<double>(application_.init_batch_size()) / samples;
     const auto mean = static_cast<float>(std::sqrt(gradient.sqr / kEntries));
@@ -209,7 +253,7 @@ class PlayedTraining {
   }
 
   int Epoch() const {
-    const double progress = this->progress() * compression_;
+    const double progress = progress_.steps() * compression_;
     int epoch = 0;
     while (epoch + 1 < application_.curve.epochs() && application_.curve.ProgressAfter(epoch) <= progress)
       ++epoch;
@@ -233,6 +277,7 @@ class PlayedTraining {
   const Application& application_;
   const double compression_;
   Record record_;
+  PlayedProgress progress_;
   std::mt19937 random_{std::random_device()()};
   std::vector<float> noise_ = std::vector<float>(kNoise);
   adaptdl::replay::PlayedModel model_;
@@ -247,7 +292,8 @@ class PlayedTraining {
   int64_t recorded_ = 0;
 };
 
-// Its batch size is what the library finds best.
+// Its batch size is what the library finds best. The library counts what the gradients leave certain, and so never too much:
+// what is really done ends the training.
 void TrainAdaptively(adaptdl::Job& job, const Application& application, const Options& options) {
   PlayedTraining training(job, application, options);
   const int64_t batch_size = application.init_batch_size();
@@ -257,7 +303,13 @@ void TrainAdaptively(adaptdl::Job& job, const Application& application, const Op
                             {application.min_local[0], application.max_local[0]}, application.accumulation);
   for ([[maybe_unused]] const int epoch : adaptdl::RemainingEpochsUntil(job, 1)) {
     if (!loader.BeginLoop()) continue;
-    while (loader.Next()) training.Step(loader);
+    while (loader.Next()) {
+      training.Step(loader);
+      if (loader.is_optimizer_step() && training.is_done()) {
+        loader.EndLoop();
+        break;
+      }
+    }
   }
 }
 
@@ -270,12 +322,11 @@ void TrainWithFixedBatch(adaptdl::Job& job, const Application& application, cons
                                       .base_batch_size = application.init_batch_size(),
                                       .shuffle = false,
                                       .max_local_batch_size = application.max_local[0]});
-  const auto total = static_cast<double>(training.TotalSteps());
   for ([[maybe_unused]] const int epoch : adaptdl::RemainingEpochsUntil(job, 1)) {
     if (!loader.BeginLoop()) continue;
     while (loader.Next()) {
       training.Step(loader);
-      if (loader.is_optimizer_step() && training.progress() >= total) {
+      if (loader.is_optimizer_step() && training.is_done()) {
         loader.EndLoop();
         break;
       }
