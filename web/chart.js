@@ -2,7 +2,7 @@
 
 import {h, s, number, table, palette, swatch} from "./dom.js";
 
-const WIDTH = 560, HEIGHT = 220, LEFT = 56, RIGHT = 12, TOP = 10, BOTTOM = 28;
+const WIDTH = 560, HEIGHT = 220, LEFT = 68, RIGHT = 12, TOP = 10, BOTTOM = 28;
 
 // A text around x, which is not cut at the right edge, in the large letters of a phone either.
 export function label(text, x, y, width) {
@@ -10,6 +10,9 @@ export function label(text, x, y, width) {
   const last = x + text.length * digit / 2 > width;
   return s("text", {x: last ? width : x, y, "text-anchor": last ? "end" : "middle"}, text);
 }
+
+// On an axis, where there is little room.
+const short = (value) => Math.abs(value) >= 1e4 ? value.toLocaleString("en", {notation: "compact", maximumSignificantDigits: 3}) : number(value);
 
 // About `count` round numbers from `low` to `high`.
 export function ticks(low, high, count) {
@@ -56,7 +59,7 @@ export function chart({title, lines, marks = [], dots = [], xText = number, xTic
   const svg = s("svg", {class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title});
   for (const y of (whole ? wholeTicks : ticks)(y0, y1, 4)) {
     svg.append(s("line", {class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: py(y), y2: py(y)}),
-      s("text", {x: LEFT - 8, y: py(y) + 4, "text-anchor": "end"}, number(y)));
+      s("text", {x: LEFT - 8, y: py(y) + 4, "text-anchor": "end"}, short(y)));
   }
   for (const x of xTicks(x0, x1, 5)) svg.append(label(xText(x), px(x), HEIGHT - 8, WIDTH));
   for (const x of marks) svg.append(s("line", {class: "mark", x1: px(x), x2: px(x), y1: TOP, y2: HEIGHT - BOTTOM}));

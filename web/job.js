@@ -3,7 +3,7 @@
 import {h, number, span, clock, now, parse, card, figure, table, palette} from "./dom.js";
 import {state, get, getAll, post, query, reason, listen} from "./state.js";
 import {chart, timeTicks, wholeTicks} from "./chart.js";
-import {finished, phase} from "./jobs.js";
+import {finished, left, phase} from "./jobs.js";
 
 const MOST_LINES = 2000;
 
@@ -115,7 +115,7 @@ export function jobPage(root, namespace, name) {
         figure("progress", progress.fraction === undefined ? "–" : `${Math.round(progress.fraction * 100)} %`),
         figure("goodput, samples/s", number(progress.goodput)), figure("batch size", number(progress.batchSize)),
         figure("efficiency", progress.efficiency === undefined ? "–" : `${Math.round(progress.efficiency * 100)} %`),
-        figure(finished(job) ? "took" : "left", finished(job) ? span(job.completed - job.submitted) : job.expected ? span(job.expected - now()) : "–"),
+        figure(finished(job) ? "took" : "left", finished(job) ? span(job.completed - job.submitted) : left(job)),
         figure("re-scales, restarts", `${job.rescales || 0}, ${job.restarts || 0}`)));
       if (!curve.querySelector("details[open]")) curve.replaceChildren(curve.firstChild, curveCard(job));
       why.replaceChildren(why.firstChild, h("p", {}, job.decision || job.message || "Nothing was decided for it yet."),

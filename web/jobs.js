@@ -8,6 +8,11 @@ const WAITING = ["PENDING"];
 export const finished = (job) => FINISHED.includes(job.phase);
 export const link = (job) => `#/job/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`;
 export const phase = (job) => h("span", {class: `phase ${job.phase}`}, job.suspended && job.phase === "PENDING" ? "Held" : job.phase[0] + job.phase.slice(1).toLowerCase());
+// What was expected may be over: then nobody knows.
+export function left(job) {
+  if (finished(job) || !job.expected) return "–";
+  return job.expected > now() ? span(job.expected - now()) : "overdue";
+}
 const age = (job) => (job.completed || now()) - (job.submitted || now());
 
 const COLUMNS = [
@@ -20,7 +25,7 @@ const COLUMNS = [
   ["Batch", (job) => job.progress?.batchSize || 0, (job) => number(job.progress?.batchSize), "number wide"],
   ["Loss", (job) => job.progress?.metrics?.loss ?? Infinity, (job) => number(job.progress?.metrics?.loss), "number wide"],
   ["Age", age, (job) => span(age(job)), "number wide"],
-  ["Left", (job) => job.expected || Infinity, (job) => finished(job) || !job.expected ? "–" : span(job.expected - now()), "number wide"],
+  ["Left", (job) => job.expected || Infinity, left, "number wide"],
   ["Why", (job) => job.reason || "", (job) => h("span", {title: job.message}, job.reason || ""), "wide"],
 ];
 

@@ -69,16 +69,18 @@ function overlapping() {
   return found;
 }
 
-// The same of charts of five minutes that begin at any second of one: the last time stands anywhere at the edge.
-async function overlappingAtAnyTime() {
+// The same of charts of five minutes that begin at any second of one, so that the last time stands anywhere at the edge, and of numbers of any size.
+async function overlappingWhateverIsShown() {
   const {chart, timeTicks} = await import("./chart.js");
   const clock = (time) => new Date(time * 1000).toISOString().slice(11, 19);
   const place = document.querySelector("main").appendChild(document.createElement("div"));
   const found = [];
-  for (let begin = 0; begin < 60; ++begin) {
-    place.replaceChildren(chart({title: `from ${begin} s`, lines: [{name: "", points: [[begin, 0], [begin + 300, 1]]}], xText: clock, xTicks: timeTicks}));
+  const look = (title, begin, y) => {
+    place.replaceChildren(chart({title, lines: [{name: "", points: [[begin, -y], [begin + 300, y]]}], xText: clock, xTicks: timeTicks}));
     found.push(...overlapping());
-  }
+  };
+  for (let begin = 0; begin < 60; ++begin) look(`from ${begin} s`, begin, 1);
+  for (let y = 1e-7; y < 1e17; y *= 1.7) look(`up to ${y}`, 0, y);
   place.remove();
   return found;
 }
