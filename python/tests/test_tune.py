@@ -11,7 +11,8 @@ import unittest
 from unittest import mock
 
 from adaptdl.client import AlreadyExistsError, ConnectionFailedError, JobNotFoundError, LimitReachedError
-from adaptdl.tune import rungs, search_file, study, table, trials, tuner
+from adaptdl.client import _protocol, _types
+from adaptdl.tune import concurrency, outlook, rungs, search_file, study, table, trials, tuner
 
 FILE = {
     "name": "digits",
@@ -160,6 +161,69 @@ class RungsTest(unittest.TestCase):
         self.assertIn("not a number", rungs.Rungs(1, 3, True).stopped({1: self.curve(math.nan)}, [1])[1])
 
 
+class ConcurrencyTest(unittest.TestCase):
+    def choice(self, left, slots, exponent, most=64, **options):
+        return concurrency.choose(concurrency.Outlook(left, slots, most, lambda k: k**exponent, **options))
+
+    def test_what_scales_well_runs_one_after_the_other_and_what_does_not_side_by_side(self):
+        self.assertEqual(self.choice(16, 8, 1.0).at_once, 1)
+        self.assertEqual(self.choice(16, 8, 0.3).at_once, 8)
+        alone = self.choice(16, 8, 0.9, rungs=(1 / 9, 1 / 3))
+        self.assertTrue(1 < alone.at_once < 8, alone)
+
+    def test_no_more_than_there_is_room_for_or_left(self):
+        self.assertEqual(self.choice(100, 3, 0.2).at_once, 3)
+        self.assertEqual(self.choice(2, 50, 0.2).at_once, 2)
+        self.assertEqual(self.choice(1, 1, 0.2).at_once, 1)
+        # Of single replicas each slot has its trial, if the last round is as full.
+        self.assertEqual(self.choice(8, 4, 1.0, most=1).at_once, 4)
+
+    def test_the_expected_time_is_that_of_the_work(self):
+        # Two at once on two replicas each, eight trials: four rounds at the speed of two.
+        plain = concurrency.Outlook(8, 4, 64, lambda k: k**0.5)
+        self.assertAlmostEqual(concurrency.expected_time(plain, 2), 4 / 2**0.5)
+        # One in three goes on from a third of the work: the rest is spared.
+        climbing = concurrency.Outlook(9, 1, 1, lambda k: k, (1 / 3,))
+        self.assertLess(concurrency.expected_time(climbing, 1), 9)
+        self.assertGreater(concurrency.expected_time(climbing, 1), 9 / 3)
+
+    def test_it_says_what_other_numbers_would_take(self):
+        self.assertRegex(self.choice(16, 8, 0.8, rungs=(1 / 9, 1 / 3)).why(),
+                         r"^\d at once; 1 at once would take 1\.\d\d times as long")
+
+    def test_rungs_and_speed_ups(self):
+        self.assertEqual(concurrency.rung_parts(1, 3, 18), [1 / 18, 3 / 18, 9 / 18])
+        self.assertEqual(len(concurrency.rung_parts(1, 3, None)), 3)
+        self.assertEqual(concurrency.rung_parts(5, 3, 5), [])
+        speedup = concurrency.speedup_of([lambda k: float(k), lambda k: k**0.5])
+        self.assertAlmostEqual(speedup(4), 8**0.5)
+        self.assertAlmostEqual(speedup(1.5), (1 + 2**0.75) / 2)
+        self.assertEqual(concurrency.speedup_of([])(1), 1)
+
+    def test_what_the_cluster_tells(self):
+        cluster = Cluster(good, looks=10**6)
+        for number in (1, 2):
+            trials.Trials(cluster, search_of()).start(number, {"lr": 0.1, "optimizer": "sgd", "layers": 1}, {})
+        found = trials.Trials(cluster, search_of()).load()
+        for trial in found:
+            trial.job.raw.spec.template.resources = types.SimpleNamespace(cpu_millis=2000, memory_bytes=0, gpus=0)
+        seen = outlook.outlook_of(search_of(budget={"trials": 8}, early_stopping={"first": 2}), found,
+                                  [node(8000, 3000), node(8000, 0, "DRAINING")])
+        self.assertEqual((seen.trials, seen.slots, seen.most, len(seen.rungs)), (8, 2 + 2, 4, 3))
+        hints = found[0].job.raw.status.hints = _protocol.message_class("Hints")(init_batch_size=128, max_batch_size=4096)
+        for name, value in zip(("alpha_c", "beta_c", "alpha_n", "beta_n", "alpha_r", "beta_r", "gamma"),
+                               (0.1, 0.001, 0.02, 0.001, 0.01, 0.001, 1.5)):
+            setattr(hints.perf_params, name, value)
+        hints.grad_params.norm, hints.grad_params.var = 0.001, 0.5
+        found[0].job.raw.status.HasField = lambda field: field == "hints"
+        seen = outlook.outlook_of(search_of(), found, [])
+        self.assertTrue(1 < seen.speedup(2) < 2, seen.speedup(2))
+
+
+def node(cpu_millis, taken, phase="READY"):
+    return _types.Node("n", phase, _types.Resources(cpu_millis, 2**34, 0), _types.Resources(taken, 0, 0), "", {}, None)
+
+
 class Cluster:
     """The client of a cluster in memory: each trial runs for some looks, and then ends as `program` says."""
 
@@ -171,7 +235,9 @@ class Cluster:
         if name in self.jobs:
             raise AlreadyExistsError(name, "ALREADY_EXISTS")
         template = types.SimpleNamespace(env=[types.SimpleNamespace(name=key, value=value) for key, value in env.items()])
-        status = types.SimpleNamespace(progress=types.SimpleNamespace(metrics=[]), cost=0.0, cancel_requested=False)
+        template.resources = types.SimpleNamespace(cpu_millis=1000, memory_bytes=0, gpus=0)
+        status = types.SimpleNamespace(progress=types.SimpleNamespace(metrics=[], fraction=0.0), cost=0.0, hints=None,
+                                       cancel_requested=False, HasField=lambda field: False)
         self.jobs[name] = types.SimpleNamespace(
             name=name, namespace="default", uid=f"{name}-{len(self.jobs)}", labels=labels, command=command,
             phase="PENDING" if suspend else "RUNNING", message="", allocation=["n"], rescales=0, restarts=0, age=0,
@@ -179,6 +245,10 @@ class Cluster:
             completion_time=None, finished=False, env=env,
             raw=types.SimpleNamespace(spec=types.SimpleNamespace(template=template), status=status))
         self.most_at_once = max(self.most_at_once, sum(not job.finished for job in self.trials()))
+
+    def nodes(self):
+        taken = sum(1000 for job in self.trials() if not job.finished)
+        return [node(4000, taken)]
 
     def trials(self):
         return [job for job in self.jobs.values() if trials.TRIAL_LABEL in job.labels]
@@ -244,6 +314,11 @@ class LoopTest(unittest.TestCase):
                 self.assertEqual(any("beta" in word for word in trial.job.command), trial.params["optimizer"] == "adam")
             self.assertTrue(cluster.jobs["digits"].finished)
             self.assertIn(f"{best.number}*", table.table(search, found))
+
+    def test_without_at_once_it_is_as_many_as_pay(self):
+        cluster = Cluster(good, looks=10)
+        self.run_search(cluster, job={"cpus": 1, "max_replicas": 1})
+        self.assertEqual(cluster.most_at_once, 3, "two rounds of three, as four would leave two for the second")
 
     def test_a_tuner_that_comes_later_goes_on_as_the_first_would_have(self):
         for algorithm in ("tpe", "cmaes"):

@@ -134,6 +134,9 @@ class ClientTest(unittest.TestCase):
         )
         self.assertEqual([line.text for line in self.client.logs("whole", rank=1)], [])
         self.assertIn("Submitted", [event.reason for event in self.client.events("whole")])
+        node = self.client.nodes()[0]
+        self.assertTrue(node.ready, node)
+        self.assertGreater(node.capacity.cpu_millis, 0)
         self.assertEqual(
             [job.name for job in self.client.list(labels={"team": "vision"}, phases=["SUCCEEDED"])], ["whole"]
         )

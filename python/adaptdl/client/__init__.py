@@ -31,6 +31,7 @@ from adaptdl.client._types import (
     Job,
     LogLine,
     Metric,
+    Node,
     Progress,
     Replica,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "LimitReachedError",
     "LogLine",
     "Metric",
+    "Node",
     "NotAllowedError",
     "Progress",
     "Replica",

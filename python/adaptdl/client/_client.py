@@ -218,6 +218,13 @@ class Client:
         request.labels.update(labels or {})
         return [_types.job_from(job) for job in self._pages("ListJobs", request, "jobs")]
 
+    def nodes(self) -> List[_types.Node]:
+        """The cluster's nodes, by name."""
+        request = _protocol.message_class("ListNodesRequest")(page_size=_PAGE_SIZE)
+        return [
+            _types.node_from(node) for node in self._pages("ListNodes", request, "nodes", service="NodeService")
+        ]
+
     def events(self, job: str = "") -> List[_types.Event]:
         """What happened to the job, or to all of the namespace, in order."""
         request = self._request("ListEventsRequest", job)
@@ -361,9 +368,9 @@ class Client:
         request.request_id = str(uuid.uuid4())
         return request
 
-    def _pages(self, name: str, request: Any, field: str) -> Iterator[Any]:
+    def _pages(self, name: str, request: Any, field: str, service: str = "JobService") -> Iterator[Any]:
         while True:
-            response = self._call(name, request)
+            response = self._call(name, request, service)
             yield from getattr(response, field)
             request.page_token = response.next_page_token
             if not request.page_token:

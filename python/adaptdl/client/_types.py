@@ -122,6 +122,36 @@ class Event:
 
 
 @dataclasses.dataclass(frozen=True)
+class Resources:
+    """What a node holds, or what of it is taken."""
+
+    cpu_millis: int
+    memory_bytes: int
+    gpus: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A node of the cluster."""
+
+    id: str
+    # "READY", "DRAINING", "LOST", ...
+    phase: str
+    capacity: Resources
+    # What replicas on it hold.
+    allocated: Resources
+    gpu_type: str
+    labels: Dict[str, str]
+    # The protocol's own message, with all that is not here.
+    raw: Any = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes replicas."""
+        return self.phase == "READY"
+
+
+@dataclasses.dataclass(frozen=True)
 class LogLine:
     """One line that a replica wrote, or a part of a very long one."""
 
@@ -255,6 +285,23 @@ def job_from(message: Any) -> Job:
         running_time=_seconds(status, "running_time"),
         checkpoint_error=status.checkpoint_error,
         raw=message,
+    )
+
+
+def node_from(message: Any) -> Node:
+    """The value of a protocol's Node."""
+
+    def resources(of: Any) -> Resources:
+        return Resources(of.cpu_millis, of.memory_bytes, of.gpus)
+
+    return Node(
+        message.node_id,
+        _protocol.enum_name("NodePhase", message.status.phase),
+        resources(message.capacity),
+        resources(message.status.allocated),
+        message.gpu_type,
+        dict(message.labels),
+        message,
     )
 
 

@@ -115,9 +115,15 @@ def _ls(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from adaptdl.tune.concurrency import choose
+    from adaptdl.tune.outlook import outlook_of
+    from adaptdl.tune.record import Record
     from adaptdl.tune.table import table
     with _client(options) as client:
-        print(table(*_find(client, options.name)), end="")
+        search, trials = _find(client, options.name)
+        print(table(search, trials), end="")
+        if search.at_once is None and not Record(client, search.name).is_closed():
+            print(choose(outlook_of(search, trials, client.nodes())).why())
     return 0
 
 

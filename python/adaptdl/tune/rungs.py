@@ -55,8 +55,16 @@ class Rungs:
         at = f"at progress {self._first * self._factor ** level:g}"
         if own[level] == math.inf:
             return f"its metric is not a number {at}"
-        there = sorted(others[level] for others in values.values() if len(others) > level)
-        kept = max(1, int(len(there) / self._factor))
-        if len(there) >= self._factor and own[level] > there[kept - 1]:
-            return f"not among the best {kept} of {len(there)} {at}"
+        there = [others[level] for others in values.values() if len(others) > level]
+        if not keeps(there, own[level], self._factor):
+            return f"not among the best {_kept(there, self._factor)} of {len(there)} {at}"
         return None
+
+
+def keeps(there: Sequence[float], own: float, factor: float) -> bool:
+    """Whether one of those that were at a rung, where lower is better, goes on from it."""
+    return len(there) < factor or own <= sorted(there)[_kept(there, factor) - 1]
+
+
+def _kept(there: Sequence[float], factor: float) -> int:
+    return max(1, int(len(there) / factor))

@@ -6,17 +6,20 @@ It keeps nothing that it could not find again: killed at any point, it is follow
 import datetime
 import math
 import threading
+import time
 from typing import Callable, List, Optional
 
 from adaptdl.client import Client, ConnectionFailedError, JobNotFoundError, LimitReachedError
+from adaptdl.tune.concurrency import Choice, choose
+from adaptdl.tune.outlook import outlook_of
 from adaptdl.tune.record import Record
 from adaptdl.tune.rungs import Rungs
 from adaptdl.tune.search_file import Search
 from adaptdl.tune.study import propose
 from adaptdl.tune.trials import Trial, Trials
 
-# Trials at the same time where the search says nothing.
-AT_ONCE = 4
+# How many trials run at once is decided anew when one has ended, and after so many seconds.
+_RECONSIDER = 30.0
 # So many trials that end without a result, and none with one, are no bad luck.
 HOPELESS = 3
 
@@ -31,7 +34,10 @@ class Tuner:
     def __init__(self, client: Client, search: Search, interval: float = 1.0,
                  show: Callable[[List[Trial]], None] = lambda trials: None) -> None:
         self._search, self._interval, self._show = search, interval, show
+        self._client = client
         self._record, self._trials = Record(client, search.name), Trials(client, search)
+        self._choice: Optional[Choice] = None
+        self._chosen_at, self._chosen_with = 0.0, -1
         self._rungs = None
         if search.progress is not None:
             self._rungs = Rungs(search.first_rung, search.factor, search.maximize)
@@ -81,7 +87,7 @@ class Tuner:
             return not running
         self._stop_early(trials, running)
         _check_hope(self._search, trials)
-        free = (self._search.at_once or AT_ONCE) - len(running)
+        free = self._at_once(trials) - len(running)
         number = trials[-1].number + 1 if trials else 1
         while free > 0 and number <= (self._search.trials or math.inf):
             proposal = propose(self._search, trials, number)
@@ -99,6 +105,15 @@ class Tuner:
             running = [trial for trial in trials if not trial.job.finished]
             number, free = number + 1, free - 1
         return not running
+
+    def _at_once(self, trials: List[Trial]) -> int:
+        if self._search.at_once:
+            return self._search.at_once
+        ended, now = sum(trial.job.finished for trial in trials), time.monotonic()
+        if self._choice is None or ended != self._chosen_with or now - self._chosen_at > _RECONSIDER:
+            self._choice = choose(outlook_of(self._search, trials, self._client.nodes()))
+            self._chosen_with, self._chosen_at = ended, now
+        return self._choice.at_once
 
     def _stop_early(self, trials: List[Trial], running: List[Trial]) -> None:
         if self._rungs is None:
