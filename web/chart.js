@@ -12,7 +12,11 @@ export function label(text, x, y, width) {
 }
 
 // On an axis, where there is little room.
-const short = (value) => Math.abs(value) >= 1e4 ? value.toLocaleString("en", {notation: "compact", maximumSignificantDigits: 3}) : number(value);
+function short(value) {
+  const size = Math.abs(value);
+  if (size < 1e4) return number(value);
+  return size < 1e15 ? value.toLocaleString("en", {notation: "compact", maximumSignificantDigits: 3}) : value.toExponential(0);
+}
 
 // About `count` round numbers from `low` to `high`.
 export function ticks(low, high, count) {
