@@ -52,7 +52,11 @@ function historyCards(history) {
   const marks = changes.filter((change, index) => index > 0 && changes[index - 1].replicas > 0 &&
     (change.replicas !== changes[index - 1].replicas || change.nodes !== changes[index - 1].nodes)).map((change) => parse(change.time));
   const replicas = changes.map((change) => [parse(change.time), change.replicas]);
-  if (replicas.length > 0 && points.length > 0) replicas.push([parse(points.at(-1).end), replicas.at(-1)[1]]);
+  if (replicas.length > 0 && points.length > 0) {
+    // A change may be newer than the last point.
+    const [time, count] = replicas.at(-1);
+    replicas.push([Math.max(parse(points.at(-1).end), time), count]);
+  }
   const over = (pick) => points.map((point) => [parse(point.end), pick(point)]).filter(([, y]) => y !== undefined && y !== 0);
   const one = (title, lines, more) => card(title, chart({title, lines, marks, xText: clock, xTicks: timeTicks, ...more}));
   const cards = [
