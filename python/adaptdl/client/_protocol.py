@@ -14,7 +14,8 @@ try:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 except ImportError as error:
     raise ImportError(
-        f"adaptdl.client needs the packages grpcio and protobuf (3.20 or later): {error}"
+        f"adaptdl.client needs the packages grpcio and protobuf (3.20 or later): {error}",
+        name=error.name,
     ) from error
 
 _DESCRIPTION = pathlib.Path(__file__).absolute().parent.parent / "protocol.pb"

@@ -19,8 +19,8 @@ def main(arguments: List[str]) -> int:
         import yaml  # noqa: F401
     except ImportError as error:
         package = MISSING.get((error.name or "").split(".")[0])
-        help_ = f": apt install {package}, or pip install 'adaptdl-elastic[tune]'" if package else ""
-        print(f"error: {error}{help_}", file=sys.stderr)
+        help_ = f" (for /usr/bin/python3: apt install {package}; else pip install 'adaptdl-elastic[tune]')" if package else ""
+        print(f"error: {sys.executable} can't run searches: {error}{help_}", file=sys.stderr)
         return 1
     options = _parser().parse_args(arguments)
     try:
