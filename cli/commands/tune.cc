@@ -1,12 +1,7 @@
-#include <poll.h>
-#include <signal.h>
-#include <sys/types.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -17,13 +12,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "cli/child_program.h"
 #include "cli/commands/commands.h"
 #include "cli/kubernetes/interruption.h"
 #include "libs/base/process/environment.h"
 #include "libs/base/process/spawn.h"
-#include "libs/base/process/wait.h"
 #include "libs/base/program_folder.h"
-#include "libs/base/unique_fd.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -37,7 +31,6 @@ except ImportError as error:
              "): pip install 'adaptdl-elastic[tune]', or name another Python by --python")
 sys.exit(main(sys.argv[1:]))
 )";
-constexpr absl::Duration kTuneLook = absl::Milliseconds(200);
 
 struct TuneFlags {
   std::string python = "python3";
@@ -81,30 +74,17 @@ absl::StatusOr<int> RunTune(const Context& context, const TuneFlags& flags, std:
   SpawnOptions program;
   program.command = {flags.python, "-c", kTuneProgram, "--namespace", context.Namespace()};
   program.command.insert(program.command.end(), words.begin(), words.end());
-  program.search_path = true;
   program.environment = OwnEnvironmentWith(TuneEnvironment(context));
-  program.death_signal = SIGTERM;
-  // Ctrl-C is for this command, which passes it on once.
-  program.group = SpawnOptions::Group::kOwn;
-  SpawnFailure failure;
-  const absl::StatusOr<pid_t> child = Spawn(program, &failure);
-  if (failure.stage == SpawnStage::kExecute) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no program ", flags.python,
-                     " on this machine, which searches run by: apt install python3-optuna, or name "
-                     "another Python by --python"));
-  }
+  absl::StatusOr<ChildProgram> child = ChildProgram::Start(
+      program, "which searches run by: apt install python3-optuna, or name another Python by --python");
   if (!child.ok()) return child.status();
-  const UniqueFd ended = OpenPidfd(*child);
-  pollfd poll_for = {.fd = ended.get(), .events = POLLIN, .revents = 0};
   bool told = false;
-  while (poll(&poll_for, 1, static_cast<int>(absl::ToInt64Milliseconds(kTuneLook))) <= 0) {
+  while (!child->HasEnded()) {
     if (!interruption.token().stop_requested() || told) continue;
-    kill(*child, interruption.signal());
+    child->Signal(interruption.signal());
     told = true;
   }
-  const std::optional<ProcessEnd> end = WaitForChild(*child);
-  return end ? end->code : kExitError;
+  return child->Wait();
 }
 
 CLI::App* AddTuneAction(CLI::App* tune, Context* context, const std::shared_ptr<TuneFlags>& flags,

@@ -1,8 +1,6 @@
 #include "cli/tensorboard/viewer.h"
 
-#include <poll.h>
 #include <signal.h>
-#include <sys/types.h>
 
 #include <memory>
 #include <set>
@@ -12,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cli/child_program.h"
 #include "cli/client.h"
 #include "cli/format.h"
 #include "cli/kubernetes/interruption.h"
@@ -20,15 +19,12 @@
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/sync_stream.h"
 #include "libs/base/process/spawn.h"
-#include "libs/base/process/wait.h"
 
 namespace adaptdl::cli {
 namespace {
 
 // Where the training library logs, in a job's share folder.
 constexpr char kFolder[] = "tensorboard";
-// How soon it is noticed that the program has ended, or is to.
-constexpr absl::Duration kLook = absl::Milliseconds(200);
 
 class Viewer {
  public:
@@ -44,12 +40,11 @@ class Viewer {
                                               options_.name));
     }
     const Interruption interruption;
-    const absl::StatusOr<pid_t> child = StartProgram();
+    absl::StatusOr<ChildProgram> child = StartProgram();
     if (!child.ok()) return child.status();
-    const UniqueFd ended = OpenPidfd(*child);
     Note(absl::StrCat("showing ", *jobs, *jobs == 1 ? " job" : " jobs", "; Ctrl-C ends it"));
     absl::Time next = SteadyNow() + options_.refresh;
-    while (!HasEnded(ended) && !interruption.token().stop_requested()) {
+    while (!child->HasEnded() && !interruption.token().stop_requested()) {
       if (SteadyNow() < next) continue;
       // A supervisor that is away for a while costs news and no more.
       if (const auto again = Refresh(); !again.ok()) {
@@ -57,19 +52,13 @@ class Viewer {
       }
       next = SteadyNow() + options_.refresh;
     }
-    if (interruption.token().stop_requested()) kill(*child, SIGTERM);
-    const std::optional<ProcessEnd> end = WaitForChild(*child);
+    if (interruption.token().stop_requested()) child->Signal(SIGTERM);
+    const int code = child->Wait();
     if (interruption.signal() != 0) return 128 + interruption.signal();
-    return end ? end->code : kExitError;
+    return code;
   }
 
  private:
-  // Waits for a moment.
-  static bool HasEnded(const UniqueFd& process) {
-    pollfd poll_for = {.fd = process.get(), .events = POLLIN, .revents = 0};
-    return poll(&poll_for, 1, static_cast<int>(absl::ToInt64Milliseconds(kLook))) > 0;
-  }
-
   // How many jobs there are. What is new of theirs is in the mirror.
   absl::StatusOr<int> Refresh() {
     v1::ListJobsRequest request;
@@ -112,22 +101,11 @@ class Viewer {
     return status.ok() && !end.ok() ? client_.Explain(end) : status;
   }
 
-  absl::StatusOr<pid_t> StartProgram() const {
+  absl::StatusOr<ChildProgram> StartProgram() const {
     SpawnOptions program;
     program.command = {options_.program, "--logdir", mirror_->folder(),          "--host",
                        options_.address, "--port",   absl::StrCat(options_.port)};
-    program.search_path = true;
-    program.death_signal = SIGTERM;
-    // Ctrl-C is for this command, which ends the program.
-    program.group = SpawnOptions::Group::kOwn;
-    SpawnFailure failure;
-    const absl::StatusOr<pid_t> child = Spawn(program, &failure);
-    if (failure.stage == SpawnStage::kExecute) {
-      return absl::NotFoundError(
-          absl::StrCat("there is no program ", options_.program,
-                       " on this machine, which shows what jobs log: python3 -m pip install tensorboard"));
-    }
-    return child;
+    return ChildProgram::Start(program, "which shows what jobs log: python3 -m pip install tensorboard");
   }
 
   const Context& context_;
