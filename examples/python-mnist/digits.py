@@ -85,8 +85,8 @@ def _drawn(count, seed, cache):
     return images, labels
 
 
-def load(folder, samples, seed, cache):
-    """Data sets to train on (four fifths) and to test with."""
+def load(folder, samples, seed, cache, train=0):
+    """Data sets to train on, with so many digits (0: four fifths), and to test with."""
     if folder:
         images = _read_idx(_find(folder, "t10k-images-idx3-ubyte"))
         labels = _read_idx(_find(folder, "t10k-labels-idx1-ubyte"))
@@ -94,5 +94,5 @@ def load(folder, samples, seed, cache):
         images, labels = _drawn(samples, seed, cache)
     inputs = torch.from_numpy(images.astype(np.float32) / 255).sub(.13).div(.31).unsqueeze(1)
     targets = torch.from_numpy(labels.astype(np.int64))
-    cut = len(targets) * 4 // 5
+    cut = train or len(targets) * 4 // 5
     return TensorDataset(inputs[:cut], targets[:cut]), TensorDataset(inputs[cut:], targets[cut:])

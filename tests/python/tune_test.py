@@ -50,6 +50,16 @@ budget: {trials: 2}
 algorithm: grid
 job: {max_replicas: 1, cpus: 0.5, env: {PYTHONPATH: "%s", OMP_NUM_THREADS: "1"}}
 """
+TWINS = """
+name: twins
+command: [/usr/bin/python3, %s/examples/python-mnist/mnist.py, "--samples=500", "--epochs=2", "--max-batch-size=0", --validate,
+          "--dropout=0.2", "--shift=1"]
+parameters: {copy: {int: [1, 2]}}
+metric: {name: test_accuracy, direction: maximize}
+budget: {trials: 2}
+algorithm: grid
+job: {max_replicas: 1, cpus: 0.5, env: {PYTHONPATH: "%s", OMP_NUM_THREADS: "1"}}
+"""
 SILENT = """
 name: silent
 command: [sh, -c, "exit {code}"]
@@ -143,6 +153,13 @@ class TuneTest(unittest.TestCase):
         first, second = json.loads(tune("export", "digits"))["trials"]
         self.assertEqual(json.loads(tune("best", "digits"))["params"], {"lr": 0.05})
         self.assertGreater(second["accuracy"], first["accuracy"])
+
+    def test_seed_and_parameters_give_the_same_bits_on_fixed_replicas(self):
+        tune("run", write("twins.yaml", TWINS % (ROOT, BUILD / "python")), "--interval", "0.2")
+        first, second = ({metric.name: metric.value for metric in self.client.get(f"twins-{i}").raw.status.progress.metrics}
+                         for i in (1, 2))
+        self.assertEqual(set(first), {"loss", "accuracy", "test_accuracy"})
+        self.assertEqual(first, second)
 
     def test_every_block_of_the_document_runs(self):
         text = (ROOT / "docs/tuning.md").read_text()
