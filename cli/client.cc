@@ -90,7 +90,7 @@ bool Client::WaitAsTold(const grpc::Status& status, absl::Duration* waited) cons
 
 absl::Status Client::Explain(const grpc::Status& status) const {
   if (!security_.ok()) return security_;
-  switch (status.error_code()) {
+  switch (rpc::CodeOf(status)) {
     case grpc::StatusCode::UNAVAILABLE:
       if (route_ != nullptr) {
         return absl::UnavailableError(

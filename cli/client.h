@@ -33,6 +33,7 @@
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
 #include "libs/rpc/security.h"
+#include "libs/rpc/status_code.h"
 
 namespace adaptdl::cli {
 
@@ -93,7 +94,7 @@ class Client {
         backoff.Reset();
         continue;
       }
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE) break;
+      if (rpc::CodeOf(status) != grpc::StatusCode::UNAVAILABLE) break;
       supervisors_.GoOn(supervisor);
       const absl::Duration delay = backoff.Next();
       const bool last = keeps_trying() ? SteadyNow() + delay >= deadline : attempt == kRetries;

@@ -16,6 +16,7 @@
 #include "libs/base/backoff.h"
 #include "libs/base/clock.h"
 #include "libs/rpc/channel.h"
+#include "libs/rpc/status_code.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -53,7 +54,7 @@ class SeenLines {
 };
 
 bool IsOutage(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+  return rpc::CodeOf(status) == grpc::StatusCode::UNAVAILABLE ||
          // A server that is shut down cancels the streams that it still has.
          status.error_code() == grpc::StatusCode::CANCELLED || status.ok();
 }

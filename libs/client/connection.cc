@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "libs/rpc/retry_info.h"
 #include "libs/rpc/status.h"
+#include "libs/rpc/status_code.h"
 
 namespace adaptdl::client {
 namespace {
@@ -29,7 +30,7 @@ std::shared_ptr<grpc::Channel> Connection::Connected() {
 }
 
 absl::Status Connection::Explain(const grpc::Status& status) const {
-  switch (status.error_code()) {
+  switch (rpc::CodeOf(status)) {
     case grpc::StatusCode::UNAVAILABLE:
       return absl::UnavailableError(
           absl::StrCat("supervisor unreachable at ", address_, " (", status.error_message(), ")"));
@@ -64,7 +65,7 @@ void Reconnector::Heard() {
 
 bool Reconnector::WaitToRetry(const grpc::Status& status) {
   // A server that is shut down ends the streams that it still has, or cancels them.
-  if (!status.ok() && status.error_code() != grpc::StatusCode::UNAVAILABLE &&
+  if (!status.ok() && rpc::CodeOf(status) != grpc::StatusCode::UNAVAILABLE &&
       status.error_code() != grpc::StatusCode::CANCELLED) {
     return false;
   }

@@ -19,6 +19,7 @@
 #include "libs/client/settings.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/endpoints.h"
+#include "libs/rpc/status_code.h"
 
 namespace adaptdl::client {
 
@@ -57,7 +58,7 @@ class Connection {
         deadline = clock_.Steady() + call_timeout_;
         continue;
       }
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return Explain(status);
+      if (rpc::CodeOf(status) != grpc::StatusCode::UNAVAILABLE) return Explain(status);
       supervisors_.GoOn(supervisor);
       const absl::Duration delay = backoff.Next();
       const bool tried_enough = !supervisors_.several() && attempt >= kRetries;

@@ -5,6 +5,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
 #include "google/rpc/status.pb.h"
+#include "libs/rpc/status_code.h"
 
 namespace adaptdl::rpc {
 
@@ -25,7 +26,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  absl::Status result(static_cast<absl::StatusCode>(CodeOf(status)), status.error_message());
   google::rpc::Status details;
   if (!details.ParseFromString(status.error_details())) return result;
   for (const google::protobuf::Any& detail : details.details()) {

@@ -3,6 +3,7 @@
 client_test.py BUILD_FOLDER
 """
 
+import concurrent.futures
 import datetime
 import json
 import os
@@ -23,6 +24,7 @@ BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(BUILD / "python"))
 
+import grpc  # noqa: E402
 from adaptdl.client import (  # noqa: E402
     AlreadyExistsError,
     Client,
@@ -225,6 +227,26 @@ class ClientTest(unittest.TestCase):
                 client.get("a")
             with self.assertRaises(ConnectionError):
                 client.wait("a")
+
+    def test_a_connection_that_breaks_in_a_call_is_made_again(self):
+        calls = []
+
+        def answer(_, context):
+            calls.append(1)
+            if len(calls) < 3:  # as gRPC itself tells of it
+                context.abort(grpc.StatusCode.UNKNOWN, "Stream removed")
+            return _protocol.message_class("GetJobResponse")()
+
+        method = _protocol.method("JobService", "GetJob")
+        handler = grpc.unary_unary_rpc_method_handler(answer, method.request.FromString, lambda message: message.SerializeToString())
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("adaptdl.v1.JobService", {"GetJob": handler})])
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        self.addCleanup(server.stop, None)
+        with Client(f"127.0.0.1:{port}", insecure=True) as client:
+            client.get("a")
+        self.assertEqual(len(calls), 3)
 
     def test_of_several_supervisors_the_one_that_answers_is_found(self):
         settings = self.client._settings

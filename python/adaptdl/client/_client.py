@@ -16,6 +16,7 @@ from adaptdl.client._errors import (
     JobNotFoundError,
     LimitReachedError,
     WaitTimeoutError,
+    code_of,
     error_from,
 )
 from adaptdl.client._settings import Settings, find_settings
@@ -197,7 +198,7 @@ class Client:
                 # What was there before may have been damaged by a crash, and is gone now.
                 if error.code() == grpc.StatusCode.INVALID_ARGUMENT and there.received > 0 and not healed:
                     healed, most = True, -1
-                elif error.code() not in (*_OUTAGES, *_INTERRUPTIONS):
+                elif code_of(error) not in (*_OUTAGES, *_INTERRUPTIONS):
                     raise failure from None
             self._go_on(number)
             time.sleep(delay)
@@ -409,7 +410,7 @@ class Client:
                         time.sleep(told)
                         continue
                 attempts -= 1
-                if error.code() != grpc.StatusCode.UNAVAILABLE or attempts == 0:
+                if code_of(error) != grpc.StatusCode.UNAVAILABLE or attempts == 0:
                     raise error_from(error, ",".join(self._settings.addresses)) from None
                 self._go_on(number)
                 time.sleep(delay)
@@ -439,7 +440,7 @@ class Client:
                 if deadline is not None and error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise _DeadlinePassed() from None
                 failure = error_from(error, ",".join(self._settings.addresses))
-                if not again or error.code() not in _OUTAGES:
+                if not again or code_of(error) not in _OUTAGES:
                     raise failure from None
             finally:
                 call.cancel()

@@ -16,6 +16,7 @@ __all__ = [
     "NotAllowedError",
     "WaitTimeoutError",
     "WrongStateError",
+    "code_of",
     "error_from",
 ]
 
@@ -73,9 +74,18 @@ _BY_CODE: Dict[grpc.StatusCode, Type[ClientError]] = {
 }
 
 
+def code_of(error: grpc.RpcError) -> grpc.StatusCode:
+    """gRPC's name of the reason. A connection that broke in the middle of a call, of TLS for one, is UNAVAILABLE: gRPC
+    calls it UNKNOWN, which no server of ours answers with this text."""
+    code: grpc.StatusCode = error.code()
+    if code == grpc.StatusCode.UNKNOWN and error.details() == "Stream removed":
+        return grpc.StatusCode.UNAVAILABLE
+    return code
+
+
 def error_from(error: grpc.RpcError, address: str) -> ClientError:
     """The exception for what gRPC raised in a call to `address`."""
-    code = error.code()
+    code = code_of(error)
     text = error.details() or code.name
     if code == grpc.StatusCode.UNAVAILABLE:
         text = f"supervisor unreachable at {address}: is the cluster up? ({text})"

@@ -1,6 +1,7 @@
 #include "libs/rpc/status.h"
 
 #include "gtest/gtest.h"
+#include "libs/rpc/status_code.h"
 
 namespace adaptdl::rpc {
 namespace {
@@ -20,6 +21,14 @@ TEST(StatusTest, TheCodesAreTheSameNames) {
             grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(ToGrpcStatus(absl::UnauthenticatedError("x")).error_code(), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_TRUE(absl::IsDataLoss(FromGrpcStatus(grpc::Status(grpc::StatusCode::DATA_LOSS, "x"))));
+}
+
+TEST(StatusTest, AConnectionThatBreaksInACallIsUnavailable) {
+  const grpc::Status broken(grpc::StatusCode::UNKNOWN, "Stream removed");
+  EXPECT_EQ(CodeOf(broken), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(absl::IsUnavailable(FromGrpcStatus(broken)));
+  EXPECT_EQ(CodeOf(grpc::Status(grpc::StatusCode::UNKNOWN, "x")), grpc::StatusCode::UNKNOWN);
+  EXPECT_EQ(CodeOf(grpc::Status(grpc::StatusCode::INTERNAL, "Stream removed")), grpc::StatusCode::INTERNAL);
 }
 
 TEST(StatusTest, CodesThatDoNotExistBecomeUnknown) {
