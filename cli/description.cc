@@ -119,6 +119,7 @@ Section SpecSection(const v1::JobSpec& spec) {
   section.Add("Python", PythonText(replica));
   section.Add("Folder", Printable(replica.working_directory()));
   section.Add("TensorBoard", Printable(replica.tensorboard()));
+  section.Add("API access", replica.api_access() ? "as a user of its namespace" : "");
   std::vector<std::string> variables;
   for (const v1::EnvironmentVariable& variable : replica.env()) {
     variables.push_back(Printable(absl::StrCat(variable.name(), "=", variable.value())));

@@ -44,6 +44,8 @@ struct SubmitOptions {
   std::vector<std::string> code_flags;
   // The TensorBoard that it logs to. Empty: none.
   std::string tensorboard;
+  // Whether its program may call the API.
+  bool api_access = false;
   // For a cluster of Kubernetes only.
   std::string image_tool;
   std::string claim_size;

@@ -263,6 +263,10 @@ void Reader::ReadSpec(const Node& spec) {
   if (const Node* preemptible = Get(&spec, "preemptible", Type::kBoolean)) {
     file_->job.mutable_spec()->set_preemptible(absl::EqualsIgnoreCase(preemptible->text, "true"));
   }
+  if (const Node* access = Get(&spec, "apiAccess", Type::kBoolean)) {
+    file_->job.mutable_spec()->mutable_template_()->set_api_access(
+        absl::EqualsIgnoreCase(access->text, "true"));
+  }
   if (const Node* suspend = Get(&spec, "suspend", Type::kBoolean)) {
     file_->job.mutable_spec()->set_suspend(absl::EqualsIgnoreCase(suspend->text, "true"));
   }

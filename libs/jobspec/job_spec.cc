@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,13 @@ absl::Status CheckCommand(const v1::ReplicaTemplate& replica, ReplicaKind kind) 
   return status;
 }
 
+// Whether clients find the cluster, or who they are, by this variable.
+bool IsOfApiAccess(absl::string_view name) {
+  constexpr absl::string_view kNames[] = {"ADAPTDL_CA_FILE", "ADAPTDL_INSECURE", "ADAPTDL_TLS_SERVER_NAME",
+                                          "ADAPTDL_TOKEN", "ADAPTDL_TOKEN_FILE"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 absl::Status CheckEnvironment(const v1::ReplicaTemplate& replica) {
   if (replica.env_size() > kMaxEntries) {
     return Wrong("spec.template.env", absl::StrCat(replica.env_size(), " entries"), "give at most 1024");
@@ -65,6 +73,10 @@ absl::Status CheckEnvironment(const v1::ReplicaTemplate& replica) {
     if (IsSystemVariable(variable.name())) {
       return Wrong("spec.template.env", Show(variable.name()),
                    "the system sets this one itself; leave it out");
+    }
+    if (replica.api_access() && IsOfApiAccess(variable.name())) {
+      return Wrong("spec.template.env", Show(variable.name()),
+                   "api_access sets this one itself; leave out one of them");
     }
     const absl::Status status =
         CheckNoNul(absl::StrCat("spec.template.env[", variable.name(), "]"), variable.value());
@@ -85,6 +97,12 @@ absl::Status CheckTemplate(const v1::ReplicaTemplate& replica, ReplicaKind kind)
   if (replica.image().size() > kMaxPathLength || HasControl(replica.image())) {
     status.Update(
         Wrong("spec.template.image", Show(replica.image()), "give at most 4096 printable characters"));
+  }
+  if (replica.api_access() && kind == ReplicaKind::kPod) {
+    status.Update(
+        Wrong("spec.template.api_access", "true",
+              "replicas are pods here, which get no token of this API: leave it out, and give the program a "
+              "token of a service account in its environment"));
   }
   if (replica.has_python()) status.Update(CheckPython(replica.python()));
   if (replica.has_placement()) status.Update(CheckPlacement(replica.placement()));
@@ -265,7 +283,9 @@ void FillDefaults(v1::JobSpec* spec) {
   if (replica->has_python() && replica->python().interpreter().empty()) {
     replica->mutable_python()->set_interpreter(std::string(kDefaultInterpreter));
   }
-  if (resources->cpu_millis() == 0 && resources->gpus() == 0) resources->set_cpu_millis(1000);
+  // What calls the API mostly waits for it: where it says what memory it needs, it may go without a core of its own.
+  const bool waits = replica->api_access() && resources->memory_bytes() > 0;
+  if (resources->cpu_millis() == 0 && resources->gpus() == 0 && !waits) resources->set_cpu_millis(1000);
 }
 
 absl::Duration GracePeriod(const v1::ReplicaTemplate& replica) {

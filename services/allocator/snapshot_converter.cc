@@ -295,8 +295,10 @@ void SnapshotConverter::ConvertJob(const v1::Job& job, int index, ConvertedClust
   absl::Status status = ToResources(job.spec().template_().resources(), &info.request);
   if (status.ok()) status = CheckSpec(job.spec());
   if (status.ok() && job.uid().empty()) status = absl::InvalidArgumentError("uid is empty");
-  if (info.request.count(scheduling::kCpu) == 0 && info.request.count(scheduling::kGpu) == 0) {
-    info.request[scheduling::kCpu] = 1000;  // what the job's specification says is the default
+  // What the job's specification says is the default.
+  const bool waits = job.spec().template_().api_access() && info.request.count(scheduling::kMemory) > 0;
+  if (info.request.count(scheduling::kCpu) == 0 && info.request.count(scheduling::kGpu) == 0 && !waits) {
+    info.request[scheduling::kCpu] = 1000;
   }
   if (!places_[index].empty()) info.request[places_[index]] = 1;
   if (job.spec().has_deadline()) info.deadline = messages::ToTime(job.spec().deadline());

@@ -162,10 +162,12 @@ absl::StatusOr<std::unique_ptr<JobStore>> OpenStore(const Flags& flags, FileLeas
 // Serves the state in this store until it is told to end. `begin` and `end`: what comes right after its start, and before
 // its end.
 absl::Status Lead(Flags flags, std::unique_ptr<JobStore> store, LeaderLease* lease, const Clock& clock,
-                  const SupervisorSeams& seams, const security::Authorities& authorities,
+                  const SupervisorSeams& seams, security::Authorities authorities,
                   const std::function<absl::Status(Supervisor*)>& begin, const std::function<void()>& end) {
   security::SecurityOptions& security = flags.server.security;
   if (security.audit_log.empty()) security.audit_log = absl::StrCat(flags.store.folder, "/audit.jsonl");
+  flags.supervisor.api_tokens = std::make_shared<ApiTokens>();
+  authorities.jobs = flags.supervisor.api_tokens;
   absl::StatusOr<std::shared_ptr<const security::Guard>> guard =
       security::MakeGuard(security, &clock, authorities);
   if (!guard.ok()) return guard.status();

@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
                                         &s->sessions_, random_hex, seams.token_of});
   if (!cluster.ok()) return cluster.status();
   s->cluster_ = *std::move(cluster);
+  if (options.api_tokens != nullptr) options.api_tokens->Attach(&s->cluster_->core()->index());
   s->MakeHistory();
   if (options.tracer != nullptr) {
     s->tracer_ = std::make_shared<JobTracer>(s->cluster_->core(), options.tracer);
@@ -131,6 +132,7 @@ Supervisor::~Supervisor() {
   }
   wake_.SignalAll();
   if (thread_.joinable()) thread_.join();
+  if (options_.api_tokens != nullptr) options_.api_tokens->Attach(nullptr);
 }
 
 absl::Status Supervisor::ServeHttp(const httpd::HttpServerOptions& options, const std::string& url) {

@@ -37,6 +37,7 @@
 #include "services/supervisor/history/history_service.h"
 #include "services/supervisor/history/recorder.h"
 #include "services/supervisor/http/adaptdl_api.h"
+#include "services/supervisor/jobs/api_tokens.h"
 #include "services/supervisor/jobs/job_service.h"
 #include "services/supervisor/lease/leader_lease.h"
 #include "services/supervisor/logs/worker_channels.h"
@@ -78,6 +79,8 @@ struct SupervisorOptions {
   EnrolmentOptions enrolment;
   // Who may do what. Null: everybody everything.
   std::shared_ptr<const security::Guard> guard;
+  // What the guard knows jobs by that call this API. Null: none may.
+  std::shared_ptr<ApiTokens> api_tokens;
   // Gets traces of jobs. Null: none are made.
   std::shared_ptr<tracing::Tracer> tracer;
 };

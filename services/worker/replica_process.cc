@@ -128,6 +128,16 @@ void SetAccount(const ReplicaPlace& place, Environment* env, ProcessSpec* spec) 
   spec->max_processes = place.max_processes;
 }
 
+// Where the command and the clients find the cluster, beside its address; the supervisor adds the token.
+void SetApiAccess(const ReplicaPlace& place, Environment* env) {
+  if (place.supervisor_ca.empty()) {
+    Set(env, "ADAPTDL_INSECURE", "1");
+    return;
+  }
+  Set(env, "ADAPTDL_CA_FILE", place.supervisor_ca);
+  Set(env, "ADAPTDL_TLS_SERVER_NAME", place.supervisor_tls_name);
+}
+
 }  // namespace
 
 Environment InheritedEnvironment(const char* const* environment, const std::vector<std::string>& more_names) {
@@ -219,6 +229,7 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
   if (!place.data_path.empty()) Set(&env, "ADAPTDL_DATA_PATH", place.data_path);
   Set(&env, "ADAPTDL_SUPERVISOR_CA", place.supervisor_ca);
   Set(&env, "ADAPTDL_SUPERVISOR_TLS_NAME", place.supervisor_tls_name);
+  if (replica.api_access()) SetApiAccess(place, &env);
   Set(&env, "ADAPTDL_GROUP_TOKEN", launch.token());
   Set(&env, "ADAPTDL_NODE_ID", place.node_id);
   Set(&env, "ADAPTDL_REPLICA_HOST", place.replica_host);

@@ -163,6 +163,11 @@ TEST_F(SubmitTest, RequirementsThatTheNodesCannotHaveAreRefused) {
   EXPECT_TRUE(supervisor_.submissions().empty());
 }
 
+TEST_F(SubmitTest, AJobMayCallTheApi) {
+  EXPECT_EQ(Run({"submit", "--api-access", "--", "true"}).code, 0);
+  EXPECT_TRUE(Submitted().job().spec().template_().api_access());
+}
+
 TEST_F(SubmitTest, KeepsOneRequestIdOverRetries) {
   supervisor_.FailNext(2);
   EXPECT_EQ(Run({"submit", "--name", "once", "--", "true"}).code, 0);

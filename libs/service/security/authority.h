@@ -1,6 +1,8 @@
-// What a cluster that has tokens and rules of its own says of callers: whose a token is, and what somebody may
-// do there. The guard asks it about tokens that it does not know itself (guard.h), and lets its rules decide for
-// those callers, as the table of permissions.h has them.
+// Who knows callers beside the guard's own files (guard.h).
+//
+// A cluster that has tokens and rules of its own says whose a token is, and what somebody may do there. The guard
+// asks it about tokens that it does not know itself, and lets its rules decide for those callers, as the table of
+// permissions.h has them. A server that runs jobs says which of them a token was given to.
 //
 // Implementations are thread-safe. Answers are those of the last seconds at most.
 
@@ -41,10 +43,24 @@ class AccessAuthority {
                              const std::string& name_space) = 0;
 };
 
-// Both or none.
+// What tokens begin with that a server has given to its jobs.
+inline constexpr char kJobTokenPrefix[] = "adaptdl_job.";
+
+class JobTokens {
+ public:
+  virtual ~JobTokens() = default;
+
+  // The job that the token was given to: a caller of role kUser, of the job's namespace. Never waits. Nothing:
+  // there is none, or it may not use it any more.
+  virtual std::optional<Caller> Find(const std::string& token) const = 0;
+};
+
 struct Authorities {
+  // Both or none.
   std::shared_ptr<TokenAuthority> tokens = nullptr;
   std::shared_ptr<AccessAuthority> access = nullptr;
+  // Null: this server gives jobs no tokens.
+  std::shared_ptr<const JobTokens> jobs = nullptr;
 };
 
 }  // namespace adaptdl::security

@@ -222,6 +222,10 @@ absl::StatusOr<Caller> Guard::IdentifyOurs(const Credentials& credentials) const
 }
 
 absl::StatusOr<Caller> Guard::IdentifyToken(const std::string& token) const {
+  if (options_.authorities.jobs != nullptr && absl::StartsWith(token, kJobTokenPrefix)) {
+    std::optional<Caller> job = options_.authorities.jobs->Find(token);
+    return job.has_value() ? absl::StatusOr<Caller>(*std::move(job)) : NoSuchToken();
+  }
   if (keys_ != nullptr && LooksLikeJwt(token)) return IdentifyJwt(token);
   if (tokens_ == nullptr) return NoSuchToken();
   const std::shared_ptr<const TokenTable> tokens = tokens_->Get();

@@ -8,7 +8,8 @@
 //       !status.ok()) ...
 //
 // Callers prove who they are by
-//   - a token of the token file or of the identity provider, as "authorization: Bearer TOKEN";
+//   - a token of the token file or of the identity provider, or one that this server has given to a job
+//   (authority.h), as "authorization: Bearer TOKEN";
 //   - else a certificate of the cluster's CA whose only URI is "spiffe://adaptdl/SERVICE" (supervisor,
 //   allocator,
 //     autoscaler, worker) or "spiffe://adaptdl/worker/NODE". One that the node authority has issued
@@ -58,7 +59,7 @@ struct GuardOptions {
   JwtOptions jwt;
   // Path empty: none.
   AuditOptions audit;
-  // Of a cluster with tokens of its own. Null: there is none.
+  // Of a cluster with tokens of its own, and of jobs. Null: there is none.
   Authorities authorities = {};
 };
 

@@ -54,9 +54,9 @@ struct Account {
 
 struct Caller {
   // What has proved who it is: "token", "identity" (of an identity provider), "certificate", "account" (of a
-  // cluster); empty: nothing.
+  // cluster), "job" (a token that one was given); empty: nothing.
   std::string proof;
-  // Of the token, of the person or program, or of the service ("worker/node-1").
+  // Of the token, of the person or program, of the service ("worker/node-1"), or of the job ("vision/digits").
   std::string name;
   Role role = Role::kUser;
   // Of a user: the namespaces it may use. Others are not limited to any.

@@ -116,6 +116,7 @@ class Client:
         node_selector: Optional[Dict[str, str]] = None,
         deadline: Optional[datetime.datetime] = None,
         suspend: bool = False,
+        api_access: bool = False,
     ) -> _types.Job:
         """Submits a job whose replicas run this command: a list of words, or a text for a shell.
 
@@ -129,7 +130,8 @@ class Client:
         as it does not change.
 
         The nodes have GPUs of one of `gpu_types`, and all labels of `node_selector`; the job is to be done by
-        `deadline`, which has a time zone. With `suspend` it is held from the start, until resume().
+        `deadline`, which has a time zone. With `suspend` it is held from the start, until resume(). With
+        `api_access` a Client() of its program finds this cluster, as a user of the job's namespace.
         """
         request = _protocol.message_class("SubmitJobRequest")(request_id=str(uuid.uuid4()))
         job, spec, template = request.job, request.job.spec, request.job.spec.template
@@ -146,7 +148,7 @@ class Client:
         template.command.extend(["sh", "-c", command] if isinstance(command, str) else command)
         for variable, value in (env or {}).items():
             template.env.add(name=variable, value=value)
-        template.working_directory = working_directory
+        template.working_directory, template.api_access = working_directory, api_access
         template.resources.cpu_millis = round(cpus * 1000)
         template.resources.memory_bytes, template.resources.gpus = memory_bytes, gpus
         if python is not None or requirements is not None:

@@ -10,6 +10,7 @@
 #include "libs/jobs/planning.h"
 #include "libs/jobs/replica_id.h"
 #include "libs/jobspec/launch_variables.h"
+#include "services/supervisor/jobs/api_tokens.h"
 #include "services/supervisor/jobs/secrets.h"
 #include "services/supervisor/store/convert.h"
 
@@ -195,6 +196,11 @@ v1::LaunchReplica Orders::LaunchCommand(const JobEntry& job, int index, const Gr
   launch.set_num_restarts(job.record.state.restarts);
   launch.set_token(job.record.tokens.at(record.launch_group));
   *launch.mutable_template_() = job.record.job->spec().template_();
+  if (launch.template_().api_access()) {
+    v1::EnvironmentVariable* variable = launch.mutable_template_()->add_env();
+    variable->set_name("ADAPTDL_TOKEN");
+    variable->set_value(ApiToken(launch.job_uid(), launch.group(), launch.token()));
+  }
   if (tracer_ != nullptr) launch.set_traceparent(tracer_->TraceparentOf(job.record.uid()));
   // Newcomers are told by those who train where to go.
   const bool member = record.launch_group == job.record.state.group;

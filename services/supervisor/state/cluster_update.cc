@@ -27,6 +27,8 @@ v1::Job ForScheduling(const JobEntry& entry, absl::Time now) {
   slim->set_rescale(spec.spec().rescale());
   slim->set_suspend(spec.spec().suspend());
   *slim->mutable_template_()->mutable_resources() = spec.spec().template_().resources();
+  // By which what it asks for has other defaults.
+  slim->mutable_template_()->set_api_access(spec.spec().template_().api_access());
   if (spec.spec().template_().has_placement()) {
     *slim->mutable_template_()->mutable_placement() = spec.spec().template_().placement();
   }

@@ -41,6 +41,7 @@ spec:
   allowedReplicas: [1, 2, 4]
   priority: -10
   suspend: true
+  apiAccess: true
   preemptible: false
   maxRestarts: 5
   rescale: restart
@@ -96,6 +97,7 @@ TEST(JobFileTest, ReadsEveryField) {
   EXPECT_THAT(spec.allowed_replicas(), ElementsAre(1, 2, 4));
   EXPECT_EQ(spec.priority(), -10);
   EXPECT_TRUE(spec.suspend());
+  EXPECT_TRUE(spec.template_().api_access());
   EXPECT_TRUE(spec.has_preemptible());
   EXPECT_FALSE(spec.preemptible());
   EXPECT_EQ(spec.max_restarts(), 5);

@@ -157,6 +157,30 @@ TEST(FillDefaultsTest, AskForOneCoreOnlyWhenNothingElseIsAskedFor) {
   EXPECT_EQ(gpu.template_().resources().cpu_millis(), 0);
 }
 
+TEST(FillDefaultsTest, WhatCallsTheApiMayGoWithoutACore) {
+  v1::JobSpec caller;
+  caller.mutable_template_()->set_api_access(true);
+  v1::JobSpec frugal = caller;
+  frugal.mutable_template_()->mutable_resources()->set_memory_bytes(1 << 27);
+  FillDefaults(&caller);
+  FillDefaults(&frugal);
+  EXPECT_EQ(caller.template_().resources().cpu_millis(), 1000);
+  EXPECT_EQ(frugal.template_().resources().cpu_millis(), 0);
+}
+
+TEST(ApiAccessTest, IsForProcessesAndSetsItsVariablesItself) {
+  v1::Job job = GoodJob();
+  job.mutable_spec()->mutable_template_()->set_image("registry/tuner:1");
+  job.mutable_spec()->mutable_template_()->add_env()->set_name("ADAPTDL_TOKEN");
+  EXPECT_TRUE(CheckNewJob(job, "").ok()) << "a token of the user's own";
+  job.mutable_spec()->mutable_template_()->set_api_access(true);
+  EXPECT_THAT(std::string(CheckNewJob(job, "").message()), HasSubstr("ADAPTDL_TOKEN"));
+  job.mutable_spec()->mutable_template_()->clear_env();
+  EXPECT_TRUE(CheckNewJob(job, "").ok());
+  EXPECT_THAT(std::string(CheckNewJob(job, "", ReplicaKind::kPod).message()),
+              HasSubstr("spec.template.api_access: true: replicas are pods here"));
+}
+
 TEST(SystemVariablesTest, UsersSetAllOthers) {
   for (const char* name : {"ADAPTDL_HANG_TIMEOUT_SECONDS", "ADAPTDL_CHECKPOINT_PERIOD_SECONDS",
                            "ADAPTDL_TENSORBOARD_LOGDIR", "ADAPTDL_KEEP_MEMORY", "ADAPTDL_X"}) {

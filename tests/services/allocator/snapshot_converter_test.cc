@@ -251,6 +251,10 @@ TEST(SnapshotConverter, UsesDefaultsOfTheSpecification) {
   const scheduling::JobInfo info = ConvertOne(job);
   EXPECT_EQ(info.request.at(scheduling::kCpu), 1000);
   EXPECT_TRUE(info.preemptible);
+  job.mutable_spec()->mutable_template_()->set_api_access(true);
+  EXPECT_EQ(ConvertOne(job).request.at(scheduling::kCpu), 1000);
+  job.mutable_spec()->mutable_template_()->mutable_resources()->set_memory_bytes(1 << 20);
+  EXPECT_EQ(ConvertOne(job).request.count(scheduling::kCpu), 0u);
   job.mutable_spec()->set_preemptible(false);
   EXPECT_FALSE(ConvertOne(job).preemptible);
 }

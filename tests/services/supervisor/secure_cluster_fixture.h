@@ -52,7 +52,8 @@ class SecureClusterTest : public ClusterTest {
   }
 
   void StartSecurely() {
-    auto guard = security::MakeGuard(server_options_.security, &clock_);
+    options_.api_tokens = std::make_shared<ApiTokens>();
+    auto guard = security::MakeGuard(server_options_.security, &clock_, {.jobs = options_.api_tokens});
     ASSERT_TRUE(guard.ok()) << guard.status();
     server_options_.guard = options_.guard = *guard;
     auto supervisor = Supervisor::Create(options_, MakeStore(), &clock_);

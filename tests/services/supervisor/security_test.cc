@@ -306,6 +306,46 @@ TEST_F(ReplicaSecurityTest, TheTokenOfAGroupThatIsOverIsRefused) {
   EXPECT_TRUE(ReportHints(IdentityOf(next), next.token(), SomeHints()).ok());
 }
 
+// Of a launch whose job has access to the API.
+std::string ApiTokenIn(const v1::LaunchReplica& launch) {
+  for (const v1::EnvironmentVariable& variable : launch.template_().env()) {
+    if (variable.name() == "ADAPTDL_TOKEN") return variable.value();
+  }
+  return "";
+}
+
+TEST_F(ReplicaSecurityTest, AJobThatAsksForItCallsTheApiAsAUserOfItsNamespace) {
+  EXPECT_EQ(ApiTokenIn(mine_), "");
+  v1::Job job = NewJob("tuner");
+  job.mutable_spec()->mutable_template_()->set_api_access(true);
+  Allocate(Submit(job), {"n1"});
+  const v1::LaunchReplica launch = worker_->NextLaunch();
+  const std::string token = ApiTokenIn(launch);
+  const auto tuner = Person(token);
+  const v1::WhoAmIResponse who = WhoAmI(tuner);
+  EXPECT_EQ(who.name(), "default/tuner");
+  EXPECT_EQ(who.role(), "user");
+  for (const Permission& permission : AllPermissions()) {
+    if (permission.access != Access::kRoles) continue;
+    EXPECT_EQ(IsRefusal(Call(tuner, permission.method)), !IsAllowed(permission, Role::kUser))
+        << permission.method;
+  }
+  constexpr char kList[] = "/adaptdl.v1.JobService/ListJobs";
+  EXPECT_TRUE(Call(tuner, kList, RequestAbout(kList, "default", "")).ok());
+  EXPECT_EQ(Call(tuner, kList, RequestAbout(kList, "a", "")).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Call(tuner, kList, RequestAbout(kList, "*", "")).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(ReportHints(IdentityOf(launch), token, SomeHints()).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(AuditRecords().back()["caller"], "job \"default/tuner\"");
+  worker_->Running(launch);
+  worker_->Exited(launch, 0);
+  WaitForPhase("tuner", v1::JOB_PHASE_SUCCEEDED);
+  EXPECT_EQ(Call(tuner, kList, RequestAbout(kList, "default", "")).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+}
+
 TEST_F(ReplicaSecurityTest, SecretsStayWhereTheyBelong) {
   ASSERT_FALSE(mine_.token().empty());
   grpc::ClientContext context;

@@ -105,6 +105,22 @@ TEST(ReplicaProcessTest, TellsHowToVerifyTheSupervisor) {
                                                 {"ADAPTDL_SUPERVISOR_TLS_NAME", "adaptdl.example.com"}}));
 }
 
+TEST(ReplicaProcessTest, TellsClientsWhereTheClusterIsWhereTheJobMayCallIt) {
+  ReplicaPlace place = Place();
+  place.supervisor_ca = "/tls/ca.pem";
+  place.supervisor_tls_name = "adaptdl.example.com";
+  v1::LaunchReplica launch = Launch();
+  EXPECT_THAT(EnvironmentOf(launch, place), Not(Contains(Key("ADAPTDL_CA_FILE"))));
+  launch.mutable_template_()->set_api_access(true);
+  AddEnv(&launch, "ADAPTDL_TOKEN", "adaptdl_job.x");
+  EXPECT_THAT(EnvironmentOf(launch, place), IsSupersetOf(std::map<std::string, std::string>{
+                                                {"ADAPTDL_TOKEN", "adaptdl_job.x"},
+                                                {"ADAPTDL_CA_FILE", "/tls/ca.pem"},
+                                                {"ADAPTDL_TLS_SERVER_NAME", "adaptdl.example.com"}}));
+  EXPECT_THAT(EnvironmentOf(launch, place), Not(Contains(Key("ADAPTDL_INSECURE"))));
+  EXPECT_THAT(EnvironmentOf(launch, Place()), Contains(Pair("ADAPTDL_INSECURE", "1")));
+}
+
 TEST(ReplicaProcessTest, TellsAdaptdlsPackageWhereToMeet) {
   v1::LaunchReplica launch = Launch();
   EXPECT_THAT(EnvironmentOf(launch, Place()), Not(Contains(Key("ADAPTDL_SUPERVISOR_URL"))));

@@ -71,6 +71,19 @@ TEST(Queue, PlainJobsRunToTheirEndInTheOrderOfSubmission) {
   EXPECT_THAT(RunningJobs(view), ElementsAre("second"));
 }
 
+TEST(Queue, WhatNeedsNoCoreTakesNoneFromOthers) {
+  std::vector<NodeInfo> nodes = {Node("node-0")};
+  nodes[0].capacity = {{kCpu, 2000}, {kMemory, 24'000}};
+  JobInfo tuner = Plain("tuner", {"node-0"}, 8);
+  tuner.request = {{kMemory, 512}};
+  JobInfo one = Unknown("one");
+  JobInfo two = Unknown("two");
+  one.request = two.request = {{kCpu, 1000}};
+  EXPECT_THAT(RunningJobs(View(nodes, {tuner, one, two})), ElementsAre("tuner", "one", "two"));
+  nodes = Slots(2);
+  EXPECT_THAT(RunningJobs(View(nodes, {tuner, one, two})), ElementsAre("tuner", "one", "two"));
+}
+
 TEST(Queue, NewcomersStartInTheOrderOfSubmission) {
   const ClusterView view =
       View(Slots(3), {Unknown("a"), Unknown("b"), Unknown("c"), Unknown("d"), Unknown("e")});
