@@ -243,8 +243,11 @@ class Cluster:
             phase="PENDING" if suspend else "RUNNING", message="", allocation=["n"], rescales=0, restarts=0, age=0,
             submit_time=datetime.datetime.now(datetime.timezone.utc), start_time=None if suspend else 1,
             completion_time=None, finished=False, env=env,
-            raw=types.SimpleNamespace(spec=types.SimpleNamespace(template=template), status=status))
+            raw=types.SimpleNamespace(spec=types.SimpleNamespace(template=template, max_replicas=options.get("max_replicas", 0)), status=status))
         self.most_at_once = max(self.most_at_once, sum(not job.finished for job in self.trials()))
+
+    def update(self, name, max_replicas):
+        self.get(name).raw.spec.max_replicas = max_replicas
 
     def nodes(self):
         taken = sum(1000 for job in self.trials() if not job.finished)
@@ -319,6 +322,23 @@ class LoopTest(unittest.TestCase):
         cluster = Cluster(good, looks=10)
         self.run_search(cluster, job={"cpus": 1, "max_replicas": 1})
         self.assertEqual(cluster.most_at_once, 3, "two rounds of three, as four would leave two for the second")
+
+    def test_each_trial_has_an_equal_share_at_most(self):
+        seen = set()
+
+        def look(found):
+            running = [trial.job for trial in found if not trial.job.finished]
+            seen.update((len(running), job.raw.spec.max_replicas) for job in running)
+
+        cluster = Cluster(good, looks=12)
+        search = search_of(at_once=3, budget={"trials": 4}, job={"cpus": 1})
+        tuner.Tuner(cluster, search, interval=0.001, show=look).run()
+        self.assertLessEqual({(3, 2), (1, 4)}, seen, "of four slots; the last one has them all")
+        cluster = Cluster(good, looks=12)
+        seen.clear()
+        search = search_of(at_once=3, budget={"trials": 3}, job={"cpus": 1, "min_replicas": 3, "max_replicas": 3})
+        tuner.Tuner(cluster, search, interval=0.001, show=look).run()
+        self.assertEqual({most for _, most in seen}, {3}, "what the file says comes first")
 
     def test_a_tuner_that_comes_later_goes_on_as_the_first_would_have(self):
         for algorithm in ("tpe", "cmaes"):

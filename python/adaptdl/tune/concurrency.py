@@ -62,6 +62,15 @@ def choose(outlook: Outlook) -> Choice:
     return Choice(min(number for number in numbers if expected[number] <= _ALIKE * best), expected)
 
 
+def share_of(outlook: Outlook, at_once: int) -> int:
+    """Replicas that each of so many trials may have at most: an equal part of all of them, rounded up.
+
+    With speed-ups that flatten, equal parts do the most work. Left alone, an allocator that wants jobs to end soon gives much to
+    a few of them, stops others meanwhile, and changes its mind with every trial that measures itself anew.
+    """
+    return max(1, min(outlook.most, math.ceil(outlook.slots / max(1, at_once))))
+
+
 def expected_time(outlook: Outlook, at_once: int) -> float:
     """Of the rest, in units of a whole trial on one replica."""
     return sum(_play(outlook, at_once, random.Random(draw)) for draw in range(_DRAWS)) / _DRAWS

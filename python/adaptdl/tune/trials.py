@@ -71,9 +71,12 @@ class Trials:
                  if TRIAL_LABEL in job.labels]
         return sorted(found, key=lambda trial: trial.number)
 
-    def start(self, number: int, params: Dict[str, Any], sampler_state: Dict[str, Any]) -> bool:
-        """Submits trial `number`. False: it is there already, by another tuner."""
+    def start(self, number: int, params: Dict[str, Any], sampler_state: Dict[str, Any], most: int = 0) -> bool:
+        """Submits trial `number`, with at most so many replicas (0: as the file says). False: it is there already, by
+        another tuner."""
         options = dict(self._search.job)
+        if most:
+            options["max_replicas"] = self._bounded(most)
         options["env"] = {
             **options.get("env", {}), PARAMS_VARIABLE: json.dumps(params), NUMBER_VARIABLE: str(number),
             NAME_VARIABLE: self._search.name, SAMPLER_VARIABLE: json.dumps(sampler_state)}
@@ -86,6 +89,20 @@ class Trials:
         except AlreadyExistsError:
             return False
         return True
+
+    def limit(self, trials: List[Trial], most: int) -> None:
+        """Has each of these trials have at most so many replicas, as far as the file lets it."""
+        most = self._bounded(most)
+        for trial in trials:
+            if trial.job.raw.spec.max_replicas == most or trial.job.raw.status.cancel_requested:
+                continue
+            try:
+                self._client.update(trial.job.name, max_replicas=most)
+            except WrongStateError:
+                pass
+
+    def _bounded(self, most: int) -> int:
+        return max(most, int(self._search.job.get("min_replicas") or 1))
 
     def stop(self, trial: Trial) -> None:
         """Ends it, unless it has ended meanwhile."""

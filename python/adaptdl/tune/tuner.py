@@ -10,7 +10,7 @@ import time
 from typing import Callable, List, Optional
 
 from adaptdl.client import Client, ConnectionFailedError, JobNotFoundError, LimitReachedError
-from adaptdl.tune.concurrency import Choice, choose
+from adaptdl.tune.concurrency import choose, share_of
 from adaptdl.tune.outlook import outlook_of
 from adaptdl.tune.record import Record
 from adaptdl.tune.rungs import Rungs
@@ -36,7 +36,8 @@ class Tuner:
         self._search, self._interval, self._show = search, interval, show
         self._client = client
         self._record, self._trials = Record(client, search.name), Trials(client, search)
-        self._choice: Optional[Choice] = None
+        # How many trials run at once, and how many replicas each of them has at most.
+        self._at_once, self._share = 1, 1
         self._chosen_at, self._chosen_with = 0.0, -1
         self._rungs = None
         if search.progress is not None:
@@ -87,14 +88,16 @@ class Tuner:
             return not running
         self._stop_early(trials, running)
         _check_hope(self._search, trials)
-        free = self._at_once(trials) - len(running)
+        self._choose(trials)
+        self._trials.limit(running, self._share)
+        free = self._at_once - len(running)
         number = trials[-1].number + 1 if trials else 1
         while free > 0 and number <= (self._search.trials or math.inf):
             proposal = propose(self._search, trials, number)
             if proposal is None:  # every point of the space has been tried
                 return not running
             try:
-                if not self._trials.start(number, *proposal):
+                if not self._trials.start(number, *proposal, most=self._share):
                     return False  # another tuner works on this search, too: look again
             except LimitReachedError:
                 if not running:
@@ -106,14 +109,14 @@ class Tuner:
             number, free = number + 1, free - 1
         return not running
 
-    def _at_once(self, trials: List[Trial]) -> int:
-        if self._search.at_once:
-            return self._search.at_once
+    def _choose(self, trials: List[Trial]) -> None:
         ended, now = sum(trial.job.finished for trial in trials), time.monotonic()
-        if self._choice is None or ended != self._chosen_with or now - self._chosen_at > _RECONSIDER:
-            self._choice = choose(outlook_of(self._search, trials, self._client.nodes()))
-            self._chosen_with, self._chosen_at = ended, now
-        return self._choice.at_once
+        if ended == self._chosen_with and now - self._chosen_at <= _RECONSIDER:
+            return
+        outlook = outlook_of(self._search, trials, self._client.nodes())
+        self._at_once = self._search.at_once or choose(outlook).at_once
+        self._share = share_of(outlook, min(self._at_once, outlook.trials))
+        self._chosen_with, self._chosen_at = ended, now
 
     def _stop_early(self, trials: List[Trial], running: List[Trial]) -> None:
         if self._rungs is None:
