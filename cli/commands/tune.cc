@@ -37,6 +37,7 @@ struct TuneFlags {
   // A file, or a search's name.
   std::string subject;
   std::string sqlite;
+  std::string copy;
   absl::Duration interval = absl::Seconds(1);
 };
 
@@ -107,6 +108,7 @@ CLI::App* AddTuneAction(CLI::App* tune, Context* context, const std::shared_ptr<
     std::vector<std::string> words = {name};
     if (runs) words.push_back(absl::StrCat("--interval=", absl::ToDoubleSeconds(flags->interval)));
     if (!flags->sqlite.empty()) words.push_back(absl::StrCat("--sqlite=", flags->sqlite));
+    if (!flags->copy.empty()) words.push_back(absl::StrCat("--copy=", flags->copy));
     if (!subject.empty()) words.insert(words.end(), {"--", flags->subject});
     context->action = [=] { return RunTune(*context, *flags, words); };
   });
@@ -128,7 +130,10 @@ void AddTune(CLI::App& app, Context* context) {
   add("resume", "Go on with a search whose tuner is gone, or that was stopped", "NAME");
   add("ls", "Show the searches that there are", "");
   add("show", "Show the trials of a search", "NAME");
-  add("best", "Show the best trial, as JSON", "NAME");
+  add("best", "Show the best trial, as JSON", "NAME")
+      ->add_option("--copy", flags->copy,
+                   "Also copy its checkpoint and its shared files into this folder, which is new or empty")
+      ->type_name("DIR");
   add("export", "Write all trials as JSON", "NAME")
       ->add_option("--sqlite", flags->sqlite, "Write a study for Optuna's own tools to this new file instead")
       ->type_name("FILE");

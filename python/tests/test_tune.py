@@ -289,9 +289,10 @@ class Cluster:
             self.end(self.get(name), "CANCELLED")
 
     def history(self, name):
-        job = self.jobs[name]
+        job, now = self.jobs[name], datetime.datetime.now(datetime.timezone.utc)
         return [types.SimpleNamespace(metrics={"accuracy": types.SimpleNamespace(value=value, step=i + 1)}, epoch=i + 1,
-                                      scale_invariant_steps=i + 1) for i, value in enumerate(getattr(job, "values", []))]
+                                      scale_invariant_steps=i + 1, begin=now, end=now, replicas=1)
+                for i, value in enumerate(getattr(job, "values", []))]
 
 
 def good(params, age):

@@ -134,6 +134,8 @@ class TuneTest(unittest.TestCase):
         self.assertEqual({job.phase for job in jobs if job.name != "prints"}, {"SUCCEEDED"})
         shown = tune("show", "prints")
         self.assertEqual(len(re.findall(r"^\d+\*? +done", shown, re.M)), 4, shown)
+        self.assertRegex(shown, r"\n[0-9]+[ms].* elapsed\n")
+        self.assertIn("has written no files", tune("best", "prints", "--copy", "nothing", code=1))
         everything = json.loads(tune("export", "prints"))["trials"]
         best = json.loads(tune("best", "prints"))
         self.assertEqual(best["loss"], min(one["params"]["x"] for one in everything))
@@ -153,6 +155,12 @@ class TuneTest(unittest.TestCase):
         first, second = json.loads(tune("export", "digits"))["trials"]
         self.assertEqual(json.loads(tune("best", "digits"))["params"], {"lr": 0.05})
         self.assertGreater(second["accuracy"], first["accuracy"])
+        said = tune("best", "digits", "--copy", "copied")
+        self.assertIn("shared files of default/digits-2 to copied", said)
+        copied = pathlib.Path(FOLDER, "copied")
+        self.assertEqual(json.loads((copied / "trial.json").read_text())["number"], 2)
+        self.assertTrue(list((copied / "checkpoint").rglob("MANIFEST")), said)
+        self.assertIn("copied: it is there already: give a new folder", tune("best", "digits", "--copy", "copied", code=1))
 
     def test_seed_and_parameters_give_the_same_bits_on_fixed_replicas(self):
         tune("run", write("twins.yaml", TWINS % (ROOT, BUILD / "python")), "--interval", "0.2")

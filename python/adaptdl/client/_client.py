@@ -4,11 +4,11 @@ import datetime
 import threading
 import time
 import uuid
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Union
 
 import grpc
 
-from adaptdl.client import _folder, _protocol, _types
+from adaptdl.client import _files, _folder, _protocol, _types
 from adaptdl.client._errors import (
     ClientError,
     ConnectionFailedError,
@@ -358,6 +358,26 @@ class Client:
             if response.warning:
                 yield _types.LogLine(None, "UNSPECIFIED", "", 0, 0, response.warning, False)
 
+    def copy(
+        self,
+        job: str,
+        folder: str,
+        destination: str,
+        *,
+        on_bytes: Optional[Callable[[int], None]] = None,
+    ) -> int:
+        """Copies the job's folder "checkpoint" or "share", also after its end, into the folder `destination`, which
+        is made, or must be empty. `on_bytes` is told how many bytes have come. Gives the number of files.
+
+        JobNotFoundError: there is no such job, or it has no such files.
+        """
+        if folder not in _files.FOLDERS:
+            raise InvalidRequestError(f'folder "{folder}" is not valid: give share or checkpoint', "INVALID_ARGUMENT")
+        request = self._request("ReadFilesRequest", job)
+        request.folder = _protocol.enum_number("JobFolder", folder.upper())
+        chunks = (response.chunk for response in self._stream("ReadFiles", request, None, again=False))
+        return _files.write(_files.new_folder(destination), chunks, on_bytes)
+
     def _request(self, name: str, job: str) -> Any:
         """A request about "name" or "namespace/name"; the empty name is allowed where all jobs are meant."""
         namespace, separator, job_name = job.rpartition("/")
@@ -435,7 +455,7 @@ class Client:
                 for response in call:
                     outage, delay = None, _FIRST_DELAY
                     yield response
-                if name == "StreamLogs":
+                if name in ("StreamLogs", "ReadFiles"):
                     return
                 failure: ClientError = ConnectionFailedError("the supervisor ended the stream", "UNAVAILABLE")
             except grpc.RpcError as error:

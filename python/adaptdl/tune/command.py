@@ -1,6 +1,7 @@
 """The command: `python3 -m adaptdl.tune`."""
 
 import argparse
+import datetime
 import json
 import signal
 import sys
@@ -48,7 +49,8 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--interval", type=float, default=1.0, help="seconds between two looks at the trials")
     add("ls", _ls, "the searches that there are", None)
     add("show", _show, "the trials of a search")
-    add("best", _best, "the best trial, as JSON")
+    best = add("best", _best, "the best trial, as JSON")
+    best.add_argument("--copy", metavar="DIR", help="also copy its checkpoint and its shared files into this new folder")
     export = add("export", _export, "all trials, as JSON")
     export.add_argument("--sqlite", metavar="FILE", help="as a study in a new file, for Optuna's own tools")
     add("plot", _plot, "draw a search as SVG files in this folder: curves, and parallel coordinates")
@@ -84,9 +86,11 @@ def _resume(options: argparse.Namespace) -> int:
 
 
 def _tune(client: Any, search: Any, interval: float) -> int:
+    from adaptdl.tune.pace import PaceKeeper
     from adaptdl.tune.table import LiveTable, summary
     from adaptdl.tune.tuner import Tuner, best_of
-    tuner = Tuner(client, search, max(interval, 0.1), LiveTable(search).show)
+    table = LiveTable(search, pace=PaceKeeper(client, search).text)
+    tuner = Tuner(client, search, max(interval, 0.1), table.show)
     signals: List[int] = []
 
     def leave(number: int, _: object) -> None:
@@ -117,25 +121,32 @@ def _ls(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     from adaptdl.tune.concurrency import choose
     from adaptdl.tune.outlook import outlook_of
+    from adaptdl.tune.pace import pace_of
     from adaptdl.tune.record import Record
     from adaptdl.tune.table import table
     with _client(options) as client:
         search, trials = _find(client, options.name)
-        print(table(search, trials), end="")
-        if search.at_once is None and not Record(client, search.name).is_closed():
-            print(choose(outlook_of(search, trials, client.nodes())).why())
+        closed, nodes = Record(client, search.name).is_closed(), client.nodes()
+    pace = pace_of(search, trials, nodes, datetime.datetime.now(datetime.timezone.utc), over=closed)
+    print(table(search, trials, pace.text() if pace is not None else ""), end="")
+    if search.at_once is None and not closed:
+        print(choose(outlook_of(search, trials, nodes)).why())
     return 0
 
 
 def _best(options: argparse.Namespace) -> int:
+    from adaptdl.tune.copies import copy_files
     from adaptdl.tune.tuner import best_of
     with _client(options) as client:
         search, trials = _find(client, options.name)
-    best = best_of(search, trials)
-    if best is None:
-        print(f"error: no trial of {search.name} has run to its end with a result", file=sys.stderr)
-        return 3
-    print(json.dumps(_document(search, best), indent=2))
+        best = best_of(search, trials)
+        if best is None:
+            print(f"error: no trial of {search.name} has run to its end with a result", file=sys.stderr)
+            return 3
+        document = json.dumps(_document(search, best), indent=2)
+        if options.copy is not None:
+            copy_files(client, best, options.copy, document)
+    print(document)
     return 0
 
 

@@ -5,6 +5,7 @@ more is known, and the last trials do not wait for few slots. With speed-ups tha
 the next second, so the whole rest is played: trials of random worth climb the rungs and share the slots.
 """
 
+import bisect
 import dataclasses
 import math
 import random
@@ -15,9 +16,11 @@ from adaptdl.tune.rungs import keeps
 # Played so often, with other worths of the trials.
 _DRAWS = 6
 # More trials are not played: what follows them goes on like that.
-_MOST_TRIALS = 64
+MOST_TRIALS = 64
 # A choice that is this near to the best one is as good; the smallest such leaves the sampler the most to learn from.
 _ALIKE = 1.03
+# A trial that runs has something left to do.
+_ALMOST = 0.99
 # Of a program that has not measured itself: k replicas are worth k to the power of this.
 _GUESSED_EXPONENT = 0.8
 
@@ -36,6 +39,8 @@ class Outlook:
     # At which parts of its work a trial may be stopped, in (0, 1), ascending; one of so many goes on.
     rungs: Sequence[float] = ()
     factor: float = 3
+    # Parts of their work, in [0, 1], that those which run have done.
+    begun: Sequence[float] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Choice:
 
 def choose(outlook: Outlook) -> Choice:
     """The smallest number at once by which the rest takes about as long as by the best one."""
-    bound = max(1, min(outlook.slots, outlook.trials, _MOST_TRIALS))
+    bound = max(1, min(outlook.slots, outlook.trials, MOST_TRIALS))
     numbers = sorted({number for number in (*range(1, 9), *(2**power for power in range(3, 7)), bound) if number <= bound})
     expected = {number: expected_time(outlook, number) for number in numbers}
     best = min(expected.values())
@@ -82,7 +87,7 @@ def guessed_speedup(replicas: float) -> float:
 
 
 def _play(outlook: Outlook, at_once: int, draw: random.Random) -> float:
-    trials = min(outlook.trials, _MOST_TRIALS)
+    trials = min(outlook.trials, MOST_TRIALS)
     worth = [draw.random() for _ in range(trials)]
     stops = [*outlook.rungs, 1.0]
     at_rung: List[List[float]] = [[] for _ in outlook.rungs]
@@ -91,7 +96,8 @@ def _play(outlook: Outlook, at_once: int, draw: random.Random) -> float:
     running: List[Tuple[float, int, int]] = []
     while started < trials or running:
         while started < trials and len(running) < at_once:
-            running.append((0.0, 0, started))
+            done = min(outlook.begun[started], _ALMOST) if started < len(outlook.begun) else 0.0
+            running.append((done, bisect.bisect_right(stops, done), started))
             started += 1
         speed = outlook.speedup(max(1.0, min(float(outlook.most), outlook.slots / len(running))))
         step = min(stops[stop] - done for done, stop, _ in running)

@@ -1,9 +1,10 @@
 """What is left of a search, as far as its trials' jobs and the cluster's nodes tell: what concurrency.py chooses by."""
 
 import math
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Sequence
 
 from adaptdl.client import Node
+from adaptdl.tune.concurrency import MOST_TRIALS as MOST_PLAYED
 from adaptdl.tune.concurrency import Outlook, rung_parts, speedup_of
 from adaptdl.tune.search_file import Search
 from adaptdl.tune.trials import Trial
@@ -21,13 +22,35 @@ def outlook_of(search: Search, trials: List[Trial], nodes: List[Node]) -> Outloo
     slots = max(1, sum(len(trial.job.allocation) for trial in running) + _free(search, trials, nodes))
     most = int(search.job.get("max_replicas") or 0) or slots
     ended = len(trials) - len(running)
-    left = search.trials - ended if search.trials is not None else _TRIALS_PER_SLOT * slots
+    in_all = trials_in_all(search)
+    left = in_all - ended if in_all is not None else _TRIALS_PER_SLOT * slots
+    whole = whole_progress(trials)
     parts: List[float] = []
     if search.progress is not None:
-        parts = rung_parts(search.first_rung, search.factor, _whole(trials))
+        parts = rung_parts(search.first_rung, search.factor, whole)
     per_node = max(1, slots // max(1, sum(node.ready for node in nodes)))
     speedup = speedup_of([one for one in (_measured(trial, per_node) for trial in trials) if one is not None])
-    return Outlook(max(1, left), slots, max(1, min(most, slots)), speedup, parts, search.factor)
+    begun = [part_done(trial, whole) for trial in running]
+    return Outlook(max(1, left), slots, max(1, min(most, slots)), speedup, parts, search.factor, begun)
+
+
+def trials_in_all(search: Search) -> Optional[int]:
+    """That the search has, if neither time nor money ends it before. None: only these do."""
+    points = search.space.grid()
+    if points is not None and search.algorithm != "grid" and len(points) > 1:
+        points = None
+    numbers = [number for number in (search.trials, points and len(points)) if number]
+    return min(numbers, default=None)
+
+
+def part_done(trial: Trial, whole: Optional[float]) -> float:
+    """Of a trial's work, in [0, 1], where a whole one comes to such a progress; 0: nobody knows."""
+    if trial.is_good:
+        return 1.0
+    fraction = float(trial.job.raw.status.progress.fraction)
+    if fraction > 0:
+        return min(fraction, 1.0)
+    return min(trial.curve[-1].progress / whole, 1.0) if whole and trial.curve else 0.0
 
 
 def _free(search: Search, trials: List[Trial], nodes: List[Node]) -> int:
@@ -45,7 +68,7 @@ def _free(search: Search, trials: List[Trial], nodes: List[Node]) -> int:
     return room
 
 
-def _whole(trials: List[Trial]) -> Optional[float]:
+def whole_progress(trials: Sequence[Trial]) -> Optional[float]:
     """The progress that a trial ends at. None: none has told yet."""
     told = [trial.curve[-1].progress / trial.job.raw.status.progress.fraction for trial in trials
             if trial.curve and trial.job.raw.status.progress.fraction > 0]

@@ -37,6 +37,8 @@ class Trial:
     # What it reported over its progress, and what it reported last (None: nothing yet).
     curve: List[Point] = dataclasses.field(default_factory=list)
     value: Optional[float] = None
+    # That it had over its time, on average. None: nobody has asked.
+    replicas: Optional[float] = None
 
     @property
     def status(self) -> str:
@@ -128,7 +130,11 @@ class Trials:
 
     def _read_history(self, trial: Trial) -> None:
         name = self._search.metric
-        for point in self._client.history(trial.job.name):
+        points = self._client.history(trial.job.name)
+        seconds = [(point.end - point.begin).total_seconds() for point in points]
+        if sum(seconds) > 0:
+            trial.replicas = sum(point.replicas * time for point, time in zip(points, seconds)) / sum(seconds)
+        for point in points:
             if name in point.metrics:
                 metric = point.metrics[name]
                 progress = {"steps": point.scale_invariant_steps, "reported": metric.step}.get(

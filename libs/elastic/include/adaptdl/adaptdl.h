@@ -18,6 +18,7 @@
 #include "adaptdl/tensorboard.h"
 #include "adaptdl/torch_data_loader.h"
 #include "adaptdl/torch_lr_scheduler.h"
+#include "adaptdl/trial.h"
 #include "adaptdl/weights.h"
 
 #endif  // ADAPTDL_ADAPTDL_H_
