@@ -38,6 +38,7 @@ struct TuneFlags {
   std::string subject;
   std::string sqlite;
   std::string copy;
+  bool local = false;
   absl::Duration interval = absl::Seconds(1);
 };
 
@@ -100,6 +101,7 @@ CLI::App* AddTuneAction(CLI::App* tune, Context* context, const std::shared_ptr<
   }
   const bool runs = name == "run" || name == "resume";
   if (runs) {
+    action->add_flag("--local", flags->local, "Run the tuner here, and not as a job of the cluster");
     AddDuration(*action, "--interval", &flags->interval, "Time between two looks at the trials",
                 absl::Milliseconds(100))
         ->capture_default_str();
@@ -108,6 +110,7 @@ CLI::App* AddTuneAction(CLI::App* tune, Context* context, const std::shared_ptr<
     std::vector<std::string> words = {name};
     if (runs) words.push_back(absl::StrCat("--interval=", absl::ToDoubleSeconds(flags->interval)));
     if (!flags->sqlite.empty()) words.push_back(absl::StrCat("--sqlite=", flags->sqlite));
+    if (flags->local) words.push_back("--local");
     if (!flags->copy.empty()) words.push_back(absl::StrCat("--copy=", flags->copy));
     if (!subject.empty()) words.insert(words.end(), {"--", flags->subject});
     context->action = [=] { return RunTune(*context, *flags, words); };
@@ -126,8 +129,8 @@ void AddTune(CLI::App& app, Context* context) {
   const auto add = [&](const std::string& name, const std::string& help, const std::string& subject) {
     return AddTuneAction(tune, context, flags, name, help, subject);
   };
-  add("run", "Run the search of a file, or go on with it", "FILE");
-  add("resume", "Go on with a search whose tuner is gone, or that was stopped", "NAME");
+  add("run", "Run the search of a file, or go on with it, by a tuner that is a job of the cluster", "FILE");
+  add("resume", "Follow a search, and go on with it if its tuner is gone or it was stopped", "NAME");
   add("ls", "Show the searches that there are", "");
   add("show", "Show the trials of a search", "NAME");
   add("best", "Show the best trial, as JSON", "NAME")

@@ -60,6 +60,23 @@ budget: {trials: 2}
 algorithm: grid
 job: {max_replicas: 1, cpus: 0.5, env: {PYTHONPATH: "%s", OMP_NUM_THREADS: "1"}}
 """
+JOBS = """
+name: jobs
+command: 'while [ ! -e %s/jobs-go ]; do sleep 0.05; done; echo "step 1 loss {x}"'
+parameters: {x: {uniform: [0.5, 2]}}
+metric: {name: loss, direction: minimize, log: 'step (?P<step>\\d+) loss (?P<value>\\S+)'}
+budget: {trials: 4}
+at_once: 2
+job: {max_replicas: 1, cpus: 0.5}
+"""
+PROJECT = """
+name: folder
+command: 'echo "loss $(cat number) {x}"'
+parameters: {x: {uniform: [0, 1]}}
+metric: {name: loss, direction: minimize, log: 'loss (\\S+)'}
+budget: {trials: 1}
+job: {max_replicas: 1, cpus: 0.1, folder: project}
+"""
 SILENT = """
 name: silent
 command: [sh, -c, "exit {code}"]
@@ -92,6 +109,27 @@ def tune(*words, code=0):
     return output
 
 
+def read_until(test, process, reached):
+    """What the process has said when it has said enough."""
+    said = ""
+    while not reached(said):
+        line = process.stdout.readline()
+        test.assertTrue(line, said)
+        said += line
+    return said
+
+
+def process_of(job):
+    """Of the replica of a job in namespace default."""
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and f"ADAPTDL_JOB_ID=default/{job}\0".encode() in (entry / "environ").read_bytes():
+                return int(entry.name)
+        except OSError:
+            pass
+    raise AssertionError(f"no process of {job}")
+
+
 def write(name, text):
     pathlib.Path(FOLDER, name).write_text(text)
     return name
@@ -115,7 +153,7 @@ class TuneTest(unittest.TestCase):
 
     def test_tuner_and_supervisor_are_killed_and_nothing_runs_twice(self):
         path = write("prints.yaml", PRINTS % FOLDER)
-        tuner = start("run", path, "--interval", "0.2")
+        tuner = start("run", path, "--local", "--interval", "0.2")
         said = ""
         while said.count("is running") < 2:  # the first two trials, which wait
             line = tuner.stdout.readline()
@@ -127,7 +165,7 @@ class TuneTest(unittest.TestCase):
         os.kill(int(re.search(r"\d+", pid).group()), signal.SIGKILL)
         adaptdl("cluster", "up")
         pathlib.Path(FOLDER, "go").touch()
-        output = tune("resume", "prints", "--interval", "0.2")
+        output = tune("resume", "prints", "--local", "--interval", "0.2")
         self.assertIn("4 of 4 trials have ended; best loss", output)
         jobs = self.client.list(labels={"adaptdl-tune-search": "prints"})
         self.assertEqual(sorted(job.name for job in jobs), ["prints", *(f"prints-{i}" for i in (1, 2, 3, 4))])
@@ -169,6 +207,62 @@ class TuneTest(unittest.TestCase):
         self.assertEqual(set(first), {"loss", "accuracy", "test_accuracy"})
         self.assertEqual(first, second)
 
+    def test_the_tuner_is_a_job_that_outlives_its_process(self):
+        path = write("jobs.yaml", JOBS % FOLDER)
+        follower = start("run", path, "--interval", "0.2")
+        said = read_until(self, follower, lambda text: text.count("is running") == 2)
+        os.kill(process_of("jobs"), signal.SIGKILL)
+        pathlib.Path(FOLDER, "jobs-go").touch()
+        rest, _ = follower.communicate(timeout=PATIENCE)
+        self.assertEqual(follower.returncode, 0, said + rest)
+        self.assertIn("4 of 4 trials have ended; best loss", rest)
+        tuner = self.client.get("jobs")
+        self.assertEqual((tuner.phase, tuner.failures), ("SUCCEEDED", 1))
+        self.assertEqual(tuner.raw.spec.template.resources.cpu_millis, 0)
+        jobs = self.client.list(labels={"adaptdl-tune-search": "jobs"})
+        self.assertEqual(sorted(job.name for job in jobs), ["jobs", *(f"jobs-{i}" for i in (1, 2, 3, 4))])
+
+    def test_who_follows_may_go_and_come_again_and_stop_it(self):
+        path = write("left.yaml", JOBS.replace("name: jobs", "name: left") % (FOLDER + "/nowhere"))
+        follower = start("run", path, "--interval", "0.2")
+        read_until(self, follower, lambda text: "is running" in text)
+        follower.send_signal(signal.SIGINT)
+        said, _ = follower.communicate(timeout=PATIENCE)
+        self.assertEqual(follower.returncode, 130, said)
+        self.assertIn("left goes on in the cluster; python3 -m adaptdl.tune resume left shows it again", said)
+        self.assertFalse(self.client.get("left").finished)
+        again = start("resume", "left", "--interval", "0.2")
+        read_until(self, again, lambda text: "is running" in text)
+        # Also by the job's own end.
+        self.client.cancel("left")
+        again.communicate(timeout=PATIENCE)
+        self.assertEqual(again.returncode, 3)
+        self.client.wait("left-1", timeout=PATIENCE)
+        jobs = self.client.list(labels={"adaptdl-tune-search": "left"})
+        self.assertEqual({job.phase for job in jobs}, {"CANCELLED"})
+
+    def test_a_folder_is_sent_once_and_is_where_trials_start(self):
+        project = pathlib.Path(FOLDER, "project")
+        project.mkdir()
+        (project / "number").write_text("7")
+        path = write("folder.yaml", PROJECT)
+        tune("run", path, "--interval", "0.2")
+        shutil.rmtree(project)
+        self.assertEqual(json.loads(tune("best", "folder"))["loss"], 7)
+        # Budget and place may change.
+        write("folder-2.yaml", json.dumps({**json.loads(tune("export", "folder"))["search"], "budget": {"trials": 2}}))
+        self.assertIn("2 of 2 trials have ended", tune("run", "folder-2.yaml", "--local", "--interval", "0.2"))
+
+    def test_a_node_that_cannot_run_the_tuner_says_what_helps(self):
+        bare = pathlib.Path(FOLDER, "bare-tuner")
+        bare.write_text(f"#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} -I \"$@\"\n")
+        bare.chmod(0o755)
+        text = JOBS.replace("name: jobs", "name: unfit") % FOLDER + f"tuner: {{python: {bare}}}\n"
+        said = tune("run", write("unfit.yaml", text), "--interval", "0.2", code=1)
+        self.assertIn("of the node has no package adaptdl with searches", said)
+        self.assertIn("--local runs it in this terminal", said)
+        self.assertTrue(self.client.wait("unfit", timeout=PATIENCE).finished)
+
     def test_every_block_of_the_document_runs(self):
         text = (ROOT / "docs/tuning.md").read_text()
         (search,), (shell,), (code,) = (re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)
@@ -199,8 +293,10 @@ class TuneTest(unittest.TestCase):
         self.assertIn("pip install 'adaptdl-elastic[tune]'", fails(bare))
 
     def test_a_search_whose_trials_all_fail_ends(self):
-        output = tune("run", write("silent.yaml", SILENT), "--interval", "0.2", code=1)
-        self.assertIn("none of the first 3 trials ran to its end; of the last one:", output)
+        for where in ([], ["--local"]):
+            output = tune("run", write("silent.yaml", SILENT), "--interval", "0.2", *where, code=1)
+            self.assertIn("none of the first 3 trials ran to its end; of the last one:", output)
+            tune("delete", "silent")
         self.assertIn("there is no search 'nothing' here", tune("show", "nothing", code=2))
 
 

@@ -19,9 +19,10 @@ from adaptdl.client import ClientError, InvalidRequestError, _files  # noqa: E40
 from adaptdl.client._types import Node, Resources  # noqa: E402
 from adaptdl.tune.pace import duration, pace_of  # noqa: E402
 from adaptdl.tune.rungs import Point  # noqa: E402
-from adaptdl.tune.search_file import parse  # noqa: E402
+from adaptdl.tune.search_file import SearchFileError, parse  # noqa: E402
 from adaptdl.tune.table import LiveTable, table  # noqa: E402
 from adaptdl.tune.trials import Trial  # noqa: E402
+from adaptdl.tune.tuner_job import Place, job_of, place_of  # noqa: E402
 
 BEGIN = datetime.datetime(2024, 5, 1, tzinfo=datetime.timezone.utc)
 
@@ -110,6 +111,46 @@ class TableTest(unittest.TestCase):
         first, again = output.getvalue().split("\x1b[J")
         self.assertTrue(first.endswith("\x1b[4F"))  # a header, a trial, two sums
         self.assertLess(max(map(len, again.splitlines())), 40)
+
+
+class TunerJobTest(unittest.TestCase):
+    @staticmethod
+    def search(**tuner):
+        return parse({**search_of(trials=4).document, "tuner": tuner})
+
+    def test_it_is_small_and_may_call_the_api(self):
+        job = job_of(self.search(), "vision", Place("python3", "", 2.0))
+        self.assertEqual(job["command"][0], "python3")
+        self.assertEqual(job["command"][3:], ["--namespace", "vision", "tuner", "--interval=2.0", "s"])
+        self.assertEqual((job["cpus"], job["api_access"], job["env"]), (0, True, {}))
+
+    def test_the_file_says_which_python(self):
+        job = job_of(self.search(python="/opt/python", env={"A": "b"}, cpus=0.5), "default", Place("x", "/packages"))
+        self.assertEqual((job["command"][0], job["cpus"]), ("/opt/python", 0.5))
+        self.assertEqual(job["env"], {"A": "b", "PYTHONPATH": "/packages"})
+        self.assertNotIn("requirements", job)
+        job = job_of(self.search(python="/opt/python", requirements="optuna"), "default", Place("x", "/packages"))
+        self.assertEqual((job["command"][0], job["python"], job["requirements"]), ("python3", "/opt/python", "optuna"))
+        self.assertEqual(job["env"], {})
+
+    def test_this_machine_has_this_python(self):
+        def place(*addresses):
+            nodes = [types.SimpleNamespace(raw=types.SimpleNamespace(worker_address=one)) for one in addresses]
+            return place_of(types.SimpleNamespace(nodes=lambda: nodes), 1.0)
+
+        here = place("127.0.0.1:7101", "[::1]:7102", "localhost:1")
+        self.assertEqual(here.python, sys.executable)
+        self.assertIn(str(BUILD / "python"), here.packages.split(":"))
+        for addresses in ((), ("127.0.0.1:1", "10.0.0.2:1"), ("node-1:7101",)):
+            self.assertEqual(place(*addresses), Place("python3", "", 1.0))
+
+    def test_wrong_fields_are_named(self):
+        for change, text in ((dict(tuner={"gpus": 1}), "tuner.gpus is 1: there is no such field"),
+                             (dict(tuner={"cpus": "many"}), "tuner.cpus is 'many': give a float"),
+                             (dict(job={"code": {"digest": 3}}), "job.code is .*: give folder instead"),
+                             (dict(job={"code": {"digest": "a", "size": 1}, "folder": "."}), "leave out one of them")):
+            with self.assertRaisesRegex(SearchFileError, text):
+                parse({**search_of(trials=4).document, **change})
 
 
 class FilesTest(unittest.TestCase):

@@ -25,6 +25,7 @@ from adaptdl.client._errors import (
     WrongStateError,
 )
 from adaptdl.client._types import (
+    Code,
     Event,
     Explanation,
     HistoryPoint,
@@ -40,6 +41,7 @@ __all__ = [
     "AlreadyExistsError",
     "Client",
     "ClientError",
+    "Code",
     "ConnectionFailedError",
     "Event",
     "Explanation",

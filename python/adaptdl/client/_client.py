@@ -110,6 +110,7 @@ class Client:
         requirements: Optional[str] = None,
         grace_period: Optional[float] = None,
         folder: Optional[str] = None,
+        code: Optional[_types.Code] = None,
         max_folder_bytes: int = _folder.MAX_BYTES,
         max_folder_files: int = _folder.MAX_FILES,
         gpu_types: Iterable[str] = (),
@@ -127,7 +128,7 @@ class Client:
 
         `folder` goes along: each node gets a copy, in which the job starts, or in a `working_directory` that
         is relative to it. What .gitignore and .adaptdlignore in it name stays here. It is sent once, as long
-        as it does not change.
+        as it does not change. `code` is one that upload() has sent before.
 
         The nodes have GPUs of one of `gpu_types`, and all labels of `node_selector`; the job is to be done by
         `deadline`, which has a time zone. With `suspend` it is held from the start, until resume(). With
@@ -164,10 +165,26 @@ class Client:
                 raise InvalidRequestError("deadline has no time zone", "INVALID_ARGUMENT")
             spec.deadline.FromDatetime(deadline.astimezone(datetime.timezone.utc).replace(tzinfo=None))
         if folder is not None:
-            with _folder.pack(folder, max_folder_bytes, max_folder_files) as packed:
-                self._upload(job.namespace, packed)
-            template.code.digest, template.code.size = packed.digest, packed.size
+            code = self.upload(
+                folder, namespace=job.namespace, max_bytes=max_folder_bytes, max_files=max_folder_files
+            )
+        if code is not None:
+            template.code.digest, template.code.size = code.digest, code.size
         return _types.job_from(self._call("SubmitJob", request).job)
+
+    def upload(
+        self,
+        folder: str,
+        *,
+        namespace: str = "",
+        max_bytes: int = _folder.MAX_BYTES,
+        max_files: int = _folder.MAX_FILES,
+    ) -> _types.Code:
+        """Brings a folder to the supervisor, for jobs that name it by submit(code=...). It stays as long as one does,
+        and for a while without."""
+        with _folder.pack(folder, max_bytes, max_files) as packed:
+            self._upload(namespace or self.namespace, packed)
+            return _types.Code(packed.digest, packed.size)
 
     def _upload(self, namespace: str, packed: _folder.PackedFolder) -> None:
         """Brings the archive to the supervisor, from where it is there; again when the connection breaks."""

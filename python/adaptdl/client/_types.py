@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 
 from adaptdl.client import _protocol
 
-__all__ = ["Event", "Explanation", "HistoryPoint", "Job", "LogLine", "Metric", "Progress", "Replica"]
+__all__ = ["Code", "Event", "Explanation", "HistoryPoint", "Job", "LogLine", "Metric", "Progress", "Replica"]
 
 FINISHED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
@@ -204,6 +204,14 @@ class HistoryPoint:
     epoch: int
     # Of those that were reported in the span, by name: "loss" is what is minimised.
     metrics: Dict[str, Metric]
+
+
+@dataclasses.dataclass(frozen=True)
+class Code:
+    """A folder that was brought to the supervisor, by its archive's content."""
+
+    digest: str
+    size: int
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,8 @@ def main(arguments: List[str]) -> int:
         package = MISSING.get((error.name or "").split(".")[0])
         help_ = f" (for /usr/bin/python3: apt install {package}; else pip install 'adaptdl-elastic[tune]')" if package else ""
         print(f"error: {sys.executable} can't run searches: {error}{help_}", file=sys.stderr)
-        return 1
+        # By which a job says that to start it again is no use (tuner_job.py, which can't be read here).
+        return 78 if "tuner" in arguments[:3] else 1
     options = _parser().parse_args(arguments)
     try:
         return int(options.action(options))
@@ -44,8 +45,11 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(argument)
         return command
 
-    for command in (add("run", _run, "run the search of a file, or go on with it", "file"),
-                    add("resume", _resume, "go on with a search whose tuner is gone, or that was stopped")):
+    run = add("run", _run, "run the search of a file, or go on with it, by a tuner that is a job", "file")
+    resume = add("resume", _resume, "follow a search, and go on with it if its tuner is gone or it was stopped")
+    for command in (run, resume):
+        command.add_argument("--local", action="store_true", help="run the tuner here, and not as a job of the cluster")
+    for command in (run, resume, add("tuner", _tuner, "what the tuner's job runs")):
         command.add_argument("--interval", type=float, default=1.0, help="seconds between two looks at the trials")
     add("ls", _ls, "the searches that there are", None)
     add("show", _show, "the trials of a search")
@@ -74,23 +78,46 @@ def _find(client: Any, name: str) -> Any:
 
 def _run(options: argparse.Namespace) -> int:
     from adaptdl.tune.search_file import load
+    from adaptdl.tune.tuner_job import with_folder_sent
     search = load(options.file)
     with _client(options) as client:
-        return _tune(client, search, options.interval)
+        return _go_on(client, with_folder_sent(client, search), options)
 
 
 def _resume(options: argparse.Namespace) -> int:
     with _client(options) as client:
         search, _ = _find(client, options.name)
-        return _tune(client, search, options.interval)
+        return _go_on(client, search, options)
 
 
-def _tune(client: Any, search: Any, interval: float) -> int:
+def _go_on(client: Any, search: Any, options: argparse.Namespace) -> int:
+    from adaptdl.client import InvalidRequestError
+    from adaptdl.tune.follow import follow
+    from adaptdl.tune.record import Record
+    from adaptdl.tune.tuner_job import place_of
+    interval = max(options.interval, 0.1)
+    try:
+        Record(client, search.name).keep(search, place_of(client, interval), held=options.local)
+    except InvalidRequestError as error:
+        # A tuner in the terminal can do without.
+        if not options.local:
+            raise InvalidRequestError(f"the tuner can't be a job here: {error}; --local runs it in this terminal",
+                                      error.code) from error
+    return _tune(client, search, interval) if options.local else follow(client, search, interval)
+
+
+def _tuner(options: argparse.Namespace) -> int:
+    with _client(options) as client:
+        search, _ = _find(client, options.name)
+        return _tune(client, search, max(options.interval, 0.1), is_record=True)
+
+
+def _tune(client: Any, search: Any, interval: float, is_record: bool = False) -> int:
     from adaptdl.tune.pace import PaceKeeper
     from adaptdl.tune.table import LiveTable, summary
     from adaptdl.tune.tuner import Tuner, best_of
     table = LiveTable(search, pace=PaceKeeper(client, search).text)
-    tuner = Tuner(client, search, max(interval, 0.1), table.show)
+    tuner = Tuner(client, search, interval, table.show, is_record)
     signals: List[int] = []
 
     def leave(number: int, _: object) -> None:
@@ -105,7 +132,7 @@ def _tune(client: Any, search: Any, interval: float) -> int:
               f"python3 -m adaptdl.tune stop {search.name} ends it", file=sys.stderr)
         return 128 + signals[0]
     print(summary(search, trials))
-    return 0 if best_of(search, trials) is not None else 3
+    return 0 if is_record or best_of(search, trials) is not None else 3
 
 
 def _ls(options: argparse.Namespace) -> int:
@@ -182,7 +209,8 @@ def _stop(options: argparse.Namespace) -> int:
     from adaptdl.tune.trials import Trials
     with _client(options) as client:
         search, _ = _find(client, options.name)
-        Record(client, options.name).close()
+        # A tuner that still runs could start another one.
+        Record(client, options.name).end()
         trials = Trials(client, search)
         running = [trial for trial in trials.load() if not trial.job.finished]
         for trial in running:

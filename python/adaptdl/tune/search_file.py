@@ -18,8 +18,10 @@ JOB_FIELDS = {
     "min_replicas": int, "max_replicas": int, "priority": int, "max_restarts": int, "gpus": int, "memory_bytes": int,
     "cpus": float, "grace_period": float, "preemptible": bool, "in_place": bool, "env": dict, "labels": dict,
     "node_selector": dict, "allowed_replicas": list, "gpu_types": list, "working_directory": str, "python": str,
-    "requirements": str, "folder": str,
+    "requirements": str, "folder": str, "code": dict,
 }
+# What its tuner's job may say.
+TUNER_FIELDS = {"cpus": float, "memory_bytes": int, "env": dict, "python": str, "requirements": str}
 _KINDS = ("uniform", "log_uniform", "int", "choice")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -55,6 +57,8 @@ class Search:
     # Trials that run at the same time, at most. None: the tuner decides.
     at_once: Optional[int]
     job: Dict[str, Any]
+    # Of the tuner's own job.
+    tuner: Dict[str, Any]
     # All of it as plain values, by which the search is kept with its trials.
     document: Dict[str, Any]
 
@@ -116,7 +120,7 @@ class _Reader:
 
     def search(self, document: Any) -> Optional[Search]:
         top = self.known("", document, ("name", "command", "parameters", "metric", "budget", "algorithm",
-                                        "early_stopping", "at_once", "job"))
+                                        "early_stopping", "at_once", "job", "tuner"))
         if not isinstance(document, dict):
             if document is None:
                 self.wrong("the file", None, "give name, command, parameters, metric and budget")
@@ -131,7 +135,8 @@ class _Reader:
         progress, first, factor = self.early_stopping(top.get("early_stopping"), log)
         at_once = self.whole("at_once", top.get("at_once"), 1, MOST_TRIALS)
         return Search(str(name), self.command(top.get("command")), space, metric, maximize, log, trials, hours, cost,
-                      algorithm, seed, progress, first, factor, at_once, self.job(top.get("job")), document)
+                      algorithm, seed, progress, first, factor, at_once, self.trials_job(top.get("job")),
+                      self.job("tuner", top.get("tuner"), TUNER_FIELDS), document)
 
     def command(self, value: Any) -> Union[str, List[str]]:
         if isinstance(value, str) and value.strip():
@@ -280,18 +285,28 @@ class _Reader:
             self.wrong("early_stopping.factor", factor, "give at least 1.5")
         return progress, self.positive("early_stopping.first", values.get("first", 1)) or 1, factor
 
-    def job(self, value: Any) -> Dict[str, Any]:
-        job = dict(self.known("job", value, tuple(JOB_FIELDS)))
-        for name, wanted in JOB_FIELDS.items():
+    def trials_job(self, value: Any) -> Dict[str, Any]:
+        job = self.job("job", value, JOB_FIELDS)
+        code = job.get("code")
+        if isinstance(code, dict) and (set(code) != {"digest", "size"} or not isinstance(code["digest"], str) or
+                                       not isinstance(code["size"], int)):
+            self.wrong("job.code", code, "give folder instead: this is what becomes of it, by its digest and size")
+        if code is not None and "folder" in job:
+            self.wrong("job.code", code, "job.folder is given, too: leave out one of them")
+        return job
+
+    def job(self, field: str, value: Any, fields: Dict[str, type]) -> Dict[str, Any]:
+        job = dict(self.known(field, value, tuple(fields)))
+        for name, wanted in fields.items():
             if name not in job:
                 continue
             given = job[name]
             fits = isinstance(given, (int, float) if wanted is float else wanted)
             if not fits or (wanted in (int, float) and isinstance(given, bool)):
-                self.wrong(f"job.{name}", given, f"give a {wanted.__name__}")
+                self.wrong(f"{field}.{name}", given, f"give a {wanted.__name__}")
         for name in ("env", "labels", "node_selector"):
             if isinstance(job.get(name), dict) and not all(isinstance(one, str) for one in job[name].values()):
-                self.wrong(f"job.{name}", job[name], "values are texts: put numbers and the like into quotes")
+                self.wrong(f"{field}.{name}", job[name], "values are texts: put numbers and the like into quotes")
         return job
 
     def whole(self, field: str, value: Any, low: int, high: int) -> Optional[int]:

@@ -12,7 +12,7 @@ import re
 import shlex
 from typing import Any, Dict, List, Optional, Union
 
-from adaptdl.client import AlreadyExistsError, Client, ClientError, Job, WrongStateError
+from adaptdl.client import AlreadyExistsError, Client, ClientError, Code, Job, WrongStateError
 from adaptdl.tune.rungs import Point
 from adaptdl.tune.search_file import Search
 
@@ -79,6 +79,8 @@ class Trials:
         options = dict(self._search.job)
         if most:
             options["max_replicas"] = self._bounded(most)
+        if "code" in options:
+            options["code"] = code_of(self._search)
         options["env"] = {
             **options.get("env", {}), PARAMS_VARIABLE: json.dumps(params), NUMBER_VARIABLE: str(number),
             NAME_VARIABLE: self._search.name, SAMPLER_VARIABLE: json.dumps(sampler_state)}
@@ -162,6 +164,12 @@ class Trials:
             # A log that can't be read now is read again in the next round, unless the pattern is the reason.
             if error.code == "INVALID_ARGUMENT":
                 raise
+
+
+def code_of(search: Search) -> Optional[Code]:
+    """The folder that its trials start in, as the cluster has it. None: they have none, or it is on this machine."""
+    code = search.job.get("code")
+    return Code(code["digest"], code["size"]) if code else None
 
 
 def environment_of(job: Job) -> Dict[str, str]:

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Callable, List, Optional
 
-from adaptdl.client import Client, ConnectionFailedError, JobNotFoundError, LimitReachedError
+from adaptdl.client import Client, ConnectionFailedError, InvalidRequestError, JobNotFoundError, LimitReachedError
 from adaptdl.tune.concurrency import choose, share_of
 from adaptdl.tune.outlook import outlook_of
 from adaptdl.tune.record import Record
@@ -32,9 +32,10 @@ class Tuner:
     """Runs one search to its end."""
 
     def __init__(self, client: Client, search: Search, interval: float = 1.0,
-                 show: Callable[[List[Trial]], None] = lambda trials: None) -> None:
+                 show: Callable[[List[Trial]], None] = lambda trials: None, is_record: bool = False) -> None:
+        """`is_record`: this is what the search's own job runs, whose end is the search's."""
         self._search, self._interval, self._show = search, interval, show
-        self._client = client
+        self._client, self._is_record = client, is_record
         self._record, self._trials = Record(client, search.name), Trials(client, search)
         # How many trials run at once, and how many replicas each of them has at most.
         self._at_once, self._share = 1, 1
@@ -53,17 +54,27 @@ class Tuner:
 
         SearchError: the search can't get anywhere. What runs of it is stopped then.
         """
-        self._record.keep(self._search)
+        if not self._is_record:
+            self._record.keep(self._search)
+        # What is wrong with a trial's job nobody mends while the tuner is started over and over.
+        hopeless = (SearchError, InvalidRequestError) if self._is_record else (SearchError,)
         try:
             trials = self._loop()
-        except SearchError:
-            for trial in self._trials.load():
-                self._trials.stop(trial)
+        except hopeless:
+            self._stop_all()
             self._record.close()
             raise
-        if not self._left.is_set():
+        if self._left.is_set():
+            # Whoever has ended a search by its job means its trials, too.
+            if self._is_record and self._record.is_closed():
+                self._stop_all()
+        elif not self._is_record:
             self._record.close()
         return trials
+
+    def _stop_all(self) -> None:
+        for trial in self._trials.load():
+            self._trials.stop(trial)
 
     def _loop(self) -> List[Trial]:
         while True:

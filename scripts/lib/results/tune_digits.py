@@ -61,7 +61,7 @@ def kill_in_the_middle(cluster, client, tuner):
     tuner.kill()
     tuner.wait()
     cluster.kill_supervisor()
-    return cluster.tune("resume", "digits", "--interval", "0.2")
+    return cluster.tune("resume", "digits", "--local", "--interval", "0.2")
 
 
 def run(build, data, seed, killed, **size):
@@ -72,7 +72,7 @@ def run(build, data, seed, killed, **size):
         path = cluster.folder / "search.json"
         path.write_text(json.dumps(document))
         begin = time.monotonic()
-        tuner = cluster.tune("run", str(path), "--interval", "0.2")
+        tuner = cluster.tune("run", str(path), "--local", "--interval", "0.2")
         if killed:
             tuner = kill_in_the_middle(cluster, client, tuner)
         cluster.finish(tuner)
