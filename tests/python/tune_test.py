@@ -119,6 +119,11 @@ def read_until(test, process, reached):
     return said
 
 
+def kill_supervisor():
+    pid = pathlib.Path(FOLDER, "state/run/supervisor.pid").read_text()
+    os.kill(int(re.search(r"\d+", pid).group()), signal.SIGKILL)
+
+
 def process_of(job):
     """Of the replica of a job in namespace default."""
     for entry in pathlib.Path("/proc").iterdir():
@@ -161,8 +166,7 @@ class TuneTest(unittest.TestCase):
             said += line
         tuner.kill()
         tuner.communicate()
-        pid = pathlib.Path(FOLDER, "state/run/supervisor.pid").read_text()
-        os.kill(int(re.search(r"\d+", pid).group()), signal.SIGKILL)
+        kill_supervisor()
         adaptdl("cluster", "up")
         pathlib.Path(FOLDER, "go").touch()
         output = tune("resume", "prints", "--local", "--interval", "0.2")
@@ -212,12 +216,15 @@ class TuneTest(unittest.TestCase):
         follower = start("run", path, "--interval", "0.2")
         said = read_until(self, follower, lambda text: text.count("is running") == 2)
         os.kill(process_of("jobs"), signal.SIGKILL)
+        kill_supervisor()
+        adaptdl("cluster", "up")
         pathlib.Path(FOLDER, "jobs-go").touch()
         rest, _ = follower.communicate(timeout=PATIENCE)
         self.assertEqual(follower.returncode, 0, said + rest)
         self.assertIn("4 of 4 trials have ended; best loss", rest)
         tuner = self.client.get("jobs")
-        self.assertEqual((tuner.phase, tuner.failures), ("SUCCEEDED", 1))
+        self.assertEqual(tuner.phase, "SUCCEEDED")
+        self.assertGreaterEqual(tuner.failures, 1)
         self.assertEqual(tuner.raw.spec.template.resources.cpu_millis, 0)
         jobs = self.client.list(labels={"adaptdl-tune-search": "jobs"})
         self.assertEqual(sorted(job.name for job in jobs), ["jobs", *(f"jobs-{i}" for i in (1, 2, 3, 4))])

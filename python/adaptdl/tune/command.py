@@ -205,12 +205,16 @@ def _plot(options: argparse.Namespace) -> int:
 
 
 def _stop(options: argparse.Namespace) -> int:
+    from adaptdl.client import WaitTimeoutError
     from adaptdl.tune.record import Record
     from adaptdl.tune.trials import Trials
     with _client(options) as client:
         search, _ = _find(client, options.name)
-        # A tuner that still runs could start another one.
-        Record(client, options.name).end()
+        try:
+            # A tuner that still runs could start another one.
+            Record(client, options.name).end()
+        except WaitTimeoutError:
+            pass  # its node is away: it may change nothing any more
         trials = Trials(client, search)
         running = [trial for trial in trials.load() if not trial.job.finished]
         for trial in running:
