@@ -2,11 +2,15 @@
 //
 // The model only asks whether a job spans several nodes, so two rows by replica count say everything.
 //
-// Immutable once made; thread-safe.
+// A table that is built from a model works out a size when it is first asked for, since few of them ever are: a job may have only some
+// sizes, and no more than twice the largest one that it has measured.
+//
+// Immutable to those who use it; thread-safe. Copies share what is worked out.
 
 #ifndef ADAPTDL_LIBS_GOODPUT_SPEEDUP_TABLE_H_
 #define ADAPTDL_LIBS_GOODPUT_SPEEDUP_TABLE_H_
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -46,12 +50,17 @@ class SpeedupTable {
   double base_goodput() const { return base_goodput_; }
 
   // Largest number of replicas in the table.
-  int max_replicas() const { return static_cast<int>(one_node_.size()) - 1; }
+  int max_replicas() const { return max_replicas_; }
 
  private:
-  // By number of replicas, from 0.
+  class Model;
+
+  int max_replicas_ = 0;
+  // By number of replicas, from 0, of a table that is given.
   std::vector<double> one_node_ = {0};
   std::vector<double> several_nodes_ = {0};
+  // Null: the table is given.
+  std::shared_ptr<const Model> model_;
   double base_goodput_ = 0;
 };
 

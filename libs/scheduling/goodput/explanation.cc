@@ -34,6 +34,13 @@ Explainer::Explainer(const ClusterModel& model, const Menu& menu, const ChoiceRe
   for (int job = 0; job < model.job_count(); ++job) {
     if (model.job(job).pinned || placements[job].empty()) continue;
     left_[PoolOf(job)] -= model.UnitsOf(job, PoolOf(job), Replicas(job));
+    if (menu.turn[job] == Turn::kKeepsPlace) keepers_.push_back(job);
+  }
+  before_.resize(model.job_count(), 0);
+  int waiting = 0;
+  for (const int job : menu.line) {
+    before_[job] = waiting;
+    if (placements[job].empty()) ++waiting;
   }
 }
 
@@ -118,9 +125,8 @@ std::string Explainer::Keepers(int job) const {
   int plain = 0;
   int measuring = 0;
   double longest = 0;
-  for (int other = 0; other < model_.job_count(); ++other) {
-    if (menu_.turn[other] != Turn::kKeepsPlace || jobs[other].priority < jobs[job].priority) continue;
-    if (placements_[other].empty()) continue;  // a job of a higher priority has it
+  for (const int other : keepers_) {
+    if (jobs[other].priority < jobs[job].priority) continue;
     if (model_.job(job).per_node[PoolOf(other)] == 0) continue;
     if (!jobs[other].elastic) {
       ++plain;
@@ -158,11 +164,7 @@ std::vector<std::string> Explainer::WhileWaiting(int job) const {
         "jobs that have.");
     return sentences;
   }
-  int before = 0;
-  for (const int other : menu_.line) {
-    if (other == job) break;
-    before += placements_[other].empty();
-  }
+  const int before = before_[job];
   sentences.push_back(before == 0
                           ? std::string("It is the next to start of those that have not measured themselves.")
                           : absl::StrCat(Count(before, "job"), before == 1 ? " is" : " are",

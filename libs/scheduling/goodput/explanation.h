@@ -47,7 +47,9 @@ class Explainer {
   const Menu& menu_;
   const ChoiceResult& choice_;
   const std::vector<Placement>& placements_;
-  std::vector<int> left_;  // units, by pool
+  std::vector<int> left_;     // units, by pool
+  std::vector<int> keepers_;  // jobs that keep their places
+  std::vector<int> before_;   // by job of the line: those before it that wait
 };
 
 }  // namespace adaptdl::scheduling

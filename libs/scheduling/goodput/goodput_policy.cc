@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <string>
@@ -28,7 +29,9 @@ constexpr int kMostVainTries = 64;
 // Puts sizes on nodes.
 class Placer {
  public:
-  Placer(const ClusterModel& model, const Menu& menu) : model_(model), menu_(menu), packer_(model) {}
+  Placer(const ClusterModel& model, const Menu& menu) : model_(model), menu_(menu), packer_(model) {
+    for (const int priority : menu.priority) lowest_priority_ = std::min(lowest_priority_, priority);
+  }
 
   // The selected sizes (by job: index in the menu, or -1), as far as there is room for them in one piece.
   Placements PlaceSelection(const std::vector<int>& wanted) {
@@ -88,12 +91,10 @@ class Placer {
   // Places that jobs of lower priorities keep are no part of the selection, and who lost his place to a
   // higher one may find another: nobody above the lowest level is left waiting for room below him.
   void ServeHigherPriorities() {
-    if (model_.job_count() == 0) return;
-    const int lowest = *std::min_element(menu_.priority.begin(), menu_.priority.end());
     std::vector<int> jobs;
     for (int job = 0; job < model_.job_count(); ++job) {
       const bool must_wait = model_.job(job).pinned || menu_.turn[job] == Turn::kMustWait;
-      if (menu_.priority[job] > lowest && !must_wait) jobs.push_back(job);
+      if (menu_.priority[job] > lowest_priority_ && !must_wait) jobs.push_back(job);
     }
     ByPriority(&jobs);
     for (const int job : jobs) {
@@ -123,7 +124,7 @@ class Placer {
   // The best size that there is room for. If there is none, jobs of lower priorities make way, the lowest
   // first, where that helps; they get what is left. (The selection knows units of pools, not nodes.)
   void PlaceOrTakeFromLower(int job) {
-    if (PlaceBest(job)) return;
+    if (PlaceBest(job) || menu_.priority[job] == lowest_priority_) return;
     std::vector<int> lower;
     for (int other = 0; other < model_.job_count(); ++other) {
       if (menu_.priority[other] >= menu_.priority[job] || model_.job(other).pinned) continue;
@@ -178,6 +179,7 @@ class Placer {
   const ClusterModel& model_;
   const Menu& menu_;
   Packer packer_;
+  int lowest_priority_ = std::numeric_limits<int>::max();
   int vain_tries_ = 0;
 };
 

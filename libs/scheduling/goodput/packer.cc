@@ -10,7 +10,7 @@ namespace adaptdl::scheduling {
 namespace {
 
 // Nodes that are looked at to make room for one job; bounds the time of a decision on large clusters.
-constexpr int kMostEvacuations = 64;
+constexpr size_t kMostEvacuations = 64;
 
 int On(const Placement& placement, int node) {
   for (const Share& share : placement) {
@@ -114,12 +114,12 @@ bool Packer::Place(int job, int pool, int replicas, Effort effort) {
     case Effort::kMoveOthers: {
       // Nodes with most room first: fewest jobs have to go.
       std::vector<int> order;
-      for (auto it = nodes_[pool].rbegin(); it != nodes_[pool].rend(); ++it)
+      for (auto it = nodes_[pool].rbegin(); it != nodes_[pool].rend() && order.size() < kMostEvacuations;
+           ++it)
         order.push_back(std::get<2>(*it));
       const int wanted = one_node ? replicas : model_.job(job).per_node[pool];
-      int tries = 0;
       for (const int node : order) {
-        if (tries++ >= kMostEvacuations || done) break;
+        if (done) break;
         if (guests_[node].empty()) continue;
         if (Evacuate(node, job, std::min(wanted, replicas))) done = in_one_piece();
       }
@@ -142,6 +142,12 @@ bool Packer::Prefers(int job, int node) const {
   return model_.view().jobs[job].preemptible || !IsFleeting(node);
 }
 
+std::set<Packer::NodeKey>::const_iterator Packer::FirstWithRoom(int job, int pool, int replicas) const {
+  // The units are those of the GPUs; a job without any finds room on a node that has none left.
+  const int units = model_.NeedsGpu(job) ? model_.UnitsOf(job, pool, replicas) : 0;
+  return nodes_[pool].lower_bound({units, false, -1});
+}
+
 int Packer::FindNode(const Search& search) const {
   int best = -1;
   int most_own = 0;
@@ -154,11 +160,8 @@ int Packer::FindNode(const Search& search) const {
     most_own = own.replicas;
   }
   if (best >= 0) return best;
-  const std::set<NodeKey>& nodes = nodes_[search.pool];
-  // The units are those of the GPUs; a job without any finds room on a node that has none left.
-  const bool by_units = model_.NeedsGpu(search.job);
-  const int units = by_units ? model_.UnitsOf(search.job, search.pool, search.replicas) : 0;
-  for (auto it = nodes.lower_bound({units, false, -1}); it != nodes.end(); ++it) {
+  for (auto it = FirstWithRoom(search.job, search.pool, search.replicas); it != nodes_[search.pool].end();
+       ++it) {
     const int node = std::get<2>(*it);
     if (node == search.except || (search.lasting && !Prefers(search.job, node))) continue;
     if (RoomFor(search.job, node) >= search.replicas) return node;
@@ -197,7 +200,10 @@ bool Packer::PlaceOnOwnNodes(int job, int pool, int replicas) {
 
 bool Packer::PlaceAnywhere(int job, int pool, int replicas, bool avoid_distributed) {
   std::vector<Candidate> candidates;
-  for (const auto& [units, fleeting, node] : nodes_[pool]) {
+  // Where units are a guess, there may be room where they say that there is none.
+  auto it = model_.exact_units() ? FirstWithRoom(job, pool, 1) : nodes_[pool].begin();
+  for (; it != nodes_[pool].end(); ++it) {
+    const int node = std::get<2>(*it);
     if (avoid_distributed && distributed_[node] > 0) continue;
     const bool foreign = On(model_.job(job).present, node) == 0;
     candidates.push_back({!Prefers(job, node), foreign, RoomFor(job, node), node});

@@ -70,6 +70,8 @@ class Packer {
   // Whether it may be taken away.
   bool IsFleeting(int node) const;
   int RoomFor(int job, int node) const;
+  // The first node of the pool, in order of room, that may have room for so many replicas.
+  std::set<NodeKey>::const_iterator FirstWithRoom(int job, int pool, int replicas) const;
   void Take(int job, int node, int replicas);
   // -1: none.
   int FindNode(const Search& search) const;

@@ -19,7 +19,7 @@ from adaptdl.tune.study import propose
 from adaptdl.tune.trials import Trial, Trials
 
 # How many trials run at once is decided anew when one has ended, and after so many seconds.
-_RECONSIDER = 30.0
+_RECONSIDER = 2.0
 # So many trials that end without a result, and none with one, are no bad luck.
 HOPELESS = 3
 

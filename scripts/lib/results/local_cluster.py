@@ -18,7 +18,7 @@ class LocalCluster:
     def __init__(self, build, workers, cpus):
         self._build, self._size = build, ["--workers", str(workers), "--cpus-per-worker", str(cpus)]
         self.slots = workers * cpus
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="adaptdl-tune-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="searches-"))
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("ADAPTDL_")}
         self.environment.update(ADAPTDL_HOME=str(self.folder / "state"), PYTHONPATH=str(build / "python"),
                                 PATH=f"{build}/bin:{os.environ['PATH']}", OMP_NUM_THREADS="1")
