@@ -174,8 +174,15 @@ std::string StepTimeText(const v1::StepTimes& times) {
                          part(times.sync(), "waits for other replicas"), part(times.data(), "for samples"));
 }
 
+// ", and has been no number since about step 120".
+std::string DivergenceText(std::optional<int64_t> last_sound_step) {
+  if (!last_sound_step.has_value()) return "";
+  if (*last_sound_step < 0) return ", and has never been a number";
+  return absl::StrCat(", and has been no number since about step ", *last_sound_step);
+}
+
 // How well it trains at the batch size in use, as far as it says.
-void AddStatistics(const v1::JobStatus& status, Section* section) {
+void AddStatistics(const v1::JobStatus& status, const JobSurroundings& around, Section* section) {
   const v1::TrainingProgress& progress = status.progress();
   if (progress.efficiency() > 0) {
     section->Add("Efficiency", absl::StrFormat("%.0f %% of what a sample brings at the initial batch size",
@@ -200,22 +207,23 @@ void AddStatistics(const v1::JobStatus& status, Section* section) {
     const std::string value =
         std::isnan(metric.value()) ? "is not a number" : absl::StrFormat("%.6g", metric.value());
     section->Add("Reports",
-                 absl::StrFormat("%s %s at step %d", Printable(metric.name()), value, metric.step()));
+                 absl::StrFormat("%s %s at step %d%s", Printable(metric.name()), value, metric.step(),
+                                 metric.name() == "loss" ? DivergenceText(around.last_sound_step) : ""));
   }
 }
 
 // Shorter is a usual step, or the time between two heartbeats.
 constexpr absl::Duration kLongStandstill = absl::Seconds(20);
 
-Section ProgressSection(const v1::JobStatus& status, absl::Duration standstill) {
+Section ProgressSection(const v1::JobStatus& status, const JobSurroundings& around) {
   Section section("Progress");
   if (!status.has_progress()) return section;
   const v1::TrainingProgress& progress = status.progress();
   // What is told below is of the last step: it does not say by itself that there are no more.
   section.Add("Steps", absl::StrCat(progress.optimizer_steps(),
-                                    standstill < kLongStandstill
+                                    around.standstill < kLongStandstill
                                         ? ""
-                                        : absl::StrCat(", and none for ", DurationText(standstill))));
+                                        : absl::StrCat(", and none for ", DurationText(around.standstill))));
   // Counted from 0, and past the last one when all are done.
   const int epoch = progress.epoch() + 1;
   const int total = progress.total_epochs();
@@ -227,7 +235,7 @@ Section ProgressSection(const v1::JobStatus& status, absl::Duration standstill) 
   if (progress.throughput() > 0) {
     section.Add("Throughput", absl::StrFormat("%.1f samples/s", progress.throughput()));
   }
-  AddStatistics(status, &section);
+  AddStatistics(status, around, &section);
   return section;
 }
 
@@ -285,7 +293,7 @@ std::string DescribeJob(const v1::Job& job, const JobSurroundings& around, absl:
   StatusSection(job, around.pools.currency(), now).AppendTo(&out, colours);
   AppendWhy(WhyOf(job, around.pools, around.quotas), colours, &out);
   AppendTable("Replicas", ReplicaTable(job.status()), colours, &out);
-  ProgressSection(job.status(), around.standstill).AppendTo(&out, colours);
+  ProgressSection(job.status(), around).AppendTo(&out, colours);
   HintsSection(job.status()).AppendTo(&out, colours);
   AppendTable("Events", EventTable(around.events, /*with_job=*/false), colours, &out);
   return out;

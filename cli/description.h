@@ -3,6 +3,8 @@
 #ifndef ADAPTDL_CLI_DESCRIPTION_H_
 #define ADAPTDL_CLI_DESCRIPTION_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -22,6 +24,8 @@ struct JobSurroundings {
   v1::ListQuotasResponse quotas = {};
   // How long it has taken no step (standstill.h).
   absl::Duration standstill = absl::ZeroDuration();
+  // Of a job whose loss is no number any more (divergence.h).
+  std::optional<int64_t> last_sound_step = {};
 };
 
 // Spec, status, why it is so, replicas, progress, hints and events of `job`.

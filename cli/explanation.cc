@@ -80,6 +80,10 @@ std::vector<std::string> WhyOf(const v1::Job& job, const v1::GetNodePoolsRespons
   if (status.allocation_reason().empty() && status.desired_allocation().empty()) {
     add("the allocator has not decided on this job yet (\"adaptdl doctor\" says whether it is there)");
   }
+  if (status.phase() == v1::JOB_PHASE_RUNNING && status.reason() == kNoSteps) {
+    add(absl::StrCat(Printable(status.message()), " (\"adaptdl logs ", Printable(job.name()),
+                     "\" may say why)"));
+  }
   add(Printable(status.allocation_reason()));
   if (WaitsBesides(status)) add(Printable(status.message()));
   for (const ShortPool& pool : ShortPoolsOf(job, pools)) add(Describe(pool));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -75,7 +76,8 @@ bool Reconnector::WaitToRetry() {
 }
 
 absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& job, absl::Time deadline,
-                                          const std::function<void(const v1::Job&)>& on_change) {
+                                          const std::function<void(const v1::Job&)>& on_change,
+                                          const std::stop_token& stop) {
   // A unary call comes first: it has a deadline, and tells a supervisor that was never there from one that is
   // away.
   const absl::StatusOr<v1::Job> now = GetJob(client, job);
@@ -89,6 +91,7 @@ absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& jo
   while (true) {
     grpc::ClientContext context;
     if (deadline != absl::InfiniteFuture()) rpc::SetTimeout(&context, deadline - SteadyNow());
+    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
     const auto stream = client.jobs()->WatchJobs(&context, request);
     v1::WatchJobsResponse response;
     while (stream->Read(&response)) {
@@ -105,6 +108,7 @@ absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& jo
       if (on_change != nullptr) on_change(last);
     }
     const grpc::Status status = stream->Finish();
+    if (stop.stop_requested()) return absl::CancelledError("nobody waits any more");
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED || SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("job ", job.name_space, "/", job.name, " is still ", StatusText(last.status())));

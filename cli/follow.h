@@ -4,6 +4,7 @@
 #define ADAPTDL_CLI_FOLLOW_H_
 
 #include <functional>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
@@ -39,10 +40,11 @@ class Reconnector {
 };
 
 // Waits until the job has finished and returns it. DEADLINE_EXCEEDED when that is not before `deadline`
-// (steady); NOT_FOUND when it does not exist or is deleted meanwhile. `on_change`, unless it is null, hears of the job as it
-// is and becomes until then.
+// (steady); NOT_FOUND when it does not exist or is deleted meanwhile; CANCELLED once `stop` is requested. `on_change`, unless
+// it is null, hears of the job as it is and becomes until then.
 absl::StatusOr<v1::Job> WaitUntilFinished(Client& client, const JobReference& job, absl::Time deadline,
-                                          const std::function<void(const v1::Job&)>& on_change = nullptr);
+                                          const std::function<void(const v1::Job&)>& on_change = nullptr,
+                                          const std::stop_token& stop = {});
 
 // Calls `on_line` for each line, each once, and `on_warning` for what could not be read, until the stream
 // ends. Call it after another call to the supervisor has succeeded.

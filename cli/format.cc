@@ -16,6 +16,25 @@
 #include "absl/time/time.h"
 
 namespace adaptdl::cli {
+namespace {
+
+// Null: the program reports none. It may well be 0.
+const v1::ReportedMetric* LossOf(const v1::JobStatus& status) {
+  for (const v1::ReportedMetric& metric : status.progress().metrics()) {
+    if (metric.name() == "loss") return &metric;
+  }
+  return nullptr;
+}
+
+// What is wrong with a job that runs. Empty: nothing that is known.
+std::string TroubleOf(const v1::JobStatus& status) {
+  if (status.phase() != v1::JOB_PHASE_RUNNING) return "";
+  if (status.reason() == kNoSteps) return std::string(kNoSteps);
+  // Its program goes on, and nothing comes of it.
+  return HasDiverged(status) ? absl::StrCat("loss ", LossCell(status).text) : "";
+}
+
+}  // namespace
 
 std::string DurationText(absl::Duration duration) {
   const int64_t seconds = std::max<int64_t>(0, absl::ToInt64Seconds(duration));
@@ -83,12 +102,15 @@ std::string StatusText(const v1::JobStatus& status) {
   // What goes well needs no reason.
   const bool well =
       !cancelling && (status.phase() == v1::JOB_PHASE_RUNNING || status.phase() == v1::JOB_PHASE_SUCCEEDED);
+  const std::string trouble = cancelling ? "" : TroubleOf(status);
+  if (!trouble.empty()) return absl::StrCat(phase, " (", trouble, ")");
   if (reason.empty() || reason == phase || well) return phase;
   return absl::StrCat(phase, " (", reason, ")");
 }
 
-Colour StatusColour(v1::JobPhase phase) {
-  switch (phase) {
+Colour StatusColour(const v1::JobStatus& status) {
+  if (!TroubleOf(status).empty()) return Colour::kRed;
+  switch (status.phase()) {
     case v1::JOB_PHASE_RUNNING:
     case v1::JOB_PHASE_SUCCEEDED:
       return Colour::kGreen;
@@ -125,12 +147,16 @@ std::string DoneText(const v1::JobStatus& status) {
 
 std::string DigitsText(double value) { return std::isnan(value) ? "nan" : absl::StrFormat("%.4g", value); }
 
-std::string LossText(const v1::JobStatus& status) {
-  for (const v1::ReportedMetric& metric : status.progress().metrics()) {
-    // It may well be 0, or no number at all, which is what people want to see.
-    if (metric.name() == "loss") return DigitsText(metric.value());
-  }
-  return "-";
+bool HasDiverged(const v1::JobStatus& status) {
+  const v1::ReportedMetric* loss = LossOf(status);
+  return loss != nullptr && !std::isfinite(loss->value());
+}
+
+Cell LossCell(const v1::JobStatus& status) {
+  const v1::ReportedMetric* loss = LossOf(status);
+  if (loss == nullptr) return "-";
+  if (HasDiverged(status)) return {absl::StrCat(DigitsText(loss->value()), "!"), Colour::kRed};
+  return DigitsText(loss->value());
 }
 
 std::string FigureText(double figure) {

@@ -36,9 +36,11 @@ std::string FormatCores(int64_t millis);
 // "cpu 2, memory 1.5Gi, gpu 1"; "none" if nothing is there.
 std::string FormatResources(const v1::Resources& resources);
 
-// "Running", "Pending (Unschedulable)".
+// The reason of a job that runs and takes no steps.
+inline constexpr absl::string_view kNoSteps = "NoSteps";
+// "Running", "Pending (Unschedulable)", "Running (loss nan!)".
 std::string StatusText(const v1::JobStatus& status);
-Colour StatusColour(v1::JobPhase phase);
+Colour StatusColour(const v1::JobStatus& status);
 // Time from the job's start to its end or to `now`, "-" before the start.
 std::string RuntimeText(const v1::JobStatus& status, absl::Time now);
 // Time that is left by the job's own estimate, "-" while unknown, kOverdue when it has passed.
@@ -47,8 +49,11 @@ std::string EtaText(const v1::JobStatus& status, absl::Time now);
 
 // Part of the work that is done, "25%"; "-" while unknown.
 std::string DoneText(const v1::JobStatus& status);
-// The figure that the program reports as its loss, "-" if it reports none.
-std::string LossText(const v1::JobStatus& status);
+// Whether the program reports a loss that is infinite or no number.
+bool HasDiverged(const v1::JobStatus& status);
+// The figure that the program reports as its loss, "-" if it reports none. One of a job that has diverged is red, and
+// marked for who sees no colours: "nan!".
+Cell LossCell(const v1::JobStatus& status);
 // "0.0123", "8.25", "1234", "12.3k": four digits or so. "-" for 0, which stands for "unknown".
 std::string FigureText(double figure);
 

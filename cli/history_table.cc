@@ -32,7 +32,7 @@ std::string MeanText(double replicas) {
                                             : absl::StrFormat("%.2f", replicas);
 }
 
-Cell LossCell(const v1::HistoryPoint& point) {
+Cell LossAt(const v1::HistoryPoint& point) {
   const v1::ReportedMetric* loss = FindMetric(point, kLoss);
   if (loss == nullptr) return "-";
   return {DigitsText(loss->value()), std::isfinite(loss->value()) ? Colour::kNone : Colour::kRed};
@@ -83,7 +83,7 @@ Table HistoryTable(const v1::GetJobHistoryResponse& history) {
                           IfKnown(point.total_batch_size()), IfKnown(point.learning_rate_factor()),
                           IfKnown(point.gradient_noise_scale()), IfKnown(point.goodput()),
                           knows_part ? absl::StrFormat("%.1f%%", 100 * point.fraction()) : "-",
-                          LossCell(point)});
+                          LossAt(point)});
   }
   return table;
 }

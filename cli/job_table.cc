@@ -93,7 +93,7 @@ void AddWideCells(const v1::Job& job, std::vector<Cell>* row) {
   row->push_back(progress.total_batch_size() > 0 ? absl::StrCat(progress.total_batch_size()) : "-");
   row->push_back(FigureText(progress.throughput()));
   row->push_back(FigureText(GoodputOf(status)));
-  row->push_back(LossText(status));
+  row->push_back(LossCell(status));
   row->push_back(absl::StrCat(job.spec().priority()));
   row->push_back(status.has_cost() ? MoneyText(status.cost(), "") : "-");
   row->push_back(NodesText(status));
@@ -148,7 +148,7 @@ Table JobTable(const v1::ListJobsResponse& jobs, JobTableOptions options, absl::
     std::vector<Cell> row;
     if (options.with_namespace) row.push_back(Printable(job.namespace_()));
     row.push_back(Printable(job.name()));
-    row.push_back({StatusText(status), StatusColour(status.phase())});
+    row.push_back({StatusText(status), StatusColour(status)});
     row.push_back(status.has_start_time() ? FormatMinute(ToTime(status.start_time())) : "-");
     row.push_back(RuntimeText(status, now));
     row.push_back(absl::StrCat(status.allocation_size()));

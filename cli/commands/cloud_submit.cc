@@ -112,13 +112,7 @@ absl::StatusOr<int> CloudSubmit(const Context& context, const CloudSubmitOptions
     PrintDocument(context, ToJson(job));
   if (!stays) return kExitOk;
   if (options.follow) {
-    v1::StreamLogsRequest logs;
-    logs.set_namespace_(job.namespace_());
-    logs.set_name(job.name());
-    logs.set_follow(true);
-    const absl::Status status =
-        LogPrinter(context, {.ranks = job.spec().max_replicas() != 1}).PrintAll(client, logs);
-    if (!status.ok()) return status;
+    if (const absl::Status status = FollowLogs(context, client, job); !status.ok()) return status;
   }
   return WaitForJobs(context, client, {{job.namespace_(), job.name()}}, absl::InfiniteFuture());
 }

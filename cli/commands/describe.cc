@@ -1,4 +1,6 @@
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +10,8 @@
 #include "cli/client.h"
 #include "cli/commands/commands.h"
 #include "cli/description.h"
+#include "cli/divergence.h"
+#include "cli/format.h"
 #include "cli/output.h"
 #include "cli/pool_table.h"
 #include "cli/standstill.h"
@@ -32,6 +36,16 @@ absl::Duration FindStandstill(Client& client, const v1::Job& job, absl::Time now
       client.Call(&v1::HistoryService::Stub::GetJobHistory, request);
   // Supervisors of before keep none.
   return history.ok() ? StandstillOf(job.status(), *history, now) : absl::ZeroDuration();
+}
+
+std::optional<int64_t> FindLastSoundStep(Client& client, const v1::Job& job) {
+  if (!HasDiverged(job.status())) return std::nullopt;
+  v1::GetJobHistoryRequest request;
+  request.set_namespace_(job.namespace_());
+  request.set_name(job.name());
+  const absl::StatusOr<v1::GetJobHistoryResponse> history =
+      client.Call(&v1::HistoryService::Stub::GetJobHistory, request);
+  return history.ok() ? LastSoundStep(*history) : std::nullopt;
 }
 
 absl::StatusOr<int> Describe(const Context& context, const std::string& name) {
@@ -61,6 +75,7 @@ absl::StatusOr<int> Describe(const Context& context, const std::string& name) {
     }
     around.events = *std::move(events);
     around.standstill = FindStandstill(client, *job, context.clock->Now());
+    around.last_sound_step = FindLastSoundStep(client, *job);
     Print(DescribeJob(*job, around, context.clock->Now(), context.colours));
   } else {
     Json document;

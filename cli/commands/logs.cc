@@ -2,12 +2,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "CLI/App.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "cli/attempts.h"
 #include "cli/client.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/log_printer.h"
@@ -25,6 +27,7 @@ struct LogsOptions {
   bool follow = false;
   int rank = -1;
   int64_t group = 0;
+  int attempt = 0;
   int tail = 0;
   bool timestamps = false;
   bool all_ranks = false;
@@ -34,14 +37,24 @@ struct LogsOptions {
 
 // Nothing printed is easily taken for something that is wrong.
 std::string WhyNothing(const v1::Job& job, const LogsOptions& options) {
-  const bool chosen =
-      options.rank >= 0 || options.group > 0 || !options.since.empty() || !options.pattern.empty();
+  const bool chosen = options.rank >= 0 || options.group > 0 || options.attempt > 0 ||
+                      !options.since.empty() || !options.pattern.empty();
   const std::string name = Printable(absl::StrCat(job.namespace_(), "/", job.name()));
   if (chosen) return absl::StrCat("note: no line of ", name, " is among what you asked for");
   const std::string message =
       job.status().message().empty() ? "" : absl::StrCat(": ", Printable(job.status().message()));
   return absl::StrCat("note: ", name, ", which is ", StatusText(job.status()), message,
                       ", has written nothing");
+}
+
+absl::Status CheckAttempt(Client& client, const JobReference& job, int attempt) {
+  if (attempt == 0) return absl::OkStatus();
+  const absl::StatusOr<std::vector<Attempt>> attempts = FindAttempts(client, job);
+  if (!attempts.ok()) return attempts.status();
+  const int newest = attempts->empty() ? 0 : attempts->back().number;
+  if (attempt <= newest) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--attempt ", attempt, ": the newest attempt at job ",
+                                                 Printable(job.name), " is ", newest));
 }
 
 absl::StatusOr<int> Logs(const Context& context, const LogsOptions& options) {
@@ -55,6 +68,8 @@ absl::StatusOr<int> Logs(const Context& context, const LogsOptions& options) {
   // Unknown jobs fail here, with a deadline, before the stream.
   const absl::StatusOr<v1::Job> job = GetJob(client, *reference);
   if (!job.ok()) return job.status();
+  if (const absl::Status status = CheckAttempt(client, *reference, options.attempt); !status.ok())
+    return status;
   v1::StreamLogsRequest request;
   request.set_namespace_(reference->name_space);
   request.set_name(reference->name);
@@ -66,7 +81,8 @@ absl::StatusOr<int> Logs(const Context& context, const LogsOptions& options) {
   if (options.rank >= 0) request.set_rank(options.rank);
   LogPrinter printer(context,
                      {.ranks = options.all_ranks || (options.rank < 0 && job->spec().max_replicas() != 1),
-                      .timestamps = options.timestamps});
+                      .timestamps = options.timestamps,
+                      .attempt = options.attempt});
   // It may take long.
   if (options.follow && job->status().phase() == v1::JOB_PHASE_PENDING && job->status().group() == 0)
     Note(WhyNothing(*job, {}));
@@ -90,7 +106,13 @@ void AddLogs(CLI::App& app, Context* context) {
           "--all-ranks", options->all_ranks,
           "Of all ranks, which is the default, with the rank before each line also if there can be only one")
       ->excludes(rank);
-  command->add_option("--group", options->group, "Only this group")->check(CLI::PositiveNumber);
+  CLI::Option* group =
+      command->add_option("--group", options->group, "Only this group")->check(CLI::PositiveNumber);
+  command
+      ->add_option("--attempt", options->attempt,
+                   "Only this attempt: the first is 1, and each start of all replicas begins another one")
+      ->excludes(group)
+      ->check(CLI::PositiveNumber);
   command->add_option("--tail", options->tail, "Only the last so many lines of each replica")
       ->check(CLI::PositiveNumber);
   command

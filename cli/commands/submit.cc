@@ -203,13 +203,7 @@ absl::StatusOr<v1::SubmitJobRequest> FromCommand(const Context& context, const S
 
 absl::StatusOr<int> Follow(const Context& context, Client& client, const v1::Job& job, bool with_logs) {
   if (with_logs) {
-    v1::StreamLogsRequest request;
-    request.set_namespace_(job.namespace_());
-    request.set_name(job.name());
-    request.set_follow(true);
-    const absl::Status status =
-        LogPrinter(context, {.ranks = job.spec().max_replicas() != 1}).PrintAll(client, request);
-    if (!status.ok()) return status;
+    if (const absl::Status status = FollowLogs(context, client, job); !status.ok()) return status;
   }
   return WaitForJobs(context, client, {{job.namespace_(), job.name()}}, absl::InfiniteFuture());
 }

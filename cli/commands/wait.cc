@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,7 +69,27 @@ std::string WaitsInVain(const v1::Job& job) {
   return Printable(absl::StrCat(job.namespace_(), "/", job.name(), " waits: ", status.message()));
 }
 
+// What a job waits for, as it is told by whoever decides. Empty: it does not wait, or nobody has decided on it.
+std::string WaitReason(const v1::Job& job) {
+  const v1::JobStatus& status = job.status();
+  const bool undecided = status.reason() == "Queued" && status.allocation_reason().empty();
+  if (status.phase() != v1::JOB_PHASE_PENDING || undecided) return "";
+  const std::string& why = status.message().empty() ? status.allocation_reason() : status.message();
+  return why.empty() ? "" : Printable(absl::StrCat(job.namespace_(), "/", job.name(), " waits: ", why));
+}
+
 }  // namespace
+
+void TellWhatItWaitsFor(Client& client, const JobReference& reference, const std::stop_token& stop) {
+  std::string told;
+  const auto tell = [&](const v1::Job& job) {
+    std::string why = WaitReason(job);
+    if (!why.empty() && why != told) Note(why);
+    told = std::move(why);
+  };
+  // Whoever prints the output tells what becomes of the job, and of the supervisor.
+  WaitUntilFinished(client, reference, absl::InfiniteFuture(), tell, stop).IgnoreError();
+}
 
 absl::StatusOr<int> WaitForJobs(const Context& context, Client& client,
                                 const std::vector<JobReference>& references, absl::Time deadline) {

@@ -156,14 +156,14 @@ Table JobsTable(const std::vector<const v1::Job*>& shown, bool with_namespace, a
     std::vector<Cell> row;
     if (with_namespace) row.push_back(Printable(job->namespace_()));
     row.insert(row.end(), {Printable(job->name()),
-                           {StatusText(status), StatusColour(status.phase())},
+                           {StatusText(status), StatusColour(status)},
                            absl::StrCat(status.allocation_size()),
                            DoneText(status),
                            EtaText(status, now),
                            FigureText(GoodputOf(status)),
                            FigureText(status.progress().throughput()),
                            batch > 0 ? absl::StrCat(batch) : "-",
-                           LossText(status),
+                           LossCell(status),
                            RuntimeText(status, now),
                            absl::StrCat(status.restarts())});
     table.rows.push_back(std::move(row));

@@ -180,6 +180,58 @@ TEST_F(CommandTest, PrintsLogsWithRanks) {
   EXPECT_THAT(result.out, StartsWith("{\"time\":\"2023-11-14T22:13:21.000000Z\",\"source\":\"stdout\""));
 }
 
+TEST_F(CommandTest, SaysWhereTheLinesOfTheNextAttemptBegin) {
+  supervisor_.AddJob(EndedJob("a", v1::JOB_PHASE_SUCCEEDED));
+  // Group 2 is the first attempt's, changed in place; groups 3 and 4 are attempts of their own.
+  const std::vector<std::pair<std::string, int64_t>> events = {
+      {"Submitted", 0}, {"Allocated", 1}, {"GroupStarted", 1}, {"GroupStarted", 2},
+      {"BackOff", 2},   {"Allocated", 3}, {"GroupStarted", 3}};
+  int64_t id = 0;
+  for (const auto& [reason, group] : events) {
+    v1::Event event;
+    event.set_id(++id);
+    event.set_job("a");
+    event.set_reason(reason);
+    event.set_group(group);
+    event.set_message(absl::StrCat("group ", group, ": 1 replica on n", group));
+    event.mutable_time()->set_seconds(1'700'000'000 + group);
+    supervisor_.AddEvent(event);
+  }
+  v1::StreamLogsResponse logs;
+  for (const int64_t group : {1, 2, 1, 3, 3}) {
+    v1::LogLine* line = logs.add_lines();
+    line->set_replica_id(absl::StrCat("r", group));
+    line->set_group(group);
+    line->set_text(absl::StrCat("line ", logs.lines_size()));
+    line->mutable_time()->set_seconds(1'700'000'000 + logs.lines_size());
+  }
+  supervisor_.AddLogs(logs);
+  const ProgramResult result = Run({"logs", "a"});
+  EXPECT_EQ(result.out, "[0] line 1\n[0] line 2\n[0] line 3\n[0] line 4\n[0] line 5\n");
+  EXPECT_EQ(result.err, "--- attempt 2, Nov-14 22:13:23 UTC, group 3: 1 replica on n3 ---\n");
+  EXPECT_EQ(Run({"logs", "a", "--attempt", "1"}).out, "[0] line 1\n[0] line 2\n[0] line 3\n");
+  EXPECT_EQ(Run({"logs", "a", "--attempt", "2"}).out, "[0] line 4\n[0] line 5\n");
+  EXPECT_THAT(Run({"logs", "a", "--attempt", "2", "-o", "json"}).out, Not(HasSubstr("line 3")));
+  EXPECT_EQ(Run({"logs", "a", "--attempt", "2"}).err, "");
+  EXPECT_EQ(Run({"logs", "a", "--group", "3"}).err, "") << "who asks for it knows";
+  EXPECT_EQ(Run({"logs", "a", "-o", "json"}).err, "");
+  EXPECT_EQ(Run({"logs", "a", "--attempt", "3"}).err,
+            "error: --attempt 3: the newest attempt at job a is 2\n");
+  EXPECT_EQ(Run({"logs", "a", "--attempt", "1", "--group", "3"}).code, 2);
+}
+
+TEST_F(CommandTest, SaysWhatASubmittedJobWaitsForBeforeItPrintsItsOutput) {
+  supervisor_.LetJobsWaitUntilWatched("one replica needs 2 CPUs");
+  v1::StreamLogsResponse logs;
+  logs.add_lines()->set_text("trained");
+  supervisor_.AddLogs(logs);
+  const ProgramResult result =
+      Run({"submit", "--name", "a", "--follow", "--max-replicas", "1", "--", "true"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "default/a waits: one replica needs 2 CPUs\n");
+  EXPECT_THAT(result.out, HasSubstr("trained\n"));
+}
+
 TEST_F(CommandTest, TakesABrokenStreamUpAgainWithoutRepeatingLines) {
   supervisor_.AddJob(EndedJob("a", v1::JOB_PHASE_SUCCEEDED));
   v1::StreamLogsResponse logs;

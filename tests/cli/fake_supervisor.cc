@@ -125,6 +125,11 @@ std::vector<v1::CancelJobRequest> FakeSupervisor::cancellations() const {
   return cancellations_;
 }
 
+void FakeSupervisor::LetJobsWaitUntilWatched(const std::string& why) {
+  MutexLock lock(&mutex_);
+  wait_reason_ = why;
+}
+
 v1::StreamLogsRequest FakeSupervisor::last_logs_request() const {
   MutexLock lock(&mutex_);
   return logs_request_;
@@ -163,6 +168,7 @@ grpc::Status FakeSupervisor::SubmitJob(grpc::ServerContext*, const v1::SubmitJob
   }
   job.set_uid("0123456789abcdef");
   job.mutable_status()->set_phase(v1::JOB_PHASE_PENDING);
+  job.mutable_status()->set_message(wait_reason_);
   jobs_.push_back(job);
   *response->mutable_job() = job;
   return grpc::Status::OK;
@@ -209,12 +215,19 @@ grpc::Status FakeSupervisor::WatchJobs(grpc::ServerContext* context, const v1::W
     *response.mutable_job() = *job;
     done = IsFinal(*job);
     writer->Write(response);
+    is_watched_ = true;
+    changed_.SignalAll();
   }
-  // Nothing changes by itself here: a watch of an unfinished job ends by the client's deadline.
+  // Little changes by itself here: a watch of an unfinished job mostly ends by the client's deadline.
   while (!done && !context->IsCancelled()) {
     MutexLock lock(&mutex_);
-    CondVar never;
-    never.WaitFor(&mutex_, absl::Milliseconds(10));
+    changed_.WaitFor(&mutex_, absl::Milliseconds(10));
+    const v1::Job* job = Find(request->namespace_(), request->name());
+    if (job == nullptr || !IsFinal(*job)) continue;
+    v1::WatchJobsResponse response;
+    *response.mutable_job() = *job;
+    writer->Write(response);
+    done = true;
   }
   return grpc::Status::OK;
 }
@@ -261,6 +274,11 @@ grpc::Status FakeSupervisor::StreamLogs(grpc::ServerContext*, const v1::StreamLo
                                         grpc::ServerWriter<v1::StreamLogsResponse>* writer) {
   MutexLock lock(&mutex_);
   logs_request_ = *request;
+  if (!wait_reason_.empty()) {
+    while (!is_watched_) changed_.Wait(&mutex_);
+    Find(request->namespace_(), request->name())->mutable_status()->set_phase(v1::JOB_PHASE_SUCCEEDED);
+    changed_.SignalAll();
+  }
   for (const v1::StreamLogsResponse& response : logs_) writer->Write(response);
   if (!std::exchange(break_logs_, false)) return grpc::Status::OK;
   return {grpc::StatusCode::UNAVAILABLE, "injected"};

@@ -48,6 +48,9 @@ class FakeSupervisor final : public v1::JobService::Service,
   // The next StreamLogs ends with UNAVAILABLE after all has been sent.
   void BreakNextLogs();
 
+  // What SubmitJob says that the job waits for. The next StreamLogs then ends the job, once somebody watches it.
+  void LetJobsWaitUntilWatched(const std::string& why);
+
   // Submissions and cancellations received, repeated ones too.
   std::vector<v1::SubmitJobRequest> submissions() const;
   std::vector<v1::UpdateJobRequest> updates() const;
@@ -111,6 +114,9 @@ class FakeSupervisor final : public v1::JobService::Service,
   v1::ReadFilesRequest files_request_ ABSL_GUARDED_BY(mutex_);
   int failures_ ABSL_GUARDED_BY(mutex_) = 0;
   bool break_logs_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string wait_reason_ ABSL_GUARDED_BY(mutex_);
+  bool is_watched_ ABSL_GUARDED_BY(mutex_) = false;
+  CondVar changed_;
 
   std::string address_;
   std::unique_ptr<grpc::Server> server_;

@@ -97,7 +97,19 @@ TEST(FormatTest, WhatGoesWrongIsNoFigureAmongOthers) {
   v1::ReportedMetric* loss = status.mutable_progress()->add_metrics();
   loss->set_name("loss");
   loss->set_value(-std::numeric_limits<double>::quiet_NaN());
-  EXPECT_EQ(LossText(status), "nan");
+  EXPECT_EQ(LossCell(status).text, "nan!");
+  EXPECT_EQ(LossCell(status).colour, Colour::kRed);
+  status.set_phase(v1::JOB_PHASE_RUNNING);
+  EXPECT_EQ(StatusText(status), "Running (loss nan!)");
+  loss->set_value(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(StatusText(status), "Running (loss inf!)");
+  loss->set_value(0);
+  EXPECT_EQ(LossCell(status).text, "0");
+  EXPECT_EQ(StatusText(status), "Running");
+  EXPECT_EQ(StatusColour(status), Colour::kGreen);
+  status.set_reason("NoSteps");
+  EXPECT_EQ(StatusText(status), "Running (NoSteps)");
+  EXPECT_EQ(StatusColour(status), Colour::kRed);
   EXPECT_EQ(FigureText(3.561e32), "3.56e+32");
 }
 

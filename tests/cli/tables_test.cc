@@ -1,11 +1,15 @@
 // Tables and pages at several widths, as people have looked at them, and what orders and leaves jobs.
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "cli/attempts.h"
 #include "cli/description.h"
+#include "cli/divergence.h"
 #include "cli/explanation.h"
 #include "cli/job_order.h"
 #include "cli/job_table.h"
@@ -20,6 +24,7 @@ namespace adaptdl::cli {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr int kWidths[] = {40, 80, 120, 200};
 
@@ -95,8 +100,78 @@ TEST(WhyTest, NamesEachThingThatKeepsAJobWaiting) {
                           "pool spot gets no nodes: there is no capacity"));
   job.mutable_status()->set_phase(v1::JOB_PHASE_FAILED);
   EXPECT_THAT(WhyOf(job, pools, {}), ElementsAre("node n0 still runs other replicas"));
+  job.mutable_status()->set_phase(v1::JOB_PHASE_RUNNING);
+  job.mutable_status()->set_reason("NoSteps");
+  job.mutable_status()->set_message("no step for 2m");
+  EXPECT_THAT(WhyOf(job, {}, {}), ElementsAre("no step for 2m (\"adaptdl logs a\" may say why)",
+                                              "waits for room for 2 replicas"));
+  job.mutable_status()->set_message("node n0 still runs other replicas");
   job.mutable_status()->set_phase(v1::JOB_PHASE_SUCCEEDED);
   EXPECT_THAT(WhyOf(job, pools, {}), ElementsAre());
+}
+
+v1::ListJobsResponse DivergedJobs() {
+  v1::ListJobsResponse jobs;
+  *jobs.add_jobs() = TrainingJob();
+  *jobs.add_jobs() = TrainingJob();
+  v1::Job* diverged = jobs.mutable_jobs(1);
+  diverged->set_name("diverged");
+  diverged->mutable_status()->mutable_progress()->mutable_metrics(0)->set_value(
+      std::numeric_limits<double>::quiet_NaN());
+  return jobs;
+}
+
+TEST(JobTableTest, MarksALossThatIsNoNumber) {
+  const v1::ListJobsResponse jobs = DivergedJobs();
+  std::string all;
+  for (const bool wide : {false, true}) {
+    absl::StrAppend(&all, Render(JobTable(jobs, {.wide = wide}, SampleNow()), false, 120), "\n");
+  }
+  absl::StrAppend(&all, DescribeJob(jobs.jobs(1), {.last_sound_step = 120}, SampleNow(), false));
+  ExpectGolden("diverged", all);
+  EXPECT_THAT(Render(JobTable(jobs, {.wide = true}, SampleNow()), true), HasSubstr("\x1b[31mnan!\x1b[0m"));
+  EXPECT_THAT(DescribeJob(jobs.jobs(1), {.last_sound_step = -1}, SampleNow(), false),
+              HasSubstr("loss is not a number at step 12340, and has never been a number\n"));
+}
+
+TEST(AttemptsTest, OnesLongForgottenCountAndChangesInPlaceDoNot) {
+  v1::ListEventsResponse events;
+  const auto add = [&](const char* reason, int64_t group) {
+    v1::Event* event = events.add_events();
+    event->set_reason(reason);
+    event->set_group(group);
+  };
+  add("Rescaled", 6);
+  add("Allocated", 7);
+  add("GroupStarted", 8);
+  add("Allocated", 9);
+  const std::vector<Attempt> attempts = AttemptsOf(events, /*restarts=*/4);
+  EXPECT_EQ(FindAttempt(attempts, 6), nullptr);
+  EXPECT_EQ(FindAttempt(attempts, 7)->number, 4);
+  EXPECT_EQ(FindAttempt(attempts, 8)->number, 4);
+  EXPECT_EQ(FindAttempt(attempts, 12)->number, 5);
+  EXPECT_EQ(FindAttempt(AttemptsOf(events, 0), 12)->number, 2) << "it was launched again in between";
+  EXPECT_EQ(FindAttempt(AttemptsOf({}, 3), 1), nullptr);
+}
+
+TEST(DivergenceTest, IsDatedByTheLastLossThatWasANumber) {
+  v1::GetJobHistoryResponse history;
+  EXPECT_EQ(LastSoundStep(history), std::nullopt);
+  const auto add = [&](double loss, int64_t step) {
+    v1::ReportedMetric* metric = history.add_points()->add_metrics();
+    metric->set_name("loss");
+    metric->set_value(loss);
+    metric->set_step(step);
+  };
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  add(kNone, 10);
+  EXPECT_EQ(LastSoundStep(history), -1);
+  add(0.5, 20);
+  EXPECT_EQ(LastSoundStep(history), std::nullopt) << "it is one again";
+  history.add_points();  // It reported nothing.
+  add(std::numeric_limits<double>::infinity(), 30);
+  add(kNone, 40);
+  EXPECT_EQ(LastSoundStep(history), 20);
 }
 
 std::vector<std::string> Sorted(const std::string& key, bool reverse = false) {
