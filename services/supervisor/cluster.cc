@@ -51,6 +51,7 @@ Cluster::Cluster(const ClusterOptions& options, const ClusterParts& parts)
       limiter_(&core_),
       progress_(&core_, parts.sessions, options_.flush_period),
       reports_(&core_, &reconciler_, &limiter_, &progress_),
+      standstills_(&core_, parts.sessions, options_.policy.silence),
       membership_(&core_, &reconciler_, parts.sessions, &limiter_),
       quarantine_(&core_, options_.quarantine),
       observer_(&reconciler_, &quarantine_, &progress_, &limiter_),
@@ -105,6 +106,7 @@ void Cluster::Step() {
     if (Metrics* metrics = core_.metrics()) metrics->ObserveReconciliation(SteadyNow() - begin);
   });
   step([this] { progress_.Step(); });
+  step([this] { standstills_.Step(); });
   step([this] { limiter_.Step(); });
   step([this] { retention_.Step(); });
   step([this] { deletions_.Step(); });

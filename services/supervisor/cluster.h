@@ -35,6 +35,7 @@
 #include "services/supervisor/replicas/progress_keeper.h"
 #include "services/supervisor/replicas/replica_sessions.h"
 #include "services/supervisor/replicas/report_limiter.h"
+#include "services/supervisor/replicas/standstill_watch.h"
 #include "services/supervisor/replicas/training_reports.h"
 #include "services/supervisor/scheduling/scheduling_manager.h"
 #include "services/supervisor/state/core.h"
@@ -134,6 +135,7 @@ class Cluster {
   ReportLimiter limiter_;
   ProgressKeeper progress_;
   TrainingReports reports_;
+  StandstillWatch standstills_;
   Membership membership_;
   Quarantine quarantine_;
   ReplicaObserver observer_;

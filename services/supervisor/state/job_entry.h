@@ -10,11 +10,15 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "services/supervisor/state/progress_rate.h"
 #include "services/supervisor/store/records.h"
 
 namespace adaptdl::supervisor {
+
+// Reason of a job that runs and takes no steps, and of the event about it.
+inline constexpr absl::string_view kNoSteps = "NoSteps";
 
 // Of an event that may repeat itself: its reason, node and group.
 using EventKey = std::tuple<std::string, std::string, int64_t>;
@@ -49,6 +53,8 @@ struct JobEntry {
   ProgressRate progress_rate;
   // Whether its user was told of reports that made no sense.
   bool told_of_reports = false;
+  // What its user was told of why it takes no steps, while it runs and takes none. Empty: it does.
+  std::string standstill;
 };
 
 }  // namespace adaptdl::supervisor

@@ -62,6 +62,10 @@ v1::Job DescribeJob(const JobEntry& entry, absl::Time now) {
   v1::Job job = *entry.record.job;
   v1::JobStatus* status = job.mutable_status();
   FillStatus(entry.record, Audience::kUsers, now, status);
+  if (entry.record.state.phase == jobs::Phase::kRunning && !entry.standstill.empty()) {
+    status->set_reason(std::string(kNoSteps));
+    status->set_message(entry.standstill);
+  }
   for (const auto& replica : entry.replicas) {
     if (replica->replica.group() == entry.record.state.group) *status->add_replicas() = replica->replica;
   }
