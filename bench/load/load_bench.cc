@@ -7,7 +7,8 @@
 //       [--seconds 60] [--watchers 200] [--members 1000] [--seen]
 //
 // --seen: afterwards five pairs of windows of half of --seconds, one of which Prometheus looks on in, at what the supervisor
-// tells of itself and of each job; the processor's time in both, and what a scrape of both pages has cost by that.
+// tells of itself and of each job; the processor's time in both, and what a scrape of both pages has cost by that. Then what a
+// scrape of each page costs by itself ("scrape"): many in a row, while nothing is submitted.
 //
 // Parts, in this order: the nodes register; jobs of ten replicas each are submitted and come to their
 // rendezvous; one group of --members forms, its last member held back until all others wait; then the
@@ -37,13 +38,13 @@
 #include "bench/load/crowd.h"
 #include "bench/load/played_node.h"
 #include "bench/load/played_replica.h"
+#include "bench/load/scrape_cost.h"
 #include "bench/load/scraper.h"
 #include "bench/load/submitter.h"
 #include "bench/load/watcher.h"
 #include "grpcpp/grpcpp.h"
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
-#include "libs/base/process/proc_stat.h"
 #include "libs/base/random_id.h"
 #include "libs/http/http_client.h"
 #include "libs/rpc/channel.h"
@@ -208,11 +209,6 @@ class Cluster {
   Process allocator_;
 };
 
-double CpuSeconds(pid_t pid) {
-  const ProcStat stat = ReadProcStat(pid).value_or(ProcStat{});
-  return static_cast<double>(stat.user_ticks + stat.system_ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
 // Largest resident size so far.
 double PeakMib(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
@@ -347,6 +343,18 @@ class Bench {
     return (CpuSeconds(cluster_->supervisor()) - cpu) / seconds;
   }
 
+  // When nothing is submitted any more, page by page.
+  nlohmann::json MeasureScrapes() {
+    Say(absl::StrCat(kScrapesInARow, " scrapes of each page in a row"));
+    nlohmann::json result;
+    for (const HttpRequest& page : cluster_->Pages()) {
+      const auto cost = CpuOfScrape(page, cluster_->supervisor(), absl::Seconds(flags_.seconds) / 4);
+      if (!cost.ok()) Die(cost.status().ToString());
+      result[absl::EndsWith(page.url, "/jobs") ? "jobs_cpu_ms" : "metrics_cpu_ms"] = *cost;
+    }
+    return result;
+  }
+
   nlohmann::json MeasureSeen() {
     std::vector<double> unseen;
     std::vector<double> seen;
@@ -404,7 +412,10 @@ class Bench {
     result["rendezvous_s"] = rendezvous;
     result["dropped"] = crowd_->dropped.load();
     result["rss_mib"] = PeakMib(cluster_->supervisor());
-    if (flags_.seen) result["seen"] = MeasureSeen();
+    if (flags_.seen) {
+      result["seen"] = MeasureSeen();
+      result["scrape"] = MeasureScrapes();
+    }
     result["nodes"] = flags_.nodes;
     result["replicas"] = crowd_->replicas_formed.load();
     result["watchers"] = flags_.watchers;
