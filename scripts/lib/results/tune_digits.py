@@ -123,7 +123,7 @@ def table(results):
     killed = [result for result in results if result["killed"]]
     whole = all(result["trials"] == result["names"] == TRIALS for result in killed)
     rows = (("test accuracy with the default parameters, %", default_text, "", ""),
-            (f"test accuracy of the best of {TRIALS} trials, %", best_text, f"{spread:.2f} above the default, the scatter",
+            (f"test accuracy of the best of {TRIALS} trials, %", best_text, f"above the default by more than the scatter, {spread:.2f}",
              page.verdict(ahead > spread)),
             ("the same parameters and seed again, elastic, %", again_text, "within 1 point", page.verdict(apart <= 1)),
             ("twice on one replica, and twice on two, at a fixed batch size", "the same bits" if same else "not the same",
