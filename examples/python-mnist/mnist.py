@@ -14,7 +14,7 @@ import digits
 
 
 class Net(nn.Module):
-    def __init__(self, channels, dropout):
+    def __init__(self, channels=16, dropout=0):
         super().__init__()
         self.conv1 = nn.Conv2d(1, channels, 3, padding=1)
         self.conv2 = nn.Conv2d(channels, 2 * channels, 3, padding=1)
@@ -107,7 +107,8 @@ def main():
             first = False
         accuracy = accuracy_of(model, measured_loader)
         report(accuracy=accuracy)
-        say(f"epoch {epoch}: {'validation' if arguments.validate else 'test'} accuracy: {100 * accuracy:.2f} %")
+        what = "validation accuracy" if arguments.validate else "test accuracy"
+        say(f"epoch {epoch}: {what}: {100 * accuracy:.2f} %")
         if arguments.validate and epoch == arguments.epochs - 1:
             accuracy = accuracy_of(model, test_loader)
             report(test_accuracy=accuracy)

@@ -47,7 +47,7 @@ def place_of(client: Client, interval: float) -> Place:
     nodes = client.nodes()
     if not nodes or not all(_is_here(node) for node in nodes):
         return Place(interval=interval)
-    own = str(pathlib.Path(adaptdl.__file__).resolve().parents[1])
+    own = str(pathlib.Path(adaptdl.__file__).absolute().parents[1])
     return Place(sys.executable, ":".join(filter(None, (own, os.environ.get("PYTHONPATH", "")))), interval)
 
 
