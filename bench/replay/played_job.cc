@@ -3,12 +3,9 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <iostream>
 #include <string>
-#include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/status/statusor.h"
 #include "adaptdl/data_loader.h"
 #include "adaptdl/epochs.h"
 #include "adaptdl/job.h"
@@ -21,9 +18,7 @@ using adaptdl::replay::PlayedTraining;
 using adaptdl::simulator::Application;
 
 struct Options {
-  std::vector<std::string> traces;
-  std::string application;
-  double compression = 1;
+  adaptdl::replay::Played played;
   // 0: it adapts.
   int64_t batch_size = 0;
   std::string record;
@@ -32,10 +27,7 @@ struct Options {
 Options Parse(int argc, char** argv) {
   Options options;
   CLI::App app{"Trains as a recorded application did, in step times and gradients, without its model."};
-  app.add_option("--traces", options.traces, "folders that have traces/<application>")->required();
-  app.add_option("--application", options.application)->required();
-  app.add_option("--compression", options.compression, "does so many times less work")
-      ->check(CLI::Range(1.0, 20.0));
+  options.played.AddOptions(&app);
   app.add_option("--batch-size", options.batch_size, "keeps this total batch size; 0: adapts it");
   app.add_option("--record", options.record, "file to append what changes of the group have cost")
       ->required();
@@ -50,20 +42,13 @@ Options Parse(int argc, char** argv) {
 // What is really done ends the training.
 void TrainToTheEnd(adaptdl::Job& job, PlayedTraining& training, adaptdl::AdaptiveDataLoader& loader) {
   for ([[maybe_unused]] const int epoch : adaptdl::RemainingEpochsUntil(job, 1)) {
-    if (!loader.BeginLoop()) continue;
-    while (loader.Next()) {
-      training.Step(loader);
-      if (loader.is_optimizer_step() && training.StepsDone() >= static_cast<double>(training.TotalSteps())) {
-        loader.EndLoop();
-        break;
-      }
-    }
+    training.TrainUntil(static_cast<double>(training.TotalSteps()), &loader);
   }
 }
 
-// Its batch size is what the library finds best. The library counts what the gradients leave certain, and so never too much.
+// Its batch size is what the library finds best.
 void TrainAdaptively(adaptdl::Job& job, const Application& application, const Options& options) {
-  PlayedTraining training(job, application, options.compression, options.record);
+  PlayedTraining training(job, application, options.played.compression, options.record);
   const int64_t batch_size = application.init_batch_size();
   adaptdl::AdaptiveDataLoader loader(job, training.TotalSteps() * batch_size,
                                      {.batch_size = batch_size, .shuffle = false});
@@ -74,7 +59,7 @@ void TrainAdaptively(adaptdl::Job& job, const Application& application, const Op
 
 // As long as it takes for the same progress.
 void TrainWithFixedBatch(adaptdl::Job& job, const Application& application, const Options& options) {
-  PlayedTraining training(job, application, options.compression, options.record);
+  PlayedTraining training(job, application, options.played.compression, options.record);
   constexpr int64_t kForever = int64_t{1} << 40;
   adaptdl::AdaptiveDataLoader loader(job, kForever,
                                      {.batch_size = options.batch_size,
@@ -89,15 +74,10 @@ void TrainWithFixedBatch(adaptdl::Job& job, const Application& application, cons
 int main(int argc, char** argv) {
   const Options options = Parse(argc, argv);
   const auto job = adaptdl::Init();
-  const absl::StatusOr<Application> application = adaptdl::simulator::LoadApplication(
-      options.traces, options.application, {"aws"}, adaptdl::simulator::TraceRules::kPollux);
-  if (!application.ok()) {
-    std::cerr << "played_job: error: " << application.status() << '\n';
-    return 2;
-  }
+  const Application application = options.played.Load();
   if (options.batch_size > 0) {
-    TrainWithFixedBatch(*job, *application, options);
+    TrainWithFixedBatch(*job, application, options);
   } else {
-    TrainAdaptively(*job, *application, options);
+    TrainAdaptively(*job, application, options);
   }
 }

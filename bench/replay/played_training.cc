@@ -12,8 +12,10 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "adaptdl/scaling_rule.h"
 #include "bench/replay/played_model.h"
 #include "libs/device/cpu_device.h"
@@ -261,6 +263,30 @@ PlayedTraining::~PlayedTraining() = default;
 
 int64_t PlayedTraining::TotalSteps() const { return impl_->TotalSteps(); }
 double PlayedTraining::StepsDone() const { return impl_->StepsDone(); }
-void PlayedTraining::Step(const AdaptiveDataLoader& loader) { impl_->Step(loader); }
+
+void PlayedTraining::TrainUntil(double steps, AdaptiveDataLoader* loader) {
+  if (!loader->BeginLoop()) return;
+  while (loader->Next()) {
+    impl_->Step(*loader);
+    if (loader->is_optimizer_step() && StepsDone() >= steps) {
+      loader->EndLoop();
+      return;
+    }
+  }
+}
+
+void Played::AddOptions(CLI::App* app) {
+  app->add_option("--traces", traces, "folders that have traces/<application>")->required();
+  app->add_option("--application", application)->required();
+  app->add_option("--compression", compression, "does so many times less work")->check(CLI::Range(1.0, 20.0));
+}
+
+Application Played::Load() const {
+  absl::StatusOr<Application> loaded =
+      simulator::LoadApplication(traces, application, {"aws"}, simulator::TraceRules::kPollux);
+  if (loaded.ok()) return *std::move(loaded);
+  std::cerr << "error: " << loaded.status() << '\n';
+  std::exit(2);  // NOLINT(concurrency-mt-unsafe): a program that has only begun
+}
 
 }  // namespace adaptdl::replay

@@ -15,12 +15,25 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "CLI/CLI.hpp"
 #include "adaptdl/data_loader.h"
 #include "adaptdl/job.h"
 #include "simulator/traces/application.h"
 
 namespace adaptdl::replay {
+
+// What a program plays, by its command line.
+struct Played {
+  std::vector<std::string> traces;
+  std::string application;
+  double compression = 1;
+
+  void AddOptions(CLI::App* app);
+  // Ends the program with a message if there are no such traces.
+  simulator::Application Load() const;
+};
 
 class PlayedTraining {
  public:
@@ -38,8 +51,9 @@ class PlayedTraining {
   int64_t TotalSteps() const;
   double StepsDone() const;
 
-  // The micro-batch that the loader has begun.
-  void Step(const AdaptiveDataLoader& loader);
+  // Loops until so many of its steps are really done, or the loader ends: the library counts what the gradients leave certain,
+  // and so never too much.
+  void TrainUntil(double steps, AdaptiveDataLoader* loader);
 
  private:
   class Impl;

@@ -4,13 +4,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <iostream>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/status/statusor.h"
 #include "adaptdl/data_loader.h"
 #include "adaptdl/epochs.h"
 #include "adaptdl/job.h"
@@ -22,9 +19,7 @@ namespace {
 using adaptdl::simulator::Application;
 
 struct Options {
-  std::vector<std::string> traces;
-  std::string application;
-  double compression = 1;
+  adaptdl::replay::Played played;
   int epochs = 9;
   double learning_rate = 0.1;
   double decay = 5e-4;
@@ -36,10 +31,7 @@ Options Parse(int argc, char** argv) {
   CLI::App app{
       "Trains as a recorded application did, in step times and gradients, and reports a loss that is made "
       "up."};
-  app.add_option("--traces", options.traces, "folders that have traces/<application>")->required();
-  app.add_option("--application", options.application)->required();
-  app.add_option("--compression", options.compression, "does so many times less work")
-      ->check(CLI::Range(1.0, 20.0));
+  options.played.AddOptions(&app);
   app.add_option("--epochs", options.epochs, "parts of the training, after each of which it reports")
       ->check(CLI::Range(1, 1000));
   app.add_option("--learning-rate", options.learning_rate)->check(CLI::PositiveNumber);
@@ -66,7 +58,7 @@ double LossAfter(double part, const Options& options) {
 }
 
 void Train(adaptdl::Job& job, const Application& application, const Options& options) {
-  adaptdl::replay::PlayedTraining training(job, application, options.compression, /*record=*/"");
+  adaptdl::replay::PlayedTraining training(job, application, options.played.compression, /*record=*/"");
   const int64_t batch_size = application.init_batch_size();
   const double epoch_steps = static_cast<double>(training.TotalSteps()) / options.epochs;
   adaptdl::AdaptiveDataLoader loader(job, static_cast<int64_t>(std::ceil(epoch_steps)) * batch_size,
@@ -74,16 +66,7 @@ void Train(adaptdl::Job& job, const Application& application, const Options& opt
   loader.AutoscaleBatchSize(application.max_batch_size(),
                             {application.min_local[0], application.max_local[0]}, application.accumulation);
   for (const int epoch : adaptdl::RemainingEpochsUntil(job, options.epochs)) {
-    if (loader.BeginLoop()) {
-      while (loader.Next()) {
-        training.Step(loader);
-        // What is really done ends an epoch: the library counts what the gradients leave certain, and so never too much.
-        if (loader.is_optimizer_step() && training.StepsDone() >= (epoch + 1) * epoch_steps) {
-          loader.EndLoop();
-          break;
-        }
-      }
-    }
+    training.TrainUntil((epoch + 1) * epoch_steps, &loader);
     job.Report("loss", LossAfter((epoch + 1.0) / options.epochs, options));
   }
 }
@@ -93,11 +76,6 @@ void Train(adaptdl::Job& job, const Application& application, const Options& opt
 int main(int argc, char** argv) {
   const Options options = Parse(argc, argv);
   const auto job = adaptdl::Init();
-  const absl::StatusOr<Application> application = adaptdl::simulator::LoadApplication(
-      options.traces, options.application, {"aws"}, adaptdl::simulator::TraceRules::kPollux);
-  if (!application.ok()) {
-    std::cerr << "played_trial: error: " << application.status() << '\n';
-    return 2;
-  }
-  Train(*job, *application, options);
+  const Application application = options.played.Load();
+  Train(*job, application, options);
 }

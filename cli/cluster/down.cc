@@ -92,16 +92,21 @@ void LocalCluster::ForgetNodes() const {
   }
 }
 
+bool LocalCluster::StopReplicas(absl::Duration grace) {
+  // Shims outlive their workers; they stop their replicas when they are asked to end.
+  const std::vector<ProcessIdentity> shims = FindProcesses(kShim, folder_);
+  const bool stopped = StopProcesses(shims, grace);
+  if (!shims.empty())
+    progress_(absl::StrCat(shims.size(), shims.size() == 1 ? " replica" : " replicas", " stopped"));
+  return stopped;
+}
+
 bool LocalCluster::StopWorkers(absl::Duration grace, absl::Duration replica_grace) {
   const std::vector<ProcessIdentity> workers = Workers();
   bool stopped = StopProcesses(workers, grace);
   if (!workers.empty())
     progress_(absl::StrCat(workers.size(), workers.size() == 1 ? " worker" : " workers", " stopped"));
-  // Shims outlive their workers; they stop their replicas when they are asked to end.
-  const std::vector<ProcessIdentity> shims = FindProcesses(kShim, folder_);
-  stopped = StopProcesses(shims, replica_grace) && stopped;
-  if (!shims.empty())
-    progress_(absl::StrCat(shims.size(), shims.size() == 1 ? " replica" : " replicas", " stopped"));
+  stopped = StopReplicas(replica_grace) && stopped;
   std::error_code error;
   for (const auto& node :
        std::filesystem::directory_iterator(absl::StrCat(folder_, "/autoscaler/nodes"), error)) {
@@ -124,6 +129,8 @@ absl::Status LocalCluster::Down(const DownOptions& options) {
   stopped = StopWorkers(service_grace, replica_grace) && stopped;
   if (!options.force) ForgetNodes();
   stopped = Stop("supervisor", service_grace) && stopped;
+  // A worker that was killed may have been about to start one, whose process was no shim yet.
+  stopped = StopReplicas(replica_grace) && stopped;
   if (!stopped || !Workers().empty() || !FindProcesses(kShim, folder_).empty()) {
     return absl::InternalError(absl::StrCat("some processes of the cluster in ", folder_,
                                             " could not be ended; look at them with ps"));

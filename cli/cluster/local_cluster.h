@@ -133,6 +133,8 @@ class LocalCluster {
   void DrainNodes(absl::Duration timeout) const;
   // Takes nodes whose workers have ended off the supervisor's list: no job is to be given to them later.
   void ForgetNodes() const;
+  // Ends replicas that have no worker any more.
+  bool StopReplicas(absl::Duration grace);
   // Ends workers, and what replicas are left.
   bool StopWorkers(absl::Duration grace, absl::Duration replica_grace);
   // Removes the cluster's state.
