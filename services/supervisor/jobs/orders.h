@@ -32,7 +32,7 @@ class Orders {
   // `known_by_host`: without, as replicas have addresses of their own.
   void ServeAdaptdl(const std::string& url, bool known_by_host = false);
   // From now on launches tell replicas which trace they are part of. Before changes; may be null.
-  void SetTracer(const JobTracer* tracer) { tracer_ = tracer; }
+  void SetTracer(JobTracer* tracer) { tracer_ = tracer; }
   // Whether rank 0 of each group needs a port of its node, to be met there by programs of AdaptDL's Python package.
   bool needs_ports() const {
     const AdaptdlHttp http = this->http();
@@ -75,7 +75,7 @@ class Orders {
   v1::LaunchReplica LaunchCommand(const JobEntry& job, int index, const GroupSize& size) const;
 
   const GroupTokenSource token_of_;
-  const JobTracer* tracer_ = nullptr;
+  JobTracer* tracer_ = nullptr;
   mutable Mutex mutex_;
   AdaptdlHttp http_ ABSL_GUARDED_BY(mutex_);
 };

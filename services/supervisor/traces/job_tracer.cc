@@ -17,16 +17,27 @@ bool HasTrained(const JobRecord& record) {
 }  // namespace
 
 void JobTracer::Begin(const std::string& uid, const tracing::Context& caller) {
+  const std::shared_ptr<const JobEntry> job = core_->index().FindJob(uid);
+  if (job == nullptr || jobs::IsTerminal(job->record.state.phase)) return;
   MutexLock lock(&mutex_);
-  Traced& traced = traced_[uid];
+  Traced& traced = Find(*job);
+  if (traced.started || !traced.caller_span_id.empty()) return;
   traced.context = tracing::NewSpan(caller);
   traced.caller_span_id = caller.span_id;
 }
 
-std::string JobTracer::TraceparentOf(const std::string& uid) const {
+std::string JobTracer::TraceparentOf(const JobEntry& job) {
   MutexLock lock(&mutex_);
-  const auto found = traced_.find(uid);
-  return found == traced_.end() ? "" : tracing::Format(found->second.context);
+  return tracing::Format(Find(job).context);
+}
+
+JobTracer::Traced& JobTracer::Find(const JobEntry& job) {
+  const auto [found, added] = traced_.try_emplace(job.record.uid());
+  if (added) {
+    found->second.context = tracing::NewTrace();
+    found->second.started = job.record.times.submitted < began_ && job.record.state.group > 0;
+  }
+  return found->second;
 }
 
 void JobTracer::OnChanges(const Changes& changes) {
@@ -41,13 +52,8 @@ void JobTracer::OnChanges(const Changes& changes) {
 void JobTracer::Look(const JobEntry& job, const Moment& now) {
   const jobs::Job& state = job.record.state;
   MutexLock lock(&mutex_);
-  const auto found = traced_.find(job.record.uid());
-  if (found == traced_.end() && jobs::IsTerminal(state.phase)) return;
-  Traced& traced = traced_[job.record.uid()];
-  if (!traced.context.valid()) {
-    traced.context = tracing::NewTrace();
-    traced.started = state.group > 0;  // It began before we looked.
-  }
+  if (jobs::IsTerminal(state.phase) && traced_.count(job.record.uid()) == 0) return;
+  Traced& traced = Find(job);
   if (state.starting_since != absl::InfinitePast() && traced.launching == absl::InfinitePast()) {
     traced.launching = state.starting_since;
   }

@@ -6,7 +6,7 @@
 //
 // It learns of them as watchers do, when they are durable, and from the records' own times; what re-scales consist of,
 // replicas report. It keeps only what it needs until a span is over: of jobs that began before this supervisor
-// did there is no "submit to first step".
+// did, and had been launched by then, there is no "submit to first step".
 //
 // Thread-safe.
 
@@ -36,12 +36,12 @@ class JobTracer final : public ChangeListener {
  public:
   // `core` outlives it; neither is null.
   JobTracer(const Core* core, std::shared_ptr<tracing::Tracer> tracer)
-      : core_(core), tracer_(std::move(tracer)) {}
+      : core_(core), tracer_(std::move(tracer)), began_(core->Now().wall) {}
 
-  // The job was submitted by a call of this trace.
+  // The job was submitted by a call of this trace. A repetition of that call changes nothing.
   void Begin(const std::string& uid, const tracing::Context& caller);
-  // What launches and plans of the job are part of, as a header. Empty: nothing is known of the job yet.
-  std::string TraceparentOf(const std::string& uid) const;
+  // What launches and plans of the job are part of, as a header.
+  std::string TraceparentOf(const JobEntry& job);
   // What a re-scale of the job has taken, as its replicas have just said.
   void TakeRescale(const std::string& uid, const jobs::RescaleCost& cost);
 
@@ -63,6 +63,8 @@ class JobTracer final : public ChangeListener {
     absl::Time restarting = absl::InfinitePast();
   };
 
+  // What is known of the job: changes may be told of later than the job is launched, so whoever asks first makes it.
+  Traced& Find(const JobEntry& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Look(const JobEntry& job, const Moment& now);
   // Parts before the whole, so that who has seen that has them all.
   void EndStart(const JobEntry& job, const Moment& now, Traced* traced);
@@ -74,7 +76,8 @@ class JobTracer final : public ChangeListener {
 
   const Core* const core_;
   const std::shared_ptr<tracing::Tracer> tracer_;
-  mutable Mutex mutex_;
+  const absl::Time began_;
+  Mutex mutex_;
   std::map<std::string, Traced> traced_ ABSL_GUARDED_BY(mutex_);
 };
 

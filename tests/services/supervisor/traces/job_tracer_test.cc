@@ -8,6 +8,8 @@
 #include "gmock/gmock.h"
 #include "libs/tracing/fake_tracer.h"
 #include "libs/tracing/scope.h"
+#include "services/supervisor/state/change_hub.h"
+#include "tests/services/supervisor/managers_fixture.h"
 #include "tests/services/supervisor/rescale_fixture.h"
 
 namespace adaptdl::supervisor {
@@ -158,10 +160,13 @@ TEST_F(JobTracerTest, ARestartIsATraceOfItsOwn) {
 
 TEST_F(JobTracerTest, OfAJobThatBeganEarlierOnlyItsRescalesAreKnown) {
   StartOne();
+  Train();
+  Await("submit to first step");
   first_ = {};
   n1_ = nullptr;
   n2_ = nullptr;
   Stop();
+  clock_.Advance(absl::Seconds(1));
   Start();
   n1_ = std::make_unique<FakeWorker>(channel_, "n1");
   ASSERT_TRUE(n1_->Register().ok());
@@ -170,7 +175,67 @@ TEST_F(JobTracerTest, OfAJobThatBeganEarlierOnlyItsRescalesAreKnown) {
   Advance(absl::Seconds(5));
   ASSERT_TRUE(Cancel("a").ok());
   WaitFor("a", [](const v1::Job& job) { return job.status().cancel_requested(); });
-  EXPECT_TRUE(tracer_->Named("submit to first step").empty());
+  EXPECT_EQ(tracer_->Named("submit to first step").size(), 1u);
+}
+
+// Changes are told of by a thread of their own, which may be late.
+class LateTracerTest : public ManagersTest {
+ protected:
+  void SetUp() override {
+    ManagersTest::SetUp();
+    tracer_ = std::make_unique<JobTracer>(cluster_->core(), spans_);
+    cluster_->SetTracer(tracer_.get());
+    ASSERT_TRUE(AddNode("n1").ok());
+    job_ = Submit("a").value_or(v1::Job());
+    changes_.jobs[job_.uid()];
+  }
+  void TearDown() override { cluster_.reset(); }
+
+  // The job runs, and nobody was told of a change.
+  void Run() {
+    ASSERT_TRUE(Allocate(job_, {"n1"}).ok());
+    ASSERT_EQ(launcher_.launches.size(), 1u);
+    launch_ = launcher_.launches[0].second;
+    ASSERT_TRUE(Report(launch_, "n1", v1::REPLICA_STATE_RUNNING).ok());
+  }
+  void Train() {
+    v1::HeartbeatRequest request;
+    request.mutable_progress()->set_optimizer_steps(1);
+    sessions_.Heard(launch_.replica_id(), job_.uid(), request, clock_.Steady());
+    Advance(absl::Seconds(1));
+  }
+
+  const std::shared_ptr<tracing::FakeTracer> spans_ = std::make_shared<tracing::FakeTracer>();
+  std::unique_ptr<JobTracer> tracer_;
+  v1::Job job_;
+  v1::LaunchReplica launch_;
+  Changes changes_;
+};
+
+TEST_F(LateTracerTest, AJobThatRunsByThenHasItsTraceAllTheSame) {
+  Run();
+  EXPECT_TRUE(tracing::Parse(launch_.traceparent()).has_value()) << launch_.traceparent();
+  tracer_->OnChanges(changes_);
+  Train();
+  tracer_->OnChanges(changes_);
+  const std::vector<Span> starts = spans_->Named("submit to first step");
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_EQ(tracing::Format(starts[0].context), launch_.traceparent());
+}
+
+TEST_F(LateTracerTest, ARepeatedSubmissionChangesNothing) {
+  const tracing::Context caller = tracing::NewTrace();
+  tracer_->Begin(job_.uid(), caller);
+  Run();
+  tracer_->Begin(job_.uid(), tracing::NewTrace());
+  Train();
+  tracer_->OnChanges(changes_);
+  tracer_->Begin(job_.uid(), caller);
+  tracer_->OnChanges(changes_);
+  const std::vector<Span> starts = spans_->Named("submit to first step");
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_EQ(tracing::Format(starts[0].context), launch_.traceparent());
+  EXPECT_EQ(starts[0].parent_span_id, caller.span_id);
 }
 
 }  // namespace
