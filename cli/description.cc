@@ -114,6 +114,7 @@ Section SpecSection(const v1::JobSpec& spec) {
   section.Add("Preemptible", !spec.has_preemptible() || spec.preemptible() ? "yes" : "no");
   section.Add("Max restarts", absl::StrCat(spec.has_max_restarts() ? spec.max_restarts() : 3));
   section.Add("Deadline", MomentText(spec.has_deadline(), spec.deadline()));
+  section.Add("Starts from", Printable(spec.start_from().job()));
   section.Add("Command", CommandText(replica));
   section.Add("Code", CodeText(replica));
   section.Add("Python", PythonText(replica));

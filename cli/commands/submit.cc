@@ -71,6 +71,7 @@ absl::Status SetDemands(const SubmitOptions& options, v1::JobSpec* spec) {
   v1::ReplicaTemplate* replica = spec->mutable_template_();
   if (!options.tensorboard.empty()) replica->set_tensorboard(options.tensorboard);
   if (options.api_access) replica->set_api_access(true);
+  if (!options.start_from.empty()) spec->mutable_start_from()->set_job(options.start_from);
   if (!options.gpu_types.empty()) {
     replica->mutable_placement()->mutable_gpu_types()->Assign(options.gpu_types.begin(),
                                                               options.gpu_types.end());
@@ -414,6 +415,8 @@ void AddSubmit(CLI::App& app, Context* context) {
                       "Log to this TensorBoard (\"adaptdl tensorboard\")");
   command->add_flag("--api-access", options->api_access,
                     "Let its program call this cluster's API as a user of the job's namespace");
+  command->add_option("--start-from", options->start_from,
+                      "Begin with the newest checkpoint of this job, as long as it has none of its own");
   command->add_option("--deadline", options->deadline, "When it is to be done, such as 2026-12-01T08:00:00Z");
   command->add_option(
       "-d,--dockerfile", options->dockerfile,

@@ -46,6 +46,7 @@ struct SubmitOptions {
   std::string tensorboard;
   // Whether its program may call the API.
   bool api_access = false;
+  std::string start_from;
   // For a cluster of Kubernetes only.
   std::string image_tool;
   std::string claim_size;

@@ -51,6 +51,8 @@ void ReadDemands(const Node& spec, v1::JobSpec* out, Problems* problems) {
     if (deadline.ok()) *out->mutable_deadline() = *deadline;
     if (!deadline.ok()) problems->Add(node->line, deadline.status().message());
   }
+  if (const Node* start = Get(&spec, "startFrom", Type::kText))
+    out->mutable_start_from()->set_job(start->text);
   v1::ReplicaTemplate* replica = out->mutable_template_();
   if (const Node* list = Get(&spec, "gpuTypes", Type::kList); list != nullptr && !list->items.empty()) {
     ReadGpuTypes(*list, replica->mutable_placement(), problems);

@@ -43,7 +43,7 @@ constexpr KnownField kSpec[] = {
     {"maxRestarts", Type::kInteger},  {"rescale", Type::kText},        {"template", Type::kMap},
     {"allowedReplicas", Type::kList}, {"priority", Type::kInteger},    {"python", Type::kMap},
     {"suspend", Type::kBoolean},      {"deadline", Type::kText},       {"gpuTypes", Type::kList},
-    {"dataSets", Type::kList},        {"apiAccess", Type::kBoolean},
+    {"dataSets", Type::kList},        {"apiAccess", Type::kBoolean},   {"startFrom", Type::kText},
 };
 
 constexpr KnownField kDataSet[] = {

@@ -149,6 +149,16 @@ absl::Status CheckAllowedReplicas(const v1::JobSpec& spec) {
                "none lies between min_replicas and max_replicas, so that the job could never run; add one");
 }
 
+absl::Status CheckStartFrom(const v1::JobSpec& spec, ReplicaKind kind) {
+  if (!spec.has_start_from()) return absl::OkStatus();
+  if (kind == ReplicaKind::kPod) {
+    return Wrong("spec.start_from.job", Show(spec.start_from().job()),
+                 "replicas are pods here, which see no other job's checkpoints: leave it out, and have the "
+                 "program read what it is to begin with from a volume");
+  }
+  return CheckDnsLabel("spec.start_from.job", spec.start_from().job());
+}
+
 absl::Status CheckDeadline(const v1::JobSpec& spec) {
   if (!spec.has_deadline()) return absl::OkStatus();
   const auto& deadline = spec.deadline();
@@ -221,6 +231,7 @@ absl::Status CheckSpec(const v1::JobSpec& spec, ReplicaKind kind) {
                         "is not known to this version; use RESCALE_MODE_IN_PLACE or RESCALE_MODE_RESTART"));
   }
   status.Update(CheckDeadline(spec));
+  status.Update(CheckStartFrom(spec, kind));
   status.Update(CheckTemplate(spec.template_(), kind));
   return status;
 }
@@ -257,6 +268,7 @@ const std::vector<absl::string_view>& SystemVariables() {
                                                                 "ADAPTDL_REPLICA_RANK",
                                                                 "ADAPTDL_SCHED_VERSION",
                                                                 "ADAPTDL_SHARE_PATH",
+                                                                "ADAPTDL_START_PATH",
                                                                 "ADAPTDL_SUPERVISOR_ADDRESS",
                                                                 "ADAPTDL_SUPERVISOR_CA",
                                                                 "ADAPTDL_SUPERVISOR_CA_PEM",

@@ -33,6 +33,11 @@ def checkpoint_path() -> Optional[str]:
     return _text("ADAPTDL_CHECKPOINT_PATH")
 
 
+def start_path() -> Optional[str]:
+    """Folder with another job's checkpoints, to begin with where there is none of its own. None: it begins anew."""
+    return _text("ADAPTDL_START_PATH")
+
+
 def share_path() -> Optional[str]:
     """Folder for results. None: there is none."""
     return _text("ADAPTDL_SHARE_PATH")

@@ -9,11 +9,14 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "libs/base/file.h"
 #include "services/worker/names.h"
+#include "services/worker/objects/job_store.h"
+#include "services/worker/objects/local_files.h"
 
 namespace adaptdl::worker {
 namespace {
@@ -84,6 +87,15 @@ std::string JobStorage::CheckpointPath(const v1::LaunchReplica& launch) const {
 
 std::string JobStorage::SharePath(const v1::LaunchReplica& launch) const {
   return absl::StrCat(folder_, "/", FolderNameOf(launch), "/", kShareFolder);
+}
+
+absl::StatusOr<std::string> JobStorage::StartOf(const v1::LaunchReplica& launch) const {
+  const std::string path = absl::StrCat(folder_, "/", FolderNameOf(launch), "/", kStartFolder);
+  std::error_code ignored;
+  if (!launch.has_start_from() || !fs::exists(path, ignored)) return std::string();
+  const absl::StatusOr<std::vector<LocalFile>> own = ListFiles(CheckpointPath(launch));
+  if (!own.ok()) return own.status();
+  return own->empty() ? path : std::string();
 }
 
 absl::StatusOr<std::optional<Account>> JobStorage::Prepare(const v1::LaunchReplica& launch) const {

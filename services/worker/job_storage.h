@@ -1,8 +1,8 @@
 // The folders of jobs in the storage that all nodes share:
-// <storage-dir>/<namespace>/<job>-<uid>/{checkpoint,share}.
+// <storage-dir>/<namespace>/<job>-<uid>/{checkpoint,share}, and start: the checkpoint of another job that it begins with.
 // <storage-dir>/<namespace>/.python holds the number of the namespace's group, where it needs one.
 //
-// Those two belong to the account that the job runs as, and nobody else may look into them; what is above
+// Those belong to the account that the job runs as, and nobody else may look into them; what is above
 // them belongs to the worker.
 //
 // Names must have been checked (names.h). Thread-safe. Several nodes may do the same at the same time.
@@ -32,6 +32,8 @@ class JobStorage {
   const ReplicaAccounts& accounts() const { return accounts_; }
   std::string CheckpointPath(const v1::LaunchReplica& launch) const;
   std::string SharePath(const v1::LaunchReplica& launch) const;
+  // What the job begins with. Empty: nothing, or it has checkpoints of its own.
+  absl::StatusOr<std::string> StartOf(const v1::LaunchReplica& launch) const;
 
   // Makes the job's folders, if they are not there. The account that the job runs as; none: the worker's own.
   absl::StatusOr<std::optional<Account>> Prepare(const v1::LaunchReplica& launch) const;

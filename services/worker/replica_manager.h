@@ -38,6 +38,7 @@
 #include "services/worker/job_storage.h"
 #include "services/worker/objects/data_cache.h"
 #include "services/worker/objects/job_store.h"
+#include "services/worker/objects/shared_folder_store.h"
 #include "services/worker/python_environments.h"
 #include "services/worker/replica_preparer.h"
 #include "services/worker/replica_store.h"
@@ -214,6 +215,10 @@ class ReplicaManager final : public ShimListener {
   // Where its job's files are: they are brought here before it starts, and taken there when it has ended.
   JobStore::Job StoredJobOf(const v1::LaunchReplica& launch) const;
   ReplicaPreparer::Outcome EnterStorage(const v1::LaunchReplica& launch);
+  // What the job begins with, from another job, unless it has checkpoints of its own.
+  ReplicaPreparer::Outcome FetchStart(const v1::LaunchReplica& launch, const JobStore::Job& job);
+  // The job itself is why it can't start.
+  ReplicaPreparer::Outcome NotStartable(const v1::LaunchReplica& launch, const absl::Status& why);
   ReplicaPreparer::Outcome FetchData(const v1::LaunchReplica& launch, const std::optional<Account>& account);
   absl::Status LeaveStorage(const std::string& replica_id, bool save);
   // It is prepared, and that gets on.

@@ -1,6 +1,8 @@
 // What replicas have to do with the storage of their jobs: before they start, while they run, and when they have ended.
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/service/log.h"
 #include "services/worker/names.h"
+#include "services/worker/objects/local_files.h"
 #include "services/worker/replica_end.h"
 #include "services/worker/replica_manager.h"
 
@@ -20,7 +23,7 @@ JobStore::Job ReplicaManager::StoredJobOf(const v1::LaunchReplica& launch) const
 
 ReplicaPreparer::Outcome ReplicaManager::EnterStorage(const v1::LaunchReplica& launch) {
   const bool has_data = launch.template_().data_sets_size() > 0;
-  if (options_.job_store == nullptr && !has_data) return {};
+  if (options_.job_store == nullptr && !has_data && !launch.has_start_from()) return {};
   const absl::StatusOr<std::optional<Account>> account = storage_.Prepare(launch);
   if (!account.ok()) return {account.status(), Cause::kStorage};
   JobStore::Job job = StoredJobOf(launch);
@@ -28,7 +31,37 @@ ReplicaPreparer::Outcome ReplicaManager::EnterStorage(const v1::LaunchReplica& l
   const absl::Status status =
       jobs_->Enter(job, launch.replica_id(), [&] { NoteProgress(launch.replica_id()); });
   if (!status.ok()) return {status, Cause::kStorage};
+  if (const ReplicaPreparer::Outcome outcome = FetchStart(launch, job); !outcome.status.ok()) return outcome;
   return has_data ? FetchData(launch, *account) : ReplicaPreparer::Outcome{};
+}
+
+ReplicaPreparer::Outcome ReplicaManager::FetchStart(const v1::LaunchReplica& launch,
+                                                    const JobStore::Job& job) {
+  if (!launch.has_start_from()) return {};
+  const absl::StatusOr<std::vector<LocalFile>> own = ListFiles(storage_.CheckpointPath(launch));
+  if (!own.ok()) return {own.status(), Cause::kStorage};
+  // Once it has checkpoints of its own, or what it begins with, the other job may be gone.
+  std::error_code ignored;
+  if (!own->empty() || std::filesystem::exists(absl::StrCat(job.folder, "/", kStartFolder), ignored))
+    return {};
+  const std::string name =
+      JobFolderName(launch.namespace_(), launch.start_from().job(), launch.start_from().job_uid());
+  const absl::Status status =
+      jobs_->FetchStart(job, {.name = name, .folder = absl::StrCat(storage_.folder(), "/", name)},
+                        [&] { NoteProgress(launch.replica_id()); });
+  if (absl::IsNotFound(status)) {
+    return NotStartable(launch, absl::NotFoundError(absl::StrCat(
+                                    "spec.start_from: job \"", launch.start_from().job(),
+                                    "\" has written no checkpoint, or was deleted: name another one")));
+  }
+  return {status, absl::IsResourceExhausted(status) ? Cause::kNode : Cause::kStorage};
+}
+
+ReplicaPreparer::Outcome ReplicaManager::NotStartable(const v1::LaunchReplica& launch,
+                                                      const absl::Status& why) {
+  // The folder has to be there for its exit record.
+  if (absl::Status added = store_.Add(launch, {}, ProcessSpec{}); !added.ok()) return {added, Cause::kNode};
+  return {why, Cause::kJob};
 }
 
 ReplicaPreparer::Outcome ReplicaManager::FetchData(const v1::LaunchReplica& launch,
@@ -48,9 +81,7 @@ ReplicaPreparer::Outcome ReplicaManager::FetchData(const v1::LaunchReplica& laun
   if (absl::IsResourceExhausted(status) || absl::IsFailedPrecondition(status)) return {status, Cause::kNode};
   if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status) && !absl::IsPermissionDenied(status))
     return {status, Cause::kStorage};
-  // The folder has to be there for its exit record.
-  if (absl::Status added = store_.Add(launch, {}, ProcessSpec{}); !added.ok()) return {added, Cause::kNode};
-  return {status, Cause::kJob};
+  return NotStartable(launch, status);
 }
 
 void ReplicaManager::NoteProgress(const std::string& replica_id) {

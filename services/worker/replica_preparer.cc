@@ -36,6 +36,9 @@ ReplicaPreparer::Outcome ReplicaPreparer::Prepare(const v1::LaunchReplica& launc
                      .max_processes = node_.max_processes,
                      .python = *std::move(python),
                      .netperf_program = node_.netperf_program};
+  absl::StatusOr<std::string> start = storage_->StartOf(launch);
+  if (!start.ok()) return {start.status(), Cause::kStorage};
+  place.start_path = *std::move(start);
   if (const absl::Status status = SetDataPlace(launch, &place); !status.ok())
     return {status, Cause::kStorage};
   absl::StatusOr<ProcessSpec> process = MakeProcessSpec(launch, place, node_.inherited_environment);

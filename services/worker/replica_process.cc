@@ -163,6 +163,11 @@ absl::Status CheckLaunch(const v1::LaunchReplica& launch) {
       !status.ok()) {
     return status;
   }
+  if (launch.has_start_from()) {
+    const absl::Status status =
+        CheckJobNames(launch.namespace_(), launch.start_from().job(), launch.start_from().job_uid());
+    if (!status.ok()) return status;
+  }
   if (launch.rank() < 0 || launch.num_replicas() < 1 || launch.rank() >= launch.num_replicas()) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", launch.rank(), " is not in a group of ", launch.num_replicas(), " replicas"));
@@ -226,6 +231,7 @@ absl::StatusOr<ProcessSpec> MakeProcessSpec(const v1::LaunchReplica& launch, con
   Set(&env, "ADAPTDL_NUM_GPUS", Number(static_cast<int64_t>(place.devices.size())));
   Set(&env, "ADAPTDL_CHECKPOINT_PATH", place.checkpoint_path);
   Set(&env, "ADAPTDL_SHARE_PATH", place.share_path);
+  if (!place.start_path.empty()) Set(&env, "ADAPTDL_START_PATH", place.start_path);
   if (!place.data_path.empty()) Set(&env, "ADAPTDL_DATA_PATH", place.data_path);
   Set(&env, "ADAPTDL_SUPERVISOR_CA", place.supervisor_ca);
   Set(&env, "ADAPTDL_SUPERVISOR_TLS_NAME", place.supervisor_tls_name);

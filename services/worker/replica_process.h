@@ -36,6 +36,8 @@ struct PythonPlace {
 struct ReplicaPlace {
   std::string checkpoint_path;
   std::string share_path;
+  // What the job begins with, which is another job's. Empty: nothing.
+  std::string start_path = {};
   // The folder that comes with the job, where it starts. Empty: none does.
   std::string code_path = {};
   std::string node_id;

@@ -168,6 +168,11 @@ TEST_F(SubmitTest, AJobMayCallTheApi) {
   EXPECT_TRUE(Submitted().job().spec().template_().api_access());
 }
 
+TEST_F(SubmitTest, AJobMayStartFromAnothersCheckpoint) {
+  EXPECT_EQ(Run({"submit", "--start-from", "digits-7", "--", "true"}).code, 0);
+  EXPECT_EQ(Submitted().job().spec().start_from().job(), "digits-7");
+}
+
 TEST_F(SubmitTest, KeepsOneRequestIdOverRetries) {
   supervisor_.FailNext(2);
   EXPECT_EQ(Run({"submit", "--name", "once", "--", "true"}).code, 0);

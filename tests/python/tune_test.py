@@ -23,7 +23,7 @@ try:
 except ImportError:
     print("SKIPPED: there is no Optuna; scripts/setup.sh installs it", file=sys.stderr)
     sys.exit(77)
-from adaptdl.client import Client  # noqa: E402
+from adaptdl.client import Client, JobNotFoundError  # noqa: E402
 
 PATIENCE = 120
 FOLDER = tempfile.mkdtemp(prefix="adaptdl-tune-")
@@ -211,6 +211,33 @@ class TuneTest(unittest.TestCase):
         self.assertEqual(set(first), {"loss", "accuracy", "test_accuracy"})
         self.assertEqual(first, second)
 
+    def test_a_job_begins_with_anothers_checkpoint_and_goes_on_with_its_own(self):
+        def train(name, epochs, **options):
+            job = self.client.submit(["/usr/bin/python3", f"{ROOT}/examples/python-mnist/mnist.py", "--samples=500",
+                                      f"--epochs={epochs}"], name=name, max_replicas=1, cpus=0.5, max_restarts=0,
+                                     env={"PYTHONPATH": str(BUILD / "python"), "OMP_NUM_THREADS": "1"}, **options)
+            self.client.wait(name, timeout=PATIENCE)
+            text = "\n".join(line.text for line in self.client.logs(name))
+            return job, text, re.findall(r"^epoch (\d+):", text, re.M)
+
+        parent, _, epochs = train("parent", 2)
+        self.assertEqual(epochs, ["0", "1"])
+        child, text, epochs = train("child", 4, start_from="parent")
+        self.assertEqual(epochs, ["2", "3"], text)
+        self.assertIn("of another job", text)
+        self.assertEqual(child.raw.spec.start_from.job_uid, parent.uid)
+        # The child has its own by now.
+        self.client.delete("parent")
+        self.assertEqual(train("grandchild", 5, start_from="child")[2], ["4"])
+        with self.assertRaisesRegex(JobNotFoundError, "spec.start_from.job: there is no job"):
+            self.client.submit(["true"], name="orphan", start_from="parent")
+        self.client.submit(["true"], name="empty", max_replicas=1, cpus=0.1)
+        self.client.wait("empty", timeout=PATIENCE)
+        self.client.submit(["true"], name="hopeless", start_from="empty", max_replicas=1, cpus=0.1, max_restarts=0)
+        job = self.client.wait("hopeless", timeout=PATIENCE)
+        self.assertEqual(job.phase, "FAILED")
+        self.assertIn("spec.start_from: job \"empty\" has written no checkpoint", str(job.raw.status))
+
     def test_the_tuner_is_a_job_that_outlives_its_process(self):
         path = write("jobs.yaml", JOBS % FOLDER)
         follower = start("run", path, "--interval", "0.2")
@@ -272,9 +299,10 @@ class TuneTest(unittest.TestCase):
 
     def test_every_block_of_the_document_runs(self):
         text = (ROOT / "docs/tuning.md").read_text()
-        (search,), (shell,), (code,) = (re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)
-                                        for kind in ("yaml", "sh", "python"))
+        (search, population), (shell,), (code,) = (re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)
+                                                   for kind in ("yaml", "sh", "python"))
         write("parabola.yaml", search)
+        write("climb.yaml", population)
         # The reader's python3 is the one that has the packages.
         programs = pathlib.Path(FOLDER, "programs")
         programs.mkdir()
@@ -285,6 +313,18 @@ class TuneTest(unittest.TestCase):
                                   cwd=FOLDER, env=reader)
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertRegex(done.stdout, r"(?s)best loss .*optuna-dashboard.*deleted, with 6 trials|\{'x': 3\}")
+        tune("run", "climb.yaml", "--interval", "0.2")
+        shown = json.loads(tune("export", "climb"))["trials"]
+        forks = [trial for trial in shown if "fork_of" in trial]
+        self.assertTrue(forks, shown)
+        by_number = {trial["number"]: trial for trial in shown}
+        for fork in forks:
+            # The first step after the one that its parent had kept.
+            step, height = fork["curve"][0]
+            before = dict(by_number[fork["fork_of"]]["curve"]).get(step - 1, 0)
+            self.assertAlmostEqual(height, before + fork["params"]["rate"], delta=1e-3 * max(1, height), msg=shown)
+            self.assertGreater(step, 1)
+        self.assertEqual(sum(trial["status"] == "done" for trial in shown), 4)
 
     def test_the_command_says_what_is_missing(self):
         def fails(python):

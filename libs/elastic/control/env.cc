@@ -25,6 +25,7 @@ elastic::Environment Read() {
 }  // namespace
 
 std::string CheckpointPath() { return Read().checkpoint_path; }
+std::string StartPath() { return Read().start_path; }
 std::string SharePath() { return Read().share_path; }
 std::string TensorBoardLogDir() { return Read().tensorboard_logdir; }
 std::string JobId() {

@@ -88,6 +88,7 @@ absl::StatusOr<Environment> ReadVariables(const GetVariable& get) {
   environment.supervisor_tls_name = reader.Text("ADAPTDL_SUPERVISOR_TLS_NAME");
   ReadJobId(&reader, &environment);
   environment.checkpoint_path = reader.Text("ADAPTDL_CHECKPOINT_PATH");
+  environment.start_path = reader.Text("ADAPTDL_START_PATH");
   environment.share_path = reader.Text("ADAPTDL_SHARE_PATH");
   environment.tensorboard_logdir = reader.Text("ADAPTDL_TENSORBOARD_LOGDIR");
   environment.num_replicas = static_cast<int>(reader.Integer("ADAPTDL_NUM_REPLICAS", 1, 1, kMaxReplicas));

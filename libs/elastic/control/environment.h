@@ -18,6 +18,8 @@ struct Environment {
   std::string job_namespace;
   std::string job;
   std::string checkpoint_path;
+  // Another job's checkpoints, to begin with. Empty: it begins anew.
+  std::string start_path;
   std::string share_path;
   // Where rank 0 leaves files for TensorBoard. Empty: nowhere.
   std::string tensorboard_logdir;

@@ -36,11 +36,24 @@ void CheckpointCoordinator::SetMembership(const GroupMembership& membership) {
 }
 
 absl::StatusOr<StateMap> CheckpointCoordinator::LoadNewest() {
-  if (!leads_ || !writer_) return StateMap();
+  if (!leads_) return StateMap();
+  if (!writer_) return LoadStart();
   absl::StatusOr<Checkpoint> newest = writer_->LoadNewest();
-  if (absl::IsNotFound(newest.status())) return StateMap();
+  if (absl::IsNotFound(newest.status())) return LoadStart();
   if (!newest.ok()) return newest.status();
   Say(Severity::kInfo, absl::StrCat("restored checkpoint-", newest->version));
+  return std::move(newest->states);
+}
+
+absl::StatusOr<StateMap> CheckpointCoordinator::LoadStart() const {
+  if (options_.start_folder.empty()) return StateMap();
+  absl::StatusOr<Checkpoint> newest = CheckpointStore({.folder = options_.start_folder}).LoadNewest();
+  if (absl::IsNotFound(newest.status())) {
+    return absl::NotFoundError(absl::StrCat("ADAPTDL_START_PATH=\"", options_.start_folder,
+                                            "\": there is no checkpoint to start from"));
+  }
+  if (!newest.ok()) return newest.status();
+  Say(Severity::kInfo, absl::StrCat("starts from checkpoint-", newest->version, " of another job"));
   return std::move(newest->states);
 }
 

@@ -36,6 +36,8 @@ class CheckpointCoordinator final : public SignalSource {
   struct Options {
     // Empty: nothing is written.
     std::string folder = {};
+    // Another job's checkpoints, to begin with where there is none in `folder`. Empty: none.
+    std::string start_folder = {};
     // Complete checkpoints that stay.
     int keep = 2;
     // Between two checkpoints. Steps: 0: by time.
@@ -60,7 +62,8 @@ class CheckpointCoordinator final : public SignalSource {
   // The period begins.
   void Start() { last_ = options_.seconds(); }
 
-  // States of the newest checkpoint, on rank 0. Empty: there is none, or this is another rank.
+  // States of the newest checkpoint, on rank 0; without one, those of the one to start from. Empty: there is neither, or this
+  // is another rank. NOT_FOUND: there is nothing where it was to start from.
   absl::StatusOr<StateMap> LoadNewest();
 
   // From any thread. `reason`: for people.
@@ -91,6 +94,7 @@ class CheckpointCoordinator final : public SignalSource {
   void OnAgreed(absl::Span<const double> sums, int members) override;
 
  private:
+  absl::StatusOr<StateMap> LoadStart() const;
   bool PeriodIsOver(bool in_step) const;
   void OnWritten(int64_t step, const absl::StatusOr<int64_t>& version);
 

@@ -48,6 +48,7 @@ CheckpointCoordinator::Options CheckpointOptions(const JobDependencies& dependen
                                                  std::function<void(const std::string&)> on_superseded) {
   const Environment& environment = dependencies.environment;
   return {.folder = environment.checkpoint_path,
+          .start_folder = environment.start_path,
           .keep = environment.checkpoint_keep,
           .period = environment.checkpoint_period,
           .period_steps = environment.checkpoint_period_steps,

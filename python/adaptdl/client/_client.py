@@ -118,6 +118,7 @@ class Client:
         deadline: Optional[datetime.datetime] = None,
         suspend: bool = False,
         api_access: bool = False,
+        start_from: str = "",
     ) -> _types.Job:
         """Submits a job whose replicas run this command: a list of words, or a text for a shell.
 
@@ -132,7 +133,8 @@ class Client:
 
         The nodes have GPUs of one of `gpu_types`, and all labels of `node_selector`; the job is to be done by
         `deadline`, which has a time zone. With `suspend` it is held from the start, until resume(). With
-        `api_access` a Client() of its program finds this cluster, as a user of the job's namespace.
+        `api_access` a Client() of its program finds this cluster, as a user of the job's namespace. It begins with the
+        newest checkpoint of the job `start_from`, as long as it has none of its own.
         """
         request = _protocol.message_class("SubmitJobRequest")(request_id=str(uuid.uuid4()))
         job, spec, template = request.job, request.job.spec, request.job.spec.template
@@ -164,6 +166,8 @@ class Client:
             if deadline.tzinfo is None:
                 raise InvalidRequestError("deadline has no time zone", "INVALID_ARGUMENT")
             spec.deadline.FromDatetime(deadline.astimezone(datetime.timezone.utc).replace(tzinfo=None))
+        if start_from:
+            spec.start_from.job = start_from
         if folder is not None:
             code = self.upload(
                 folder, namespace=job.namespace, max_bytes=max_folder_bytes, max_files=max_folder_files

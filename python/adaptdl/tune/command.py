@@ -95,7 +95,9 @@ def _go_on(client: Any, search: Any, options: argparse.Namespace) -> int:
     from adaptdl.tune.follow import follow
     from adaptdl.tune.record import Record
     from adaptdl.tune.tuner_job import place_of
+    from adaptdl.tune.warm_start import trials_of_earlier
     interval = max(options.interval, 0.1)
+    trials_of_earlier(client, search)  # what is wrong there is said here, and not by a job
     try:
         Record(client, search.name).keep(search, place_of(client, interval), held=options.local)
     except InvalidRequestError as error:
@@ -241,6 +243,8 @@ def _delete(options: argparse.Namespace) -> int:
 
 def _document(search: Any, trial: Any) -> Dict[str, Any]:
     """A trial as plain values."""
+    from adaptdl.tune.population import FORK_OF
+    fork = {"fork_of": trial.sampler_state[FORK_OF]} if FORK_OF in trial.sampler_state else {}
     return {"number": trial.number, "job": f"{trial.job.namespace}/{trial.job.name}", "status": trial.status,
-            "params": trial.params, search.metric: trial.value,
+            "params": trial.params, **fork, search.metric: trial.value,
             "curve": [[point.progress, point.value] for point in trial.curve]}

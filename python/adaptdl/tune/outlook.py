@@ -6,6 +6,7 @@ from typing import Any, Callable, List, Optional, Sequence
 from adaptdl.client import Node
 from adaptdl.tune.concurrency import MOST_TRIALS as MOST_PLAYED
 from adaptdl.tune.concurrency import Outlook, rung_parts, speedup_of
+from adaptdl.tune.population import Standings
 from adaptdl.tune.search_file import Search
 from adaptdl.tune.trials import Trial
 
@@ -21,9 +22,9 @@ def outlook_of(search: Search, trials: List[Trial], nodes: List[Node]) -> Outloo
     running = [trial for trial in trials if not trial.job.finished]
     slots = max(1, sum(len(trial.job.allocation) for trial in running) + _free(search, trials, nodes))
     most = int(search.job.get("max_replicas") or 0) or slots
-    ended = len(trials) - len(running)
-    in_all = trials_in_all(search)
-    left = in_all - ended if in_all is not None else _TRIALS_PER_SLOT * slots
+    left = trials_left(search, trials)
+    if left is None:
+        left = _TRIALS_PER_SLOT * slots
     whole = whole_progress(trials)
     parts: List[float] = []
     if search.progress is not None:
@@ -41,6 +42,14 @@ def trials_in_all(search: Search) -> Optional[int]:
         points = None
     numbers = [number for number in (search.trials, points and len(points)) if number]
     return min(numbers, default=None)
+
+
+def trials_left(search: Search, trials: Sequence[Trial]) -> Optional[int]:
+    """That have not ended, or not begun, if neither time nor money ends the search before. None: only these do."""
+    if search.population is not None:
+        return Standings(search.population, search.maximize, trials).left()
+    in_all = trials_in_all(search)
+    return None if in_all is None else max(0, in_all - sum(trial.job.finished for trial in trials))
 
 
 def part_done(trial: Trial, whole: Optional[float]) -> float:

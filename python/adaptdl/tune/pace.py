@@ -6,12 +6,11 @@ of it.
 
 import dataclasses
 import datetime
-import math
 from typing import List, Optional, Sequence
 
 from adaptdl.client import Client, ClientError, Node
 from adaptdl.tune.concurrency import choose, expected_time
-from adaptdl.tune.outlook import MOST_PLAYED, outlook_of, part_done, trials_in_all, whole_progress
+from adaptdl.tune.outlook import MOST_PLAYED, outlook_of, part_done, trials_left, whole_progress
 from adaptdl.tune.search_file import Search
 from adaptdl.tune.trials import Trial
 
@@ -56,7 +55,7 @@ def pace_of(search: Search, trials: List[Trial], nodes: List[Node], now: datetim
     if not begins:
         return None
     ends = [trial.job.completion_time for trial in trials]
-    over = (over or len(trials) >= (trials_in_all(search) or math.inf)) and None not in ends
+    over = (over or trials_left(search, trials) == 0) and None not in ends
     until = max(end for end in ends if end is not None) if over else now
     elapsed = max(0.0, (until - min(begins)).total_seconds())
     costs = [trial.job.raw.status.cost for trial in trials if trial.job.raw.status.HasField("cost")]
@@ -113,7 +112,7 @@ def _left(search: Search, trials: List[Trial], nodes: List[Node], now: datetime.
         bounds.append(max(0.0, 3600 * search.hours - elapsed))
     if search.cost is not None and spent:
         bounds.append(max(0.0, (search.cost - spent) * elapsed / spent))
-    if trials_in_all(search) is not None:
+    if trials_left(search, trials) is not None:
         played = _played(search, trials, nodes, now)
         if played is not None:
             bounds.append(played)

@@ -12,13 +12,14 @@ MOST_BYTES = 1 << 20
 MOST_PARAMETERS = 64
 MOST_TRIALS = 10_000
 ALGORITHMS = ("tpe", "random", "grid", "cmaes")
+MOST_EARLIER = 16
 PROGRESS = ("epochs", "steps", "reported")
 # What a trial's job may say, as Client.submit() takes it.
 JOB_FIELDS = {
     "min_replicas": int, "max_replicas": int, "priority": int, "max_restarts": int, "gpus": int, "memory_bytes": int,
     "cpus": float, "grace_period": float, "preemptible": bool, "in_place": bool, "env": dict, "labels": dict,
     "node_selector": dict, "allowed_replicas": list, "gpu_types": list, "working_directory": str, "python": str,
-    "requirements": str, "folder": str, "code": dict,
+    "requirements": str, "folder": str, "code": dict, "start_from": str,
 }
 # What its tuner's job may say.
 TUNER_FIELDS = {"cpus": float, "memory_bytes": int, "env": dict, "python": str, "requirements": str}
@@ -30,6 +31,21 @@ _METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_./-]{0,63}")
 
 class SearchFileError(ValueError):
     """The file is wrong; the text says where, and what to write there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Population:
+    """Trials of which the worst are replaced by forks of the best (population.py)."""
+
+    # Trials that begin without a parent.
+    size: int
+    # In what progress is counted, and how much of it lies between two comparisons.
+    progress: str
+    every: float
+    # The part of those compared that is replaced, and the part that they are replaced by.
+    quantile: float
+    # How far parameters move: logarithmic ones by this factor, others by this less 1 of their range.
+    change: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +70,10 @@ class Search:
     progress: Optional[str]
     first_rung: float
     factor: float
+    # None: no trial is replaced by a fork of another one.
+    population: Optional[Population]
+    # Searches whose trials the sampler knows from the start.
+    warm_start: Tuple[str, ...]
     # Trials that run at the same time, at most. None: the tuner decides.
     at_once: Optional[int]
     job: Dict[str, Any]
@@ -120,7 +140,7 @@ class _Reader:
 
     def search(self, document: Any) -> Optional[Search]:
         top = self.known("", document, ("name", "command", "parameters", "metric", "budget", "algorithm",
-                                        "early_stopping", "at_once", "job", "tuner"))
+                                        "early_stopping", "population", "warm_start", "at_once", "job", "tuner"))
         if not isinstance(document, dict):
             if document is None:
                 self.wrong("the file", None, "give name, command, parameters, metric and budget")
@@ -133,9 +153,15 @@ class _Reader:
         trials, hours, cost = self.budget(top.get("budget"))
         algorithm, seed = self.algorithm(top.get("algorithm", "tpe"), space)
         progress, first, factor = self.early_stopping(top.get("early_stopping"), log)
+        population = self.population(top.get("population"), trials, log)
+        if population is not None and progress is not None:
+            self.wrong("early_stopping", top.get("early_stopping"), "a population replaces trials instead: leave out one of them")
+        if population is not None and algorithm == "grid":
+            self.wrong("algorithm", algorithm, "parameters of a population move between points of a grid: give tpe or random")
         at_once = self.whole("at_once", top.get("at_once"), 1, MOST_TRIALS)
         return Search(str(name), self.command(top.get("command")), space, metric, maximize, log, trials, hours, cost,
-                      algorithm, seed, progress, first, factor, at_once, self.trials_job(top.get("job")),
+                      algorithm, seed, progress, first, factor, population,
+                      self.warm_start(top.get("warm_start"), str(name)), at_once, self.trials_job(top.get("job")),
                       self.job("tuner", top.get("tuner"), TUNER_FIELDS), document)
 
     def command(self, value: Any) -> Union[str, List[str]]:
@@ -273,17 +299,47 @@ class _Reader:
         if value is None or value is False:
             return None, 1, 3
         values = self.known("early_stopping", value, ("progress", "first", "factor"))
-        progress = values.get("progress", "reported" if log else "epochs")
-        if progress not in PROGRESS:
-            self.wrong("early_stopping.progress", progress, "give one of " + ", ".join(PROGRESS))
-        elif log and progress != "reported":
-            self.wrong("early_stopping.progress", progress, "with metric.log it is reported: the pattern's (?P<step>...)")
-        elif log and "?P<step>" not in log:
-            self.wrong("metric.log", log, "early stopping needs to know how far a trial is: a group (?P<step>...)")
+        progress = self.progress("early_stopping", values, log)
         factor = self.positive("early_stopping.factor", values.get("factor", 3)) or 3
         if factor < 1.5:
             self.wrong("early_stopping.factor", factor, "give at least 1.5")
         return progress, self.positive("early_stopping.first", values.get("first", 1)) or 1, factor
+
+    def progress(self, field: str, values: Dict[str, Any], log: str) -> str:
+        progress = values.get("progress", "reported" if log else "epochs")
+        if progress not in PROGRESS:
+            self.wrong(f"{field}.progress", progress, "give one of " + ", ".join(PROGRESS))
+        elif log and progress != "reported":
+            self.wrong(f"{field}.progress", progress, "with metric.log it is reported: the pattern's (?P<step>...)")
+        elif log and "?P<step>" not in log:
+            self.wrong("metric.log", log, f"{field} needs to know how far a trial is: a group (?P<step>...)")
+        return str(progress)
+
+    def population(self, value: Any, trials: Optional[int], log: str) -> Optional[Population]:
+        if value is None or value is False:
+            return None
+        values = self.known("population", value, ("size", "progress", "every", "quantile", "change"))
+        if isinstance(value, dict) and "size" not in value:
+            self.wrong("population.size", None, "say how many trials begin without a parent, such as 8")
+        size = self.whole("population.size", values.get("size"), 2, MOST_TRIALS) or 2
+        if trials is not None and trials < size:
+            self.wrong("budget.trials", trials, f"forks count, too: give more than population.size, which is {size}")
+        quantile = self.positive("population.quantile", values.get("quantile", 0.25)) or 0.25
+        if quantile > 0.5:
+            self.wrong("population.quantile", quantile, "give at most 0.5")
+        change = self.positive("population.change", values.get("change", 1.2)) or 1.2
+        if not 1 < change <= 2:
+            self.wrong("population.change", change, "give more than 1, and at most 2")
+        return Population(size, self.progress("population", values, log),
+                          self.positive("population.every", values.get("every", 1)) or 1, quantile, change)
+
+    def warm_start(self, value: Any, name: str) -> Tuple[str, ...]:
+        names = [value] if isinstance(value, str) else [] if value is None else value
+        if not isinstance(names, list) or len(names) > MOST_EARLIER or name in names or \
+                not all(isinstance(one, str) and _NAME.fullmatch(one) for one in names):
+            self.wrong("warm_start", value, f"give names of at most {MOST_EARLIER} earlier searches: [digits-1]")
+            return ()
+        return tuple(names)
 
     def trials_job(self, value: Any) -> Dict[str, Any]:
         job = self.job("job", value, JOB_FIELDS)

@@ -5,6 +5,7 @@ import shutil
 import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, TextIO
 
+from adaptdl.tune.population import FORK_OF
 from adaptdl.tune.search_file import Search
 from adaptdl.tune.trials import Trial
 from adaptdl.tune.tuner import best_of, cost_of
@@ -50,8 +51,11 @@ def summary(search: Search, trials: List[Trial]) -> str:
 
 
 def parameters(trial: Trial) -> str:
-    """As people read them."""
-    return " ".join(f"{name}={shown(value)}" for name, value in trial.params.items())
+    """As people read them, with the trial that this one is a fork of."""
+    words = [f"{name}={shown(value)}" for name, value in trial.params.items()]
+    if FORK_OF in trial.sampler_state:
+        words.append(f"(fork of {shown(trial.sampler_state[FORK_OF])})")
+    return " ".join(words)
 
 
 def shown(value: Any) -> str:

@@ -23,7 +23,20 @@ NUMBER_VARIABLE = "ADAPTDL_TRIAL_NUMBER"
 NAME_VARIABLE = "ADAPTDL_TRIAL_SEARCH"
 # What the sampler wants to know again of a trial.
 SAMPLER_VARIABLE = "ADAPTDL_TUNE_SAMPLER"
+PERIOD_VARIABLE = "ADAPTDL_CHECKPOINT_PERIOD_SECONDS"
+_CHECKPOINT_SECONDS = "10"
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What a trial is to be started with."""
+
+    params: Dict[str, Any]
+    # What the sampler, or the population, wants to find with it later.
+    sampler_state: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    # The job whose checkpoint it begins with. None: as the file says.
+    parent: Optional[str] = None
 
 
 @dataclasses.dataclass
@@ -67,28 +80,38 @@ class Trials:
         # Of those that have ended: nothing about them changes any more.
         self._finished: Dict[str, Trial] = {}
 
+    @property
+    def _progress(self) -> str:
+        population = self._search.population
+        return (population.progress if population is not None else self._search.progress) or ""
+
     def load(self) -> List[Trial]:
         """As they are now, by number."""
         found = [self._trial(job) for job in self._client.list(labels={SEARCH_LABEL: self._search.name})
                  if TRIAL_LABEL in job.labels]
         return sorted(found, key=lambda trial: trial.number)
 
-    def start(self, number: int, params: Dict[str, Any], sampler_state: Dict[str, Any], most: int = 0) -> bool:
+    def start(self, number: int, plan: Plan, most: int = 0) -> bool:
         """Submits trial `number`, with at most so many replicas (0: as the file says). False: it is there already, by
         another tuner."""
         options = dict(self._search.job)
+        if plan.parent is not None:
+            options["start_from"] = plan.parent
         if most:
             options["max_replicas"] = self._bounded(most)
         if "code" in options:
             options["code"] = code_of(self._search)
         options["env"] = {
-            **options.get("env", {}), PARAMS_VARIABLE: json.dumps(params), NUMBER_VARIABLE: str(number),
-            NAME_VARIABLE: self._search.name, SAMPLER_VARIABLE: json.dumps(sampler_state)}
+            **options.get("env", {}), PARAMS_VARIABLE: json.dumps(plan.params), NUMBER_VARIABLE: str(number),
+            NAME_VARIABLE: self._search.name, SAMPLER_VARIABLE: json.dumps(plan.sampler_state)}
+        if self._search.population is not None:
+            # Forks begin with the newest checkpoint that there is.
+            options["env"].setdefault(PERIOD_VARIABLE, _CHECKPOINT_SECONDS)
         options["labels"] = {**options.get("labels", {}), SEARCH_LABEL: self._search.name, TRIAL_LABEL: str(number)}
         # A trial that fails tells the sampler something, which it shall not take three attempts to say.
         options.setdefault("max_restarts", 0)
         try:
-            self._client.submit(fill(self._search.command, params, self._search.space.names()),
+            self._client.submit(fill(self._search.command, plan.params, self._search.space.names()),
                                 name=f"{self._search.name}-{number}", **options)
         except AlreadyExistsError:
             return False
@@ -140,7 +163,7 @@ class Trials:
             if name in point.metrics:
                 metric = point.metrics[name]
                 progress = {"steps": point.scale_invariant_steps, "reported": metric.step}.get(
-                    self._search.progress or "", point.epoch)
+                    self._progress, point.epoch)
                 trial.curve.append(Point(float(progress), metric.value))
                 trial.value = metric.value
         # Points are means over a time; what was reported last is told as it was.

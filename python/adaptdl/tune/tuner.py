@@ -1,10 +1,11 @@
-"""The loop of a search: looks at the trials, stops those that are not worth going on, and starts others.
+"""The loop of a search: looks at the trials, stops those that are not worth going on, and starts others, or forks.
 
 It keeps nothing that it could not find again: killed at any point, it is followed by another that goes on.
 """
 
 import datetime
 import math
+import random
 import threading
 import time
 from typing import Callable, List, Optional
@@ -12,11 +13,13 @@ from typing import Callable, List, Optional
 from adaptdl.client import Client, ConnectionFailedError, InvalidRequestError, JobNotFoundError, LimitReachedError
 from adaptdl.tune.concurrency import choose, share_of
 from adaptdl.tune.outlook import outlook_of
+from adaptdl.tune.population import FORK_OF, INSTEAD_OF, Standings, explore
 from adaptdl.tune.record import Record
 from adaptdl.tune.rungs import Rungs
-from adaptdl.tune.search_file import Search
+from adaptdl.tune.search_file import Search, SearchFileError
 from adaptdl.tune.study import propose
-from adaptdl.tune.trials import Trial, Trials
+from adaptdl.tune.trials import Plan, Trial, Trials
+from adaptdl.tune.warm_start import trials_of_earlier
 
 # How many trials run at once is decided anew when one has ended, and after so many seconds.
 _RECONSIDER = 2.0
@@ -40,6 +43,8 @@ class Tuner:
         # How many trials run at once, and how many replicas each of them has at most.
         self._at_once, self._share = 1, 1
         self._chosen_at, self._chosen_with = 0.0, -1
+        # Of other searches. None: nobody has asked for them yet.
+        self._earlier: Optional[List[Trial]] = None
         self._rungs = None
         if search.progress is not None:
             self._rungs = Rungs(search.first_rung, search.factor, search.maximize)
@@ -57,7 +62,7 @@ class Tuner:
         if not self._is_record:
             self._record.keep(self._search)
         # What is wrong with a trial's job nobody mends while the tuner is started over and over.
-        hopeless = (SearchError, InvalidRequestError) if self._is_record else (SearchError,)
+        hopeless = (SearchError, SearchFileError, InvalidRequestError) if self._is_record else (SearchError,)
         try:
             trials = self._loop()
         except hopeless:
@@ -104,11 +109,11 @@ class Tuner:
         free = self._at_once - len(running)
         number = trials[-1].number + 1 if trials else 1
         while free > 0 and number <= (self._search.trials or math.inf):
-            proposal = propose(self._search, trials, number)
-            if proposal is None:  # every point of the space has been tried
+            plan = self._plan(trials, number)
+            if plan is None:  # every point of the space has been tried, or every place of the population is taken
                 return not running
             try:
-                if not self._trials.start(number, *proposal, most=self._share):
+                if not self._trials.start(number, plan, most=self._share):
                     return False  # another tuner works on this search, too: look again
             except LimitReachedError:
                 if not running:
@@ -120,6 +125,22 @@ class Tuner:
             number, free = number + 1, free - 1
         return not running
 
+    def _plan(self, trials: List[Trial], number: int) -> Optional[Plan]:
+        search = self._search
+        if search.population is not None:
+            standings = Standings(search.population, search.maximize, trials)
+            for place in standings.vacant():
+                parent = standings.parent_of(place)
+                if parent is not None:
+                    draw = random.Random(f"{search.seed}-{number}")
+                    return Plan(explore(search.space, parent.params, search.population.change, draw),
+                                {FORK_OF: parent.number, INSTEAD_OF: place.number}, parent.job.name)
+            if sum(FORK_OF not in trial.sampler_state for trial in trials) >= search.population.size:
+                return None
+        if self._earlier is None:
+            self._earlier = trials_of_earlier(self._client, search)
+        return propose(search, trials, number, self._earlier)
+
     def _choose(self, trials: List[Trial]) -> None:
         ended, now = sum(trial.job.finished for trial in trials), time.monotonic()
         if ended == self._chosen_with and now - self._chosen_at <= _RECONSIDER:
@@ -130,6 +151,14 @@ class Tuner:
         self._chosen_with, self._chosen_at = ended, now
 
     def _stop_early(self, trials: List[Trial], running: List[Trial]) -> None:
+        if self._search.population is not None:
+            standings = Standings(self._search.population, self._search.maximize, trials)
+            # Nobody makes room for a fork that there can't be.
+            left = (self._search.trials or math.inf) - len(trials) - len(standings.vacant())
+            for trial in standings.fallen():
+                if left >= 1:
+                    self._trials.stop(trial)
+                    left -= 1
         if self._rungs is None:
             return
         curves = {trial.number: trial.curve for trial in trials}

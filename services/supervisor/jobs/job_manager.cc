@@ -120,6 +120,19 @@ absl::StatusOr<std::string> JobManager::ChooseName(const Transaction& transactio
   }
 }
 
+absl::Status JobManager::ResolveStart(const Transaction& transaction, v1::Job* job) {
+  if (!job->spec().has_start_from()) return absl::OkStatus();
+  v1::StartPoint* start = job->mutable_spec()->mutable_start_from();
+  const JobEntry* other = transaction.FindJobByName(job->namespace_(), start->job());
+  if (other == nullptr) {
+    return absl::NotFoundError(absl::StrCat("spec.start_from.job: there is no job \"", start->job(),
+                                            "\" in namespace \"", job->namespace_(),
+                                            "\"; name one whose checkpoint is to be begun with"));
+  }
+  start->set_job_uid(other->record.uid());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::SubmitJobResponse> JobManager::AddJob(Transaction* transaction,
                                                          const v1::SubmitJobRequest& request) {
   const absl::StatusOr<std::string> name = ChooseName(*transaction, request);
@@ -128,6 +141,7 @@ absl::StatusOr<v1::SubmitJobResponse> JobManager::AddJob(Transaction* transactio
   if (!allowed.ok()) return allowed;
   transaction->NoteSubmission(request.job().namespace_());
   auto job = std::make_shared<v1::Job>(request.job());
+  if (absl::Status status = ResolveStart(*transaction, job.get()); !status.ok()) return status;
   job->clear_status();
   job->set_name(*name);
   job->set_uid(random_hex_(16));

@@ -69,6 +69,8 @@ class JobManager {
   absl::StatusOr<v1::ListEventsResponse> ListEvents(const v1::ListEventsRequest& request) const;
 
  private:
+  // Finds the job that this one is to start from.
+  static absl::Status ResolveStart(const Transaction& transaction, v1::Job* job);
   absl::StatusOr<std::string> ChooseName(const Transaction& transaction,
                                          const v1::SubmitJobRequest& request) const;
   absl::StatusOr<v1::SubmitJobResponse> AddJob(Transaction* transaction, const v1::SubmitJobRequest& request);

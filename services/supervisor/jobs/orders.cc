@@ -201,6 +201,8 @@ v1::LaunchReplica Orders::LaunchCommand(const JobEntry& job, int index, const Gr
     variable->set_name("ADAPTDL_TOKEN");
     variable->set_value(ApiToken(launch.job_uid(), launch.group(), launch.token()));
   }
+  if (job.record.job->spec().has_start_from())
+    *launch.mutable_start_from() = job.record.job->spec().start_from();
   if (tracer_ != nullptr) launch.set_traceparent(tracer_->TraceparentOf(job));
   // Newcomers are told by those who train where to go.
   const bool member = record.launch_group == job.record.state.group;

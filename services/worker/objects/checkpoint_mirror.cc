@@ -37,6 +37,8 @@ std::string FilesPrefix(const MirroredJob& job, const SnapshotId& id) {
   return absl::StrCat(job.prefix, "/files/", SnapshotName(id), "/");
 }
 
+std::string FetchingFolder(const MirroredJob& job) { return absl::StrCat(job.folder, "/", kFetching); }
+
 // Whether another checkpoint may do where this one can't be had.
 bool IsOfThisOne(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
@@ -181,18 +183,44 @@ absl::Status CheckpointMirror::RemoveOld(const MirroredJob& job, const std::stop
 
 absl::Status CheckpointMirror::Fetch(const MirroredJob& job, const std::function<void()>& progress,
                                      const std::stop_token& stop) const {
+  const auto is_here = [&](const SnapshotId& newest) {
+    const Marker marker = ReadMarker(job);
+    const absl::StatusOr<std::string> fingerprint = FingerprintOf(FolderOf(job));
+    return marker.id == newest && fingerprint.ok() && *fingerprint == marker.fingerprint;
+  };
+  const absl::StatusOr<std::optional<SnapshotId>> fetched = FetchNewest(job, is_here, progress, stop);
+  if (!fetched.ok()) return fetched.status();
+  return fetched->has_value() ? Exchange(job, **fetched) : absl::OkStatus();
+}
+
+absl::Status CheckpointMirror::FetchStart(const MirroredJob& job, const std::string& source_prefix,
+                                          const std::string& name, const std::function<void()>& progress,
+                                          const std::stop_token& stop) const {
+  const std::string folder = absl::StrCat(job.folder, "/", name);
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(folder, error))) return absl::OkStatus();
+  const MirroredJob source{.folder = job.folder, .prefix = source_prefix, .owner = job.owner};
+  const absl::StatusOr<std::optional<SnapshotId>> fetched = FetchNewest(
+      source, [](const SnapshotId& /*newest*/) { return false; }, progress, stop);
+  if (!fetched.ok()) return fetched.status();
+  if (!fetched->has_value())
+    return absl::NotFoundError(absl::StrCat("there is no checkpoint in ", source_prefix));
+  fs::rename(FetchingFolder(job), folder, error);
+  return error ? ErrnoStatus(error.value(), absl::StrCat("make ", folder)) : absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<SnapshotId>> CheckpointMirror::FetchNewest(
+    const MirroredJob& job, const std::function<bool(const SnapshotId& newest)>& is_here,
+    const std::function<void()>& progress, const std::stop_token& stop) const {
   absl::Status status;
   for (int round = 0; round < kFetchRounds; ++round) {
     const absl::StatusOr<std::vector<SnapshotId>> there = ListSnapshots(job, stop);
     if (!there.ok()) return there.status();
-    if (there->empty()) return absl::OkStatus();
-    const Marker marker = ReadMarker(job);
-    const absl::StatusOr<std::string> fingerprint = FingerprintOf(FolderOf(job));
-    if (marker.id == there->back() && fingerprint.ok() && *fingerprint == marker.fingerprint)
-      return absl::OkStatus();
+    if (there->empty() || is_here(there->back())) return std::optional<SnapshotId>();
     for (auto id = there->rbegin(); id != there->rend(); ++id) {
       status = FetchSnapshot(job, *id, progress, stop);
-      if (status.ok() || !IsOfThisOne(status)) return status;
+      if (status.ok()) return std::optional<SnapshotId>(*id);
+      if (!IsOfThisOne(status)) return status;
       log::Warning("checkpoint in the store is passed over",
                    {{"folder", job.prefix}, {"checkpoint", SnapshotName(*id)}, {"error", status.ToString()}});
     }
@@ -213,7 +241,7 @@ absl::Status CheckpointMirror::FetchSnapshot(const MirroredJob& job, const Snaps
   int64_t bytes = 0;
   for (const SnapshotFile& file : *files) bytes += file.size;
   absl::Status status = CheckRoom(job.folder, bytes);
-  const std::string fetched = absl::StrCat(job.folder, "/", kFetching);
+  const std::string fetched = FetchingFolder(job);
   status.Update(RemoveFolder(fetched));
   std::error_code error;
   fs::create_directories(fetched, error);
@@ -226,7 +254,7 @@ absl::Status CheckpointMirror::FetchSnapshot(const MirroredJob& job, const Snaps
   if (status.ok()) {
     log::Info("checkpoint fetched",
               {{"folder", job.prefix}, {"checkpoint", SnapshotName(id)}, {"bytes", absl::StrCat(bytes)}});
-    return Exchange(job, fetched, id);
+    return status;
   }
   RemoveFolder(fetched).IgnoreError();
   return status;
@@ -260,8 +288,7 @@ absl::Status CheckpointMirror::FetchFile(const std::string& key, const SnapshotF
   return writer->Finish(owner);
 }
 
-absl::Status CheckpointMirror::Exchange(const MirroredJob& job, const std::string& fetched,
-                                        const SnapshotId& id) const {
+absl::Status CheckpointMirror::Exchange(const MirroredJob& job, const SnapshotId& id) const {
   const std::string folder = FolderOf(job);
   const std::string replaced = absl::StrCat(job.folder, "/", kReplaced);
   absl::Status status = RemoveFolder(replaced);
@@ -270,7 +297,7 @@ absl::Status CheckpointMirror::Exchange(const MirroredJob& job, const std::strin
   // Whoever is cut off in between begins again: nothing says then that the folder is what the store has.
   fs::remove(absl::StrCat(job.folder, "/", kMarkerFile), error);
   if (fs::exists(fs::symlink_status(folder, error))) fs::rename(folder, replaced, error);
-  if (!error) fs::rename(fetched, folder, error);
+  if (!error) fs::rename(FetchingFolder(job), folder, error);
   if (error) return ErrnoStatus(error.value(), absl::StrCat("replace ", folder));
   RemoveFolder(replaced).IgnoreError();
   const absl::StatusOr<std::string> fingerprint = FingerprintOf(folder);

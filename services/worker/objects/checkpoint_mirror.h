@@ -7,6 +7,8 @@
 //
 // What the folder last had in common with the store is remembered beside it (".stored"), over restarts of the worker.
 //
+//   FetchStart() fetches another job's newest checkpoint, once, into a folder of its own.
+//
 // Thread-safe, but for two calls about the same job. Waits for disk and network.
 
 #ifndef ADAPTDL_SERVICES_WORKER_OBJECTS_CHECKPOINT_MIRROR_H_
@@ -50,6 +52,10 @@ class CheckpointMirror {
   absl::Status Fetch(const MirroredJob& job, const std::function<void()>& progress,
                      const std::stop_token& stop) const;
 
+  // Into the folder `name` of the job's, unless that is there, from where another job's checkpoints are. NOT_FOUND: there is none.
+  absl::Status FetchStart(const MirroredJob& job, const std::string& source_prefix, const std::string& name,
+                          const std::function<void()>& progress, const std::stop_token& stop) const;
+
  private:
   struct Marker {
     std::optional<SnapshotId> id;
@@ -70,13 +76,17 @@ class CheckpointMirror {
                                           const std::stop_token& stop) const;
   // Removes all but the newest ones, and what torn uploads of older ones have left.
   absl::Status RemoveOld(const MirroredJob& job, const std::stop_token& stop) const;
+  // Fetches the newest one that is whole into the job's ".fetching". None: there is none, or the newest one is here.
+  absl::StatusOr<std::optional<SnapshotId>> FetchNewest(
+      const MirroredJob& job, const std::function<bool(const SnapshotId& newest)>& is_here,
+      const std::function<void()>& progress, const std::stop_token& stop) const;
   absl::Status FetchSnapshot(const MirroredJob& job, const SnapshotId& id,
                              const std::function<void()>& progress, const std::stop_token& stop) const;
   absl::Status FetchFile(const std::string& key, const SnapshotFile& file, const std::string& folder,
                          const std::optional<FileOwner>& owner, const std::function<void()>& progress,
                          const std::stop_token& stop) const;
   // Puts what was fetched into the place of the job's folder.
-  absl::Status Exchange(const MirroredJob& job, const std::string& fetched, const SnapshotId& id) const;
+  absl::Status Exchange(const MirroredJob& job, const SnapshotId& id) const;
 
   objectstore::ObjectStore& store_;
   const std::string folder_name_;

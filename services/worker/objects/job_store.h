@@ -17,6 +17,9 @@
 
 namespace adaptdl::worker {
 
+// Of the job's folder: what it begins with.
+inline constexpr char kStartFolder[] = "start";
+
 class JobStore {
  public:
   struct Job {
@@ -38,6 +41,11 @@ class JobStore {
   virtual absl::Status Enter(const Job& job, const std::string& replica_id,
                              const std::function<void()>& progress) = 0;
 
+  // After Enter(): the job's kStartFolder holds what the newest checkpoint of the job `source` is; it was not there. NOT_FOUND: the
+  // other job has none.
+  virtual absl::Status FetchStart(const Job& job, const Job& source,
+                                  const std::function<void()>& progress) = 0;
+
   // One that an earlier worker has started, and that runs.
   virtual void Adopt(const Job& job, const std::string& replica_id) = 0;
 
@@ -50,21 +58,6 @@ class JobStore {
 
   // Called without locks. None: nobody is told.
   virtual void SetErrorSink(ErrorSink sink) = 0;
-};
-
-// The job's folder is the store: all nodes share it.
-class SharedFolderStore final : public JobStore {
- public:
-  absl::Status Enter(const Job& /*job*/, const std::string& /*replica_id*/,
-                     const std::function<void()>& /*progress*/) override {
-    return absl::OkStatus();
-  }
-  void Adopt(const Job& /*job*/, const std::string& /*replica_id*/) override {}
-  absl::Status Leave(const std::string& /*job*/, const std::string& /*replica_id*/, bool /*save*/) override {
-    return absl::OkStatus();
-  }
-  absl::Status Remove(const std::string& /*job*/) override { return absl::OkStatus(); }
-  void SetErrorSink(ErrorSink /*sink*/) override {}
 };
 
 }  // namespace adaptdl::worker

@@ -102,6 +102,22 @@ absl::Status ObjectJobStore::Enter(const Job& job, const std::string& replica_id
   return status;
 }
 
+absl::Status ObjectJobStore::FetchStart(const Job& job, const Job& source,
+                                        const std::function<void()>& progress) {
+  std::stop_token stop;
+  {
+    MutexLock lock(&mutex_);
+    State& state = StateOf(job.name);
+    if (!Begin(&state, absl::InfiniteFuture(), progress)) return Ending();
+    stop = state.stop.get_token();
+  }
+  const absl::Status status =
+      checkpoints_.FetchStart(MirrorOf(job), MirrorOf(source).prefix, kStartFolder, progress, stop);
+  MutexLock lock(&mutex_);
+  End(job.name);
+  return status;
+}
+
 void ObjectJobStore::Adopt(const Job& job, const std::string& replica_id) {
   MutexLock lock(&mutex_);
   State& state = StateOf(job.name);

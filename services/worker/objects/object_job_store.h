@@ -58,6 +58,7 @@ class ObjectJobStore final : public JobStore {
 
   absl::Status Enter(const Job& job, const std::string& replica_id,
                      const std::function<void()>& progress) override;
+  absl::Status FetchStart(const Job& job, const Job& source, const std::function<void()>& progress) override;
   void Adopt(const Job& job, const std::string& replica_id) override;
   absl::Status Leave(const std::string& job, const std::string& replica_id, bool save) override;
   absl::Status Remove(const std::string& job) override;

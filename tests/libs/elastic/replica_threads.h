@@ -39,6 +39,7 @@ namespace adaptdl::elastic {
 
 struct RunOptions {
   std::string checkpoint_path = {};
+  std::string start_path = {};
   int64_t group = 1;
   absl::Duration checkpoint_period = absl::Hours(1);
   std::function<absl::Status(absl::string_view)> before_checkpoint_step = nullptr;
@@ -229,6 +230,7 @@ class ReplicaThreads {
                                std::vector<CheckpointState*> expected) {
     JobDependencies dependencies;
     dependencies.environment.checkpoint_path = options_.checkpoint_path;
+    dependencies.environment.start_path = options_.start_path;
     dependencies.environment.checkpoint_period = options_.checkpoint_period;
     dependencies.environment.checkpoint_period_steps = options_.checkpoint_period_steps;
     dependencies.environment.checkpoint_keep = options_.checkpoint_keep;

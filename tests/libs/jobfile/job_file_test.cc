@@ -42,6 +42,7 @@ spec:
   priority: -10
   suspend: true
   apiAccess: true
+  startFrom: digits-7
   preemptible: false
   maxRestarts: 5
   rescale: restart
@@ -98,6 +99,7 @@ TEST(JobFileTest, ReadsEveryField) {
   EXPECT_EQ(spec.priority(), -10);
   EXPECT_TRUE(spec.suspend());
   EXPECT_TRUE(spec.template_().api_access());
+  EXPECT_EQ(spec.start_from().job(), "digits-7");
   EXPECT_TRUE(spec.has_preemptible());
   EXPECT_FALSE(spec.preemptible());
   EXPECT_EQ(spec.max_restarts(), 5);

@@ -181,6 +181,19 @@ TEST(ApiAccessTest, IsForProcessesAndSetsItsVariablesItself) {
               HasSubstr("spec.template.api_access: true: replicas are pods here"));
 }
 
+TEST(StartFromTest, NamesAJobAndIsForProcesses) {
+  v1::Job job = GoodJob();
+  job.mutable_spec()->mutable_template_()->set_image("registry/trainer:1");
+  job.mutable_spec()->mutable_start_from()->set_job("digits-7");
+  EXPECT_TRUE(CheckNewJob(job, "").ok());
+  EXPECT_THAT(std::string(CheckNewJob(job, "", ReplicaKind::kPod).message()),
+              HasSubstr("spec.start_from.job: \"digits-7\": replicas are pods here"));
+  job.mutable_spec()->mutable_start_from()->set_job("../other");
+  EXPECT_THAT(std::string(CheckNewJob(job, "").message()), HasSubstr("spec.start_from.job"));
+  job.mutable_spec()->mutable_start_from()->clear_job();
+  EXPECT_THAT(std::string(CheckNewJob(job, "").message()), HasSubstr("spec.start_from.job"));
+}
+
 TEST(SystemVariablesTest, UsersSetAllOthers) {
   for (const char* name : {"ADAPTDL_HANG_TIMEOUT_SECONDS", "ADAPTDL_CHECKPOINT_PERIOD_SECONDS",
                            "ADAPTDL_TENSORBOARD_LOGDIR", "ADAPTDL_KEEP_MEMORY", "ADAPTDL_X"}) {

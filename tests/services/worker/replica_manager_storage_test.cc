@@ -21,9 +21,12 @@
 namespace adaptdl::worker {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
 
 // Remembers what it was asked for, and answers as the test likes.
 class FakeJobStore final : public JobStore {
@@ -33,6 +36,12 @@ class FakeJobStore final : public JobStore {
     progress();
     if (enter.ok()) inside.insert(job.name + " " + replica_id);
     return enter;
+  }
+  absl::Status FetchStart(const Job& job, const Job& source, const std::function<void()>& progress) override {
+    progress();
+    started_from.push_back(source.name);
+    if (start.ok()) std::filesystem::create_directories(job.folder + "/start");
+    return start;
   }
   void Adopt(const Job& job, const std::string& replica_id) override {
     inside.insert(job.name + " " + replica_id);
@@ -49,7 +58,9 @@ class FakeJobStore final : public JobStore {
   void SetErrorSink(ErrorSink sink) override { tell = std::move(sink); }
 
   absl::Status enter;
+  absl::Status start;
   absl::Status leave;
+  std::vector<std::string> started_from;
   std::set<std::string> inside;
   std::vector<bool> saved;
   std::vector<std::string> removed;
@@ -79,7 +90,7 @@ class ReplicaManagerStorageTest : public ::testing::Test {
     manager_ = *std::move(manager);
     manager_->SetSink([this](const v1::ReplicaReport& report) { last_ = report.replica(); });
   }
-  void Launch(const std::string& data_url = "") {
+  void Launch(const std::string& data_url = "", const std::string& start_from = "") {
     v1::LaunchReplica launch;
     launch.set_namespace_("default");
     launch.set_job("mnist");
@@ -92,7 +103,19 @@ class ReplicaManagerStorageTest : public ::testing::Test {
       set->set_name("train");
       set->set_url(data_url);
     }
+    if (!start_from.empty()) {
+      launch.mutable_start_from()->set_job(start_from);
+      launch.mutable_start_from()->set_job_uid("fedcba9876543210");
+    }
     manager_->Launch(launch);
+  }
+  // Whether the replica is told of a start.
+  bool HasStart() {
+    const auto spec =
+        ProcessSpecFromLaunchFile(ReadFile(folder_ / absl::StrCat("replicas/r-0/", kLaunchFile)));
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    const std::string path = folder_ / absl::StrCat("storage/", kJob, "/start");
+    return spec.ok() && ::testing::Value(spec->env, Contains(Pair("ADAPTDL_START_PATH", path)));
   }
   ExitRecord Exit(int code) {
     return {.exit_code = code, .start_time = clock_.Now(), .end_time = clock_.Now()};
@@ -167,6 +190,43 @@ TEST_F(ReplicaManagerStorageTest, AnEndThatNoWorkerSawIsSavedByTheNextOne) {
   EXPECT_THAT(jobs_.saved, ElementsAre(true));
   ASSERT_EQ(manager_->Inventory().size(), 1);
   EXPECT_EQ(manager_->Inventory()[0].replica().state(), v1::REPLICA_STATE_EXITED);
+}
+
+TEST_F(ReplicaManagerStorageTest, AJobBeginsWithAnothersCheckpointAsLongAsItHasNone) {
+  Launch("", "parent");
+  ASSERT_THAT(shims_->launched, ElementsAre("r-0"));
+  EXPECT_THAT(jobs_.started_from, ElementsAre("default/parent-fedcba9876543210"));
+  EXPECT_TRUE(HasStart());
+  // It is fetched once, and then not asked for any more.
+  for (const bool own : {false, true}) {
+    std::filesystem::remove_all(folder_ / "replicas/r-0");
+    if (own) WriteFile(folder_ / absl::StrCat("storage/", kJob, "/checkpoint/state"), "its own");
+    Restart();
+    Launch("", "parent");
+    EXPECT_THAT(jobs_.started_from, SizeIs(1));
+    EXPECT_EQ(HasStart(), !own);
+  }
+}
+
+TEST_F(ReplicaManagerStorageTest, AStartThatIsNotThereIsTheJobsFault) {
+  jobs_.start = absl::NotFoundError("none");
+  Launch("", "parent");
+  EXPECT_EQ(last_.state(), v1::REPLICA_STATE_EXITED);
+  EXPECT_EQ(last_.end_cause(), v1::END_CAUSE_JOB);
+  EXPECT_THAT(last_.message(), HasSubstr("spec.start_from: job \"parent\" has written no checkpoint"));
+  EXPECT_THAT(jobs_.inside, IsEmpty());
+  std::filesystem::remove_all(folder_ / "replicas/r-0");
+  Restart();
+  jobs_.start = absl::UnavailableError("away");
+  Launch("", "parent");
+  EXPECT_EQ(last_.end_cause(), v1::END_CAUSE_STORAGE);
+  EXPECT_THAT(shims_->launched, IsEmpty());
+}
+
+TEST_F(ReplicaManagerStorageTest, AStartWithANameThatLeadsElsewhereIsRefused) {
+  Launch("", "../other");
+  EXPECT_EQ(last_.state(), v1::REPLICA_STATE_LOST);
+  EXPECT_THAT(jobs_.started_from, IsEmpty());
 }
 
 TEST_F(ReplicaManagerStorageTest, DataSetsAreThereBeforeTheReplicaAndAsLongAsIt) {

@@ -17,6 +17,9 @@ namespace adaptdl::env {
 
 // ADAPTDL_CHECKPOINT_PATH: folder of checkpoints. "": none are written.
 std::string CheckpointPath();
+// ADAPTDL_START_PATH: folder with another job's checkpoints, to begin with where there is none of its own. "": it begins
+// anew.
+std::string StartPath();
 // ADAPTDL_SHARE_PATH: folder for results. "": none.
 std::string SharePath();
 // ADAPTDL_TENSORBOARD_LOGDIR: folder for TensorBoard. "": none.

@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // Holds the writing of checkpoints up until it is opened.
 class Gate {
@@ -113,6 +114,39 @@ TEST_F(JobCoreTest, AStopOfOneReplicaStopsAllAfterTheSameStep) {
   EXPECT_EQ(steps[1], 4);
   EXPECT_EQ(steps[2], 4);
   EXPECT_EQ(SavedSteps(), 4);
+}
+
+TEST_F(JobCoreTest, AJobStartsFromAnothersCheckpointUntilItHasItsOwn) {
+  const auto stop_after = [](int steps, int* first) {
+    return [=](Replica& replica) {
+      Counter counter;
+      replica.job.Register(&counter);
+      if (replica.job.rank() == 0) *first = counter.value;
+      Train(replica, 10, &counter, [&](int step) {
+        if (step == steps) replica.control.observer()->OnStopCommand("test");
+      });
+    };
+  };
+  // The other job's group is a later one than this job will have for long.
+  int first = -1;
+  TempFolder own;
+  RunReplicas(1, {.checkpoint_path = folder_.path(), .group = 7}, stop_after(2, &first));
+  EXPECT_EQ(first, 0);
+  RunReplicas(2, {.checkpoint_path = own.path(), .start_path = folder_.path()}, stop_after(5, &first));
+  EXPECT_EQ(first, 3);
+  RunReplicas(1, {.checkpoint_path = own.path(), .start_path = folder_.path(), .group = 2},
+              stop_after(7, &first));
+  EXPECT_EQ(first, 6);
+  // Where no checkpoints are written, from the other job's every time.
+  RunReplicas(1, {.start_path = folder_.path()}, stop_after(4, &first));
+  EXPECT_EQ(first, 3);
+}
+
+TEST_F(JobCoreTest, AStartThatIsNotThereIsAnError) {
+  TempFolder own;
+  EXPECT_THAT(RunReplicas(1, {.checkpoint_path = own.path(), .start_path = folder_.path()},
+                          [](Replica& replica) { replica.job.rank(); }),
+              ElementsAre(Not(0)));
 }
 
 TEST_F(JobCoreTest, ACheckpointCommandDoesNotStop) {

@@ -47,6 +47,25 @@ TEST_F(CheckpointMirrorTest, WhatOneNodeSavesAnotherFetches) {
   EXPECT_GT(progress_, 0);
 }
 
+TEST_F(CheckpointMirrorTest, AnotherJobStartsFromTheNewestOne) {
+  const auto start = [&] {
+    return mirror_.FetchStart({.folder = b_.path(), .prefix = "jobs/b"}, "jobs/a", "start", [] {}, {});
+  };
+  EXPECT_EQ(start().code(), absl::StatusCode::kNotFound);
+  a_.WriteCheckpoint(3, 7, "state");
+  ASSERT_TRUE(Save(a_, 3).ok());
+  ASSERT_TRUE(start().ok());
+  EXPECT_EQ(b_.Files("start"), a_.Files("checkpoint"));
+  EXPECT_THAT(b_.Files("checkpoint"), IsEmpty());
+  a_.WriteCheckpoint(3, 8, "later");
+  ASSERT_TRUE(Save(a_, 3).ok());
+  ASSERT_TRUE(start().ok());
+  EXPECT_EQ(b_.Read("start/checkpoint-7/model"), "state") << "what it began with stays";
+  // What it has from another job is not its own.
+  ASSERT_TRUE(mirror_.Save({.folder = b_.path(), .prefix = "jobs/b"}, 1, true, {}).ok());
+  for (const auto& [key, content] : store_.objects()) EXPECT_TRUE(absl::StartsWith(key, "jobs/a/")) << key;
+}
+
 TEST_F(CheckpointMirrorTest, AskedAgainItMovesNothing) {
   a_.WriteCheckpoint(1, 7, "state");
   ASSERT_TRUE(Save(a_).ok());

@@ -67,6 +67,19 @@ TEST_F(ObjectJobStoreTest, AJobGoesOnElsewhereFromItsLastCheckpointWithItsResult
   EXPECT_EQ(b_.folder.Read("share/metrics"), "1");
 }
 
+TEST_F(ObjectJobStoreTest, AJobStartsFromAnothersCheckpoint) {
+  ASSERT_TRUE(a_.Enter("r-1").ok());
+  a_.folder.WriteCheckpoint(1, 1, "state");
+  ASSERT_TRUE(a_.Leave("r-1").ok());
+  const JobStore::Job job = {.name = "ns/b-2", .folder = b_.folder.path()};
+  ASSERT_TRUE(b_.jobs.Enter(job, "r-2", [] {}).ok());
+  EXPECT_EQ(b_.jobs.FetchStart(job, {.name = "ns/c-3", .folder = ""}, [] {}).code(),
+            absl::StatusCode::kNotFound);
+  ASSERT_TRUE(b_.jobs.FetchStart(job, {.name = "ns/a-1", .folder = ""}, [] {}).ok());
+  EXPECT_EQ(b_.folder.Read("start/checkpoint-1/model"), "state");
+  EXPECT_TRUE(b_.jobs.Leave("ns/b-2", "r-2", true).ok());
+}
+
 TEST_F(ObjectJobStoreTest, CheckpointsAreUploadedWhileReplicasRun) {
   ASSERT_TRUE(a_.Enter("r-1").ok());
   a_.jobs.Step();
