@@ -166,6 +166,13 @@ class PopulationTest(unittest.TestCase):
             self.assertEqual(cluster.jobs["digits-1"].env["ADAPTDL_CHECKPOINT_PERIOD_SECONDS"], period)
 
 
+class PodsTest(unittest.TestCase):
+    def test_all_jobs_of_a_search_have_its_image(self):
+        cluster = Cluster(good)
+        tuner.Tuner(cluster, search_of(job={"image": "registry/train:1"}), interval=0.001).run()
+        self.assertEqual({job.options.get("image") for job in cluster.jobs.values()}, {"registry/train:1"})
+
+
 class WarmStartTest(unittest.TestCase):
     def test_the_sampler_knows_earlier_trials(self):
         for algorithm in ("tpe", "cmaes", "random"):

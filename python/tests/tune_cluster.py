@@ -49,7 +49,7 @@ class Cluster:
             name=name, namespace="default", uid=f"{name}-{len(self.jobs)}", labels=labels, command=command,
             phase="PENDING" if suspend else "RUNNING", message="", allocation=["n"], rescales=0, restarts=0, age=0,
             submit_time=datetime.datetime.now(datetime.timezone.utc), start_time=None if suspend else 1,
-            completion_time=None, finished=False, env=env, values=[], start_from=start_from,
+            completion_time=None, finished=False, env=env, values=[], start_from=start_from, options=options,
             inherited=list(self.jobs[start_from].values) if start_from else [],
             raw=types.SimpleNamespace(spec=types.SimpleNamespace(template=template, max_replicas=options.get("max_replicas", 0)), status=status))
         self.most_at_once = max(self.most_at_once, sum(not job.finished for job in self.trials()))

@@ -119,6 +119,7 @@ class Client:
         suspend: bool = False,
         api_access: bool = False,
         start_from: str = "",
+        image: str = "",
     ) -> _types.Job:
         """Submits a job whose replicas run this command: a list of words, or a text for a shell.
 
@@ -134,7 +135,8 @@ class Client:
         The nodes have GPUs of one of `gpu_types`, and all labels of `node_selector`; the job is to be done by
         `deadline`, which has a time zone. With `suspend` it is held from the start, until resume(). With
         `api_access` a Client() of its program finds this cluster, as a user of the job's namespace. It begins with the
-        newest checkpoint of the job `start_from`, as long as it has none of its own.
+        newest checkpoint of the job `start_from`, as long as it has none of its own. Where replicas are pods, they are of
+        the container `image`.
         """
         request = _protocol.message_class("SubmitJobRequest")(request_id=str(uuid.uuid4()))
         job, spec, template = request.job, request.job.spec, request.job.spec.template
@@ -151,7 +153,7 @@ class Client:
         template.command.extend(["sh", "-c", command] if isinstance(command, str) else command)
         for variable, value in (env or {}).items():
             template.env.add(name=variable, value=value)
-        template.working_directory, template.api_access = working_directory, api_access
+        template.working_directory, template.api_access, template.image = working_directory, api_access, image
         template.resources.cpu_millis = round(cpus * 1000)
         template.resources.memory_bytes, template.resources.gpus = memory_bytes, gpus
         if python is not None or requirements is not None:

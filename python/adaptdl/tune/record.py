@@ -97,7 +97,9 @@ class Record:
         return True
 
     def _submit(self, search: Search, place: Optional[Place], held: bool) -> None:
-        options: Dict[str, Any] = {"command": ["true"], "suspend": True, "cpus": 0.001, "env": {}}
+        # Pods have to have an image, also those that never run.
+        options: Dict[str, Any] = {"command": ["true"], "suspend": True, "cpus": 0.001, "env": {},
+                                   "image": search.job.get("image", "")}
         if place is not None:
             options = {**job_of(search, self._client.namespace, place), "suspend": held}
         options["env"] = {**options["env"], SEARCH_VARIABLE: json.dumps(search.document)}

@@ -19,7 +19,7 @@ JOB_FIELDS = {
     "min_replicas": int, "max_replicas": int, "priority": int, "max_restarts": int, "gpus": int, "memory_bytes": int,
     "cpus": float, "grace_period": float, "preemptible": bool, "in_place": bool, "env": dict, "labels": dict,
     "node_selector": dict, "allowed_replicas": list, "gpu_types": list, "working_directory": str, "python": str,
-    "requirements": str, "folder": str, "code": dict, "start_from": str,
+    "requirements": str, "folder": str, "code": dict, "start_from": str, "image": str,
 }
 # What its tuner's job may say.
 TUNER_FIELDS = {"cpus": float, "memory_bytes": int, "env": dict, "python": str, "requirements": str}
