@@ -201,10 +201,21 @@ TEST_F(ImpatientTest, WithANodeItsPodsGoAndAnotherNodeHasRoom) {
 TEST_F(KubeletDoubleTest, ANodeThatIsCordonedTakesNoMorePods) {
   kubelet_.Cordon("a");
   nodes_.Await("a", [](const Json& node) { return BoolAt(node, {"spec", "unschedulable"}); });
-  Make(PodThat("p", "sleep 1000"));
-  pods_.Await("p", [](const Json& pod) { return ConditionOf(pod, "PodScheduled") == "False/Unschedulable"; });
+  // The scheduler hears of pods and of nodes by watches of its own: a pod may come to it before the cordon does.
+  const auto is_refused = [](const Json& pod) {
+    return ConditionOf(pod, "PodScheduled") == "False/Unschedulable";
+  };
+  std::string refused;
+  for (int i = 0; refused.empty() && i < 100; ++i) {
+    const std::string name = absl::StrCat("p-", i);
+    Make(PodThat(name, "sleep 1000"));
+    const Json pod =
+        pods_.Await(name, [&](const Json& one) { return is_refused(one) || HasPhase("Running")(one); });
+    if (is_refused(pod)) refused = name;
+  }
+  ASSERT_NE(refused, "") << "the scheduler never heard of the cordon";
   kubelet_.Uncordon("a");
-  pods_.Await("p", HasPhase("Running"));
+  pods_.Await(refused, HasPhase("Running"));
 }
 
 TEST_F(KubeletDoubleTest, TheKernelKillsForMemory) {
