@@ -178,6 +178,12 @@ TEST_F(JobTracerTest, OfAJobThatBeganEarlierOnlyItsRescalesAreKnown) {
   EXPECT_EQ(tracer_->Named("submit to first step").size(), 1u);
 }
 
+class SilentStream final : public ReplicaStream {
+ public:
+  void Poke() override {}
+  void End(const absl::Status& /*why*/) override {}
+};
+
 // Changes are told of by a thread of their own, which may be late.
 class LateTracerTest : public ManagersTest {
  protected:
@@ -197,6 +203,7 @@ class LateTracerTest : public ManagersTest {
     ASSERT_EQ(launcher_.launches.size(), 1u);
     launch_ = launcher_.launches[0].second;
     ASSERT_TRUE(Report(launch_, "n1", v1::REPLICA_STATE_RUNNING).ok());
+    sessions_.Attach(launch_.replica_id(), stream_);
   }
   void Train() {
     v1::HeartbeatRequest request;
@@ -205,6 +212,7 @@ class LateTracerTest : public ManagersTest {
     Advance(absl::Seconds(1));
   }
 
+  const std::shared_ptr<SilentStream> stream_ = std::make_shared<SilentStream>();
   const std::shared_ptr<tracing::FakeTracer> spans_ = std::make_shared<tracing::FakeTracer>();
   std::unique_ptr<JobTracer> tracer_;
   v1::Job job_;
