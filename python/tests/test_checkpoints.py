@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import adaptdl.checkpoint
+import adaptdl.env
 import adaptdl.torch as adl
 from adaptdl import Error, _job
 from adaptdl.torch import _encoding
@@ -169,6 +170,42 @@ class CheckpointTest(JobTest):
         count = Count()
         self.assertTrue(adaptdl.checkpoint.load_state(count))
         self.assertEqual(count.value, 7)
+
+    def test_a_fork_goes_on_where_its_parent_was_with_settings_of_its_own(self):
+        def begin(learning_rate, epochs):
+            model = nn.Linear(4, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
+            loader = adl.AdaptiveDataLoader(samples(), batch_size=4)
+            wrapped = adl.AdaptiveDataParallel(model, optimizer)
+            if adaptdl.env.start_path():
+                for group in optimizer.param_groups:
+                    group["lr"] = learning_rate
+            before = [parameter.detach().clone() for parameter in model.parameters()]
+            seen = []
+            for epoch in adl.remaining_epochs_until(epochs):
+                seen.append(epoch)
+                for _, inputs, targets in loader:
+                    optimizer.zero_grad()
+                    F.mse_loss(wrapped(inputs), targets).backward()
+                    optimizer.step()
+            return seen, optimizer.param_groups[0]["lr"], before, [parameter.detach().clone() for parameter in
+                                                                   model.parameters()]
+
+        epochs, _, _, ended = begin(0.05, 2)
+        self.assertEqual(epochs, [0, 1])
+        os.environ["ADAPTDL_START_PATH"] = self.folder
+        os.environ["ADAPTDL_CHECKPOINT_PATH"] = os.path.join(self.folder, "of-the-fork")
+        self.addCleanup(os.environ.pop, "ADAPTDL_START_PATH", None)
+        self.restart()
+        epochs, rate, began, forked = begin(0.01, 3)
+        self.assertEqual((epochs, rate), ([2], 0.01))
+        self.assertTrue(all(map(torch.equal, began, ended)))
+        # It has a checkpoint of its own now, which brings what it has set.
+        del os.environ["ADAPTDL_START_PATH"]
+        self.restart()
+        epochs, rate, began, _ = begin(0.5, 4)
+        self.assertEqual((epochs, rate), ([3], 0.01))
+        self.assertTrue(all(map(torch.equal, began, forked)))
 
     def test_names_are_unique(self):
         Count()
