@@ -145,6 +145,40 @@ def bars(title, unit, groups, series, values, marks, mark_label):
     return canvas.document()
 
 
+def growth(title, across, up, curves, marks, mark_label):
+    """Lines with both axes logarithmic. `curves`: (label, colour, dash, points (x, milliseconds)); `marks`: points of goals."""
+    canvas = Canvas(900, 520)
+    left, right, top, bottom = 95, 870, 115, 450
+    every = [point for curve in curves for point in curve[3]] + marks
+    x = Axis(min(p[0] for p in every) / 1.5, max(p[0] for p in every) * 1.5, left, right, logarithmic=True)
+    y = Axis(min(p[1] for p in every) / 1.5, max(p[1] for p in every) * 1.5, bottom, top, logarithmic=True)
+    canvas.text(left, 32, title, 17, bold=True)
+
+    def decades(axis):
+        return [10.0 ** d for d in range(math.ceil(axis.low), math.floor(axis.high) + 1)]
+
+    horizontal_grid(canvas, y, decades(y), left, right, lambda tick: f"{tick:g} ms")
+    canvas.text(22, (top + bottom) / 2, up, 13, "middle", turned=True)
+    for tick in decades(x):
+        canvas.line(x.at(tick), top, x.at(tick), bottom, GRID)
+        canvas.text(x.at(tick), bottom + 18, f"{tick:,.0f}", 12, "middle")
+    canvas.line(left, bottom, right, bottom, AXIS)
+    canvas.text((left + right) / 2, bottom + 45, across, 13, "middle")
+    at = left
+    for label, colour, dash, points in curves:
+        canvas.polyline([(x.at(a), y.at(b)) for a, b in points], colour, 2.2, dash)
+        for a, b in points:
+            canvas.circle(x.at(a), y.at(b), 4, colour)
+        canvas.line(at, 65, at + 32, 65, colour, 2.2, dash)
+        canvas.text(at + 38, 70, label, 12)
+        at += 56 + 6.4 * len(label)
+    for a, b in marks:
+        canvas.line(x.at(a) - 9, y.at(b), x.at(a) + 9, y.at(b), "#c00000", 3)
+    canvas.line(left, 88, left + 22, 88, "#c00000", 3)
+    canvas.text(left + 38, 93, mark_label, 12)
+    return canvas.document()
+
+
 def course(title, samples, others, total_gpus):
     """One job: its gradient noise and batch size, its GPUs, and how many other jobs there are.
 
