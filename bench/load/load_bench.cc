@@ -75,6 +75,8 @@ constexpr int kNamespaces = 20;
 // Of windows that are seen or not.
 constexpr int kPairs = 5;
 constexpr char kRendezvousJob[] = "rendezvous";
+constexpr char kResident[] = "VmRSS:";
+constexpr char kLargestResident[] = "VmHWM:";
 
 [[noreturn]] void Die(const std::string& what) {
   std::fprintf(stderr, "load_bench: error: %s\n", what.c_str());
@@ -209,11 +211,11 @@ class Cluster {
   Process allocator_;
 };
 
-// Largest resident size so far.
-double PeakMib(pid_t pid) {
+// Resident size: "VmRSS:" now, "VmHWM:" the largest so far.
+double ResidentKib(pid_t pid, const std::string& which) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
   for (std::string line; std::getline(file, line);) {
-    if (absl::StartsWith(line, "VmHWM:")) return std::stod(line.substr(6)) / 1024;
+    if (absl::StartsWith(line, which)) return std::stod(line.substr(which.size()));
   }
   return 0;
 }
@@ -232,7 +234,11 @@ void WaitFor(const std::string& what, absl::Duration limit, const Condition& con
 class Bench {
  public:
   Bench(const Flags& flags, Cluster* cluster, Crowd* crowd)
-      : flags_(flags), cluster_(cluster), crowd_(crowd), submitter_(crowd) {
+      : flags_(flags),
+        cluster_(cluster),
+        crowd_(crowd),
+        submitter_(crowd),
+        empty_kib_(ResidentKib(cluster->supervisor(), kResident)) {
     crowd_->on_launch = [this](const v1::LaunchReplica& launch) { OnLaunch(launch); };
   }
 
@@ -382,6 +388,9 @@ class Bench {
   }
 
   nlohmann::json Measure(double rendezvous) {
+    // With what the supervisor knows of the node or replica at its other end.
+    const double per_connection = (ResidentKib(cluster_->supervisor(), kResident) - empty_kib_) /
+                                  static_cast<double>(flags_.nodes + crowd_->replicas_formed);
     for (int i = 0; i < flags_.watchers; ++i) new Watcher(crowd_, NamespaceOf(i));
     Say(absl::StrCat("measuring for ", flags_.seconds, " s"));
     absl::SleepFor(absl::Seconds(5));
@@ -411,7 +420,8 @@ class Bench {
     result["submits"] = answers.size();
     result["rendezvous_s"] = rendezvous;
     result["dropped"] = crowd_->dropped.load();
-    result["rss_mib"] = PeakMib(cluster_->supervisor());
+    result["rss_mib"] = ResidentKib(cluster_->supervisor(), kLargestResident) / 1024;
+    result["kib_per_connection"] = per_connection;
     if (flags_.seen) {
       result["seen"] = MeasureSeen();
       result["scrape"] = MeasureScrapes();
@@ -428,6 +438,8 @@ class Bench {
   Cluster* const cluster_;
   Crowd* const crowd_;
   Submitter submitter_;
+  // Of the supervisor, before anybody came.
+  const double empty_kib_;
   // Short jobs so far.
   int submitted_ = 0;
   Mutex mutex_;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <climits>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,6 +32,8 @@
 #include "libs/rpc/channel.h"
 #include "libs/service/flags.h"
 #include "libs/service/grpc_log.h"
+#include "libs/service/keep_alive.h"
+#include "libs/service/lean_connections.h"
 #include "libs/service/listen_address.h"
 #include "libs/service/log.h"
 #include "libs/service/metrics_page.h"
@@ -71,10 +74,6 @@ class PluginsOption final : public grpc::ServerBuilderOption {
   std::vector<std::string>* const names_;
 };
 
-// Of the records that TLS makes of what is sent. Each connection keeps a buffer for one, which is 16 KiB
-// unless told; messages to nodes and replicas are much shorter.
-constexpr int kTlsFrameBytes = 4096;
-
 log::Options LogOptions(const ServerOptions& options) {
   log::Options log;
   log.format = options.log_format;
@@ -92,7 +91,10 @@ constexpr absl::Duration kIdleTimeout = absl::Minutes(10);
 void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(options.max_message_bytes);
   builder->SetMaxSendMessageSize(options.max_message_bytes);
-  builder->AddChannelArgument(GRPC_ARG_TSI_MAX_FRAME_SIZE, kTlsFrameBytes);
+  // Of the records that TLS makes of what is sent: each connection keeps a buffer for one, which is 16 KiB unless told.
+  builder->AddChannelArgument(GRPC_ARG_TSI_MAX_FRAME_SIZE, static_cast<int>(kBufferBytes));
+  // Nobody asks for what it counts and remembers of each connection and stream.
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                               static_cast<int>(absl::ToInt64Milliseconds(kHandshakeTimeout)));
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
@@ -106,11 +108,8 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               static_cast<int>(absl::ToInt64Milliseconds(rpc::kKeepalivePeriod / 2)));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // The server's own pings end streams of clients that vanished without a word. Whoever has a lease is missed
-  // much sooner.
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 120'000);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // The server does not ping: see keep_alive.h.
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
 }
 
 class GrpcServer final : public Server {
@@ -195,6 +194,8 @@ absl::Status GrpcServer::StartGrpc(const std::vector<grpc::Service*>& services) 
   for (grpc::Service* service : services) builder.RegisterService(service);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0) return ListenError("--listen", *listen);
+  // Streams of clients that vanished without a word end. Whoever has a lease is missed much sooner.
+  if (const absl::Status status = KeepClientsAlive(port, {}); !status.ok()) return status;
   address_ = absl::StrCat(listen->host, ":", port);
   for (const std::string& name : names) server_->GetHealthCheckService()->SetServingStatus(name, true);
   server_->GetHealthCheckService()->SetServingStatus(true);
@@ -295,6 +296,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   const absl::Status logging = log::Initialize(LogOptions(options));
   if (!logging.ok()) return logging;
   RouteGrpcLog();
+  UseLeanConnections();
   absl::StatusOr<std::unique_ptr<Termination>> termination = Termination::Create();
   if (!termination.ok()) return termination.status();
   auto server = std::make_unique<GrpcServer>(options, *std::move(termination));

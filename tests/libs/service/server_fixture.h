@@ -27,7 +27,7 @@
 
 namespace adaptdl::service {
 
-// ListNodes answers at once, RemoveNode with NOT_FOUND, DrainNode when it is released, Connect echoes.
+// ListNodes answers at once with its page token, RemoveNode with NOT_FOUND, DrainNode when it is released, Connect echoes.
 class TestService final : public v1::NodeService::CallbackService {
  public:
   // Ends when released or cancelled, whichever comes first.
@@ -48,9 +48,11 @@ class TestService final : public v1::NodeService::CallbackService {
     bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   };
 
-  grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* context, const v1::ListNodesRequest*,
+  grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* context,
+                                      const v1::ListNodesRequest* request,
                                       v1::ListNodesResponse* response) override {
     response->add_nodes()->set_node_id("n1");
+    response->set_next_page_token(request->page_token());
     auto* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;

@@ -87,6 +87,22 @@ TEST_F(TlsServerTest, ServesWhoeverHasATokenOrACertificate) {
   EXPECT_EQ(CodeWith(Client("", authority_.Issue("allocator"))), grpc::StatusCode::OK);
 }
 
+TEST_F(TlsServerTest, CarriesLargeMessagesBothWays) {
+  Start();
+  Connect(WithToken(admin_));
+  // Of many records of TLS, and of none that is full.
+  for (const int size : {1, 2000, 2048, 5000, 17 * 1024, 3'000'001}) {
+    v1::ListNodesRequest request;
+    for (int i = 0; i < size; ++i) request.mutable_page_token()->push_back(static_cast<char>('a' + i % 23));
+    grpc::ClientContext context;
+    rpc::SetTimeout(&context, absl::Seconds(30));
+    v1::ListNodesResponse response;
+    const grpc::Status status = stub_->ListNodes(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << size << ": " << status.error_message();
+    EXPECT_TRUE(response.next_page_token() == request.page_token()) << size;
+  }
+}
+
 TEST_F(TlsServerTest, RefusesWhoeverHasNeither) {
   Start();
   EXPECT_EQ(CodeWith(WithToken("")), grpc::StatusCode::UNAUTHENTICATED);
