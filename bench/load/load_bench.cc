@@ -22,7 +22,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,6 +37,7 @@
 #include "bench/load/crowd.h"
 #include "bench/load/played_node.h"
 #include "bench/load/played_replica.h"
+#include "bench/load/process_use.h"
 #include "bench/load/scrape_cost.h"
 #include "bench/load/scraper.h"
 #include "bench/load/submitter.h"
@@ -75,8 +75,6 @@ constexpr int kNamespaces = 20;
 // Of windows that are seen or not.
 constexpr int kPairs = 5;
 constexpr char kRendezvousJob[] = "rendezvous";
-constexpr char kResident[] = "VmRSS:";
-constexpr char kLargestResident[] = "VmHWM:";
 
 [[noreturn]] void Die(const std::string& what) {
   std::fprintf(stderr, "load_bench: error: %s\n", what.c_str());
@@ -211,15 +209,6 @@ class Cluster {
   Process allocator_;
 };
 
-// Resident size: "VmRSS:" now, "VmHWM:" the largest so far.
-double ResidentKib(pid_t pid, const std::string& which) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
-  for (std::string line; std::getline(file, line);) {
-    if (absl::StartsWith(line, which)) return std::stod(line.substr(which.size()));
-  }
-  return 0;
-}
-
 template <typename Condition>
 void WaitFor(const std::string& what, absl::Duration limit, const Condition& condition) {
   const absl::Time begin = absl::Now();
@@ -238,7 +227,7 @@ class Bench {
         cluster_(cluster),
         crowd_(crowd),
         submitter_(crowd),
-        empty_kib_(ResidentKib(cluster->supervisor(), kResident)) {
+        empty_kib_(ResidentKib(cluster->supervisor())) {
     crowd_->on_launch = [this](const v1::LaunchReplica& launch) { OnLaunch(launch); };
   }
 
@@ -389,7 +378,7 @@ class Bench {
 
   nlohmann::json Measure(double rendezvous) {
     // With what the supervisor knows of the node or replica at its other end.
-    const double per_connection = (ResidentKib(cluster_->supervisor(), kResident) - empty_kib_) /
+    const double per_connection = (ResidentKib(cluster_->supervisor()) - empty_kib_) /
                                   static_cast<double>(flags_.nodes + crowd_->replicas_formed);
     for (int i = 0; i < flags_.watchers; ++i) new Watcher(crowd_, NamespaceOf(i));
     Say(absl::StrCat("measuring for ", flags_.seconds, " s"));
@@ -420,7 +409,7 @@ class Bench {
     result["submits"] = answers.size();
     result["rendezvous_s"] = rendezvous;
     result["dropped"] = crowd_->dropped.load();
-    result["rss_mib"] = ResidentKib(cluster_->supervisor(), kLargestResident) / 1024;
+    result["rss_mib"] = PeakResidentKib(cluster_->supervisor()) / 1024;
     result["kib_per_connection"] = per_connection;
     if (flags_.seen) {
       result["seen"] = MeasureSeen();

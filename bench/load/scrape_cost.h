@@ -4,25 +4,18 @@
 #define ADAPTDL_BENCH_LOAD_SCRAPE_COST_H_
 
 #include <sys/types.h>
-#include <unistd.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "libs/base/process/proc_stat.h"
+#include "bench/load/process_use.h"
 #include "libs/http/http_client.h"
 
 namespace adaptdl::load {
 
 inline constexpr int kScrapesInARow = 50;
-
-// Processor time that the process has used.
-inline double CpuSeconds(pid_t pid) {
-  const ProcStat stat = ReadProcStat(pid).value_or(ProcStat{});
-  return static_cast<double>(stat.user_ticks + stat.system_ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
 
 // Cores that the process uses for a while.
 inline double CoresOf(pid_t pid, absl::Duration window) {

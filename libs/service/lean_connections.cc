@@ -1,7 +1,14 @@
 #include "libs/service/lean_connections.h"
 
+#include <cstdlib>
+
+#include "grpcpp/version_info.h"
 #include "openssl/crypto.h"
 #include "openssl/ssl.h"
+
+#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR == 51
+#define ADAPTDL_KNOWN_GRPC
+#endif
 
 #ifdef ADAPTDL_SHARED_GRPC
 
@@ -9,7 +16,6 @@
 
 #include "grpc/event_engine/memory_allocator.h"
 #include "grpc/slice.h"
-#include "grpcpp/version_info.h"
 #include "libs/service/bio_pair.h"
 
 // Symbols of a program go before those of its libraries, also where one library calls the other.
@@ -20,9 +26,9 @@ extern "C" __attribute__((visibility("default"))) int BIO_new_bio_pair(BIO** one
   return adaptdl::service::MakeBioPair(one, other) ? 1 : 0;
 }
 
-// All that asks for exactly so much in this version are the buffers between a connection and its socket, which take what
-// they get. Others may have other needs.
-#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR == 51
+// All that asks for exactly so much in this version are the buffers between a connection's TLS and its socket, which take
+// what they get. In others something else may, and may not.
+#ifdef ADAPTDL_KNOWN_GRPC
 
 namespace grpc_event_engine::experimental {
 
@@ -54,6 +60,11 @@ void ReleaseBuffers(void* ssl, void* /*value*/, CRYPTO_EX_DATA* /*data*/, int /*
 }  // namespace
 
 void UseLeanConnections() {
+#ifdef ADAPTDL_KNOWN_GRPC
+  // Else connections read into blocks of 8 KiB at least, which they hold while they wait for what comes. Read by gRPC at its
+  // first connection; whoever runs the program may have set it.
+  setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
+#endif
   // gRPC does not show its SSL objects, and has no option for their mode. The index itself is not used.
   [[maybe_unused]] static const int index =
       SSL_get_ex_new_index(0, nullptr, &ReleaseBuffers, nullptr, nullptr);

@@ -6,7 +6,8 @@
 //   what                                        each holds   instead
 //   OpenSSL's buffers for a record, two         16 KiB       while there is something in them (SSL_MODE_RELEASE_BUFFERS)
 //   the pair of BIOs between gRPC and OpenSSL   2 * 17 KiB   while there is something in it (bio_pair.h)
-//   gRPC's buffers of a connection, three       8 KiB        kBufferBytes; more of them when more is to be read or sent
+//   gRPC's buffers beside those, two            8 KiB        kBufferBytes; more of them when there is more
+//   what gRPC reads into                        8 KiB        as much as came lately (GRPC_ARG_TCP_READ_CHUNK_SIZE at first)
 //
 // Nothing else changes: what is sent and accepted, and the bounds of it, are the same.
 
@@ -17,11 +18,10 @@
 
 namespace adaptdl::service {
 
-// Of each of gRPC's buffers of a connection. Messages to and from nodes and replicas are much shorter.
+// Of those buffers of gRPC. Messages to and from nodes and replicas are much shorter.
 inline constexpr size_t kBufferBytes = 2048;
 
-// For all connections of this process that are made from now on. To be called before the first; thread-safe, and may be
-// called again.
+// For all connections of this process. To be called by main functions before anything else: it sets an environment variable.
 void UseLeanConnections();
 
 }  // namespace adaptdl::service

@@ -18,6 +18,7 @@
 #include "libs/rpc/channel.h"
 #include "libs/rpc/security.h"
 #include "libs/service/flags.h"
+#include "libs/service/lean_connections.h"
 #include "libs/service/listen_address.h"
 #include "libs/service/log.h"
 #include "libs/service/log_writer.h"
@@ -281,6 +282,7 @@ absl::Status Serve(Flags flags) {
 }
 
 int Main(int argc, char** argv) {
+  service::UseLeanConnections();
   CLI::App app{"AdaptDL supervisor: keeps the jobs, nodes and allocations of a cluster"};
   Flags flags;
   flags.server.name = "supervisor";

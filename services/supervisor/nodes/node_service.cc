@@ -1,6 +1,6 @@
 #include "services/supervisor/nodes/node_service.h"
 
-#include <deque>
+#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -156,7 +156,7 @@ class NodeStream final : public BidiReactor<v1::ConnectRequest, v1::ConnectRespo
   std::string node_id_;
   // Set by the hello.
   std::shared_ptr<Lease> lease_ ABSL_GUARDED_BY(mutex_);
-  std::deque<v1::ConnectResponse> queue_ ABSL_GUARDED_BY(mutex_);
+  std::list<v1::ConnectResponse> queue_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
