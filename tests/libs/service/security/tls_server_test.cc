@@ -13,6 +13,7 @@
 #include "libs/base/file.h"
 #include "libs/rpc/channel.h"
 #include "libs/rpc/security.h"
+#include "libs/service/lean_connections.h"
 #include "libs/service/security/token_file.h"
 #include "libs/service/server.h"
 #include "nlohmann/json.hpp"
@@ -29,6 +30,7 @@ using ::testing::SizeIs;
 class TlsServerTest : public ServerTest {
  protected:
   TlsServerTest() : authority_(folder_, "ours") {
+    UseLeanConnections();
     options_.security = {};
     options_.security.tls = authority_.Issue("supervisor", rpc::kSupervisorName);
     options_.security.token_file = absl::StrCat(folder_, "/tokens.json");
