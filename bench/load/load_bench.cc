@@ -70,7 +70,7 @@ struct Flags {
 };
 
 constexpr int kReplicasPerJob = 10;
-constexpr int kMaxForming = 1000;
+constexpr int kMaxForming = 300;
 constexpr int kNamespaces = 20;
 // Of windows that are seen or not.
 constexpr int kPairs = 5;

@@ -1,8 +1,8 @@
 // How a server finds out that a client has vanished without a word: the kernel asks whoever has said nothing for long
 // whether it is still there.
 //
-// gRPC's own pings would do as well, but it sets their timer anew with each message that comes: of what a heartbeat costs
-// a server, that was a fifth.
+// gRPC's own pings would do as well, but it sets their timer anew with each message that comes, and Debian's build of it
+// looks among the timers of all connections whether that is right.
 
 #ifndef ADAPTDL_LIBS_SERVICE_KEEP_ALIVE_H_
 #define ADAPTDL_LIBS_SERVICE_KEEP_ALIVE_H_
