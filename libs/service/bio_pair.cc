@@ -21,6 +21,7 @@ class Way {
 
   size_t Take(char* data, size_t size) {
     size = std::min(size, this->size());
+    if (size == 0) return 0;
     std::memcpy(data, bytes_.data() + begin_, size);
     begin_ += size;
     // An assignment of {} would keep the memory.

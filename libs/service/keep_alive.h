@@ -19,7 +19,7 @@ struct KeepAliveOptions {
   absl::Duration patience = absl::Seconds(20);
 };
 
-// For all connections that come to this process at the port from now on. NOT_FOUND: nothing listens there.
+// For all connections that come to this process at the port from now on; those that came before are not asked. NOT_FOUND: nothing listens there.
 absl::Status KeepClientsAlive(int port, const KeepAliveOptions& options);
 
 }  // namespace adaptdl::service
