@@ -14,7 +14,7 @@
 namespace adaptdl::service {
 
 // Bytes that may be on their way in one direction: a record of TLS, as with OpenSSL's. More have to be written later.
-inline constexpr size_t kBioPairBytes = 17 * 1024;
+inline constexpr size_t kBioPairBytes = size_t{17} * 1024;
 
 // Makes both ends, which are the caller's. False, and nothing is made: OpenSSL has no memory.
 bool MakeBioPair(BIO** one, BIO** other);

@@ -63,6 +63,7 @@ void UseLeanConnections() {
 #ifdef ADAPTDL_KNOWN_GRPC
   // Else connections read into blocks of 8 KiB at least, which they hold while they wait for what comes. Read by gRPC at its
   // first connection; whoever runs the program may have set it.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
   setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
 #endif
   // gRPC does not show its SSL objects, and has no option for their mode. The index itself is not used.
