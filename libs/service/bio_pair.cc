@@ -1,6 +1,7 @@
 #include "libs/service/bio_pair.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -15,6 +16,9 @@ class Way {
 
   size_t Put(const char* data, size_t size) {
     size = std::min(size, kBioPairBytes - this->size());
+    // Whoever never takes the last byte would have the rest pile up before it.
+    bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(begin_));
+    begin_ = 0;
     bytes_.insert(bytes_.end(), data, data + size);
     return size;
   }

@@ -36,6 +36,8 @@ __attribute__((visibility("default"))) grpc_slice MemoryAllocator::MakeSlice(Mem
   using Function = grpc_slice (*)(MemoryAllocator*, MemoryRequest);
   static const auto next = reinterpret_cast<Function>(dlsym(
       RTLD_NEXT, "_ZN17grpc_event_engine12experimental15MemoryAllocator9MakeSliceENS0_13MemoryRequestE"));
+  // The library is another than the headers: nothing can be made without its own.
+  if (next == nullptr) std::abort();
   constexpr size_t kUsualBytes = 8192;
   if (request.min() == kUsualBytes && request.max() == kUsualBytes) {
     request = MemoryRequest(adaptdl::service::kBufferBytes);

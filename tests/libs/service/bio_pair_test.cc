@@ -1,6 +1,7 @@
 #include "libs/service/bio_pair.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 
 #include <memory>
 #include <string>
@@ -95,6 +96,19 @@ TEST(LeanConnectionsTest, LibrariesGetThesePairs) {
   EXPECT_NE(BIO_method_type(one), BIO_TYPE_BIO);
   BIO_free(one);
   BIO_free(other);
+}
+
+// Records come in pieces: the pair is hardly ever empty while there is traffic.
+TEST_F(BioPairTest, WhatWasTakenIsGoneThoughSomeIsLeft) {
+  ASSERT_EQ(Write(one_, "x"), 1);
+  const std::string block(8000, 'y');
+  const size_t before = mallinfo2().uordblks;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(Write(one_, block), 8000);
+    ASSERT_EQ(Read(other_, 8000).size(), 8000U);
+  }
+  EXPECT_LT(mallinfo2().uordblks, before + 1'000'000);
+  EXPECT_EQ(Read(other_, 8000), "y");
 }
 
 TEST(LeanConnectionsTest, LibrariesGetTheseSlices) {
