@@ -1,4 +1,4 @@
-// Flags of adaptdl-sim that are durations, as in --round 60s.
+// Flags of adaptdl-sim that are durations, as in --round 60s or --duration 7d.
 
 #ifndef ADAPTDL_SIMULATOR_DURATION_FLAG_H_
 #define ADAPTDL_SIMULATOR_DURATION_FLAG_H_
