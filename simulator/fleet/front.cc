@@ -9,7 +9,7 @@ namespace adaptdl::simulator {
 namespace {
 
 // What one job makes use of, on average over the kinds of models.
-constexpr double kMostGpusPerJob = 24;
+constexpr double kMostGpusPerJob = 16;
 constexpr int kLeastShard = 4;
 // Homes are planned for a tenant that submits so many times its mean.
 constexpr double kHeadroom = 1.5;

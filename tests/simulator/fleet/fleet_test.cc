@@ -91,7 +91,7 @@ TEST(Fleet, WrongOptionsAreNamed) {
   EXPECT_THAT(error([](FleetOptions* o) { o->policy = "magic"; }), HasSubstr("no policy \"magic\""));
 }
 
-std::string Run(const std::string& arguments) {
+std::string Output(const std::string& arguments) {
   const std::string command =
       std::string(ADAPTDL_BINARY_DIR) + "/bin/adaptdl-sim fleet " + arguments + " 2>&1";
   FILE* pipe = ::popen(command.c_str(), "r");
@@ -116,16 +116,16 @@ TEST(FleetCommand, OptionsReachTheSimulation) {
   const std::string flags =
       "--clusters 4 --cluster a100:4x4 --cluster v100:6x4 --jobs-per-hour 8 --duration 1d --router shard "
       "--report-period 2m --seed 7 ";
-  nlohmann::json json = nlohmann::json::parse(Run(flags + "-o json"));
+  nlohmann::json json = nlohmann::json::parse(Output(flags + "-o json"));
   EXPECT_EQ(json["full"]["avg_jct_s"], Figures(*result)["full"]["avg_jct_s"]);
   EXPECT_EQ(json["by_cluster"], Figures(*result)["by_cluster"]);
-  EXPECT_THAT(Run(flags + "--simulate 1"), HasSubstr("1 clusters simulated in full"));
+  EXPECT_THAT(Output(flags + "--simulate 1"), HasSubstr("1 clusters simulated in full"));
 }
 
 TEST(FleetCommand, WrongUseIsExplained) {
-  EXPECT_THAT(Run("--duration soon"), HasSubstr("\"soon\" is no duration"));
-  EXPECT_THAT(Run("--router best"), HasSubstr("--router"));
-  EXPECT_THAT(Run("--clusters 0"), HasSubstr("--clusters is 0"));
+  EXPECT_THAT(Output("--duration soon"), HasSubstr("\"soon\" is no duration"));
+  EXPECT_THAT(Output("--router best"), HasSubstr("--router"));
+  EXPECT_THAT(Output("--clusters 0"), HasSubstr("--clusters is 0"));
 }
 
 }  // namespace

@@ -50,11 +50,11 @@ TEST(Front, RandomGoesByTheGpusOfClusters) {
 
 TEST(Front, HomesAreKept) {
   const std::vector<double> gpus(50, 10);
-  const std::vector<double> parts = {0.2, 0.01, 0.01};
+  const std::vector<double> parts = {0.25, 0.01, 0.01};
   for (const Router router : {Router::kHome, Router::kShard}) {
     Front front({.router = router}, gpus, parts);
-    // As many as hold one and a half times the part: 0.2 x 50 x 1.5.
-    EXPECT_EQ(front.Homes(0).size(), 15);
+    // As many as hold one and a half times the part: 0.25 x 50 x 1.5.
+    EXPECT_EQ(front.Homes(0).size(), 19);
     EXPECT_EQ(front.Homes(1).size(), router == Router::kHome ? 1 : 4);
     EXPECT_NE(front.Homes(1), front.Homes(2));
     const std::vector<int> homes = front.Homes(1);

@@ -36,7 +36,7 @@ TEST(Submissions, TheSameSeedGivesTheSameJobs) {
     EXPECT_EQ(a[i].tenant, b[i].tenant);
     EXPECT_EQ(a[i].kind, b[i].kind);
     EXPECT_EQ(a[i].solo_seconds, b[i].solo_seconds);
-    if (i > 0) EXPECT_GE(a[i].time, a[i - 1].time);
+    EXPECT_GE(a[i].time, i > 0 ? a[i - 1].time : 0);
   }
   EXPECT_NE(a[0].time, other[0].time);
 }
