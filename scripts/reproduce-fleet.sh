@@ -2,9 +2,10 @@
 # Simulates a week of a thousand clusters of two thousand nodes each under one front, and writes the tables of docs/scale.md. Every
 # submission is routed; four of the clusters are simulated in full. Takes half an hour on two cores, and 4 GiB of memory.
 #
-#   scripts/reproduce-fleet.sh [--quick | --only-page]
+#   scripts/reproduce-fleet.sh [--quick | --only-page | --only RUN]
 #
-# --quick only sees whether it runs. --only-page: from what was measured before.
+# --quick only sees whether it runs. --only-page: from what was measured before. --only: speed, full, router or
+# reports; the others as measured before.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -32,28 +32,18 @@ def run(build, options):
     return json.loads(done.stdout)
 
 
-def measure(build, quick):
-    fleet = QUICK if quick else FLEET
-    results = {"routers": {}, "periods": {}}
-
-    def measured(what, options):
-        result = run(build, options)
-        print(f"reproduce-fleet: {what}: {result['jobs']:,} jobs", flush=True)
-        return result
-
-    results["speed"] = measured("speed", QUICK if quick else SPEED)
-    results["full"] = measured("in full", fleet | FAILURES | {"simulate": SAMPLE, "threads": 2})
-    for router in ROUTERS:
-        results["routers"][router] = measured(router, fleet | {"router": router, "simulate": 0})["routed"]
-    for period in PERIODS:
-        a_day = fleet | {"duration": "24h", "report-period": period, "simulate": 0}
-        results["periods"][period] = measured(f"reports each {period}", a_day)["routed"]
-    return results
+def plan(fleet, speed):
+    """What is run, by name; each is recorded as it comes out."""
+    a_day = fleet | {"duration": "24h", "simulate": 0}
+    runs = {"speed": speed, "full": fleet | FAILURES | {"simulate": SAMPLE, "threads": 2}}
+    runs |= {f"router {router}": a_day | {"router": router} for router in ROUTERS}
+    return runs | {f"reports {period}": a_day | {"report-period": period} for period in PERIODS}
 
 
-def routed_table(header, runs, goals):
+def routed_table(header, results, goals):
     rows = []
-    for name, routed in runs.items():
+    for name in [name for name in results if name.startswith(header)]:
+        routed, name = results[name]["routed"], name.removeprefix(header).strip()
         spread = routed["most_load"] / routed["load"]
         goal = goals.get(name)
         rows.append((name, f"{routed['load']:.2f}", f"{routed['p99_load']:.2f}", f"{routed['most_load']:.2f}", f"{spread:.2f}",
@@ -73,8 +63,7 @@ def clusters_table(results):
 
 
 def goals_table(results):
-    full, speed = results["full"]["full"], results["speed"]["full"]
-    two = results["routers"]["two-choices"]
+    full, speed, two = results["full"]["full"], results["speed"]["full"], results["full"]["routed"]
     an_hour = 3600 * speed["jobs_per_cpu_s"]
     rate = two["jobs_per_cpu_s"]
     lost = full["lost_work_h"] / max(full["jobs"] * full["avg_jct_s"] / 3600, 1)
@@ -105,18 +94,22 @@ def main():
     parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs" / "scale.md")
     parser.add_argument("--quick", action="store_true", help="only see whether it runs")
     parser.add_argument("--only-page", action="store_true", help="from what was measured before")
+    parser.add_argument("--only", default="", help="runs whose names begin so: speed, full, router, reports")
     arguments = parser.parse_args()
+    if arguments.quick:
+        goals_table({name: run(arguments.build, options) for name, options in plan(QUICK, QUICK).items()})
+        return 0
     recorded = ROOT / "docs" / "results" / "fleet.json"
-    if not arguments.only_page:
-        results = measure(arguments.build, arguments.quick)
-        if arguments.quick:
-            goals_table(results)
-            return 0
+    results = json.loads(recorded.read_text()) if recorded.exists() else {}
+    for name, options in plan(FLEET, SPEED).items():
+        if arguments.only_page or not name.startswith(arguments.only):
+            continue
+        results[name] = run(arguments.build, options)
+        print(f"reproduce-fleet: {name}: {results[name]['jobs']:,} jobs", flush=True)
         recorded.write_text(json.dumps(results, indent=1) + "\n")
-    results = json.loads(recorded.read_text())
     blocks = {"fleet goals": goals_table(results) + "\n\n" + facts(results), "fleet clusters": clusters_table(results),
-              "fleet routers": routed_table("router", results["routers"], {"two-choices": 1.1, "shard": 1.25}),
-              "fleet reports": routed_table("reports each", results["periods"], {})}
+              "fleet routers": routed_table("router", results, {"two-choices": 1.1, "shard": 1.25}),
+              "fleet reports": routed_table("reports", results, {})}
     for name, text in blocks.items():
         page.replace_block(arguments.page, name, text)
     return 0
