@@ -4,8 +4,8 @@
 #
 #   scripts/reproduce-fleet.sh [--quick | --only-page | --only RUN]
 #
-# --quick only sees whether it runs. --only-page: from what was measured before. --only: speed, full, router or
-# reports; the others as measured before.
+# --quick only sees whether it runs. --only-page: from what was measured before. --only: speed, full, router,
+# small or reports; the others as measured before.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
