@@ -5,7 +5,7 @@
 //   tenants      Zipf: the second largest submits half as much as the largest, and so on
 //   kinds        by their parts (model_kinds.h)
 //   work         log-normal with sigma 1.6 about the median of the kind, cut off at 3 sigma: the longest of a thousand jobs is a
-//                hundred times as long as the median, and a tenth of the jobs makes two thirds of the work
+//                hundred times as long as the median, and a tenth of the jobs makes three fifths of the work
 //
 // The same on every machine with the same mathematical library. Not thread-safe.
 
