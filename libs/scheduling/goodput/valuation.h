@@ -28,7 +28,7 @@
 // checkpoint: its speed counts only for what is left of the horizon after it. And a job that was changed often for its
 // age is left alone: no more of its speed counts than the part of its life that it would have run, had it and each
 // change so far cost what one costs now (Jayaram Subramanya et al., "Sia: heterogeneity-aware, goodput-optimized
-// ML-cluster scheduling", 2023, section 3.4). Likewise, to be left where it
+// ML-cluster scheduling", 2023: its restart factor). Likewise, to be left where it
 // is is worth more to a job the more of such work it has.
 //
 // A job may at most double the largest size that it has measured. The largest size that it may have now is
