@@ -66,8 +66,7 @@ absl::Status Cluster::AddGroup(absl::string_view text) {
         absl::StrCat("cluster: the type ", type, " appears twice; name all nodes of one type in one group"));
   }
   types_.push_back(type);
-  nodes_.insert(nodes_.end(), nodes,
-                Node{gpus, static_cast<int>(types_.size()) - 1, {{scheduling::kGpu, gpus}}});
+  AddNodes(nodes, {gpus, static_cast<int>(types_.size()) - 1, {{scheduling::kGpu, gpus}}});
   return absl::OkStatus();
 }
 
@@ -99,26 +98,38 @@ absl::StatusOr<Cluster> Cluster::FromGroups(const std::vector<Group>& groups) {
     for (const Group& group : groups) {
       if (group.nodes < 1 || group.type != cluster.types_[type]) continue;
       const int gpus = has_gpus ? gpus_of(group) : cores_of(group);
-      cluster.nodes_.insert(cluster.nodes_.end(), group.nodes, Node{gpus, type, group.capacity});
+      cluster.AddNodes(group.nodes, {gpus, type, group.capacity});
     }
   }
   return cluster;
 }
 
+void Cluster::AddNodes(int nodes, const Node& node) {
+  nodes_.insert(nodes_.end(), nodes, node);
+  const auto alike = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
+    return kind.type == node.type && kind.capacity == node.capacity;
+  });
+  if (alike != kinds_.end()) {
+    alike->nodes += nodes;
+  } else {
+    kinds_.push_back({node.type, node.capacity, nodes});
+  }
+}
+
 int Cluster::TotalReplicas(int type, const scheduling::Resources& request) const {
   int64_t replicas = 0;
-  for (const Node& node : nodes_) {
-    if (node.type == type) replicas += scheduling::TimesThatFit(request, node.capacity, kMostReplicasPerNode);
+  for (const Kind& kind : kinds_) {
+    if (kind.type != type) continue;
+    replicas += kind.nodes * scheduling::TimesThatFit(request, kind.capacity, kMostReplicasPerNode);
   }
   return static_cast<int>(replicas);
 }
 
 int Cluster::LargestNode(int type, const scheduling::Resources& request) const {
   int64_t most = 0;
-  for (const Node& node : nodes_) {
-    if (node.type == type) {
-      most = std::max(most, scheduling::TimesThatFit(request, node.capacity, kMostReplicasPerNode));
-    }
+  for (const Kind& kind : kinds_) {
+    if (kind.type != type) continue;
+    most = std::max(most, scheduling::TimesThatFit(request, kind.capacity, kMostReplicasPerNode));
   }
   return static_cast<int>(most);
 }

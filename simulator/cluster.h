@@ -7,6 +7,7 @@
 #ifndef ADAPTDL_SIMULATOR_CLUSTER_H_
 #define ADAPTDL_SIMULATOR_CLUSTER_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct NodeStatus {
   bool draining = false;
   // May be taken away at short notice.
   bool spot = false;
+  bool operator==(const NodeStatus&) const = default;
 };
 
 // What policies call a node; sorts in the order of the cluster.
@@ -86,9 +88,18 @@ class Cluster {
   Placement Pack(int type, int gpus) const;
 
  private:
+  // Nodes that are alike.
+  struct Kind {
+    int type = 0;
+    scheduling::Resources capacity;
+    int64_t nodes = 0;
+  };
+
   absl::Status AddGroup(absl::string_view text);
+  void AddNodes(int nodes, const Node& node);
 
   std::vector<Node> nodes_;
+  std::vector<Kind> kinds_;
   std::vector<std::string> types_;
 };
 

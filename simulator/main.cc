@@ -9,28 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/version.h"
+#include "simulator/duration_flag.h"
+#include "simulator/fleet_command.h"
 #include "simulator/policies/all_policies.h"
 #include "simulator/replay.h"
 #include "simulator/schedulers/factory.h"
 
 namespace adaptdl::simulator {
 namespace {
-
-// Adds an option for a duration such as 60s. `*seconds` is the default.
-CLI::Option* AddDuration(CLI::App* app, const std::string& name, double* seconds, const std::string& help) {
-  const auto parse = [name, seconds](const std::string& text) {
-    absl::Duration duration;
-    if (!absl::ParseDuration(text, &duration) || duration < absl::ZeroDuration() ||
-        duration == absl::InfiniteDuration()) {
-      throw CLI::ValidationError(name,
-                                 absl::StrCat("\"", text, "\" is no duration; write one like 60s or 500ms"));
-    }
-    *seconds = absl::ToDoubleSeconds(duration);
-  };
-  return app->add_option_function<std::string>(name, parse, help)
-      ->type_name("DURATION")
-      ->default_str(absl::FormatDuration(absl::Seconds(*seconds)));
-}
 
 // The texts that stand for something else than a duration.
 struct Texts {
@@ -223,13 +209,14 @@ int Main(int argc, char** argv) {
   Texts texts;
   CLI::App* replay = app.add_subcommand("replay", "Simulate one workload under one policy");
   AddReplay(replay, &options, &texts);
+  const FleetCommand fleet(&app);
   try {
     app.parse(argc, argv);
-    ParseTexts(texts, &options);
+    if (replay->parsed()) ParseTexts(texts, &options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   }
-  const absl::StatusOr<std::string> output = Replay(options);
+  const absl::StatusOr<std::string> output = fleet.given() ? fleet.Run() : Replay(options);
   if (!output.ok()) {
     std::cerr << "adaptdl-sim: " << output.status().message() << "\n";
     return 1;

@@ -2,7 +2,7 @@
 //
 //   double u = KeyedUniform(seed, "restart:bert-3", 2);
 //
-// The same on every machine. Pure functions; thread-safe.
+// The same on every machine. The functions are pure and thread-safe.
 
 #ifndef ADAPTDL_SIMULATOR_RANDOM_H_
 #define ADAPTDL_SIMULATOR_RANDOM_H_
@@ -18,6 +18,22 @@ double KeyedUniform(uint64_t seed, absl::string_view key, uint64_t n);
 
 // The same, exponentially distributed. `mean` > 0.
 double KeyedExponential(uint64_t seed, absl::string_view key, uint64_t n, double mean);
+
+// Random numbers one after the other, where millions are drawn. Not thread-safe.
+class RandomStream {
+ public:
+  explicit RandomStream(uint64_t seed);
+
+  // In [0, 1).
+  double Uniform();
+  // `mean` > 0.
+  double Exponential(double mean);
+  // With mean 0 and deviation 1.
+  double Normal();
+
+ private:
+  uint64_t state_;
+};
 
 }  // namespace adaptdl::simulator
 

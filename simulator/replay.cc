@@ -1,6 +1,5 @@
 #include "simulator/replay.h"
 
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,15 +16,13 @@
 #include "simulator/history/what_if.h"
 #include "simulator/node_flags.h"
 #include "simulator/report/cost.h"
+#include "simulator/report/cpu_time.h"
 #include "simulator/report/fairness.h"
 #include "simulator/report/summary.h"
 #include "simulator/schedulers/factory.h"
 
 namespace adaptdl::simulator {
 namespace {
-
-// CPU time of this process, in seconds.
-double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 std::vector<std::string> TraceFolders(const std::vector<std::string>& given) {
   std::vector<std::string> folders = given;

@@ -10,7 +10,8 @@
 namespace adaptdl::goodput::internal {
 namespace {
 
-// Sum of squares of one kind of error, with half of its gradient and of its curvature.
+// Sum of squares of one kind of error, with half of its gradient and, if it is curved, of its curvature.
+template <bool curved>
 struct Squares {
   double sum = 0;
   Vector gradient = {};
@@ -23,18 +24,19 @@ struct Squares {
     for (size_t i = 0; i < n; ++i) {
       const double scaled = weight * slopes[i];
       gradient[indices[i]] += scaled * error;
-      for (size_t j = 0; j <= i; ++j) curvature[indices[i]][indices[j]] += scaled * slopes[j];
+      for (size_t j = 0; curved && j <= i; ++j) curvature[indices[i]][indices[j]] += scaled * slopes[j];
     }
   }
 };
 
-void AddRoot(const Squares& squares, double smoothing, Expansion* total) {
+template <bool curved>
+void AddRoot(const Squares<curved>& squares, double smoothing, Expansion* total) {
   const double root = std::sqrt(squares.sum + smoothing * smoothing);
   total->loss += root - smoothing;
   if (root == 0) return;
   for (int i = 0; i < kCount; ++i) {
     total->gradient[i] += squares.gradient[i] / root;
-    for (int j = 0; j <= i; ++j) total->curvature[i][j] += squares.curvature[i][j] / root;
+    for (int j = 0; curved && j <= i; ++j) total->curvature[i][j] += squares.curvature[i][j] / root;
   }
 }
 
@@ -55,7 +57,8 @@ Vector ToValues(const Vector& point) {
   return values;
 }
 
-void AddRow(const Vector& values, const Row& row, Squares* accum, Squares* optim) {
+template <bool curved>
+void AddRow(const Vector& values, const Row& row, Squares<curved>* accum, Squares<curved>* optim) {
   const double gamma = values[kGamma];
   const double by_batch = values[kBetaC] * row.batch;
   const double accum_time = values[kAlphaC] + by_batch;
@@ -84,6 +87,24 @@ void AddRow(const Vector& values, const Row& row, Squares* accum, Squares* optim
                {share * alpha_slope, share * beta_slope, (1 - share) * latency / network_time,
                 (1 - share) * by_replicas / network_time, gamma_slope});
   }
+}
+
+template <bool curved>
+Expansion Around(const Vector& point, absl::Span<const Row> rows, double smoothing) {
+  const Vector values = ToValues(point);
+  Squares<curved> accum;
+  Squares<curved> optim;
+  for (const Row& row : rows) AddRow(values, row, &accum, &optim);
+  Expansion total;
+  const double overlap = values[kGamma] - 1;
+  total.loss = 1e-3 * overlap * overlap;
+  total.gradient[kGamma] = 2e-3 * overlap;
+  total.curvature[kGamma][kGamma] = 2e-3;
+  AddRoot(accum, smoothing, &total);
+  AddRoot(optim, smoothing, &total);
+  AddPenalty(values, kAlphaN, kBetaN, &total);
+  AddPenalty(values, kAlphaR, kBetaR, &total);
+  return total;
 }
 
 }  // namespace
@@ -117,20 +138,12 @@ std::vector<Row> ToRows(absl::Span<const Measurement> measurements) {
 }
 
 Expansion Expand(const Vector& point, absl::Span<const Row> rows, double smoothing) {
-  const Vector values = ToValues(point);
-  Squares accum;
-  Squares optim;
-  for (const Row& row : rows) AddRow(values, row, &accum, &optim);
-  Expansion total;
-  const double overlap = values[kGamma] - 1;
-  total.loss = 1e-3 * overlap * overlap;
-  total.gradient[kGamma] = 2e-3 * overlap;
-  total.curvature[kGamma][kGamma] = 2e-3;
-  AddRoot(accum, smoothing, &total);
-  AddRoot(optim, smoothing, &total);
-  AddPenalty(values, kAlphaN, kBetaN, &total);
-  AddPenalty(values, kAlphaR, kBetaR, &total);
-  return total;
+  return Around<true>(point, rows, smoothing);
+}
+
+Slope LossAndSlope(const Vector& point, absl::Span<const Row> rows, double smoothing) {
+  const Expansion at = Around<false>(point, rows, smoothing);
+  return {at.loss, at.gradient};
 }
 
 }  // namespace adaptdl::goodput::internal

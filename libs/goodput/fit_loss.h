@@ -52,6 +52,13 @@ struct Expansion {
 // `smoothing` rounds off the kinks that the roots have where all errors vanish: sqrt(x + smoothing^2).
 Expansion Expand(const Vector& point, absl::Span<const Row> rows, double smoothing);
 
+// The same without the curvature, in half of the time.
+struct Slope {
+  double loss = 0;
+  Vector gradient = {};
+};
+Slope LossAndSlope(const Vector& point, absl::Span<const Row> rows, double smoothing);
+
 }  // namespace adaptdl::goodput::internal
 
 #endif  // ADAPTDL_LIBS_GOODPUT_FIT_LOSS_H_

@@ -105,7 +105,7 @@ struct Objective {
     auto* objective = static_cast<Objective*>(self);
     const Subset& subset = objective->subset;
     for (int i = 0; i < subset.size; ++i) objective->point[subset.indices[i]] = some[i];
-    const Expansion at = Expand(objective->point, objective->rows, objective->smoothing);
+    const Slope at = LossAndSlope(objective->point, objective->rows, objective->smoothing);
     if (gradient != nullptr) {
       for (int i = 0; i < subset.size; ++i) gradient[i] = at.gradient[subset.indices[i]];
     }

@@ -1,7 +1,6 @@
 #include "simulator/schedulers/policy_scheduler.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -135,28 +134,27 @@ absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation
                                                    " knows one GPU type only; give one group, as in 16x4"));
   }
   PrepareNodes(situation.cluster);
-  scheduling::ClusterView view;
-  view.now = ToTime(situation.now);
-  view.capacity_curve = false;
-  view.nodes = DescribeNodes(situation);
+  ForgetOthers(situation);
+  view_.now = ToTime(situation.now);
+  view_.capacity_curve = false;
+  DescribeNodes(situation);
+  view_.jobs.clear();
   for (const SimulatedJob* job : situation.jobs) {
-    view.jobs.push_back(Describe(*job, situation));
+    view_.jobs.push_back(Describe(*job, situation));
   }
-  scheduling::Decision decision = policy_->Decide(view, seed_++);
-  if (decision.jobs.size() != view.jobs.size()) {
-    return absl::InternalError(
-        absl::StrCat("the policy decided on ", decision.jobs.size(), " jobs; there are ", view.jobs.size()));
+  decision_ = policy_->Decide(view_, seed_++);
+  if (decision_.jobs.size() != view_.jobs.size()) {
+    return absl::InternalError(absl::StrCat("the policy decided on ", decision_.jobs.size(),
+                                            " jobs; there are ", view_.jobs.size()));
   }
   std::vector<Placement> placements;
-  for (const scheduling::JobDecision& job : decision.jobs) {
+  for (const scheduling::JobDecision& job : decision_.jobs) {
     absl::StatusOr<Placement> placement = ToPlacement(job);
     if (!placement.ok()) {
       return placement.status();
     }
     placements.push_back(*std::move(placement));
   }
-  view_ = std::move(view);
-  decision_ = std::move(decision);
   return placements;
 }
 
@@ -182,19 +180,30 @@ void PolicyScheduler::PrepareNodes(const Cluster& cluster) {
   }
 }
 
-std::vector<scheduling::NodeInfo> PolicyScheduler::DescribeNodes(const Situation& situation) const {
-  if (situation.status.empty()) {
-    return nodes_;
-  }
-  std::vector<scheduling::NodeInfo> nodes;
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    const NodeStatus& status = situation.status[i];
+void PolicyScheduler::DescribeNodes(const Situation& situation) {
+  // As a rule they are as they were.
+  const bool same =
+      std::equal(situation.status.begin(), situation.status.end(), status_.begin(), status_.end());
+  if (same && !view_.nodes.empty()) return;
+  status_.assign(situation.status.begin(), situation.status.end());
+  view_.nodes.clear();
+  if (status_.empty()) view_.nodes = nodes_;
+  for (size_t i = 0; i < status_.size(); ++i) {
+    const NodeStatus& status = status_[i];
     if (!status.up) continue;
-    nodes.push_back(nodes_[i]);
-    nodes.back().draining = status.draining;
-    nodes.back().preemptible = status.spot;
+    view_.nodes.push_back(nodes_[i]);
+    view_.nodes.back().draining = status.draining;
+    view_.nodes.back().preemptible = status.spot;
   }
-  return nodes;
+}
+
+void PolicyScheduler::ForgetOthers(const Situation& situation) {
+  if (speedups_.size() <= 2 * situation.jobs.size()) return;
+  std::unordered_map<const SimulatedJob*, CachedSpeedups> kept;
+  for (const SimulatedJob* job : situation.jobs) {
+    if (auto known = speedups_.extract(job)) kept.insert(std::move(known));
+  }
+  speedups_ = std::move(kept);
 }
 
 scheduling::JobInfo PolicyScheduler::Describe(const SimulatedJob& job, const Situation& situation) {
@@ -261,7 +270,9 @@ const PolicyScheduler::CachedSpeedups& PolicyScheduler::Speedups(const Simulated
   const double throughput = job.application().step_times[*known].single_gpu_throughput();
   for (int type = 0; type < types; ++type) {
     const int most = MostReplicasOn(job, type, cluster);
-    if (type == *known) {
+    if (type == *known && most >= max_replicas) {
+      add(best.table);
+    } else if (type == *known) {
       add(Scaled(best.table, 1, most));
     } else if (job.knowledge(type).perf) {
       const Scaling scaling = ModelledScaling(job, type, max_replicas);
@@ -275,19 +286,32 @@ const PolicyScheduler::CachedSpeedups& PolicyScheduler::Speedups(const Simulated
 }
 
 absl::StatusOr<Placement> PolicyScheduler::ToPlacement(const scheduling::JobDecision& decision) const {
-  // In order of node: ranks that change places are no change.
-  std::map<int, int> gpus;
+  Placement shares;
+  const std::string* last = nullptr;
   for (const std::string& node : decision.allocation) {
+    // Ranks of a node stand together as a rule.
+    if (last != nullptr && node == *last) {
+      ++shares.back().gpus;
+      continue;
+    }
+    last = &node;
     const auto found = node_index_.find(node);
     if (found == node_index_.end()) {
       return absl::InternalError(
           absl::StrCat("the policy placed ", decision.key, " on ", node, ", which is no node"));
     }
-    ++gpus[found->second];
+    shares.push_back({found->second, 1});
   }
+  // In order of node: ranks that change places are no change.
+  std::sort(shares.begin(), shares.end(),
+            [](const NodeShare& a, const NodeShare& b) { return a.node < b.node; });
   Placement placement;
-  for (const auto& [node, count] : gpus) {
-    placement.push_back({node, count});
+  for (const NodeShare& share : shares) {
+    if (!placement.empty() && placement.back().node == share.node) {
+      placement.back().gpus += share.gpus;
+    } else {
+      placement.push_back(share);
+    }
   }
   return placement;
 }

@@ -15,11 +15,12 @@
 #define ADAPTDL_SIMULATOR_SCHEDULERS_POLICY_SCHEDULER_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "libs/scheduling/job_demand.h"
 #include "libs/scheduling/policy.h"
 #include "simulator/schedulers/scheduler.h"
@@ -60,22 +61,25 @@ class PolicyScheduler final : public Scheduler {
   };
 
   void PrepareNodes(const Cluster& cluster);
-  // Those that are up.
-  std::vector<scheduling::NodeInfo> DescribeNodes(const Situation& situation) const;
+  // Sets the nodes of the view: those that are up.
+  void DescribeNodes(const Situation& situation);
   scheduling::JobInfo Describe(const SimulatedJob& job, const Situation& situation);
   const CachedSpeedups& Speedups(const SimulatedJob& job, const Cluster& cluster);
+  // Forgets the tables of jobs that are done, once they are the most.
+  void ForgetOthers(const Situation& situation);
   absl::StatusOr<Placement> ToPlacement(const scheduling::JobDecision& decision) const;
 
   const std::unique_ptr<const scheduling::AllocationPolicy> policy_;
   const Options options_;
   uint64_t seed_;
   std::vector<scheduling::NodeInfo> nodes_;
-  std::map<std::string, int> node_index_;    // by id
-  std::vector<scheduling::NodeKind> kinds_;  // by GPU type
+  absl::flat_hash_map<std::string, int> node_index_;  // by id
+  std::vector<scheduling::NodeKind> kinds_;           // by GPU type
   // Of the last decision.
   scheduling::ClusterView view_;
+  std::vector<NodeStatus> status_;  // as the nodes of the view are described
   scheduling::Decision decision_;
-  std::map<const SimulatedJob*, CachedSpeedups> speedups_;
+  std::unordered_map<const SimulatedJob*, CachedSpeedups> speedups_;
 };
 
 }  // namespace adaptdl::simulator

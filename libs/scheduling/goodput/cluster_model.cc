@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "libs/scheduling/sizes.h"
 
 namespace adaptdl::scheduling {
@@ -74,13 +75,18 @@ ClusterModel::ClusterModel(const ClusterView& view) : view_(view), names_(Resour
   MakePools();
   jobs_.resize(view.jobs.size());
   tables_.resize(view.jobs.size() * pools_.size());
-  absl::flat_hash_map<std::string, int> node_index;
+  absl::flat_hash_map<absl::string_view, int> node_index;
+  node_index.reserve(view.nodes.size());
   for (size_t n = 0; n < view.nodes.size(); ++n) node_index.emplace(view.nodes[n].id, static_cast<int>(n));
   for (size_t j = 0; j < jobs_.size(); ++j) {
+    Placement& present = jobs_[j].present;
     for (const std::string& id : view.jobs[j].allocation) {
+      if (!present.empty() && view.nodes[present.back().node].id == id) {
+        ++present.back().replicas;
+        continue;
+      }
       const auto found = node_index.find(id);
       if (found == node_index.end()) continue;
-      Placement& present = jobs_[j].present;
       // Ranks of a node stand together as a rule.
       auto share = std::find_if(present.rbegin(), present.rend(),
                                 [&](const Share& held) { return held.node == found->second; });
@@ -98,15 +104,17 @@ ClusterModel::ClusterModel(const ClusterView& view) : view_(view), names_(Resour
 }
 
 void ClusterModel::MakePools() {
-  std::map<std::pair<std::string, bool>, int> by_type;
+  std::map<std::pair<absl::string_view, bool>, int> by_type;
+  std::vector<int64_t> offer;
   for (size_t n = 0; n < view_.nodes.size(); ++n) {
     const NodeInfo& node = view_.nodes[n];
-    const std::vector<int64_t> offer = ToVector(node.capacity, names_);
+    // Nodes that are alike stand together as a rule.
+    if (n == 0 || node.capacity != view_.nodes[n - 1].capacity) offer = ToVector(node.capacity, names_);
     free_.insert(free_.end(), offer.begin(), offer.end());
     node_pool_.push_back(-1);
     if (node.draining) continue;
-    const auto [found, is_new] =
-        by_type.emplace(std::make_pair(node.gpu_type, offer[gpu_] > 0), static_cast<int>(pools_.size()));
+    const auto [found, is_new] = by_type.emplace(
+        std::make_pair(absl::string_view(node.gpu_type), offer[gpu_] > 0), static_cast<int>(pools_.size()));
     if (is_new) {
       pools_.emplace_back();
       pools_.back().gpu_type = node.gpu_type;

@@ -44,9 +44,15 @@ Packer::Packer(const ClusterModel& model)
       if (placed_[job].size() > 1) ++distributed_[share.node];
     }
   }
+  std::vector<std::vector<NodeKey>> keys(model.pools().size());
   for (int node = 0; node < model.node_count(); ++node) {
     const int pool = model.pool_of(node);
-    if (pool >= 0) nodes_[pool].insert(KeyOf(node));
+    if (pool >= 0) keys[pool].push_back(KeyOf(node));
+  }
+  for (size_t pool = 0; pool < keys.size(); ++pool) {
+    // A set is made of what is in order in linear time.
+    std::sort(keys[pool].begin(), keys[pool].end());
+    nodes_[pool] = std::set<NodeKey>(keys[pool].begin(), keys[pool].end());
   }
 }
 

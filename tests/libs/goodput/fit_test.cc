@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "libs/goodput/fit_loss.h"
 #include "tests/libs/goodput/vectors.h"
 
 namespace adaptdl::goodput {
@@ -51,6 +52,19 @@ TEST(FitLoss, ReproducesTheReference) {
       const double expected = point["gradient"][i];
       EXPECT_NEAR(gradient[i], expected, 1e-9 * std::max(1.0, std::abs(expected))) << i;
     }
+  }
+}
+
+TEST(FitLoss, SlopesAreTheSameWithoutCurvature) {
+  const PerfParams perf = {0.1, 0.01, 0.2, 0.02, 0.05, 0.005, 1.5};
+  const auto rows = internal::ToRows(Measure(perf, {{1, 1}, {1, 2}, {2, 5}}, {16, 64}));
+  internal::Vector point = internal::ToPoint(perf);
+  for (double& coordinate : point) coordinate += 0.3;
+  for (const double smoothing : {0.0, 1e-2}) {
+    const internal::Expansion expansion = internal::Expand(point, rows, smoothing);
+    const internal::Slope slope = internal::LossAndSlope(point, rows, smoothing);
+    EXPECT_EQ(slope.loss, expansion.loss);
+    EXPECT_EQ(slope.gradient, expansion.gradient);
   }
 }
 
