@@ -65,6 +65,7 @@ class Placer {
       if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job);
     }
     ServeHigherPriorities();
+    ServeNewcomers();
     return Result();
   }
 
@@ -84,6 +85,7 @@ class Placer {
       if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job);
     }
     ServeHigherPriorities();
+    ServeNewcomers();
     return Result();
   }
 
@@ -100,6 +102,27 @@ class Placer {
     for (const int job : jobs) {
       if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job);
     }
+  }
+
+  // On unequal nodes newcomers may have been sent where they find no room, or told to wait though there is some. They
+  // are served in their turn, up to the first that finds none.
+  void ServeNewcomers() {
+    for (const int job : menu_.line) {
+      if (menu_.anywhere.count(job) == 0 || menu_.priority[job] == lowest_priority_) continue;
+      if (!packer_.placement(job).empty() || menu_.anywhere.at(job).sizes.empty()) continue;
+      if (AnEarlierOneWaits(job)) return;
+      PlaceOrTakeFromLower(job);
+      if (packer_.placement(job).empty()) return;
+    }
+  }
+
+  // Of its level, one that was submitted earlier and has measured itself.
+  bool AnEarlierOneWaits(int job) const {
+    for (int earlier = 0; earlier < job; ++earlier) {
+      if (menu_.turn[earlier] != Turn::kCompetes || menu_.priority[earlier] != menu_.priority[job]) continue;
+      if (!menu_.sizes[earlier].empty() && packer_.placement(earlier).empty()) return true;
+    }
+    return false;
   }
 
   // The queue has seen to it that there is room.
@@ -130,7 +153,7 @@ class Placer {
       if (menu_.priority[other] >= menu_.priority[job] || model_.job(other).pinned) continue;
       if (!packer_.placement(other).empty()) lower.push_back(other);
     }
-    if (lower.empty() || menu_.sizes[job].empty() || vain_tries_ >= kMostVainTries) return;
+    if (lower.empty() || OptionsOf(job).empty() || vain_tries_ >= kMostVainTries) return;
     Packer trial = packer_;
     for (const int other : lower) trial.Remove(other);
     if (!PlaceBest(job, &trial)) {
@@ -151,10 +174,9 @@ class Placer {
   // The best size that there is room for. False: there is none.
   bool PlaceBest(int job) { return PlaceBest(job, &packer_); }
   bool PlaceBest(int job, Packer* packer) const {
-    const auto displaced = menu_.displaced.find(job);
-    const bool kept = displaced != menu_.displaced.end();
-    const std::vector<Option>& options = kept ? displaced->second.options : menu_.problem.groups[job];
-    const std::vector<Size>& sizes = kept ? displaced->second.sizes : menu_.sizes[job];
+    const std::vector<Option>& options = OptionsOf(job);
+    const Choices* elsewhere = Elsewhere(job);
+    const std::vector<Size>& sizes = elsewhere != nullptr ? elsewhere->sizes : menu_.sizes[job];
     std::vector<int> order(options.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
@@ -168,6 +190,20 @@ class Placer {
       }
     }
     return false;
+  }
+
+  // What it may have that is no part of the problem; null: nothing.
+  const Choices* Elsewhere(int job) const {
+    for (const auto* choices : {&menu_.displaced, &menu_.anywhere}) {
+      const auto found = choices->find(job);
+      if (found != choices->end()) return &found->second;
+    }
+    return nullptr;
+  }
+
+  const std::vector<Option>& OptionsOf(int job) const {
+    const Choices* elsewhere = Elsewhere(job);
+    return elsewhere != nullptr ? elsewhere->options : menu_.problem.groups[job];
   }
 
   Placements Result() const {

@@ -57,6 +57,8 @@ struct Menu {
   // By job that keeps its place: what it may have elsewhere, if a job of a higher priority takes the place
   // after all. No more replicas than it has.
   std::map<int, Choices> displaced;
+  // By newcomer, where units of pools are a guess: all that it may have, if there turns out to be room.
+  std::map<int, Choices> anywhere;
 };
 
 // Sizes of the job on up to `most_nodes` nodes of the pool at which it runs, ascending.

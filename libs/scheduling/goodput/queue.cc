@@ -204,6 +204,7 @@ void Queue::Admit(int job, const Competitors& competitors, const Units& total, U
     }
   }
   menu_.line.push_back(job);
+  if (!model_.exact_units()) menu_.anywhere[job] = {menu_.sizes[job], menu_.problem.groups[job]};
   menu_.turn[job] = best >= 0 ? Turn::kMayStart : Turn::kMustWait;
   if (best >= 0) {
     (*room)[best] -= Least(job, best)->amount;

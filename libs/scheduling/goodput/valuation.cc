@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -38,6 +39,26 @@ double FreeSpeedup(const ClusterModel& model, int job) {
   return full;
 }
 
+// The speed of its least size where that is slowest. 1: it runs nowhere.
+double LeastSpeed(const ClusterModel& model, int job) {
+  const int replicas = std::max(1, model.view().jobs[job].min_replicas);
+  double least = std::numeric_limits<double>::infinity();
+  for (int pool = 0; pool < static_cast<int>(model.pools().size()); ++pool) {
+    if (model.job(job).per_node[pool] == 0) continue;
+    const double speed = model.Speedup(job, pool, model.NodesFor(job, pool, replicas), replicas);
+    if (speed > 0) least = std::min(least, speed);
+  }
+  return std::isfinite(least) ? least : 1;
+}
+
+// The part of its life that a job has run after one more change, if each so far has cost as much as it would.
+double Calmness(const ClusterView& view, const JobInfo& job) {
+  const double age = absl::ToDoubleSeconds(view.now - job.created);
+  const double cost = job.rescale_seconds;
+  if (job.allocation.empty() || age < cost || age + cost <= 0) return 1;
+  return std::max(age - job.restarts * cost, 0.0) / (age + cost);
+}
+
 // More than 1 for a job that has waited too long.
 double Urgency(const ClusterModel& model, int job, const ValuationOptions& options) {
   const JobInfo& info = model.view().jobs[job];
@@ -62,7 +83,8 @@ double RankPrice(double rank, double concavity) {
 
 }  // namespace
 
-Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options) {
+Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
+    : exponent_(options.speed_exponent) {
   const ClusterView& view = model.view();
   terms_.resize(model.job_count());
   for (int job = 0; job < model.job_count(); ++job) {
@@ -71,6 +93,8 @@ Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
     terms_[job].length =
         unmeasured ? options.unmeasured_length : info.remaining_seconds.value_or(GuessLength(info, options));
     terms_[job].change_seconds = info.rescale_seconds + info.unsaved_seconds;
+    terms_[job].least_speed = LeastSpeed(model, job);
+    terms_[job].calmness = Calmness(view, info);
     terms_[job].staying = 1 + info.unsaved_seconds / options.horizon;
     terms_[job].horizon = std::max(options.horizon, options.horizon_in_costs * terms_[job].change_seconds);
     const double next_change = 10 * info.rescale_seconds / options.horizon;
@@ -98,16 +122,21 @@ Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
     const double eta = known ? options.scaling_exponent : options.guessed_scaling_exponent;
     terms_[job].price = rank_price * std::pow(FreeSpeedup(model, job), -eta) * info.weight *
                         NamespaceWeight(view, info) * Urgency(model, job, options);
+    if (unmeasured(job)) terms_[job].price *= options.unmeasured_price;
   }
 }
 
 double Valuation::Value(int job, double speedup, bool changes, bool opens) const {
+  if (speedup <= 0) return 0;
   const Terms& terms = terms_[job];
-  const double value = terms.price * speedup * (opens ? terms.opening : 1);
-  if (speedup <= 0) return value;
-  if (!changes) return value * terms.staying;
-  const double horizon = std::min(terms.length / speedup + terms.change_seconds, terms.horizon);
-  return value * std::max(kLeastPart, 1 - terms.change_seconds / horizon);
+  double part = opens ? terms.opening : 1;
+  if (changes) {
+    const double horizon = std::min(terms.length / speedup + terms.change_seconds, terms.horizon);
+    part *= std::max(kLeastPart, std::min(1 - terms.change_seconds / horizon, terms.calmness));
+  } else {
+    part *= terms.staying;
+  }
+  return terms.price * std::pow(speedup / terms.least_speed * part, exponent_);
 }
 
 }  // namespace adaptdl::scheduling

@@ -19,8 +19,16 @@
 // submitted first: one replica for a minute tells what it is. goodput/queue.h says what such jobs may take
 // from others.
 //
+// A speed counts by a power below 1 of how many times it is that of the job's least size where that is slowest: a
+// second GPU is worth less than a first, also to a job that makes as much of it, and a fast GPU is worth as much to a
+// job as it is faster for it than for others. (Policies that know no work left, as those of Pollux and Sia, share by
+// such powers, too.)
+//
 // A change of allocation costs time, in which the job makes no progress, and the work that is in no
-// checkpoint: its speed counts only for what is left of the horizon after it. Likewise, to be left where it
+// checkpoint: its speed counts only for what is left of the horizon after it. And a job that was changed often for its
+// age is left alone: no more of its speed counts than the part of its life that it would have run, had it and each
+// change so far cost what one costs now (Jayaram Subramanya et al., "Sia: heterogeneity-aware, goodput-optimized
+// ML-cluster scheduling", 2023: its restart factor). Likewise, to be left where it
 // is is worth more to a job the more of such work it has.
 //
 // A job may at most double the largest size that it has measured. The largest size that it may have now is
@@ -45,6 +53,10 @@ struct ValuationOptions {
   // eta: in [0, 1]. For known lengths, and for guessed ones.
   double scaling_exponent = 0.45;
   double guessed_scaling_exponent = 0;
+  // What a speed counts: a power of it, in (0, 1].
+  double speed_exponent = 0.85;
+  // What the price of a job that has measured nothing yet is multiplied by, which puts it before all that have.
+  double unmeasured_price = 100;
   // Length of a job that has measured nothing yet, in seconds at speed-up 1.
   double unmeasured_length = 600;
   // The ladder of guesses: its first step, in seconds at speed-up 1, and the ratio of the steps.
@@ -78,6 +90,10 @@ class Valuation {
  private:
   struct Terms {
     double price = 1;
+    // Speeds are counted in this one.
+    double least_speed = 1;
+    // The most that a change leaves of its speed.
+    double calmness = 1;
     // Work left, in seconds at speed-up 1.
     double length = 0;
     // What a change costs, and how much more it is worth to be left alone for the work that would be lost.
@@ -89,6 +105,7 @@ class Valuation {
     double opening = 1;
   };
 
+  const double exponent_;
   std::vector<Terms> terms_;
 };
 
