@@ -2,7 +2,7 @@
 # Replays Pollux's published workloads under the default policy and the policies that people would otherwise run, and
 # writes the tables and plots of docs/results.md. Takes about ten minutes on two cores.
 #
-#   scripts/reproduce-pollux.sh ARTIFACT [--pollux-workloads N] [--only-in-place | --only-plain]
+#   scripts/reproduce-pollux.sh ARTIFACT [--pollux-workloads N] [--recorded-peers] [--only-in-place | --only-plain]
 #
 # ARTIFACT: the simulator's folder of the published artifact (petuum/adaptdl, branch osdi21-artifact), with its step times
 # tabulated as docs/simulator.md says.

@@ -2,7 +2,7 @@
 # Replays Sia's published workloads on its heterogeneous cluster under the default policy and our own `sia` policy, and
 # writes the tables of docs/results.md. Takes about half an hour on two cores.
 #
-#   scripts/reproduce-sia.sh ARTIFACT
+#   scripts/reproduce-sia.sh ARTIFACT [--recorded-peers]
 #
 # ARTIFACT: the folder of the published artifact with its workloads, its traces and their triangulations, as
 # docs/simulator.md says; a folder "pollux" beside it has the step times that both simulators share.

@@ -21,7 +21,11 @@ SETTINGS = {
                {"round": "events", "restart": "1s", "remaining-work": "known"}),
 }
 # Mean completion time relative to Pollux's published simulation, by load.
-GOALS = {"peers": (0.95, 0.95, 0.90), "known": (0.90, 0.90, 0.83), "events": (0.72, 0.70, 0.68)}
+GOALS = {"peers": (0.95, 0.90, 0.86), "known": (0.85, 0.78, 0.73), "events": (0.72, 0.66, 0.62)}
+# Most of Pollux's worst finish-time fairness.
+FAIRNESS_GOAL = 2
+# The policy's parameters were chosen on these workloads.
+CHOSEN_ON = (1, 2, 3)
 YARDSTICKS = ("tiresias", "optimus")
 # Times shorter than the yardstick: setting, load, yardstick, goal.
 SHORTER = (("peers", "2.0", "tiresias", 2.0), ("peers", "2.0", "optimus", 2.0),
@@ -56,8 +60,8 @@ def published(artifact, load):
     return {n: list(summary["jcts"][f"workload-{n}"].values()) for n in WORKLOADS}
 
 
-def measure(sim, artifact, pollux_workloads):
-    """Everything that the tables need, by load."""
+def measure(sim, artifact, pollux_workloads, recorded):
+    """Everything that the tables need, by load. `recorded`: what others' policies took before; None: they run again."""
     data = {}
     for load in LOADS:
         jcts = published(artifact, load)
@@ -69,6 +73,12 @@ def measure(sim, artifact, pollux_workloads):
         for name, (_, setting) in SETTINGS.items():
             entry[name] = simulator.summarise(
                 sim.all([run_of(artifact, load, n, "goodput", setting) for n in WORKLOADS]))
+        entry["published"]["by_workload"] = [simulator.mean(jcts[n]) for n in WORKLOADS]
+        if recorded is not None:
+            entry |= {policy: recorded[load][policy] for policy in YARDSTICKS + ("pollux",) if policy in recorded[load]}
+            data[load] = entry
+            print(f"reproduce-pollux: load {load} is done", flush=True)
+            continue
         for policy in YARDSTICKS:
             entry[policy] = simulator.summarise(
                 sim.all([run_of(artifact, load, n, policy, PEERS) for n in WORKLOADS]))
@@ -147,6 +157,19 @@ def ratio_table(data):
                       rows)
 
 
+def parts_table(data):
+    """Ratios to Pollux on the workloads that parameters were chosen on, and on the others."""
+    rows = []
+    for load in LOADS:
+        theirs = data[load]["published"]["by_workload"]
+        for name, (words, _) in SETTINGS.items():
+            ours = [w["avg_jct_s"] for w in data[load][name]["by_workload"]]
+            parts = [[n - 1 for n in WORKLOADS if (n in CHOSEN_ON) == chosen] for chosen in (True, False)]
+            rows.append([load, words] + [f"{sum(ours[i] for i in part) / sum(theirs[i] for i in part):.3f}"
+                                         for part in parts])
+    return page.table(["load", "setting", "workloads 1 to 3", "workloads 4 to 6"], rows)
+
+
 def fairness_table(data):
     rows = []
     for load in LOADS:
@@ -157,10 +180,10 @@ def fairness_table(data):
         for name, (words, _) in SETTINGS.items():
             of_same = [data[load][name]["by_workload"][n - 1] for n in numbers]
             worst = max(w["worst_finish_time_fairness"] for w in of_same)
-            rows.append([load, words, f"{worst:.2f}", f"{pollux:.2f}", page.verdict(worst <= pollux),
+            rows.append([load, words, f"{worst:.2f}", f"{pollux:.2f}", page.verdict(worst <= FAIRNESS_GOAL * pollux),
                          f"{100 * simulator.mean(w['unfair_fraction'] for w in of_same):.0f} %",
                          f"{100 * data[load]['pollux']['unfair_fraction']:.0f} %"])
-    return page.table(["load", "setting", "worst", "Pollux's worst", "", "above 1", "Pollux's above 1"], rows)
+    return page.table(["load", "setting", "worst", "Pollux's worst", "at most twice", "above 1", "Pollux's above 1"], rows)
 
 
 def detail_table(data):
@@ -247,6 +270,8 @@ def main():
                         help="run the slow policy `pollux` on so many workloads of each load, for its fairness")
     parser.add_argument("--only-in-place", action="store_true", help="make only the table of re-scaling in place")
     parser.add_argument("--only-plain", action="store_true", help="make only the table with plain jobs")
+    parser.add_argument("--recorded-peers", action="store_true",
+                        help="only the default policy runs: others' figures are those recorded in docs/results/pollux.json")
     arguments = parser.parse_args()
     sim = simulator.Simulator(arguments.simulator)
     artifact = arguments.artifact.resolve()
@@ -261,9 +286,11 @@ def main():
     page.replace_block(arguments.page, "pollux in place", in_place_table(in_place))
     if arguments.only_in_place:
         return
-    data = measure(sim, artifact, arguments.pollux_workloads)
+    recorded = json.loads((PLOTS / "pollux.json").read_text()) if arguments.recorded_peers else None
+    data = measure(sim, artifact, arguments.pollux_workloads, recorded)
     (PLOTS / "pollux.json").write_text(json.dumps(data, indent=1) + "\n")
     page.replace_block(arguments.page, "pollux goals", ratio_table(data))
+    page.replace_block(arguments.page, "pollux parts", parts_table(data))
     page.replace_block(arguments.page, "pollux fairness", fairness_table(data))
     page.replace_block(arguments.page, "pollux yardsticks", yardstick_table(data))
     page.replace_block(arguments.page, "pollux details", detail_table(data))
