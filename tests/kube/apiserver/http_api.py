@@ -205,11 +205,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for line in watch.lines(self.query.get("resourceVersion", "")):
+            # Before it is written: what happens after a cut is not told.
+            if self.api.faults.cuts != cuts or (not line and self._client_is_gone()):
+                raise Cut
             if line:
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
             self.wfile.flush()
-            if self.api.faults.cuts != cuts or (not line and self._client_is_gone()):
-                raise Cut
         self.wfile.write(b"0\r\n\r\n")
 
     def _client_is_gone(self):
