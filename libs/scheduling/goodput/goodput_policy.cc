@@ -62,7 +62,7 @@ class Placer {
     }
     ByPriority(&movers);
     for (const int job : movers) {
-      if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job);
+      if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job, OfferTo(job));
     }
     ServeHigherPriorities();
     ServeNewcomers();
@@ -82,7 +82,7 @@ class Placer {
     }
     ByPriority(&rest);
     for (const int job : rest) {
-      if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job);
+      if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job, OfferTo(job));
     }
     ServeHigherPriorities();
     ServeNewcomers();
@@ -100,29 +100,20 @@ class Placer {
     }
     ByPriority(&jobs);
     for (const int job : jobs) {
-      if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job);
+      if (packer_.placement(job).empty()) PlaceOrTakeFromLower(job, OfferTo(job));
     }
   }
 
   // On unequal nodes newcomers may have been sent where they find no room, or told to wait though there is some. They
-  // are served in their turn, up to the first that finds none.
+  // are served in their turn, up to the first that finds none. Those that have measured themselves have had their choice.
   void ServeNewcomers() {
     for (const int job : menu_.line) {
-      if (menu_.anywhere.count(job) == 0 || menu_.priority[job] == lowest_priority_) continue;
-      if (!packer_.placement(job).empty() || menu_.anywhere.at(job).sizes.empty()) continue;
-      if (AnEarlierOneWaits(job)) return;
-      PlaceOrTakeFromLower(job);
+      const auto all = menu_.anywhere.find(job);
+      if (all == menu_.anywhere.end() || menu_.priority[job] == lowest_priority_) continue;
+      if (!packer_.placement(job).empty() || all->second.sizes.empty()) continue;
+      PlaceOrTakeFromLower(job, {all->second.sizes, all->second.options});
       if (packer_.placement(job).empty()) return;
     }
-  }
-
-  // Of its level, one that was submitted earlier and has measured itself.
-  bool AnEarlierOneWaits(int job) const {
-    for (int earlier = 0; earlier < job; ++earlier) {
-      if (menu_.turn[earlier] != Turn::kCompetes || menu_.priority[earlier] != menu_.priority[job]) continue;
-      if (!menu_.sizes[earlier].empty() && packer_.placement(earlier).empty()) return true;
-    }
-    return false;
   }
 
   // The queue has seen to it that there is room.
@@ -144,19 +135,32 @@ class Placer {
     return std::any_of(sizes.begin(), sizes.end(), [](const Size& size) { return size.stays; });
   }
 
+  // Sizes that a job may have, and their options in the same order. Not owned.
+  struct Offer {
+    const std::vector<Size>& sizes;
+    const std::vector<Option>& options;
+  };
+
+  // What the queue leaves it, or, of a job that had a place, what it may have elsewhere.
+  Offer OfferTo(int job) const {
+    const auto displaced = menu_.displaced.find(job);
+    if (displaced == menu_.displaced.end()) return {menu_.sizes[job], menu_.problem.groups[job]};
+    return {displaced->second.sizes, displaced->second.options};
+  }
+
   // The best size that there is room for. If there is none, jobs of lower priorities make way, the lowest
   // first, where that helps; they get what is left. (The selection knows units of pools, not nodes.)
-  void PlaceOrTakeFromLower(int job) {
-    if (PlaceBest(job) || menu_.priority[job] == lowest_priority_) return;
+  void PlaceOrTakeFromLower(int job, const Offer& offer) {
+    if (PlaceBest(job, offer, &packer_) || menu_.priority[job] == lowest_priority_) return;
     std::vector<int> lower;
     for (int other = 0; other < model_.job_count(); ++other) {
       if (menu_.priority[other] >= menu_.priority[job] || model_.job(other).pinned) continue;
       if (!packer_.placement(other).empty()) lower.push_back(other);
     }
-    if (lower.empty() || OptionsOf(job).empty() || vain_tries_ >= kMostVainTries) return;
+    if (lower.empty() || offer.sizes.empty() || vain_tries_ >= kMostVainTries) return;
     Packer trial = packer_;
     for (const int other : lower) trial.Remove(other);
-    if (!PlaceBest(job, &trial)) {
+    if (!PlaceBest(job, offer, &trial)) {
       ++vain_tries_;
       return;
     }
@@ -164,46 +168,29 @@ class Placer {
     size_t left = lower.size();
     do {
       packer_.Remove(lower[--left]);
-    } while (!PlaceBest(job) && left > 0);
+    } while (!PlaceBest(job, offer, &packer_) && left > 0);
     for (; left < lower.size(); ++left) {
       const bool keeps = menu_.turn[lower[left]] == Turn::kKeepsPlace;
-      if (!keeps || !packer_.Stay(lower[left], /*keeps=*/true)) PlaceBest(lower[left]);
+      if (keeps && packer_.Stay(lower[left], /*keeps=*/true)) continue;
+      PlaceBest(lower[left], OfferTo(lower[left]), &packer_);
     }
   }
 
   // The best size that there is room for. False: there is none.
-  bool PlaceBest(int job) { return PlaceBest(job, &packer_); }
-  bool PlaceBest(int job, Packer* packer) const {
-    const std::vector<Option>& options = OptionsOf(job);
-    const Choices* elsewhere = Elsewhere(job);
-    const std::vector<Size>& sizes = elsewhere != nullptr ? elsewhere->sizes : menu_.sizes[job];
-    std::vector<int> order(options.size());
+  static bool PlaceBest(int job, const Offer& offer, Packer* packer) {
+    std::vector<int> order(offer.options.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return options[a].value > options[b].value; });
+                     [&](int a, int b) { return offer.options[a].value > offer.options[b].value; });
     for (const Effort effort : {Effort::kInOnePiece, Effort::kSpread}) {
       for (const int i : order) {
-        const Size& size = sizes[i];
+        const Size& size = offer.sizes[i];
         // If it can't stay: the same size elsewhere.
         if (size.stays && packer->Stay(job)) return true;
         if (packer->Place(job, size.pool, size.replicas, effort)) return true;
       }
     }
     return false;
-  }
-
-  // What it may have that is no part of the problem; null: nothing.
-  const Choices* Elsewhere(int job) const {
-    for (const auto* choices : {&menu_.displaced, &menu_.anywhere}) {
-      const auto found = choices->find(job);
-      if (found != choices->end()) return &found->second;
-    }
-    return nullptr;
-  }
-
-  const std::vector<Option>& OptionsOf(int job) const {
-    const Choices* elsewhere = Elsewhere(job);
-    return elsewhere != nullptr ? elsewhere->options : menu_.problem.groups[job];
   }
 
   Placements Result() const {
