@@ -12,9 +12,9 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "adaptdl/v1/hints.pb.h"
 #include "adaptdl/v1/node_service.pb.h"
 #include "bench/load/latencies.h"
+#include "bench/load/played_training.h"
 #include "bench/load/timer.h"
 #include "grpcpp/channel.h"
 #include "libs/base/mutex.h"
@@ -34,11 +34,7 @@ struct Crowd {
   absl::Duration heartbeat_period = absl::Seconds(5);
   absl::Duration hints_period = absl::Seconds(30);
   // What the first replica of a job tells of it, each time.
-  std::function<v1::Hints(const std::string& job)> hints = [](const std::string& /*job*/) {
-    v1::Hints hints;
-    hints.set_init_batch_size(128);
-    return hints;
-  };
+  std::function<v1::Hints(const std::string& job)> hints = PlayedHints;
   // How long a replica of a short job runs.
   absl::Duration short_job = absl::Seconds(1);
 

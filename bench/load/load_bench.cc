@@ -40,6 +40,7 @@
 #include "bench/load/process_use.h"
 #include "bench/load/scrape_cost.h"
 #include "bench/load/scraper.h"
+#include "bench/load/shared_connections.h"
 #include "bench/load/submitter.h"
 #include "bench/load/watcher.h"
 #include "grpcpp/grpcpp.h"
@@ -64,6 +65,7 @@ struct Flags {
   int seconds = 60;
   int watchers = 200;
   int members = 1000;
+  int replicas_per_connection = 1;
   bool insecure = false;
   bool seen = false;
   std::string output = "text";
@@ -378,8 +380,9 @@ class Bench {
 
   nlohmann::json Measure(double rendezvous) {
     // With what the supervisor knows of the node or replica at its other end.
-    const double per_connection = (ResidentKib(cluster_->supervisor()) - empty_kib_) /
-                                  static_cast<double>(flags_.nodes + crowd_->replicas_formed);
+    const double per_connection =
+        (ResidentKib(cluster_->supervisor()) - empty_kib_) /
+        (flags_.nodes + static_cast<double>(crowd_->replicas_formed) / flags_.replicas_per_connection);
     for (int i = 0; i < flags_.watchers; ++i) new Watcher(crowd_, NamespaceOf(i));
     Say(absl::StrCat("measuring for ", flags_.seconds, " s"));
     absl::SleepFor(absl::Seconds(5));
@@ -436,11 +439,6 @@ class Bench {
   std::vector<PlayedReplica*> members_;
 };
 
-void Print(const nlohmann::json& result) {
-  for (const auto& [name, value] : result.items())
-    std::printf("%-26s %s\n", name.c_str(), value.dump().c_str());
-}
-
 int Main(int argc, char** argv) {
   CLI::App app{"Measures what one supervisor holds"};
   Flags flags;
@@ -458,6 +456,10 @@ int Main(int argc, char** argv) {
   app.add_option("--members", flags.members, "Of the large group")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  app.add_option("--replicas-per-connection", flags.replicas_per_connection,
+                 "More than one: where a process may not open a file for each")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   app.add_flag("--insecure", flags.insecure, "Without TLS, to see what that costs");
   app.add_flag("--seen", flags.seen, "Afterwards, what it costs that Prometheus looks on");
   app.add_option("-o,--output", flags.output)->capture_default_str()->check(CLI::IsMember({"text", "json"}));
@@ -469,14 +471,19 @@ int Main(int argc, char** argv) {
       absl::StrCat(std::filesystem::temp_directory_path().string(), "/adaptdl-load-", getpid());
   Cluster cluster(folder, flags.insecure, flags.seen);
   Crowd crowd;
-  crowd.connect = [&](Caller caller) { return cluster.Connect(caller); };
+  SharedConnections replicas(flags.replicas_per_connection,
+                             [&] { return cluster.Connect(Caller::kReplica); });
+  crowd.connect = [&](Caller caller) {
+    return caller == Caller::kReplica ? replicas.Next() : cluster.Connect(caller);
+  };
   crowd.user_token = cluster.user_token();
   Bench bench(flags, &cluster, &crowd);
   const nlohmann::json result = bench.Run();
   if (flags.output == "json") {
     std::printf("%s\n", result.dump(2).c_str());
   } else {
-    Print(result);
+    for (const auto& [name, value] : result.items())
+      std::printf("%-26s %s\n", name.c_str(), value.dump().c_str());
   }
   std::fflush(nullptr);
   crowd.ending = true;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "bench/load/played_training.h"
 #include "libs/rpc/channel.h"
 
 namespace adaptdl::load {
@@ -89,11 +90,7 @@ void PlayedReplica::Beat() {
     open_ = 2;
     beat_time_ = absl::Now();
   }
-  if (leads_) {
-    v1::TrainingProgress* progress = out_.mutable_progress();
-    progress->set_optimizer_steps(progress->optimizer_steps() + 100);
-    progress->set_fraction(-1);
-  }
+  if (leads_) PlayProgress(identity_.job(), out_.mutable_progress());
   StartRead(&in_);
   StartWrite(&out_);
 }
