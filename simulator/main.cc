@@ -171,6 +171,16 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
          "size, measure nothing, and begin anew when they were stopped")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  app->add_option("--work-scatter", options->work_scatter,
+                  "How much the jobs' work differs from their application's: the deviation of its logarithm, "
+                  "from 0 to 3")
+      ->check(CLI::Range(0.0, 3.0))
+      ->capture_default_str();
+  app->add_option(
+         "--earlier-jobs", options->earlier_jobs,
+         "With --remaining-work history: jobs of each application that were done before, drawn likewise")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
   app->add_option("--interference", simulation->interference,
                   "Slow-down of distributed jobs that share a node, from 0 to below 1")
       ->capture_default_str();
@@ -184,9 +194,12 @@ void AddReplay(CLI::App* app, ReplayOptions* options, Texts* texts) {
   app->add_option("--seed", options->scheduler.seed,
                   "Seed of the policy and of what is random in the simulation")
       ->capture_default_str();
-  const std::map<std::string, bool> knowledge = {{"known", true}, {"unknown", false}};
-  app->add_option("--remaining-work", options->scheduler.remaining_work_known,
-                  "Whether jobs tell the policy how much work is left: known or unknown")
+  const std::map<std::string, RemainingWork> knowledge = {{"known", RemainingWork::kKnown},
+                                                          {"unknown", RemainingWork::kUnknown},
+                                                          {"history", RemainingWork::kHistory}};
+  app->add_option("--remaining-work", options->scheduler.remaining_work,
+                  "What the policy knows of the work that is left: known, unknown, or history (what jobs of "
+                  "the same application took that are done)")
       ->transform(CLI::CheckedTransformer(knowledge))
       ->default_str("known");
   const std::map<std::string, OutputFormat> formats = {

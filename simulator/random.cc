@@ -1,6 +1,7 @@
 #include "simulator/random.h"
 
 #include <cmath>
+#include <numbers>
 
 namespace adaptdl::simulator {
 namespace {
@@ -34,6 +35,12 @@ double KeyedUniform(uint64_t seed, absl::string_view key, uint64_t n) {
 
 double KeyedExponential(uint64_t seed, absl::string_view key, uint64_t n, double mean) {
   return -mean * std::log1p(-KeyedUniform(seed, key, n));
+}
+
+double KeyedNormal(uint64_t seed, absl::string_view key, uint64_t n) {
+  // Box and Muller (1958).
+  const double radius = std::sqrt(KeyedExponential(seed, key, 2 * n, 2));
+  return radius * std::cos(2 * std::numbers::pi * KeyedUniform(seed, key, 2 * n + 1));
 }
 
 RandomStream::RandomStream(uint64_t seed) : state_(Mix(seed)) {}

@@ -19,6 +19,9 @@ double KeyedUniform(uint64_t seed, absl::string_view key, uint64_t n);
 // The same, exponentially distributed. `mean` > 0.
 double KeyedExponential(uint64_t seed, absl::string_view key, uint64_t n, double mean);
 
+// The same, normally distributed, with mean 0 and deviation 1. Takes numbers 2 n and 2 n + 1 of the sequence.
+double KeyedNormal(uint64_t seed, absl::string_view key, uint64_t n);
+
 // Random numbers one after the other, where millions are drawn. Not thread-safe.
 class RandomStream {
  public:

@@ -20,6 +20,7 @@
 #include "simulator/report/fairness.h"
 #include "simulator/report/summary.h"
 #include "simulator/schedulers/factory.h"
+#include "simulator/traces/work_scatter.h"
 
 namespace adaptdl::simulator {
 namespace {
@@ -99,6 +100,7 @@ absl::StatusOr<Input> LoadTraces(const ReplayOptions& options) {
   }
   input.workload = *std::move(workload);
   MakePlain(options.plain_part, options.scheduler.seed, &input.workload);
+  ScatterWork(options.work_scatter, options.scheduler.seed, &input.workload);
   input.simulation.free_moves = rules == TraceRules::kSia;
   return input;
 }
@@ -156,17 +158,20 @@ absl::Status LoadTimes(const ReplayOptions& options, SimulationOptions* simulati
 }  // namespace
 
 absl::StatusOr<std::string> Replay(const ReplayOptions& options) {
-  absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = MakeScheduler(options.policy, options.scheduler);
+  absl::StatusOr<Input> input = options.history.empty() ? LoadTraces(options) : LoadHistory(options);
+  if (!input.ok()) {
+    return input.status();
+  }
+  SchedulerOptions scheduler_options = options.scheduler;
+  scheduler_options.past =
+      EarlierJobs(options.earlier_jobs, options.work_scatter, options.scheduler.seed, input->workload);
+  absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = MakeScheduler(options.policy, scheduler_options);
   if (!scheduler.ok()) {
     return scheduler.status();
   }
   if (!options.history.empty() && !(*scheduler)->adaptive()) {
     return absl::InvalidArgumentError(
         absl::StrCat("policy: ", options.policy, " knows no elastic jobs, and histories hold no others"));
-  }
-  absl::StatusOr<Input> input = options.history.empty() ? LoadTraces(options) : LoadHistory(options);
-  if (!input.ok()) {
-    return input.status();
   }
   SimulationOptions& simulation = input->simulation;
   simulation.seed = options.scheduler.seed;

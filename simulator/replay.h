@@ -35,6 +35,10 @@ struct ReplayOptions {
   std::string newcomer_times;
   // Chance of each job to be a plain program, in [0, 1].
   double plain_part = 0;
+  // Deviation of the logarithm of the jobs' work from their applications', at least 0.
+  double work_scatter = 0;
+  // Jobs of each application that were done before the first one came, for policies that go by those.
+  int earlier_jobs = 0;
   // See simulator/node_flags.h; they set the parts of `simulation.nodes` that depend on GPU types. Empty:
   // none.
   std::string autoscale;

@@ -55,7 +55,7 @@ double SimulatedJob::TrueSpeed(const StepTime& time) const {
       static_cast<double>(batch_size()) / static_cast<double>(application().init_batch_size());
   const double gain = (gradient.var + gradient.sqr) / (gradient.var / scale + gradient.sqr);
   const double steps = static_cast<double>(work_.batch.accumulation_steps);
-  return gain / (time.step + steps * (time.step - time.sync)) / application().calibration;
+  return gain / (time.step + steps * (time.step - time.sync)) / application().calibration / spec_.work;
 }
 
 absl::Status SimulatedJob::Learn(const StepTime& time) {

@@ -92,10 +92,10 @@ class SimulatedJob {
   // Samples per step, over all replicas and accumulation steps. 0 without GPUs.
   int64_t batch_size() const;
   int epoch() const { return epoch_; }
-  double progress() const { return progress_; }
-  // Progress at which it is done.
+  // Scale-invariant iterations that are done, and those at which it is done.
+  double progress() const { return progress_ * spec_.work; }
   double total_progress() const {
-    return application().curve.ProgressAfter(application().curve.epochs() - 1);
+    return application().curve.ProgressAfter(application().curve.epochs() - 1) * spec_.work;
   }
   int restarts() const { return restarts_; }
   int crashes() const { return crashes_; }
@@ -152,6 +152,7 @@ class SimulatedJob {
   JobOptions options_;
 
   double clock_ = 0;
+  // In the application's iterations, whose number is the same whatever the job's own work is.
   double progress_ = 0;
   int epoch_ = 0;
   std::optional<double> completed_;

@@ -69,6 +69,9 @@ struct JobInfo {
   // Work done and work left, in seconds at speed-up 1, as far as the job knows.
   std::optional<double> done_seconds;
   std::optional<double> remaining_seconds;
+  // What it counts as by the work that finished jobs of its kind took (past_work.h), in the same unit: a hint, for jobs
+  // that do not know themselves.
+  std::optional<double> expected_seconds;
   // When it is wanted to be done. Absent: no particular time. Nodes are made for it (job_demand.h); whom they are given
   // to is decided without it.
   std::optional<absl::Time> deadline;

@@ -45,7 +45,8 @@ class LoneJobs {
 
   // On at most so many GPUs.
   double BestSpeed(const WorkloadJob& spec, int type, int gpus) {
-    std::vector<double>& best = best_[{spec.application.get(), Adapts(spec) ? 0 : spec.batch_size, type}];
+    std::vector<double>& best =
+        best_[{spec.application.get(), Adapts(spec) ? 0 : spec.batch_size, type, spec.work}];
     while (static_cast<int>(best.size()) < gpus) {
       const double speed = Run(spec, type, static_cast<int>(best.size()) + 1);
       best.push_back(best.empty() ? speed : std::max(speed, best.back()));
@@ -68,7 +69,8 @@ class LoneJobs {
   const Cluster& cluster_;
   const bool adaptive_;
   const SimulationOptions& options_;
-  std::map<std::tuple<const Application*, int64_t, int>, std::vector<double>> best_;  // by GPUs, from 1
+  std::map<std::tuple<const Application*, int64_t, int, double>, std::vector<double>>
+      best_;  // by GPUs, from 1
 };
 
 }  // namespace

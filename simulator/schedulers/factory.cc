@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Scheduler>> MakeScheduler(absl::string_view name,
                                                    "\"; choose one of ", SchedulerNames(options.policies)));
   }
   return std::make_unique<PolicyScheduler>(
-      policy->second(), PolicyScheduler::Options{options.seed, options.remaining_work_known});
+      policy->second(), PolicyScheduler::Options{options.seed, options.remaining_work, options.past});
 }
 
 }  // namespace adaptdl::simulator

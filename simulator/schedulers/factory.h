@@ -4,12 +4,14 @@
 #define ADAPTDL_SIMULATOR_SCHEDULERS_FACTORY_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "simulator/policies/policies.h"
+#include "simulator/schedulers/policy_scheduler.h"
 #include "simulator/schedulers/scheduler.h"
 
 namespace adaptdl::simulator {
@@ -21,8 +23,9 @@ struct SchedulerOptions {
   // Which allocation policies there are.
   Policies policies = PoliciesWithoutSolver();
   uint64_t seed = 1;
-  // Whether jobs tell how much work is left, once they have measured themselves.
-  bool remaining_work_known = true;
+  RemainingWork remaining_work = RemainingWork::kKnown;
+  // See PolicyScheduler::Options.
+  std::map<std::string, pastwork::PastWork> past = {};
 };
 
 // INVALID_ARGUMENT: no such scheduler.

@@ -25,7 +25,7 @@ double RemainingIterations(const SimulatedJob& job) {
     return 1;
   }
   const int64_t batch = job.spec().batch_size;
-  return curve.Iterations(batch, last) - curve.Iterations(batch, job.epoch());
+  return job.spec().work * (curve.Iterations(batch, last) - curve.Iterations(batch, job.epoch()));
 }
 
 int MostReplicas(const SimulatedJob& job) {

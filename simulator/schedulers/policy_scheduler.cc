@@ -135,6 +135,7 @@ absl::StatusOr<std::vector<Placement>> PolicyScheduler::Schedule(const Situation
   }
   PrepareNodes(situation.cluster);
   ForgetOthers(situation);
+  KeepHistory(situation);
   view_.now = ToTime(situation.now);
   view_.capacity_curve = false;
   DescribeNodes(situation);
@@ -206,6 +207,14 @@ void PolicyScheduler::ForgetOthers(const Situation& situation) {
   speedups_ = std::move(kept);
 }
 
+void PolicyScheduler::KeepHistory(const Situation& situation) {
+  for (const SimulatedJob* job : present_) {
+    if (job->done() && job->adaptive())
+      past_[job->application().name].Add(ToSamples(*job, job->total_progress()));
+  }
+  present_.assign(situation.jobs.begin(), situation.jobs.end());
+}
+
 scheduling::JobInfo PolicyScheduler::Describe(const SimulatedJob& job, const Situation& situation) {
   const Cluster& cluster = situation.cluster;
   scheduling::JobInfo info;
@@ -224,7 +233,12 @@ scheduling::JobInfo PolicyScheduler::Describe(const SimulatedJob& job, const Sit
   if (known.unit > 0) {
     info.done_seconds = ToSamples(job, job.progress()) / known.unit;
     const double left = ToSamples(job, job.total_progress() - job.progress()) / known.unit;
-    if (options_.remaining_work_known) info.remaining_seconds = left;
+    if (options_.remaining_work == RemainingWork::kKnown) info.remaining_seconds = left;
+    if (options_.remaining_work == RemainingWork::kHistory) {
+      const std::optional<double> samples =
+          past_[job.application().name].Length(ToSamples(job, job.progress()));
+      if (samples.has_value()) info.expected_seconds = *samples / known.unit;
+    }
   }
   info.speedup = tables[job.gpu_type() < static_cast<int>(tables.size()) ? job.gpu_type() : 0];
   for (size_t type = 0; type < tables.size() && tables.size() > 1; ++type) {

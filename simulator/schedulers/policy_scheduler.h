@@ -15,29 +15,42 @@
 #define ADAPTDL_SIMULATOR_SCHEDULERS_POLICY_SCHEDULER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "libs/pastwork/past_work.h"
 #include "libs/scheduling/job_demand.h"
 #include "libs/scheduling/policy.h"
 #include "simulator/schedulers/scheduler.h"
 
 namespace adaptdl::simulator {
 
+// What the policy is told of the work that jobs have left, once they have measured themselves.
+enum class RemainingWork {
+  // All of it.
+  kKnown = 0,
+  // Nothing.
+  kUnknown = 1,
+  // What finished jobs of the same application took: nothing at first.
+  kHistory = 2,
+};
+
 class PolicyScheduler final : public Scheduler {
  public:
   struct Options {
     // The policy gets it in its first decision, and one more in each that follows.
     uint64_t seed = 1;
-    // Whether jobs that have measured themselves tell how much work is left.
-    bool remaining_work_known = true;
+    RemainingWork remaining_work = RemainingWork::kKnown;
+    // What jobs took that were done before, in samples, by application.
+    std::map<std::string, pastwork::PastWork> past = {};
   };
 
   PolicyScheduler(std::unique_ptr<const scheduling::AllocationPolicy> policy, const Options& options)
-      : policy_(std::move(policy)), options_(options), seed_(options.seed) {}
+      : policy_(std::move(policy)), options_(options), seed_(options.seed), past_(options.past) {}
 
   bool adaptive() const override { return true; }
 
@@ -67,6 +80,8 @@ class PolicyScheduler final : public Scheduler {
   const CachedSpeedups& Speedups(const SimulatedJob& job, const Cluster& cluster);
   // Forgets the tables of jobs that are done, once they are the most.
   void ForgetOthers(const Situation& situation);
+  // Learns from jobs that are done since the last decision.
+  void KeepHistory(const Situation& situation);
   absl::StatusOr<Placement> ToPlacement(const scheduling::JobDecision& decision) const;
 
   const std::unique_ptr<const scheduling::AllocationPolicy> policy_;
@@ -80,6 +95,9 @@ class PolicyScheduler final : public Scheduler {
   std::vector<NodeStatus> status_;  // as the nodes of the view are described
   scheduling::Decision decision_;
   std::unordered_map<const SimulatedJob*, CachedSpeedups> speedups_;
+  // Jobs of the last situation, and the samples that those which are done took, by application.
+  std::vector<const SimulatedJob*> present_;
+  std::map<std::string, pastwork::PastWork> past_;
 };
 
 }  // namespace adaptdl::simulator

@@ -42,6 +42,8 @@ struct WorkloadJob {
   // Whether its program does not use the training library. It keeps these GPUs and this batch size under
   // every policy, measures nothing, writes no checkpoints, and begins anew when it was stopped.
   bool plain = false;
+  // Its work, as a multiple of its application's: each epoch is so many times as long. Greater than 0.
+  double work = 1;
 };
 
 // Makes some of the jobs plain: each with the chance `part`, by its name and the seed.

@@ -102,7 +102,8 @@ TEST_P(QuarterPlainTest, TakesNoLongerOnAverageThanFirstComeFirstServed) {
   const auto means = [&](const std::string& policy, bool known) {
     Means sum;
     int plain = 0;
-    const auto scheduler = MakeScheduler(policy, {.seed = 1, .remaining_work_known = known});
+    const auto scheduler = MakeScheduler(
+        policy, {.seed = 1, .remaining_work = known ? RemainingWork::kKnown : RemainingWork::kUnknown});
     const absl::StatusOr<SimulationResult> result =
         Simulate(*cluster, *workload, **scheduler, RealClock(), {});
     EXPECT_TRUE(result.ok()) << result.status();

@@ -186,6 +186,11 @@ std::string Explainer::HowItIsValued(int job) const {
                         " of work are left at this speed.");
   }
   if (model_.job(job).queue_role == QueueRole::kCompetes) {
+    if (info.expected_seconds.has_value()) {
+      return absl::StrCat("How much work is left is not known; by what jobs of its kind took it counts as ",
+                          Minutes(*info.expected_seconds / model_.SpeedupAt(job, placements_[job])),
+                          " at this speed.");
+    }
     return info.done_seconds.has_value()
                ? "How much work is left is not known; it is judged by the work that it has done."
                : "It has not measured itself in the time that it had for that; it is judged by the time that "

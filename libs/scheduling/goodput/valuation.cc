@@ -91,7 +91,9 @@ Valuation::Valuation(const ClusterModel& model, const ValuationOptions& options)
     const JobInfo& info = view.jobs[job];
     const bool unmeasured = model.job(job).queue_role != QueueRole::kCompetes;
     terms_[job].length =
-        unmeasured ? options.unmeasured_length : info.remaining_seconds.value_or(GuessLength(info, options));
+        unmeasured
+            ? options.unmeasured_length
+            : info.remaining_seconds.value_or(info.expected_seconds.value_or(GuessLength(info, options)));
     terms_[job].change_seconds = info.rescale_seconds + info.unsaved_seconds;
     terms_[job].least_speed = LeastSpeed(model, job);
     terms_[job].calmness = Calmness(view, info);

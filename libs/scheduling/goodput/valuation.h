@@ -11,7 +11,8 @@
 // jobs that scale badly is dearer, because it takes long even when the cluster is less busy: the price is
 // divided by (speed-up at twice the fair share of the cluster)^eta.
 //
-// Length is remaining work, where the job knows it. Where it doesn't, it is guessed from the work that it has
+// Length is remaining work, where the job knows it. Where it doesn't, it is what finished jobs of its kind say
+// (past_work.h). Where there are none, it is guessed from the work that it has
 // done: those that did much have much left (the remaining time of a heavy-tailed job grows with its age).
 // Guesses are steps of a coarse ladder, so that jobs do not overtake each other all the time; of jobs on one
 // step, the one submitted last counts as the shortest, and of those submitted about together, the first. A
@@ -56,7 +57,7 @@ struct ValuationOptions {
   // What a speed counts: a power of it, in (0, 1].
   double speed_exponent = 0.85;
   // What the price of a job that has measured nothing yet is multiplied by, which puts it before all that have.
-  double unmeasured_price = 100;
+  double unmeasured_price = 10;
   // Length of a job that has measured nothing yet, in seconds at speed-up 1.
   double unmeasured_length = 600;
   // The ladder of guesses: its first step, in seconds at speed-up 1, and the ratio of the steps.

@@ -96,6 +96,22 @@ TEST(GoodputPolicy, ShortJobsGoFirstWhereThatIsKnown) {
   EXPECT_GT(decision.jobs[1].allocation.size(), decision.jobs[0].allocation.size());
 }
 
+TEST(GoodputPolicy, WhoseKindIsShortGoesFirstWhereNothingElseIsKnown) {
+  ClusterView view = View(GpuNodes(1, 4), {GpuJob("long", 4), GpuJob("short", 4)});
+  for (JobInfo& job : view.jobs) job.done_seconds = 100;
+  view.jobs[0].expected_seconds = 100'000;
+  view.jobs[1].expected_seconds = 1'000;
+  const Decision decision = Decide(view);
+  EXPECT_GT(decision.jobs[1].allocation.size(), decision.jobs[0].allocation.size());
+  EXPECT_THAT(decision.jobs[1].explanation,
+              Contains(HasSubstr("by what jobs of its kind took it counts as")));
+  // What jobs say themselves counts more.
+  view.jobs[0].remaining_seconds = 1'000;
+  view.jobs[1].remaining_seconds = 100'000;
+  const Decision known = Decide(view);
+  EXPECT_GT(known.jobs[0].allocation.size(), known.jobs[1].allocation.size());
+}
+
 TEST(GoodputPolicy, ANewJobIsStartedAtOnceSoThatItCanMeasureItself) {
   ClusterView view = View({Node("a"), Node("b")}, {Job("short", 2, Scaling(0.25)), Job("new", 1)});
   view.jobs[0].allocation = {"a", "b"};
