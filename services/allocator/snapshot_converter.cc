@@ -26,6 +26,7 @@
 #include "libs/jobspec/limits.h"
 #include "libs/jobspec/placement.h"
 #include "libs/messages/proto_time.h"
+#include "libs/pastwork/past_work.h"
 #include "services/allocator/node_resources.h"
 #include "services/allocator/places.h"
 
@@ -94,6 +95,18 @@ std::optional<double> SecondsFor(double steps, const v1::JobStatus& status, doub
   const double seconds =
       std::max(0.0, steps) * static_cast<double>(status.hints().init_batch_size()) / goodput;
   return std::isfinite(seconds) ? std::optional<double>(seconds) : std::nullopt;
+}
+
+// What the job counts as by what others of its kind took, at speed-up 1.
+std::optional<double> ExpectedSeconds(const v1::JobStatus& status, double goodput) {
+  if (!(goodput > 0)) return std::nullopt;
+  const v1::PastWork& work = status.past_work();
+  const pastwork::PastWork past = {work.jobs(), work.mean_log(), work.squares_log()};
+  const double done = std::max(0.0, status.progress().scale_invariant_steps()) *
+                      static_cast<double>(status.hints().init_batch_size());
+  const std::optional<double> samples = past.Length(done);
+  if (!samples.has_value() || !std::isfinite(*samples / goodput)) return std::nullopt;
+  return *samples / goodput;
 }
 
 // The largest allowed size that is at most `most`; the smallest one if there is none.
@@ -404,7 +417,11 @@ void SnapshotConverter::UseHints(const v1::Job& job, JobInfo* info) {
   const double total = progress.total_scale_invariant_steps();
   const double goodput = info->speedup->base_goodput();
   info->done_seconds = SecondsFor(done, job.status(), goodput);
-  if (total > 0) info->remaining_seconds = SecondsFor(total - done, job.status(), goodput);
+  if (total > 0) {
+    info->remaining_seconds = SecondsFor(total - done, job.status(), goodput);
+  } else if (job.status().has_past_work()) {
+    info->expected_seconds = ExpectedSeconds(job.status(), goodput);
+  }
 }
 
 std::shared_ptr<const SpeedupTable> SnapshotConverter::TableFor(const v1::Job& job, int max_replicas) {

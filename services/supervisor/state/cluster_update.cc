@@ -11,7 +11,7 @@ namespace {
 
 // What decides on allocations, and what was said of the last decision: not the command, the environment, the
 // labels and the history.
-v1::Job ForScheduling(const JobEntry& entry, absl::Time now) {
+v1::Job ForScheduling(const JobEntry& entry, const std::optional<pastwork::PastWork>& past, absl::Time now) {
   v1::Job job;
   const v1::Job& spec = *entry.record.job;
   job.set_namespace_(spec.namespace_());
@@ -33,6 +33,12 @@ v1::Job ForScheduling(const JobEntry& entry, absl::Time now) {
     *slim->mutable_template_()->mutable_placement() = spec.spec().template_().placement();
   }
   FillStatus(entry.record, Audience::kAllocator, now, job.mutable_status());
+  if (past.has_value()) {
+    v1::PastWork* past_work = job.mutable_status()->mutable_past_work();
+    past_work->set_jobs(past->jobs);
+    past_work->set_mean_log(past->mean_log);
+    past_work->set_squares_log(past->squares_log);
+  }
   return job;
 }
 
@@ -77,7 +83,7 @@ template <typename Message, typename Quotas>
 bool ClusterPages::FillCommon(Message* message, const Quotas& quotas) {
   message->set_version(view_.version);
   const auto add_job = [&](const auto& job) {
-    return AddTo(message->mutable_jobs(), ForScheduling(*job, view_.now));
+    return AddTo(message->mutable_jobs(), ForScheduling(*job, view_.past_work[next_job_], view_.now));
   };
   const auto add_node = [&](const auto& node) {
     return AddTo(message->mutable_nodes(), ForScheduling(*node, has_pages_));

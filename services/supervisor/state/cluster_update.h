@@ -15,6 +15,7 @@
 
 #include "absl/time/time.h"
 #include "adaptdl/v1/scheduling_service.pb.h"
+#include "libs/pastwork/past_work.h"
 #include "services/supervisor/state/job_entry.h"
 #include "services/supervisor/state/tables.h"
 
@@ -27,6 +28,8 @@ struct ClusterUpdate {
   absl::Time now;
   // In order of submission.
   std::vector<std::shared_ptr<const JobEntry>> jobs;
+  // What is known of each one's kind, in samples (finished_work.h).
+  std::vector<std::optional<pastwork::PastWork>> past_work;
   std::vector<std::string> gone_jobs;  // uids
   std::vector<std::shared_ptr<const NodeEntry>> nodes;
   std::vector<std::string> gone_nodes;  // ids

@@ -31,6 +31,7 @@ void ReadIndex::PutJob(std::shared_ptr<const JobEntry> entry) {
   by_name_[{name_space, record.job->name()}] = entry;
   if (jobs::IsTerminal(record.state.phase)) {
     active_.erase(record.sequence);
+    finished_work_.Put(record);
   } else {
     active_[record.sequence] = entry;
   }
@@ -47,6 +48,7 @@ void ReadIndex::EraseJob(const std::string& uid) {
   const std::string& name_space = record.job->namespace_();
   all_.erase(record.sequence);
   active_.erase(record.sequence);
+  finished_work_.Erase(record);
   const auto jobs = by_namespace_.find(name_space);
   jobs->second.erase(record.sequence);
   if (jobs->second.empty()) by_namespace_.erase(jobs);
@@ -106,12 +108,18 @@ std::vector<v1::NamespaceQuota> ReadIndex::QuotasAfter(const std::string& name_s
   return After(quotas_, name_space, most);
 }
 
+void ReadIndex::AddTo(ClusterUpdate* view, const std::shared_ptr<const JobEntry>& job) const {
+  view->jobs.push_back(job);
+  view->past_work.push_back(finished_work_.Of(job->record));
+}
+
 ClusterUpdate ReadIndex::View() const {
   ClusterUpdate view;
   MutexLock lock(&mutex_);
   view.version = version_;
   view.jobs.reserve(active_.size());
-  for (const auto& [sequence, job] : active_) view.jobs.push_back(job);
+  view.past_work.reserve(active_.size());
+  for (const auto& [sequence, job] : active_) AddTo(&view, job);
   for (const auto& [id, node] : nodes_) {
     if (IsSeen(*node.entry)) view.nodes.push_back(node.entry);
   }
@@ -134,7 +142,7 @@ ClusterUpdate ReadIndex::ViewOfChange(const ClusterNews& news) const {
       jobs.emplace(it->second->record.sequence, it->second);
     }
   }
-  for (auto& [sequence, job] : jobs) view.jobs.push_back(std::move(job));
+  for (const auto& [sequence, job] : jobs) AddTo(&view, job);
   for (const std::string& id : news.nodes) {
     const auto it = nodes_.find(id);
     if (it == nodes_.end() || !IsSeen(*it->second.entry)) {

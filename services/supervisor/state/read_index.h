@@ -19,6 +19,7 @@
 #include "libs/base/mutex.h"
 #include "services/supervisor/state/change_hub.h"
 #include "services/supervisor/state/cluster_update.h"
+#include "services/supervisor/state/finished_work.h"
 #include "services/supervisor/state/node_use.h"
 #include "services/supervisor/state/tables.h"
 
@@ -67,6 +68,8 @@ class ReadIndex {
  private:
   using Jobs = std::map<int64_t, std::shared_ptr<const JobEntry>>;  // in order of submission
 
+  void AddTo(ClusterUpdate* view, const std::shared_ptr<const JobEntry>& job) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PutJob(std::shared_ptr<const JobEntry> entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EraseJob(const std::string& uid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -79,6 +82,7 @@ class ReadIndex {
   std::map<std::string, Jobs> by_namespace_ ABSL_GUARDED_BY(mutex_);
   // Those that have not finished.
   Jobs active_ ABSL_GUARDED_BY(mutex_);
+  FinishedWork finished_work_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Node> nodes_ ABSL_GUARDED_BY(mutex_);  // by id
   std::map<std::string, v1::NamespaceQuota> quotas_ ABSL_GUARDED_BY(mutex_);
 };

@@ -194,6 +194,26 @@ TEST(SnapshotConverter, KnowsTheTimeThatIsLeft) {
   EXPECT_EQ(ConvertOne(job).remaining_seconds, std::nullopt);
 }
 
+TEST(SnapshotConverter, WhatOthersOfTheKindTookIsAHint) {
+  v1::Job job = MakeJob("a");
+  *job.mutable_status()->mutable_hints() = MakeHints(1);
+  v1::TrainingProgress* progress = job.mutable_status()->mutable_progress();
+  progress->set_scale_invariant_steps(100);
+  EXPECT_EQ(ConvertOne(job).expected_seconds, std::nullopt);
+  // A thousand jobs of 400 steps of 64 samples each: 300 are left, of 0.641 s.
+  v1::PastWork* past = job.mutable_status()->mutable_past_work();
+  past->set_jobs(1'000'000);
+  past->set_mean_log(std::log(400 * 64));
+  ASSERT_TRUE(ConvertOne(job).expected_seconds.has_value());
+  EXPECT_NEAR(*ConvertOne(job).expected_seconds, 300 * 0.641, 2);
+  EXPECT_EQ(ConvertOne(job).remaining_seconds, std::nullopt);
+  progress->set_total_scale_invariant_steps(200);
+  EXPECT_EQ(ConvertOne(job).expected_seconds, std::nullopt) << "it knows better";
+  progress->set_total_scale_invariant_steps(0);
+  past->set_mean_log(std::nan(""));
+  EXPECT_EQ(ConvertOne(job).expected_seconds, std::nullopt) << "nonsense";
+}
+
 TEST(SnapshotConverter, TablesReachAsFarAsTheClusterDoes) {
   v1::ClusterSnapshot snapshot;
   for (const char* id : {"n0", "n1", "n2"}) *snapshot.add_nodes() = MakeNode(id, 2000);

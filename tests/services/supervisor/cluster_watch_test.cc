@@ -1,5 +1,6 @@
 // A watch that takes changes ends up with the same cluster as one that takes all of it each time.
 
+#include <cmath>
 #include <memory>
 #include <random>
 #include <string>
@@ -10,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "services/allocator/cluster_mirror.h"
 #include "tests/services/supervisor/cluster_fixture.h"
+#include "tests/services/supervisor/replica_calls.h"
 
 namespace adaptdl::supervisor {
 namespace {
@@ -135,6 +137,42 @@ TEST_F(ClusterWatchTest, FollowsAJobThroughItsLife) {
   EXPECT_TRUE(Cancel("a").ok());
   CatchUp();
   EXPECT_EQ(Seen().jobs_size(), 0);
+}
+
+TEST_F(ClusterWatchTest, TellsWhatFinishedJobsOfTheKindTook) {
+  const auto worker = AddWorker("n0");
+  // Begins a job that tells of so many steps of 100 samples.
+  const auto begin = [&](const std::string& name, double steps) {
+    Allocate(Submit(NewJob(name)), {"n0"});
+    const v1::LaunchReplica launch = worker->NextLaunch();
+    worker->Running(launch);
+    WaitForPhase(name, v1::JOB_PHASE_RUNNING);
+    v1::Hints hints;
+    hints.set_init_batch_size(100);
+    hints.set_max_profiled_replicas(1);
+    EXPECT_TRUE(ReportHints(IdentityOf(launch), launch.token(), hints).ok());
+    Heart heart(replicas_.get(), IdentityOf(launch), launch.token());
+    v1::HeartbeatRequest request;
+    request.mutable_progress()->set_fraction(-1);
+    request.mutable_progress()->set_optimizer_steps(10);
+    request.mutable_progress()->set_scale_invariant_steps(steps);
+    heart.Send(request);
+    heart.Next();
+    return launch;
+  };
+  const v1::LaunchReplica first = begin("first", 50);
+  worker->Exited(first, 0);
+  WaitForPhase("first", v1::JOB_PHASE_SUCCEEDED);
+  begin("second", 5);
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(Get("second").status().progress().scale_invariant_steps(), 5);
+  Watch();
+  const v1::ClusterSnapshot seen = mirror_.Snapshot(clock_.Now());
+  ASSERT_EQ(seen.jobs_size(), 1);
+  const v1::PastWork& past = seen.jobs(0).status().past_work();
+  EXPECT_EQ(past.jobs(), 1);
+  EXPECT_NEAR(past.mean_log(), std::log(5000), 1e-9);
+  EXPECT_FALSE(Get("second").status().has_past_work()) << "it is for allocators";
 }
 
 TEST_F(ClusterWatchTest, FollowsNodesAndQuotas) {
