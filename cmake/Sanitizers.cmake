@@ -26,6 +26,7 @@ set(ADAPTDL_NOT_UNDER_TSAN
   cli_run_test
   client_test
   clock_step_test
+  dashboard_test
   elastic_control_loader_test
   elastic_control_test
   example_programs_test
@@ -62,6 +63,8 @@ set(ADAPTDL_NOT_UNDER_TSAN
   supervisor_service_test
   supervisor_streams_test
   supervisor_text_test
+  supervisor_traces_test
   supervisor_watch_test
+  supervisor_web_test
   worker_link_test
   worker_process_test)
