@@ -31,8 +31,8 @@ TEST(JobStatusTest, UsersAreToldEverything) {
   v1::JobStatus status;
   const absl::Time now = record.state.running_since + absl::Seconds(3);
   FillStatus(record, Audience::kUsers, now, &status);
-  // What it has cost stands in the book of costs.
-  EXPECT_EQ(EmptyFields(status), (std::set<std::string>{"cost", "replicas"}));
+  // What it has cost stands in the book of costs, and what others of its kind took is for allocators alone.
+  EXPECT_EQ(EmptyFields(status), (std::set<std::string>{"cost", "past_work", "replicas"}));
   EXPECT_EQ(status.phase(), v1::JOB_PHASE_RESCALING);
   EXPECT_EQ(status.reason(), record.state.reason);
   EXPECT_EQ(status.message(), record.state.message);
@@ -58,7 +58,7 @@ TEST(JobStatusTest, TheAllocatorIsNotToldWhatOnlyPeopleRead) {
   v1::JobStatus status;
   FillStatus(FullRecord(), Audience::kAllocator, absl::InfinitePast(), &status);
   EXPECT_EQ(EmptyFields(status), (std::set<std::string>{"cost", "estimated_completion_time", "message",
-                                                        "reason", "replicas", "retry_time"}));
+                                                        "past_work", "reason", "replicas", "retry_time"}));
 }
 
 TEST(JobStatusTest, WhatHasNotHappenedIsAbsent) {
