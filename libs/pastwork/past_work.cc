@@ -54,7 +54,10 @@ std::optional<double> PastWork::Length(double done) const {
   const double mean = std::exp(mean_log + deviation * deviation / 2);
   double least =
       z > kLowest ? done * deviation * there / Density(z) : std::numeric_limits<double>::infinity();
-  for (double end = std::max(z + kStep, kLowest); end <= std::max(kHighest, z + 1); end += kStep) {
+  const double first = std::max(z + kStep, kLowest);
+  const int stretches = static_cast<int>((std::max(kHighest, z + 1) - first) / kStep) + 1;
+  for (int i = 0; i < stretches; ++i) {
+    const double end = first + kStep * i;
     const double until = std::exp(mean_log + deviation * end);
     const double ends = there - Above(end);
     const double work =

@@ -106,6 +106,7 @@ SpeedupTable Projected(const SpeedupTable& table, int gpus_per_node, double fact
 
 std::vector<BatchBounds> AllBounds(const SimulatedJob& job, int types) {
   std::vector<BatchBounds> bounds;
+  bounds.reserve(types);
   for (int type = 0; type < types; ++type) {
     bounds.push_back(job.Bounds(type));
   }

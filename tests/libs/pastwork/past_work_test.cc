@@ -91,7 +91,8 @@ TEST(PastWorkTest, WhoDidMoreThanItsKindCountsAsLongerAndLonger) {
   for (const int jobs : {1, 3, 50}) {
     const PastWork past = Scattered(jobs, 1e4, 0.5);
     double before = 0;
-    for (double done = 1e5; done < 1e30; done *= 1.7) {
+    for (int i = 0; i < 100; ++i) {
+      const double done = 1e5 * std::pow(1.7, i);
       const std::optional<double> length = past.Length(done);
       ASSERT_TRUE(length.has_value()) << done;
       EXPECT_GT(*length, before) << jobs << " " << done;
