@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "bench/load/played_training.h"
 #include "benchmark/benchmark.h"
 #include "services/supervisor/web/job_series.h"
 
@@ -16,23 +17,6 @@ namespace adaptdl::supervisor {
 namespace {
 
 const Moment kNow = {absl::FromUnixSeconds(1000), absl::FromUnixSeconds(5000)};
-
-void SetModel(int i, v1::Hints* hints) {
-  hints->set_init_batch_size(128);
-  hints->set_max_batch_size(4096);
-  hints->set_max_local_batch_size(512);
-  hints->set_gradient_accumulation(true);
-  v1::PerfParams* perf = hints->mutable_perf_params();
-  perf->set_alpha_c(0.01 + 1e-5 * i);
-  perf->set_beta_c(0.001);
-  perf->set_alpha_n(0.02);
-  perf->set_beta_n(0.001);
-  perf->set_alpha_r(0.01);
-  perf->set_beta_r(0.001);
-  perf->set_gamma(1.5);
-  hints->mutable_grad_params()->set_norm(0.001);
-  hints->mutable_grad_params()->set_var(0.5 + 1e-3 * i);
-}
 
 std::shared_ptr<JobEntry> Training(int i) {
   auto entry = std::make_shared<JobEntry>();
@@ -59,7 +43,7 @@ std::shared_ptr<JobEntry> Training(int i) {
     metric->set_name(name);
     metric->set_value(1.0 / (i + 3));
   }
-  SetModel(i, &entry->record.hints.emplace());
+  entry->record.hints = load::PlayedHints(job.name());
   return entry;
 }
 
