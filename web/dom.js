@@ -15,12 +15,20 @@ function fill(element, attributes, children) {
 export const h = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
 export const s = (name, attributes, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
 
+// Made once for each kind of figure: that costs more than a hundred uses.
+const formats = new Map();
+function format(value, options) {
+  const kind = JSON.stringify(options);
+  if (!formats.has(kind)) formats.set(kind, new Intl.NumberFormat("en", options));
+  return formats.get(kind).format(value);
+}
+
 export function number(value, digits = 3) {
   if (value === undefined || value === null || !Number.isFinite(value)) return "–";
   if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential(1);
   if (Math.abs(value) >= 1e15) return value.toExponential(2);
-  if (Math.abs(value) >= 1e6) return value.toLocaleString("en", {notation: "compact", maximumSignificantDigits: digits});
-  return value.toLocaleString("en", {maximumSignificantDigits: Math.max(digits, String(Math.trunc(Math.abs(value))).length)});
+  if (Math.abs(value) >= 1e6) return format(value, {notation: "compact", maximumSignificantDigits: digits});
+  return format(value, {maximumSignificantDigits: Math.max(digits, String(Math.trunc(Math.abs(value))).length)});
 }
 
 export function span(seconds) {

@@ -1,7 +1,7 @@
 // One job: what it does, how fast it could be, how it came to be so.
 
 import {h, number, span, clock, now, parse, card, figure, table, palette} from "./dom.js";
-import {state, get, getAll, post, query, reason, listen} from "./state.js";
+import {state, get, getAll, post, address, reason, listen} from "./state.js";
 import {chart, timeTicks, wholeTicks} from "./chart.js";
 import {finished, left, phase} from "./jobs.js";
 
@@ -77,7 +77,7 @@ function historyCards(history) {
 function logCard(where) {
   const text = h("pre", {class: "log", tabindex: 0, "aria-label": "Output of the replicas"});
   const status = h("span", {class: "label"});
-  const source = new EventSource(`/api/logs?${query(where)}`);
+  const source = new EventSource(address("logs", where));
   source.onopen = () => { text.replaceChildren(); };
   source.addEventListener("lines", (event) => {
     const end = text.scrollHeight - text.scrollTop - text.clientHeight < 24;

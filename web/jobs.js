@@ -16,7 +16,7 @@ export function left(job) {
 const age = (job) => (job.completed || now()) - (job.submitted || now());
 
 const COLUMNS = [
-  ["Name", (job) => job.name, (job) => h("a", {href: link(job)}, state.namespace === "*" ? `${job.namespace}/${job.name}` : job.name)],
+  ["Name", (job) => job.name, (job) => h("a", {href: link(job), title: job.name}, state.namespace === "*" ? `${job.namespace}/${job.name}` : job.name)],
   ["Phase", (job) => job.phase, phase],
   ["Replicas", (job) => job.replicas, (job) => String(job.replicas), "number"],
   ["Progress", (job) => job.progress?.fraction || 0, (job) => job.progress?.fraction === undefined ? "–"
@@ -28,6 +28,18 @@ const COLUMNS = [
   ["Left", (job) => job.expected || Infinity, left, "number wide"],
   ["Why", (job) => job.reason || "", (job) => h("span", {title: job.message}, job.reason || ""), "wide"],
 ];
+
+const AT_ONCE = 40;  // Rows: more than a window shows.
+
+// A first view of hundreds of jobs costs what a screenful does: rows that are out of sight are laid out when there is time, some at a time, and not never, as
+// screen readers do not see what has not been laid out.
+function layOutLater(body) {
+  requestAnimationFrame(() => requestIdleCallback(() => {
+    const rows = [...body.querySelectorAll("tr.later")].slice(0, AT_ONCE);
+    for (const row of rows) row.classList.remove("later");
+    if (rows.length > 0) layOutLater(body);
+  }));
+}
 
 export function jobsPage(root) {
   let order = ["Age", 1];
@@ -55,14 +67,15 @@ export function jobsPage(root) {
       if (COLUMNS[index][0] === order[0]) cell.setAttribute("aria-sort", order[1] > 0 ? "ascending" : "descending");
       else cell.removeAttribute("aria-sort");
     });
-    const elements = shown.map((job) => {
+    const elements = shown.map((job, index) => {
       const known = rows.get(job.uid);
       if (known && known.job === job && known.namespace === state.namespace) return known.row;
-      const row = h("tr", {}, COLUMNS.map(([, , cell, style]) => h("td", {class: style}, cell(job))));
+      const row = h("tr", {class: known || index < AT_ONCE ? "" : "later"}, COLUMNS.map(([, , cell, style]) => h("td", {class: style}, cell(job))));
       rows.set(job.uid, {job, row, namespace: state.namespace});
       return row;
     });
     body.replaceChildren(...elements);
+    layOutLater(body);
     for (const uid of rows.keys()) if (!state.jobs.has(uid)) rows.delete(uid);
     count.textContent = `${shown.length} of ${all.length} jobs`;
     empty.textContent = shown.length > 0 ? "" : !state.complete ? "Loading…"

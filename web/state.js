@@ -19,7 +19,7 @@ export function connection(text, lost) {
 export const reason = (code, message) => code === "UNAVAILABLE" ? "the supervisor does not answer" : message;
 
 export async function get(path, parameters = {}) {
-  const response = await fetch(`/api/${path}?${query(parameters)}`);
+  const response = await fetch(address(path, parameters));
   // The session has ended: the server has a page for that.
   if (response.status === 401) location.reload();
   const answer = await response.json();
@@ -28,14 +28,17 @@ export async function get(path, parameters = {}) {
 }
 
 export async function post(path, parameters) {
-  const response = await fetch(`/api/${path}?${query(parameters)}`, {method: "POST", headers: {"X-Adaptdl-Token": state.session.token}});
+  const response = await fetch(address(path, parameters), {method: "POST", headers: {"X-Adaptdl-Token": state.session.token}});
   const answer = await response.json();
   if (!response.ok) throw new Error(reason(answer.code, answer.message));
   return answer;
 }
 
-// "+" for a space is not what the server reads.
-export const query = (parameters) => Object.entries(parameters).map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+// Of the interface. "+" for a space is not what the server reads.
+export function address(path, parameters) {
+  const query = Object.entries(parameters).map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+  return `/api/${path}${query && "?"}${query}`;
+}
 
 // All pages of a list.
 export async function getAll(path, parameters, field) {
@@ -64,7 +67,7 @@ export function watch(namespace) {
   state.jobs = new Map();
   state.complete = false;
   tell();
-  source = new EventSource(`/api/jobs?${query({namespace})}`);
+  source = new EventSource(address("jobs", {namespace}));
   source.addEventListener("jobs", (event) => {
     const {jobs, deleted, initial} = JSON.parse(event.data);
     if (initial) state.jobs = new Map();

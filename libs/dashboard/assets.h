@@ -11,7 +11,7 @@
 namespace adaptdl::dashboard {
 
 struct Asset {
-  // As in a URL: "/app.js".
+  // As in a URL: "/index.html", and with a sum of all files "/0123456789abcdef/app.js", of which the content never changes.
   std::string path;
   std::string content_type;
   // Of its content.

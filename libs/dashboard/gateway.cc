@@ -32,11 +32,12 @@ using httpd::HttpRequest;
 using httpd::HttpResponse;
 using nlohmann::json;
 
+constexpr char kPage[] = "/index.html";
 constexpr int kPageSize = 500;
 constexpr int kTailLines = 500;
 constexpr int kRequestIdBytes = 16;
 
-// Nothing but our own files is loaded or run, nobody shows us in a frame, and nothing stays in the browser's caches.
+// Nothing but our own files is loaded or run, and nobody shows us in a frame.
 HttpResponse Secured(HttpResponse response) {
   response.headers.insert(
       response.headers.end(),
@@ -136,12 +137,12 @@ std::string AsJson(const Message& message) {
   return status.ok() ? text : "{}";
 }
 
+// The files of the page stay in the browser's cache, which asks anew only for the page itself: opening it again costs one request.
 void SendAsset(const HttpRequest& request, const Asset& asset, httpd::HttpExchange& exchange) {
   const std::string etag = absl::StrCat("\"", asset.etag, "\"");
-  HttpResponse response = {200,
-                           asset.content_type,
-                           "",
-                           {{"ETag", etag}, {"Cache-Control", "no-cache"}, {"Vary", "Accept-Encoding"}}};
+  const std::string lasts = asset.path == kPage ? "no-cache" : "max-age=31536000, immutable";
+  HttpResponse response = {
+      200, asset.content_type, "", {{"ETag", etag}, {"Cache-Control", lasts}, {"Vary", "Accept-Encoding"}}};
   if (HeaderOf(request, "if-none-match") == etag) {
     response.status = 304;
   } else if (absl::StrContains(HeaderOf(request, "accept-encoding"), "gzip")) {
@@ -277,7 +278,7 @@ void Gateway::Handle(const HttpRequest& request, Exchange exchange) {
   } else if (absl::StartsWith(request.path, "/api/")) {
     HandleApi(request, guest, exchange);
   } else if (request.path == "/") {
-    SendFile("/index.html", request, *exchange);
+    SendFile(kPage, request, *exchange);
   } else if (!SendFile(request.path, request, *exchange)) {
     exchange->Answer(Secured(PageOf(404, "There is nothing here.")));
   }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "libs/base/random_id.h"
+#include "libs/dashboard/assets.h"
 
 namespace adaptdl::dashboard {
 namespace {
@@ -30,13 +31,13 @@ constexpr char kLoginPage[] = R"(<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>AdaptDL</title>
-<link rel="icon" href="/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/style.css">
+<link rel="icon" href="$ICON" type="image/svg+xml">
+<link rel="stylesheet" href="$STYLE">
 </head>
 <body class="login">
 <main>
 <section class="card" aria-label="Sign in">
-<h1><img src="/icon.svg" alt="" width="28" height="28"> AdaptDL</h1>
+<h1><img src="$ICON" alt="" width="28" height="28"> AdaptDL</h1>
 <form method="post" action="/login">
 <label for="token">Your token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
@@ -50,12 +51,22 @@ constexpr char kLoginPage[] = R"(<!doctype html>
 </html>
 )";
 
+// Of one of the files of web/.
+std::string AddressOf(absl::string_view name) {
+  for (const Asset& asset : Assets()) {
+    if (absl::EndsWith(asset.path, absl::StrCat("/", name))) return asset.path;
+  }
+  return "";
+}
+
 httpd::HttpResponse LoginPage(int status, absl::string_view problem) {
   const std::string escaped =
       absl::StrReplaceAll(problem, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
   return {status,
           "text/html; charset=utf-8",
-          absl::StrReplaceAll(kLoginPage, {{"$PROBLEM", escaped}}),
+          absl::StrReplaceAll(
+              kLoginPage,
+              {{"$PROBLEM", escaped}, {"$ICON", AddressOf("icon.svg")}, {"$STYLE", AddressOf("style.css")}}),
           {{"Cache-Control", "no-store"}}};
 }
 

@@ -6,6 +6,7 @@ import hashlib
 import pathlib
 import sys
 
+PAGE = "index.html"  # the only one whose address never changes: it names the others by theirs
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -21,16 +22,19 @@ def array(name, data):
 
 
 def main():
-    output, *files = sys.argv[1:]
+    output, *names = sys.argv[1:]
+    files = {path.name: path.read_bytes() for path in map(pathlib.Path, sorted(names))}
+    release = hashlib.sha256(b"".join(files.values())).hexdigest()[:16]
+    addresses = {name: f"/{name}" if name == PAGE else f"/{release}/{name}" for name in files}
+    for name, address in addresses.items():
+        files[PAGE] = files[PAGE].replace(f'"/{name}"'.encode(), f'"{address}"'.encode())
     arrays, entries = [], []
-    for number, name in enumerate(sorted(files)):
-        path = pathlib.Path(name)
-        data = path.read_bytes()
+    for number, (name, data) in enumerate(files.items()):
         # The same bytes for the same file, whenever it is built.
         packed = gzip.compress(data, 9, mtime=0)
         etag = hashlib.sha256(data).hexdigest()[:16]
         arrays += [array(f"kPlain{number}", data), array(f"kPacked{number}", packed)]
-        entries.append(f'{{"/{path.name}", "{TYPES[path.suffix]}", "{etag}", Text(kPlain{number}), Text(kPacked{number})}}')
+        entries.append(f'{{"{addresses[name]}", "{TYPES[pathlib.Path(name).suffix]}", "{etag}", Text(kPlain{number}), Text(kPacked{number})}}')
     pathlib.Path(output).write_text(
         '#include "libs/dashboard/assets.h"\n\n#include <cstddef>\n\n'
         "namespace adaptdl::dashboard {\nnamespace {\n\n"

@@ -1,5 +1,6 @@
 """Chromium without a window, and what tests want to know of a page in it."""
 
+import collections
 import json
 import os
 import pathlib
@@ -72,6 +73,15 @@ class Browser:
 
     def counts(self, selector):
         return self.driver.execute_script("return document.querySelectorAll(arguments[0]).length", selector)
+
+    def roles(self, selector):
+        """How often each role is there for a screen reader."""
+        self.driver.execute_cdp_cmd("Accessibility.enable", {})
+        document = self.driver.execute_cdp_cmd("DOM.getDocument", {})["root"]["nodeId"]
+        root = self.driver.execute_cdp_cmd("DOM.querySelector", {"nodeId": document, "selector": selector})["nodeId"]
+        nodes = self.driver.execute_cdp_cmd("Accessibility.queryAXTree", {"nodeId": root})["nodes"]
+        self.driver.execute_cdp_cmd("Accessibility.disable", {})
+        return collections.Counter(node["role"]["value"] for node in nodes if not node["ignored"])
 
     def asks(self, question, *arguments):
         """A function of page.js."""

@@ -77,7 +77,7 @@ class Cluster:
 def looks_well(browser, where):
     """What holds of every page, whatever it shows."""
     assert browser.asks("overflow") <= 0, f"{where}: wider than the window by {browser.asks('overflow')}"
-    for question in ("faint", "nameless", "overlapping"):
+    for question in ("faint", "nameless", "overlapping", "cut"):
         # Colours may still be changing.
         wait_until(lambda q=question: f"{where}, {q}: {browser.asks(q)}", lambda q=question: browser.asks(q) == [], patience=5)
     complaints = browser.complaints()
@@ -253,6 +253,9 @@ def with_hundreds(browser, cluster):
     total = MANY + 1
     browser.sees(f"{total} of {total} jobs")
     assert browser.counts("table.jobs tbody tr") == total
+    whole = {"row": total + 1, "columnheader": 10, "cell": 10 * total}
+    wait_until(lambda: f"{whole} for screen readers: {browser.roles('table.jobs')}",
+               lambda: whole.items() <= browser.roles("table.jobs").items())
     browser.fill("input[type=search]", "many-499")
     browser.sees(f"1 of {total} jobs")
     browser.fill("input[type=search]", "nothing such")

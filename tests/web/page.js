@@ -53,6 +53,9 @@ const overflow = () => document.documentElement.scrollWidth - document.documentE
 const tiny = () => [...document.querySelectorAll("header a:not(.skip), main > div > .bar button, select, input")].filter(shown)
   .filter((element) => element.getBoundingClientRect().height < 24).map((element) => element.outerHTML.slice(0, 120));
 
+// Columns whose heading does not fit.
+const cut = () => [...document.querySelectorAll("th")].filter(shown).filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent);
+
 // Texts in a chart that lie over each other.
 function overlapping() {
   const found = [];
@@ -71,7 +74,7 @@ function overlapping() {
 
 // The same of charts of five minutes that begin at any second of one, so that the last time stands anywhere at the edge, and of numbers of any size.
 async function overlappingWhateverIsShown() {
-  const {chart, timeTicks} = await import("./chart.js");
+  const {chart, timeTicks} = await import(document.querySelector("link[href$='/chart.js']").href);
   const clock = (time) => new Date(time * 1000).toISOString().slice(11, 19);
   const place = document.querySelector("main").appendChild(document.createElement("div"));
   const found = [];

@@ -22,6 +22,7 @@ namespace adaptdl::dashboard {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 
 // Knows the job "default/job"; nobody may see the namespace "other".
@@ -164,8 +165,14 @@ TEST_F(GatewayTest, FilesAreStrictAndKnownByTheirContent) {
   const auto again = Send("GET", "/", {Cookie(), "If-None-Match: " + page.headers.at("etag")});
   EXPECT_EQ(again.status, 304);
   EXPECT_EQ(again.body, "");
-  const auto packed = Send("GET", "/app.js", {Cookie(), "Accept-Encoding: gzip"});
+  EXPECT_EQ(page.headers.at("cache-control"), "no-cache");
+  const size_t begin = page.body.find("src=\"/") + 5;
+  const std::string script = page.body.substr(begin, page.body.find('"', begin) - begin);
+  EXPECT_THAT(script, MatchesRegex("/[0-9a-f]+/app.js"));
+  const auto packed = Send("GET", script, {Cookie(), "Accept-Encoding: gzip"});
   EXPECT_EQ(packed.headers.at("content-encoding"), "gzip");
+  EXPECT_THAT(packed.headers.at("cache-control"), HasSubstr("immutable"));
+  EXPECT_EQ(Get("/app.js").status, 404);  // what it says could change
   EXPECT_EQ(Get("/../etc/passwd").status, 404);
 }
 
