@@ -1,10 +1,12 @@
 #include "cli/code/listing.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -47,7 +49,33 @@ void AppendLeftOut(const FolderContents& contents, std::string* out) {
   }
 }
 
+// The entry that is this path or a folder above it. Null: none is.
+const archive::LeftOut* FindLeftOut(const FolderContents& contents, const std::string& path) {
+  for (const archive::LeftOut& entry : contents.left_out) {
+    if (path == entry.path || (entry.is_folder && absl::StartsWith(path, absl::StrCat(entry.path, "/"))))
+      return &entry;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+std::vector<std::string> MissedByCommand(const FolderContents& contents, const v1::ReplicaTemplate& replica) {
+  std::vector<std::string> words(replica.command().begin(), replica.command().end());
+  words.insert(words.end(), replica.args().begin(), replica.args().end());
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < words.size(); ++i) {
+    // A program without a slash is looked up in PATH.
+    if (words[i].empty() || (i == 0 && !absl::StrContains(words[i], '/'))) continue;
+    const std::filesystem::path path = std::filesystem::path(replica.working_directory()) / words[i];
+    const archive::LeftOut* found = FindLeftOut(contents, path.lexically_normal().string());
+    if (found == nullptr) continue;
+    lines.push_back(Printable(absl::StrCat(words[i], ", which the command names, is left out by ",
+                                           found->rule, "; \"!", found->path, found->is_folder ? "/" : "",
+                                           "\" in .adaptdlignore takes it along")));
+  }
+  return lines;
+}
 
 std::string AmountText(const FolderContents& contents) {
   const int64_t files = FilesOf(contents);

@@ -63,6 +63,7 @@ absl::StatusOr<JobFolder> FindJobFolder(const SubmitOptions& options, const std:
         contents.status().message(), " (--max-code-bytes, --max-code-files); --no-code takes nothing along"));
   }
   if (!contents.ok()) return contents.status();
+  for (const std::string& line : MissedByCommand(*contents, *replica)) Note(absl::StrCat("warning: ", line));
   return JobFolder{plan->folder, *std::move(contents)};
 }
 

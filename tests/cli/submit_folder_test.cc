@@ -16,6 +16,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr char kFolderJobFile[] = R"(apiVersion: adaptdl.petuum.com/v1
@@ -153,6 +154,27 @@ TEST_F(SubmitFolderTest, ADryRunListsWhatGoesAlong) {
   EXPECT_EQ(Run({"submit", "p", "--dry-run", "--no-code"}).out, "no folder goes along with the job\n");
   EXPECT_THAT(supervisor_.submissions(), IsEmpty());
   EXPECT_THAT(supervisor_.code().archives(), IsEmpty());
+}
+
+TEST_F(SubmitFolderTest, WhatTheCommandNamesAndDoesNotGoAlongIsWarnedOf) {
+  folder_.Write("p/.gitignore", "build/\n*.csv\n");
+  folder_.Write("p/build/train", "");
+  folder_.Write("p/data/some.csv", "");
+  folder_.Write("p/other.csv", "");
+  const std::string err =
+      Run({"submit", "--code", "p", "--", "./build/train", "--data", "data/some.csv", "build"}).err;
+  EXPECT_THAT(
+      err, HasSubstr("warning: ./build/train, which the command names, is left out by .gitignore:1: build/; "
+                     "\"!build/\" in .adaptdlignore takes it along\n"));
+  EXPECT_THAT(
+      err, HasSubstr("warning: data/some.csv, which the command names, is left out by .gitignore:2: *.csv; "
+                     "\"!data/some.csv\" in .adaptdlignore takes it along\n"));
+  EXPECT_THAT(err, Not(HasSubstr("other.csv")));
+  folder_.Write("p/.adaptdlignore", "!build/\n!data/some.csv\n");
+  EXPECT_THAT(Run({"submit", "--code", "p", "--", "./build/train", "data/some.csv"}).err,
+              Not(HasSubstr("warning")));
+  EXPECT_THAT(Run({"submit", "--code", "p", "--workdir", "data", "--", "train", "../other.csv"}).err,
+              HasSubstr("warning: ../other.csv"));
 }
 
 TEST_F(SubmitFolderTest, AFileTakesItsFolderAlongIfItsCommandIsThere) {
