@@ -42,6 +42,14 @@ bool WaitsBesides(const v1::JobStatus& status) {
          !status.message().empty();
 }
 
+// That a job which runs takes no steps, and what helps. Empty: it takes some.
+std::string StandstillText(const v1::Job& job) {
+  const v1::JobStatus& status = job.status();
+  if (!Trains(status.phase()) || status.reason() != kNoSteps) return "";
+  return absl::StrCat(Printable(status.message()), " (\"adaptdl logs ", Printable(job.name()),
+                      "\" may say why; \"gdb -p\" or \"py-spy dump\" on its node say where)");
+}
+
 // The bound of the job's namespace, if there is one.
 std::string QuotaText(const v1::Job& job, const v1::ListQuotasResponse& quotas) {
   for (const v1::NamespaceQuota& quota : quotas.quotas()) {
@@ -80,10 +88,7 @@ std::vector<std::string> WhyOf(const v1::Job& job, const v1::GetNodePoolsRespons
   if (status.allocation_reason().empty() && status.desired_allocation().empty()) {
     add("the allocator has not decided on this job yet (\"adaptdl doctor\" says whether it is there)");
   }
-  if (status.phase() == v1::JOB_PHASE_RUNNING && status.reason() == kNoSteps) {
-    add(absl::StrCat(Printable(status.message()), " (\"adaptdl logs ", Printable(job.name()),
-                     "\" may say why)"));
-  }
+  add(StandstillText(job));
   add(Printable(status.allocation_reason()));
   if (WaitsBesides(status)) add(Printable(status.message()));
   for (const ShortPool& pool : ShortPoolsOf(job, pools)) add(Describe(pool));
@@ -109,6 +114,7 @@ std::string ExplainJob(const v1::Job& job, const v1::GetNodePoolsResponse& pools
   if (!SameNodes(status.allocation(), status.desired_allocation())) {
     add(status.allocation().empty() ? "Gets" : "Moves to", ReplicasText(status.desired_allocation()));
   }
+  if (const std::string stands = StandstillText(job); !stands.empty()) add("Stands", stands);
   const auto add_pools = [&] {
     for (const ShortPool& pool : ShortPoolsOf(job, pools)) add("Pools", Describe(pool));
   };

@@ -28,7 +28,8 @@ const v1::ReportedMetric* LossOf(const v1::JobStatus& status) {
 
 // What is wrong with a job that runs. Empty: nothing that is known.
 std::string TroubleOf(const v1::JobStatus& status) {
-  if (status.phase() != v1::JOB_PHASE_RUNNING) return "";
+  // One that has ended well is no good with a loss that is no number.
+  if (!Trains(status.phase()) && status.phase() != v1::JOB_PHASE_SUCCEEDED) return "";
   if (status.reason() == kNoSteps) return std::string(kNoSteps);
   // Its program goes on, and nothing comes of it.
   return HasDiverged(status) ? absl::StrCat("loss ", LossCell(status).text) : "";
@@ -93,6 +94,8 @@ std::string EnumText(absl::string_view value, absl::string_view prefix) {
   }
   return text;
 }
+
+bool Trains(v1::JobPhase phase) { return phase == v1::JOB_PHASE_RUNNING || phase == v1::JOB_PHASE_RESCALING; }
 
 std::string StatusText(const v1::JobStatus& status) {
   const std::string phase = EnumText(v1::JobPhase_Name(status.phase()), "JOB_PHASE_");

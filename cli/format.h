@@ -36,6 +36,8 @@ std::string FormatCores(int64_t millis);
 // "cpu 2, memory 1.5Gi, gpu 1"; "none" if nothing is there.
 std::string FormatResources(const v1::Resources& resources);
 
+// Whether a job in this phase has replicas that take steps.
+bool Trains(v1::JobPhase phase);
 // The reason of a job that runs and takes no steps.
 inline constexpr absl::string_view kNoSteps = "NoSteps";
 // "Running", "Pending (Unschedulable)", "Running (loss nan!)".

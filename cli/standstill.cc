@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/time/time.h"
+#include "cli/format.h"
 #include "libs/messages/proto_time.h"
 
 namespace adaptdl::cli {
@@ -15,7 +16,7 @@ constexpr double kFewestReplicas = 0.5;
 
 absl::Duration StandstillOf(const v1::JobStatus& status, const v1::GetJobHistoryResponse& history,
                             absl::Time now) {
-  if (status.phase() != v1::JOB_PHASE_RUNNING || !status.has_progress()) return absl::ZeroDuration();
+  if (!Trains(status.phase()) || !status.has_progress()) return absl::ZeroDuration();
   absl::Time since = now;
   for (auto point = history.points().rbegin(); point != history.points().rend(); ++point) {
     const bool stands = point->optimizer_steps() == status.progress().optimizer_steps() &&

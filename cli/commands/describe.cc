@@ -26,8 +26,7 @@ constexpr int kEventsShown = 20;
 constexpr absl::Duration kLookBack = absl::Minutes(15);
 
 absl::Duration FindStandstill(Client& client, const v1::Job& job, absl::Time now) {
-  if (job.status().phase() != v1::JOB_PHASE_RUNNING || !job.status().has_progress())
-    return absl::ZeroDuration();
+  if (!Trains(job.status().phase()) || !job.status().has_progress()) return absl::ZeroDuration();
   v1::GetJobHistoryRequest request;
   request.set_namespace_(job.namespace_());
   request.set_name(job.name());

@@ -109,6 +109,8 @@ TEST(FormatTest, WhatGoesWrongIsNoFigureAmongOthers) {
   EXPECT_EQ(StatusColour(status), Colour::kGreen);
   status.set_reason("NoSteps");
   EXPECT_EQ(StatusText(status), "Running (NoSteps)");
+  status.set_phase(v1::JOB_PHASE_RESCALING);
+  EXPECT_EQ(StatusText(status), "Rescaling (NoSteps)");
   EXPECT_EQ(StatusColour(status), Colour::kRed);
   EXPECT_EQ(FigureText(3.561e32), "3.56e+32");
 }

@@ -103,7 +103,8 @@ TEST(WhyTest, NamesEachThingThatKeepsAJobWaiting) {
   job.mutable_status()->set_phase(v1::JOB_PHASE_RUNNING);
   job.mutable_status()->set_reason("NoSteps");
   job.mutable_status()->set_message("no step for 2m");
-  EXPECT_THAT(WhyOf(job, {}, {}), ElementsAre("no step for 2m (\"adaptdl logs a\" may say why)",
+  EXPECT_THAT(WhyOf(job, {}, {}), ElementsAre("no step for 2m (\"adaptdl logs a\" may say why; "
+                                              "\"gdb -p\" or \"py-spy dump\" on its node say where)",
                                               "waits for room for 2 replicas"));
   job.mutable_status()->set_message("node n0 still runs other replicas");
   job.mutable_status()->set_phase(v1::JOB_PHASE_SUCCEEDED);

@@ -49,13 +49,18 @@ std::string NamesOf(const std::vector<Suspect>& suspects) {
 
 }  // namespace
 
+// With a plan for other replicas it takes steps until they are there.
+bool TakesSteps(const JobEntry& job) {
+  return job.record.state.phase == jobs::Phase::kRunning || job.record.state.phase == jobs::Phase::kRescaling;
+}
+
 bool StandstillWatch::Observe(const JobEntry& job, absl::Time now, Watched* watched) const {
-  const bool runs = job.record.state.phase == jobs::Phase::kRunning;
+  const bool runs = TakesSteps(job);
   const bool same = watched->group == job.record.state.group && watched->steps == StepsOf(job);
   if (runs && same) {
     const absl::Duration patience =
         std::max({kShortest, kUsualSteps * UsualStep(job), kLongestPauses * watched->longest_pause});
-    return !watched->is_told && now - watched->since >= patience;
+    return watched->told_at == 0 && now - watched->since >= patience;
   }
   // What a re-scale takes is no pause of the program's.
   if (runs && watched->group == job.record.state.group) {
@@ -64,12 +69,14 @@ bool StandstillWatch::Observe(const JobEntry& job, absl::Time now, Watched* watc
   watched->group = job.record.state.group;
   watched->steps = StepsOf(job);
   watched->since = now;
-  return watched->is_told;
+  return watched->told_at != 0;
 }
 
 jobs::Event StandstillWatch::Describe(const JobEntry& job, absl::Duration standstill, absl::Time now) const {
   std::vector<Suspect> silent;
   std::vector<Suspect> idle;
+  std::vector<Suspect> busy;
+  int waiting = 0;
   for (const auto& record : job.replicas) {
     const v1::Replica& replica = record->replica;
     if (replica.group() != job.record.state.group) continue;
@@ -81,9 +88,15 @@ jobs::Event StandstillWatch::Describe(const JobEntry& job, absl::Duration stands
                                               jobs::Rounded(now - pulse.heard), " ago")});
     } else if (nothing_done >= standstill / 2) {
       idle.push_back({replica, absl::StrCat("has done nothing for ", jobs::Rounded(nothing_done))});
+    } else if (ToDuration(pulse.activity.waiting()) >= standstill / 2) {
+      ++waiting;
+    } else {
+      busy.push_back({replica, "is busy with something else, and the others wait for it"});
     }
   }
-  const std::vector<Suspect>& suspects = silent.empty() ? idle : silent;
+  // Somebody is waited for only where somebody waits.
+  if (waiting == 0) busy.clear();
+  const std::vector<Suspect>& suspects = !silent.empty() ? silent : !idle.empty() ? idle : busy;
   const absl::Duration usual = UsualStep(job);
   const std::string than = usual > absl::ZeroDuration()
                                ? absl::StrFormat(" (a usual one takes %.2g s)", absl::ToDoubleSeconds(usual))
@@ -104,19 +117,20 @@ void StandstillWatch::Tell(Transaction* transaction, const std::string& uid, Wat
   const JobEntry* job = transaction->FindJob(uid);
   if (job == nullptr) return;
   const absl::Time now = transaction->now();
-  if (!watched->is_told) {
+  if (watched->told_at == 0) {
     const jobs::Event event = Describe(*job, now - watched->since, now);
     transaction->EditJob(uid)->standstill = event.message;
     transaction->AddEvent(uid, event);
+    watched->told_at = StepsOf(*job);
   } else {
     transaction->EditJob(uid)->standstill.clear();
     // What else it does instead is told by others.
-    if (job->record.state.phase == jobs::Phase::kRunning) {
+    if (TakesSteps(*job) && StepsOf(*job) != watched->told_at) {
       transaction->AddEvent(
           uid, {false, "StepsAgain", absl::StrCat("takes steps again: ", StepsOf(*job)), "", ""});
     }
+    watched->told_at = 0;
   }
-  watched->is_told = !watched->is_told;
 }
 
 void StandstillWatch::Step() {
@@ -131,8 +145,8 @@ void StandstillWatch::Step() {
       if (StepsOf(job) == 0) continue;
       const auto known = watched_.find(uid);
       Watched& entry = watched[uid];
-      entry = known != watched_.end() ? known->second
-                                      : Watched{job.record.state.group, StepsOf(job), now, {}, false};
+      entry =
+          known != watched_.end() ? known->second : Watched{job.record.state.group, StepsOf(job), now, {}, 0};
       if (Observe(job, now, &entry)) news.push_back(uid);
     }
   });

@@ -1,5 +1,5 @@
 // Notices jobs that run and take no steps any more, and tells their users: once, by an event and the job's status, with who
-// is silent or does nothing, and again when they go on. It ends nothing: a program may have its reasons.
+// is silent or does nothing, or whom the others wait for, and again when they go on. It ends nothing: a program may have its reasons.
 //
 // What it knows is soft: a supervisor that begins counts from then. Used by one thread.
 
@@ -40,7 +40,8 @@ class StandstillWatch {
     absl::Time since;
     // The longest time without a step after which one was taken, in any group.
     absl::Duration longest_pause;
-    bool is_told = false;
+    // How many they were when the standstill was told of. Zero: it was not.
+    int64_t told_at = 0;
   };
 
   // What becomes of a job's watch, and whether something is to be told.

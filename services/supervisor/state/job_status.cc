@@ -62,7 +62,9 @@ v1::Job DescribeJob(const JobEntry& entry, absl::Time now) {
   v1::Job job = *entry.record.job;
   v1::JobStatus* status = job.mutable_status();
   FillStatus(entry.record, Audience::kUsers, now, status);
-  if (entry.record.state.phase == jobs::Phase::kRunning && !entry.standstill.empty()) {
+  const jobs::Phase phase = entry.record.state.phase;
+  const bool has_replicas = phase == jobs::Phase::kRunning || phase == jobs::Phase::kRescaling;
+  if (has_replicas && !entry.standstill.empty()) {
     status->set_reason(std::string(kNoSteps));
     status->set_message(entry.standstill);
   }

@@ -37,5 +37,18 @@ TEST_F(StandstillTest, AStoppedReplicaIsNamedAndNotEnded) {
   EXPECT_EQ(Events("a").back().reason(), "StepsAgain");
 }
 
+TEST_F(StandstillTest, AJobThatIsToShrinkAndReachesNoEndOfAStepIsToldOf) {
+  StartTwo();
+  first_.heart->Beat(0.5);
+  first_.heart->Next();
+  Advance(absl::Seconds(60), absl::Seconds(5));
+  Allocate(job_, {"n1"});
+  Advance(absl::Seconds(70), absl::Seconds(5));
+  const v1::JobStatus status = Get("a").status();
+  EXPECT_EQ(status.phase(), v1::JOB_PHASE_RESCALING);
+  EXPECT_EQ(status.reason(), "NoSteps");
+  EXPECT_TRUE(absl::StrContains(status.message(), "no step for 2m")) << status.message();
+}
+
 }  // namespace
 }  // namespace adaptdl::supervisor

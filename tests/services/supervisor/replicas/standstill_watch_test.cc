@@ -44,13 +44,15 @@ class StandstillWatchTest : public ManagersTest {
   }
 
   // A heartbeat of a replica that has done nothing for so long.
-  void Beat(int rank, absl::Duration idle = absl::ZeroDuration()) {
+  void Beat(int rank, absl::Duration idle = absl::ZeroDuration(),
+            absl::Duration waiting = absl::ZeroDuration()) {
     v1::HeartbeatRequest request;
     if (rank == 0) {
       request.mutable_progress()->set_optimizer_steps(steps_);
       request.mutable_progress()->mutable_step_times()->set_compute(step_seconds_);
     }
     *request.mutable_activity()->mutable_idle() = ToProto(idle);
+    *request.mutable_activity()->mutable_waiting() = ToProto(waiting);
     sessions_.Heard(ids_of_[rank], job_.uid(), request, clock_.Steady());
   }
   // Both replicas are heard meanwhile, and take no step.
@@ -138,6 +140,19 @@ TEST_F(StandstillWatchTest, NamesWhoDoesNothing) {
   }
   ASSERT_EQ(Told().size(), 1u);
   EXPECT_THAT(Told()[0], HasSubstr(": replica 0 on node n1 has done nothing for "));
+  EXPECT_EQ(node_, "n1");
+}
+
+TEST_F(StandstillWatchTest, NamesWhoKeepsTheOthersWaiting) {
+  TakeStep();
+  for (int i = 0; i < 25; ++i) {
+    Beat(0);
+    Beat(1, absl::ZeroDuration(), absl::Seconds(5 * i));
+    Advance(absl::Seconds(5));
+  }
+  ASSERT_EQ(Told().size(), 1u);
+  EXPECT_THAT(Told()[0],
+              HasSubstr(": replica 0 on node n1 is busy with something else, and the others wait for it"));
   EXPECT_EQ(node_, "n1");
 }
 
