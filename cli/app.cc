@@ -194,6 +194,10 @@ int Run(const std::vector<std::string>& arguments, const Clock& clock) {
   AddGlobalFlags(app, &context);
   AddKubernetesFlags(app, &context.kubernetes);
   AddCommands(app, &context);
+  if (arguments.empty()) {  // Who names no command is told which there are.
+    Note(app.help());
+    return kExitUsage;
+  }
   try {
     std::reverse(own.begin(), own.end());  // CLI11 takes the arguments from the back
     app.parse(own);

@@ -143,7 +143,9 @@ Section StatusSection(const v1::Job& job, const std::string& currency, absl::Tim
   section.Add("Message", Printable(status.message()));
   section.Add("Group", absl::StrCat(status.group()));
   section.Add("Allocation", Printable(absl::StrJoin(status.allocation(), " ")));
-  section.Add("Moving to", Printable(absl::StrJoin(status.desired_allocation(), " ")));
+  const std::string allocation = absl::StrJoin(status.allocation(), " ");
+  const std::string desired = absl::StrJoin(status.desired_allocation(), " ");
+  if (desired != allocation) section.Add("Moving to", Printable(desired));
   section.Add("Restarts", absl::StrCat(status.restarts()));
   if (status.rescales() > 0) section.Add("Re-scales", absl::StrCat(status.rescales(), " in place"));
   if (status.has_rescale_duration()) {

@@ -130,7 +130,7 @@ RecordedJob ToRecord(const v1::Job& job, const Types& types) {
   if (status.has_start_time()) record.started = ToSeconds(status.start_time());
   if (status.has_completion_time()) record.completed = ToSeconds(status.completion_time());
   record.end = ToEnd(status.phase());
-  record.restarts = status.restarts();
+  record.restarts = status.restarts() + status.rescales();
   if (status.has_hints()) UseHints(status, types, &record);
   record.steps_done = status.progress().scale_invariant_steps();
   record.steps_total = status.progress().total_scale_invariant_steps();

@@ -55,7 +55,7 @@ Table FigureTable(const WhatIfReport& report) {
   add(
       "First submission to last end", [](const Figures& f) { return f.makespan_s; }, Time);
   add(
-      "Restarts per job", [](const Figures& f) { return f.restarts_per_job; }, Number);
+      "Restarts and re-scales per job", [](const Figures& f) { return f.restarts_per_job; }, Number);
   add(
       unit + "-hours used", [](const Figures& f) { return f.used_hours; }, Number);
   add(

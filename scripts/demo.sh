@@ -168,6 +168,7 @@ if [[ -n $pictures ]]; then
 fi
 
 headline "What two more nodes would have brought, by a simulation of these jobs"
+echo "RECORDED is what happened; the other columns are simulations of the same jobs, on the cluster as it is, and with the two nodes."
 adaptdl what-if --add-nodes 2xcpux1
 
 headline "Where to look next"

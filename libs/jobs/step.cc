@@ -351,7 +351,7 @@ void Step::Failure(const GroupEnd& end) {
   if (job().failures > job().max_restarts) {
     const std::string message =
         absl::StrCat(end.message, " (failure ", job().failures, ", maxRestarts is ", job().max_restarts,
-                     "); its log says more, and a job that is mended is submitted anew");
+                     "); \"adaptdl logs\" says more, and a job that is mended is submitted anew");
     Finish(Phase::kFailed, "MaxRestartsExceeded", message);
     Say(true, "Failed", message, end.node, end.replica_id);
     return;

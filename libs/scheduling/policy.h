@@ -33,6 +33,8 @@ struct JobInfo {
   int max_replicas = 1;
   // Why max_replicas is no larger, for people (for example "spec.maxReplicas is 4").
   std::string max_replicas_reason;
+  // The largest size that it has measured: its speed beyond is expected. 0: none.
+  int measured_replicas = 0;
   // Whether the job may be moved or re-scaled once it has replicas.
   bool preemptible = true;
   // The only sizes that it may have, ascending. Empty: every size from min_replicas to max_replicas.

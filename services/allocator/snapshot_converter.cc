@@ -410,6 +410,7 @@ int SnapshotConverter::TableSize(const v1::Job& job, const JobInfo& info) const 
 
 void SnapshotConverter::UseHints(const v1::Job& job, JobInfo* info) {
   info->max_replicas = MostReplicas(job, *info, &info->max_replicas_reason);
+  info->measured_replicas = job.status().hints().max_profiled_replicas();
   info->speedup = TableFor(job, TableSize(job, *info));
   SetTablesByType(job, info);
   const v1::TrainingProgress& progress = job.status().progress();

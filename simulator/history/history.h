@@ -34,6 +34,7 @@ struct RecordedJob {
   std::optional<double> started = {};
   std::optional<double> completed = {};
   RecordedEnd end = RecordedEnd::kNotYet;
+  // Re-scales in place among them, as in the simulation.
   int restarts = 0;
   // Replicas that it held, times time.
   double replica_seconds = 0;

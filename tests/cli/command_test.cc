@@ -444,8 +444,7 @@ TEST_F(CommandTest, OffersNamesOfJobsAndNodes) {
 
 TEST_F(CommandTest, RefusesWrongUsage) {
   for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{},
-                                             {"lx"},
+       std::vector<std::vector<std::string>>{{"lx"},
                                              {"ls", "--nonsense"},
                                              {"ls", "-o", "xml"},
                                              {"logs"},
@@ -456,10 +455,14 @@ TEST_F(CommandTest, RefusesWrongUsage) {
                                              {"cluster"},
                                              {"cluster", "sideways"}}) {
     const ProgramResult result = Run(arguments);
-    EXPECT_EQ(result.code, 2) << absl::StrCat(arguments.empty() ? "nothing" : arguments.back());
+    EXPECT_EQ(result.code, 2) << arguments.back();
     EXPECT_THAT(result.err, StartsWith("error: "));
     EXPECT_THAT(result.out, IsEmpty());
   }
+  const ProgramResult bare = Run({});
+  EXPECT_EQ(bare.code, 2);
+  EXPECT_THAT(bare.out, IsEmpty());
+  EXPECT_THAT(bare.err, HasSubstr("List jobs")) << "who names no command is told which there are";
   EXPECT_THAT(Run({"lx"}).err, HasSubstr("lx is no command of adaptdl"));
   EXPECT_EQ(Run({"--help"}).code, 0);
   EXPECT_THAT(Run({"submit", "--help"}).out, HasSubstr("--follow"));

@@ -114,8 +114,8 @@ TEST_F(WhatIfTest, PrintsATableWithWhatReallyHappenedBesideIt) {
   const ProgramResult result = Run({"what-if", "--remove-nodes", "n1", "--policy", "pollux"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("RECORDED   AS IT IS   CHANGED"));
-  EXPECT_THAT(result.out, HasSubstr("Completion time, mean          1h01m"));
-  EXPECT_THAT(result.out, HasSubstr("GPU-hours used                 4.00"));
+  EXPECT_THAT(result.out, HasSubstr("Completion time, mean            1h01m"));
+  EXPECT_THAT(result.out, HasSubstr("GPU-hours used                   4.00"));
   EXPECT_THAT(result.out, HasSubstr("The jobs that have ended took 1h01m on average; by the model"));
   EXPECT_THAT(result.out, HasSubstr("LEFT OUT        BECAUSE\ndefault/plain   "));
   EXPECT_THAT(result.err, IsEmpty());

@@ -23,7 +23,9 @@ void Ending::Fail(const absl::Status& status) {
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kAborted:
-      host_->Tell(absl::StrCat("a peer was lost, this replica stops to be restarted: ", status.message()));
+      host_->Tell(
+          absl::StrCat("a peer was lost, and this replica ends; it is started again if the job goes on: ",
+                       status.message()));
       Exit(kExitPeerLost);
     default:
       host_->Tell(status.ToString());

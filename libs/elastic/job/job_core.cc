@@ -160,7 +160,8 @@ void JobCore::OnNewGroup(bool keeps_step) {
   team_.TellGroupChange(keeps_step);
   if (!team_.leads()) return;
   const GroupMembership& now = team_.membership();
-  Say(Severity::kInfo, absl::StrCat("goes on as group ", now.group, " with ", now.world_size, " replicas"));
+  Say(Severity::kInfo, absl::StrCat("goes on as group ", now.group, " with ", now.world_size,
+                                    now.world_size == 1 ? " replica" : " replicas"));
 }
 
 // --- States ---

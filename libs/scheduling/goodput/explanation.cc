@@ -69,8 +69,11 @@ std::string Explainer::Reason(int job) const {
   std::string size = absl::StrCat(Count(Replicas(job), "replica"), " on ",
                                   Count(static_cast<int>(placement.size()), "node"));
   const double speedup = model_.SpeedupAt(job, placements_[job]);
-  if (Replicas(job) > 1 && speedup > 0) {
-    absl::StrAppend(&size, absl::StrFormat(", %.1f times as fast as one", speedup));
+  if (Replicas(job) > 1 && speedup > 0 && info.measured_replicas > 0) {
+    const bool measured = Replicas(job) <= info.measured_replicas;
+    absl::StrAppend(&size, absl::StrFormat(measured ? ", %.1f times as fast as one"
+                                                    : ", expected to be %.1f times as fast as one",
+                                           speedup));
   }
   if (model_.job(job).pinned) {
     return absl::StrCat(size, ": the job is not preemptible and stays as it was started");
@@ -95,7 +98,8 @@ std::string Explainer::WhyWaiting(int job) const {
   }
   if (possible < needed) {
     return absl::StrCat("waits: needs ", Count(needed, "replica"),
-                        " at once on one kind of node, and the cluster holds ", possible);
+                        " at once on one kind of node, and the cluster holds ", possible,
+                        "; fewer minReplicas or more nodes help");
   }
   if (menu_.turn[job] == Turn::kMustWait) {
     return absl::StrCat(
@@ -113,7 +117,9 @@ std::string Explainer::WhyWaiting(int job) const {
 
 std::string Explainer::WhyNoMore(int job) const {
   const Steps steps = StepsOf(job);
-  if (steps.up == nullptr) return "more replicas would not make it faster";
+  if (steps.up == nullptr || steps.up->speedup <= model_.SpeedupAt(job, placements_[job])) {
+    return "more replicas would not make it faster";
+  }
   const int pool = PoolOf(job);
   const int more = steps.up_option->amount - model_.UnitsOf(job, pool, Replicas(job));
   if (more <= left_[pool]) return "more replicas gain less than re-scaling costs";
@@ -204,9 +210,8 @@ std::string Explainer::HowItIsValued(int job) const {
                         Minutes(MeasuringSeconds(info) - info.run_seconds), " until it has.");
   }
   return absl::StrCat(
-      "It has not measured itself yet, and is taken for a plain program: it keeps its place until it ends, "
-      "except for "
-      "a job of a higher priority, a quota or a node that drains; ",
+      "It has not measured itself yet, and is taken for a plain program until it has: it keeps its place, "
+      "except for a job of a higher priority, a quota or a node that drains; ",
       Minutes(info.unsaved_seconds), " of work would be lost.");
 }
 
@@ -244,8 +249,8 @@ std::vector<std::string> Explainer::Explanation(int job) const {
                                         Count(static_cast<int>(info.allocation.size()), "replica"),
                                         Minutes(info.rescale_seconds)));
   } else if (!info.allocation.empty()) {
-    sentences.push_back(absl::StrFormat("It stays as it is; a change would cost about %s without progress.",
-                                        Minutes(info.rescale_seconds)));
+    sentences.push_back(
+        absl::StrCat("A change would cost about ", Minutes(info.rescale_seconds), " without progress."));
   }
   if (info.unsaved_seconds > 0 && model_.job(job).queue_role == QueueRole::kCompetes) {
     sentences.push_back(absl::StrCat("Its checkpoints fail: if it were stopped now, ",

@@ -71,7 +71,7 @@ absl::StatusOr<v1::GetJobHistoryResponse> GetJobHistory(const ReadIndex& index, 
   const std::shared_ptr<const JobEntry> entry = index.FindJob(name_space, request.name());
   if (entry == nullptr) {
     return absl::NotFoundError(absl::StrCat("job \"", request.name(), "\" does not exist in namespace \"",
-                                            name_space, "\"; list the jobs there are"));
+                                            name_space, "\"; \"adaptdl ls\" lists those there are"));
   }
   absl::StatusOr<JobHistory> history = recorder.Read(entry->record.uid());
   if (!history.ok()) return history.status();

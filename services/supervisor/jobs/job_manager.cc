@@ -30,7 +30,7 @@ bool Matches(const v1::ListJobsRequest& request, const v1::Job& job, v1::JobPhas
 
 absl::Status NoSuchJob(const std::string& name_space, const std::string& name) {
   return absl::NotFoundError(absl::StrCat("job \"", name, "\" does not exist in namespace \"", name_space,
-                                          "\"; list the jobs there are"));
+                                          "\"; \"adaptdl ls\" lists those there are"));
 }
 
 absl::Status HasFinished(const JobEntry& job) {

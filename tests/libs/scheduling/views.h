@@ -40,6 +40,7 @@ inline JobInfo Job(const std::string& key, int most = 64,
   job.request = {{kCpu, 1000}};
   job.max_replicas = most;
   job.max_replicas_reason = "the test says so";
+  job.measured_replicas = most;
   job.speedup = std::move(speedup);
   return job;
 }

@@ -336,6 +336,19 @@ TEST(GoodputPolicy, WaitsForANodeInAnEmptyCluster) {
   EXPECT_EQ(decision.capacity.desired_nodes, 1);
 }
 
+TEST(GoodputPolicy, WhatWasNotMeasuredIsSaidToBeExpected) {
+  ClusterView view = View(GpuNodes(1, 4), {GpuJob("a", 4)});
+  view.jobs[0].allocation = {"node-100"};
+  view.jobs[0].remaining_seconds = 3600;
+  view.jobs[0].max_replicas = 2;
+  view.jobs[0].measured_replicas = 2;
+  EXPECT_THAT(Decide(view).jobs[0].reason, HasSubstr("2 replicas on 1 node, 1."));
+  view.jobs[0].measured_replicas = 1;
+  EXPECT_THAT(Decide(view).jobs[0].reason, HasSubstr("2 replicas on 1 node, expected to be 1."));
+  view.jobs[0].measured_replicas = 0;
+  EXPECT_THAT(Decide(view).jobs[0].reason, HasSubstr("2 replicas on 1 node: "));
+}
+
 TEST(GoodputPolicy, ExplainsWhatMoreAndLessWouldDo) {
   ClusterView view = View(GpuNodes(1, 4), {GpuJob("a", 4), GpuJob("b", 4)});
   view.jobs[0].allocation = {"node-100"};
