@@ -23,6 +23,7 @@ std::string ReplicasText(const Nodes& nodes) {
   std::map<std::string, int> counts;
   for (const std::string& node : nodes) ++counts[node];
   std::vector<std::string> parts;
+  parts.reserve(counts.size());
   for (const auto& [node, count] : counts) {
     parts.push_back(count == 1 ? Printable(node) : absl::StrCat(Printable(node), " (", count, ")"));
   }

@@ -231,8 +231,8 @@ struct Gateway::Pending final : public grpc::ClientUnaryReactor {
   std::function<void(const absl::Status&, const Response&)> then;
 };
 
-template <typename Stub, typename Request, typename Response>
-bool Gateway::Start(AsyncMethod<Stub, Request, Response> method, const Request& request,
+template <typename Stub, typename Request, typename Response, typename Async>
+bool Gateway::Start(AsyncMethod<Async, Request, Response> method, const Request& request,
                     const std::string& bearer,
                     std::function<void(const absl::Status&, const Response&)> then) {
   auto pending = std::make_unique<Pending<Request, Response>>();
@@ -252,8 +252,8 @@ bool Gateway::Start(AsyncMethod<Stub, Request, Response> method, const Request& 
   return true;
 }
 
-template <typename Stub, typename Request, typename Response>
-void Gateway::Call(AsyncMethod<Stub, Request, Response> method, const Request& request, const Guest& guest,
+template <typename Stub, typename Request, typename Response, typename Async>
+void Gateway::Call(AsyncMethod<Async, Request, Response> method, const Request& request, const Guest& guest,
                    const Exchange& exchange, std::function<std::string(const Response&)> render) {
   const bool started = Start<Stub, Request, Response>(
       method, request, guest.bearer,
@@ -265,7 +265,7 @@ void Gateway::Call(AsyncMethod<Stub, Request, Response> method, const Request& r
   if (!started) exchange->Answer(Refusal(503, "RESOURCE_EXHAUSTED", "too many requests at once"));
 }
 
-void Gateway::Handle(const HttpRequest& request, Exchange exchange) {
+void Gateway::Handle(const HttpRequest& request, const Exchange& exchange) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (reads && doorkeeper_->shows_files() && SendFile(request.path, request, *exchange)) return;
   auto met = doorkeeper_->Meet(request);

@@ -57,7 +57,7 @@ class Gateway {
   // Ends all calls, and waits for their end.
   ~Gateway();
 
-  void Handle(const httpd::HttpRequest& request, std::shared_ptr<httpd::HttpExchange> exchange);
+  void Handle(const httpd::HttpRequest& request, const std::shared_ptr<httpd::HttpExchange>& exchange);
 
   // Passes on what streams have gathered. Called about once a second.
   void Step();
@@ -71,16 +71,16 @@ class Gateway {
   void HandleApi(const httpd::HttpRequest& request, const Guest& guest, const Exchange& exchange);
   void HandleChange(const httpd::HttpRequest& request, const Guest& guest, const Exchange& exchange);
   void Stream(const httpd::HttpRequest& request, const Guest& guest, const Exchange& exchange);
-  template <typename Stub, typename Request, typename Response>
-  using AsyncMethod = void (Stub::async::*)(grpc::ClientContext*, const Request*, Response*,
-                                            grpc::ClientUnaryReactor*);
+  template <typename Async, typename Request, typename Response>
+  using AsyncMethod = void (Async::*)(grpc::ClientContext*, const Request*, Response*,
+                                      grpc::ClientUnaryReactor*);
   // Makes a call; `then` gets what comes of it. False: there are too many, or it ends.
-  template <typename Stub, typename Request, typename Response>
-  bool Start(AsyncMethod<Stub, Request, Response> method, const Request& request, const std::string& bearer,
+  template <typename Stub, typename Request, typename Response, typename Async>
+  bool Start(AsyncMethod<Async, Request, Response> method, const Request& request, const std::string& bearer,
              std::function<void(const absl::Status&, const Response&)> then);
   // The same for a guest; `render` makes JSON of what it answers.
-  template <typename Stub, typename Request, typename Response>
-  void Call(AsyncMethod<Stub, Request, Response> method, const Request& request, const Guest& guest,
+  template <typename Stub, typename Request, typename Response, typename Async>
+  void Call(AsyncMethod<Async, Request, Response> method, const Request& request, const Guest& guest,
             const Exchange& exchange, std::function<std::string(const Response&)> render);
   // False: there are too many, or it ends.
   bool Enter(grpc::ClientContext* context, const std::string& bearer);

@@ -70,10 +70,8 @@ std::string Explainer::Reason(int job) const {
                                   Count(static_cast<int>(placement.size()), "node"));
   const double speedup = model_.SpeedupAt(job, placements_[job]);
   if (Replicas(job) > 1 && speedup > 0 && info.measured_replicas > 0) {
-    const bool measured = Replicas(job) <= info.measured_replicas;
-    absl::StrAppend(&size, absl::StrFormat(measured ? ", %.1f times as fast as one"
-                                                    : ", expected to be %.1f times as fast as one",
-                                           speedup));
+    absl::StrAppend(&size, Replicas(job) <= info.measured_replicas ? ", " : ", expected to be ",
+                    absl::StrFormat("%.1f times as fast as one", speedup));
   }
   if (model_.job(job).pinned) {
     return absl::StrCat(size, ": the job is not preemptible and stays as it was started");
