@@ -32,13 +32,20 @@ const COLUMNS = [
 const AT_ONCE = 40;  // Rows: more than a window shows.
 
 // A first view of hundreds of jobs costs what a screenful does: rows that are out of sight are laid out when there is time, some at a time, and not never, as
-// screen readers do not see what has not been laid out.
-function layOutLater(body) {
-  requestAnimationFrame(() => requestIdleCallback(() => {
-    const rows = [...body.querySelectorAll("tr.later")].slice(0, AT_ONCE);
-    for (const row of rows) row.classList.remove("later");
-    if (rows.length > 0) layOutLater(body);
-  }));
+// screen readers do not see what has not been laid out. Returns what is called when there may be such rows; a window that is hidden draws no frames, so it waits for one only.
+function layingOut(body) {
+  let waits = false;
+  const layOut = () => {
+    if (waits) return;
+    waits = true;
+    requestAnimationFrame(() => requestIdleCallback(() => {
+      waits = false;
+      const rows = [...body.querySelectorAll("tr.later")].slice(0, AT_ONCE);
+      for (const row of rows) row.classList.remove("later");
+      if (rows.length > 0) layOut();
+    }));
+  };
+  return layOut;
 }
 
 export function jobsPage(root) {
@@ -52,6 +59,7 @@ export function jobsPage(root) {
     draw();
   }}, title))));
   const body = h("tbody", {});
+  const layOutLater = layingOut(body);
   const empty = h("p", {class: "empty"});
   const rows = new Map();  // By uid: what is drawn, and of what.
 
@@ -75,7 +83,7 @@ export function jobsPage(root) {
       return row;
     });
     body.replaceChildren(...elements);
-    layOutLater(body);
+    layOutLater();
     for (const uid of rows.keys()) if (!state.jobs.has(uid)) rows.delete(uid);
     count.textContent = `${shown.length} of ${all.length} jobs`;
     empty.textContent = shown.length > 0 ? "" : !state.complete ? "Loading…"

@@ -99,6 +99,8 @@ TEST(FormatTest, WhatGoesWrongIsNoFigureAmongOthers) {
   loss->set_value(-std::numeric_limits<double>::quiet_NaN());
   EXPECT_EQ(LossCell(status).text, "nan!");
   EXPECT_EQ(LossCell(status).colour, Colour::kRed);
+  status.set_phase(v1::JOB_PHASE_SUCCEEDED);
+  EXPECT_EQ(StatusText(status), "Succeeded (loss nan!)");
   status.set_phase(v1::JOB_PHASE_RUNNING);
   EXPECT_EQ(StatusText(status), "Running (loss nan!)");
   loss->set_value(std::numeric_limits<double>::infinity());

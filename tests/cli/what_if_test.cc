@@ -42,7 +42,8 @@ v1::Job TrainedJob(const std::string& name, int64_t begin) {
   status->mutable_start_time()->set_seconds(kBegin + begin + 60);
   status->mutable_completion_time()->set_seconds(kBegin + begin + 3660);
   status->mutable_rescale_duration()->set_seconds(20);
-  status->set_restarts(2);
+  status->set_restarts(1);
+  status->set_rescales(1);
   v1::Hints* hints = status->mutable_hints();
   hints->set_init_batch_size(128);
   hints->set_max_batch_size(1024);

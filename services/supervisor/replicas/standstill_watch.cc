@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "libs/jobs/descriptions.h"
+#include "services/supervisor/state/job_status.h"
 #include "services/supervisor/store/convert.h"
 
 namespace adaptdl::supervisor {
@@ -49,13 +50,8 @@ std::string NamesOf(const std::vector<Suspect>& suspects) {
 
 }  // namespace
 
-// With a plan for other replicas it takes steps until they are there.
-bool TakesSteps(const JobEntry& job) {
-  return job.record.state.phase == jobs::Phase::kRunning || job.record.state.phase == jobs::Phase::kRescaling;
-}
-
 bool StandstillWatch::Observe(const JobEntry& job, absl::Time now, Watched* watched) const {
-  const bool runs = TakesSteps(job);
+  const bool runs = TakesSteps(job.record.state.phase);
   const bool same = watched->group == job.record.state.group && watched->steps == StepsOf(job);
   if (runs && same) {
     const absl::Duration patience =
@@ -125,7 +121,7 @@ void StandstillWatch::Tell(Transaction* transaction, const std::string& uid, Wat
   } else {
     transaction->EditJob(uid)->standstill.clear();
     // What else it does instead is told by others.
-    if (TakesSteps(*job) && StepsOf(*job) != watched->told_at) {
+    if (TakesSteps(job->record.state.phase) && StepsOf(*job) != watched->told_at) {
       transaction->AddEvent(
           uid, {false, "StepsAgain", absl::StrCat("takes steps again: ", StepsOf(*job)), "", ""});
     }

@@ -58,13 +58,15 @@ void FillStatus(const JobRecord& record, Audience audience, absl::Time now, v1::
   if (audience == Audience::kUsers) FillForPeople(record, status);
 }
 
+bool TakesSteps(jobs::Phase phase) {
+  return phase == jobs::Phase::kRunning || phase == jobs::Phase::kRescaling;
+}
+
 v1::Job DescribeJob(const JobEntry& entry, absl::Time now) {
   v1::Job job = *entry.record.job;
   v1::JobStatus* status = job.mutable_status();
   FillStatus(entry.record, Audience::kUsers, now, status);
-  const jobs::Phase phase = entry.record.state.phase;
-  const bool has_replicas = phase == jobs::Phase::kRunning || phase == jobs::Phase::kRescaling;
-  if (has_replicas && !entry.standstill.empty()) {
+  if (TakesSteps(entry.record.state.phase) && !entry.standstill.empty()) {
     status->set_reason(std::string(kNoSteps));
     status->set_message(entry.standstill);
   }

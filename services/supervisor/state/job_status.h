@@ -16,6 +16,9 @@ enum class Audience { kUsers, kAllocator };
 // All but the replicas, as it is at `now` (a steady time), into a status that is empty.
 void FillStatus(const JobRecord& record, Audience audience, absl::Time now, v1::JobStatus* status);
 
+// Whether a job in this phase has a group that takes steps. With a plan for other replicas it does until they are there.
+bool TakesSteps(jobs::Phase phase);
+
 // The job as users see it.
 v1::Job DescribeJob(const JobEntry& entry, absl::Time now);
 

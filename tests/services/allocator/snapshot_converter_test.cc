@@ -99,6 +99,7 @@ TEST(SnapshotConverter, JobsMoveOnToTheNextSizeThatTheyMayHave) {
   EXPECT_EQ(ConvertOne(job).max_replicas, 4);
   job.mutable_status()->mutable_hints()->set_max_profiled_replicas(4);
   EXPECT_EQ(ConvertOne(job).max_replicas, 10) << "8 would be twice as much";
+  EXPECT_EQ(ConvertOne(job).measured_replicas, 4);
   job.mutable_status()->mutable_hints()->set_max_profiled_replicas(10);
   EXPECT_EQ(ConvertOne(job).max_replicas, 10);
   EXPECT_THAT(ConvertOne(job).max_replicas_reason, HasSubstr("allowedReplicas holds no more than 10"));
