@@ -41,7 +41,7 @@ std::string DurationText(absl::Duration duration) {
   const int64_t seconds = std::max<int64_t>(0, absl::ToInt64Seconds(duration));
   if (seconds < 60) return absl::StrCat(seconds, "s");
   if (seconds < 3600) return absl::StrFormat("%dm%02ds", seconds / 60, seconds % 60);
-  constexpr int64_t kDay = 24 * 3600;
+  constexpr int64_t kDay = int64_t{24} * 3600;
   if (seconds < kDay) return absl::StrFormat("%dh%02dm", seconds / 3600, seconds / 60 % 60);
   return absl::StrFormat("%dd%02dh", seconds / kDay, seconds / 3600 % 24);
 }
