@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "libs/base/last_words.h"
 #include "libs/base/utf8.h"
 #include "libs/kube/json/object.h"
 #include "libs/kubejobs/names.h"
@@ -134,6 +135,15 @@ void SetLost(v1::EndCause cause, v1::Replica* replica) {
   replica->set_end_cause(cause);
 }
 
+// Of a container that ended by itself: what the pod says, or else what the container has left as its termination
+// message, which is the end of its log where the job's template says FallbackToLogsOnError.
+std::string WordsOfProgram(const Json& pod, const Json& ended) {
+  std::string words = Words(TextAt(pod, {"status", "reason"}), TextAt(pod, {"status", "message"}));
+  if (!words.empty()) return words;
+  words = LastWords(TextAt(ended, {"message"}));
+  return words.empty() ? "" : absl::StrCat("its last words: ", words);
+}
+
 // A container that has ended.
 void SetEnded(const Json& pod, const Json& ended, v1::Replica* replica) {
   const std::string reason = TextAt(ended, {"reason"});
@@ -141,7 +151,7 @@ void SetEnded(const Json& pod, const Json& ended, v1::Replica* replica) {
   SetStart(ended, replica);
   SetEnd(ended, replica);
   replica->set_message(reason == "Completed" || reason == "Error"
-                           ? Words(TextAt(pod, {"status", "reason"}), TextAt(pod, {"status", "message"}))
+                           ? WordsOfProgram(pod, ended)
                            : Words(reason, TextAt(ended, {"message"})));
   if (reason == "StartError" || reason == "ContainerCannotRun") {
     SetLost(v1::END_CAUSE_IMAGE, replica);

@@ -168,7 +168,7 @@ class ControlObserver {
 
   // Write a checkpoint at the next step and go on.
   virtual void OnCheckpointCommand(const std::string& reason) = 0;
-  // Write a checkpoint at the next step and stop.
+  // Write a checkpoint at the next step and stop. No plan comes any more.
   virtual void OnStopCommand(const std::string& reason) = 0;
   // The group is not the job's current one any more: this process must stop and write nothing.
   virtual void OnFenced(const std::string& reason) = 0;

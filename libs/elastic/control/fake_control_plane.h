@@ -42,7 +42,11 @@ class FakeControlPlane final : public ControlPlane {
       MutexLock lock(&mutex_);
       plan_ = plan;
     }
-    Tell(plan);
+    Tell([&](ControlObserver* observer) { observer->OnPlan(plan); });
+  }
+  // Tells the replica, which has begun, to stop.
+  void Stop(const std::string& reason) {
+    Tell([&](ControlObserver* observer) { observer->OnStopCommand(reason); });
   }
   // Groups that were entered, and reported as broken, in this order.
   std::vector<int64_t> entered() {
@@ -94,7 +98,7 @@ class FakeControlPlane final : public ControlPlane {
       observer_ = observer;
       plan = plan_;
     }
-    if (plan) Tell(*plan);
+    if (plan) Tell([&](ControlObserver* told) { told->OnPlan(*plan); });
   }
   bool plans_groups() const override { return plans_groups_; }
   void EnterGroup(const GroupMembership& group) override {
@@ -135,7 +139,7 @@ class FakeControlPlane final : public ControlPlane {
   }
 
  private:
-  void Tell(const GroupPlan& plan) {
+  void Tell(const std::function<void(ControlObserver*)>& what) {
     ControlObserver* observer = nullptr;
     {
       MutexLock lock(&mutex_);
@@ -143,7 +147,7 @@ class FakeControlPlane final : public ControlPlane {
       observer = observer_;
       ++telling_;
     }
-    observer->OnPlan(plan);
+    what(observer);
     MutexLock lock(&mutex_);
     --telling_;
     changed_.SignalAll();

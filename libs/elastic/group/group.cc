@@ -116,6 +116,7 @@ absl::StatusOr<GroupPlan> Group::AwaitPlan(int64_t newer_than) {
   for (;;) {
     if (!aborted_.ok()) return aborted_;
     if (plan_ && plan_->next.group > newer_than) return *plan_;
+    if (!expects_plan_) return absl::AbortedError("this replica is to stop, and no group follows for it");
     const absl::Duration left = deadline - SteadyNow();
     if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("no plan for another group came");
     changed_.WaitFor(&mutex_, left);
@@ -321,6 +322,12 @@ void Group::OnPlan(const GroupPlan& plan) {
   }
   transport_.refuse_below(plan.next.group);
   if (transport_.connects_ahead && !plan.leaves()) connector_.Begin(plan.next);
+}
+
+void Group::ExpectNoPlan() {
+  MutexLock lock(&mutex_);
+  expects_plan_ = false;
+  changed_.SignalAll();
 }
 
 std::optional<Standing> Group::standing() {

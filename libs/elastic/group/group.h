@@ -137,6 +137,9 @@ class Group {
   // --- From any thread
 
   void OnPlan(const GroupPlan& plan);
+  // Whoever plans the groups has told this replica to stop, and plans it into none any more: once its group is broken,
+  // it waits for no plan.
+  void ExpectNoPlan();
   // Where this member stands in the group's collectives. Nothing: that can't be told.
   std::optional<Standing> standing();
   // Ends what waits, now and from now on, with ABORTED.
@@ -200,6 +203,7 @@ class Group {
   // Number of membership_, for other threads.
   int64_t number_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
+  bool expects_plan_ ABSL_GUARDED_BY(mutex_) = true;
 
   Connector connector_;
 };

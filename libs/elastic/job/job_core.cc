@@ -135,6 +135,11 @@ void JobCore::Tick() {
 
 // --- What the control plane and the group say ---
 
+void JobCore::OnStopCommand(const std::string& reason) {
+  RequestStop(reason);
+  team_.group().ExpectNoPlan();
+}
+
 void JobCore::OnFenced(const std::string& reason) {
   Say(Severity::kWarning, absl::StrCat("this replica is not wanted any more: ", reason));
   ending_.Fence();

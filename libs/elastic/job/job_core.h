@@ -106,7 +106,7 @@ class JobCore final : private ControlObserver, private Group::States {
 
   // Of ControlObserver, from the control plane's threads.
   void OnCheckpointCommand(const std::string& reason) override { RequestCheckpoint(reason); }
-  void OnStopCommand(const std::string& reason) override { RequestStop(reason); }
+  void OnStopCommand(const std::string& reason) override;
   void OnFenced(const std::string& reason) override;
   void OnPlan(const GroupPlan& plan) override { team_.group().OnPlan(plan); }
   Activity CurrentActivity() override;

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libs/base/file.h"
+#include "libs/base/last_words.h"
 #include "libs/base/process/pipe.h"
 #include "libs/base/process/wait.h"
 #include "libs/base/unique_fd.h"
@@ -34,6 +35,11 @@ namespace {
 
 // Processes forked during a sweep are caught by the next one.
 constexpr absl::Duration kSweepPeriod = absl::Milliseconds(100);
+// Of stderr: room for the stack trace that libraries print behind an exception's message.
+constexpr size_t kTailBytes = 16 << 10;
+// Exit codes of the library: stopped as it was told to, and a peer was lost. Both are said by more than the code.
+constexpr int kExitStopped = 143;
+constexpr int kExitPeerLost = 75;
 
 class Shim {
  public:
@@ -217,7 +223,23 @@ class Shim {
         return;
       }
       log_.Append(stream, absl::string_view(buffer, count), clock_.Now());
+      if (stream == LogStream::kStderr) KeepTail(absl::string_view(buffer, count));
     }
+  }
+
+  void KeepTail(absl::string_view written) {
+    absl::StrAppend(&stderr_tail_, written);
+    if (stderr_tail_.size() > 2 * kTailBytes) stderr_tail_.erase(0, stderr_tail_.size() - kTailBytes);
+  }
+
+  // A program that failed has mostly said why.
+  void QuoteLastWords() {
+    const bool failed = record_.signal == 0 ? record_.exit_code != 0 && record_.exit_code != kExitStopped &&
+                                                  record_.exit_code != kExitPeerLost
+                                            : record_.signal != SIGTERM && record_.signal != SIGKILL;
+    if (!failed || stopping_ || !record_.message.empty()) return;
+    const std::string words = LastWords(stderr_tail_);
+    if (!words.empty()) record_.message = absl::StrCat("its last words: ", words);
   }
 
   // The kernel ends the whole replica when it has used up its memory; from the signal alone nobody could
@@ -251,6 +273,7 @@ class Shim {
   int Conclude() {
     TakeStartFailure();
     ExplainOutOfMemory();
+    QuoteLastWords();
     log_.Finish(clock_.Now());
     if (!exited_) record_.end_time = clock_.Now();
     record_.dropped_log_bytes = log_.dropped_bytes();
@@ -283,6 +306,7 @@ class Shim {
   int64_t memory_bytes_ = 0;
   int signal_fd_ = -1;
   int output_[2] = {-1, -1};
+  std::string stderr_tail_;
   UniqueFd report_;
   pid_t pid_ = -1;
 

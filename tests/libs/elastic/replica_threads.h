@@ -46,6 +46,8 @@ struct RunOptions {
   int64_t checkpoint_period_steps = 0;
   int checkpoint_keep = 2;
   absl::Duration write_timeout = absl::InfiniteDuration();
+  // Longest wait for a group that follows a broken one.
+  absl::Duration plan_timeout = absl::Minutes(1);
   // Whether the test plans groups.
   bool plans_groups = false;
   // Whether replicas meet when their bodies first need each other, as in real programs. Else before.
@@ -234,6 +236,7 @@ class ReplicaThreads {
     dependencies.environment.checkpoint_period = options_.checkpoint_period;
     dependencies.environment.checkpoint_period_steps = options_.checkpoint_period_steps;
     dependencies.environment.checkpoint_keep = options_.checkpoint_keep;
+    dependencies.plan_timeout = options_.plan_timeout;
     dependencies.write_timeout = options_.write_timeout;
     dependencies.control = control;
     dependencies.transport = options_.transport ? options_.transport() : InProcess();

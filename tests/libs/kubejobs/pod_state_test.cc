@@ -133,6 +133,15 @@ TEST(PodStateTest, ProgramsThatCannotBeStarted) {
   ExpectLost(EndedPod(127, "ContainerCannotRun"), v1::END_CAUSE_IMAGE);
 }
 
+TEST(PodStateTest, TheTerminationMessageOfAProgramIsItsLastWords) {
+  Json pod = EndedPod(1, "Error");
+  pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "step 1\nno such dataset\n";
+  ExpectExit(pod, 1, 0, v1::END_CAUSE_UNSPECIFIED);
+  EXPECT_EQ(ReplicaOf(pod).message(), "its last words: no such dataset");
+  pod["status"]["reason"] = "Shutdown";
+  EXPECT_EQ(ReplicaOf(pod).message(), "Shutdown");
+}
+
 TEST(PodStateTest, InitContainersThatFailEndTheReplica) {
   Json pod = FailedPod("", "");
   pod["status"]["initContainerStatuses"] = Json::parse(R"([

@@ -233,6 +233,21 @@ TEST_F(RescaleTest, TheSurvivorsGoOnWhenAReplicaIsLost) {
   ExpectEachSampleOnce();
 }
 
+TEST_F(RescaleTest, ACommandToStopEndsTheWaitForAPlan) {
+  ReplicaThreads replicas(RunOptions{.plan_timeout = absl::Hours(1), .plans_groups = true});
+  const auto program = [&](const std::string& name) {
+    return Program([&, name](Replica&, int64_t step) {
+      if (name == "b" && step == 11) throw ReplicaDeath();
+    });
+  };
+  replicas.Start("a", {.group = 1, .rank = 0, .world_size = 2}, program("a"));
+  replicas.Start("b", {.group = 1, .rank = 1, .world_size = 2}, program("b"));
+  replicas.control("a").AwaitBroken(1);
+  replicas.control("a").Stop("the job has failed");
+  replicas.Join();
+  EXPECT_EQ(replicas.code("a"), kExitPeerLost);
+}
+
 TEST_F(RescaleTest, APlanThatSaysSoEndsTheWaitForAMemberThatHangs) {
   // All are in the step: one that was still in the collective before it would share it out anew, as this loop
   // exchanges no gradients.

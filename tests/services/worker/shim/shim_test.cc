@@ -126,7 +126,6 @@ TEST_F(ShimTest, RecordsTheExitCodeAndBothStreams) {
   const ExitRecord record = WaitForExit();
   EXPECT_EQ(record.exit_code, 3);
   EXPECT_EQ(record.signal, 0);
-  EXPECT_EQ(record.message, "");
   EXPECT_LE(record.start_time, record.end_time);
   EXPECT_THAT(Output(), testing::UnorderedElementsAre("stdout F out", "stderr F err"));
 }
@@ -135,6 +134,28 @@ TEST_F(ShimTest, RecordsTheSignal) {
   Start(Shell("kill -KILL $$"));
   EXPECT_EQ(WaitForExit().signal, SIGKILL);
 }
+
+TEST_F(ShimTest, QuotesTheLastWordsOfAProgramThatFails) {
+  Start(Shell("echo out; echo cat: no such file >&2; exit 3"));
+  EXPECT_EQ(WaitForExit().message, "its last words: cat: no such file");
+}
+
+TEST_F(ShimTest, QuotesThemBehindAnyAmountOfOutput) {
+  Start(Shell("yes | head -c 1000000 >&2; printf 'the last' >&2; kill -ABRT $$"));
+  const ExitRecord record = WaitForExit();
+  EXPECT_EQ(record.signal, SIGABRT);
+  EXPECT_EQ(record.message, "its last words: the last");
+}
+
+class ShimEndTest : public ShimTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(ShimEndTest, QuotesNobodyWhoseEndSaysEnough) {
+  Start(Shell(absl::StrCat("echo chatter >&2; ", GetParam())));
+  EXPECT_EQ(WaitForExit().message, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, ShimEndTest,
+                         testing::Values("exit 0", "exit 75", "exit 143", "kill -TERM $$", "kill -KILL $$"));
 
 TEST_F(ShimTest, GivesExactlyTheEnvironmentFolderAndInputAsked) {
   // The shell's own descriptors, one by one: a pipe or a listing would add one of its own.
