@@ -144,6 +144,13 @@ std::string EtaText(const v1::JobStatus& status, absl::Time now) {
   return DurationText(left);
 }
 
+Cell RestartsCell(const v1::JobStatus& status) {
+  if (status.failures() == 0) return absl::StrCat(status.restarts());
+  return {absl::StrCat(status.restarts(), " (", status.failures(),
+                       status.failures() == 1 ? " failure)" : " failures)"),
+          Colour::kYellow};
+}
+
 std::string DoneText(const v1::JobStatus& status) {
   if (!status.has_progress() || !(status.progress().fraction() >= 0)) return "-";
   return absl::StrFormat("%.0f%%", std::min(status.progress().fraction(), 1.0) * 100);

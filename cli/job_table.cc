@@ -152,7 +152,7 @@ Table JobTable(const v1::ListJobsResponse& jobs, JobTableOptions options, absl::
     row.push_back(status.has_start_time() ? FormatMinute(ToTime(status.start_time())) : "-");
     row.push_back(RuntimeText(status, now));
     row.push_back(absl::StrCat(status.allocation_size()));
-    row.push_back(absl::StrCat(status.restarts()));
+    row.push_back(RestartsCell(status));
     row.push_back(EtaText(status, now));
     if (options.wide) AddWideCells(job, &row);
     table.rows.push_back(std::move(row));

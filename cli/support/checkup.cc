@@ -137,7 +137,9 @@ void CheckNodes(const v1::ListNodesResponse& nodes, std::vector<Check>* checks) 
   std::map<v1::NodePhase, std::vector<std::string>> phases;
   std::set<std::string> pairs;
   std::vector<std::string> troubled;
+  std::map<std::string, std::vector<std::string>> without_limits;
   for (const v1::Node& node : nodes.nodes()) {
+    if (!node.limits_missing().empty()) without_limits[node.limits_missing()].push_back(node.node_id());
     phases[node.status().phase()].push_back(node.node_id());
     for (const std::string& other : node.status().unreachable_nodes()) {
       pairs.insert(absl::StrCat(std::min(node.node_id(), other), " and ", std::max(node.node_id(), other)));
@@ -176,6 +178,11 @@ void CheckNodes(const v1::ListNodesResponse& nodes, std::vector<Check>* checks) 
                 "look at the driver's log on the node (dmesg, nvidia-smi); what works again is used again"));
   } else {
     checks->push_back(Well("devices", "no node says that anything is wrong with its GPUs or their driver"));
+  }
+  // A machine of one's own may well be without limits.
+  for (const auto& [reason, names] : without_limits) {
+    checks->push_back(Well("limits", absl::StrCat("replicas are not held to the memory that they ask for on ",
+                                                  NamesText(names), ": ", Printable(reason))));
   }
 }
 

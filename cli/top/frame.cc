@@ -165,7 +165,7 @@ Table JobsTable(const std::vector<const v1::Job*>& shown, bool with_namespace, a
                            batch > 0 ? absl::StrCat(batch) : "-",
                            LossCell(status),
                            RuntimeText(status, now),
-                           absl::StrCat(status.restarts())});
+                           RestartsCell(status)});
     table.rows.push_back(std::move(row));
   }
   return table;

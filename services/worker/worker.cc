@@ -23,6 +23,7 @@
 #include "libs/base/clock.h"
 #include "libs/base/file.h"
 #include "libs/base/process/environment.h"
+#include "libs/base/utf8.h"
 #include "libs/base/version.h"
 #include "libs/http/pauses.h"
 #include "libs/rpc/channel.h"
@@ -57,6 +58,9 @@ constexpr int kMaxGpus = 1024;
 constexpr int kMaxLanes = 64;
 // For the last calls to the driver, at the end.
 constexpr absl::Duration kGpuPatience = absl::Seconds(1);
+// Of a text about the node, in bytes.
+constexpr size_t kMostWhy = 1000;
+
 // How long a start waits for the metadata service, and between two attempts.
 constexpr absl::Duration kMetadataPatience = absl::Seconds(5);
 constexpr absl::Duration kMetadataPause = absl::Milliseconds(200);
@@ -331,6 +335,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     if (!cgroups.ok()) {
       log::Info("no limits on memory and processes of replicas by control groups",
                 {{"reason", std::string(cgroups.status().message())}});
+      limits_missing_ = std::string(cgroups.status().message());
     }
     absl::StatusOr<std::unique_ptr<ReplicaManager>> replicas = ReplicaManager::Create(
         {.state_dir = options_.state_dir,
@@ -371,6 +376,7 @@ class WorkerImpl final : public Worker, public LinkHandler {
     capacity.set_gpus(static_cast<int>(gpus_.devices.size()));
     node.set_gpu_type(gpus_.type);
     node.mutable_problems()->Assign(gpus_.problems.begin(), gpus_.problems.end());
+    node.set_limits_missing(ToUtf8(limits_missing_, kMostWhy));
     for (const auto& [key, value] : options_.labels) (*node.mutable_labels())[key] = value;
     node.mutable_taints()->Add(options_.taints.begin(), options_.taints.end());
     node.set_preemptible(options_.preemptible);
@@ -433,6 +439,8 @@ class WorkerImpl final : public Worker, public LinkHandler {
   // Null: nothing is watched.
   const std::shared_ptr<const Nvml> nvml_;
   const GpuInventory gpus_;
+  // Why there are no control groups. Empty: there are.
+  std::string limits_missing_;
   const int lock_fd_;
   const RealClock clock_;
   const RealPauses pauses_;

@@ -74,6 +74,7 @@ inline v1::ListJobsResponse SampleJobs() {
   v1::Job odd = SampleJob("bert", v1::JOB_PHASE_RESCALING, 1);
   odd.mutable_status()->set_reason("東京の再編成");
   odd.mutable_status()->set_restarts(17);
+  odd.mutable_status()->set_failures(3);
   *jobs.add_jobs() = odd;
   v1::Job ended = SampleJob("mnist-7", v1::JOB_PHASE_FAILED, 1);
   ended.mutable_status()->clear_allocation();

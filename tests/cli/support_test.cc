@@ -52,6 +52,13 @@ TEST(CheckupTest, AHealthyClusterNeedsNothing) {
   EXPECT_THAT(Report(HealthyState()), Not(HasSubstr("What helps")));
 }
 
+TEST(CheckupTest, SaysWhereMemoryIsNotLimitedAndWhy) {
+  ClusterState state = HealthyState();
+  state.nodes->mutable_nodes(0)->set_limits_missing("there is no control group");
+  EXPECT_EQ(WorstOfState(state), Verdict::kOk) << "it may be meant so";
+  EXPECT_THAT(Report(state), HasSubstr("that they ask for on gpu-node-0: there is no control group"));
+}
+
 TEST(CheckupTest, SaysWhatIsWrongAndWhatHelps) {
   ClusterState state = HealthyState();
   v1::ListNodesResponse nodes = SampleNodes();
@@ -65,7 +72,6 @@ TEST(CheckupTest, SaysWhatIsWrongAndWhatHelps) {
   }
   state.nodes = nodes;
   state.jobs = SampleJobs();
-  state.jobs->mutable_jobs(2)->mutable_status()->set_failures(2);
   *state.jobs->add_jobs() = SampleJob("forgotten", v1::JOB_PHASE_PENDING, 0);
   *state.pools->mutable_report_time() = messages::ToProto(SampleNow() - absl::Minutes(20));
   state.pools->add_pools()->set_name("spot");

@@ -67,16 +67,29 @@ void HintsReporter::SetGradParams(const goodput::GradParams& grad) {
   traits_.grad_params = grad;
 }
 
+bool HintsReporter::HasGrown() {
+  const int measured = profile_->MaxProfiledReplicas();
+  const double seconds = profile_->AddedSeconds();
+  if (measured > measured_replicas_) {
+    measured_replicas_ = measured;
+    measured_from_ = seconds;
+  }
+  return measured_replicas_ > told_replicas_ && seconds - measured_from_ >= options_.first_after;
+}
+
 bool HintsReporter::Tick(double now) {
   JobTraits traits;
   {
     MutexLock lock(&mutex_);
     traits = traits_;
   }
+  const bool has_grown = HasGrown();
   if (traits.init_batch_size == 0 || profile_->AddedSeconds() < options_.first_after) return false;
-  if (last_ && now - *last_ < options_.period) return false;
+  if (last_ && now - *last_ < (has_grown ? options_.first_after : options_.period)) return false;
   last_ = now;
-  const absl::Status status = control_->ReportHints(MakeHints(*profile_, traits));
+  const Hints hints = MakeHints(*profile_, traits);
+  told_replicas_ = hints.max_profiled_replicas;
+  const absl::Status status = control_->ReportHints(hints);
   if (!status.ok()) {
     Say(Severity::kWarning, absl::StrCat("hints were not reported, training goes on: ", status.ToString()));
   }

@@ -30,7 +30,8 @@ struct JobTraits {
 class HintsReporter {
  public:
   struct Options {
-    // Seconds of measured steps before the first report.
+    // Seconds of measured steps before the first report, and before one that comes ahead of its time as it tells of
+    // more replicas than any before.
     double first_after = 5;
     // Seconds between reports, and after a failed one.
     double period = 30;
@@ -48,10 +49,17 @@ class HintsReporter {
   bool Tick(double now);
 
  private:
+  // Whether there have been enough steps of more replicas than the last report told of.
+  bool HasGrown();
+
   const StepProfile* const profile_;
   ControlPlane* const control_;
   const Options options_;
   std::optional<double> last_;
+  // Most replicas that the last report told of, and that were measured, and the seconds of measured steps when that began.
+  int told_replicas_ = 0;
+  int measured_replicas_ = 0;
+  double measured_from_ = 0;
   Mutex mutex_;
   JobTraits traits_ ABSL_GUARDED_BY(mutex_);
 };

@@ -186,8 +186,10 @@ std::vector<std::string> Explainer::WhileWaiting(int job) const {
 std::string Explainer::HowItIsValued(int job) const {
   const JobInfo& info = model_.view().jobs[job];
   if (info.remaining_seconds.has_value()) {
-    return absl::StrCat("About ", Minutes(*info.remaining_seconds / model_.SpeedupAt(job, placements_[job])),
-                        " of work are left at this speed.");
+    return absl::StrCat(
+        "About ", Minutes(*info.remaining_seconds / model_.SpeedupAt(job, placements_[job])),
+        " of training steps are left, by what its model expects of this size (the ETA goes by "
+        "its pace so far).");
   }
   if (model_.job(job).queue_role == QueueRole::kCompetes) {
     if (info.expected_seconds.has_value()) {

@@ -224,6 +224,9 @@ absl::Status ValidateNode(const v1::Node& node) {
     status.Update(
         Wrong("node.instance_id", Show(node.instance_id()), "give at most 253 characters that can be seen"));
   }
+  if (node.limits_missing().size() > kMaxNodeProblem) {
+    status.Update(Wrong("node.limits_missing", "too long", "give at most 1000 bytes"));
+  }
   status.Update(CheckRange("node.problems", node.problems_size(), 0, kMaxNodeProblems));
   for (const std::string& problem : node.problems()) {
     if (problem.size() <= kMaxNodeProblem) continue;

@@ -415,6 +415,9 @@ TEST_F(ShrunkNodeTest, WhatItHoldsTooMuchOfStandsInNobodysWay) {
 TEST_F(ShrunkNodeTest, RefusesProblemsWithoutBounds) {
   node_->node()->add_problems(std::string(1001, 'x'));
   EXPECT_EQ(node_->Register().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  node_->node()->clear_problems();
+  node_->node()->set_limits_missing(std::string(1001, 'x'));
+  EXPECT_EQ(node_->Register().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 // Jobs that fail on one of two nodes.

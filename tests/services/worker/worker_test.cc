@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "services/worker/shim/records.h"
 #include "tests/services/worker/worker_fixture.h"
 
 namespace adaptdl::worker {
@@ -41,6 +42,16 @@ TEST_F(WorkerTest, RegistersWhatTheNodeOffers) {
   EXPECT_TRUE(node->preemptible());
   EXPECT_THAT(supervisor_.TakeHello()->replicas(), IsEmpty());
   EXPECT_TRUE(supervisor_.WaitForHeartbeats(3));
+}
+
+TEST_F(WorkerTest, SaysWhetherReplicasAreHeldToTheirLimits) {
+  const auto node = supervisor_.TakeRegistration();
+  ASSERT_TRUE(node.has_value());
+  supervisor_.Launch(Shell("r", "true"));
+  ASSERT_TRUE(WaitForExit("r").has_value());
+  const auto spec = ProcessSpecFromLaunchFile(ReadFile(ReplicaFolder(Id("r")) + "/launch.json"));
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(node->limits_missing().empty(), !spec->cgroup.empty());
 }
 
 TEST_F(WorkerTest, RunsAReplicaAndReportsItsEndUntilAcknowledged) {

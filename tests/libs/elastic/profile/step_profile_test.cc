@@ -160,6 +160,21 @@ TEST_F(HintsReporterTest, WaitsForEnoughStepsThenReportsPeriodically) {
   EXPECT_TRUE(reporter_.Tick(32));
 }
 
+TEST_F(HintsReporterTest, TellsOfMoreReplicasAheadOfTime) {
+  reporter_.SetBatchSize(64);
+  profile_.AddOptimizerStep({1, 1, 64}, 6, 0);
+  ASSERT_TRUE(reporter_.Tick(0));
+  profile_.AddOptimizerStep({1, 2, 64}, 1, 0);
+  EXPECT_FALSE(reporter_.Tick(10)) << "two are measured from now on";
+  profile_.AddOptimizerStep({1, 2, 64}, 4, 0);
+  EXPECT_FALSE(reporter_.Tick(11)) << "one step more is missing";
+  profile_.AddOptimizerStep({1, 2, 64}, 1, 0);
+  EXPECT_TRUE(reporter_.Tick(12));
+  profile_.AddOptimizerStep({1, 1, 64}, 6, 0);
+  EXPECT_FALSE(reporter_.Tick(18)) << "of fewer replicas than before the next report tells";
+  EXPECT_TRUE(reporter_.Tick(42));
+}
+
 TEST_F(HintsReporterTest, SaysWhatWasMeasured) {
   reporter_.SetBatchSize(64);
   for (int i = 0; i < 100; ++i) {
