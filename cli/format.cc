@@ -146,9 +146,7 @@ std::string EtaText(const v1::JobStatus& status, absl::Time now) {
 
 Cell RestartsCell(const v1::JobStatus& status) {
   if (status.failures() == 0) return absl::StrCat(status.restarts());
-  return {absl::StrCat(status.restarts(), " (", status.failures(),
-                       status.failures() == 1 ? " failure)" : " failures)"),
-          Colour::kYellow};
+  return {absl::StrCat(status.restarts(), " (", status.failures(), "!)"), Colour::kYellow};
 }
 
 std::string DoneText(const v1::JobStatus& status) {

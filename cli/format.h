@@ -49,7 +49,7 @@ std::string RuntimeText(const v1::JobStatus& status, absl::Time now);
 inline constexpr absl::string_view kOverdue = "overdue";
 std::string EtaText(const v1::JobStatus& status, absl::Time now);
 
-// "3", or "3 (2 failures)": with those that were the job's own, of which the last one may have ended it.
+// "3", or "3 (2!)": with failures that were the job's own, of which the last one may have ended it.
 Cell RestartsCell(const v1::JobStatus& status);
 // Part of the work that is done, "25%"; "-" while unknown.
 std::string DoneText(const v1::JobStatus& status);
