@@ -25,15 +25,21 @@ Lines::const_iterator FindLast(const Lines& lines, Predicate is_it) {
   return found == lines.rend() ? lines.end() : std::prev(found.base());
 }
 
+// More of them behind a Python exception than it has of its own: the program has caught it, and went on.
+constexpr int kMostLinesBehind = 10;
+
 // Below a traceback, whose own lines are indented.
 Lines::const_iterator FindPythonException(const Lines& lines) {
   const auto traceback = FindLast(lines, [](absl::string_view line) {
     return absl::StartsWith(line, "Traceback (most recent call last)");
   });
   if (traceback == lines.end()) return traceback;
-  return std::find_if(std::next(traceback), lines.end(), [](absl::string_view line) {
+  const auto exception = std::find_if(std::next(traceback), lines.end(), [](absl::string_view line) {
     return !IsBlank(line) && !absl::ascii_isspace(static_cast<unsigned char>(line.front()));
   });
+  const auto behind =
+      std::count_if(exception, lines.end(), [](absl::string_view line) { return !IsBlank(line); });
+  return behind > 1 + kMostLinesBehind ? lines.end() : exception;
 }
 
 Lines::const_iterator FindCppException(const Lines& lines) {

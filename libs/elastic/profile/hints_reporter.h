@@ -56,7 +56,8 @@ class HintsReporter {
   ControlPlane* const control_;
   const Options options_;
   std::optional<double> last_;
-  // Most replicas that the last report told of, and that were measured, and the seconds of measured steps when that began.
+  // Most replicas that the last report told of, and that were measured; the seconds of measured steps when these were
+  // first seen.
   int told_replicas_ = 0;
   int measured_replicas_ = 0;
   double measured_from_ = 0;

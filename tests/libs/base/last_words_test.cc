@@ -37,6 +37,12 @@ TEST(LastWordsTest, OfPythonAreTheExceptionBelowItsTraceback) {
   EXPECT_EQ(LastWords("Traceback (most recent call last):\n  File \"cut off\n"), "File \"cut off");
 }
 
+TEST(LastWordsTest, AnExceptionThatWasCaughtLongAgoIsNotMeant) {
+  std::string text = "Traceback (most recent call last):\n  File \"a\"\nOSError: try again\n";
+  for (int step = 0; step < 11; ++step) absl::StrAppend(&text, "step ", step, "\n");
+  EXPECT_EQ(LastWords(text + "no space left\n"), "no space left");
+}
+
 TEST(LastWordsTest, OfCppAreWhatTheExceptionSays) {
   EXPECT_EQ(LastWords("terminate called after throwing an instance of 'c10::Error'\n"
                       "  what():  mat1 and mat2 shapes cannot be multiplied (64x784 and 28x10)\n"
