@@ -83,8 +83,10 @@ def start(job, *arguments, replicas=1, environment=None, own_group=False):
         [os.path.dirname(os.path.dirname(_engine.LIBRARY)),
          os.path.dirname(os.path.abspath(__file__))])
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ADAPTDL_")}
+    # Lines are written whole: else one of the engine's may come before the end of one that a test waits for.
+    ours = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command,
-                            env=dict(clean, PYTHONPATH=path, OMP_NUM_THREADS="1", **(environment or {})),
+                            env=clean | ours | (environment or {}),
                             stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT,
                             start_new_session=own_group,

@@ -361,7 +361,7 @@ TEST(GoodputPolicy, ExplainsWhatMoreAndLessWouldDo) {
   EXPECT_THAT(decision.jobs[0].explanation, Contains(HasSubstr("With 1 replica it would be 0.")));
   EXPECT_THAT(decision.jobs[0].explanation,
               Contains(HasSubstr("The change from 1 replica costs about 30 s")));
-  EXPECT_THAT(decision.jobs[0].explanation, Contains(HasSubstr("of work are left")));
+  EXPECT_THAT(decision.jobs[0].explanation, Contains(HasSubstr("of training steps are left")));
   EXPECT_THAT(decision.jobs[0].explanation, Contains(HasSubstr("To other jobs")));
   EXPECT_THAT(decision.jobs[1].explanation, Contains(HasSubstr("not known")));
 }
