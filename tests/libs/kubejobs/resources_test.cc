@@ -31,7 +31,8 @@ int64_t Amount(const v1::Resources& resources, const std::string& name) {
 }
 
 TEST(ResourcesTest, QuantitiesAreReadAsAdaptdlReadsThem) {
-  for (const Json& vector : ReadVectors("resources.json")["discretize"]) {
+  const Json vectors = ReadVectors("resources.json")["discretize"];
+  for (const Json& vector : vectors) {
     const std::string name = vector["name"];
     if (name == "pods") continue;  // Each pod asks for one, whatever it says.
     const auto request = PodRequest(Asking({{name, vector["value"]}}));
@@ -43,7 +44,8 @@ TEST(ResourcesTest, QuantitiesAreReadAsAdaptdlReadsThem) {
 }
 
 TEST(ResourcesTest, WhatIsNoQuantityIsRefused) {
-  for (const Json& vector : ReadVectors("resources.json")["malformed"]) {
+  const Json vectors = ReadVectors("resources.json")["malformed"];
+  for (const Json& vector : vectors) {
     const std::string value = vector["value"];
     const auto request = PodRequest(Asking({{vector["name"].get<std::string>(), value}}));
     // Kubernetes itself knows these two, in which metrics are given, so that nodes and pods may have them.
@@ -72,10 +74,12 @@ Json Expected(const Json& vector) {
 }
 
 TEST(ResourcesTest, PodsAskForWhatAdaptdlSaysTheyDo) {
-  for (const Json& vector : ReadVectors("resources.json")["pod_requests"]) {
+  const Json vectors = ReadVectors("resources.json")["pod_requests"];
+  for (const Json& vector : vectors) {
     const auto request = PodRequest(vector["pod_spec"]);
     ASSERT_TRUE(request.ok()) << request.status();
-    for (const auto& [name, amount] : Expected(vector).items()) {
+    const Json expected = Expected(vector);
+    for (const auto& [name, amount] : expected.items()) {
       EXPECT_EQ(Amount(*request, name), amount.get<int64_t>()) << name << " of " << vector;
     }
   }

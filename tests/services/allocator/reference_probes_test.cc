@@ -87,7 +87,8 @@ int MostOf(const std::function<void(v1::Job*)>& set) {
 }
 
 TEST(ReferenceProbesTest, JobsMayHaveAsManyReplicas) {
-  for (const nlohmann::json& probe : ReadVectors("controller.json")["probes"]) {
+  const nlohmann::json probes = ReadVectors("controller.json")["probes"];
+  for (const nlohmann::json& probe : probes) {
     const std::string name = probe["name"];
     const auto bound = Bounds().find(name);
     if (bound == Bounds().end()) {
