@@ -124,6 +124,7 @@ Check CheckVersions(const ClusterState& state) {
   if (others.empty())
     return Well("versions", absl::StrCat("this command and all nodes have ", state.version));
   std::vector<std::string> parts;
+  parts.reserve(others.size());
   for (const auto& [version, nodes] : others) {
     parts.push_back(absl::StrCat(Printable(version), " (", NamesText(nodes), ")"));
   }

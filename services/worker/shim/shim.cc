@@ -74,7 +74,7 @@ class Shim {
     sigset_t signals;
     sigemptyset(&signals);
     for (const int number : {SIGCHLD, SIGTERM, SIGINT}) sigaddset(&signals, number);
-    sigprocmask(SIG_SETMASK, &signals, nullptr);
+    pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   }
 
