@@ -1,6 +1,5 @@
 #include "services/worker/replica_end.h"
 
-#include <csignal>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -8,9 +7,6 @@
 
 namespace adaptdl::worker {
 namespace {
-
-constexpr int kExitStopped = 143;
-constexpr int kExitPeerLost = 75;
 
 v1::EndCause ToProto(Cause cause) {
   switch (cause) {
@@ -34,20 +30,6 @@ v1::EndCause ToProto(Cause cause) {
 
 bool HasEnded(const v1::Replica& replica) {
   return replica.state() == v1::REPLICA_STATE_EXITED || replica.state() == v1::REPLICA_STATE_LOST;
-}
-
-std::string KindOfEnd(const ExitRecord& record) {
-  if (record.lost) return "lost";
-  if (record.signal == SIGTERM || (record.signal == 0 && record.exit_code == kExitStopped)) return "stopped";
-  if (record.signal != 0) return "killed";
-  if (record.exit_code == kExitPeerLost) return "peer_lost";
-  return record.exit_code == 0 ? "succeeded" : "failed";
-}
-
-bool IsUnexplainedFailure(const ExitRecord& record) {
-  if (record.lost || record.cause != Cause::kUnknown) return false;
-  const std::string kind = KindOfEnd(record);
-  return kind == "failed" || (kind == "killed" && record.signal != SIGKILL);
 }
 
 ExitRecord NotStarted(const absl::Status& reason, Cause cause, absl::Time now) {

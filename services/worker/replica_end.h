@@ -1,4 +1,4 @@
-// How replicas end: what is recorded of an end, what kind of an end it was, and what the supervisor is told.
+// How replicas end: what is recorded of an end, and what the supervisor is told. Of what kind it was: shim/records.h.
 //
 // Plain functions; thread-safe.
 
@@ -16,12 +16,6 @@ namespace adaptdl::worker {
 
 // Whether the replica is said to have ended.
 bool HasEnded(const v1::Replica& replica);
-
-// "succeeded", "stopped" (143 or SIGTERM), "peer_lost" (75), "failed", "killed" (a signal), "lost".
-std::string KindOfEnd(const ExitRecord& record);
-
-// Whether the process has failed, and nothing says why: it may have had errors from the storage.
-bool IsUnexplainedFailure(const ExitRecord& record);
 
 // Of a replica that never had a process, for this reason: EXITED if that is the job's fault, else LOST.
 ExitRecord NotStarted(const absl::Status& reason, Cause cause, absl::Time now);

@@ -1,5 +1,6 @@
 #include "services/worker/shim/records.h"
 
+#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,6 +114,20 @@ absl::StatusOr<std::vector<std::string>> GetStrings(const Json& json, const char
 
 std::string FormatTimestamp(absl::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E9SZ", time, absl::UTCTimeZone());
+}
+
+std::string KindOfEnd(const ExitRecord& record) {
+  if (record.lost) return "lost";
+  if (record.signal == SIGTERM || (record.signal == 0 && record.exit_code == kExitStopped)) return "stopped";
+  if (record.signal != 0) return "killed";
+  if (record.exit_code == kExitPeerLost) return "peer_lost";
+  return record.exit_code == 0 ? "succeeded" : "failed";
+}
+
+bool IsUnexplainedFailure(const ExitRecord& record) {
+  if (record.lost || record.cause != Cause::kUnknown) return false;
+  const std::string kind = KindOfEnd(record);
+  return kind == "failed" || (kind == "killed" && record.signal != SIGKILL);
 }
 
 std::string ProcessSpecToJson(const ProcessSpec& spec) {

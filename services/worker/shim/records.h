@@ -34,6 +34,9 @@ inline constexpr char kLogFile[] = "replica.log";
 // Exit codes of a process that could not be started, as shells use them.
 inline constexpr int kExitCannotExecute = 126;
 inline constexpr int kExitNotFound = 127;
+// Of programs that use the training library: it was stopped in order; a peer was lost.
+inline constexpr int kExitStopped = 143;
+inline constexpr int kExitPeerLost = 75;
 
 // The process to start: the "process" part of launch.json.
 struct ProcessSpec {
@@ -94,6 +97,12 @@ struct ExitRecord {
   absl::Time start_time = absl::UnixEpoch();
   absl::Time end_time = absl::UnixEpoch();
 };
+
+// "succeeded", "stopped" (143 or SIGTERM), "peer_lost" (75), "failed", "killed" (a signal), "lost".
+std::string KindOfEnd(const ExitRecord& record);
+
+// Whether the process has failed, and its end does not say why.
+bool IsUnexplainedFailure(const ExitRecord& record);
 
 // JSON of each, on one line. Bytes that are not UTF-8 become U+FFFD.
 std::string ProcessSpecToJson(const ProcessSpec& spec);

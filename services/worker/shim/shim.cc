@@ -37,9 +37,6 @@ namespace {
 constexpr absl::Duration kSweepPeriod = absl::Milliseconds(100);
 // Of stderr: room for the stack trace that libraries print behind an exception's message.
 constexpr size_t kTailBytes = 16 << 10;
-// Exit codes of the library: stopped as it was told to, and a peer was lost. Both are said by more than the code.
-constexpr int kExitStopped = 143;
-constexpr int kExitPeerLost = 75;
 
 class Shim {
  public:
@@ -234,10 +231,7 @@ class Shim {
 
   // A program that failed has mostly said why.
   void QuoteLastWords() {
-    const bool failed = record_.signal == 0 ? record_.exit_code != 0 && record_.exit_code != kExitStopped &&
-                                                  record_.exit_code != kExitPeerLost
-                                            : record_.signal != SIGTERM && record_.signal != SIGKILL;
-    if (!failed || stopping_ || !record_.message.empty()) return;
+    if (!IsUnexplainedFailure(record_) || stopping_ || !record_.message.empty()) return;
     const std::string words = LastWords(stderr_tail_);
     if (!words.empty()) record_.message = absl::StrCat("its last words: ", words);
   }
