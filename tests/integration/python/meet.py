@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import urllib.parse
 
 rank = int(os.environ["ADAPTDL_REPLICA_RANK"])
@@ -44,5 +45,6 @@ else:
     socket.create_connection((hosts[0], int(os.environ["ADAPTDL_MASTER_PORT"])))
 print(f"start {os.environ['ADAPTDL_NUM_RESTARTS']}: rank {rank} of {len(hosts)} on "
       f"{os.environ['ADAPTDL_NUM_NODES']} nodes has met the others", flush=True)
+# pause() would sleep through a signal that comes just before it.
 while True:
-    signal.pause()
+    time.sleep(0.01)
