@@ -230,6 +230,9 @@ struct Desired {
   // How many more replicas of the job fit on each of these nodes now, beside all that run there, its own
   // included. Only looked at to change a job in place; a node that is left out has no room.
   std::map<std::string, int> free = {};
+  // Whether the room that is missing is held by jobs that wait, at the end of a circle, for what this one is to leave, and
+  // this one is to go first. Only looked at to change a job in place.
+  bool goes_first = false;
   // Whether no node of the cluster could ever hold one replica; `reason` then says what is lacking.
   bool unschedulable = false;
 

@@ -197,7 +197,7 @@ void Step::GoOnWithPlan() {
     return;
   } else if (!launched) {
     outcome_.waits_for = WaitsFor::kRoom;
-    if (now_ - plan()->since >= policy_.room_patience) MakeRoom();
+    if (desired_.goes_first || now_ - plan()->since >= policy_.room_patience) MakeRoom();
   }
 }
 
@@ -216,9 +216,12 @@ void Step::MakeRoom() {
   if (!desired_.nodes_ready) return;
   if (!HoldsAnyOf(desired_.nodes)) {
     Move();
-  } else {
-    GoOnWithoutLeavers("there is no room for the others yet");
+    return;
   }
+  const std::string why = desired_.goes_first ? "it and others wait for each other's slots"
+                                              : "there is no room for the others yet";
+  // Where too few would stay it waits on, as the others may yet leave, unless they wait for it.
+  if (!GoOnWithoutLeavers(why) && desired_.goes_first) Move();
 }
 
 absl::Time Step::LeaveTime() {

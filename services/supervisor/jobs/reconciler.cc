@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "services/supervisor/jobs/deadlocks.h"
 #include "services/supervisor/jobs/group.h"
 #include "services/supervisor/jobs/room.h"
 #include "services/supervisor/store/convert.h"
@@ -52,9 +53,13 @@ void AddPulse(const Pulse& pulse, jobs::Replica* replica) {
 }  // namespace
 
 void Reconciler::Reconcile(Transaction* transaction, const std::string& uid) {
+  BringOn(transaction, uid, false);
+}
+
+void Reconciler::BringOn(Transaction* transaction, const std::string& uid, bool goes_first) {
   if (IsSetAside(uid, transaction->now())) return;
   try {
-    for (int i = 0; i < kMostSteps && AdvanceOnce(transaction, uid); ++i) {
+    for (int i = 0; i < kMostSteps && AdvanceOnce(transaction, uid, goes_first); ++i) {
     }
   } catch (const std::exception& error) {
     core_->invariants()->Broken(
@@ -103,13 +108,14 @@ std::vector<jobs::Replica> Reconciler::Observed(const Transaction& transaction, 
   return replicas;
 }
 
-bool Reconciler::AdvanceOnce(Transaction* transaction, const std::string& uid) {
+bool Reconciler::AdvanceOnce(Transaction* transaction, const std::string& uid, bool goes_first) {
   const JobEntry* job = transaction->FindJob(uid);
   if (job == nullptr || jobs::IsTerminal(job->record.state.phase)) return false;
   const jobs::Job before = job->record.state;
   const std::vector<jobs::Replica> replicas = Observed(*transaction, *job, before);
-  const jobs::Outcome outcome = jobs::Advance(
-      before, replicas, DesiredOf(*transaction, *job, orders_->needs_ports()), transaction->now(), policy_);
+  jobs::Desired desired = DesiredOf(*transaction, *job, orders_->needs_ports());
+  desired.goes_first = goes_first;
+  const jobs::Outcome outcome = jobs::Advance(before, replicas, desired, transaction->now(), policy_);
   JobRecord record = job->record;
   SetState(outcome.job, transaction->moment(), &record);
   if (jobs::IsTerminal(outcome.job.phase)) record.decision.nodes.clear();
@@ -178,8 +184,9 @@ void Reconciler::Step() {
   const auto reconcile_due = [&](Transaction* transaction) {
     const Tables& tables = transaction->base();
     now_looked_at = transaction->now();
+    const std::set<std::string> victims = DeadlockVictims(*transaction);
     for (const auto& [sequence, uid] : tables.active) {
-      if (IsDue(*tables.jobs.at(uid), transaction->now())) Reconcile(transaction, uid);
+      if (IsDue(*tables.jobs.at(uid), transaction->now())) BringOn(transaction, uid, victims.count(uid) > 0);
     }
     return absl::OkStatus();
   };

@@ -53,8 +53,10 @@ class Reconciler {
   bool IsDue(const JobEntry& job, absl::Time now) const;
   std::vector<jobs::Replica> Observed(const Transaction& transaction, const JobEntry& job,
                                       const jobs::Job& state) const;
+  // The same as Reconcile(). `goes_first`: see jobs::Desired.
+  void BringOn(Transaction* transaction, const std::string& uid, bool goes_first);
   // Whether something changed.
-  bool AdvanceOnce(Transaction* transaction, const std::string& uid);
+  bool AdvanceOnce(Transaction* transaction, const std::string& uid, bool goes_first);
   void GiveOrders(Transaction* transaction, const std::string& uid, const jobs::Job& before,
                   const jobs::Outcome& outcome);
 

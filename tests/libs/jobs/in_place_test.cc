@@ -210,6 +210,42 @@ TEST(InPlaceTest, RoomThatOthersWaitForIsGivenUpFirst) {
   EXPECT_EQ(world.job().phase, Phase::kStopping);
 }
 
+TEST(InPlaceTest, OneThatIsToGoFirstDoesNotWaitForRoom) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.places = 0;
+  world.Want({"n2", "n3"});
+  EXPECT_FALSE(world.plan().offered);
+  world.goes_first = true;
+  world.Settle();
+  EXPECT_TRUE(world.plan().offered);
+  EXPECT_EQ(world.plan().members.size(), 1u);
+  world.goes_first = false;
+  world.Enter(world.plan().group);
+  world.places = 2;
+  world.GoOn();
+  EXPECT_THAT(world.job().allocation, ElementsAre("n2", "n3"));
+  EXPECT_EQ(world.job().restarts, 0);
+  world.places = 0;
+  world.Want({"n1"});
+  world.goes_first = true;
+  world.Settle();
+  EXPECT_EQ(world.job().phase, Phase::kStopping) << "to other nodes only: by its checkpoint";
+}
+
+TEST(InPlaceTest, OneThatNeedsAllItHasWaitsForRoomUntilItIsToGoFirst) {
+  World world(2);
+  world.Start({"n1", "n2"});
+  world.places = 0;
+  world.Want({"n2", "n3"});
+  world.Pass(10 * world.policy_.room_patience);
+  EXPECT_EQ(world.job().phase, Phase::kRescaling);
+  EXPECT_FALSE(world.plan().offered);
+  world.goes_first = true;
+  world.Settle();
+  EXPECT_EQ(world.job().phase, Phase::kStopping);
+}
+
 // A node goes away in a minute, and the newcomer that is to replace its member is not ready in time.
 TEST(InPlaceTest, ThoseThatStayDoNotWaitForNewcomersUntilANodeIsGone) {
   World world;

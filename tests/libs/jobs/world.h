@@ -24,7 +24,8 @@ namespace adaptdl::jobs {
 // A cluster of three nodes of two places, one job, and its replicas.
 class World {
  public:
-  World() {
+  explicit World(int min_replicas = 0) {
+    job_.min_replicas = min_replicas;
     job_.id_prefix = "job";
     job_.rescales_in_place = true;
     job_.max_restarts = 1'000'000;
@@ -35,6 +36,7 @@ class World {
     for (int i = 0; i < 8; ++i) {
       const Job before = job_;
       desired_.free = Free();
+      desired_.goes_first = goes_first;
       const Outcome outcome = Advance(before, replicas_, desired_, now_, policy_);
       Check(before, outcome);
       Apply(outcome);
@@ -173,6 +175,7 @@ class World {
   // The last that was found.
   const std::optional<std::pair<std::string, std::string>>& apart() const { return apart_; }
   int places = 2;
+  bool goes_first = false;
   Policy policy_;
 
  private:

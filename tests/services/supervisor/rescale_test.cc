@@ -200,6 +200,50 @@ TEST_F(RescaleTest, MovesToOtherNodesInTwoSteps) {
   EXPECT_THAT(WaitForPhase("a", v1::JOB_PHASE_RUNNING).status().allocation(), ElementsAre("n2"));
 }
 
+// Each has a whole node, and is to have half of both.
+TEST_F(RescaleTest, OfTwoThatWaitForEachOthersSlotsOneShrinksAtOnce) {
+  v1::Job spec = NewJob("a");
+  spec.mutable_spec()->mutable_template_()->mutable_resources()->set_cpu_millis(2000);
+  const auto start = [&](const std::string& name, FakeWorker* worker, std::vector<Player>* players) {
+    spec.set_name(name);
+    const v1::Job job = Submit(spec);
+    const std::string node = worker->node()->node_id();
+    Allocate(job, {node, node});
+    for (int i = 0; i < 2; ++i) {
+      players->push_back(Play(worker->NextLaunch(), absl::StrCat(name, ":", i + 1)));
+      worker->Running(players->back().launch);
+    }
+    WaitForPhase(name, v1::JOB_PHASE_RUNNING);
+    for (Player& player : *players) Enter(&player, player.join->Formed());
+    return job;
+  };
+  std::vector<Player> a;
+  std::vector<Player> b;
+  const v1::Job first = start("a", n1_.get(), &a);
+  const v1::Job second = start("b", n2_.get(), &b);
+  const grpc::Status applied = Apply({AllocationOf(first, {"n1", "n2"}), AllocationOf(second, {"n2", "n1"})});
+  ASSERT_TRUE(applied.ok()) << applied.error_message();
+  Advance(absl::Milliseconds(100));
+  const v1::GroupFormed alone = a[0].heart->NextCommand().plan().formed();
+  EXPECT_EQ(alone.world_size(), 1);
+  EXPECT_EQ(Get("b").status().allocation_size(), 2);
+  Enter(&a[0], alone);
+  EXPECT_EQ(n1_->NextStop().replica_id(), a[1].launch.replica_id());
+  n1_->Exited(a[1].launch, 143);
+  // The other one gets what it waited for, and leaves in its turn.
+  const v1::LaunchReplica newcomer = n1_->NextLaunch();
+  EXPECT_EQ(newcomer.job(), "b");
+  n1_->Running(newcomer);
+  Player joins = Play(newcomer, "b:3");
+  const v1::GroupFormed both = joins.join->Formed();
+  EXPECT_EQ(both.world_size(), 2);
+  Enter(&joins, both);
+  EXPECT_EQ(n2_->NextStop().replica_id(), b[1].launch.replica_id());
+  n2_->Exited(b[1].launch, 143);
+  EXPECT_EQ(n2_->NextLaunch().job(), "a");
+  EXPECT_EQ(Get("a").status().restarts() + Get("b").status().restarts(), 0);
+}
+
 TEST_F(RescaleTest, GoesOnWithoutAMemberThatCrashed) {
   StartTwo();
   n1_->Exited(first_.launch, 9);
