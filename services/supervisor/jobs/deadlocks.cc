@@ -22,8 +22,8 @@ struct Waiter {
   int replicas = 0;
   // Whether those that stay can go on without the newcomers.
   bool shrinks = false;
-  // Nodes on which it lacks room, and how many of its replicas are to leave which ones. None of both.
-  std::set<std::string> lacks;
+  // For how many newcomers it lacks room on which nodes, and how many of its replicas are to leave which others.
+  std::map<std::string, int> lacks;
   std::map<std::string, int> leaves;
   // Of one replica.
   Amounts need;
@@ -32,13 +32,15 @@ struct Waiter {
 std::optional<Waiter> WaiterOf(const JobEntry& job) {
   const jobs::Job& state = job.record.state;
   // Who may change over to an offered plan leaves without waiting.
-  if (state.phase != jobs::Phase::kRescaling || state.plans.front().offered) return std::nullopt;
+  if (state.phase != jobs::Phase::kRescaling || state.plans.empty() || state.plans.front().offered) {
+    return std::nullopt;
+  }
   Waiter waiter;
   waiter.uid = job.record.uid();
   waiter.need = Amounts(job.record.job->spec().template_().resources());
   std::set<std::string> planned;
   for (const jobs::PlanMember& member : state.plans.back().members) {
-    if (member.replica_id.empty()) waiter.lacks.insert(member.node);
+    if (member.replica_id.empty()) ++waiter.lacks[member.node];
     planned.insert(member.replica_id);
   }
   if (waiter.lacks.empty()) return std::nullopt;
@@ -111,14 +113,16 @@ class Waiters {
     for (const auto& [node, count] : waiter.leaves) unreleased_[node].Add(waiter.need, times * count);
   }
 
-  // A node on which it finds no room, though all others go that are to and that are not left. Empty: there is none.
+  // A node on which it finds no room, though all go that are to and are not left here, and nobody else comes. Empty:
+  // there is none.
   std::string BlockedOn(const Waiter& waiter) const {
-    for (const std::string& id : waiter.lacks) {
+    for (const auto& [id, count] : waiter.lacks) {
       const NodeEntry* node = transaction_.FindNode(id);
       const auto unreleased = unreleased_.find(id);
       if (node == nullptr || unreleased == unreleased_.end()) continue;
       const Amounts capacity(node->record.node.capacity());
-      Amounts use = transaction_.UseOf(id).wanted;
+      Amounts use = transaction_.UseOf(id).kept;
+      use.Add(waiter.need, count);
       // More than there ever will be is another matter.
       if (!use.Excess(capacity).empty()) continue;
       use.Add(unreleased->second);
@@ -138,19 +142,43 @@ class Waiters {
   std::map<std::string, Amounts> unreleased_;
 };
 
+// By what it costs to go first.
+bool CostsLess(const Waiter& a, const Waiter& b) {
+  return std::make_pair(!a.shrinks, a.replicas) < std::make_pair(!b.shrinks, b.replicas);
+}
+
+// One of each circle, each the cheapest of its own.
+std::vector<Waiter> OneOfEachCircle(Waiters waiters) {
+  std::vector<Waiter> victims;
+  for (waiters.TakeOutThoseThatGoOn(); !waiters.empty(); waiters.TakeOutThoseThatGoOn()) {
+    const std::vector<const Waiter*> circle = waiters.Circle();
+    victims.push_back(**std::min_element(circle.begin(), circle.end(),
+                                         [](const Waiter* a, const Waiter* b) { return CostsLess(*a, *b); }));
+    waiters.TakeOut(victims.back().uid);
+  }
+  return victims;
+}
+
+// Whether all others come to what they wait for once these go.
+bool Suffice(const std::set<std::string>& victims, Waiters waiters) {
+  for (const std::string& victim : victims) waiters.TakeOut(victim);
+  waiters.TakeOutThoseThatGoOn();
+  return waiters.empty();
+}
+
 }  // namespace
 
 std::set<std::string> DeadlockVictims(const Transaction& transaction) {
+  const Waiters waiters(transaction);
+  std::vector<Waiter> chosen = OneOfEachCircle(waiters);
   std::set<std::string> victims;
-  Waiters waiters(transaction);
-  for (waiters.TakeOutThoseThatGoOn(); !waiters.empty(); waiters.TakeOutThoseThatGoOn()) {
-    const std::vector<const Waiter*> circle = waiters.Circle();
-    const Waiter* victim =
-        *std::min_element(circle.begin(), circle.end(), [](const Waiter* a, const Waiter* b) {
-          return std::make_pair(!a->shrinks, a->replicas) < std::make_pair(!b->shrinks, b->replicas);
-        });
-    victims.insert(victim->uid);
-    waiters.TakeOut(std::string(victim->uid));
+  for (const Waiter& victim : chosen) victims.insert(victim.uid);
+  // One that was chosen later may be part of earlier circles, too. The dearest are spared first.
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [](const Waiter& a, const Waiter& b) { return CostsLess(b, a); });
+  for (const Waiter& victim : chosen) {
+    victims.erase(victim.uid);
+    if (!Suffice(victims, waiters)) victims.insert(victim.uid);
   }
   return victims;
 }

@@ -11,9 +11,10 @@
 
 namespace adaptdl::supervisor {
 
-// Uids of jobs that are to give up at once what they are to leave, so that nobody waits in a circle: one of each circle. It
-// is one that can go on with those of its replicas that stay, or else the one with the fewest replicas, as it has to start
-// again. A job that waits for somebody who leaves without waiting is none. O(n²) in the number of jobs that wait.
+// Uids of jobs that are to give up at once what they are to leave, so that nobody waits in a circle: one of each circle, and
+// none in vain. It is one that can go on with those of its replicas that stay, or else one with few replicas, as it has to
+// start again. Who may yet get room from jobs that leave without waiting is not part of any. O(n²) in the number of jobs
+// that wait, O(n³) if all wait in circles.
 std::set<std::string> DeadlockVictims(const Transaction& transaction);
 
 }  // namespace adaptdl::supervisor

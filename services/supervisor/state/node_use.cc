@@ -1,5 +1,6 @@
 #include "services/supervisor/state/node_use.h"
 
+#include <algorithm>
 #include <string>
 
 #include "services/supervisor/store/convert.h"
@@ -10,10 +11,16 @@ JobShare ShareOf(const JobEntry& job) {
   JobShare share;
   if (jobs::IsTerminal(job.record.state.phase)) return share;
   share.need = Amounts(job.record.job->spec().template_().resources());
-  for (const auto& replica : job.replicas) {
-    if (IsLive(replica->replica)) ++share.live[replica->replica.node_id()];
-  }
   for (const std::string& id : job.record.decision.nodes) ++share.wanted[id];
+  for (const auto& replica : job.replicas) {
+    if (!IsLive(replica->replica)) continue;
+    const std::string& id = replica->replica.node_id();
+    ++share.live[id];
+    const auto wanted = share.wanted.find(id);
+    if (wanted == share.wanted.end() || replica->stop_requested) continue;
+    int& kept = share.kept[id];
+    kept = std::min(kept + 1, wanted->second);
+  }
   return share;
 }
 
@@ -24,6 +31,7 @@ void NodeUse::Add(const JobShare& share, int64_t times) {
     use.held.Add(share.need, times * count);
     changed_.insert(id);
   }
+  for (const auto& [id, count] : share.kept) nodes_[id].kept.Add(share.need, times * count);
   for (const auto& [id, count] : share.wanted) {
     nodes_[id].wanted.Add(share.need, times * count);
     changed_.insert(id);

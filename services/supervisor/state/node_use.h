@@ -22,6 +22,8 @@ struct JobShare {
   // Replicas that may be there, and replicas that the allocator has decided on, by node.
   std::map<std::string, int> live;
   std::map<std::string, int> wanted;
+  // Of the live ones those that stay: as many as are wanted there, and nobody who was told to stop.
+  std::map<std::string, int> kept;
 };
 
 // Finished jobs have none.
@@ -33,6 +35,7 @@ class NodeUse {
     int64_t replicas = 0;
     Amounts held;
     Amounts wanted;
+    Amounts kept;
   };
 
   // Adds the share so many times: 1 for a job that comes, -1 for one that goes.

@@ -54,7 +54,7 @@ void PutJob(std::shared_ptr<const JobEntry> entry, Tables* tables) {
   std::shared_ptr<const JobEntry>& slot = tables->jobs[uid];
   const JobShare before = slot == nullptr ? JobShare() : ShareOf(*slot);
   const JobShare after = ShareOf(*entry);
-  if (before.live != after.live || before.wanted != after.wanted) {
+  if (before.live != after.live || before.wanted != after.wanted || before.kept != after.kept) {
     tables->use.Add(before, -1);
     tables->use.Add(after, 1);
   }

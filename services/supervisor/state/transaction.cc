@@ -161,6 +161,7 @@ NodeUse::Use Transaction::UseOf(const std::string& node_id) const {
     sum.replicas += use->replicas;
     sum.held.Add(use->held);
     sum.wanted.Add(use->wanted);
+    sum.kept.Add(use->kept);
   }
   return sum;
 }

@@ -67,7 +67,9 @@ class Actor {
       job->replicas.push_back(replica);
     } else if (what == 8 && !job->replicas.empty()) {
       const int index = Random(0, static_cast<int>(job->replicas.size()) - 1);
-      transaction->EditReplica(uid, index)->replica.set_state(v1::REPLICA_STATE_EXITED);
+      ReplicaRecord* replica = transaction->EditReplica(uid, index);
+      if (Random(0, 1) == 0) replica->replica.set_state(v1::REPLICA_STATE_EXITED);
+      replica->stop_requested = true;
     } else {
       job->record.state.phase = jobs::Phase::kSucceeded;
     }
@@ -88,6 +90,7 @@ class Actor {
       ASSERT_EQ(have.replicas, want.replicas) << node;
       ASSERT_EQ(have.held.ToProto().DebugString(), want.held.ToProto().DebugString()) << node;
       ASSERT_EQ(have.wanted.ToProto().DebugString(), want.wanted.ToProto().DebugString()) << node;
+      ASSERT_EQ(have.kept.ToProto().DebugString(), want.kept.ToProto().DebugString()) << node;
     }
   }
 
@@ -95,6 +98,20 @@ class Actor {
   std::mt19937 random_{1};
   int next_ = 0;
 };
+
+TEST(NodeUse, KeptAreThoseThatStay) {
+  JobEntry job;
+  job.record = MakeJob(1);
+  job.record.decision.nodes = {"n1", "n2", "n2"};
+  for (const char* node : {"n1", "n1", "n2", "n2", "n3"}) {
+    auto replica = std::make_shared<ReplicaRecord>();
+    replica->replica.set_node_id(node);
+    replica->replica.set_state(v1::REPLICA_STATE_RUNNING);
+    replica->stop_requested = job.replicas.size() == 3;
+    job.replicas.push_back(std::move(replica));
+  }
+  EXPECT_EQ(ShareOf(job).kept, (std::map<std::string, int>{{"n1", 1}, {"n2", 1}}));
+}
 
 TEST(NodeUse, IsWhatCountingAnewGives) {
   Tables tables;
