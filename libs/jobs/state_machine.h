@@ -58,9 +58,11 @@ struct Policy {
   absl::Duration suspicion = absl::Seconds(3);
   absl::Duration busy_suspicion = absl::Seconds(20);
   absl::Duration longest_wait = absl::Seconds(40);
-  // How long newcomers wait for room until the job gives up what it is to leave anyway, which may be what
-  // others wait for.
+  // How long newcomers wait for room until the job goes on with those that stay, and gives up what it is to leave anyway,
+  // which may be what others wait for; and until it starts again for that if too few stay. The latter is long beside what
+  // the others' newcomers take to load, after which these make room. Where a node goes away it is as short as the first.
   absl::Duration room_patience = absl::Seconds(10);
+  absl::Duration restart_patience = absl::Minutes(1);
   // How long the members on a node that goes away wait there for newcomers elsewhere, at most, and which part of the
   // time that is left: then the others go on without them first.
   absl::Duration leaving_patience = absl::Seconds(6);

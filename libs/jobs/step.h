@@ -141,8 +141,11 @@ class Step {
   void GoOnWithPlan();
   void LaunchNewcomers();
 
-  // Newcomers do not get the room that they are to have, perhaps because others wait for what this job holds.
+  // Newcomers do not get the room that they are to have, perhaps because others wait for what this job holds: that is given
+  // up once they have waited long enough.
   void MakeRoom();
+  // Whether members that live are not in the plan.
+  bool LeavesSome();
   // When members that the plan leaves out have to go, whether newcomers are ready or not, since their nodes go away.
   // InfiniteFuture: they may wait.
   absl::Time LeaveTime();

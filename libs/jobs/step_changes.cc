@@ -197,7 +197,7 @@ void Step::GoOnWithPlan() {
     return;
   } else if (!launched) {
     outcome_.waits_for = WaitsFor::kRoom;
-    if (desired_.goes_first || now_ - plan()->since >= policy_.room_patience) MakeRoom();
+    MakeRoom();
   }
 }
 
@@ -213,15 +213,22 @@ void Step::LaunchNewcomers() {
 }
 
 void Step::MakeRoom() {
-  if (!desired_.nodes_ready) return;
-  if (!HoldsAnyOf(desired_.nodes)) {
-    Move();
-    return;
-  }
+  const absl::Duration waited = now_ - plan()->since;
+  if (!desired_.nodes_ready || (!desired_.goes_first && waited < policy_.room_patience)) return;
   const std::string why = desired_.goes_first ? "it and others wait for each other's slots"
                                               : "there is no room for the others yet";
-  // Where too few would stay it waits on, as the others may yet leave, unless they wait for it.
-  if (!GoOnWithoutLeavers(why) && desired_.goes_first) Move();
+  const bool keeps_some = HoldsAnyOf(desired_.nodes);
+  if (keeps_some && (!LeavesSome() || GoOnWithoutLeavers(why))) return;
+  const bool loses_node = std::any_of(members_.begin(), members_.end(), [](const Replica& replica) {
+    return IsLive(replica) && replica.node_deadline != absl::InfiniteFuture();
+  });
+  if (desired_.goes_first || loses_node || waited >= policy_.restart_patience) Move();
+}
+
+bool Step::LeavesSome() {
+  const std::vector<PlanMember> current = Staying();
+  return std::any_of(current.begin(), current.end(),
+                     [&](const PlanMember& member) { return RankIn(*plan(), member.replica_id) < 0; });
 }
 
 absl::Time Step::LeaveTime() {

@@ -203,11 +203,44 @@ TEST(InPlaceTest, RoomThatOthersWaitForIsGivenUpFirst) {
   EXPECT_FALSE(world.plan().offered);
   world.places = 1;
   world.GoOn();
-  // To a node that is held for ever: it goes by its checkpoint, and waits there.
+}
+
+// To a node that is held for ever: it goes by its checkpoint, and waits there.
+TEST(InPlaceTest, WhoIsToLeaveAllItsNodesTrainsOnForAMinuteIfThereIsNoRoom) {
+  World world;
+  world.Start({"n1", "n2"});
   world.places = 0;
   world.Want({"n3"});
-  world.Pass(world.policy_.room_patience);
+  world.Pass(world.policy_.restart_patience - absl::Seconds(1));
+  EXPECT_EQ(world.job().phase, Phase::kRescaling);
+  EXPECT_FALSE(world.plan().offered);
+  world.Pass(absl::Seconds(1));
   EXPECT_EQ(world.job().phase, Phase::kStopping);
+}
+
+TEST(InPlaceTest, WhereANodeGoesAwayItDoesNotTrainOnForLong) {
+  World world;
+  world.Start({"n1", "n2"});
+  world.places = 0;
+  world.Find(world.Ids()[1])->node_deadline = world.now() + absl::Seconds(120);
+  world.Want({"n3"});
+  world.Pass(world.policy_.room_patience - absl::Seconds(1));
+  EXPECT_EQ(world.job().phase, Phase::kRescaling);
+  world.Pass(absl::Seconds(1));
+  EXPECT_EQ(world.job().phase, Phase::kStopping);
+}
+
+TEST(InPlaceTest, WhoOnlyGrowsWaitsForRoomForEver) {
+  World world(2);
+  world.Start({"n1", "n2"});
+  world.places = 0;
+  world.Want({"n1", "n2", "n3"});
+  world.Pass(10 * world.policy_.restart_patience);
+  EXPECT_EQ(world.job().phase, Phase::kRescaling);
+  world.places = 2;
+  world.GoOn();
+  EXPECT_THAT(world.job().allocation, ElementsAre("n1", "n2", "n3"));
+  EXPECT_EQ(world.job().restarts, 0);
 }
 
 TEST(InPlaceTest, OneThatIsToGoFirstDoesNotWaitForRoom) {
@@ -233,17 +266,19 @@ TEST(InPlaceTest, OneThatIsToGoFirstDoesNotWaitForRoom) {
   EXPECT_EQ(world.job().phase, Phase::kStopping) << "to other nodes only: by its checkpoint";
 }
 
-TEST(InPlaceTest, OneThatNeedsAllItHasWaitsForRoomUntilItIsToGoFirst) {
-  World world(2);
-  world.Start({"n1", "n2"});
-  world.places = 0;
-  world.Want({"n2", "n3"});
-  world.Pass(10 * world.policy_.room_patience);
-  EXPECT_EQ(world.job().phase, Phase::kRescaling);
-  EXPECT_FALSE(world.plan().offered);
-  world.goes_first = true;
-  world.Settle();
-  EXPECT_EQ(world.job().phase, Phase::kStopping);
+TEST(InPlaceTest, OneThatNeedsAllItHasWaitsForRoomLonger) {
+  for (const bool first : {false, true}) {
+    World world(2);
+    world.Start({"n1", "n2"});
+    world.places = 0;
+    world.Want({"n2", "n3"});
+    world.Pass(world.policy_.restart_patience - absl::Seconds(1));
+    EXPECT_EQ(world.job().phase, Phase::kRescaling);
+    EXPECT_FALSE(world.plan().offered);
+    world.goes_first = first;
+    world.Pass(absl::Seconds(first ? 0 : 1));
+    EXPECT_EQ(world.job().phase, Phase::kStopping);
+  }
 }
 
 // A node goes away in a minute, and the newcomer that is to replace its member is not ready in time.
