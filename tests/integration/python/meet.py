@@ -23,12 +23,14 @@ if mode == "hang" and os.environ["ADAPTDL_NUM_REPLICAS"] == "2":
         signal.pause()
 else:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
+# A pod is known by its address, which it has by itself in a cluster, and not where all are on one machine's network: there
+# others may have the port on theirs.
+address = os.environ.get("MEET_FROM", "")
 if rank == 0:
-    listener = socket.create_server(("", int(os.environ["ADAPTDL_MASTER_PORT"])), reuse_port=False)
+    listener = socket.create_server((address, int(os.environ["ADAPTDL_MASTER_PORT"])), reuse_port=False)
 url = urllib.parse.urlsplit(
     "{ADAPTDL_SUPERVISOR_URL}/discover/{ADAPTDL_JOB_ID}/{ADAPTDL_NUM_RESTARTS}".format(**os.environ))
-# A pod is known by its address, which it has by itself in a cluster, and not where all are on one machine's network.
-source = (os.environ["MEET_FROM"], 0) if "MEET_FROM" in os.environ else None
+source = (address, 0) if address else None
 while True:
     connection = http.client.HTTPConnection(url.netloc, source_address=source)
     connection.request("GET", url.path)
