@@ -193,7 +193,7 @@ struct PlayedJob {
   bool fixed = false;
 
   bool settled() const { return jobs::SameNodes(holds, wants); }
-  auto operator<=>(const PlayedJob&) const = default;
+  auto operator<=>(const PlayedJob&) const = default;  // NOLINT(modernize-use-nullptr): the linter's mistake
 };
 using PlayedCluster = std::vector<PlayedJob>;
 
