@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import urllib.parse
 
 rank = int(os.environ["ADAPTDL_REPLICA_RANK"])
@@ -48,5 +47,8 @@ else:
 print(f"start {os.environ['ADAPTDL_NUM_RESTARTS']}: rank {rank} of {len(hosts)} on "
       f"{os.environ['ADAPTDL_NUM_NODES']} nodes has met the others", flush=True)
 # pause() would sleep through a signal that comes just before it.
+told, tells = socket.socketpair()
+tells.setblocking(False)
+signal.set_wakeup_fd(tells.fileno())
 while True:
-    time.sleep(0.01)
+    told.recv(1)
